@@ -1,0 +1,9 @@
+//! A Kubernetes API in memory: API server, kubelets, garbage collector and workload
+//! controllers in one process, on a clock that can be virtual. It knows no scheduler.
+//!
+//! Read downwards: [`clock`] and [`error`] first, then what the API stores ([`store`]), what
+//! changes on the way in, who acts on it, and the two doors onto it.
+
+pub mod clock;
+pub mod error;
+pub mod store;

@@ -1,0 +1,180 @@
+//! What can be asked of the store and what it answers. Doors and actors speak this language.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// An object as JSON, shared rather than copied. Stored in the kind's storage version.
+pub type Object = Arc<Value>;
+
+/// A collection: API group and plural name, whatever the version it is asked for in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource {
+    /// API group; empty for the core group.
+    pub group: Arc<str>,
+    /// Plural name, as in paths.
+    pub plural: Arc<str>,
+}
+
+/// One object's place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Its collection.
+    pub resource: Resource,
+    /// Its namespace; empty for cluster-scoped kinds.
+    pub namespace: Arc<str>,
+    /// Its name; empty when `generateName` is to make one.
+    pub name: Arc<str>,
+}
+
+/// One write.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// To which object.
+    pub key: Key,
+    /// What to do.
+    pub op: Op,
+    /// `dryRun=All`: everything but the change itself.
+    pub dry_run: bool,
+    /// `fieldManager`, else the first part of the User-Agent.
+    pub field_manager: String,
+    /// `fieldValidation`.
+    pub field_validation: FieldValidation,
+}
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// POST of an object.
+    Create(Value),
+    /// PUT of an object, or of one of its subresources.
+    Update(Subresource, Value),
+    /// PATCH. An apply patch creates what is not there.
+    Patch(Subresource, PatchBody),
+    /// DELETE.
+    Delete(DeleteOptions),
+    /// POST of a `Binding` to `pods/{name}/binding`.
+    Bind(Value),
+    /// POST of an `Eviction` to `pods/{name}/eviction`.
+    Evict(Value),
+}
+
+/// Which part of the object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subresource {
+    /// The object itself; its status is left alone where the kind has a status subresource.
+    None,
+    /// `/status`.
+    Status,
+    /// `/scale`.
+    Scale,
+    /// Namespaces only: `/finalize`.
+    Finalize,
+    /// CSRs and pods: `/ephemeralcontainers`, `/resize`, `/approval` write the object whole.
+    Other,
+}
+
+/// A patch by its content type.
+#[derive(Clone, Debug)]
+pub enum PatchBody {
+    /// `application/json-patch+json`.
+    Json(Value),
+    /// `application/merge-patch+json`.
+    Merge(Value),
+    /// `application/strategic-merge-patch+json`.
+    Strategic(Value),
+    /// `application/apply-patch+yaml`.
+    Apply {
+        /// What the manager wants.
+        object: Value,
+        /// Take fields over from others.
+        force: bool,
+    },
+}
+
+/// Strictness about unknown and duplicate fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Drop them silently.
+    Ignore,
+    /// Drop them with a warning (the API's default).
+    #[default]
+    Warn,
+    /// Refuse.
+    Strict,
+}
+
+/// `DeleteOptions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// `gracePeriodSeconds`.
+    pub grace_secs: Option<i64>,
+    /// `propagationPolicy`.
+    pub propagation: Option<Propagation>,
+    /// `preconditions`.
+    pub preconditions: Preconditions,
+}
+
+/// What happens to an object's dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// They are left alone.
+    Orphan,
+    /// They go later.
+    Background,
+    /// They go first.
+    Foreground,
+}
+
+/// What must hold for a delete.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// `uid`.
+    pub uid: Option<String>,
+    /// `resourceVersion`.
+    pub resource_version: Option<String>,
+}
+
+/// What a write did.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The object as it is now (a deleted one: as it was last).
+    pub object: Object,
+    /// Nothing was there before.
+    pub created: bool,
+    /// It is gone from the store.
+    pub deleted: bool,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// It came.
+    Added,
+    /// It changed.
+    Modified,
+    /// It went.
+    Deleted,
+}
+
+/// One line of the log. Every change of the store has exactly one, with a revision of its own.
+#[derive(Clone, Debug)]
+pub struct LogEntry {
+    /// The store's revision after it.
+    pub revision: u64,
+    /// When.
+    pub time: Timestamp,
+    /// What kind of change.
+    pub kind: EventKind,
+    /// Which object.
+    pub key: Key,
+    /// The object after it (a deleted one: as it was last, with this revision).
+    pub object: Object,
+    /// The object before it.
+    pub previous: Option<Object>,
+    /// Who wrote: the field manager.
+    pub manager: Arc<str>,
+}

@@ -1,0 +1,55 @@
+//! The nouns of scheduling: node, pod and its shape, pod group, queue. Ids are positions in
+//! the [`crate::Snapshot`]'s lists, which are sorted by name; names are what people see.
+
+mod node;
+mod pod;
+mod pod_group;
+mod queue;
+
+use std::sync::Arc;
+
+pub use node::{Node, Taint, TaintEffect};
+pub use pod::{
+    HostPort, LabelSelector, NodeSelectorTerm, Operator, Pod, PodAffinityTerm, PodShape, PodStatus,
+    PreemptionPolicy, Requirement, Toleration, TopologySpread, WhenUnsatisfiable,
+};
+pub use pod_group::{PodGroup, StalenessGrace, SubGroup};
+pub use queue::{Queue, QueueProblem};
+
+/// A name or label as Kubernetes writes it, shared rather than copied.
+pub type Name = Arc<str>;
+
+/// Labels or node-selector pairs, sorted.
+pub type Labels = std::collections::BTreeMap<Name, Name>;
+
+/// A moment, in milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub i64);
+
+impl Time {
+    /// How long ago `earlier` was; zero when it lies ahead.
+    pub fn since(self, earlier: Self) -> std::time::Duration {
+        let millis = self.0.saturating_sub(earlier.0);
+        std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    }
+}
+
+/// Position of a node in [`crate::Snapshot::nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// Position of a pod in [`crate::Snapshot::pods`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodId(pub u32);
+
+/// Position of a shape in [`crate::Snapshot::shapes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeId(pub u32);
+
+/// Position of a pod group in [`crate::Snapshot::pod_groups`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodGroupId(pub u32);
+
+/// Position of a queue in [`crate::Snapshot::queues`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId(pub u32);

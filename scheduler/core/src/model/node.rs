@@ -1,0 +1,43 @@
+//! A node as far as decisions depend on it.
+
+use super::{Labels, Name};
+use crate::resources::Resources;
+
+/// A node and what it offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// `metadata.name`.
+    pub name: Name,
+    /// `metadata.labels`.
+    pub labels: Labels,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// `status.allocatable`.
+    pub allocatable: Resources,
+    /// `spec.unschedulable`: the node is cordoned.
+    pub unschedulable: bool,
+    /// Condition `Ready` is `True`. A node that is not ready adds nothing to the shares.
+    pub ready: bool,
+}
+
+/// A taint: keeps pods away that do not tolerate it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taint {
+    /// `key`.
+    pub key: Name,
+    /// `value`, empty when absent.
+    pub value: Name,
+    /// `effect`.
+    pub effect: TaintEffect,
+}
+
+/// What a taint does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TaintEffect {
+    /// No new pod without a toleration.
+    NoSchedule,
+    /// Such nodes are chosen last.
+    PreferNoSchedule,
+    /// No new pod, and running ones leave.
+    NoExecute,
+}

@@ -1,0 +1,201 @@
+//! A pod, and its shape: everything about it that decides where it fits. Pods of one job
+//! share one shape, so work done for a shape serves all of them.
+
+use super::{Labels, Name, NodeId, PodGroupId, ShapeId, TaintEffect, Time};
+use crate::resources::Resources;
+
+/// A pod that exists in the cluster and is not finished long ago.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// `metadata.namespace`.
+    pub namespace: Name,
+    /// `metadata.name`.
+    pub name: Name,
+    /// `metadata.uid`.
+    pub uid: Name,
+    /// `metadata.labels`.
+    pub labels: Labels,
+    /// The pod group it belongs to. `None`: another scheduler's pod, which only takes room.
+    pub group: Option<PodGroupId>,
+    /// Position in the group's `sub_groups`.
+    pub sub_group: usize,
+    /// What it asks for and where it may run.
+    pub shape: ShapeId,
+    /// `spec.priority`.
+    pub priority: i32,
+    /// `spec.preemptionPolicy`.
+    pub preemption_policy: PreemptionPolicy,
+    /// Where it is in its life.
+    pub status: PodStatus,
+    /// `spec.nodeName`, when that node exists.
+    pub node: Option<NodeId>,
+    /// `status.nominatedNodeName`, when that node exists.
+    pub nominated: Option<NodeId>,
+    /// Label `kai.scheduler/task-priority`, when it is a number.
+    pub task_priority: Option<i32>,
+    /// `metadata.creationTimestamp`.
+    pub created: Time,
+    /// Start of `status`'s current running period (`status.startTime`), when bound.
+    pub started: Option<Time>,
+    /// `metadata.deletionTimestamp` minus grace: when it was asked to leave.
+    pub released_since: Option<Time>,
+}
+
+/// The life of a pod as the scheduler sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodStatus {
+    /// Waits for a node.
+    Pending,
+    /// Waits for its scheduling gates to go.
+    Gated,
+    /// Has a node (bound; its kubelet has not started it yet).
+    Bound,
+    /// Runs on its node.
+    Running,
+    /// Has a deletion timestamp and still holds its node's resources.
+    Releasing,
+    /// Finished well.
+    Succeeded,
+    /// Finished badly.
+    Failed,
+}
+
+/// `spec.preemptionPolicy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PreemptionPolicy {
+    /// May take the place of lower-priority pods.
+    #[default]
+    PreemptLowerPriority,
+    /// Waits.
+    Never,
+}
+
+/// What decides where a pod fits. Equal shapes are interned by the translator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodShape {
+    /// Sum of the containers' requests, as Kubernetes adds them up; `pods` is 1.
+    pub requests: Resources,
+    /// `spec.nodeSelector`.
+    pub node_selector: Labels,
+    /// `requiredDuringSchedulingIgnoredDuringExecution` node affinity: any term suffices.
+    /// `None`: no such affinity; an empty list matches nothing.
+    pub node_affinity: Option<Vec<NodeSelectorTerm>>,
+    /// Preferred node affinity with weights 1 to 100.
+    pub node_preferences: Vec<(i32, NodeSelectorTerm)>,
+    /// `spec.tolerations`.
+    pub tolerations: Vec<Toleration>,
+    /// Required pod affinity.
+    pub pod_affinity: Vec<PodAffinityTerm>,
+    /// Required pod anti-affinity.
+    pub pod_anti_affinity: Vec<PodAffinityTerm>,
+    /// Preferred pod affinity (positive weight) and anti-affinity (negative weight).
+    pub pod_preferences: Vec<(i32, PodAffinityTerm)>,
+    /// `spec.topologySpreadConstraints`.
+    pub topology_spread: Vec<TopologySpread>,
+    /// Ports taken on the node.
+    pub host_ports: Vec<HostPort>,
+    /// `spec.nodeName` asked for by name through `metadata.name` fields is part of
+    /// `node_affinity`; images matter to profile `kube`'s scores only.
+    pub images: Vec<Name>,
+}
+
+/// All requirements of one term must hold. A term without any matches nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeSelectorTerm {
+    /// Requirements on labels.
+    pub labels: Vec<Requirement>,
+    /// Requirements on fields (`metadata.name` only).
+    pub fields: Vec<Requirement>,
+}
+
+/// `key operator values`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Requirement {
+    /// Label key or field path.
+    pub key: Name,
+    /// How to compare.
+    pub operator: Operator,
+    /// What to compare with.
+    pub values: Vec<Name>,
+}
+
+/// Operators of node and label selectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operator {
+    /// Value is one of.
+    In,
+    /// Label absent, or its value none of.
+    NotIn,
+    /// Label present.
+    Exists,
+    /// Label absent.
+    DoesNotExist,
+    /// Integer greater than (nodes only).
+    Gt,
+    /// Integer less than (nodes only).
+    Lt,
+}
+
+/// Selects pods by labels; `None` in a term matches nothing, an empty selector everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LabelSelector {
+    /// `matchLabels` and `matchExpressions`, all of which must hold.
+    pub requirements: Vec<Requirement>,
+}
+
+/// A term of pod affinity or anti-affinity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodAffinityTerm {
+    /// Which pods.
+    pub selector: Option<LabelSelector>,
+    /// In which namespaces: the pod's own, or a list, or (with an empty selector) all.
+    pub namespaces: Option<Vec<Name>>,
+    /// The node label whose equal values are one domain.
+    pub topology_key: Name,
+}
+
+/// `topologySpreadConstraints[]`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TopologySpread {
+    /// `maxSkew`.
+    pub max_skew: i32,
+    /// `topologyKey`.
+    pub topology_key: Name,
+    /// `whenUnsatisfiable`.
+    pub when_unsatisfiable: WhenUnsatisfiable,
+    /// `labelSelector`.
+    pub selector: Option<LabelSelector>,
+    /// `minDomains`.
+    pub min_domains: Option<i32>,
+}
+
+/// What a spread constraint does when it cannot be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WhenUnsatisfiable {
+    /// Filters nodes.
+    DoNotSchedule,
+    /// Only scores them.
+    ScheduleAnyway,
+}
+
+/// A toleration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Toleration {
+    /// `None`: every key (operator `Exists` only).
+    pub key: Option<Name>,
+    /// `Some`: operator `Equal` with this value; `None`: operator `Exists`.
+    pub value: Option<Name>,
+    /// `None`: every effect.
+    pub effect: Option<TaintEffect>,
+}
+
+/// A port taken on the host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostPort {
+    /// `hostIP`, `0.0.0.0` when absent.
+    pub ip: Name,
+    /// `protocol`.
+    pub protocol: Name,
+    /// `hostPort`.
+    pub port: u16,
+}

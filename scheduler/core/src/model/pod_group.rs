@@ -1,0 +1,62 @@
+//! A pod group: pods that are placed together or not at all.
+
+use std::time::Duration;
+
+use super::{Name, QueueId, QueueProblem, Time};
+
+/// A PodGroup (`scheduling.run.ai/v2alpha2`), or the implicit group of one pod where the
+/// profile knows no groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodGroup {
+    /// `metadata.namespace`.
+    pub namespace: Name,
+    /// `metadata.name`.
+    pub name: Name,
+    /// `metadata.uid`.
+    pub uid: Name,
+    /// The leaf queue it is charged to, or why there is none. Profile `kube`: `Ok(None)`.
+    pub queue: Result<Option<QueueId>, QueueProblem>,
+    /// Value of its priority class.
+    pub priority: i32,
+    /// May its pods be evicted for others, and may it use more than its queue's quota?
+    /// The explicit field, else priority below 100.
+    pub preemptible: bool,
+    /// At least one; pods name theirs by position. Without sub-groups in the API: one, `default`.
+    pub sub_groups: Vec<SubGroup>,
+    /// How many of the root's children must be satisfied; `None`: all.
+    pub min_sub_group: Option<u32>,
+    /// `metadata.creationTimestamp`.
+    pub created: Time,
+    /// When its gang last began to run (annotation `kai.scheduler/last-start-timestamp`).
+    pub last_start: Option<Time>,
+    /// When a pod of it was last evicted (`kai.scheduler/last-eviction-timestamp`).
+    pub last_eviction: Option<Time>,
+    /// Since when it has been stale (`kai.scheduler/stale-podgroup-timestamp`).
+    pub stale_since: Option<Time>,
+    /// How long it may be stale; `None`: the profile's default.
+    pub staleness_grace: Option<StalenessGrace>,
+    /// It triggers no victim search until it is this old.
+    pub preemption_delay: Duration,
+}
+
+/// A part of a pod group with a minimum of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubGroup {
+    /// `spec.subGroups[].name`.
+    pub name: Name,
+    /// Pods of it that must run together; 0 for an inner node of the tree.
+    pub min_member: u32,
+    /// Position of its parent; `None`: the group itself.
+    pub parent: Option<usize>,
+    /// For inner nodes: how many children must be satisfied; `None`: all.
+    pub min_sub_group: Option<u32>,
+}
+
+/// How long a gang may stay below its minimum before the rest of it is evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StalenessGrace {
+    /// So long.
+    After(Duration),
+    /// It is never evicted for that (a negative duration in the API).
+    Never,
+}

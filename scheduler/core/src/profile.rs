@@ -1,0 +1,48 @@
+//! How the scheduler is set up: which actions, which plugins with which arguments.
+
+use std::time::Duration;
+
+/// Actions and plugins of one scheduler. Two are built in: [`Profile::kai`], [`Profile::kube`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// What a cycle does, in order.
+    pub actions: Vec<Action>,
+    /// How nodes are chosen for pods that ask for GPUs.
+    pub gpu_placement: Placement,
+    /// How nodes are chosen for pods that ask for none.
+    pub cpu_placement: Placement,
+    /// Weight of historical usage in the fair share, in thousandths (KAI's `kValue`).
+    pub k_value_milli: i64,
+    /// Grace of stale gangs that set none.
+    pub staleness_grace: Duration,
+    /// Most victim jobs of one consolidation.
+    pub consolidation_victims_max: usize,
+    /// Protects running work from preemption where no queue says otherwise.
+    pub preempt_min_runtime: Duration,
+    /// Protects running work from reclaim where no queue says otherwise.
+    pub reclaim_min_runtime: Duration,
+}
+
+/// The actions of a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// Place pending pods on free room.
+    Allocate,
+    /// Move running work together to make room.
+    Consolidate,
+    /// Take back what other queues borrowed.
+    Reclaim,
+    /// Higher priority first inside a queue (profile `kube`: `DefaultPreemption`).
+    Preempt,
+    /// Evict what is left of gangs below their minimum.
+    StaleGangEviction,
+}
+
+/// Where pods go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Onto the fullest node.
+    BinPack,
+    /// Onto the emptiest node.
+    Spread,
+}

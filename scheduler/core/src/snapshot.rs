@@ -1,0 +1,22 @@
+//! Everything that a decision may depend on, at one moment.
+
+use crate::model::{Node, Pod, PodGroup, PodShape, Queue, Time};
+
+/// The cluster at one moment. Lists are sorted by (namespace and) name; ids are positions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The moment.
+    pub now: Time,
+    /// Breaks ties where a rule asks for chance.
+    pub seed: u64,
+    /// Nodes by name.
+    pub nodes: Vec<Node>,
+    /// Queues by name, parents resolved, none broken.
+    pub queues: Vec<Queue>,
+    /// Distinct shapes, in order of first use.
+    pub shapes: Vec<PodShape>,
+    /// Pod groups by namespace and name.
+    pub pod_groups: Vec<PodGroup>,
+    /// Pods by namespace and name: ours and, as room taken, everybody's.
+    pub pods: Vec<Pod>,
+}
