@@ -5,9 +5,11 @@
 //! (crate `schedlab-scheduler`).
 
 pub mod decision;
+pub mod fairshare;
 pub mod model;
 pub mod plan;
 pub mod profile;
+pub mod queues;
 pub mod resources;
 pub mod snapshot;
 

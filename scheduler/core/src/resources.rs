@@ -40,3 +40,62 @@ pub enum Amount {
     /// No bound (`-1` in the Queue API).
     Unlimited,
 }
+
+impl Resources {
+    /// The part that queues account for.
+    pub const fn accounted(&self) -> PerResource<i64> {
+        PerResource { gpu: self.gpu_milli, cpu: self.cpu_milli, memory: self.memory_bytes }
+    }
+}
+
+impl<T: Copy> PerResource<T> {
+    /// GPU, CPU, memory.
+    pub const fn values(self) -> [T; 3] {
+        [self.gpu, self.cpu, self.memory]
+    }
+}
+
+impl PerResource<i64> {
+    /// Sum of each; never wraps.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            gpu: self.gpu.saturating_add(other.gpu),
+            cpu: self.cpu.saturating_add(other.cpu),
+            memory: self.memory.saturating_add(other.memory),
+        }
+    }
+
+    /// Difference of each; never wraps.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self {
+            gpu: self.gpu.saturating_sub(other.gpu),
+            cpu: self.cpu.saturating_sub(other.cpu),
+            memory: self.memory.saturating_sub(other.memory),
+        }
+    }
+
+    /// No part of it exceeds its bound.
+    pub fn within(self, bounds: PerResource<Amount>) -> bool {
+        self.values().into_iter().zip(bounds.values()).all(|(value, bound)| bound.holds(value))
+    }
+}
+
+impl Amount {
+    /// `value` does not exceed it.
+    pub const fn holds(self, value: i64) -> bool {
+        match self {
+            Self::Exactly(bound) => value <= bound,
+            Self::Unlimited => true,
+        }
+    }
+
+    /// The bound, or `otherwise` where there is none.
+    pub const fn or(self, otherwise: i64) -> i64 {
+        match self {
+            Self::Exactly(bound) => bound,
+            Self::Unlimited => otherwise,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The accounts of every queue. A pod is booked on its leaf queue and on all queues above it.
+
+use crate::{
+    Profile, Snapshot,
+    fairshare::fair_shares,
+    model::{Pod, PodStatus, Queue, QueueId, Time},
+    resources::{Amount, PerResource},
+};
+
+/// What a queue deserves and uses. Amounts in the units of [`crate::resources::Resources`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The queue above it.
+    pub parent: Option<QueueId>,
+    /// Higher is served first among siblings that are equal so far.
+    pub priority: i32,
+    /// Older is served first among siblings that are equal in everything else.
+    pub created: Time,
+    /// What it deserves.
+    pub quota: PerResource<Amount>,
+    /// What it may use at most.
+    pub limit: PerResource<Amount>,
+    /// Its part of the cluster, by [`crate::fairshare`].
+    pub fair_share: PerResource<i64>,
+    /// Used by its pods that have, or were promised, a node; those leaving do not count.
+    pub allocated: PerResource<i64>,
+    /// Of that, by non-preemptible pods.
+    pub allocated_non_preemptible: PerResource<i64>,
+    /// Allocated, and asked for by pods that wait and are not gated.
+    pub requested: PerResource<i64>,
+}
+
+/// The accounts of all queues, by position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ledger {
+    accounts: Vec<Account>,
+    total: PerResource<i64>,
+}
+
+impl Ledger {
+    /// Books every pod of the snapshot and divides the cluster.
+    pub fn open(snapshot: &Snapshot, profile: &Profile) -> Self {
+        let accounts = snapshot.queues.iter().map(Account::empty).collect();
+        let mut ledger = Self { accounts, total: shared_total(snapshot) };
+        for pod in &snapshot.pods {
+            ledger.book(snapshot, pod);
+        }
+        let requests: Vec<_> = ledger.accounts.iter().map(|account| account.requested).collect();
+        let shares = fair_shares(&snapshot.queues, &requests, ledger.total, profile.k_value_milli);
+        for (account, share) in ledger.accounts.iter_mut().zip(shares) {
+            account.fair_share = share;
+        }
+        ledger
+    }
+
+    /// Accounts that were kept elsewhere, as recorded decisions are.
+    pub const fn of(accounts: Vec<Account>, total: PerResource<i64>) -> Self {
+        Self { accounts, total }
+    }
+
+    /// What all queues share: the allocatable of ready nodes without what pods of other
+    /// schedulers take there.
+    pub const fn total(&self) -> PerResource<i64> {
+        self.total
+    }
+
+    /// The account of one queue.
+    pub fn account(&self, queue: QueueId) -> &Account {
+        &self.accounts[queue.0 as usize]
+    }
+
+    /// The queue and all above it, upward.
+    pub fn path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
+        std::iter::successors(Some(queue), |at| self.account(*at).parent)
+    }
+
+    /// How many queues there are.
+    pub const fn len(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// There is no queue at all.
+    pub const fn is_empty(&self) -> bool {
+        self.accounts.is_empty()
+    }
+
+    /// A pod of `queue` got, or was promised, a node.
+    pub fn charge(&mut self, queue: QueueId, amount: PerResource<i64>, preemptible: bool) {
+        self.change(queue, |account| {
+            account.allocated = account.allocated.plus(amount);
+            if !preemptible {
+                account.allocated_non_preemptible = account.allocated_non_preemptible.plus(amount);
+            }
+        });
+    }
+
+    /// A pod of `queue` that was charged is leaving.
+    pub fn refund(&mut self, queue: QueueId, amount: PerResource<i64>, preemptible: bool) {
+        self.change(queue, |account| {
+            account.allocated = account.allocated.minus(amount);
+            if !preemptible {
+                account.allocated_non_preemptible = account.allocated_non_preemptible.minus(amount);
+            }
+        });
+    }
+
+    fn change(&mut self, queue: QueueId, change: impl Fn(&mut Account)) {
+        let mut next = Some(queue);
+        while let Some(at) = next {
+            let account = &mut self.accounts[at.0 as usize];
+            change(account);
+            next = account.parent;
+        }
+    }
+
+    fn book(&mut self, snapshot: &Snapshot, pod: &Pod) {
+        let Some(group) = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]) else {
+            return;
+        };
+        let Ok(Some(queue)) = group.queue else { return };
+        let amount = snapshot.shapes[pod.shape.0 as usize].requests.accounted();
+        match pod.status {
+            PodStatus::Bound | PodStatus::Running => {
+                self.charge(queue, amount, group.preemptible);
+                self.request(queue, amount);
+            }
+            PodStatus::Pending => self.request(queue, amount),
+            PodStatus::Gated | PodStatus::Releasing | PodStatus::Succeeded | PodStatus::Failed => {}
+        }
+    }
+
+    fn request(&mut self, queue: QueueId, amount: PerResource<i64>) {
+        self.change(queue, |account| account.requested = account.requested.plus(amount));
+    }
+}
+
+impl Account {
+    fn empty(queue: &Queue) -> Self {
+        Self {
+            parent: queue.parent,
+            priority: queue.priority,
+            created: queue.created,
+            quota: queue.quota,
+            limit: queue.limit,
+            fair_share: PerResource::default(),
+            allocated: PerResource::default(),
+            allocated_non_preemptible: PerResource::default(),
+            requested: PerResource::default(),
+        }
+    }
+
+    /// As far as it may go without being a victim: its limit, but no more than the larger of
+    /// quota and fair share.
+    pub fn allocatable(&self) -> PerResource<Amount> {
+        let share = |quota: Amount, fair: i64, limit: Amount| match quota {
+            Amount::Unlimited => limit,
+            Amount::Exactly(quota) => limit.min(Amount::Exactly(quota.max(fair))),
+        };
+        PerResource {
+            gpu: share(self.quota.gpu, self.fair_share.gpu, self.limit.gpu),
+            cpu: share(self.quota.cpu, self.fair_share.cpu, self.limit.cpu),
+            memory: share(self.quota.memory, self.fair_share.memory, self.limit.memory),
+        }
+    }
+}
+
+fn shared_total(snapshot: &Snapshot) -> PerResource<i64> {
+    let ready = snapshot.nodes.iter().filter(|node| node.ready);
+    let offered = ready.fold(PerResource::default(), |sum: PerResource<i64>, node| {
+        sum.plus(node.allocatable.accounted())
+    });
+    snapshot.pods.iter().filter(|pod| pod.group.is_none()).fold(offered, |left, pod| {
+        let takes_room = match pod.status {
+            PodStatus::Bound | PodStatus::Running | PodStatus::Releasing => true,
+            PodStatus::Pending | PodStatus::Gated | PodStatus::Succeeded | PodStatus::Failed => {
+                false
+            }
+        };
+        let on_ready = pod.node.is_some_and(|node| snapshot.nodes[node.0 as usize].ready);
+        if takes_room && on_ready {
+            left.minus(snapshot.shapes[pod.shape.0 as usize].requests.accounted())
+        } else {
+            left
+        }
+    })
+}

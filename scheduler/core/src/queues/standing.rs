@@ -1,0 +1,159 @@
+//! Which of two sibling queues is served first. A queue's [`Standing`] with its best next job is
+//! a key: the smaller one goes first, and victims are taken from the larger one first.
+
+use std::cmp::{Ordering, Reverse};
+
+use super::{Account, Ledger};
+use crate::{
+    model::{QueueId, Time},
+    resources::{Amount, PerResource},
+};
+
+/// An exact, non-negative ratio.
+#[derive(Clone, Copy, Debug)]
+pub struct Ratio {
+    numerator: i128,
+    denominator: i128,
+}
+
+/// Where a queue stands among its siblings, most significant part first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Standing {
+    /// It uses more than its fair share of GPU, CPU and memory, all three.
+    over_fair_share: bool,
+    /// With the job it would use more than its quota of something.
+    over_quota: bool,
+    priority: Reverse<i32>,
+    /// With the job it would use something of which it may have none.
+    uses_forbidden: bool,
+    share_with_job: Ratio,
+    share: Ratio,
+    /// Of GPU, memory and CPU. KAI prefers the queue with less of each and falls back to age
+    /// where neither has; that is no order, so the first difference decides here.
+    allocatable: [Amount; 3],
+    created: Time,
+    /// Siblings are in name order.
+    queue: QueueId,
+}
+
+impl Standing {
+    /// Of `queue`, were it to run `job` next, counted after `victims` are gone.
+    pub fn of(
+        ledger: &Ledger,
+        queue: QueueId,
+        job: PerResource<i64>,
+        victims: PerResource<i64>,
+    ) -> Self {
+        let account = ledger.account(queue);
+        let allocatable = account.allocatable();
+        let with_job = account.allocated.plus(job);
+        let total = ledger.total();
+        Self {
+            over_fair_share: above_in_all(account),
+            over_quota: !with_job.within(account.quota),
+            priority: Reverse(account.priority),
+            uses_forbidden: uses_forbidden(with_job, allocatable),
+            share_with_job: dominant(with_job.minus(victims), allocatable, total),
+            share: dominant(account.allocated.minus(victims), allocatable, total),
+            allocatable: [allocatable.gpu, allocatable.memory, allocatable.cpu],
+            created: account.created,
+            queue,
+        }
+    }
+}
+
+impl Standing {
+    /// Which of two siblings is served first, by everything but their names.
+    pub fn cmp_siblings(&self, other: &Self) -> Ordering {
+        self.cmp(&Self { queue: self.queue, ..other.clone() })
+    }
+
+    /// Whose it is.
+    pub const fn queue(&self) -> QueueId {
+        self.queue
+    }
+}
+
+fn above_in_all(account: &Account) -> bool {
+    let (used, fair) = (account.allocated.values(), account.fair_share.values());
+    used.into_iter().zip(fair).all(|(used, fair)| used > fair)
+}
+
+fn uses_forbidden(used: PerResource<i64>, allocatable: PerResource<Amount>) -> bool {
+    let pairs = used.values().into_iter().zip(allocatable.values());
+    pairs.into_iter().any(|(used, bound)| used > 0 && bound == Amount::Exactly(0))
+}
+
+/// The largest part used of anything. Of what it may have none, a thousand times what it uses.
+fn dominant(
+    used: PerResource<i64>,
+    allocatable: PerResource<Amount>,
+    total: PerResource<i64>,
+) -> Ratio {
+    let used = used.values().into_iter().zip([1000, 1, 1]);
+    let bounds = allocatable.values().into_iter().zip(total.values());
+    used.zip(bounds)
+        .map(|((used, unit), (bound, total))| match bound.or(total) {
+            0 => Ratio::new(i128::from(used) * 1000, unit),
+            bound => Ratio::new(i128::from(used), i128::from(bound)),
+        })
+        .max()
+        .expect("three resources")
+}
+
+impl Ratio {
+    /// `numerator / denominator`; negative ones count as zero.
+    pub fn new(numerator: i128, denominator: i128) -> Self {
+        Self { numerator: numerator.max(0), denominator: denominator.max(1) }
+    }
+}
+
+impl Ord for Ratio {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let left = self.numerator.checked_mul(other.denominator);
+        match (left, other.numerator.checked_mul(self.denominator)) {
+            (Some(left), Some(right)) => left.cmp(&right),
+            (None, _) | (_, None) => self.cmp_by_parts(*other),
+        }
+    }
+}
+
+impl Ratio {
+    /// Compares whole parts, then what is left upside down.
+    fn cmp_by_parts(self, other: Self) -> Ordering {
+        let whole = |ratio: Self| ratio.numerator / ratio.denominator;
+        let left = |ratio: Self| ratio.numerator % ratio.denominator;
+        whole(self).cmp(&whole(other)).then_with(|| match (left(self), left(other)) {
+            (0, right) => 0.cmp(&right),
+            (_, 0) => Ordering::Greater,
+            (mine, theirs) => {
+                Self::new(other.denominator, theirs).cmp(&Self::new(self.denominator, mine))
+            }
+        })
+    }
+}
+
+impl PartialEq for Ratio {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Ratio {}
+
+impl PartialOrd for Ratio {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ratio {
+    /// So many thousandths of it.
+    #[must_use]
+    pub fn scaled_milli(self, milli: i64) -> Self {
+        Self::new(
+            self.numerator.saturating_mul(i128::from(milli)),
+            self.denominator.saturating_mul(1000),
+        )
+    }
+}
