@@ -1,1 +1,13 @@
-//! Skeleton.
+//! The scheduler's shell: Kubernetes on one side, the pure core (`schedlab-scheduler-core`) on
+//! the other. [`run`] watches a cluster, translates it into a snapshot, asks the core for a
+//! plan and applies that plan through the API. Nothing is kept outside the cluster: a
+//! scheduler that starts anew goes on where the old one stopped.
+
+pub mod config;
+pub mod crds;
+mod run;
+pub mod status;
+
+pub use config::{Clock, Config, Flavor, Idle};
+pub use run::run;
+pub use status::{QueueStatus, Status};

@@ -46,3 +46,35 @@ pub enum Placement {
     /// Onto the emptiest node.
     Spread,
 }
+
+impl Profile {
+    /// What KAI does by default.
+    pub fn kai() -> Self {
+        Self {
+            actions: vec![
+                Action::Allocate,
+                Action::Consolidate,
+                Action::Reclaim,
+                Action::Preempt,
+                Action::StaleGangEviction,
+            ],
+            gpu_placement: Placement::BinPack,
+            cpu_placement: Placement::BinPack,
+            k_value_milli: 1000,
+            staleness_grace: Duration::from_mins(1),
+            consolidation_victims_max: 16,
+            preempt_min_runtime: Duration::ZERO,
+            reclaim_min_runtime: Duration::ZERO,
+        }
+    }
+
+    /// What default kube-scheduler does.
+    pub fn kube() -> Self {
+        Self {
+            actions: vec![Action::Allocate, Action::Preempt],
+            gpu_placement: Placement::Spread,
+            cpu_placement: Placement::Spread,
+            ..Self::kai()
+        }
+    }
+}

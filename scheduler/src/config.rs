@@ -1,0 +1,81 @@
+//! How a scheduler is set up. Decisions are set up by the core's [`Profile`]; this is the rest.
+
+use std::{sync::Arc, time::Duration};
+
+use schedlab_scheduler_core::Profile;
+use tokio::sync::watch;
+
+use crate::status::Status;
+
+/// Tells the time. Handed in, so that a scheduler can run on virtual time.
+pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
+
+/// One scheduler's set-up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Pods with this `spec.schedulerName` are scheduled; all others only take room.
+    pub scheduler_name: String,
+    /// Whose API, events and texts are spoken.
+    pub flavor: Flavor,
+    /// Actions and plugins of a cycle.
+    pub profile: Profile,
+    /// Time from the start of one cycle to the start of the next.
+    pub period: Duration,
+    /// What happens while nothing changes.
+    pub idle: Idle,
+    /// Are pods put into PodGroups by their owners? (Flavor `kai` only.)
+    pub grouping: bool,
+    /// Window of the queues' usage history. `None`, as in KAI without a usage database: past
+    /// usage plays no part in the shares.
+    pub usage_window: Option<Duration>,
+    /// Breaks ties where a rule asks for chance.
+    pub seed: u64,
+    /// Where the scheduler tells how far it is: subscribe before [`crate::run`] takes it.
+    pub status: watch::Sender<Status>,
+}
+
+/// Whose behaviour clients of the API see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavor {
+    /// Queues and PodGroups, with KAI's events and texts.
+    Kai,
+    /// Single pods, with kube-scheduler's events and texts.
+    Kube,
+}
+
+/// What a scheduler does while nothing changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// A cycle each period, as KAI does.
+    EveryPeriod,
+    /// Nothing, until something changes or a deadline of the last plan is reached.
+    UntilEvent,
+}
+
+impl Config {
+    /// As KAI runs: queues, gangs, all five actions, a cycle a second.
+    pub fn kai() -> Self {
+        Self {
+            scheduler_name: "kai-scheduler".to_owned(),
+            flavor: Flavor::Kai,
+            profile: Profile::kai(),
+            period: Duration::from_secs(1),
+            idle: Idle::EveryPeriod,
+            grouping: true,
+            usage_window: None,
+            seed: 0,
+            status: watch::Sender::default(),
+        }
+    }
+
+    /// As default kube-scheduler runs: pod by pod, by priority.
+    pub fn kube() -> Self {
+        Self {
+            scheduler_name: "default-scheduler".to_owned(),
+            flavor: Flavor::Kube,
+            profile: Profile::kube(),
+            grouping: false,
+            ..Self::kai()
+        }
+    }
+}

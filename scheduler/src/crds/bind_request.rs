@@ -1,0 +1,69 @@
+//! BindRequest, `scheduling.run.ai/v1alpha2`: KAI's order from scheduler to binder. The kind is
+//! there for clients that read it; this scheduler binds directly and writes none.
+
+use std::collections::BTreeMap;
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which pod goes to which node, with which devices.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "scheduling.run.ai",
+    version = "v1alpha2",
+    kind = "BindRequest",
+    plural = "bindrequests",
+    namespaced,
+    status = "BindRequestStatus",
+    derive = "PartialEq",
+    printcolumn(name = "Pod", type_ = "string", json_path = ".spec.podName"),
+    printcolumn(name = "Node", type_ = "string", json_path = ".spec.selectedNode"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct BindRequestSpec {
+    /// The pod.
+    pub pod_name: String,
+    /// The node.
+    pub selected_node: String,
+    /// `Regular` or `Fraction`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_resource_type: Option<String>,
+    /// GPUs and parts of GPUs.
+    #[serde(default, rename = "receivedGPU", skip_serializing_if = "Option::is_none")]
+    pub received_gpu: Option<ReceivedGpu>,
+    /// Shared GPUs.
+    #[serde(default, rename = "selectedGPUGroups", skip_serializing_if = "Option::is_none")]
+    pub selected_gpu_groups: Option<Vec<String>>,
+    /// Binding is given up after so many failures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff_limit: Option<i32>,
+    /// Labels that the pod gets with the binding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// GPUs that a pod receives.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReceivedGpu {
+    /// How many devices.
+    pub count: i32,
+    /// Which part of each, with two decimals.
+    pub portion: String,
+}
+
+/// How far the binding is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BindRequestStatus {
+    /// `Pending`, `Succeeded` or `Failed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How often it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_attempts: Option<i32>,
+}

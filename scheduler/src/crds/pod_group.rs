@@ -1,0 +1,187 @@
+//! PodGroup, `scheduling.run.ai/v2alpha2`: pods that are placed together or not at all.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Condition;
+
+/// How many of which pods must run together, and who pays.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "scheduling.run.ai",
+    version = "v2alpha2",
+    kind = "PodGroup",
+    plural = "podgroups",
+    shortname = "pg",
+    namespaced,
+    status = "PodGroupStatus",
+    derive = "PartialEq",
+    printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queue"),
+    printcolumn(name = "MinMember", type_ = "integer", json_path = ".spec.minMember"),
+    printcolumn(name = "Priority", type_ = "string", json_path = ".spec.priorityClassName"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PodGroupSpec {
+    /// Pods that must run together. Excludes `minSubGroup`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub min_member: Option<i32>,
+    /// Sub-groups that must run together. Excludes `minMember`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub min_sub_group: Option<i32>,
+    /// The leaf queue that is charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Its value orders workloads inside a queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class_name: Option<String>,
+    /// May it be evicted for others? Unset: when its priority is below 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemptibility: Option<Preemptibility>,
+    /// Where in the topology it must or should stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<TopologyConstraint>,
+    /// Parts with minimums of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_groups: Option<Vec<SubGroup>>,
+    /// Are its pods marked while they do not fit? `true` when unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark_unschedulable: Option<bool>,
+    /// 1: once found unschedulable it is left alone; -1: it is tried in every cycle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling_backoff: Option<i32>,
+    /// It takes nobody's place until it is this old, as in `30s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemption_delay: Option<String>,
+    /// For how long it may stay below its minimum before the rest is evicted; negative: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staleness_grace_period: Option<String>,
+}
+
+/// May a workload be evicted for others?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Preemptibility {
+    /// Yes; and it may use more than its queue's quota.
+    #[serde(rename = "preemptible")]
+    Preemptible,
+    /// No; and it stays inside its queue's quota.
+    #[serde(rename = "non-preemptible")]
+    NonPreemptible,
+    /// As its priority says.
+    #[serde(rename = "")]
+    ByPriority,
+}
+
+/// Where pods stand relative to each other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TopologyConstraint {
+    /// Name of a Topology.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<String>,
+    /// All pods within one domain of this level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required_topology_level: Option<String>,
+    /// If possible, all pods within one domain of this level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_topology_level: Option<String>,
+}
+
+/// A part of a pod group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SubGroup {
+    /// Unique in its group; pods name it in label `kai.scheduler/subgroup-name`.
+    pub name: String,
+    /// Pods of it that must run together (leaves).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub min_member: Option<i32>,
+    /// Children of it that must run together (inner nodes).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub min_sub_group: Option<i32>,
+    /// The sub-group above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Where in the topology it must or should stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<TopologyConstraint>,
+}
+
+/// What became of a pod group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodGroupStatus {
+    /// Troubles with its set-up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<Condition>>,
+    /// Why it waits, for each pool of nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling_conditions: Option<Vec<SchedulingCondition>>,
+    /// What its pods use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources_status: Option<PodGroupResources>,
+}
+
+/// Why a pod group waits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulingCondition {
+    /// `UnschedulableOnNodePool`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The pool of nodes that was tried.
+    #[serde(default)]
+    pub node_pool: String,
+    /// One word.
+    #[serde(default)]
+    pub reason: String,
+    /// One sentence.
+    #[serde(default)]
+    pub message: String,
+    /// The same, reason by reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasons: Option<Vec<SchedulingReason>>,
+    /// `True` while it waits.
+    #[serde(default)]
+    pub status: String,
+    /// Counts the changes.
+    #[serde(default, rename = "transitionID")]
+    pub transition_id: String,
+    /// When it last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<String>,
+}
+
+/// One reason to wait.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SchedulingReason {
+    /// One word.
+    #[serde(default)]
+    pub reason: String,
+    /// One sentence.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// What the pods of a group use.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodGroupResources {
+    /// Used by bound pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated: Option<BTreeMap<String, Quantity>>,
+    /// Of that, when the group is non-preemptible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated_non_preemptible: Option<BTreeMap<String, Quantity>>,
+    /// Used, and asked for by pending pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<BTreeMap<String, Quantity>>,
+}
