@@ -4,6 +4,12 @@
 //! Read downwards: [`clock`] and [`error`] first, then what the API stores ([`store`]), what
 //! changes on the way in, who acts on it, and the two doors onto it.
 
+mod admit;
 pub mod clock;
 pub mod error;
+pub mod kinds;
+mod names;
+pub mod object;
+pub mod select;
 pub mod store;
+mod write;

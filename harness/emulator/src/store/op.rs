@@ -5,17 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::kinds::Resource;
+
 /// An object as JSON, shared rather than copied. Stored in the kind's storage version.
 pub type Object = Arc<Value>;
-
-/// A collection: API group and plural name, whatever the version it is asked for in.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Resource {
-    /// API group; empty for the core group.
-    pub group: Arc<str>,
-    /// Plural name, as in paths.
-    pub plural: Arc<str>,
-}
 
 /// One object's place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +19,13 @@ pub struct Key {
     pub namespace: Arc<str>,
     /// Its name; empty when `generateName` is to make one.
     pub name: Arc<str>,
+}
+
+impl Key {
+    /// `Key::new(resource, "default", "web-0")`; an empty namespace for cluster-scoped kinds.
+    pub fn new(resource: Resource, namespace: &str, name: &str) -> Self {
+        Self { resource, namespace: namespace.into(), name: name.into() }
+    }
 }
 
 /// One write.
@@ -41,6 +41,19 @@ pub struct Write {
     pub field_manager: String,
     /// `fieldValidation`.
     pub field_validation: FieldValidation,
+}
+
+impl Write {
+    /// A write by `manager`, with everything else as the API has it by default.
+    pub fn new(key: Key, op: Op, manager: &str) -> Self {
+        Self {
+            key,
+            op,
+            dry_run: false,
+            field_manager: manager.to_owned(),
+            field_validation: FieldValidation::default(),
+        }
+    }
 }
 
 /// What to do.

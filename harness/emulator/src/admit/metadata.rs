@@ -1,0 +1,80 @@
+//! Rules that hold for the metadata of every object.
+
+use serde_json::Value;
+
+use super::Admission;
+use crate::error::{ApiError, FieldErrors};
+use crate::names;
+use crate::object;
+
+/// Annotations may hold this many bytes in all.
+const ANNOTATION_BYTES: usize = 256 * 1024;
+
+pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), ApiError> {
+    let mut errors = FieldErrors::new();
+    check_name(admission, object, &mut errors);
+    for (key, value) in object::map(object, &["metadata", "labels"]).into_iter().flatten() {
+        if let Some(rule) = names::qualified_name(key) {
+            errors.invalid("metadata.labels", &key.as_str().into(), &rule);
+        }
+        if let Some(rule) = value.as_str().and_then(names::label_value) {
+            errors.invalid("metadata.labels", value, &rule);
+        }
+    }
+    let mut bytes = 0;
+    for (key, value) in object::map(object, &["metadata", "annotations"]).into_iter().flatten() {
+        bytes += key.len() + value.as_str().map_or(0, str::len);
+        if let Some(rule) = names::qualified_name(&key.to_lowercase()) {
+            errors.invalid("metadata.annotations", &key.as_str().into(), &rule);
+        }
+    }
+    if bytes > ANNOTATION_BYTES {
+        errors.too_long("metadata.annotations", ANNOTATION_BYTES);
+    }
+    check_owners(object, &mut errors);
+    errors.refuse(admission.kind, &admission.key.name)
+}
+
+fn check_name(admission: &Admission<'_>, object: &Value, errors: &mut FieldErrors) {
+    let name = object::name(object);
+    if name.is_empty() {
+        errors.required("metadata.name", "name or generateName is required");
+        return;
+    }
+    let group = &*admission.kind.resource.group;
+    let rule = match &*admission.kind.kind {
+        // Role names are path segments: anything but slashes and dots.
+        _ if group == "rbac.authorization.k8s.io" => {
+            (name.contains('/') || name.contains('%')).then(|| "may not contain '/'".to_owned())
+        }
+        "Namespace" => names::dns_label(name),
+        "Service" if group.is_empty() => names::dns_label(name),
+        _ => names::dns_subdomain(name),
+    };
+    if let Some(rule) = rule {
+        errors.invalid("metadata.name", &name.into(), &rule);
+    }
+}
+
+fn check_owners(object: &Value, errors: &mut FieldErrors) {
+    let owners = object::list(object, &["metadata", "ownerReferences"]);
+    for (index, owner) in owners.iter().enumerate() {
+        for (field, rule) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if object::text(owner, &[field]).is_empty() {
+                let place = format!("metadata.ownerReferences[{index}].{field}");
+                errors.invalid(place, &"".into(), rule);
+            }
+        }
+    }
+    let controllers = owners.iter().filter(|owner| owner["controller"] == true).count();
+    if controllers > 1 {
+        let rule = "Only one reference can have Controller set to true";
+        let value = Value::from(owners.to_vec());
+        errors.invalid("metadata.ownerReferences", &value, rule);
+    }
+}

@@ -1,0 +1,132 @@
+//! What can be wrong with a field, in the words of the API's validation, collected so that a
+//! refusal names everything at once.
+
+use serde_json::Value;
+
+use super::{ApiError, Cause, Details};
+use crate::kinds::Kind;
+
+/// Everything found wrong with one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldErrors {
+    causes: Vec<Cause>,
+}
+
+impl FieldErrors {
+    /// Nothing wrong yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.causes.is_empty()
+    }
+
+    /// What is wrong, in the order found.
+    pub fn causes(&self) -> &[Cause] {
+        &self.causes
+    }
+
+    /// Adds what another look found.
+    pub fn extend(&mut self, other: Self) {
+        self.causes.extend(other.causes);
+    }
+
+    fn add(&mut self, reason: &str, field: impl Into<String>, message: String) {
+        self.causes.push(Cause { reason: reason.to_owned(), message, field: field.into() });
+    }
+
+    /// The value breaks a rule.
+    pub fn invalid(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
+        let message = format!("Invalid value: {}: {rule}", value);
+        self.add("FieldValueInvalid", field, message);
+    }
+
+    /// The value has another type than its schema.
+    pub fn wrong_type(&mut self, field: impl Into<String>, found: &str, wanted: &str) {
+        let field = field.into();
+        let message = format!(
+            "Invalid value: \"{found}\": {field} in body must be of type {wanted}: \"{found}\""
+        );
+        self.add("FieldValueTypeInvalid", field, message);
+    }
+
+    /// Something must stand there.
+    pub fn required(&mut self, field: impl Into<String>, rule: &str) {
+        let message = if rule.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {rule}")
+        };
+        self.add("FieldValueRequired", field, message);
+    }
+
+    /// Not one of the allowed values.
+    pub fn unsupported(&mut self, field: impl Into<String>, value: &Value, allowed: &[&str]) {
+        let allowed: Vec<String> = allowed.iter().map(|text| format!("\"{text}\"")).collect();
+        let message =
+            format!("Unsupported value: {}: supported values: {}", value, allowed.join(", "));
+        self.add("FieldValueNotSupported", field, message);
+    }
+
+    /// The same twice.
+    pub fn duplicate(&mut self, field: impl Into<String>, value: &Value) {
+        self.add("FieldValueDuplicate", field, format!("Duplicate value: {}", value));
+    }
+
+    /// May not stand there.
+    pub fn forbidden(&mut self, field: impl Into<String>, rule: &str) {
+        self.add("FieldValueForbidden", field, format!("Forbidden: {rule}"));
+    }
+
+    /// Names something that is not there.
+    pub fn missing(&mut self, field: impl Into<String>, value: &Value) {
+        self.add("FieldValueNotFound", field, format!("Not found: {}", value));
+    }
+
+    /// Longer than `limit` bytes.
+    pub fn too_long(&mut self, field: impl Into<String>, limit: usize) {
+        let message = format!("Too long: may not be more than {limit} bytes");
+        self.add("FieldValueTooLong", field, message);
+    }
+
+    /// More than `limit` items.
+    pub fn too_many(&mut self, field: impl Into<String>, found: usize, limit: usize) {
+        let message = format!("Too many: {found}: must have at most {limit} items");
+        self.add("FieldValueTooMany", field, message);
+    }
+
+    /// A refusal (422) of the object `name` if anything is wrong with it.
+    pub fn refuse(self, kind: &Kind, name: &str) -> Result<(), ApiError> {
+        if self.causes.is_empty() {
+            return Ok(());
+        }
+        let mut wrongs: Vec<String> = Vec::new();
+        for cause in &self.causes {
+            let wrong = format!("{}: {}", cause.field, cause.message);
+            if !wrongs.contains(&wrong) {
+                wrongs.push(wrong);
+            }
+        }
+        let wrongs = match wrongs.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let group = kind.resource.group.as_ref();
+        let dot = if group.is_empty() { "" } else { "." };
+        Err(ApiError {
+            code: 422,
+            reason: "Invalid".to_owned(),
+            message: format!("{}{dot}{group} \"{name}\" is invalid: {wrongs}", kind.kind),
+            details: Some(Box::new(Details {
+                name: name.to_owned(),
+                group: group.to_owned(),
+                kind: kind.kind.as_ref().to_owned(),
+                causes: self.causes,
+                ..Details::default()
+            })),
+            continue_token: None,
+        })
+    }
+}

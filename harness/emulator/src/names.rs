@@ -1,0 +1,126 @@
+//! What names, label keys and label values may look like, and the rule's words where they do not.
+
+/// RFC 1123 label: part of most names. `None` is fine, else the rule that is broken.
+pub(crate) fn dns_label(name: &str) -> Option<String> {
+    let fine = name.len() <= 63 && is_dns_label(name);
+    if name.len() > 63 {
+        return Some("must be no more than 63 bytes".to_owned());
+    }
+    (!fine).then(|| {
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+         and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', \
+         regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+            .to_owned()
+    })
+}
+
+/// RFC 1123 subdomain: most names.
+pub(crate) fn dns_subdomain(name: &str) -> Option<String> {
+    if name.len() > 253 {
+        return Some("must be no more than 253 bytes".to_owned());
+    }
+    let fine = !name.is_empty() && name.split('.').all(is_dns_label);
+    (!fine).then(|| {
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
+         or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex \
+         used for validation is \
+         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            .to_owned()
+    })
+}
+
+/// RFC 1035 label: services.
+pub(crate) fn dns_1035_label(name: &str) -> Option<String> {
+    if name.len() > 63 {
+        return Some("must be no more than 63 bytes".to_owned());
+    }
+    let fine = is_dns_label(name) && name.starts_with(|letter: char| letter.is_ascii_lowercase());
+    (!fine).then(|| {
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
+         an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or \
+         'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+            .to_owned()
+    })
+}
+
+fn is_dns_label(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+/// A label, annotation, taint or resource key: `[prefix/]name`.
+pub(crate) fn qualified_name(key: &str) -> Option<String> {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    if let Some(prefix) = prefix {
+        if prefix.is_empty() {
+            return Some("prefix part must be non-empty".to_owned());
+        }
+        if let Some(rule) = dns_subdomain(prefix) {
+            return Some(format!("prefix part {rule}"));
+        }
+    }
+    if name.is_empty() {
+        return Some("name part must be non-empty".to_owned());
+    }
+    if name.len() > 63 {
+        return Some("name part must be no more than 63 bytes".to_owned());
+    }
+    (!is_name(name)).then(|| {
+        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
+         end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
+         used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+            .to_owned()
+    })
+}
+
+/// A label's value.
+pub(crate) fn label_value(value: &str) -> Option<String> {
+    if value.len() > 63 {
+        return Some("must be no more than 63 bytes".to_owned());
+    }
+    (!value.is_empty() && !is_name(value)).then(|| {
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+         '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or \
+         'my_value',  or '12345', regex used for validation is \
+         '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+            .to_owned()
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    let outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    outer(bytes.first())
+        && outer(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_their_rfc() {
+        assert_eq!(dns_subdomain("web-0.example"), None);
+        for name in ["", "Web", "web_0", "-web", "web.", "a..b", "é"] {
+            assert!(dns_subdomain(name).is_some(), "{name}");
+        }
+        assert!(dns_label("a.b").is_some());
+        assert!(dns_1035_label("1a").is_some());
+        assert!(dns_label(&"a".repeat(64)).is_some());
+    }
+
+    #[test]
+    fn keys_may_have_a_prefix_and_values_may_be_empty() {
+        assert_eq!(qualified_name("nvidia.com/gpu"), None);
+        assert!(qualified_name("a/b/c").is_some());
+        assert!(qualified_name("/b").is_some());
+        assert_eq!(label_value(""), None);
+        assert!(label_value("a b").is_some());
+    }
+}

@@ -1,0 +1,116 @@
+//! Reading and writing the fields that every Kubernetes object has, on plain JSON. It knows no
+//! kind.
+
+use serde_json::{Map, Value};
+
+/// What stands at `path`.
+pub fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, field| value.get(field))
+}
+
+/// The text at `path`; empty where there is none.
+pub fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
+    at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The whole number at `path`.
+pub fn number(value: &Value, path: &[&str]) -> Option<i64> {
+    at(value, path).and_then(Value::as_i64)
+}
+
+/// The list at `path`; empty where there is none.
+pub fn list<'v>(value: &'v Value, path: &[&str]) -> &'v [Value] {
+    at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The map at `path`.
+pub fn map<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Map<String, Value>> {
+    at(value, path).and_then(Value::as_object)
+}
+
+/// `metadata.name`.
+pub fn name(object: &Value) -> &str {
+    text(object, &["metadata", "name"])
+}
+
+/// `metadata.namespace`; empty for cluster-scoped objects.
+pub fn namespace(object: &Value) -> &str {
+    text(object, &["metadata", "namespace"])
+}
+
+/// `metadata.uid`.
+pub fn uid(object: &Value) -> &str {
+    text(object, &["metadata", "uid"])
+}
+
+/// `metadata.resourceVersion`.
+pub fn resource_version(object: &Value) -> &str {
+    text(object, &["metadata", "resourceVersion"])
+}
+
+/// One label.
+pub fn label<'v>(object: &'v Value, key: &str) -> Option<&'v str> {
+    at(object, &["metadata", "labels", key]).and_then(Value::as_str)
+}
+
+/// One annotation.
+pub fn annotation<'v>(object: &'v Value, key: &str) -> Option<&'v str> {
+    at(object, &["metadata", "annotations", key]).and_then(Value::as_str)
+}
+
+/// Whether its deletion has begun.
+pub fn is_deleting(object: &Value) -> bool {
+    at(object, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
+}
+
+/// Its finalizers.
+pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+    list(object, &["metadata", "finalizers"]).iter().filter_map(Value::as_str)
+}
+
+/// The status of a condition by its type: `True`, `False`, `Unknown`; `None` when there is no
+/// such condition.
+pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v str> {
+    list(object, &["status", "conditions"])
+        .iter()
+        .find(|condition| text(condition, &["type"]) == kind)
+        .map(|condition| text(condition, &["status"]))
+}
+
+/// Sets what stands at `path`; makes the maps on the way, and replaces what is not a map.
+pub fn set(value: &mut Value, path: &[&str], new: Value) {
+    let Some((last, way)) = path.split_last() else {
+        *value = new;
+        return;
+    };
+    let mut place = value;
+    for field in way {
+        place = as_map(place).entry(*field).or_insert_with(|| Value::Object(Map::new()));
+    }
+    as_map(place).insert((*last).to_owned(), new);
+}
+
+/// Sets what stands at `path` unless something (not null) stands there.
+pub fn set_default(value: &mut Value, path: &[&str], new: impl Into<Value>) {
+    if at(value, path).is_none_or(Value::is_null) {
+        set(value, path, new.into());
+    }
+}
+
+/// Takes away what stands at `path`.
+pub fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
+    let (last, way) = path.split_last()?;
+    let mut place = value;
+    for field in way {
+        place = place.get_mut(field)?;
+    }
+    place.as_object_mut()?.remove(*last)
+}
+
+/// `value` as a map; one that is not a map becomes an empty one.
+pub fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("it was just made one")
+}

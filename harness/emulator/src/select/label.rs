@@ -1,0 +1,316 @@
+//! Label selectors, as text (`app=web,tier in (a,b),!old`) and as objects (`matchLabels`,
+//! `matchExpressions`).
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::object;
+
+/// All requirements must hold; none selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector {
+    requirements: Vec<Requirement>,
+}
+
+/// What must hold for one label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// The label is there with one of the values.
+    In(String, BTreeSet<String>),
+    /// The label is not there, or with another value.
+    NotIn(String, BTreeSet<String>),
+    /// The label is there.
+    Exists(String),
+    /// The label is not there.
+    Absent(String),
+    /// The label is a number above this one.
+    Above(String, i64),
+    /// The label is a number below this one.
+    Below(String, i64),
+}
+
+impl Requirement {
+    fn holds(&self, object: &Value) -> bool {
+        let number = |key: &str| object::label(object, key)?.parse::<i64>().ok();
+        match self {
+            Self::In(key, values) => {
+                object::label(object, key).is_some_and(|value| values.contains(value))
+            }
+            Self::NotIn(key, values) => {
+                object::label(object, key).is_none_or(|value| !values.contains(value))
+            }
+            Self::Exists(key) => object::label(object, key).is_some(),
+            Self::Absent(key) => object::label(object, key).is_none(),
+            Self::Above(key, bound) => number(key).is_some_and(|value| value > *bound),
+            Self::Below(key, bound) => number(key).is_some_and(|value| value < *bound),
+        }
+    }
+}
+
+impl LabelSelector {
+    /// Parses the text of a `labelSelector` parameter.
+    pub fn parse(text: &str) -> Result<Self, ApiError> {
+        let mut requirements = Vec::new();
+        for part in split_outside_brackets(text) {
+            let part = part.trim();
+            if part.is_empty() {
+                if text.trim().is_empty() {
+                    break;
+                }
+                return Err(unparsable("found ',', expected: identifier after ','"));
+            }
+            requirements.push(parse_requirement(part)?);
+        }
+        Ok(Self { requirements })
+    }
+
+    /// Reads a `LabelSelector` object. An empty one selects everything.
+    pub fn from_object(selector: &Value) -> Result<Self, ApiError> {
+        let mut requirements = Vec::new();
+        for (key, value) in object::map(selector, &["matchLabels"]).into_iter().flatten() {
+            let values = value.as_str().map(str::to_owned).into_iter().collect();
+            requirements.push(Requirement::In(key.clone(), values));
+        }
+        for expression in object::list(selector, &["matchExpressions"]) {
+            requirements.push(from_expression(expression)?);
+        }
+        Ok(Self { requirements })
+    }
+
+    /// Reads a plain map of labels, as `spec.selector` of a Service or ReplicationController.
+    pub fn from_map(labels: &Value) -> Self {
+        let requirements = labels.as_object().into_iter().flatten().map(|(key, value)| {
+            let values = value.as_str().map(str::to_owned).into_iter().collect();
+            Requirement::In(key.clone(), values)
+        });
+        Self { requirements: requirements.collect() }
+    }
+
+    /// Whether it selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// Whether it selects the object.
+    pub fn matches(&self, object: &Value) -> bool {
+        self.requirements.iter().all(|requirement| requirement.holds(object))
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    /// As text that parses to the same selector.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let several = |values: &BTreeSet<String>| {
+            values.iter().map(String::as_str).collect::<Vec<_>>().join(",")
+        };
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                formatter.write_str(",")?;
+            }
+            match requirement {
+                Requirement::In(key, values) if values.len() == 1 => {
+                    write!(formatter, "{key}={}", several(values))?;
+                }
+                Requirement::In(key, values) => {
+                    write!(formatter, "{key} in ({})", several(values))?;
+                }
+                Requirement::NotIn(key, values) if values.len() == 1 => {
+                    write!(formatter, "{key}!={}", several(values))?;
+                }
+                Requirement::NotIn(key, values) => {
+                    write!(formatter, "{key} notin ({})", several(values))?;
+                }
+                Requirement::Exists(key) => formatter.write_str(key)?,
+                Requirement::Absent(key) => write!(formatter, "!{key}")?,
+                Requirement::Above(key, bound) => write!(formatter, "{key}>{bound}")?,
+                Requirement::Below(key, bound) => write!(formatter, "{key}<{bound}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unparsable(why: &str) -> ApiError {
+    ApiError::bad_request(format!("unable to parse requirement: {why}"))
+}
+
+fn split_outside_brackets(text: &str) -> Vec<&str> {
+    let mut inside = false;
+    text.split(|letter| {
+        match letter {
+            '(' => inside = true,
+            ')' => inside = false,
+            _ => {}
+        }
+        letter == ',' && !inside
+    })
+    .collect()
+}
+
+fn parse_requirement(part: &str) -> Result<Requirement, ApiError> {
+    if let Some(key) = part.strip_prefix('!') {
+        return Ok(Requirement::Absent(checked_key(key.trim())?));
+    }
+    for (sign, unequal) in [("!=", true), ("==", false), ("=", false)] {
+        if let Some((key, value)) = part.split_once(sign) {
+            let key = checked_key(key.trim())?;
+            let values = BTreeSet::from([checked_value(&key, value.trim())?]);
+            return Ok(if unequal {
+                Requirement::NotIn(key, values)
+            } else {
+                Requirement::In(key, values)
+            });
+        }
+    }
+    for (sign, above) in [('>', true), ('<', false)] {
+        if let Some((key, bound)) = part.split_once(sign) {
+            let key = checked_key(key.trim())?;
+            let bound = bound.trim().parse().map_err(|_| {
+                unparsable("for 'Gt', 'Lt' operators, the value must be an integer")
+            })?;
+            return Ok(if above {
+                Requirement::Above(key, bound)
+            } else {
+                Requirement::Below(key, bound)
+            });
+        }
+    }
+    parse_set(part)
+}
+
+fn parse_set(part: &str) -> Result<Requirement, ApiError> {
+    let Some((head, rest)) = part.split_once('(') else {
+        let mut words = part.split_whitespace();
+        let key = words.next().unwrap_or_default();
+        return match words.next() {
+            None => Ok(Requirement::Exists(checked_key(key)?)),
+            Some("in" | "notin") => Err(unparsable("found '', expected: '('")),
+            Some(word) => {
+                Err(unparsable(&format!("found '{word}', expected: in, notin, =, ==, !=, gt, lt")))
+            }
+        };
+    };
+    let Some(values) = rest.trim_end().strip_suffix(')') else {
+        return Err(unparsable("found '', expected: ',' or ')'"));
+    };
+    let mut words = head.split_whitespace();
+    let key = checked_key(words.next().unwrap_or_default())?;
+    let values = values
+        .split(',')
+        .map(|value| checked_value(&key, value.trim()))
+        .collect::<Result<BTreeSet<_>, _>>()?;
+    match (words.next(), words.next()) {
+        (Some("in"), None) => Ok(Requirement::In(key, values)),
+        (Some("notin"), None) => Ok(Requirement::NotIn(key, values)),
+        (word, _) => {
+            let word = word.unwrap_or("(");
+            Err(unparsable(&format!("found '{word}', expected: in, notin, =, ==, !=, gt, lt")))
+        }
+    }
+}
+
+fn from_expression(expression: &Value) -> Result<Requirement, ApiError> {
+    let key = object::text(expression, &["key"]).to_owned();
+    let values: BTreeSet<String> = object::list(expression, &["values"])
+        .iter()
+        .filter_map(|value| value.as_str().map(str::to_owned))
+        .collect();
+    let bound = || values.first().and_then(|value| value.parse().ok());
+    match object::text(expression, &["operator"]) {
+        "In" => Ok(Requirement::In(key, values)),
+        "NotIn" => Ok(Requirement::NotIn(key, values)),
+        "Exists" => Ok(Requirement::Exists(key)),
+        "DoesNotExist" => Ok(Requirement::Absent(key)),
+        "Gt" => bound()
+            .map(|bound| Requirement::Above(key, bound))
+            .ok_or_else(|| ApiError::bad_request("for 'Gt' the value must be an integer")),
+        "Lt" => bound()
+            .map(|bound| Requirement::Below(key, bound))
+            .ok_or_else(|| ApiError::bad_request("for 'Lt' the value must be an integer")),
+        other => Err(ApiError::bad_request(format!(
+            "\"{other}\" is not a valid label selector operator"
+        ))),
+    }
+}
+
+fn checked_key(key: &str) -> Result<String, ApiError> {
+    match crate::names::qualified_name(key) {
+        None => Ok(key.to_owned()),
+        Some(rule) => Err(unparsable(&format!("<nil>: Invalid value: {:?}: {rule}", key))),
+    }
+}
+
+fn checked_value(key: &str, value: &str) -> Result<String, ApiError> {
+    match crate::names::label_value(value) {
+        None => Ok(value.to_owned()),
+        Some(rule) => {
+            Err(unparsable(&format!("values[0][{key}]: Invalid value: {:?}: {rule}", value)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn selects(selector: &str) -> bool {
+        let pod = json!({"metadata": {"labels": {"app": "web", "rank": "3", "x.io/y": ""}}});
+        LabelSelector::parse(selector).unwrap().matches(&pod)
+    }
+
+    #[test]
+    fn equality_and_sets_and_presence_select() {
+        for selector in [
+            "",
+            "app=web",
+            "app==web",
+            "app!=db",
+            "app in (db, web)",
+            "app notin (db)",
+            "app",
+            "!old",
+            "old!=1",
+            "old notin (a,b)",
+            "rank>2",
+            "rank<4",
+            "x.io/y=",
+            "app=web,rank",
+        ] {
+            assert!(selects(selector), "{selector}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_hold_does_not_select() {
+        for selector in
+            ["app=db", "app in (db)", "!app", "old", "rank>3", "app=web,old", "x.io/y=1"]
+        {
+            assert!(!selects(selector), "{selector}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_selector_is_a_bad_request() {
+        for selector in
+            ["app in (", "app in", "app like web", "a b=c", "=x", "app=a b", ",", "a=b,"]
+        {
+            assert_eq!(LabelSelector::parse(selector).unwrap_err().code, 400, "{selector}");
+        }
+    }
+
+    #[test]
+    fn a_selector_object_selects_as_its_text_does() {
+        let selector = LabelSelector::from_object(&json!({
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}],
+        }))
+        .unwrap();
+        assert_eq!(selector.to_string(), "app=web,tier in (a,b)");
+        assert_eq!(LabelSelector::parse(&selector.to_string()).unwrap(), selector);
+    }
+}

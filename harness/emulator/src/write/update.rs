@@ -1,0 +1,226 @@
+//! PUT, and the second half of PATCH: a new state of an object that is there. The object itself
+//! and its status are written apart; a write that changes nothing leaves no trace.
+
+use serde_json::{Map, Value};
+
+use super::request::Request;
+use super::{Seen, check_seen, check_subresource};
+use crate::admit::{self, Admission};
+use crate::error::{ApiError, FieldErrors};
+use crate::kinds::{Generation, Origin};
+use crate::object;
+use crate::store::{Object, Store, Subresource, Written};
+
+pub(super) fn update(
+    store: &mut Store,
+    request: &mut Request,
+    subresource: Subresource,
+    body: Value,
+) -> Result<Written, ApiError> {
+    check_subresource(request, subresource)?;
+    let new = request.decode(body)?;
+    let old = store.get(&request.key)?;
+    let name = object::name(&new);
+    if !name.is_empty() && *name != *request.key.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            request.key.name
+        )));
+    }
+    let namespace = object::namespace(&new);
+    if !namespace.is_empty() && *namespace != *request.key.namespace {
+        return Err(ApiError::bad_request(format!(
+            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
+            request.key.namespace
+        )));
+    }
+    if object::resource_version(&new).is_empty() && !may_be_unconditional(request) {
+        let mut errors = FieldErrors::new();
+        let rule = "must be specified for an update";
+        errors.invalid("metadata.resourceVersion", &0.into(), rule);
+        errors.refuse(&request.kind, &request.key.name)?;
+    }
+    replace(store, request, subresource, (&old, new))
+}
+
+/// Whether an update without `resourceVersion` overwrites whatever is there.
+fn may_be_unconditional(request: &Request) -> bool {
+    match request.kind.origin {
+        Origin::Custom => false,
+        Origin::BuiltIn | Origin::View => {
+            !request.kind.is("coordination.k8s.io", "Lease")
+                && !request.kind.is("policy", "PodDisruptionBudget")
+                && !request.kind.is("apiextensions.k8s.io", "CustomResourceDefinition")
+        }
+    }
+}
+
+/// Puts `new` in the place of `old`, as far as the subresource reaches.
+pub(super) fn replace(
+    store: &mut Store,
+    request: &Request,
+    subresource: Subresource,
+    (old, new): (&Object, Value),
+) -> Result<Written, ApiError> {
+    let seen = |text: &'static str| {
+        object::at(&new, &["metadata", text])
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    let by_update = Seen { uid: seen("uid"), revision: seen("resourceVersion"), by_update: true };
+    check_seen(request, old, by_update)?;
+    let mut new = match subresource {
+        Subresource::None | Subresource::Other => with_old_parts(request, subresource, old, new),
+        Subresource::Status => with_new_status(request, old, new),
+        Subresource::Scale | Subresource::Finalize => with_new_finalizers(old, &new),
+    };
+    check_finalizers(request, old, &new)?;
+    let admission = Admission { store, kind: &request.kind, key: &request.key, now: request.now };
+    admit::on_update(&admission, subresource, old, &mut new)?;
+    settle(store, request, old, new)
+}
+
+/// Ends an update: generation, nothing at all, the last finalizer, or a commit.
+pub(super) fn settle(
+    store: &mut Store,
+    request: &Request,
+    old: &Object,
+    mut new: Value,
+) -> Result<Written, ApiError> {
+    if request.kind.generation == Generation::OnSpec && specs_differ(request, old, &new) {
+        let generation = object::number(old, &["metadata", "generation"]).unwrap_or(0);
+        object::set(&mut new, &["metadata", "generation"], (generation + 1).into());
+    }
+    if new == **old {
+        return Ok(Request::unchanged(old));
+    }
+    if is_over(request, old, &new) {
+        return Ok(request.take_away(store, old));
+    }
+    Ok(request.commit(store, new, false))
+}
+
+/// A deletion waited only for the finalizers, and they are gone.
+fn is_over(request: &Request, old: &Value, new: &Value) -> bool {
+    let held =
+        request.kind.is("", "Namespace") && !object::list(new, &["spec", "finalizers"]).is_empty();
+    object::is_deleting(old)
+        && !held
+        && object::finalizers(new).next().is_none()
+        && object::number(old, &["metadata", "deletionGracePeriodSeconds"])
+            .is_none_or(|left| left == 0)
+}
+
+/// Everything the writer of the object itself cannot change.
+fn with_old_parts(
+    request: &Request,
+    subresource: Subresource,
+    old: &Value,
+    mut new: Value,
+) -> Value {
+    let kind = &request.kind;
+    let root = object::as_map(&mut new);
+    root.insert("kind".to_owned(), kind.kind.as_ref().into());
+    root.insert("apiVersion".to_owned(), kind.api_version(&kind.storage).into());
+    if kind.stored().status && subresource == Subresource::None {
+        match old.get("status") {
+            Some(status) => root.insert("status".to_owned(), status.clone()),
+            None => root.remove("status"),
+        };
+    }
+    let metadata =
+        object::as_map(root.entry("metadata").or_insert_with(|| Value::Object(Map::new())));
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+        "selfLink",
+        "resourceVersion",
+    ] {
+        match object::at(old, &["metadata", field]) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.remove(field),
+        };
+    }
+    if !metadata.contains_key("managedFields")
+        && let Some(fields) = object::at(old, &["metadata", "managedFields"])
+    {
+        metadata.insert("managedFields".to_owned(), fields.clone());
+    }
+    new
+}
+
+/// The old object with the new status. Pods and nodes take labels and annotations along, as the
+/// real server lets them.
+fn with_new_status(request: &Request, old: &Value, mut new: Value) -> Value {
+    let status = new.as_object_mut().and_then(|new| new.remove("status"));
+    let mut merged: Map<String, Value> = old
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| *field != "status")
+        .map(|(field, value)| (field.clone(), value.clone()))
+        .collect();
+    if let Some(status) = status {
+        merged.insert("status".to_owned(), status);
+    }
+    let mut merged = Value::Object(merged);
+    let takes_metadata = request.kind.is("", "Pod") || request.kind.is("", "Node");
+    for field in ["labels", "annotations", "managedFields"] {
+        let path = ["metadata", field];
+        if !takes_metadata && field != "managedFields" {
+            continue;
+        }
+        if let Some(value) = object::remove(&mut new, &path) {
+            object::set(&mut merged, &path, value);
+        }
+    }
+    merged
+}
+
+fn with_new_finalizers(old: &Value, new: &Value) -> Value {
+    let mut merged = old.clone();
+    match object::at(new, &["spec", "finalizers"]) {
+        Some(finalizers) => object::set(&mut merged, &["spec", "finalizers"], finalizers.clone()),
+        None => {
+            object::remove(&mut merged, &["spec", "finalizers"]);
+        }
+    }
+    merged
+}
+
+/// A deletion that has begun can get no new finalizers.
+fn check_finalizers(request: &Request, old: &Object, new: &Value) -> Result<(), ApiError> {
+    if !object::is_deleting(old) {
+        return Ok(());
+    }
+    let old: Vec<&str> = object::finalizers(old).collect();
+    let added: Vec<&str> = object::finalizers(new).filter(|name| !old.contains(name)).collect();
+    let mut errors = FieldErrors::new();
+    if !added.is_empty() {
+        let rule = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers \
+             []string{{\"{}\"}}",
+            added.join("\", \"")
+        );
+        errors.forbidden("metadata.finalizers", &rule);
+    }
+    errors.refuse(&request.kind, &request.key.name)
+}
+
+/// Whether anything but metadata and status differs.
+fn specs_differ(request: &Request, old: &Value, new: &Value) -> bool {
+    let has_status = request.kind.stored().status;
+    let relevant = |field: &str| field != "metadata" && !(has_status && field == "status");
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
+        return false;
+    };
+    let left = old.iter().filter(|(field, _)| relevant(field));
+    let right = new.iter().filter(|(field, _)| relevant(field));
+    !left.eq(right)
+}
