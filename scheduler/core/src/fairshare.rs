@@ -4,6 +4,8 @@
 //! for how much is counted in [`crate::queues`].
 
 mod surplus;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use crate::{

@@ -12,6 +12,7 @@ pub mod profile;
 pub mod queues;
 pub mod resources;
 pub mod snapshot;
+pub mod synthetic;
 
 pub use decision::{Decision, EvictionCause, Reason};
 pub use plan::{Plan, QueueUse};

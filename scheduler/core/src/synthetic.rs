@@ -1,0 +1,235 @@
+//! Clusters made by rule, in the shapes on which schedulers are compared: uniform nodes of eight
+//! GPUs, two departments of queues, and work that all fits, must be reclaimed for, or never
+//! fits. For `make bench` and for tests that count; nothing in a decision depends on it.
+
+use std::time::Duration;
+
+use crate::{
+    Snapshot,
+    model::{
+        Name, Node, NodeId, Pod, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy,
+        Queue, QueueId, ShapeId, SubGroup, Time,
+    },
+    resources::{Amount, PerResource, Resources},
+};
+
+/// GPUs of every node made here.
+pub const GPUS_PER_NODE: u32 = 8;
+
+const START: Time = Time(1_767_225_600_000);
+
+/// One pending one-GPU job for every GPU of an empty cluster, spread over `queues` leaf queues
+/// in two departments.
+pub fn pending_singles(nodes: u32, queues: u32) -> Snapshot {
+    let gpus = nodes * GPUS_PER_NODE;
+    let mut cluster = Cluster::new(nodes);
+    let leaves = cluster.departments(queues, gpus);
+    for job in 0..gpus {
+        let queue = leaves[(job % queues) as usize];
+        cluster.job(&format!("job-{job:06}"), Job { queue, ..Job::default() });
+    }
+    cluster.finish()
+}
+
+/// Every GPU runs a one-GPU job that borrowed it; one gang of half the nodes, eight GPUs a pod,
+/// wants them back.
+pub fn large_gang_against_singles(nodes: u32) -> Snapshot {
+    let gang = Job { pods: nodes / 2, gpus: GPUS_PER_NODE, ..Job::default() };
+    Cluster::against_singles(nodes, Occupants::Preemptible, &[("gang".into(), gang)])
+}
+
+/// Every GPU runs a one-GPU job that borrowed it; as many one-GPU jobs want all of them back.
+pub fn singles_against_singles(nodes: u32) -> Snapshot {
+    let jobs: Vec<_> = (0..nodes * GPUS_PER_NODE)
+        .map(|job| (format!("pending-{job:06}"), Job::default()))
+        .collect();
+    Cluster::against_singles(nodes, Occupants::Preemptible, &jobs)
+}
+
+/// Every GPU is taken, one on each node by a job that cannot be evicted: a gang of ten times
+/// eight GPUs never fits, whoever leaves.
+pub fn hopeless_gang_against_singles(nodes: u32) -> Snapshot {
+    let gang = Job { pods: 10, gpus: GPUS_PER_NODE, ..Job::default() };
+    Cluster::against_singles(nodes, Occupants::OnePinnedOnEachNode, &[("gang".into(), gang)])
+}
+
+/// Who runs on the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occupants {
+    Preemptible,
+    OnePinnedOnEachNode,
+}
+
+/// A job of equal pods, all of which must run together.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    queue: QueueId,
+    pods: u32,
+    gpus: u32,
+    preemptible: bool,
+    node: Option<NodeId>,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self { queue: QueueId(0), pods: 1, gpus: 1, preemptible: true, node: None }
+    }
+}
+
+/// A snapshot in the making. Names are padded with zeros, so that lists stay sorted by name.
+struct Cluster {
+    snapshot: Snapshot,
+}
+
+impl Cluster {
+    fn new(nodes: u32) -> Self {
+        let nodes = (0..nodes).map(|at| node(&format!("node-{at:05}"))).collect();
+        Self { snapshot: Snapshot { now: START, nodes, ..Snapshot::default() } }
+    }
+
+    fn against_singles(nodes: u32, occupants: Occupants, waiting: &[(String, Job)]) -> Snapshot {
+        let mut cluster = Self::new(nodes);
+        let gpus = nodes * GPUS_PER_NODE;
+        let department = cluster.queue("department", None, gpus);
+        let borrower = cluster.queue("queue-borrower", Some(department), 0);
+        let owner = cluster.queue("queue-owner", Some(department), gpus);
+        for (name, job) in waiting {
+            cluster.job(name, Job { queue: owner, ..*job });
+        }
+        for at in 0..gpus {
+            let node = at / GPUS_PER_NODE;
+            let pinned = occupants == Occupants::OnePinnedOnEachNode && at % GPUS_PER_NODE == 0;
+            let job = Job {
+                queue: borrower,
+                preemptible: !pinned,
+                node: Some(NodeId(node)),
+                ..Job::default()
+            };
+            cluster.job(&format!("running-{at:06}"), job);
+        }
+        cluster.finish()
+    }
+
+    /// Two departments; `queues` leaves with equal quotas, taking turns between them.
+    fn departments(&mut self, queues: u32, gpus: u32) -> Vec<QueueId> {
+        let departments =
+            ["department-a", "department-b"].map(|name| self.queue(name, None, gpus / 2));
+        let each = gpus / queues;
+        (0..queues)
+            .map(|at| {
+                let parent = departments[(at % 2) as usize];
+                self.queue(&format!("queue-{at:04}"), Some(parent), each)
+            })
+            .collect()
+    }
+
+    fn queue(&mut self, name: &str, parent: Option<QueueId>, gpus: u32) -> QueueId {
+        let quota = Amount::Exactly(i64::from(gpus) * 1000);
+        let every = Amount::Unlimited;
+        self.snapshot.queues.push(Queue {
+            name: name.into(),
+            parent,
+            priority: 100,
+            quota: PerResource { gpu: quota, cpu: every, memory: every },
+            limit: PerResource { gpu: every, cpu: every, memory: every },
+            over_quota_weight_milli: PerResource { gpu: 1000, cpu: 1000, memory: 1000 },
+            created: START,
+            preempt_min_runtime: None,
+            reclaim_min_runtime: None,
+            historical_usage_micro: PerResource::default(),
+        });
+        QueueId(position(self.snapshot.queues.len()))
+    }
+
+    fn job(&mut self, name: &str, job: Job) {
+        let shape = self.shape(job.gpus);
+        self.snapshot.pod_groups.push(pod_group(name, job));
+        let group = PodGroupId(position(self.snapshot.pod_groups.len()));
+        for at in 0..job.pods {
+            let pod_name = format!("{name}-{at:05}");
+            self.snapshot.pods.push(pod(pod_name.as_str().into(), (group, shape), job.node));
+        }
+    }
+
+    fn shape(&mut self, gpus: u32) -> ShapeId {
+        let requests = Resources {
+            gpu_milli: i64::from(gpus) * 1000,
+            cpu_milli: i64::from(gpus) * 1000,
+            memory_bytes: i64::from(gpus) << 30,
+            pods: 1,
+            ..Resources::default()
+        };
+        let shapes = &mut self.snapshot.shapes;
+        let known = shapes.iter().position(|shape| shape.requests == requests);
+        let at = known.unwrap_or_else(|| {
+            shapes.push(PodShape { requests, ..PodShape::default() });
+            shapes.len() - 1
+        });
+        ShapeId(position(at + 1))
+    }
+
+    fn finish(self) -> Snapshot {
+        self.snapshot
+    }
+}
+
+/// Position of the last of `len`.
+fn position(len: usize) -> u32 {
+    u32::try_from(len - 1).expect("a cluster has fewer than 2^32 of anything")
+}
+
+fn node(name: &str) -> Node {
+    let allocatable = Resources {
+        gpu_milli: i64::from(GPUS_PER_NODE) * 1000,
+        cpu_milli: 128_000,
+        memory_bytes: 1 << 40,
+        pods: 110,
+        ..Resources::default()
+    };
+    Node { name: name.into(), allocatable, ready: true, ..Node::default() }
+}
+
+fn pod_group(name: &str, job: Job) -> PodGroup {
+    PodGroup {
+        namespace: "default".into(),
+        name: name.into(),
+        uid: name.into(),
+        queue: Ok(Some(job.queue)),
+        priority: if job.preemptible { 50 } else { 100 },
+        preemptible: job.preemptible,
+        sub_groups: vec![SubGroup {
+            name: "default".into(),
+            min_member: job.pods,
+            parent: None,
+            min_sub_group: None,
+        }],
+        min_sub_group: None,
+        created: START,
+        last_start: job.node.map(|_| START),
+        last_eviction: None,
+        stale_since: None,
+        staleness_grace: None,
+        preemption_delay: Duration::ZERO,
+    }
+}
+
+fn pod(name: Name, (group, shape): (PodGroupId, ShapeId), node: Option<NodeId>) -> Pod {
+    Pod {
+        namespace: "default".into(),
+        uid: name.clone(),
+        name,
+        labels: crate::model::Labels::new(),
+        group: Some(group),
+        sub_group: 0,
+        shape,
+        priority: 0,
+        preemption_policy: PreemptionPolicy::default(),
+        status: if node.is_some() { PodStatus::Running } else { PodStatus::Pending },
+        node,
+        nominated: None,
+        task_priority: None,
+        created: START,
+        started: node.map(|_| START),
+        released_since: None,
+    }
+}
