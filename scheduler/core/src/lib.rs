@@ -4,6 +4,7 @@
 //! never an error. Translating Kubernetes objects and applying plans is the shell's work
 //! (crate `schedlab-scheduler`).
 
+pub mod audit;
 pub mod decision;
 pub mod fairshare;
 pub mod model;

@@ -1,0 +1,204 @@
+//! Are the rules kept? Judges a history of facts about a cluster, written independently of how
+//! plans are made: it shares no arithmetic, no accounts and no order with the scheduler, or it
+//! would share its errors. Facts are told one at a time, each costs what it changes, and what
+//! is broken is a [`Breach`] with the rule, the moment, the object and the numbers.
+//!
+//! Two ways in: [`Auditor`] for whoever watches a cluster, [`breaches_of`] for one snapshot and
+//! the plan made of it. Judged are decisions at their moment, not later states: a quota may be
+//! edited below its use. What else changed within the same moment may not have been seen by
+//! the scheduler yet, so a decision is right if it was right before or after that change.
+
+mod accounts;
+mod binding;
+mod breach;
+mod eviction;
+mod gang;
+mod plan;
+mod view;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::model::{Name, Time};
+use accounts::Accounts;
+pub use breach::{Breach, Concern, Rule};
+pub use eviction::{Eviction, Why};
+use gang::Moment;
+pub use plan::breaches_of;
+pub use view::{Amounts, GroupView, NodeView, Phase, PodView, QueueView, SubGroupView, Writer};
+use view::{Recent, View};
+
+/// Which rules apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// By whose lights.
+    pub conduct: Conduct,
+    /// How long one moment is: the writes of one transaction lie within it. Zero under virtual
+    /// time, where a scheduler's cycle takes none.
+    pub moment: Duration,
+}
+
+/// By whose lights a scheduler is judged: the exceptions of each profile, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conduct {
+    /// Profile `kai`: queues, gangs, preemptible victims. Whole gangs may fall below quota when
+    /// reclaimed (rule 7 looks before it subtracts), priority protects inside one queue only
+    /// (9), victim sets need not be minimal and promises are forgotten each cycle (10, 11, 20).
+    Kai,
+    /// Profile `kube`: no queues, no gangs; every pod of lower priority is a victim, and a node
+    /// that is not ready is judged by its taints alone.
+    Kube,
+}
+
+impl Rules {
+    /// Profile `kai`.
+    pub fn kai() -> Self {
+        Self { conduct: Conduct::Kai, moment: Duration::ZERO }
+    }
+
+    /// Profile `kube`.
+    pub fn kube() -> Self {
+        Self { conduct: Conduct::Kube, moment: Duration::ZERO }
+    }
+}
+
+/// Follows a cluster and judges what its scheduler does.
+#[derive(Clone, Debug)]
+pub struct Auditor {
+    rules: Rules,
+    view: View,
+    accounts: Accounts,
+    moment: Moment,
+    /// Groups that have been whole since they last were absent: a member that fails later is
+    /// no breach.
+    started: BTreeSet<Name>,
+    breaches: Vec<Breach>,
+}
+
+impl Auditor {
+    /// An auditor that knows nothing yet. Pods that are first seen bound were bound by others.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            view: View::default(),
+            accounts: Accounts::default(),
+            moment: Moment::default(),
+            started: BTreeSet::new(),
+            breaches: Vec::new(),
+        }
+    }
+
+    /// What is broken so far, in the order in which it was noticed.
+    pub fn breaches(&self) -> &[Breach] {
+        &self.breaches
+    }
+
+    /// A node came, changed, or (`None`) went.
+    pub fn node(&mut self, at: Time, name: &Name, node: Option<NodeView>) {
+        self.advance(at);
+        set(&mut self.view.nodes, name, node, self.moment.began);
+    }
+
+    /// A queue came, changed, or (`None`) went.
+    pub fn queue(&mut self, at: Time, name: &Name, queue: Option<QueueView>) {
+        self.advance(at);
+        if self.view.queues.get(name).and_then(|queue| queue.now.as_ref()) == queue.as_ref() {
+            return;
+        }
+        set(&mut self.view.queues, name, queue, self.moment.began);
+        self.accounts.rebuild_queues(&self.view);
+    }
+
+    /// A pod group came, changed, or (`None`) went.
+    pub fn group(&mut self, at: Time, name: &Name, group: Option<GroupView>) {
+        self.advance(at);
+        if self.view.groups.get(name).and_then(|group| group.now.as_ref()) == group.as_ref() {
+            return;
+        }
+        self.accounts.charge_group(&self.view, name, accounts::Sign::Minus);
+        set(&mut self.view.groups, name, group, self.moment.began);
+        self.accounts.charge_group(&self.view, name, accounts::Sign::Plus);
+    }
+
+    /// A pod came, changed, or (`None`) went; `writer` did it.
+    pub fn pod(&mut self, at: Time, name: &Name, pod: Option<&PodView>, writer: Writer) {
+        self.advance(at);
+        let before = match pod {
+            Some(pod) => self.view.pods.insert(name.clone(), pod.clone()),
+            None => self.view.pods.remove(name),
+        };
+        self.accounts.pod_changed(&self.view, name, before.as_ref(), pod);
+        let before = before.filter(|old| pod.is_none_or(|new| new.uid == old.uid));
+        self.judge_pod(name, before.as_ref(), pod, writer);
+    }
+
+    /// The scheduler gave its cause for an eviction.
+    pub fn evicted_for(&mut self, at: Time, eviction: &Eviction) {
+        self.advance(at);
+        eviction::judge_cause(self, eviction);
+    }
+
+    /// A queue's status says that so much of it is used, in all and by work that cannot be
+    /// evicted. Told when nothing has been moving for a while; it must be what pods add up to.
+    pub fn queue_status(&mut self, at: Time, name: &Name, allocated: &Amounts) {
+        self.advance(at);
+        accounts::judge_status(self, name, allocated);
+    }
+
+    /// The scheduler was killed just now, perhaps in the middle of a transaction.
+    pub fn scheduler_killed(&mut self, at: Time) {
+        self.advance(at);
+        self.moment.cut_short = true;
+    }
+
+    /// Nothing has been moving for a while, with a scheduler that has had its say: no gang may
+    /// be half there now.
+    pub fn at_rest(&mut self, at: Time) {
+        self.advance(at);
+        self.close_moment();
+        gang::judge_rest(self);
+    }
+
+    fn judge_pod(
+        &mut self,
+        name: &Name,
+        before: Option<&PodView>,
+        after: Option<&PodView>,
+        writer: Writer,
+    ) {
+        if let (Some(before), Some(after)) = (before, after) {
+            binding::judge(self, name, before, after);
+        }
+        eviction::judge(self, name, before, after, writer);
+        gang::note(self, before, after, writer);
+    }
+
+    /// Ends the present moment if `at` lies beyond it.
+    fn advance(&mut self, at: Time) {
+        if at.since(self.moment.began) > self.rules.moment {
+            self.close_moment();
+            self.moment.began = at;
+        }
+    }
+
+    fn close_moment(&mut self) {
+        let next = Moment::beginning(self.moment.began);
+        let moment = std::mem::replace(&mut self.moment, next);
+        match self.rules.conduct {
+            Conduct::Kai => gang::judge_moment(self, &moment),
+            Conduct::Kube => {}
+        }
+    }
+
+    fn breach(&mut self, rule: Rule, concerns: Vec<Concern>, detail: String) {
+        self.breaches.push(Breach { rule, at: self.moment.began, concerns, detail });
+    }
+}
+
+fn set<T>(
+    map: &mut std::collections::BTreeMap<Name, Recent<T>>,
+    name: &Name,
+    value: Option<T>,
+    at: Time,
+) {
+    map.entry(name.clone()).or_default().set(value, at);
+}

@@ -1,0 +1,163 @@
+//! What pods add up to, on each node and in each queue, kept up to date change by change; and
+//! rule 6, which compares that with what queues say of themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Amounts, Auditor, Concern, PodView, Rule,
+    breach::amount,
+    view::{View, add},
+};
+use crate::model::Name;
+
+/// Sums over pods that take room.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Accounts {
+    nodes: BTreeMap<Name, NodeAccount>,
+    queues: BTreeMap<Name, QueueAccount>,
+    members: BTreeMap<Name, BTreeSet<Name>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodeAccount {
+    /// Asked for by the pods that hold room here, leaving ones included.
+    pub(super) used: Amounts,
+    pub(super) pods: BTreeSet<Name>,
+}
+
+/// A queue's use, its children's included. Leaving pods do not count: KAI charges what stays.
+#[derive(Clone, Debug, Default)]
+pub(super) struct QueueAccount {
+    pub(super) used: Amounts,
+    pub(super) non_preemptible: Amounts,
+    /// Held by pods that are leaving.
+    leaving: Amounts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    Plus,
+    Minus,
+}
+
+impl Sign {
+    fn factor(self) -> i128 {
+        match self {
+            Self::Plus => 1,
+            Self::Minus => -1,
+        }
+    }
+}
+
+impl Accounts {
+    pub(super) fn node(&self, name: &Name) -> Option<&NodeAccount> {
+        self.nodes.get(name)
+    }
+
+    pub(super) fn queue(&self, name: &Name) -> Option<&QueueAccount> {
+        self.queues.get(name)
+    }
+
+    /// Names of the pods of a group.
+    pub(super) fn members(&self, group: &Name) -> impl Iterator<Item = &Name> {
+        self.members.get(group).into_iter().flatten()
+    }
+
+    pub(super) fn pod_changed(
+        &mut self,
+        view: &View,
+        name: &Name,
+        before: Option<&PodView>,
+        after: Option<&PodView>,
+    ) {
+        if let (Some(before), Some(after)) = (before, after)
+            && before.node == after.node
+            && before.group == after.group
+            && before.requests == after.requests
+            && before.holds_room() == after.holds_room()
+            && before.leaving == after.leaving
+        {
+            return;
+        }
+        if let Some(pod) = before {
+            self.charge_pod(view, name, pod, Sign::Minus);
+        }
+        if let Some(pod) = after {
+            self.charge_pod(view, name, pod, Sign::Plus);
+        }
+    }
+
+    /// Takes a group's pods out of their queues' accounts, or puts them in: around a change of
+    /// the group.
+    pub(super) fn charge_group(&mut self, view: &View, group: &Name, sign: Sign) {
+        let members: Vec<Name> = self.members(group).cloned().collect();
+        for pod in members.iter().filter_map(|name| view.pods.get(name)) {
+            self.charge_queues(view, pod, sign);
+        }
+    }
+
+    /// The tree has changed: everything anew.
+    pub(super) fn rebuild_queues(&mut self, view: &View) {
+        self.queues.clear();
+        for pod in view.pods.values() {
+            self.charge_queues(view, pod, Sign::Plus);
+        }
+    }
+
+    fn charge_pod(&mut self, view: &View, name: &Name, pod: &PodView, sign: Sign) {
+        if let Some(node) = pod.node.as_ref().filter(|_| pod.holds_room()) {
+            let account = self.nodes.entry(node.clone()).or_default();
+            add(&mut account.used, &pod.requests, sign.factor());
+            enter(&mut account.pods, name, sign);
+        }
+        if let Some(group) = &pod.group {
+            enter(self.members.entry(group.clone()).or_default(), name, sign);
+        }
+        self.charge_queues(view, pod, sign);
+    }
+
+    fn charge_queues(&mut self, view: &View, pod: &PodView, sign: Sign) {
+        let Some(group) = view.group_of(pod).filter(|_| pod.holds_room()) else { return };
+        for queue in view.lineage(&group.queue) {
+            let account = self.queues.entry(queue).or_default();
+            if pod.leaving {
+                add(&mut account.leaving, &pod.requests, sign.factor());
+                continue;
+            }
+            add(&mut account.used, &pod.requests, sign.factor());
+            if !group.preemptible {
+                add(&mut account.non_preemptible, &pod.requests, sign.factor());
+            }
+        }
+    }
+}
+
+fn enter(set: &mut BTreeSet<Name>, name: &Name, sign: Sign) {
+    match sign {
+        Sign::Plus => set.insert(name.clone()),
+        Sign::Minus => set.remove(name),
+    };
+}
+
+/// Rule 6. Leaving pods may be counted or not: both are in use among schedulers.
+pub(super) fn judge_status(auditor: &mut Auditor, queue: &Name, allocated: &Amounts) {
+    let account = auditor.accounts.queue(queue).cloned().unwrap_or_default();
+    let wrong = allocated.iter().find_map(|(resource, said)| {
+        let used = account.used.get(resource).copied().unwrap_or(0);
+        let leaving = account.leaving.get(resource).copied().unwrap_or(0);
+        let right = *said == used || *said == used + leaving;
+        (!right).then(|| (resource.clone(), *said, used))
+    });
+    if let Some((resource, said, used)) = wrong {
+        let detail = format!(
+            "queue {queue} says that {} {resource} of it are in use; its bound pods add up to {}",
+            amount(said),
+            amount(used)
+        );
+        auditor.breach(Rule::Accounts, vec![Concern::Queue(queue.clone())], detail);
+    }
+    if let Some((resource, said)) = allocated.iter().find(|(_, said)| **said < 0) {
+        let detail = format!("queue {queue} says that {} {resource} are in use", amount(*said));
+        auditor.breach(Rule::Negative, vec![Concern::Queue(queue.clone())], detail);
+    }
+}

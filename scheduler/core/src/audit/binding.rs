@@ -1,0 +1,218 @@
+//! Rules judged when a pod gets its node: it is bound once (3), to a node that exists (22) and
+//! takes it (3), where there is room (1), within its queues' bounds (5), asking for nothing
+//! negative (29); and when it gets its GPUs (2). Left out: affinity between pods, host ports
+//! and topology spread.
+
+use super::{
+    Amounts, Auditor, Concern, Conduct, NodeView, Phase, PodView, QueueView, Rule, breach::amount,
+};
+use crate::model::{Name, NodeSelectorTerm, Operator, Requirement, TaintEffect, Toleration};
+
+const GPU: &str = "nvidia.com/gpu";
+
+pub(super) fn judge(auditor: &mut Auditor, name: &Name, before: &PodView, after: &PodView) {
+    match (&before.node, &after.node) {
+        (None, Some(node)) => judge_bind(auditor, name, after, node),
+        (Some(old), Some(new)) if old != new => {
+            let detail = format!("pod {name} is on node {old} and was bound again, to {new}");
+            let concerns = vec![Concern::Pod(name.clone())];
+            auditor.breach(Rule::Binding, concerns, detail);
+        }
+        (Some(old), None) => {
+            let detail = format!("pod {name} was on node {old} and has no node any more");
+            auditor.breach(Rule::Binding, vec![Concern::Pod(name.clone())], detail);
+        }
+        (None, None) | (Some(_), Some(_)) => {}
+    }
+    if let (Some(node), Some(devices)) = (&after.node, &after.devices)
+        && after.devices != before.devices
+    {
+        judge_devices(auditor, name, after, (node, devices));
+    }
+}
+
+fn judge_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
+    let concerns = vec![Concern::Pod(name.clone()), Concern::Node(node.clone())];
+    if let Some(why) = unfit_pod(pod) {
+        let detail = format!("pod {name} was bound to {node}, but {why}");
+        auditor.breach(Rule::Binding, concerns.clone(), detail);
+    }
+    if let Some((resource, asked)) = pod.requests.iter().find(|(_, asked)| **asked < 0) {
+        let detail = format!("pod {name} asks for {} {resource} and was bound", amount(*asked));
+        auditor.breach(Rule::Negative, concerns.clone(), detail);
+    }
+    let at = auditor.moment.began;
+    let seen: Vec<NodeView> = auditor
+        .view
+        .nodes
+        .get(node)
+        .map(|node| node.seen(at).cloned().collect())
+        .unwrap_or_default();
+    if seen.is_empty() {
+        let detail = format!("pod {name} was bound to node {node}, which does not exist");
+        auditor.breach(Rule::GoneNode, concerns, detail);
+        return;
+    }
+    if let Some(why) = refusal(&seen, |view| unfit_node(auditor, pod, view)) {
+        let detail = format!("pod {name} was bound to node {node}, {why}");
+        auditor.breach(Rule::Binding, concerns.clone(), detail);
+    }
+    if let Some(why) = refusal(&seen, |view| shortage(auditor, pod, node, view)) {
+        let detail = format!("with pod {name}, pods on node {node} {why}");
+        auditor.breach(Rule::Capacity, concerns, detail);
+    }
+    if auditor.rules.conduct == Conduct::Kai {
+        judge_bounds(auditor, name, pod);
+    }
+}
+
+/// The refusal of what was there last, if everything that the scheduler may have seen refuses.
+fn refusal<T>(seen: &[T], judge: impl Fn(&T) -> Option<String>) -> Option<String> {
+    let refusals: Vec<String> = seen.iter().filter_map(judge).collect();
+    if refusals.len() < seen.len() { None } else { refusals.into_iter().next() }
+}
+
+fn unfit_pod(pod: &PodView) -> Option<&'static str> {
+    match pod.phase {
+        Phase::Gated => return Some("it has scheduling gates"),
+        Phase::Succeeded | Phase::Failed => return Some("it has finished"),
+        Phase::Alive => {}
+    }
+    pod.leaving.then_some("it is being deleted")
+}
+
+fn unfit_node(auditor: &Auditor, pod: &PodView, node: &NodeView) -> Option<String> {
+    if auditor.rules.conduct == Conduct::Kai && !node.ready {
+        return Some("which is not ready".to_owned());
+    }
+    let cordon = "node.kubernetes.io/unschedulable";
+    if node.cordoned && !pod.tolerations.iter().any(|t| tolerates(t, cordon, "", NO_SCHEDULE)) {
+        return Some("which is cordoned".to_owned());
+    }
+    if let Some(taint) = node.taints.iter().find(|taint| {
+        let repels = taint.effect != TaintEffect::PreferNoSchedule;
+        let ours = |t: &Toleration| tolerates(t, &taint.key, &taint.value, taint.effect);
+        repels && !pod.tolerations.iter().any(ours)
+    }) {
+        return Some(format!("whose taint {} it does not tolerate", taint.key));
+    }
+    if let Some((key, value)) =
+        pod.node_selector.iter().find(|(key, value)| node.labels.get(*key) != Some(value))
+    {
+        return Some(format!("which lacks the label {key}={value} of its selector"));
+    }
+    let affine = |terms: &Vec<NodeSelectorTerm>| terms.iter().any(|term| matches(term, node));
+    let refused = pod.node_affinity.as_ref().is_some_and(|terms| !affine(terms));
+    refused.then(|| "which does not match its node affinity".to_owned())
+}
+
+const NO_SCHEDULE: TaintEffect = TaintEffect::NoSchedule;
+
+fn tolerates(toleration: &Toleration, key: &str, value: &str, effect: TaintEffect) -> bool {
+    toleration.key.as_deref().is_none_or(|wanted| wanted == key)
+        && toleration.value.as_deref().is_none_or(|wanted| wanted == value)
+        && toleration.effect.is_none_or(|wanted| wanted == effect)
+}
+
+fn matches(term: &NodeSelectorTerm, node: &NodeView) -> bool {
+    let labels = term.labels.iter().all(|rule| holds(rule, node.labels.get(&rule.key)));
+    // Fields are matched by whoever names the node (`metadata.name`), which no rule here needs.
+    let any = !term.labels.is_empty() || !term.fields.is_empty();
+    any && labels
+}
+
+fn holds(rule: &Requirement, found: Option<&Name>) -> bool {
+    let listed = found.is_some_and(|found| rule.values.contains(found));
+    let number = |name: Option<&Name>| name.and_then(|name| name.parse::<i64>().ok());
+    let compared = || Some((number(found)?, number(rule.values.first())?));
+    match rule.operator {
+        Operator::In => listed,
+        Operator::NotIn => !listed,
+        Operator::Exists => found.is_some(),
+        Operator::DoesNotExist => found.is_none(),
+        Operator::Gt => compared().is_some_and(|(found, bound)| found > bound),
+        Operator::Lt => compared().is_some_and(|(found, bound)| found < bound),
+    }
+}
+
+fn shortage(auditor: &Auditor, pod: &PodView, name: &Name, node: &NodeView) -> Option<String> {
+    let used = &auditor.accounts.node(name)?.used;
+    let asked = pod.requests.iter().filter(|(_, asked)| **asked > 0);
+    let (resource, used, room) = asked.into_iter().find_map(|(resource, _)| {
+        let used = used.get(resource).copied().unwrap_or(0);
+        let room = node.allocatable.get(resource).copied().unwrap_or(0);
+        (used > room).then_some((resource, used, room))
+    })?;
+    Some(format!("ask for {} {resource}; it has {}", amount(used), amount(room)))
+}
+
+/// Rule 5, at the leaf and at every level above it.
+fn judge_bounds(auditor: &mut Auditor, name: &Name, pod: &PodView) {
+    let Some(group) = auditor.view.group_of(pod).cloned() else { return };
+    let at = auditor.moment.began;
+    for queue in auditor.view.lineage(&group.queue) {
+        let Some(account) = auditor.accounts.queue(&queue).cloned() else { continue };
+        let Some(seen) = auditor.view.queues.get(&queue) else { continue };
+        let seen: Vec<QueueView> = seen.seen(at).cloned().collect();
+        let over_limit = refusal(&seen, |view| excess(pod, &account.used, &view.limit));
+        let over_quota = refusal(&seen, |view| excess(pod, &account.non_preemptible, &view.quota))
+            .filter(|_| !group.preemptible);
+        let concerns = || vec![Concern::Pod(name.clone()), Concern::Queue(queue.clone())];
+        if let Some(why) = over_limit.filter(|_| !seen.is_empty()) {
+            let detail = format!("with pod {name}, queue {queue} uses {why} is its limit");
+            auditor.breach(Rule::Bounds, concerns(), detail);
+        }
+        if let Some(why) = over_quota.filter(|_| !seen.is_empty()) {
+            let detail =
+                format!("with pod {name}, non-preemptible work of {queue} uses {why} is its quota");
+            auditor.breach(Rule::Bounds, concerns(), detail);
+        }
+    }
+}
+
+fn excess(pod: &PodView, used: &Amounts, bounds: &Amounts) -> Option<String> {
+    let asked = pod.requests.iter().filter(|(_, asked)| **asked > 0);
+    let (resource, used, bound) = asked.into_iter().find_map(|(resource, _)| {
+        let used = used.get(resource).copied().unwrap_or(0);
+        let bound = bounds.get(resource).copied()?;
+        (used > bound).then_some((resource, used, bound))
+    })?;
+    Some(format!("{} {resource}; {}", amount(used), amount(bound)))
+}
+
+/// Rule 2.
+fn judge_devices(auditor: &mut Auditor, name: &Name, pod: &PodView, given: (&Name, &[u32])) {
+    let (node, devices) = given;
+    let mut wrong: Vec<(Option<Name>, String)> = Vec::new();
+    let asked = pod.requests.get(GPU).copied().unwrap_or(0);
+    if asked != 1000 * i128::try_from(devices.len()).unwrap_or(i128::MAX) {
+        let detail = format!("was given {} GPUs and asks for {}", devices.len(), amount(asked));
+        wrong.push((None, detail));
+    }
+    if let Some(twice) = devices.iter().enumerate().find(|(at, one)| devices[..*at].contains(one)) {
+        wrong.push((None, format!("was given GPU {} of node {node} twice", twice.1)));
+    }
+    let known = auditor.view.nodes.get(node).and_then(|node| node.now.as_ref());
+    let count = known.and_then(|node| node.allocatable.get(GPU)).copied();
+    if let (Some(count), Some(last)) = (count, devices.iter().max())
+        && i128::from(*last) * 1000 >= count
+    {
+        wrong.push((
+            None,
+            format!("was given GPU {last} of node {node}, which has {}", amount(count)),
+        ));
+    }
+    let others = auditor.accounts.node(node).map(|account| &account.pods);
+    for other in others.into_iter().flatten().filter(|other| *other != name) {
+        let held = auditor.view.pods.get(other).and_then(|pod| pod.devices.as_ref());
+        if let Some(both) = held.and_then(|held| devices.iter().find(|one| held.contains(one))) {
+            let detail = format!("was given GPU {both} of node {node}, which pod {other} has");
+            wrong.push((Some(other.clone()), detail));
+        }
+    }
+    for (other, detail) in wrong {
+        let mut concerns = vec![Concern::Pod(name.clone()), Concern::Node(node.clone())];
+        concerns.extend(other.map(Concern::Pod));
+        auditor.breach(Rule::Devices, concerns, format!("pod {name} {detail}"));
+    }
+}

@@ -1,0 +1,189 @@
+//! One snapshot and the plan made of it, judged: the way in for tables and property tests.
+
+use super::{
+    Amounts, Auditor, Breach, Eviction, GroupView, NodeView, Phase, PodView, QueueView, Rules,
+    SubGroupView, Why, Writer,
+};
+use crate::{
+    Decision, EvictionCause, Plan, Snapshot,
+    model::{Name, Node, Pod, PodGroup, PodGroupId, PodStatus, Queue, Time},
+    resources::{Amount, PerResource, Resources},
+};
+
+/// What the plan breaks. Feeds the snapshot as history, then the plan as what happened next.
+pub fn breaches_of(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach> {
+    let mut auditor = Auditor::new(rules);
+    let before = Time(snapshot.now.0 - 1);
+    let names = Names { snapshot };
+    for node in &snapshot.nodes {
+        auditor.node(before, &node.name, Some(node_view(node)));
+    }
+    for queue in &snapshot.queues {
+        auditor.queue(before, &queue.name, Some(names.queue_view(queue)));
+    }
+    for group in &snapshot.pod_groups {
+        auditor.group(before, &group_name(group), Some(names.group_view(group)));
+    }
+    let mut pods: Vec<(Name, PodView)> =
+        snapshot.pods.iter().map(|pod| (pod_name(pod), names.pod_view(pod))).collect();
+    for (name, pod) in &pods {
+        auditor.pod(before, name, Some(pod), Writer::Other);
+    }
+    judge_uses(&mut auditor, before, snapshot, plan);
+    for decision in &plan.decisions {
+        tell(&mut auditor, &names, &mut pods, decision);
+    }
+    auditor.close_moment();
+    auditor.breaches
+}
+
+fn judge_uses(auditor: &mut Auditor, at: Time, snapshot: &Snapshot, plan: &Plan) {
+    for (queue, said) in &plan.queues {
+        let name = &snapshot.queues[queue.0 as usize].name;
+        let mut allocated = amounts(&said.allocated);
+        allocated.retain(|resource, _| matches!(&**resource, "nvidia.com/gpu" | "cpu" | "memory"));
+        auditor.queue_status(at, name, &allocated);
+    }
+}
+
+fn tell(
+    auditor: &mut Auditor,
+    names: &Names<'_>,
+    pods: &mut [(Name, PodView)],
+    decision: &Decision,
+) {
+    let now = names.snapshot.now;
+    match decision {
+        Decision::Bind { pod, node } => {
+            let (name, view) = &mut pods[pod.0 as usize];
+            view.node = Some(names.snapshot.nodes[node.0 as usize].name.clone());
+            auditor.pod(now, name, Some(view), Writer::Scheduler);
+        }
+        Decision::Evict { pod, cause } => {
+            let (name, view) = &mut pods[pod.0 as usize];
+            if let Some((preemptor, why)) = names.cause(cause) {
+                let eviction = Eviction { pod: name.clone(), preemptor, why };
+                auditor.evicted_for(now, &eviction);
+            }
+            view.leaving = true;
+            auditor.pod(now, name, Some(view), Writer::Scheduler);
+        }
+        Decision::Pipeline { .. } => {}
+    }
+}
+
+struct Names<'a> {
+    snapshot: &'a Snapshot,
+}
+
+impl Names<'_> {
+    fn group_at(&self, id: PodGroupId) -> Name {
+        group_name(&self.snapshot.pod_groups[id.0 as usize])
+    }
+
+    fn cause(&self, cause: &EvictionCause) -> Option<(Name, Why)> {
+        match cause {
+            EvictionCause::Reclaim { preemptor, .. } => {
+                Some((self.group_at(*preemptor), Why::Reclaim))
+            }
+            EvictionCause::Preempt { preemptor } => Some((self.group_at(*preemptor), Why::Preempt)),
+            EvictionCause::Consolidate { preemptor } => {
+                Some((self.group_at(*preemptor), Why::Consolidate))
+            }
+            EvictionCause::StaleGang { .. } => None,
+        }
+    }
+
+    fn queue_view(&self, queue: &Queue) -> QueueView {
+        QueueView {
+            parent: queue.parent.map(|at| self.snapshot.queues[at.0 as usize].name.clone()),
+            quota: bounds(&queue.quota),
+            limit: bounds(&queue.limit),
+        }
+    }
+
+    fn group_view(&self, group: &PodGroup) -> GroupView {
+        let queue = group.queue.as_ref().ok().copied().flatten();
+        let parts = group.sub_groups.iter().map(|part| SubGroupView {
+            name: part.name.clone(),
+            parent: part.parent,
+            min_member: part.min_member as usize,
+            min_sub_groups: part.min_sub_group.map(|least| least as usize),
+        });
+        GroupView {
+            queue: queue
+                .map_or_else(Name::default, |at| self.snapshot.queues[at.0 as usize].name.clone()),
+            priority: group.priority,
+            preemptible: group.preemptible,
+            sub_groups: parts.collect(),
+            min_sub_groups: group.min_sub_group.map(|least| least as usize),
+        }
+    }
+
+    fn pod_view(&self, pod: &Pod) -> PodView {
+        let shape = &self.snapshot.shapes[pod.shape.0 as usize];
+        let group = pod.group.map(|at| &self.snapshot.pod_groups[at.0 as usize]);
+        let part = group.and_then(|group| group.sub_groups.get(pod.sub_group));
+        PodView {
+            uid: pod.uid.clone(),
+            group: group.map(group_name),
+            sub_group: part.map(|part| part.name.clone()),
+            requests: amounts(&shape.requests),
+            node: pod.node.map(|at| self.snapshot.nodes[at.0 as usize].name.clone()),
+            phase: match pod.status {
+                PodStatus::Gated => Phase::Gated,
+                PodStatus::Pending
+                | PodStatus::Bound
+                | PodStatus::Running
+                | PodStatus::Releasing => Phase::Alive,
+                PodStatus::Succeeded => Phase::Succeeded,
+                PodStatus::Failed => Phase::Failed,
+            },
+            leaving: pod.status == PodStatus::Releasing,
+            priority: pod.priority,
+            node_selector: shape.node_selector.clone(),
+            node_affinity: shape.node_affinity.clone(),
+            tolerations: shape.tolerations.clone(),
+            devices: None,
+        }
+    }
+}
+
+fn group_name(group: &PodGroup) -> Name {
+    format!("{}/{}", group.namespace, group.name).into()
+}
+
+fn pod_name(pod: &Pod) -> Name {
+    format!("{}/{}", pod.namespace, pod.name).into()
+}
+
+fn node_view(node: &Node) -> NodeView {
+    NodeView {
+        allocatable: amounts(&node.allocatable),
+        labels: node.labels.clone(),
+        taints: node.taints.clone(),
+        cordoned: node.unschedulable,
+        ready: node.ready,
+    }
+}
+
+fn amounts(resources: &Resources) -> Amounts {
+    let Resources { gpu_milli, cpu_milli, memory_bytes, pods, extended } = resources;
+    let mut amounts: Amounts =
+        extended.iter().map(|(name, count)| (name.clone(), i128::from(*count) * 1000)).collect();
+    amounts.insert("nvidia.com/gpu".into(), i128::from(*gpu_milli));
+    amounts.insert("cpu".into(), i128::from(*cpu_milli));
+    amounts.insert("memory".into(), i128::from(*memory_bytes) * 1000);
+    amounts.insert("pods".into(), i128::from(*pods) * 1000);
+    amounts
+}
+
+fn bounds(bounds: &PerResource<Amount>) -> Amounts {
+    let PerResource { gpu, cpu, memory } = bounds;
+    let listed = [("nvidia.com/gpu", gpu, 1), ("cpu", cpu, 1), ("memory", memory, 1000)];
+    let exact = listed.into_iter().filter_map(|(name, bound, factor)| match bound {
+        Amount::Exactly(bound) => Some((Name::from(name), i128::from(*bound) * factor)),
+        Amount::Unlimited => None,
+    });
+    exact.collect()
+}
