@@ -1,1 +1,6 @@
 //! Skeleton.
+
+pub mod audit;
+pub mod happenings;
+pub mod quantity;
+pub mod snapshots;

@@ -1,0 +1,209 @@
+//! The audit of a running cluster: are the scheduler's rules kept, after every write? The rules
+//! themselves are the core's ([`schedlab_scheduler_core::audit`]); here their view is read from
+//! raw API objects, never through the scheduler's own translation, and a breach is told with
+//! the history that led to it.
+//!
+//! What a write costs depends on what it changes, not on the size of the cluster. Left out:
+//! everything that no rule asks for.
+
+mod history;
+mod queue_status;
+mod read;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use jiff::Timestamp;
+use schedlab_emulator::store::{EventKind, LogEntry, Object};
+use schedlab_scheduler_core::{
+    audit::{Auditor, Rule, Rules, Writer},
+    model::{Name, Time},
+};
+use serde_json::Value;
+
+use history::History;
+pub(crate) use read::requests;
+
+/// Follows one cluster. Clones share what they know, so one can observe and another be asked.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    state: Arc<Mutex<State>>,
+}
+
+/// A rule that was not kept, and how it came to that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// Which rule.
+    pub rule: Rule,
+    /// When, as an offset from the first thing seen.
+    pub at: String,
+    /// What was found and what is allowed.
+    pub detail: String,
+    /// The last lines of the log about the objects involved, oldest first.
+    pub history: Vec<String>,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, at, detail, history } = self;
+        writeln!(f, "rule {} ({}) was broken at {at}: {detail}", rule.number(), rule.name())?;
+        write!(f, "  how it came to this:")?;
+        history.iter().try_for_each(|line| write!(f, "\n    {line}"))
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    scheduler: String,
+    auditor: Auditor,
+    /// Values of priority classes by name.
+    priorities: BTreeMap<String, i32>,
+    /// Pod groups as they came, to be read again when a priority class changes.
+    groups: BTreeMap<Name, Object>,
+    /// Queues as they came: what they say of themselves is judged at rest.
+    queues: BTreeMap<Name, Object>,
+    history: History,
+    breaches: Vec<Breach>,
+}
+
+impl Audit {
+    /// An audit by `rules` of the scheduler that writes under the field manager `scheduler`.
+    pub fn new(rules: Rules, scheduler: &str) -> Self {
+        let state = State {
+            scheduler: scheduler.to_owned(),
+            auditor: Auditor::new(rules),
+            priorities: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            history: History::default(),
+            breaches: Vec::new(),
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// What to hand to the store: it sees every write, in the order of revisions.
+    pub fn observer(&self) -> Box<dyn FnMut(&LogEntry) + Send> {
+        let audit = self.clone();
+        Box::new(move |entry| audit.observe(entry))
+    }
+
+    /// One write.
+    pub fn observe(&self, entry: &LogEntry) {
+        let mut state = self.state();
+        state.history.push(entry);
+        state.tell(entry);
+        state.collect();
+    }
+
+    /// Nothing has been moving, with a scheduler that has had its say: half a gang or a queue
+    /// status that does not add up is a breach now.
+    pub fn at_rest(&self, now: Timestamp) {
+        let mut state = self.state();
+        let at = moment(now);
+        state.auditor.at_rest(at);
+        let said: Vec<_> = state
+            .queues
+            .iter()
+            .filter_map(|(name, queue)| Some((name.clone(), queue_status::allocated(queue)?)))
+            .collect();
+        for (queue, allocated) in said {
+            state.auditor.queue_status(at, &queue, &allocated);
+        }
+        state.collect();
+    }
+
+    /// The scheduler was killed at this moment: what it was in the middle of may stay half done
+    /// until the next [`Self::at_rest`].
+    pub fn scheduler_killed(&self, now: Timestamp) {
+        self.state().auditor.scheduler_killed(moment(now));
+    }
+
+    /// Everything broken so far, in the order in which it was noticed.
+    pub fn breaches(&self) -> Vec<Breach> {
+        self.state().breaches.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn tell(&mut self, entry: &LogEntry) {
+        let (at, key) = (moment(entry.time), &entry.key);
+        let gone = entry.kind == EventKind::Deleted;
+        let object = (!gone).then_some(&entry.object);
+        match (&*key.resource.group, &*key.resource.plural) {
+            ("", "pods") => {
+                let pod = object.map(|pod| read::pod(pod));
+                let writer = self.writer(&entry.manager);
+                self.auditor.pod(at, &full_name(entry), pod.as_ref(), writer);
+            }
+            ("", "nodes") => {
+                self.auditor.node(at, &key.name, object.map(|node| read::node(node)));
+            }
+            ("scheduling.run.ai", "queues") => {
+                self.auditor.queue(at, &key.name, object.map(|queue| read::queue(queue)));
+                keep(&mut self.queues, &key.name, object);
+            }
+            ("scheduling.run.ai", "podgroups") => {
+                let name = full_name(entry);
+                let group = object.map(|group| read::group(group, &self.priorities));
+                self.auditor.group(at, &name, group);
+                keep(&mut self.groups, &name, object);
+            }
+            ("scheduling.k8s.io", "priorityclasses") => self.priority_class(at, entry),
+            _ => {}
+        }
+    }
+
+    fn priority_class(&mut self, at: Time, entry: &LogEntry) {
+        let name = entry.key.name.to_string();
+        match entry.kind {
+            EventKind::Added | EventKind::Modified => {
+                let value = entry.object.get("value").and_then(Value::as_i64).unwrap_or(0);
+                self.priorities.insert(name, i32::try_from(value).unwrap_or(i32::MAX));
+            }
+            EventKind::Deleted => {
+                self.priorities.remove(&name);
+            }
+        }
+        for (name, group) in &self.groups {
+            self.auditor.group(at, name, Some(read::group(group, &self.priorities)));
+        }
+    }
+
+    fn writer(&self, manager: &str) -> Writer {
+        if manager == self.scheduler { Writer::Scheduler } else { Writer::Other }
+    }
+
+    /// Takes over what the auditor has newly found, with the history as it is now.
+    fn collect(&mut self) {
+        for breach in &self.auditor.breaches()[self.breaches.len()..] {
+            self.breaches.push(Breach {
+                rule: breach.rule,
+                at: self.history.offset(breach.at),
+                detail: breach.detail.clone(),
+                history: self.history.about(&breach.concerns),
+            });
+        }
+    }
+}
+
+fn keep(objects: &mut BTreeMap<Name, Object>, name: &Name, object: Option<&Object>) {
+    match object {
+        Some(object) => objects.insert(name.clone(), object.clone()),
+        None => objects.remove(name),
+    };
+}
+
+fn full_name(entry: &LogEntry) -> Name {
+    format!("{}/{}", entry.key.namespace, entry.key.name).into()
+}
+
+fn moment(time: Timestamp) -> Time {
+    Time(time.as_millisecond())
+}

@@ -1,0 +1,72 @@
+//! The last writes, kept so that a breach can tell how it came to be. Bounded; put into words
+//! only when asked.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+use schedlab_emulator::store::{Key, LogEntry};
+use schedlab_scheduler_core::{audit::Concern, model::Time};
+
+use crate::happenings::{happenings, offset};
+
+/// How many writes are kept, and how many lines are told of one breach.
+const WRITES_MAX: usize = 4096;
+const LINES_MAX: usize = 24;
+
+#[derive(Debug, Default)]
+pub(super) struct History {
+    start: Option<Timestamp>,
+    writes: VecDeque<LogEntry>,
+}
+
+impl History {
+    pub(super) fn push(&mut self, entry: &LogEntry) {
+        self.start.get_or_insert(entry.time);
+        if self.writes.len() == WRITES_MAX {
+            self.writes.pop_front();
+        }
+        self.writes.push_back(entry.clone());
+    }
+
+    /// Time since the first write, as people read it.
+    pub(super) fn offset(&self, at: Time) -> String {
+        let start = self.start.unwrap_or_default().as_millisecond();
+        offset(at.0 - start)
+    }
+
+    /// What the log says of these objects, oldest first.
+    pub(super) fn about(&self, concerns: &[Concern]) -> Vec<String> {
+        let relevant = self.writes.iter().rev().filter(|entry| {
+            let node = entry.object.pointer("/spec/nodeName").and_then(|name| name.as_str());
+            concerns.iter().any(|concern| names(concern, &entry.key, node))
+        });
+        let lines = relevant.flat_map(|entry| self.lines(entry).into_iter().rev());
+        let mut lines: Vec<String> = lines.take(LINES_MAX).collect();
+        lines.reverse();
+        lines
+    }
+
+    fn lines(&self, entry: &LogEntry) -> Vec<String> {
+        let at = self.offset(Time(entry.time.as_millisecond()));
+        let (kind, key) = (&entry.key.resource.plural, &entry.key);
+        let name = if key.namespace.is_empty() {
+            key.name.to_string()
+        } else {
+            format!("{}/{}", key.namespace, key.name)
+        };
+        let (revision, by) = (entry.revision, &entry.manager);
+        let line = |what| format!("{at:>10}  r{revision}  {kind} {name} {what} (by {by})");
+        happenings(entry).iter().map(line).collect()
+    }
+}
+
+fn names(concern: &Concern, key: &Key, node_of_pod: Option<&str>) -> bool {
+    let full = |name: &str| name.split_once('/') == Some((&*key.namespace, &*key.name));
+    match (concern, &*key.resource.plural) {
+        (Concern::Pod(name), "pods") | (Concern::Group(name), "podgroups") => full(name),
+        (Concern::Node(name), "nodes") | (Concern::Queue(name), "queues") => *key.name == **name,
+        // A node's trouble is told by the pods on it.
+        (Concern::Node(name), "pods") => node_of_pod == Some(name),
+        _ => false,
+    }
+}

@@ -1,0 +1,16 @@
+//! What a Queue says of itself.
+
+use schedlab_scheduler_core::audit::Amounts;
+use serde_json::Value;
+
+use crate::quantity::thousandths;
+
+/// `status.allocated`, for the resources that queues account for.
+pub(super) fn allocated(queue: &Value) -> Option<Amounts> {
+    let said = queue.pointer("/status/allocated")?.as_object()?;
+    let amounts = said.iter().filter_map(|(resource, amount)| {
+        matches!(resource.as_str(), "nvidia.com/gpu" | "cpu" | "memory")
+            .then_some((resource.as_str().into(), thousandths(amount)?))
+    });
+    Some(amounts.collect())
+}

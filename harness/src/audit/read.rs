@@ -1,0 +1,230 @@
+//! Raw API objects as the audit's own views. Nothing here fails: what cannot be read is left
+//! out, and the rules judge what is there.
+
+use std::collections::BTreeMap;
+
+use schedlab_scheduler_core::{
+    audit::{Amounts, GroupView, NodeView, Phase, PodView, QueueView, SubGroupView},
+    model::{
+        Labels, Name, NodeSelectorTerm, Operator, Requirement, Taint, TaintEffect, Toleration,
+    },
+};
+use serde_json::Value;
+
+use crate::quantity::thousandths;
+
+/// KAI's own classes, for clusters in which they were not created.
+const KAI_CLASSES: [(&str, i32); 4] =
+    [("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125)];
+
+pub(super) fn node(node: &Value) -> NodeView {
+    let ready = list(node, "/status/conditions").iter().any(|condition| {
+        text(condition, "/type") == Some("Ready") && text(condition, "/status") == Some("True")
+    });
+    NodeView {
+        allocatable: amounts(node.pointer("/status/allocatable")),
+        labels: labels(node.pointer("/metadata/labels")),
+        taints: list(node, "/spec/taints").iter().filter_map(taint).collect(),
+        cordoned: flag(node, "/spec/unschedulable"),
+        ready,
+    }
+}
+
+pub(super) fn queue(queue: &Value) -> QueueView {
+    QueueView {
+        parent: text(queue, "/spec/parentQueue").filter(|name| !name.is_empty()).map(Name::from),
+        quota: bounds(queue, "quota"),
+        limit: bounds(queue, "limit"),
+    }
+}
+
+/// `spec.resources.*.{quota,limit}`: GPUs, thousandths of a core and millions of bytes; -1 is no
+/// bound, nothing is 0.
+fn bounds(queue: &Value, field: &str) -> Amounts {
+    let listed = [("gpu", "nvidia.com/gpu", 1), ("cpu", "cpu", 1000), ("memory", "memory", 0)];
+    let bounds = listed.into_iter().filter_map(|(resource, name, divisor)| {
+        let found = queue.pointer(&format!("/spec/resources/{resource}/{field}"));
+        let bound = found.and_then(thousandths).unwrap_or(0);
+        let amount = if divisor == 0 { bound * 1_000_000 } else { bound / divisor };
+        (bound != -1000).then(|| (Name::from(name), amount))
+    });
+    bounds.collect()
+}
+
+pub(super) fn group(group: &Value, priorities: &BTreeMap<String, i32>) -> GroupView {
+    let class = text(group, "/spec/priorityClassName").unwrap_or("train");
+    let well_known =
+        || KAI_CLASSES.iter().find(|(name, _)| *name == class).map(|(_, value)| *value);
+    let priority = priorities.get(class).copied().or_else(well_known).unwrap_or(50);
+    let parts = list(group, "/spec/subGroups");
+    GroupView {
+        queue: text(group, "/spec/queue").unwrap_or_default().into(),
+        priority,
+        preemptible: match text(group, "/spec/preemptibility") {
+            Some("preemptible") => true,
+            Some("non-preemptible") => false,
+            Some(_) | None => priority < 100,
+        },
+        sub_groups: if parts.is_empty() {
+            let min_member = count(group, "/spec/minMember").unwrap_or(1);
+            vec![SubGroupView { name: "default".into(), min_member, ..SubGroupView::default() }]
+        } else {
+            parts.iter().map(|part| sub_group(part, parts)).collect()
+        },
+        min_sub_groups: count(group, "/spec/minSubGroup"),
+    }
+}
+
+fn sub_group(part: &Value, parts: &[Value]) -> SubGroupView {
+    let parent = text(part, "/parent").filter(|name| !name.is_empty());
+    SubGroupView {
+        name: text(part, "/name").unwrap_or_default().into(),
+        parent: parent
+            .and_then(|name| parts.iter().position(|part| text(part, "/name") == Some(name))),
+        min_member: count(part, "/minMember").unwrap_or(0),
+        min_sub_groups: count(part, "/minSubGroup"),
+    }
+}
+
+pub(super) fn pod(pod: &Value) -> PodView {
+    let namespace = text(pod, "/metadata/namespace").unwrap_or_default();
+    let group = text(pod, "/metadata/annotations/pod-group-name");
+    let gated = !list(pod, "/spec/schedulingGates").is_empty();
+    let affinity = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    PodView {
+        uid: text(pod, "/metadata/uid").unwrap_or_default().into(),
+        group: group.map(|group| format!("{namespace}/{group}").into()),
+        sub_group: text(pod, "/metadata/labels/kai.scheduler~1subgroup-name").map(Name::from),
+        requests: requests(pod),
+        node: text(pod, "/spec/nodeName").filter(|node| !node.is_empty()).map(Name::from),
+        phase: match text(pod, "/status/phase") {
+            Some("Succeeded") => Phase::Succeeded,
+            Some("Failed") => Phase::Failed,
+            Some(_) | None if gated => Phase::Gated,
+            Some(_) | None => Phase::Alive,
+        },
+        leaving: pod.pointer("/metadata/deletionTimestamp").is_some(),
+        priority: pod.pointer("/spec/priority").and_then(as_i32).unwrap_or(0),
+        node_selector: labels(pod.pointer("/spec/nodeSelector")),
+        node_affinity: pod.pointer(affinity).map(|affinity| {
+            list(affinity, "/nodeSelectorTerms").iter().map(node_selector_term).collect()
+        }),
+        tolerations: list(pod, "/spec/tolerations").iter().map(toleration).collect(),
+        devices: text(pod, "/metadata/annotations/schedlab.dev~1gpu-devices")
+            .map(|devices| devices.split(',').filter_map(|one| one.trim().parse().ok()).collect()),
+    }
+}
+
+/// What the pod asks for, as Kubernetes adds it up: containers and sidecars together, or the
+/// largest init container with the sidecars before it; overhead on top; one pod.
+pub(crate) fn requests(pod: &Value) -> Amounts {
+    let mut running = Amounts::new();
+    let mut peak = Amounts::new();
+    for container in list(pod, "/spec/initContainers") {
+        let asked = amounts(container.pointer("/resources/requests"));
+        if text(container, "/restartPolicy") == Some("Always") {
+            add(&mut running, &asked);
+            raise(&mut peak, &running);
+        } else {
+            let mut during = running.clone();
+            add(&mut during, &asked);
+            raise(&mut peak, &during);
+        }
+    }
+    for container in list(pod, "/spec/containers") {
+        add(&mut running, &amounts(container.pointer("/resources/requests")));
+    }
+    raise(&mut running, &peak);
+    add(&mut running, &amounts(pod.pointer("/spec/overhead")));
+    running.insert("pods".into(), 1000);
+    running
+}
+
+fn add(total: &mut Amounts, more: &Amounts) {
+    for (resource, amount) in more {
+        *total.entry(resource.clone()).or_default() += amount;
+    }
+}
+
+fn raise(total: &mut Amounts, least: &Amounts) {
+    for (resource, amount) in least {
+        let entry = total.entry(resource.clone()).or_insert(*amount);
+        *entry = (*entry).max(*amount);
+    }
+}
+
+fn taint(taint: &Value) -> Option<Taint> {
+    let effect = effect(text(taint, "/effect")?)?;
+    let value = text(taint, "/value").unwrap_or_default().into();
+    Some(Taint { key: text(taint, "/key")?.into(), value, effect })
+}
+
+fn toleration(toleration: &Value) -> Toleration {
+    let key = text(toleration, "/key").filter(|key| !key.is_empty());
+    let exists = text(toleration, "/operator") == Some("Exists");
+    let value = text(toleration, "/value").unwrap_or_default();
+    Toleration {
+        key: key.map(Name::from),
+        value: (!exists).then(|| value.into()),
+        effect: text(toleration, "/effect").and_then(effect),
+    }
+}
+
+fn effect(name: &str) -> Option<TaintEffect> {
+    match name {
+        "NoSchedule" => Some(TaintEffect::NoSchedule),
+        "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
+        "NoExecute" => Some(TaintEffect::NoExecute),
+        _ => None,
+    }
+}
+
+fn node_selector_term(term: &Value) -> NodeSelectorTerm {
+    let read = |at: &str| list(term, at).iter().filter_map(requirement).collect();
+    NodeSelectorTerm { labels: read("/matchExpressions"), fields: read("/matchFields") }
+}
+
+fn requirement(requirement: &Value) -> Option<Requirement> {
+    let operator = match text(requirement, "/operator")? {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::Gt,
+        "Lt" => Operator::Lt,
+        _ => return None,
+    };
+    let values = list(requirement, "/values").iter().filter_map(Value::as_str);
+    let key = text(requirement, "/key")?.into();
+    Some(Requirement { key, operator, values: values.map(Name::from).collect() })
+}
+
+fn amounts(found: Option<&Value>) -> Amounts {
+    let listed = found.and_then(Value::as_object).into_iter().flatten();
+    listed.filter_map(|(name, found)| Some((name.as_str().into(), thousandths(found)?))).collect()
+}
+
+fn labels(found: Option<&Value>) -> Labels {
+    let listed = found.and_then(Value::as_object).into_iter().flatten();
+    listed.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect()
+}
+
+fn list<'a>(object: &'a Value, at: &str) -> &'a [Value] {
+    object.pointer(at).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn text<'a>(object: &'a Value, at: &str) -> Option<&'a str> {
+    object.pointer(at).and_then(Value::as_str)
+}
+
+fn flag(object: &Value, at: &str) -> bool {
+    object.pointer(at).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn count(object: &Value, at: &str) -> Option<usize> {
+    usize::try_from(object.pointer(at)?.as_u64()?).ok()
+}
+
+fn as_i32(value: &Value) -> Option<i32> {
+    i32::try_from(value.as_i64()?).ok()
+}

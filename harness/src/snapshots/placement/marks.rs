@@ -1,0 +1,216 @@
+//! Which pod belongs to which workload, and the marks they are shown by.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Cluster, string};
+use crate::{
+    happenings::waiting_reason,
+    snapshots::ordinals::{Ordinals, Shown, without_hash},
+};
+
+/// Pods of one owner, or with one name and a number.
+pub(super) struct Workload<'a> {
+    pub(super) letter: String,
+    pub(super) label: String,
+    pub(super) queue: String,
+    pub(super) pods: Vec<MarkedPod<'a>>,
+}
+
+pub(super) struct MarkedPod<'a> {
+    pub(super) object: &'a Value,
+    pub(super) mark: Shown,
+    pub(super) node: &'a str,
+    pub(super) devices: Vec<usize>,
+    pub(super) state: State,
+    pub(super) reason: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    Running,
+    Bound,
+    Leaving,
+    Waiting,
+    Gated,
+    Succeeded,
+    Failed,
+}
+
+impl State {
+    fn of(pod: &Value) -> Self {
+        let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
+        match string(pod, "/status/phase") {
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            _ if pod.pointer("/metadata/deletionTimestamp").is_some() => Self::Leaving,
+            "Running" => Self::Running,
+            _ if !string(pod, "/spec/nodeName").is_empty() => Self::Bound,
+            _ if gates.is_some_and(|gates| !gates.is_empty()) => Self::Gated,
+            _ => Self::Waiting,
+        }
+    }
+
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Bound => "starting",
+            Self::Leaving => "leaving",
+            Self::Waiting => "pending",
+            Self::Gated => "gated",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl MarkedPod<'_> {
+    pub(super) fn cell(&self) -> String {
+        let leaving = if self.state == State::Leaving { "-" } else { "" };
+        format!("{}{leaving}", self.mark.text())
+    }
+
+    pub(super) fn holds_room(&self) -> bool {
+        match self.state {
+            State::Running | State::Bound | State::Leaving => !self.node.is_empty(),
+            State::Waiting | State::Gated | State::Succeeded | State::Failed => false,
+        }
+    }
+}
+
+/// Every pod in its workload, both in the order of their names.
+pub(super) fn marked<'a>(cluster: &Cluster<'a>) -> Vec<Workload<'a>> {
+    let mut pods = cluster.pods.to_vec();
+    // Siblings with names of chance can be told apart by nothing but when they came and where
+    // they are; numbering them so keeps the text the same when chance changes.
+    pods.sort_by_cached_key(|pod| {
+        let chance = !string(pod, "/metadata/generateName").is_empty();
+        let name = string(pod, "/metadata/name").to_owned();
+        let place = (string(pod, "/spec/nodeName").to_owned(), devices(pod));
+        let created = string(pod, "/metadata/creationTimestamp").to_owned();
+        (chance.then_some((created, place)), name)
+    });
+    let mut ordinals = Ordinals::default();
+    for pod in &pods {
+        ordinals.note(pod);
+    }
+    let queues = queues(cluster);
+    let mut families: BTreeMap<(String, String), Vec<(&Value, Shown)>> = BTreeMap::new();
+    let owners = owner_counts(&pods);
+    for pod in pods {
+        let (label, mark) = family(pod, &ordinals, &owners);
+        families.entry((label, queue_of(pod, &queues))).or_default().push((pod, mark));
+    }
+    let workloads = families.into_iter().enumerate();
+    workloads
+        .map(|(at, ((label, queue), pods))| workload(letter(at), label, queue, pods, &ordinals))
+        .collect()
+}
+
+fn workload<'a>(
+    letter: String,
+    label: String,
+    queue: String,
+    pods: Vec<(&'a Value, Shown)>,
+    ordinals: &Ordinals,
+) -> Workload<'a> {
+    let single = pods.len() == 1;
+    let numbers: Vec<Option<usize>> = pods.iter().map(|(_, shown)| shown.number).collect();
+    let mut distinct = numbers.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let by_name = distinct.len() == numbers.len() && !numbers.contains(&None);
+    let pods = pods.into_iter().enumerate().map(|(at, (pod, shown))| {
+        let number = if by_name { shown.number } else { Some(at) };
+        let number = if single && shown.number.is_none() { None } else { number };
+        MarkedPod {
+            object: pod,
+            mark: Shown { stem: letter.clone(), number },
+            node: string(pod, "/spec/nodeName"),
+            devices: devices(pod),
+            state: State::of(pod),
+            reason: waiting_reason(pod).map(|reason| ordinals.tidy(reason)),
+        }
+    });
+    let mut pods: Vec<MarkedPod<'a>> = pods.collect();
+    pods.sort_by(|a, b| a.mark.cmp(&b.mark));
+    Workload { letter, label, queue, pods }
+}
+
+/// The family's label, and the pod's name in it.
+fn family(
+    pod: &Value,
+    ordinals: &Ordinals,
+    owners: &BTreeMap<(String, String), usize>,
+) -> (String, Shown) {
+    let namespace = string(pod, "/metadata/namespace");
+    let prefix = if namespace == "default" { String::new() } else { format!("{namespace}/") };
+    let shown = ordinals.shown(namespace, string(pod, "/metadata/name"));
+    let alone = |name: &str| {
+        let shown = Shown::plain(name);
+        let star = if shown.number.is_some() { "*" } else { "" };
+        (format!("{prefix}{}{star}", shown.stem), shown)
+    };
+    match owner(pod) {
+        Some(owner) if owners.get(&(namespace.to_owned(), owner.to_owned())) == Some(&1) => {
+            alone(owner)
+        }
+        Some(owner) => (format!("{prefix}{owner}"), shown),
+        None if string(pod, "/metadata/generateName").is_empty() => {
+            alone(string(pod, "/metadata/name"))
+        }
+        None => (shown.stem.clone(), shown),
+    }
+}
+
+fn owner_counts(pods: &[&Value]) -> BTreeMap<(String, String), usize> {
+    let mut counts = BTreeMap::new();
+    for pod in pods {
+        if let Some(owner) = owner(pod) {
+            let key = (string(pod, "/metadata/namespace").to_owned(), owner.to_owned());
+            *counts.entry(key).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn owner(pod: &Value) -> Option<&str> {
+    let owners = pod.pointer("/metadata/ownerReferences")?.as_array()?;
+    let controls = |owner: &&Value| owner.get("controller").and_then(Value::as_bool) == Some(true);
+    let name = owners.iter().find(controls)?.get("name")?.as_str()?;
+    Some(without_hash(pod, name))
+}
+
+/// Queues of pod groups by namespace and name.
+fn queues(cluster: &Cluster<'_>) -> BTreeMap<(String, String), String> {
+    let queues = cluster.pod_groups.iter().map(|group| {
+        let part = |at| string(group, at).to_owned();
+        ((part("/metadata/namespace"), part("/metadata/name")), part("/spec/queue"))
+    });
+    queues.collect()
+}
+
+fn queue_of(pod: &Value, queues: &BTreeMap<(String, String), String>) -> String {
+    let group = string(pod, "/metadata/annotations/pod-group-name");
+    let key = (string(pod, "/metadata/namespace").to_owned(), group.to_owned());
+    let labelled = || string(pod, "/metadata/labels/kai.scheduler~1queue").to_owned();
+    queues.get(&key).cloned().unwrap_or_else(labelled)
+}
+
+fn devices(pod: &Value) -> Vec<usize> {
+    let listed = string(pod, "/metadata/annotations/schedlab.dev~1gpu-devices");
+    listed.split(',').filter_map(|index| index.trim().parse().ok()).collect()
+}
+
+/// a to z, then aa, ab, …
+fn letter(mut at: usize) -> String {
+    let mut letters = Vec::new();
+    loop {
+        letters.push(char::from(b'a' + u8::try_from(at % 26).expect("less than 26")));
+        match (at / 26).checked_sub(1) {
+            Some(rest) => at = rest,
+            None => return letters.into_iter().rev().collect(),
+        }
+    }
+}

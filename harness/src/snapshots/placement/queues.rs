@@ -1,0 +1,145 @@
+//! The queue tree with what each deserves, may use, is due and uses.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde_json::Value;
+
+use super::{
+    Cluster, FairShares,
+    marks::{State, Workload},
+    string,
+};
+use crate::{audit::requests, quantity::thousandths};
+
+/// A resource that queues account for: its name in pods, its key in queues, how it is headed,
+/// and how many of the queue's units make one of the heading's, and of the pod's thousandths.
+struct Column {
+    resource: &'static str,
+    key: &'static str,
+    unit: &'static str,
+    queue_units: i128,
+    pod_units: i128,
+}
+
+const COLUMNS: [Column; 3] = [
+    Column { resource: "nvidia.com/gpu", key: "gpu", unit: "GPUs", queue_units: 1, pod_units: 1 },
+    Column { resource: "cpu", key: "cpu", unit: "cores", queue_units: 1000, pod_units: 1 },
+    Column {
+        resource: "memory",
+        key: "memory",
+        unit: "GB",
+        queue_units: 1000,
+        pod_units: 1_000_000_000,
+    },
+];
+
+/// Writes a table for GPUs, and for each other resource that any queue bounds.
+pub(super) fn table(
+    text: &mut String,
+    cluster: &Cluster<'_>,
+    workloads: &[Workload<'_>],
+    fair_shares: &FairShares,
+) {
+    let tree = tree(cluster.queues);
+    if tree.is_empty() {
+        return;
+    }
+    for column in &COLUMNS {
+        let bounded = |queue: &Value| {
+            let finite = |field, least| bound(queue, column, field).is_some_and(|b| b > least);
+            finite("quota", 0) || finite("limit", 0)
+        };
+        let gpus = column.key == "gpu";
+        if !gpus && !cluster.queues.iter().any(|queue| bounded(queue)) {
+            continue;
+        }
+        let used = used(cluster, workloads, column);
+        let width = tree.iter().map(|(depth, name, _)| 2 * depth + name.len()).max().unwrap_or(0);
+        let heading = format!("queues ({})", column.unit);
+        let width = heading.len().max(width + 2);
+        let fair = if gpus { "   fair" } else { "" };
+        let _ = writeln!(text, "{heading:<width$}  quota  limit{fair}   used");
+        for (depth, name, queue) in &tree {
+            let name_cell = format!("{:indent$}{name}", "", indent = 2 + 2 * depth);
+            let quota = figure(bound(queue, column, "quota"));
+            let limit = figure(bound(queue, column, "limit"));
+            let used = figure(Some(used.get(*name).copied().unwrap_or(0)));
+            let fair = match fair_shares.get(*name) {
+                Some(fair) if gpus => format!("  {:>5}", (fair * 1000.0).round() / 1000.0),
+                None if gpus => format!("  {:>5}", "?"),
+                Some(_) | None => String::new(),
+            };
+            let _ = writeln!(text, "{name_cell:<width$}  {quota:>5}  {limit:>5}{fair}  {used:>5}");
+        }
+    }
+}
+
+/// The bound in thousandths of the column's unit; `None`: there is none.
+fn bound(queue: &Value, column: &Column, field: &str) -> Option<i128> {
+    let found = queue.pointer(&format!("/spec/resources/{}/{field}", column.key));
+    let bound = found.and_then(thousandths).unwrap_or(0);
+    (bound != -1000).then_some(bound / column.queue_units)
+}
+
+fn figure(thousandths: Option<i128>) -> String {
+    let Some(thousandths) = thousandths else { return "-".to_owned() };
+    let rest = thousandths % 1000;
+    let fraction = if rest == 0 { String::new() } else { format!(".{:03}", rest.abs()) };
+    format!("{}{}", thousandths / 1000, fraction.trim_end_matches('0'))
+}
+
+/// Queues from the top down, siblings by name, each with its depth. What hangs on a parent that
+/// does not exist stands at the end, as a root of its own.
+fn tree<'a>(queues: &[&'a Value]) -> Vec<(usize, &'a str, &'a Value)> {
+    let mut queues: Vec<(&str, &Value)> =
+        queues.iter().map(|queue| (string(queue, "/metadata/name"), *queue)).collect();
+    queues.sort_by_key(|(name, _)| *name);
+    let mut tree = Vec::new();
+    below("", 0, &queues, &mut tree);
+    for (name, queue) in &queues {
+        if !tree.iter().any(|(_, known, _)| known == name) {
+            tree.push((0, *name, *queue));
+            below(name, 1, &queues, &mut tree);
+        }
+    }
+    tree
+}
+
+fn below<'a>(
+    parent: &str,
+    depth: usize,
+    queues: &[(&'a str, &'a Value)],
+    tree: &mut Vec<(usize, &'a str, &'a Value)>,
+) {
+    for (name, queue) in queues {
+        let known = tree.iter().any(|(_, known, _)| known == name);
+        if !known && string(queue, "/spec/parentQueue") == parent {
+            tree.push((depth, *name, *queue));
+            below(name, depth + 1, queues, tree);
+        }
+    }
+}
+
+/// What bound pods add up to in each queue and above it; leaving ones do not count.
+fn used<'a>(
+    cluster: &Cluster<'a>,
+    workloads: &[Workload<'a>],
+    column: &Column,
+) -> BTreeMap<&'a str, i128> {
+    let names = cluster.queues.iter().map(|queue| (string(queue, "/metadata/name"), *queue));
+    let by_name: BTreeMap<&str, &Value> = names.collect();
+    let mut used: BTreeMap<&str, i128> = BTreeMap::new();
+    for one in workloads {
+        let staying = one.pods.iter().filter(|pod| pod.holds_room() && pod.state != State::Leaving);
+        let amounts = staying.filter_map(|pod| requests(pod.object).get(column.resource).copied());
+        let sum = amounts.sum::<i128>() / column.pod_units;
+        let mut next = by_name.get_key_value(one.queue.as_str());
+        // As many steps as there are queues: a circle of parents ends too.
+        for _ in 0..by_name.len() {
+            let Some((name, queue)) = next else { break };
+            *used.entry(name).or_default() += sum;
+            next = by_name.get_key_value(string(queue, "/spec/parentQueue"));
+        }
+    }
+    used
+}
