@@ -10,6 +10,7 @@ pub mod error;
 pub mod kinds;
 mod names;
 pub mod object;
+pub mod patch;
 pub mod select;
 pub mod store;
 mod write;

@@ -1,0 +1,42 @@
+//! How a patch changes an object: the four patch types as pure functions over JSON, and who
+//! owns which field afterwards. Nothing here knows the store, defaults or admission.
+
+mod apply;
+mod builtin;
+mod conflict;
+mod crd;
+mod diff;
+mod fields;
+mod json;
+mod managed;
+mod shape;
+mod strategic;
+
+pub use apply::apply;
+pub use builtin::builtin;
+pub use crd::{crd, untyped};
+pub use json::{json, merge};
+pub use managed::{Author, note_update};
+pub use shape::{ListShape, Shape, Strategy};
+pub use strategic::strategic;
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::ApiError;
+
+/// A refusal of a patch.
+fn refusal(code: u16, reason: &str, message: impl Into<String>) -> ApiError {
+    ApiError { code, reason: reason.to_owned(), message: message.into(), details: None }
+}
+
+/// 400: this is no patch.
+fn bad_patch(message: impl Into<String>) -> ApiError {
+    refusal(400, "BadRequest", message)
+}
+
+/// 422: a patch, but not one for this object.
+fn unfit_patch() -> ApiError {
+    let message = "the server rejected our request due to an error in our request";
+    ApiError { details: Some(Box::default()), ..refusal(422, "Invalid", message) }
+}

@@ -1,0 +1,205 @@
+//! Server-side apply: an object becomes what its managers together want. The applied
+//! configuration is merged in, what the same manager applied earlier and no longer wants goes,
+//! and what others own is not overwritten unless forced.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::conflict::{Conflict, refuse};
+use super::diff::{Diff, diff};
+use super::fields::{BadItem, FieldSet, child, children, intersection, of_object, subtract};
+use super::managed::{Author, Entry, Operation, read_entries, write_entries};
+use super::shape::{ListShape, Shape, item_step};
+use super::{bad_patch, refusal};
+use crate::error::ApiError;
+
+/// Applies `wanted` to `live` (`None`: creates). The result is `live` itself, unchanged, when it
+/// already is what its managers want. The caller leaves out of `wanted` what the written
+/// subresource does not reach. Errors: 400 for a malformed configuration, 409 for conflicts, 500
+/// where a keyed list lacks its keys (as the API server answers).
+pub fn apply(
+    live: Option<&Value>,
+    wanted: &Value,
+    force: bool,
+    shape: &Shape,
+    author: &Author<'_>,
+) -> Result<Value, ApiError> {
+    if !wanted["metadata"]["managedFields"].is_null() {
+        return Err(bad_patch("metadata.managedFields must be nil"));
+    }
+    let set = of_object(wanted, shape).map_err(|bad| untyped(wanted, &bad))?;
+    let mut entries = live.map(|live| owners(live, shape)).unwrap_or_default();
+    let last = entries.iter().position(|entry| entry.is_by(author, Operation::Apply));
+    let last = last.map(|index| entries.remove(index));
+
+    let mut merged = live.cloned().unwrap_or(Value::Null);
+    merge_value(&mut merged, wanted, shape);
+    if let Some(last) = &last {
+        let others: Vec<&FieldSet> = entries.iter().map(|entry| &entry.fields).collect();
+        prune(&mut merged, &last.fields, Some(&set), &others);
+    }
+    let difference = diff(live, &merged, shape);
+    let is_unchanged =
+        difference.is_empty() && last.as_ref().is_some_and(|last| last.fields == set);
+    if let Some(live) = live.filter(|_| is_unchanged) {
+        return Ok(live.clone());
+    }
+    settle_owners(&mut entries, &difference, force)?;
+    let mut mine = Entry::new(author, Operation::Apply);
+    mine.fields = set;
+    entries.push(mine);
+    write_entries(&mut merged, entries);
+    Ok(merged)
+}
+
+/// The owners of a live object's fields. Where nobody was recorded, whoever came before.
+fn owners(live: &Value, shape: &Shape) -> Vec<Entry> {
+    let mut raw = live["metadata"]["managedFields"].clone();
+    let entries = read_entries(&mut raw);
+    if !entries.is_empty() {
+        return entries;
+    }
+    let author = Author {
+        manager: "before-first-apply",
+        api_version: live["apiVersion"].as_str().unwrap_or_default(),
+        subresource: "",
+        now: jiff::Timestamp::UNIX_EPOCH,
+    };
+    let mut before = Entry::new(&author, Operation::Update);
+    live["metadata"]["creationTimestamp"].as_str().unwrap_or_default().clone_into(&mut before.time);
+    before.fields = of_object(live, shape).unwrap_or_default();
+    vec![before]
+}
+
+fn settle_owners(entries: &mut [Entry], difference: &Diff, force: bool) -> Result<(), ApiError> {
+    let mut conflicts = Vec::new();
+    for entry in entries {
+        let overlap = intersection(&entry.fields, &difference.changed);
+        if !overlap.is_empty() {
+            if force {
+                subtract(&mut entry.fields, &overlap);
+            } else {
+                conflicts.push(Conflict::new(entry, &overlap));
+            }
+        }
+        subtract(&mut entry.fields, &difference.removed);
+    }
+    if conflicts.is_empty() { Ok(()) } else { Err(refuse(conflicts)) }
+}
+
+fn untyped(object: &Value, bad: &BadItem) -> ApiError {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let message = format!(
+        "failed to create typed patch object ({}/{}; {}, Kind={}): {}: {}",
+        text(&object["metadata"]["namespace"]),
+        text(&object["metadata"]["name"]),
+        text(&object["apiVersion"]),
+        text(&object["kind"]),
+        bad.path,
+        bad.problem
+    );
+    refusal(500, "InternalError", message)
+}
+
+fn merge_value(place: &mut Value, wanted: &Value, shape: &Shape) {
+    match (place, wanted) {
+        (Value::Object(live), Value::Object(fields)) if !shape.atomic => {
+            merge_fields(live, fields, shape);
+        }
+        (Value::Array(live), Value::Array(items)) if shape.list != ListShape::Atomic => {
+            *live = merge_items(std::mem::take(live), items, shape);
+        }
+        (place, wanted) => *place = wanted.clone(),
+    }
+}
+
+fn merge_fields(live: &mut Map<String, Value>, wanted: &Map<String, Value>, shape: &Shape) {
+    for (name, value) in wanted {
+        if value.is_null() {
+            live.remove(name);
+        } else {
+            merge_value(live.entry(name.as_str()).or_insert(Value::Null), value, shape.field(name));
+        }
+    }
+}
+
+/// The applier's order holds among its own items; items that only others have keep their place
+/// before the next shared one.
+fn merge_items(live: Vec<Value>, wanted: &[Value], shape: &Shape) -> Vec<Value> {
+    let step = |item: &Value| item_step(&shape.list, item).unwrap_or_else(|| item.to_string());
+    let wanted_steps: Vec<String> = wanted.iter().map(step).collect();
+    let live_steps: Vec<String> = live.iter().map(step).collect();
+    let mut live_items: BTreeMap<&String, Value> = live_steps.iter().zip(live).collect();
+    let mut merged = Vec::new();
+    let mut left = live_steps.iter().peekable();
+    for (step, item) in wanted_steps.iter().zip(wanted) {
+        while let Some(other) = left.next_if(|other| !wanted_steps.contains(other)) {
+            merged.extend(live_items.remove(other));
+        }
+        left.next_if_eq(&step);
+        let mut place = live_items.remove(step).unwrap_or(Value::Null);
+        merge_value(&mut place, item, shape.item());
+        merged.push(place);
+    }
+    merged.extend(left.filter_map(|other| live_items.remove(other)));
+    merged
+}
+
+/// Takes away what the manager applied last time (`last`), does not want now, and nobody else
+/// owns. Where others own something below a place, the place stays.
+fn prune(value: &mut Value, last: &FieldSet, now: Option<&FieldSet>, others: &[&FieldSet]) {
+    for (step, below) in children(last) {
+        let still = now.and_then(|now| child(now, step));
+        let theirs: Vec<&FieldSet> = others.iter().filter_map(|set| child(set, step)).collect();
+        let goes = still.is_none() && theirs.is_empty() && step != "f:metadata";
+        if goes {
+            remove_step(value, step);
+        } else if let Some(place) = step_mut(value, step) {
+            let keys = key_fields(step);
+            let mut below = below.clone();
+            for key in keys.keys() {
+                below.remove(&format!("f:{key}"));
+            }
+            prune(place, &below, still, &theirs);
+        }
+    }
+}
+
+fn key_fields(step: &str) -> Map<String, Value> {
+    step.strip_prefix("k:").and_then(|keys| serde_json::from_str(keys).ok()).unwrap_or_default()
+}
+
+/// Whether an item of a list stands behind a step. An absent key field matches, since only its
+/// default can have led to the step.
+fn is_item(item: &Value, step: &str) -> bool {
+    match step.split_once(':') {
+        Some(("v", value)) => serde_json::from_str(value).is_ok_and(|value: Value| value == *item),
+        Some(("k", _)) => {
+            let keys = key_fields(step);
+            !keys.is_empty()
+                && keys.iter().all(|(key, value)| item.get(key).is_none_or(|found| found == value))
+        }
+        Some(_) | None => false,
+    }
+}
+
+fn step_mut<'v>(value: &'v mut Value, step: &str) -> Option<&'v mut Value> {
+    match value {
+        Value::Object(fields) => fields.get_mut(step.strip_prefix("f:")?),
+        Value::Array(items) => items.iter_mut().find(|item| is_item(item, step)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+fn remove_step(value: &mut Value, step: &str) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(name) = step.strip_prefix("f:") {
+                fields.remove(name);
+            }
+        }
+        Value::Array(items) => items.retain(|item| !is_item(item, step)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,228 @@
+//! Sets of field paths in the form that `fieldsV1` has on the wire: nested JSON maps whose keys
+//! are steps (`f:spec`, `k:{"name":"a"}`, `v:"x"`). A node is in the set when it is empty or
+//! holds `"."`. Working on that form directly saves a conversion on every write.
+
+use serde_json::{Map, Value};
+
+use super::shape::{ListShape, Shape, item_step};
+
+/// A set of field paths; empty means the empty set.
+pub(super) type FieldSet = Map<String, Value>;
+
+const SELF: &str = ".";
+
+fn node(value: &Value) -> Option<&FieldSet> {
+    value.as_object()
+}
+
+fn is_member(node: &FieldSet) -> bool {
+    node.is_empty() || node.contains_key(SELF)
+}
+
+/// Says whether the node itself is in the set, keeping its children.
+fn set_member(node: &mut FieldSet, member: bool) {
+    node.remove(SELF);
+    if member && !node.is_empty() {
+        node.insert(SELF.to_owned(), Value::Object(Map::new()));
+    }
+}
+
+fn steps(set: &FieldSet) -> impl Iterator<Item = (&String, &FieldSet)> {
+    set.iter()
+        .filter(|(step, _)| *step != SELF)
+        .filter_map(|(step, value)| node(value).map(|node| (step, node)))
+}
+
+/// Adds `other` to `into`.
+pub(super) fn unite(into: &mut FieldSet, other: &FieldSet) {
+    for (step, theirs) in steps(other) {
+        match into.get_mut(step).and_then(Value::as_object_mut) {
+            None => {
+                into.insert(step.clone(), Value::Object(theirs.clone()));
+            }
+            Some(mine) => {
+                let member = is_member(mine) || is_member(theirs);
+                unite(mine, theirs);
+                set_member(mine, member);
+            }
+        }
+    }
+}
+
+/// Takes the paths of `other` out of `from`.
+pub(super) fn subtract(from: &mut FieldSet, other: &FieldSet) {
+    for (step, theirs) in steps(other) {
+        let Some(mine) = from.get_mut(step).and_then(Value::as_object_mut) else { continue };
+        let member = is_member(mine) && !is_member(theirs);
+        subtract(mine, theirs);
+        mine.remove(SELF);
+        if mine.is_empty() && !member {
+            from.remove(step);
+        } else {
+            set_member(mine, member);
+        }
+    }
+}
+
+/// The paths that are in both.
+pub(super) fn intersection(one: &FieldSet, other: &FieldSet) -> FieldSet {
+    let mut both = FieldSet::new();
+    for (step, theirs) in steps(other) {
+        let Some(mine) = one.get(step).and_then(node) else { continue };
+        let mut inner = intersection(mine, theirs);
+        let member = is_member(mine) && is_member(theirs);
+        if member || !inner.is_empty() {
+            set_member(&mut inner, member);
+            both.insert(step.clone(), Value::Object(inner));
+        }
+    }
+    both
+}
+
+/// The node behind a step.
+pub(super) fn child<'s>(set: &'s FieldSet, step: &str) -> Option<&'s FieldSet> {
+    set.get(step).and_then(node)
+}
+
+/// The steps below the root of a set, with what lies below them.
+pub(super) fn children(set: &FieldSet) -> impl Iterator<Item = (&String, &FieldSet)> {
+    steps(set)
+}
+
+/// Puts a node into a set; `member` says whether the path to it is in the set too.
+pub(super) fn put(set: &mut FieldSet, step: String, mut below: FieldSet, member: bool) {
+    if member || !below.is_empty() {
+        set_member(&mut below, member);
+        set.insert(step, Value::Object(below));
+    }
+}
+
+/// The paths of a set as conflict messages print them, parents before what lies below.
+pub(super) fn paths(set: &FieldSet) -> Vec<String> {
+    let mut found = Vec::new();
+    collect_paths(set, "", &mut found);
+    found
+}
+
+fn collect_paths(set: &FieldSet, prefix: &str, found: &mut Vec<String>) {
+    for (step, below) in steps(set) {
+        if is_member(below) {
+            found.push(format!("{prefix}{}", step_text(step)));
+        }
+    }
+    for (step, below) in steps(set) {
+        collect_paths(below, &format!("{prefix}{}", step_text(step)), found);
+    }
+}
+
+fn step_text(step: &str) -> String {
+    match step.split_once(':') {
+        Some(("f", name)) => format!(".{name}"),
+        Some(("v", value)) => format!("[={value}]"),
+        Some(("k", keys)) => match serde_json::from_str::<FieldSet>(keys) {
+            Ok(keys) => {
+                let keys: Vec<String> =
+                    keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                format!("[{}]", keys.join(","))
+            }
+            Err(_) => format!("[{keys}]"),
+        },
+        Some(_) | None => format!("[{step}]"),
+    }
+}
+
+/// A list that cannot be taken apart by its keys.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BadItem {
+    pub(super) path: String,
+    pub(super) problem: String,
+}
+
+/// Every path that an applied configuration sets.
+pub(super) fn of_object(object: &Value, shape: &Shape) -> Result<FieldSet, BadItem> {
+    let mut set = of_value(object, shape, "")?;
+    drop_bookkeeping(&mut set);
+    Ok(set)
+}
+
+/// Takes out what no manager owns.
+pub(super) fn drop_bookkeeping(set: &mut FieldSet) {
+    const METADATA: [&str; 8] = [
+        "f:name",
+        "f:namespace",
+        "f:creationTimestamp",
+        "f:selfLink",
+        "f:uid",
+        "f:generation",
+        "f:managedFields",
+        "f:resourceVersion",
+    ];
+    set.remove("f:apiVersion");
+    set.remove("f:kind");
+    if let Some(metadata) = set.get_mut("f:metadata").and_then(Value::as_object_mut) {
+        for field in METADATA {
+            metadata.remove(field);
+        }
+        metadata.remove(SELF);
+        if metadata.is_empty() {
+            set.remove("f:metadata");
+        }
+    }
+}
+
+/// The paths below a value; empty for one that is owned as a whole.
+fn of_value(value: &Value, shape: &Shape, path: &str) -> Result<FieldSet, BadItem> {
+    let mut set = FieldSet::new();
+    match value {
+        Value::Object(fields) if !shape.atomic => {
+            for (name, field) in fields {
+                let inner = shape.field(name);
+                let below = of_value(field, inner, &format!("{path}.{name}"))?;
+                let member = is_leaf(field, inner) || shape.is_free_key(name);
+                put(&mut set, format!("f:{name}"), below, member);
+            }
+        }
+        Value::Array(items) if shape.list != ListShape::Atomic => {
+            for (index, item) in items.iter().enumerate() {
+                let step = step_of(shape, item, index, path)?;
+                if set.contains_key(&step) {
+                    let problem = format!("duplicate entries for key {}", step_text(&step));
+                    return Err(BadItem { path: path.to_owned(), problem });
+                }
+                let below = of_value(item, shape.item(), &format!("{path}{}", step_text(&step)))?;
+                put(&mut set, step, below, true);
+            }
+        }
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => {}
+    }
+    Ok(set)
+}
+
+fn is_leaf(value: &Value, shape: &Shape) -> bool {
+    match value {
+        Value::Object(fields) => shape.atomic || fields.is_empty(),
+        Value::Array(_) => shape.list == ListShape::Atomic,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+fn step_of(shape: &Shape, item: &Value, index: usize, path: &str) -> Result<String, BadItem> {
+    item_step(&shape.list, item).ok_or_else(|| {
+        let keys = match &shape.list {
+            ListShape::Keyed(keys) => keys.iter().map(|(key, _)| format!("\"{key}\"")).collect(),
+            ListShape::Atomic | ListShape::Set => Vec::new(),
+        };
+        BadItem {
+            path: path.to_owned(),
+            problem: format!(
+                "element {index}: associative list with keys has an element that omits key field {}",
+                keys.join(", ")
+            ),
+        }
+    })
+}

@@ -1,0 +1,13 @@
+//! Patch tables: an object, a patch, and what comes out.
+
+mod apply;
+mod json;
+mod managed;
+mod strategic;
+
+use serde_json::Value;
+
+/// JSON or YAML, whichever reads better in a table.
+fn object(text: &str) -> Value {
+    serde_yaml::from_str(text).unwrap()
+}
