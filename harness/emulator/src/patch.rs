@@ -25,18 +25,8 @@ mod tests;
 
 use crate::error::ApiError;
 
-/// A refusal of a patch.
-fn refusal(code: u16, reason: &str, message: impl Into<String>) -> ApiError {
-    ApiError { code, reason: reason.to_owned(), message: message.into(), details: None }
-}
-
-/// 400: this is no patch.
-fn bad_patch(message: impl Into<String>) -> ApiError {
-    refusal(400, "BadRequest", message)
-}
-
 /// 422: a patch, but not one for this object.
 fn unfit_patch() -> ApiError {
     let message = "the server rejected our request due to an error in our request";
-    ApiError { details: Some(Box::default()), ..refusal(422, "Invalid", message) }
+    ApiError { details: Some(Box::default()), ..ApiError::new(422, "Invalid", message) }
 }

@@ -11,7 +11,6 @@ use super::diff::{Diff, diff};
 use super::fields::{BadItem, FieldSet, child, children, intersection, of_object, subtract};
 use super::managed::{Author, Entry, Operation, read_entries, write_entries};
 use super::shape::{ListShape, Shape, item_step};
-use super::{bad_patch, refusal};
 use crate::error::ApiError;
 
 /// Applies `wanted` to `live` (`None`: creates). The result is `live` itself, unchanged, when it
@@ -26,7 +25,7 @@ pub fn apply(
     author: &Author<'_>,
 ) -> Result<Value, ApiError> {
     if !wanted["metadata"]["managedFields"].is_null() {
-        return Err(bad_patch("metadata.managedFields must be nil"));
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     let set = of_object(wanted, shape).map_err(|bad| untyped(wanted, &bad))?;
     let mut entries = live.map(|live| owners(live, shape)).unwrap_or_default();
@@ -37,7 +36,7 @@ pub fn apply(
     merge_value(&mut merged, wanted, shape);
     if let Some(last) = &last {
         let others: Vec<&FieldSet> = entries.iter().map(|entry| &entry.fields).collect();
-        prune(&mut merged, &last.fields, Some(&set), &others);
+        prune((&mut merged, shape), &last.fields, Some(&set), &others);
     }
     let difference = diff(live, &merged, shape);
     let is_unchanged =
@@ -99,7 +98,7 @@ fn untyped(object: &Value, bad: &BadItem) -> ApiError {
         bad.path,
         bad.problem
     );
-    refusal(500, "InternalError", message)
+    ApiError::new(500, "InternalError", message)
 }
 
 fn merge_value(place: &mut Value, wanted: &Value, shape: &Shape) {
@@ -148,17 +147,22 @@ fn merge_items(live: Vec<Value>, wanted: &[Value], shape: &Shape) -> Vec<Value> 
 
 /// Takes away what the manager applied last time (`last`), does not want now, and nobody else
 /// owns. Where others own something below a place, the place stays.
-fn prune(value: &mut Value, last: &FieldSet, now: Option<&FieldSet>, others: &[&FieldSet]) {
+fn prune(
+    place: (&mut Value, &Shape),
+    last: &FieldSet,
+    now: Option<&FieldSet>,
+    others: &[&FieldSet],
+) {
+    let (value, shape) = place;
     for (step, below) in children(last) {
         let still = now.and_then(|now| child(now, step));
         let theirs: Vec<&FieldSet> = others.iter().filter_map(|set| child(set, step)).collect();
         let goes = still.is_none() && theirs.is_empty() && step != "f:metadata";
         if goes {
-            remove_step(value, step);
-        } else if let Some(place) = step_mut(value, step) {
-            let keys = key_fields(step);
+            remove_step(value, shape, step);
+        } else if let Some(place) = step_mut(value, shape, step) {
             let mut below = below.clone();
-            for key in keys.keys() {
+            for key in key_fields(shape) {
                 below.remove(&format!("f:{key}"));
             }
             prune(place, &below, still, &theirs);
@@ -166,40 +170,44 @@ fn prune(value: &mut Value, last: &FieldSet, now: Option<&FieldSet>, others: &[&
     }
 }
 
-fn key_fields(step: &str) -> Map<String, Value> {
-    step.strip_prefix("k:").and_then(|keys| serde_json::from_str(keys).ok()).unwrap_or_default()
+fn key_fields(shape: &Shape) -> impl Iterator<Item = &str> {
+    let keys = match &shape.list {
+        ListShape::Keyed(keys) => keys.as_slice(),
+        ListShape::Atomic | ListShape::Set => &[],
+    };
+    keys.iter().map(|(key, _)| key.as_ref())
 }
 
-/// Whether an item of a list stands behind a step. An absent key field matches, since only its
-/// default can have led to the step.
-fn is_item(item: &Value, step: &str) -> bool {
-    match step.split_once(':') {
-        Some(("v", value)) => serde_json::from_str(value).is_ok_and(|value: Value| value == *item),
-        Some(("k", _)) => {
-            let keys = key_fields(step);
-            !keys.is_empty()
-                && keys.iter().all(|(key, value)| item.get(key).is_none_or(|found| found == value))
-        }
-        Some(_) | None => false,
-    }
+fn is_item(item: &Value, shape: &Shape, step: &str) -> bool {
+    item_step(&shape.list, item).is_some_and(|found| found == step)
 }
 
-fn step_mut<'v>(value: &'v mut Value, step: &str) -> Option<&'v mut Value> {
+fn step_mut<'v, 's>(
+    value: &'v mut Value,
+    shape: &'s Shape,
+    step: &str,
+) -> Option<(&'v mut Value, &'s Shape)> {
     match value {
-        Value::Object(fields) => fields.get_mut(step.strip_prefix("f:")?),
-        Value::Array(items) => items.iter_mut().find(|item| is_item(item, step)),
+        Value::Object(fields) => {
+            let name = step.strip_prefix("f:")?;
+            Some((fields.get_mut(name)?, shape.field(name)))
+        }
+        Value::Array(items) => {
+            let item = items.iter_mut().find(|item| is_item(item, shape, step))?;
+            Some((item, shape.item()))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 
-fn remove_step(value: &mut Value, step: &str) {
+fn remove_step(value: &mut Value, shape: &Shape, step: &str) {
     match value {
         Value::Object(fields) => {
             if let Some(name) = step.strip_prefix("f:") {
                 fields.remove(name);
             }
         }
-        Value::Array(items) => items.retain(|item| !is_item(item, step)),
+        Value::Array(items) => items.retain(|item| !is_item(item, shape, step)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

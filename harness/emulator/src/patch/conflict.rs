@@ -3,7 +3,6 @@
 
 use super::fields::{FieldSet, paths};
 use super::managed::{Entry, Operation};
-use super::refusal;
 use crate::error::{ApiError, Cause, Details};
 
 /// Fields that one manager owns and the applier wants to change.
@@ -47,7 +46,7 @@ pub(super) fn refuse(mut conflicts: Vec<Conflict>) -> ApiError {
             format!("Apply failed with {} conflicts: {}", several.len(), lines.join("\n"))
         }
     };
-    ApiError { details: Some(Box::new(details)), ..refusal(409, "Conflict", message) }
+    ApiError { details: Some(Box::new(details)), ..ApiError::new(409, "Conflict", message) }
 }
 
 fn lines(conflict: &Conflict) -> String {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{bad_patch, unfit_patch};
+use super::unfit_patch;
 use crate::error::ApiError;
 
 /// More operations than this are refused, as by the API server.
@@ -13,13 +13,13 @@ const OPERATIONS_MAX: usize = 10_000;
 /// not fit `current` (a failed `test`, a path that is not there).
 pub fn json(current: &Value, patch: &Value) -> Result<Value, ApiError> {
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
-        .map_err(|error| bad_patch(format!("error decoding patch: {error}")))?;
+        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
     if operations.0.len() > OPERATIONS_MAX {
         let message = format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
             operations.0.len()
         );
-        return Err(super::refusal(413, "RequestEntityTooLarge", message));
+        return Err(ApiError::new(413, "RequestEntityTooLarge", message));
     }
     let mut patched = current.clone();
     match json_patch::patch_unsafe(&mut patched, &operations) {
@@ -31,7 +31,7 @@ pub fn json(current: &Value, patch: &Value) -> Result<Value, ApiError> {
 /// Applies a merge patch: maps merge, null removes, everything else replaces.
 pub fn merge(current: &Value, patch: &Value) -> Result<Value, ApiError> {
     let Value::Object(fields) = patch else {
-        return Err(bad_patch("error decoding patch: a merge patch is a JSON object"));
+        return Err(ApiError::bad_request("error decoding patch: a merge patch is a JSON object"));
     };
     let mut patched = current.clone();
     merge_fields(&mut patched, fields);

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::shape::{Shape, Strategy};
-use super::{bad_patch, unfit_patch};
+use super::unfit_patch;
 use crate::error::ApiError;
 
 const DIRECTIVE: &str = "$patch";
@@ -16,7 +16,9 @@ const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
 /// Applies a strategic merge patch. Errors: 400 when it is malformed, 422 when it does not fit.
 pub fn strategic(current: &Value, patch: &Value, shape: &Shape) -> Result<Value, ApiError> {
     let Value::Object(fields) = patch else {
-        return Err(bad_patch("error decoding patch: a strategic merge patch is a JSON object"));
+        return Err(ApiError::bad_request(
+            "error decoding patch: a strategic merge patch is a JSON object",
+        ));
     };
     let mut patched = current.as_object().cloned().unwrap_or_default();
     merge_map(&mut patched, fields, shape)?;
@@ -40,7 +42,10 @@ fn merge_map(
             return Ok(());
         }
         Some(other) => {
-            return Err(bad_patch(format!("unknown patch type: {}", other.unwrap_or_default())));
+            return Err(ApiError::bad_request(format!(
+                "unknown patch type: {}",
+                other.unwrap_or_default()
+            )));
         }
     }
     retain_keys(place, patch)?;
@@ -55,11 +60,11 @@ fn merge_map(
 fn retain_keys(place: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), ApiError> {
     let Some(keys) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(keys) = keys else {
-        return Err(bad_patch("invalid patch format of retainKeys"));
+        return Err(ApiError::bad_request("invalid patch format of retainKeys"));
     };
     let is_kept = |name: &str| keys.iter().any(|key| key == name);
     if patch.keys().any(|name| !name.starts_with('$') && !is_kept(name)) {
-        return Err(bad_patch("invalid patch format of retainKeys"));
+        return Err(ApiError::bad_request("invalid patch format of retainKeys"));
     }
     place.retain(|name, _| is_kept(name));
     Ok(())
@@ -73,7 +78,7 @@ fn delete_values(
     for (name, gone) in patch {
         let Some(list) = name.strip_prefix(DELETE_VALUES) else { continue };
         let Value::Array(gone) = gone else {
-            return Err(bad_patch("invalid patch format of primitive list"));
+            return Err(ApiError::bad_request("invalid patch format of primitive list"));
         };
         if let Some(Value::Array(values)) = place.get_mut(list) {
             values.retain(|value| !gone.contains(value));
@@ -113,7 +118,7 @@ fn element_order<'p>(
     match patch.get(&format!("{SET_ORDER}{list}")) {
         None => Ok(None),
         Some(Value::Array(order)) => Ok(Some(order)),
-        Some(_) => Err(bad_patch("invalid patch format of setElementOrder list")),
+        Some(_) => Err(ApiError::bad_request("invalid patch format of setElementOrder list")),
     }
 }
 
@@ -159,7 +164,7 @@ fn merge_list(
     if let Some(order) = order
         && !in_order(patch, order, strategy)
     {
-        return Err(bad_patch("invalid patch format of setElementOrder list"));
+        return Err(ApiError::bad_request("invalid patch format of setElementOrder list"));
     }
     let plain: Vec<Value> = patch.iter().filter(|item| !has_directive(item)).cloned().collect();
     Ok(ordered(merged, live, order.unwrap_or(&plain), strategy))
@@ -188,7 +193,7 @@ fn merge_items(
         let Some(fields) = item.as_object() else { return Err(unfit_patch()) };
         let Some(id) = item.get(key) else {
             let text = format!("map: {item} does not contain declared merge key: {key}");
-            return Err(bad_patch(text));
+            return Err(ApiError::bad_request(text));
         };
         match item.get(DIRECTIVE).map(|directive| directive.as_str()) {
             Some(Some("delete")) => live.retain(|other| other.get(key) != Some(id)),
@@ -197,10 +202,12 @@ fn merge_items(
                 Some(_) | None => live.push(without_directives(item)),
             },
             Some(Some("merge")) => {
-                return Err(bad_patch("merging lists cannot yet be specified in the patch"));
+                return Err(ApiError::bad_request(
+                    "merging lists cannot yet be specified in the patch",
+                ));
             }
             Some(other) => {
-                return Err(bad_patch(format!(
+                return Err(ApiError::bad_request(format!(
                     "unknown patch type: {}",
                     other.unwrap_or_default()
                 )));
