@@ -31,4 +31,12 @@ impl Clock {
         let elapsed = self.origin.elapsed();
         self.epoch.checked_add(elapsed).expect("a run ends before the year 9999")
     }
+
+    /// When tokio's timers reach a moment of the cluster's time; now for what is past, and at
+    /// most thirty years from the beginning.
+    pub fn instant(&self, time: Timestamp) -> Instant {
+        let wait = std::time::Duration::try_from(time.duration_since(self.epoch));
+        let longest = std::time::Duration::from_secs(30 * 365 * 24 * 3600);
+        self.origin + wait.unwrap_or_default().min(longest)
+    }
 }

@@ -14,3 +14,14 @@ pub mod patch;
 pub mod select;
 pub mod store;
 mod write;
+
+pub mod quantity;
+
+pub mod actors;
+mod driver;
+mod emulator;
+mod shared;
+
+pub use actors::KubeletDefaults;
+pub use emulator::{Emulator, Options, Unsettled};
+pub use shared::{Observer, SharedStore};

@@ -1,0 +1,105 @@
+//! Who acts on a cluster besides its users: kubelets, the node life cycle, garbage collection and
+//! the workload controllers.
+//!
+//! Each is a pure function of what it sees and the time: [`Actor::step`] looks at one object
+//! anew, whatever happened to it, and answers with writes and with the next moment to look
+//! again. [`Actor::concerns`] tells which objects a change makes worth a look. Nothing is
+//! remembered between steps, so an actor may be stopped anywhere and takes up its work from the
+//! objects. Who feeds the [`View`] and applies the writes (here [`crate::driver`]) is not known
+//! here.
+//!
+//! Left out: cron jobs, daemon sets, adoption of orphans by selector, volumes and services.
+
+pub(crate) mod fields;
+mod kinds;
+mod step;
+mod view;
+
+mod kubelet;
+mod node;
+mod node_life;
+mod taints;
+
+mod garbage;
+mod namespaces;
+mod pod_gc;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::error::ApiError;
+use crate::store::Key;
+
+pub use step::{Request, Step};
+pub use view::{Change, Owner, View, controller, key_of, owners};
+
+/// One of those who act.
+#[derive(Debug)]
+pub struct Actor {
+    /// What it is called in messages.
+    pub name: &'static str,
+    /// Its identity as a writer.
+    pub manager: &'static str,
+    /// Which objects a change makes worth a look.
+    pub concerns: fn(&Change, &View) -> Vec<Key>,
+    /// Looks at one object.
+    pub step: fn(&Key, &Context) -> Step,
+}
+
+/// What a step may depend on.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// What is there.
+    pub view: &'a View,
+    /// The time.
+    pub now: Timestamp,
+    /// What pods do that do not say it themselves.
+    pub defaults: &'a KubeletDefaults,
+}
+
+/// How pods behave whose annotations, and whose node's annotations, do not say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeletDefaults {
+    /// From binding to running.
+    pub startup: Duration,
+    /// From running to exit; `None` runs for ever.
+    pub run_time: Option<Duration>,
+    /// From the request to stop until the containers have ended, cut at the grace period.
+    pub termination: Duration,
+}
+
+impl Default for KubeletDefaults {
+    fn default() -> Self {
+        Self { startup: Duration::ZERO, run_time: None, termination: Duration::from_secs(1) }
+    }
+}
+
+/// What an actor says of an object when the API refused a write for it.
+pub(crate) fn refused(
+    actor: &Actor,
+    key: &Key,
+    request: &Key,
+    error: &ApiError,
+    ctx: &Context,
+) -> Option<Request> {
+    let object = ctx.view.get(key)?;
+    let notice = step::Notice {
+        component: actor.name,
+        kind: "Warning",
+        reason: if request.name.is_empty() { "FailedCreate" } else { "FailedWrite" },
+        message: format!("Error writing {}: {error}", request.resource),
+    };
+    notice.about(object, ctx)
+}
+
+/// Everyone, in the order in which they act when several have something to do.
+pub static ACTORS: &[Actor] = &[
+    node::ACTOR,
+    node_life::ACTOR,
+    kubelet::ACTOR,
+    taints::ACTOR,
+    pod_gc::ACTOR,
+    garbage::ACTOR,
+    namespaces::ACTOR,
+];

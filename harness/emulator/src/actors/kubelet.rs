@@ -1,0 +1,239 @@
+//! The kubelets: what happens to a pod once it is bound.
+//!
+//! ```text
+//! bound ─► admitted ─► running ─► Succeeded | Failed
+//!    └───► Failed         └◄─ restart, with CrashLoopBackOff
+//! deleted at any time: the containers end within the grace period, then the object goes
+//! ```
+//! All containers of a pod start and end together; init containers take no time. Images,
+//! probes and volumes are left out: a container that runs is ready.
+
+mod admission;
+mod pace;
+mod requests;
+mod stage;
+mod status;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::fields::{after, after_secs, time};
+use super::kinds::{NODES, PODS};
+use super::step::Notice;
+use super::{Actor, Change, Context, Request, Step, View};
+use crate::object::{annotation, condition, is_deleting, number, text};
+use crate::store::{Key, Object};
+
+use pace::{Pace, check_annotations};
+use stage::{Exit, Stage};
+pub(super) use status::host_address;
+
+/// The annotation of a node that has died: nothing on it answers any more.
+pub(super) const DOWN: &str = "schedlab.dev/down";
+
+/// All kubelets.
+pub(super) const ACTOR: Actor = Actor { name: "kubelet", manager: "kubelet", concerns, step };
+
+/// A pod's own changes; for a node, all its pods: it may have come, died or returned.
+fn concerns(change: &Change, view: &View) -> Vec<Key> {
+    if change.key.resource == *PODS {
+        let bound = change.after.as_ref().filter(|pod| !node_name(pod).is_empty());
+        return bound.map(|_| change.key.clone()).into_iter().collect();
+    }
+    if !change.key.resource.is("", "nodes") || same_for_pods(change) {
+        return Vec::new();
+    }
+    view.pods_on(&change.key.name).map(|(key, _)| key.clone()).collect()
+}
+
+/// Whether a node is to its pods what it was.
+fn same_for_pods(change: &Change) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return false };
+    is_down(before) == is_down(after)
+}
+
+/// Whether a node has died.
+pub(super) fn is_down(node: &Value) -> bool {
+    annotation(node, DOWN) == Some("true")
+}
+
+/// `spec.nodeName`.
+pub(super) fn node_name(pod: &Value) -> &str {
+    text(pod, &["spec", "nodeName"])
+}
+
+/// Whether a pod has run to its end.
+pub(super) fn is_finished(pod: &Value) -> bool {
+    matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed")
+}
+
+/// A pod on a living node.
+struct Held<'a> {
+    key: &'a Key,
+    pod: &'a Object,
+    node: &'a Object,
+    pace: Pace,
+}
+
+fn step(key: &Key, ctx: &Context) -> Step {
+    let Some(pod) = ctx.view.get(key) else { return Step::rest() };
+    let Some(node) = living_node(pod, ctx.view) else { return Step::rest() };
+    let held = Held { key, pod, node, pace: Pace::of(pod, node, ctx.defaults) };
+    if is_deleting(pod) {
+        return end(&held, ctx);
+    }
+    if is_finished(pod) {
+        return Step::rest();
+    }
+    let deadline = deadline(pod);
+    if deadline.is_some_and(|deadline| deadline <= ctx.now) {
+        return Step::of(held.status(|pod| status::overdue(pod, ctx.now)));
+    }
+    live(&held, ctx).by(deadline)
+}
+
+fn living_node<'v>(pod: &Value, view: &'v View) -> Option<&'v Object> {
+    let name = node_name(pod);
+    let key = Key { resource: NODES.clone(), namespace: "".into(), name: name.into() };
+    let node = view.get(&key)?;
+    (!is_down(node)).then_some(node)
+}
+
+/// When `activeDeadlineSeconds` is over.
+fn deadline(pod: &Value) -> Option<Timestamp> {
+    let secs = number(pod, &["spec", "activeDeadlineSeconds"])?;
+    Some(after_secs(time(pod, &["status", "startTime"])?, secs))
+}
+
+/// A pod that nobody has asked to stop.
+fn live(held: &Held, ctx: &Context) -> Step {
+    match Stage::of(held.pod) {
+        Stage::Arriving => arrive(held, ctx),
+        Stage::Starting { since } => {
+            let ready = after(since, held.pace.startup);
+            if ctx.now < ready {
+                return Step::at(ready);
+            }
+            Step::of(held.status(|pod| status::running(pod, ctx.now)))
+        }
+        Stage::Running { since } if is_ready(held.pod) => run(held, since, ctx),
+        // Its node was lost and is back.
+        Stage::Running { .. } => Step::of(held.status(|pod| status::ready(pod, ctx.now))),
+        Stage::BackingOff { until } if ctx.now < until => Step::at(until),
+        Stage::BackingOff { .. } => Step::of(held.status(|pod| status::running(pod, ctx.now))),
+    }
+}
+
+fn is_ready(pod: &Value) -> bool {
+    condition(pod, "Ready") == Some("True")
+}
+
+/// Admits a pod or turns it away.
+fn arrive(held: &Held, ctx: &Context) -> Step {
+    let mut writes: Vec<Request> = check_annotations(held.pod, ctx).into_iter().collect();
+    let devices = match admission::admit(held.key, held.pod, held.node, ctx.view) {
+        Ok(devices) => devices,
+        Err(refusal) => {
+            writes.extend(
+                Notice {
+                    component: "kubelet",
+                    kind: "Warning",
+                    reason: &refusal.reason,
+                    message: refusal.message.clone(),
+                }
+                .about(held.pod, ctx),
+            );
+            writes.extend(held.status(|pod| status::refused(pod, &refusal, ctx.now)));
+            return Step::of(writes);
+        }
+    };
+    let address = status::free_address(held.pod, held.node, ctx.view);
+    let instant = held.pace.startup.is_zero();
+    writes.extend(held.status(|pod| {
+        admission::record(pod, &devices);
+        status::admitted(pod, &address, ctx.now);
+        if instant {
+            status::running(pod, ctx.now);
+        }
+    }));
+    Step::of(writes)
+}
+
+/// Waits for a running pod's end and sees it through.
+fn run(held: &Held, since: Timestamp, ctx: &Context) -> Step {
+    let Some(run_time) = held.pace.run_time else { return Step::rest() };
+    let over = after(since, run_time);
+    if ctx.now < over {
+        return Step::at(over);
+    }
+    let exit = Exit::of_run(held.pace.exit_code);
+    match text(held.pod, &["spec", "restartPolicy"]) {
+        "Never" => Step::of(held.status(|pod| status::finished(pod, &exit, ctx.now))),
+        "OnFailure" if exit.code == 0 => {
+            Step::of(held.status(|pod| status::finished(pod, &exit, ctx.now)))
+        }
+        _ => restart(held, &exit, ctx),
+    }
+}
+
+fn restart(held: &Held, exit: &Exit, ctx: &Context) -> Step {
+    let mut writes = Vec::new();
+    if stage::back_off(held.pod, ctx.now).is_zero() {
+        writes.extend(held.status(|pod| status::restarted(pod, exit, ctx.now)));
+    } else {
+        let notice = Notice {
+            component: "kubelet",
+            kind: "Warning",
+            reason: "BackOff",
+            message: "Back-off restarting failed container".to_owned(),
+        };
+        writes.extend(notice.about(held.pod, ctx));
+        writes.extend(held.status(|pod| status::backing_off(pod, exit, ctx.now)));
+    }
+    Step::of(writes)
+}
+
+/// Ends a pod that is to go: its containers first, then the object.
+fn end(held: &Held, ctx: &Context) -> Step {
+    let gone = Request::delete_now(held.key, held.pod);
+    let runs = match Stage::of(held.pod) {
+        Stage::Running { .. } => !is_finished(held.pod),
+        Stage::Arriving | Stage::Starting { .. } | Stage::BackingOff { .. } => false,
+    };
+    if !runs {
+        return if released(held.pod) { Step::rest() } else { Step::of([gone]) };
+    }
+    let latest = time(held.pod, &["metadata", "deletionTimestamp"]).unwrap_or(ctx.now);
+    let grace = number(held.pod, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+    let graceful = after(after_secs(latest, grace.saturating_neg()), held.pace.termination);
+    let over = latest.min(graceful);
+    let notice = Notice {
+        component: "kubelet",
+        kind: "Normal",
+        reason: "Killing",
+        message: "Stopping container".to_owned(),
+    };
+    let mut writes: Vec<Request> = notice.about(held.pod, ctx).into_iter().collect();
+    if ctx.now < over {
+        return Step::of(writes).by(over);
+    }
+    let exit = if graceful <= latest { Exit::TERMINATED } else { Exit::KILLED };
+    writes.extend(held.status(|pod| status::finished(pod, &exit, ctx.now)));
+    writes.push(gone);
+    Step::of(writes)
+}
+
+/// Whether the kubelet has already let the object go and only finalizers hold it.
+fn released(pod: &Value) -> bool {
+    number(pod, &["metadata", "deletionGracePeriodSeconds"]) == Some(0)
+        && crate::object::finalizers(pod).next().is_some()
+}
+
+impl Held<'_> {
+    /// The pod's status, changed.
+    fn status(&self, change: impl FnOnce(&mut Value)) -> Option<Request> {
+        let mut pod = Value::clone(self.pod);
+        change(&mut pod);
+        Request::status(self.key, self.pod, pod)
+    }
+}

@@ -1,0 +1,63 @@
+//! Pod garbage collection: pods whose node is gone go too, for no kubelet will ever end them.
+//!
+//! Kubernetes waits 40 s from the moment the node is missed; here the wait counts from the
+//! pod's binding, so that nothing has to be remembered. The removal of finished pods beyond
+//! 12,500 is left out.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::fields::{Condition, after_secs, find_condition, set_condition, time};
+use super::kinds::{NODES, PODS};
+use super::kubelet::{is_finished, node_name};
+use super::{Actor, Change, Context, Request, Step, View};
+use crate::object::set;
+use crate::store::Key;
+
+const QUARANTINE_SECS: i64 = 40;
+
+/// The pod garbage collector.
+pub(super) const ACTOR: Actor =
+    Actor { name: "pod-gc", manager: "kube-controller-manager", concerns, step };
+
+fn concerns(change: &Change, view: &View) -> Vec<Key> {
+    if change.key.resource == *NODES && change.after.is_none() {
+        return view.pods_on(&change.key.name).map(|(key, _)| key.clone()).collect();
+    }
+    let lost =
+        change.key.resource == *PODS && change.after.as_ref().is_some_and(|pod| is_lost(pod, view));
+    if lost { vec![change.key.clone()] } else { Vec::new() }
+}
+
+fn is_lost(pod: &Value, view: &View) -> bool {
+    let name = node_name(pod);
+    let node = Key { resource: NODES.clone(), namespace: "".into(), name: name.into() };
+    !name.is_empty() && view.get(&node).is_none()
+}
+
+fn step(key: &Key, ctx: &Context) -> Step {
+    let Some(pod) = ctx.view.get(key).filter(|pod| is_lost(pod, ctx.view)) else {
+        return Step::rest();
+    };
+    let bound = find_condition(pod, "PodScheduled")
+        .and_then(|condition| time(condition, &["lastTransitionTime"]))
+        .or_else(|| time(pod, &["metadata", "creationTimestamp"]))
+        .unwrap_or(Timestamp::MIN);
+    let due = after_secs(bound, QUARANTINE_SECS);
+    if ctx.now < due {
+        return Step::at(due);
+    }
+    let mut lost = Value::clone(pod);
+    if !is_finished(pod) {
+        set(&mut lost, &["status", "phase"], json!("Failed"));
+        let condition = Condition {
+            kind: "DisruptionTarget",
+            status: "True",
+            reason: "DeletionByPodGC",
+            message: "PodGC: node no longer exists",
+        };
+        set_condition(&mut lost, &condition, ctx.now);
+    }
+    let status = Request::status(key, pod, lost);
+    Step::of(status.into_iter().chain([Request::delete_now(key, pod)]))
+}

@@ -1,0 +1,211 @@
+//! What the actors see: a cache of everything they watch, with the indexes they ask by.
+//!
+//! It is fed changes in order, from the store's log here and from watches on a real cluster, so
+//! an actor cannot tell where it runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::object::{list, name, namespace, text, uid};
+use crate::store::{Key, Object, Resource};
+
+/// One thing that happened to one object.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Which object.
+    pub key: Key,
+    /// The object before; `None` when it is new.
+    pub before: Option<Object>,
+    /// The object now; `None` when it is gone.
+    pub after: Option<Object>,
+}
+
+impl Change {
+    /// The object before and after, where it is and was there.
+    pub fn sides(&self) -> impl Iterator<Item = &Object> {
+        self.before.iter().chain(&self.after)
+    }
+}
+
+/// The cache.
+#[derive(Debug, Default)]
+pub struct View {
+    objects: BTreeMap<Key, Object>,
+    by_uid: BTreeMap<String, Key>,
+    by_owner: BTreeMap<String, BTreeSet<Key>>,
+    by_node: BTreeMap<String, BTreeSet<Key>>,
+    by_namespace: BTreeMap<Arc<str>, BTreeSet<Key>>,
+}
+
+impl View {
+    /// Takes in a change.
+    pub fn apply(&mut self, change: &Change) {
+        if let Some(old) = self.objects.remove(&change.key) {
+            self.unindex(&change.key, &old);
+        }
+        if let Some(new) = &change.after {
+            self.index(&change.key, new);
+            self.objects.insert(change.key.clone(), Arc::clone(new));
+        }
+    }
+
+    /// An object.
+    pub fn get(&self, key: &Key) -> Option<&Object> {
+        self.objects.get(key)
+    }
+
+    /// Where all objects are.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.objects.keys()
+    }
+
+    /// All objects of a kind, by namespace and name.
+    pub fn all(&self, resource: &Resource) -> impl Iterator<Item = (&Key, &Object)> {
+        self.from(resource, "").take_while(|(key, _)| key.resource == *resource)
+    }
+
+    /// The objects of a kind in a namespace, by name.
+    pub fn within<'v>(
+        &'v self,
+        resource: &'v Resource,
+        namespace: &'v str,
+    ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
+        self.from(resource, namespace)
+            .take_while(move |(key, _)| key.resource == *resource && &*key.namespace == namespace)
+    }
+
+    /// Whatever there is in a namespace.
+    pub fn contents(&self, namespace: &str) -> impl Iterator<Item = &Key> {
+        self.by_namespace.get(namespace).into_iter().flatten()
+    }
+
+    /// The object with a uid.
+    pub fn by_uid(&self, uid: &str) -> Option<&Key> {
+        self.by_uid.get(uid)
+    }
+
+    /// The objects that name a uid among their owners.
+    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = (&Key, &Object)> {
+        let keys = self.by_owner.get(uid).into_iter().flatten();
+        keys.filter_map(|key| self.objects.get_key_value(key))
+    }
+
+    /// The objects of a kind whose controller has a uid.
+    pub fn controlled<'v>(
+        &'v self,
+        uid: &'v str,
+        resource: &'v Resource,
+    ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
+        self.dependents(uid).filter(move |(key, object)| {
+            key.resource == *resource && controller(object).is_some_and(|owner| owner.uid == uid)
+        })
+    }
+
+    /// The pods bound to a node.
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = (&Key, &Object)> {
+        let keys = self.by_node.get(node).into_iter().flatten();
+        keys.filter_map(|key| self.objects.get_key_value(key))
+    }
+
+    fn from(&self, resource: &Resource, namespace: &str) -> impl Iterator<Item = (&Key, &Object)> {
+        let first =
+            Key { resource: resource.clone(), namespace: namespace.into(), name: "".into() };
+        self.objects.range((Bound::Included(first), Bound::Unbounded))
+    }
+
+    fn index(&mut self, key: &Key, object: &Object) {
+        self.by_uid.insert(uid(object).to_owned(), key.clone());
+        for owner in owners(object) {
+            self.by_owner.entry(owner.uid.to_owned()).or_default().insert(key.clone());
+        }
+        if let Some(node) = node_of(key, object) {
+            self.by_node.entry(node.to_owned()).or_default().insert(key.clone());
+        }
+        if !key.namespace.is_empty() {
+            self.by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(key.clone());
+        }
+    }
+
+    fn unindex(&mut self, key: &Key, object: &Object) {
+        if self.by_uid.get(uid(object)) == Some(key) {
+            self.by_uid.remove(uid(object));
+        }
+        for owner in owners(object) {
+            drop_from(&mut self.by_owner, owner.uid, key);
+        }
+        if let Some(node) = node_of(key, object) {
+            drop_from(&mut self.by_node, node, key);
+        }
+        drop_from(&mut self.by_namespace, &*key.namespace, key);
+    }
+}
+
+fn drop_from<K: Ord + std::borrow::Borrow<str>>(
+    index: &mut BTreeMap<K, BTreeSet<Key>>,
+    at: &str,
+    key: &Key,
+) {
+    let Some(keys) = index.get_mut(at) else { return };
+    keys.remove(key);
+    if keys.is_empty() {
+        index.remove(at);
+    }
+}
+
+fn node_of<'v>(key: &Key, object: &'v Value) -> Option<&'v str> {
+    let node = key.resource.is("", "pods").then(|| text(object, &["spec", "nodeName"]))?;
+    (!node.is_empty()).then_some(node)
+}
+
+/// An entry of `metadata.ownerReferences`.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'v> {
+    /// `apiVersion` without the version.
+    pub group: &'v str,
+    /// `kind`.
+    pub kind: &'v str,
+    /// `name`.
+    pub name: &'v str,
+    /// `uid`.
+    pub uid: &'v str,
+    /// `controller`.
+    pub controls: bool,
+    /// `blockOwnerDeletion`.
+    pub blocks: bool,
+}
+
+/// The owners of an object.
+pub fn owners(object: &Value) -> impl Iterator<Item = Owner<'_>> {
+    list(object, &["metadata", "ownerReferences"]).iter().map(|entry| {
+        let version = text(entry, &["apiVersion"]);
+        Owner {
+            group: version.rsplit_once('/').map_or("", |(group, _)| group),
+            kind: text(entry, &["kind"]),
+            name: name_of(entry),
+            uid: text(entry, &["uid"]),
+            controls: entry.get("controller") == Some(&Value::Bool(true)),
+            blocks: entry.get("blockOwnerDeletion") == Some(&Value::Bool(true)),
+        }
+    })
+}
+
+/// The owner that controls an object.
+pub fn controller(object: &Value) -> Option<Owner<'_>> {
+    owners(object).find(|owner| owner.controls)
+}
+
+fn name_of(entry: &Value) -> &str {
+    text(entry, &["name"])
+}
+
+/// Where an object of a kind lives.
+pub fn key_of(resource: &Resource, object: &Value) -> Key {
+    Key {
+        resource: resource.clone(),
+        namespace: namespace(object).into(),
+        name: name(object).into(),
+    }
+}

@@ -1,0 +1,229 @@
+//! Lets the actors act: one task that feeds their view from the store's log, asks each what it
+//! would write, writes it, and sleeps until something changes or somebody's next moment comes.
+//!
+//! Everything is ordered, so that equal runs are equal: actors in their fixed order, keys as they
+//! became worth a look. A write that conflicts is computed anew; one that is refused is tried
+//! again later, less and less often.
+
+mod agenda;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::actors::{ACTORS, Actor, Change, Context, KubeletDefaults, Request, View};
+use crate::error::ApiError;
+use crate::object;
+use crate::shared::SharedStore;
+use crate::store::{EventKind, FieldValidation, Key, LogEntry, Op, Store, Write};
+
+use agenda::{Agenda, Task};
+
+/// Steps between two chances for others to run.
+const BURST: u32 = 64;
+/// The longest wait before a refused write is tried again.
+const RETRY_SECS_MAX: u64 = 1000;
+
+/// The actors at work.
+pub(crate) struct Driver {
+    shared: SharedStore,
+    defaults: KubeletDefaults,
+    /// How many log entries are kept; all when `None`.
+    log_keep: Option<u64>,
+    view: View,
+    revision: u64,
+    agenda: Agenda,
+    refusals: BTreeMap<Task, u32>,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        shared: SharedStore,
+        defaults: KubeletDefaults,
+        log_keep: Option<u64>,
+    ) -> Self {
+        Self {
+            shared,
+            defaults,
+            log_keep,
+            view: View::default(),
+            revision: 0,
+            agenda: Agenda::new(ACTORS.len()),
+            refusals: BTreeMap::new(),
+        }
+    }
+
+    /// Acts for ever.
+    pub(crate) async fn run(mut self) {
+        let mut revisions = self.shared.revisions();
+        loop {
+            revisions.mark_unchanged();
+            self.act().await;
+            self.compact();
+            let clock = self.shared.clock().clone();
+            let next = self.agenda.next().map(|time| clock.instant(time));
+            let timer = async {
+                match next {
+                    Some(instant) => tokio::time::sleep_until(instant).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = revisions.changed() => if changed.is_err() { return },
+                () = timer => {}
+            }
+        }
+    }
+
+    /// Acts until nobody has anything to do now.
+    async fn act(&mut self) {
+        let mut steps = 0_u32;
+        loop {
+            self.take_in();
+            let now = self.shared.clock().now();
+            self.agenda.wake(now);
+            let Some(task) = self.agenda.pop(now) else { return };
+            self.step(&task, now);
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(BURST) {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Takes in what happened since the last time.
+    fn take_in(&mut self) {
+        let since = self.revision;
+        let (news, revision) = self.shared.read(|store| {
+            let news: Vec<Change> = match store.log_since(since) {
+                Ok(entries) => entries.iter().map(|entry| change_of(entry)).collect(),
+                Err(_) => everything(store, &self.view),
+            };
+            (news, store.revision())
+        });
+        for change in news {
+            self.notice(&change);
+        }
+        self.revision = revision;
+    }
+
+    fn notice(&mut self, change: &Change) {
+        self.view.apply(change);
+        for (actor, who) in ACTORS.iter().enumerate() {
+            for key in (who.concerns)(change, &self.view) {
+                self.agenda.push(Task { actor, key });
+            }
+        }
+    }
+
+    fn step(&mut self, task: &Task, now: Timestamp) {
+        let actor = &ACTORS[task.actor];
+        let ctx = Context { view: &self.view, now, defaults: &self.defaults };
+        let step = (actor.step)(&task.key, &ctx);
+        self.agenda.set_timer(task, step.again);
+        if step.writes.is_empty() {
+            self.refusals.remove(task);
+            return;
+        }
+        let refused = self.shared.change(|store, now| write_all(store, actor, step.writes, now));
+        match refused {
+            None => {
+                self.refusals.remove(task);
+            }
+            Some((_, error)) if error.reason == "Conflict" => self.agenda.push(task.clone()),
+            Some((request, error)) => self.postpone(task, now, &request, &error),
+        }
+    }
+
+    /// Tries a refused step again later, and says so on the object it was for.
+    fn postpone(&mut self, task: &Task, now: Timestamp, request: &Key, error: &ApiError) {
+        let count = self.refusals.entry(task.clone()).or_default();
+        let wait = 2_u64.saturating_pow(*count).min(RETRY_SECS_MAX);
+        *count = count.saturating_add(1);
+        let again = now.checked_add(Duration::from_secs(wait)).unwrap_or(Timestamp::MAX);
+        self.agenda.set_timer(task, Some(again));
+        let ctx = Context { view: &self.view, now, defaults: &self.defaults };
+        let actor = &ACTORS[task.actor];
+        let said = crate::actors::refused(actor, &task.key, request, error, &ctx);
+        let _ = self
+            .shared
+            .change(|store, now| write_all(store, actor, said.into_iter().collect(), now));
+    }
+
+    /// Forgets old history, where that is wanted.
+    fn compact(&mut self) {
+        let Some(keep) = self.log_keep else { return };
+        let revision = self.revision;
+        let long = |store: &Store| {
+            let oldest = revision.saturating_sub(keep.saturating_mul(2));
+            store.log_since(oldest).is_ok()
+        };
+        if self.shared.read(long) {
+            self.shared.change(|store, _| store.compact_to(revision.saturating_sub(keep)));
+        }
+    }
+}
+
+fn change_of(entry: &LogEntry) -> Change {
+    Change {
+        key: entry.key.clone(),
+        before: entry.previous.clone(),
+        after: (entry.kind != EventKind::Deleted).then(|| Arc::clone(&entry.object)),
+    }
+}
+
+/// What changed between a view and a store whose log no longer tells.
+fn everything(store: &Store, view: &View) -> Vec<Change> {
+    let mut changes: Vec<Change> = view
+        .keys()
+        .filter(|key| store.find(key).is_none())
+        .map(|key| Change { key: key.clone(), before: view.get(key).cloned(), after: None })
+        .collect();
+    for resource in store.resources() {
+        for found in store.list(resource, None) {
+            let key = crate::actors::key_of(resource, found);
+            let before = view.get(&key).cloned();
+            changes.push(Change { key, before, after: Some(Arc::clone(found)) });
+        }
+    }
+    changes
+}
+
+/// Writes in order until one is refused; answers which and why. Later writes of one step to one
+/// object follow on its earlier ones. Events are said at best effort, and what is gone already
+/// need not be deleted.
+fn write_all(
+    store: &mut Store,
+    actor: &Actor,
+    requests: Vec<Request>,
+    now: Timestamp,
+) -> Option<(Key, ApiError)> {
+    let mut written: BTreeMap<Key, String> = BTreeMap::new();
+    for request in requests {
+        let Request { key, mut op } = request;
+        if let (Op::Update(_, body), Some(revision)) = (&mut op, written.get(&key)) {
+            object::set(body, &["metadata", "resourceVersion"], revision.as_str().into());
+        }
+        let at_best = key.resource.is("", "events");
+        let deletes = matches!(op, Op::Delete(_));
+        let write = Write {
+            key: key.clone(),
+            op,
+            dry_run: false,
+            field_manager: actor.manager.to_owned(),
+            field_validation: FieldValidation::Ignore,
+        };
+        match store.write(write, now) {
+            Ok(done) => {
+                written.insert(key, object::resource_version(&done.object).to_owned());
+            }
+            Err(_) if at_best => {}
+            Err(error) if deletes && error.code == 404 => {}
+            Err(error) => return Some((key, error)),
+        }
+    }
+    None
+}

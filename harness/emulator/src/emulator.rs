@@ -1,0 +1,187 @@
+//! The cluster as others hold it: a store with everything a new cluster has, and its actors at
+//! work on the runtime it was started on.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::actors::{KubeletDefaults, key_of};
+use crate::clock::Clock;
+use crate::driver::Driver;
+use crate::error::ApiError;
+use crate::shared::{Observer, SharedStore};
+use crate::store::{Compacted, FieldValidation, LogEntry, Op, Resource, Store, Write, Written};
+
+/// How a cluster starts.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its time.
+    pub clock: Clock,
+    /// Equal seeds give equal uids and names.
+    pub seed: u64,
+    /// How pods behave that do not say it themselves.
+    pub defaults: KubeletDefaults,
+    /// Whether `JobSet`, `TrainJob` and `PyTorchJob` are known.
+    pub workload_kinds: bool,
+    /// How many of the last changes the log keeps; all when `None`.
+    pub log_keep: Option<u64>,
+}
+
+impl Options {
+    /// What most clusters want, at the times of a clock.
+    pub fn at(clock: Clock) -> Self {
+        Self {
+            clock,
+            seed: 0,
+            defaults: KubeletDefaults::default(),
+            workload_kinds: true,
+            log_keep: None,
+        }
+    }
+}
+
+/// A cluster in memory. Clones are the same cluster; with the last of them its actors stop.
+#[derive(Clone)]
+pub struct Emulator {
+    shared: SharedStore,
+    _actors: Arc<Actors>,
+}
+
+/// The actors' task, which ends with the cluster.
+struct Actors(JoinHandle<()>);
+
+impl Drop for Actors {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A cluster did not come to rest in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("still changing after {limit:?}")]
+pub struct Unsettled {
+    /// How long it was given.
+    pub limit: Duration,
+}
+
+impl Emulator {
+    /// Starts a cluster on the current tokio runtime: virtual when that runtime's clock is paused.
+    pub fn start(options: Options) -> Self {
+        let shared = SharedStore::new(Store::new(options.seed), options.clock);
+        let born = shared.change(|store, now| {
+            let mut writes = start_objects(options.workload_kinds).into_iter();
+            writes.try_for_each(|write| store.write(write, now).map(drop))
+        });
+        born.expect("what a new cluster has is valid");
+        let driver = Driver::new(shared.clone(), options.defaults, options.log_keep);
+        let actors = Arc::new(Actors(tokio::spawn(driver.run())));
+        Self { shared, _actors: actors }
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> &Clock {
+        self.shared.clock()
+    }
+
+    /// Its store.
+    pub fn store(&self) -> &SharedStore {
+        &self.shared
+    }
+
+    /// The revision of the last change.
+    pub fn revision(&self) -> u64 {
+        self.shared.revision()
+    }
+
+    /// What happened after a revision, oldest first.
+    pub fn log_since(&self, revision: u64) -> Result<Vec<Arc<LogEntry>>, Compacted> {
+        self.shared.read(|store| store.log_since(revision).map(<[_]>::to_vec))
+    }
+
+    /// Has every change from now on observed, under the store's lock, in the order of revisions.
+    pub fn on_write(&self, observer: Observer) {
+        self.shared.observe(observer);
+    }
+
+    /// Creates an object, as an administrator would.
+    pub fn create(&self, resource: &Resource, object: Value) -> Result<Written, ApiError> {
+        self.shared.write(creation(resource, object))
+    }
+
+    /// Lets the cluster run until nothing was written for `quiet`, or until `limit` of its own
+    /// time has passed. In virtual time that millisecond or second counts.
+    pub async fn settle(&self, quiet: Duration, limit: Duration) -> Result<(), Unsettled> {
+        let end = tokio::time::Instant::now() + limit;
+        loop {
+            let before = self.revision();
+            tokio::time::sleep(quiet).await;
+            if self.revision() == before {
+                return Ok(());
+            }
+            if tokio::time::Instant::now() >= end {
+                return Err(Unsettled { limit });
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Emulator {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Emulator").field("store", &self.shared).finish_non_exhaustive()
+    }
+}
+
+fn creation(resource: &Resource, object: Value) -> Write {
+    Write {
+        key: key_of(resource, &object),
+        op: Op::Create(object),
+        dry_run: false,
+        field_manager: "kube-apiserver".to_owned(),
+        field_validation: FieldValidation::Strict,
+    }
+}
+
+/// What a new cluster has.
+fn start_objects(_workload_kinds: bool) -> Vec<Write> {
+    let namespaces = Resource::new("", "namespaces");
+    let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
+    let mut writes: Vec<Write> = ["default", "kube-system", "kube-public", "kube-node-lease"]
+        .into_iter()
+        .map(|name| {
+            let object =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            creation(&namespaces, object)
+        })
+        .collect();
+    let system = [
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+    ];
+    writes.extend(system.into_iter().map(|(name, value, description)| {
+        let object = json!({
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": description,
+        });
+        creation(&classes, object)
+    }));
+    writes
+}
+
+#[cfg(test)]
+pub(crate) mod lab;
+#[cfg(test)]
+mod pods_tests;

@@ -1,0 +1,206 @@
+//! A cluster to test in: objects in as YAML, what became of them out as text.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Emulator, Options};
+use crate::actors::key_of;
+use crate::clock::Clock;
+use crate::error::ApiError;
+use crate::object::{annotation, is_deleting, list, name, namespace, set, text};
+use crate::store::{
+    DeleteOptions, FieldValidation, Key, LogEntry, Object, Op, Propagation, Resource, Subresource,
+    Write, Written,
+};
+
+/// A cluster that starts with 2026 in the time of the test's paused runtime.
+pub(crate) struct Lab {
+    pub(crate) emulator: Emulator,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options::at(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
+        change(&mut options);
+        Self { emulator: Emulator::start(options) }
+    }
+
+    /// Nodes with eight GPUs and room for everything.
+    pub(crate) async fn nodes(&self, names: &[&str]) {
+        for name in names {
+            self.apply(&format!(
+                "
+                apiVersion: v1
+                kind: Node
+                metadata: {{name: {name}}}
+                status: {{capacity: {{cpu: '64', memory: 512Gi, pods: '110', nvidia.com/gpu: '8'}}}}
+                "
+            ));
+        }
+        self.rest().await;
+    }
+
+    /// Creates the objects of a YAML text, in `default` where they say no namespace.
+    pub(crate) fn apply(&self, yaml: &str) {
+        for document in yaml.split("\n---\n") {
+            self.try_apply(document).unwrap();
+        }
+    }
+
+    pub(crate) fn try_apply(&self, document: &str) -> Result<Written, ApiError> {
+        let mut object: Value = serde_saphyr::from_str(document).unwrap();
+        let (group, _) = text(&object, &["apiVersion"]).rsplit_once('/').unwrap_or_default();
+        let kind = text(&object, &["kind"]).to_owned();
+        let (resource, namespaced) = self.emulator.store().read(|store| {
+            let found = store.kinds().by_kind(group, &kind).expect("a known kind");
+            (found.resource.clone(), found.namespaced)
+        });
+        if namespaced && namespace(&object).is_empty() {
+            set(&mut object, &["metadata", "namespace"], "default".into());
+        }
+        self.emulator.create(&resource, object)
+    }
+
+    pub(crate) fn resource(&self, plural: &str) -> Resource {
+        self.emulator.store().read(|store| {
+            let mut kinds = store.kinds().iter();
+            let known = kinds.find(|kind| &*kind.resource.plural == plural);
+            known.expect("a known plural").resource.clone()
+        })
+    }
+
+    fn key(&self, plural: &str, path: &str) -> Key {
+        let (ns, name) = path.split_once('/').unwrap_or((
+            if plural == "nodes" || plural == "namespaces" { "" } else { "default" },
+            path,
+        ));
+        Key { resource: self.resource(plural), namespace: ns.into(), name: name.into() }
+    }
+
+    pub(crate) fn get(&self, plural: &str, path: &str) -> Object {
+        let key = self.key(plural, path);
+        self.emulator.store().read(|store| store.get(&key)).unwrap()
+    }
+
+    pub(crate) fn all(&self, plural: &str) -> Vec<Object> {
+        let resource = self.resource(plural);
+        self.emulator.store().read(|store| store.list(&resource, None).cloned().collect())
+    }
+
+    /// Changes an object as a user would.
+    pub(crate) fn edit(&self, plural: &str, path: &str, change: impl FnOnce(&mut Value)) {
+        let mut object = Value::clone(&self.get(plural, path));
+        change(&mut object);
+        let key = key_of(&self.resource(plural), &object);
+        self.write(key, Op::Update(Subresource::None, object)).unwrap();
+    }
+
+    pub(crate) fn annotate(&self, plural: &str, path: &str, key: &str, to: &str) {
+        self.edit(plural, path, |object| {
+            set(object, &["metadata", "annotations", key], to.into());
+        });
+    }
+
+    pub(crate) fn delete(&self, plural: &str, path: &str) {
+        self.delete_with(plural, path, Propagation::Background);
+    }
+
+    pub(crate) fn delete_with(&self, plural: &str, path: &str, propagation: Propagation) {
+        let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
+        self.write(self.key(plural, path), Op::Delete(options)).unwrap();
+    }
+
+    fn write(&self, key: Key, op: Op) -> Result<Written, ApiError> {
+        self.emulator.store().write(Write {
+            key,
+            op,
+            dry_run: false,
+            field_manager: "test".to_owned(),
+            field_validation: FieldValidation::Strict,
+        })
+    }
+
+    /// A pod on a node.
+    pub(crate) fn pod(&self, name: &str, node: &str, gpus: u32, more: &str) {
+        let annotations = more;
+        self.apply(&format!(
+            "
+            apiVersion: v1
+            kind: Pod
+            metadata: {{name: {name}, annotations: {{{annotations}}}}}
+            spec:
+              nodeName: {node}
+              restartPolicy: Never
+              terminationGracePeriodSeconds: 30
+              containers: [{{name: c, image: i, resources: {{limits: {{nvidia.com/gpu: '{gpus}'}}}}}}]
+            "
+        ));
+    }
+
+    /// Lets the cluster come to rest in this second.
+    pub(crate) async fn rest(&self) {
+        self.pass(Duration::from_millis(1)).await;
+    }
+
+    pub(crate) async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    pub(crate) async fn secs(&self, secs: u64) {
+        self.pass(Duration::from_secs(secs)).await;
+    }
+
+    /// Binds every pod that has no node, as a scheduler without rules would.
+    pub(crate) fn bind_all(&self, node: &str) {
+        for pod in self.all("pods") {
+            if text(&pod, &["spec", "nodeName"]).is_empty() && !is_deleting(&pod) {
+                let path = format!("{}/{}", namespace(&pod), name(&pod));
+                self.edit("pods", &path, |pod| set(pod, &["spec", "nodeName"], node.into()));
+            }
+        }
+    }
+
+    /// Pods as lines: name, phase (or why it waits or goes), node, GPUs.
+    pub(crate) fn pods(&self) -> String {
+        let line = |pod: &Object| {
+            let status = |field| text(pod, &["status", field]).to_owned();
+            let waiting = list(pod, &["status", "containerStatuses"])
+                .first()
+                .map_or("", |one| text(one, &["state", "waiting", "reason"]));
+            let state = match (is_deleting(pod), status("reason"), waiting) {
+                (true, _, _) => "Terminating".to_owned(),
+                (false, reason, "") if reason.is_empty() && status("phase").is_empty() => {
+                    "Pending".to_owned()
+                }
+                (false, reason, "") if reason.is_empty() => status("phase"),
+                (false, reason, "") => format!("{} {reason}", status("phase")),
+                (false, _, waiting) => waiting.to_owned(),
+            };
+            let node = text(pod, &["spec", "nodeName"]);
+            let gpus = annotation(pod, "schedlab.dev/gpu-devices").unwrap_or_default();
+            format!("{} {state} {node} {gpus}", name(pod)).trim_end().to_owned()
+        };
+        self.all("pods").iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Names of the objects of a kind.
+    pub(crate) fn names(&self, plural: &str) -> Vec<String> {
+        self.all(plural).iter().map(|object| name(object).to_owned()).collect()
+    }
+
+    /// The reasons of the events about an object.
+    pub(crate) fn events(&self, about: &str) -> Vec<String> {
+        let events = self.all("events");
+        let about = events.iter().filter(|one| text(one, &["involvedObject", "name"]) == about);
+        about.map(|one| text(one, &["reason"]).to_owned()).collect()
+    }
+
+    pub(crate) fn log(&self) -> Vec<std::sync::Arc<LogEntry>> {
+        self.emulator.log_since(1).unwrap()
+    }
+}

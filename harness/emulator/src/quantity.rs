@@ -1,0 +1,121 @@
+//! Kubernetes quantities (`100m`, `1.5Gi`, `2e3`) as exact numbers of thousandths.
+//!
+//! Finer parts than a thousandth are rounded up, as Kubernetes does when it scales. Whether a
+//! quantity may be negative is the caller's rule.
+
+/// Thousandths of a unit: `1` is 1000, `250m` is 250, `1Ki` is 1024000.
+pub type Milli = i128;
+
+/// Largest magnitude accepted: what fits Kubernetes' own 63-bit whole units.
+const WHOLE_MAX: Milli = (i64::MAX as Milli) * 1000;
+
+/// Why a text is no quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadQuantity {
+    /// Not a number with a known suffix.
+    #[error(
+        "not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"
+    )]
+    Malformed,
+    /// Too large.
+    #[error("too large: a quantity holds at most 9223372036854775807 (2^63 - 1)")]
+    TooLarge,
+}
+
+/// Parses a quantity.
+pub fn parse(text: &str) -> Result<Milli, BadQuantity> {
+    let (negative, rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let (number, suffix) = rest.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return Err(BadQuantity::Malformed);
+    }
+    let (times, over) = scale(suffix)?;
+    let digits = format!("{whole}{fraction}");
+    let places = u32::try_from(fraction.len()).map_err(|_| BadQuantity::TooLarge)?;
+    let value: Milli = digits.parse().map_err(|_| BadQuantity::TooLarge)?;
+    let divisor = 10_i128
+        .checked_pow(places)
+        .and_then(|ten| ten.checked_mul(over))
+        .ok_or(BadQuantity::TooLarge)?;
+    let scaled = value.checked_mul(times).ok_or(BadQuantity::TooLarge)?;
+    let milli = scaled / divisor + Milli::from(scaled % divisor != 0);
+    if milli > WHOLE_MAX {
+        return Err(BadQuantity::TooLarge);
+    }
+    Ok(if negative { -milli } else { milli })
+}
+
+/// What a suffix multiplies thousandths by, as numerator and denominator.
+fn scale(suffix: &str) -> Result<(Milli, Milli), BadQuantity> {
+    let times: Milli = match suffix {
+        "n" => return Ok((1, 1_000_000)),
+        "u" => return Ok((1, 1000)),
+        "m" => 1,
+        "" => 1000,
+        "k" => 1_000_000,
+        "M" => 10_i128.pow(9),
+        "G" => 10_i128.pow(12),
+        "T" => 10_i128.pow(15),
+        "P" => 10_i128.pow(18),
+        "E" => 10_i128.pow(21),
+        "Ki" => 1000 << 10,
+        "Mi" => 1000 << 20,
+        "Gi" => 1000 << 30,
+        "Ti" => 1000 << 40,
+        "Pi" => 1000 << 50,
+        "Ei" => 1000 << 60,
+        _ => return exponent(suffix),
+    };
+    Ok((times, 1))
+}
+
+/// `e3`, `E-2`.
+fn exponent(suffix: &str) -> Result<(Milli, Milli), BadQuantity> {
+    let power = suffix.strip_prefix(['e', 'E']).ok_or(BadQuantity::Malformed)?;
+    let power: i32 = power.parse().map_err(|_| BadQuantity::Malformed)?;
+    let ten = 10_i128.checked_pow(power.unsigned_abs()).ok_or(BadQuantity::TooLarge)?;
+    if power < 0 {
+        return Ok((1000, ten));
+    }
+    Ok((ten.checked_mul(1000).ok_or(BadQuantity::TooLarge)?, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BadQuantity, parse};
+
+    #[test]
+    fn suffixes_scale_exactly_and_fractions_round_up() {
+        for (text, milli) in [
+            ("1", 1000),
+            ("100m", 100),
+            ("1.5", 1500),
+            ("1.5Gi", 1_610_612_736_000),
+            ("2e3", 2_000_000),
+            ("5E-1", 500),
+            ("1n", 1),
+            (".5", 500),
+            ("-3", -3000),
+            ("8E", 8_000_000_000_000_000_000_000),
+        ] {
+            assert_eq!(parse(text), Ok(milli), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused_with_its_reason() {
+        for text in ["", "Gi", "1.2.3", "1 Gi", "ten", "1gi", "--1", "1e", "0x10", "."] {
+            assert_eq!(parse(text), Err(BadQuantity::Malformed), "{text}");
+        }
+        for text in
+            ["9223372036854775808", "10Ei", "1e99", "99999999999999999999999999999999999999999"]
+        {
+            assert_eq!(parse(text), Err(BadQuantity::TooLarge), "{text}");
+        }
+    }
+}
