@@ -36,7 +36,7 @@ impl Clock {
     /// most thirty years from the beginning.
     pub fn instant(&self, time: Timestamp) -> Instant {
         let wait = std::time::Duration::try_from(time.duration_since(self.epoch));
-        let longest = std::time::Duration::from_secs(30 * 365 * 24 * 3600);
+        let longest = std::time::Duration::from_hours(30 * 365 * 24);
         self.origin + wait.unwrap_or_default().min(longest)
     }
 }

@@ -62,7 +62,9 @@ impl SharedStore {
                 store.log_since(before).unwrap_or_default()
             };
             for entry in entries {
-                observers.iter_mut().for_each(|observer| observer(entry));
+                for observer in observers.iter_mut() {
+                    observer(entry);
+                }
             }
             self.shared.revision.send_replace(after);
         }

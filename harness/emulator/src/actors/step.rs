@@ -46,6 +46,7 @@ impl Step {
     }
 
     /// Looks again at the earlier of this moment and what was said before.
+    #[must_use]
     pub fn by(mut self, time: impl Into<Option<Timestamp>>) -> Self {
         self.again = [self.again, time.into()].into_iter().flatten().min();
         self

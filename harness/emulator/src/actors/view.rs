@@ -139,7 +139,7 @@ impl View {
         if let Some(node) = node_of(key, object) {
             drop_from(&mut self.by_node, node, key);
         }
-        drop_from(&mut self.by_namespace, &*key.namespace, key);
+        drop_from(&mut self.by_namespace, &key.namespace, key);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::actors::fields::{after, time};
 use crate::object::{list, number};
 
 /// The longest wait between restarts.
-const BACK_OFF_MAX: Duration = Duration::from_secs(300);
+const BACK_OFF_MAX: Duration = Duration::from_mins(5);
 /// A run this long is a good run: the next restart waits no more.
 const GOOD_RUN: SignedDuration = SignedDuration::from_mins(10);
 
