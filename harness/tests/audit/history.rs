@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 const SCHEDULER: &str = "kai-scheduler";
 
 /// What the audit finds, one breach a line.
-pub fn breaches_of(history: &str) -> String {
+pub(crate) fn breaches_of(history: &str) -> String {
     told(&audit_of(history, Rules::kai()))
 }
 
 /// As [`breaches_of`], by the lights of profile `kube`.
-pub fn breaches_under_kube(history: &str) -> String {
+pub(crate) fn breaches_under_kube(history: &str) -> String {
     told(&audit_of(history, Rules::kube()))
 }
 
 /// The first breach as a failed scenario would show it.
-pub fn first_breach_in_full(history: &str) -> String {
+pub(crate) fn first_breach_in_full(history: &str) -> String {
     audit_of(history, Rules::kai()).first().map(ToString::to_string).unwrap_or_default()
 }
 
@@ -39,12 +39,12 @@ fn audit_of(history: &str, rules: Rules) -> Vec<Breach> {
     for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (at, what) = line.split_once(' ').expect("a time and a write");
         let offset: f64 = at.trim_matches(['+', 's']).parse().expect("seconds");
-        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
         let time = start + SignedDuration::from_secs_f64(offset);
         teller.tell(time, what);
     }
     // What comes last is judged when its moment is over.
-    let later: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+    let later: Timestamp = "2026-01-02T00:00:00Z".parse().expect("a time");
     teller.write(later, "someone", ("", "namespaces", "later"), Some(json!({})));
     teller.audit.breaches()
 }
