@@ -1,12 +1,21 @@
 //! Every kind of object the API knows: one table of built-in kinds ([`table`]) and the kinds that
 //! CRDs add while it runs. It knows no objects.
 
+pub mod schema;
+
+mod custom;
+mod scale;
 mod table;
 mod version;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+
+use schema::Schema;
+
+pub use custom::from_crd;
+pub use scale::Scale;
 
 /// A collection: API group and plural name, whatever the version it is asked for in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,7 +89,7 @@ pub enum Generation {
 pub enum Origin {
     /// The API server itself.
     BuiltIn,
-    /// A CustomResourceDefinition.
+    /// A `CustomResourceDefinition`.
     Custom,
     /// Another view on the objects of another collection: `events.k8s.io` events.
     View,
@@ -99,23 +108,14 @@ pub struct Version {
     pub scale: Option<Scale>,
     /// Columns of a CRD for the `Table` form; built-in kinds have theirs in `http`.
     pub columns: Vec<Column>,
+    /// The structural schema of a CRD.
+    pub schema: Option<Arc<Schema>>,
     /// JSON paths of a CRD's own field selectors.
     pub selectable: Vec<Path>,
 }
 
 /// Steps from an object's root to a field.
 pub type Path = Vec<Arc<str>>;
-
-/// Where the numbers of `/scale` stand in an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scale {
-    /// Wanted.
-    pub spec_replicas: Path,
-    /// Observed.
-    pub status_replicas: Path,
-    /// The selector: text, or a label selector to be written as text.
-    pub selector: Option<Path>,
-}
 
 /// One of `additionalPrinterColumns`.
 #[derive(Clone, Debug, PartialEq, Eq)]

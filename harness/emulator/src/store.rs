@@ -4,6 +4,7 @@
 mod list;
 mod names;
 mod op;
+mod options;
 mod token;
 
 use std::collections::{BTreeMap, BTreeSet};

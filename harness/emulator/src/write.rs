@@ -1,9 +1,14 @@
 //! What each write means: the way of a request through decoding, preconditions, admission and
 //! bookkeeping to `Store::commit`. One file a verb.
 
+mod bind;
+mod crd;
 mod create;
 mod delete;
+mod evict;
+mod patch;
 mod request;
+mod scale;
 mod update;
 
 use jiff::Timestamp;
@@ -21,8 +26,11 @@ impl Store {
             Op::Create(body) => create::create(self, &mut request, body),
             Op::Update(subresource, body) => update::update(self, &mut request, subresource, body),
             Op::Delete(options) => delete::delete(self, &request, &options),
-            Op::Patch(..) | Op::Bind(_) | Op::Evict(_) => Err(ApiError::method_not_allowed()),
+            Op::Patch(subresource, body) => patch::patch(self, &mut request, subresource, body),
+            Op::Bind(binding) => bind::bind(self, &request, &binding),
+            Op::Evict(eviction) => evict::evict(self, &request, &eviction),
         }?;
+        crd::follow(self, &request, &written);
         written.warnings = request.warnings;
         Ok(written)
     }
@@ -51,37 +59,36 @@ impl Store {
     }
 }
 
-/// The revision of the object that the writer saw, and of which object.
-fn check_seen(request: &Request, old: &Object, seen: Seen<'_>) -> Result<(), ApiError> {
-    let (resource, name) = (&request.key.resource, &*request.key.name);
-    let uid = crate::object::uid(old);
-    if seen.uid.is_some_and(|seen| seen != uid) {
-        let why = format!(
-            "Precondition failed: UID in precondition: {}, UID in object meta: {uid}",
-            seen.uid.unwrap_or_default()
-        );
-        return Err(ApiError::conflict(resource, name, &why));
-    }
-    let revision = crate::object::resource_version(old);
-    if seen.revision.is_none_or(|seen| seen == revision) {
-        return Ok(());
-    }
-    if seen.by_update {
-        return Err(ApiError::modified(resource, name));
-    }
-    let why = format!(
-        "Precondition failed: ResourceVersion in precondition: {}, ResourceVersion in object \
-         meta: {revision}",
-        seen.revision.unwrap_or_default()
-    );
-    Err(ApiError::conflict(resource, name, &why))
-}
-
 /// What a writer says of the object it means.
 struct Seen<'w> {
     uid: Option<&'w str>,
     revision: Option<&'w str>,
     by_update: bool,
+}
+
+/// Refuses a write by someone who saw another object, or another state of it.
+fn check_seen(request: &Request, old: &Object, seen: &Seen<'_>) -> Result<(), ApiError> {
+    let (resource, name) = (&request.key.resource, &*request.key.name);
+    let uid = crate::object::uid(old);
+    if let Some(seen) = seen.uid.filter(|seen| *seen != uid) {
+        let why =
+            format!("Precondition failed: UID in precondition: {seen}, UID in object meta: {uid}");
+        return Err(ApiError::conflict(resource, name, &why));
+    }
+    let revision = crate::object::resource_version(old);
+    match seen.revision {
+        Some(stale) if stale != revision && seen.by_update => {
+            Err(ApiError::modified(resource, name))
+        }
+        Some(stale) if stale != revision => {
+            let why = format!(
+                "Precondition failed: ResourceVersion in precondition: {stale}, ResourceVersion \
+                 in object meta: {revision}"
+            );
+            Err(ApiError::conflict(resource, name, &why))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Whether the kind's subresource can be written at all.

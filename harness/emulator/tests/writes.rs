@@ -8,7 +8,7 @@ use schedlab_emulator::store::{
 use serde_json::{Value, json};
 
 fn now() -> Timestamp {
-    "2026-01-01T00:00:00.5Z".parse().unwrap()
+    "2026-01-01T00:00:00.5Z".parse().expect("a time")
 }
 
 fn write(store: &mut Store, key: Key, op: Op) -> Result<Written, ApiError> {
@@ -22,7 +22,8 @@ fn config_map(name: &str) -> Key {
 fn store() -> Store {
     let mut store = Store::new(1);
     let key = Key::new(Resource::new("", "namespaces"), "", "");
-    write(&mut store, key, Op::Create(json!({"metadata": {"name": "default"}}))).unwrap();
+    write(&mut store, key, Op::Create(json!({"metadata": {"name": "default"}})))
+        .expect("a first namespace");
     store
 }
 
@@ -87,4 +88,68 @@ fn a_deleted_object_leaves_an_entry_with_its_own_revision() {
     assert_eq!(entry.kind, EventKind::Deleted);
     assert_eq!(entry.object["metadata"]["resourceVersion"], entry.revision.to_string());
     assert_eq!(store.get(&config_map("a")).unwrap_err().code, 404);
+}
+
+fn pod(name: &str) -> Key {
+    Key::new(Resource::new("", "pods"), "default", name)
+}
+
+fn create_pod(store: &mut Store, name: &str) -> Value {
+    let body = json!({"metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]}});
+    Value::clone(&write(store, pod(""), Op::Create(body)).expect("a valid pod").object)
+}
+
+fn bind(store: &mut Store, name: &str, node: &str) -> Result<Written, ApiError> {
+    let binding = json!({"metadata": {"name": name, "annotations": {"a": "b"}},
+        "target": {"kind": "Node", "name": node}});
+    write(store, pod(name), Op::Bind(binding))
+}
+
+#[test]
+fn a_binding_sets_node_condition_and_annotations() {
+    let mut store = store();
+    create_pod(&mut store, "web-0");
+    let bound = bind(&mut store, "web-0", "n1").unwrap().object;
+    assert_eq!(bound["spec"]["nodeName"], "n1");
+    assert_eq!(bound["metadata"]["annotations"]["a"], "b");
+    assert_eq!(schedlab_emulator::object::condition(&bound, "PodScheduled"), Some("True"));
+}
+
+#[test]
+fn a_pod_is_bound_once() {
+    let mut store = store();
+    create_pod(&mut store, "web-0");
+    bind(&mut store, "web-0", "n1").unwrap();
+    let error = bind(&mut store, "web-0", "n2").unwrap_err();
+    assert_eq!(
+        (error.code, error.message.as_str()),
+        (
+            409,
+            "Operation cannot be fulfilled on pods/binding \"web-0\": \
+             pod web-0 is already assigned to node \"n1\""
+        )
+    );
+}
+
+#[test]
+fn a_bound_pod_gets_its_grace_and_an_unbound_one_goes_at_once() {
+    let mut store = store();
+    create_pod(&mut store, "bound");
+    create_pod(&mut store, "unbound");
+    bind(&mut store, "bound", "n1").unwrap();
+    let delete = |store: &mut Store, name: &str, grace_secs| {
+        let options = DeleteOptions { grace_secs, ..DeleteOptions::default() };
+        write(store, pod(name), Op::Delete(options)).unwrap()
+    };
+    assert!(delete(&mut store, "unbound", None).deleted);
+    let going = delete(&mut store, "bound", Some(30));
+    assert!(!going.deleted);
+    assert_eq!(going.object["metadata"]["deletionTimestamp"], "2026-01-01T00:00:30Z");
+    let shortened = delete(&mut store, "bound", Some(5));
+    assert_eq!(shortened.object["metadata"]["deletionTimestamp"], "2026-01-01T00:00:05Z");
+    let before = store.revision();
+    delete(&mut store, "bound", Some(60));
+    assert_eq!(store.revision(), before, "a second delete only shortens");
+    assert!(delete(&mut store, "bound", Some(0)).deleted);
 }

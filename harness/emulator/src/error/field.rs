@@ -33,13 +33,20 @@ impl FieldErrors {
         self.causes.extend(other.causes);
     }
 
+    /// What is wrong here and not in `known`.
+    #[must_use]
+    pub fn without(mut self, known: &Self) -> Self {
+        self.causes.retain(|cause| !known.causes.contains(cause));
+        self
+    }
+
     fn add(&mut self, reason: &str, field: impl Into<String>, message: String) {
         self.causes.push(Cause { reason: reason.to_owned(), message, field: field.into() });
     }
 
     /// The value breaks a rule.
     pub fn invalid(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
-        let message = format!("Invalid value: {}: {rule}", value);
+        let message = format!("Invalid value: {value}: {rule}");
         self.add("FieldValueInvalid", field, message);
     }
 
@@ -66,13 +73,13 @@ impl FieldErrors {
     pub fn unsupported(&mut self, field: impl Into<String>, value: &Value, allowed: &[&str]) {
         let allowed: Vec<String> = allowed.iter().map(|text| format!("\"{text}\"")).collect();
         let message =
-            format!("Unsupported value: {}: supported values: {}", value, allowed.join(", "));
+            format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
         self.add("FieldValueNotSupported", field, message);
     }
 
     /// The same twice.
     pub fn duplicate(&mut self, field: impl Into<String>, value: &Value) {
-        self.add("FieldValueDuplicate", field, format!("Duplicate value: {}", value));
+        self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
     }
 
     /// May not stand there.
@@ -82,7 +89,7 @@ impl FieldErrors {
 
     /// Names something that is not there.
     pub fn missing(&mut self, field: impl Into<String>, value: &Value) {
-        self.add("FieldValueNotFound", field, format!("Not found: {}", value));
+        self.add("FieldValueNotFound", field, format!("Not found: {value}"));
     }
 
     /// Longer than `limit` bytes.

@@ -140,6 +140,7 @@ fn kind(Row(group_version, plural, kind, short_names, traits): &Row) -> Kind {
             status: has(Status),
             scale: has(Trait::Scale).then(replicas),
             columns: Vec::new(),
+            schema: None,
             selectable: Vec::new(),
         }],
         storage: version.into(),

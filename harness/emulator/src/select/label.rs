@@ -56,10 +56,10 @@ impl LabelSelector {
         let mut requirements = Vec::new();
         for part in split_outside_brackets(text) {
             let part = part.trim();
+            if text.trim().is_empty() {
+                break;
+            }
             if part.is_empty() {
-                if text.trim().is_empty() {
-                    break;
-                }
                 return Err(unparsable("found ',', expected: identifier after ','"));
             }
             requirements.push(parse_requirement(part)?);
@@ -80,7 +80,7 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Reads a plain map of labels, as `spec.selector` of a Service or ReplicationController.
+    /// Reads a plain map of labels, as `spec.selector` of a `Service` or `ReplicationController`.
     pub fn from_map(labels: &Value) -> Self {
         let requirements = labels.as_object().into_iter().flatten().map(|(key, value)| {
             let values = value.as_str().map(str::to_owned).into_iter().collect();
@@ -140,11 +140,7 @@ fn unparsable(why: &str) -> ApiError {
 fn split_outside_brackets(text: &str) -> Vec<&str> {
     let mut inside = false;
     text.split(|letter| {
-        match letter {
-            '(' => inside = true,
-            ')' => inside = false,
-            _ => {}
-        }
+        inside = letter == '(' || (inside && letter != ')');
         letter == ',' && !inside
     })
     .collect()
@@ -239,7 +235,7 @@ fn from_expression(expression: &Value) -> Result<Requirement, ApiError> {
 fn checked_key(key: &str) -> Result<String, ApiError> {
     match crate::names::qualified_name(key) {
         None => Ok(key.to_owned()),
-        Some(rule) => Err(unparsable(&format!("<nil>: Invalid value: {:?}: {rule}", key))),
+        Some(rule) => Err(unparsable(&format!("<nil>: Invalid value: {key:?}: {rule}"))),
     }
 }
 
@@ -247,7 +243,7 @@ fn checked_value(key: &str, value: &str) -> Result<String, ApiError> {
     match crate::names::label_value(value) {
         None => Ok(value.to_owned()),
         Some(rule) => {
-            Err(unparsable(&format!("values[0][{key}]: Invalid value: {:?}: {rule}", value)))
+            Err(unparsable(&format!("values[0][{key}]: Invalid value: {value:?}: {rule}")))
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::patch::note_owner;
 use super::request::Request;
-use crate::admit::{self, Admission};
+use crate::admit;
 use crate::error::ApiError;
 use crate::kinds::{Generation, Origin};
 use crate::object;
@@ -34,11 +35,11 @@ pub(super) fn create_decoded(
     place(request, &object)?;
     name(store, request, &mut object)?;
     begin(store, request, &mut object);
-    let admission = Admission { store, kind: &request.kind, key: &request.key, now: request.now };
-    admit::on_create(&admission, &mut object)?;
+    admit::on_create(&request.admission(store), &mut object)?;
     if store.find(&request.key).is_some() {
         return Err(ApiError::already_exists(&request.key.resource, &request.key.name));
     }
+    note_owner(request, (None, &mut object));
     Ok(request.commit(store, object, true))
 }
 

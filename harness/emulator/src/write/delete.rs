@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::request::{Request, rfc3339};
-use super::{Seen, check_seen};
+use super::{Seen, check_seen, crd};
 use crate::error::ApiError;
 use crate::object;
 use crate::store::{DeleteOptions, Object, Propagation, Store, Written};
@@ -23,7 +23,7 @@ pub(super) fn delete(
         revision: options.preconditions.resource_version.as_deref(),
         by_update: false,
     };
-    check_seen(request, &old, seen)?;
+    check_seen(request, &old, &seen)?;
     if request.kind.is("", "Namespace") {
         return delete_namespace(store, request, &old);
     }
@@ -31,9 +31,11 @@ pub(super) fn delete(
         return Ok(Request::unchanged(&old));
     };
     let mut new = Value::clone(&old);
-    let finalizers = wanted_finalizers(&old, options.propagation);
-    let waits = !finalizers.is_empty();
-    set_finalizers(&mut new, finalizers);
+    set_finalizers(&mut new, wanted_finalizers(&old, options.propagation));
+    if crd::waits_for_objects(store, request)? {
+        crd::hold(&mut new);
+    }
+    let waits = object::finalizers(&new).next().is_some();
     match grace {
         Grace::None if waits => mark(&mut new, request.now, 0),
         Grace::None => {}

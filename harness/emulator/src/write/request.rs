@@ -5,10 +5,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::admit::Admission;
 use crate::error::ApiError;
 use crate::kinds::Kind;
+use crate::kinds::schema::Schema;
 use crate::object;
-use crate::store::{Change, FieldValidation, Key, Object, Op, Store, Write, Written};
+use crate::store::{Change, FieldValidation, Key, Object, Op, Store, Subresource, Write, Written};
 
 /// A write without its body.
 pub(super) struct Request {
@@ -22,6 +24,11 @@ pub(super) struct Request {
     pub(super) validation: FieldValidation,
     pub(super) now: Timestamp,
     pub(super) warnings: Vec<String>,
+    pub(super) subresource: Subresource,
+    /// An apply patch: it has recorded its owner itself.
+    pub(super) applies: bool,
+    /// The version the body is in.
+    version: Arc<str>,
 }
 
 impl Request {
@@ -32,7 +39,14 @@ impl Request {
         key.resource = asked.home();
         let kind =
             Arc::clone(store.kinds().get(&key.resource).ok_or_else(ApiError::no_such_resource)?);
+        let subresource = match &op {
+            Op::Update(subresource, _) | Op::Patch(subresource, _) => *subresource,
+            Op::Create(_) | Op::Delete(_) | Op::Bind(_) | Op::Evict(_) => Subresource::None,
+        };
         let request = Self {
+            version: Arc::clone(&kind.storage),
+            subresource,
+            applies: false,
             kind,
             key,
             asked,
@@ -59,16 +73,63 @@ impl Request {
                 self.asked.kind, self.asked.kind
             )));
         }
-        let known =
-            self.asked.versions.iter().any(|known| self.asked.api_version(&known.name) == version);
-        if !version.is_empty() && !known {
+        let versions = &self.asked.versions;
+        let known = versions.iter().find(|known| self.asked.api_version(&known.name) == version);
+        if let Some(known) = known {
+            self.version = Arc::clone(&known.name);
+        } else if !version.is_empty() {
             let expected = self.asked.api_version(&self.asked.storage);
             return Err(ApiError::bad_request(format!(
                 "the API version in the data ({version}) does not match the expected API version \
                  ({expected})"
             )));
         }
-        Ok(self.asked.to_stored(body))
+        let mut object = self.asked.to_stored(body);
+        self.fit(&mut object)?;
+        Ok(object)
+    }
+
+    /// Drops what the schema does not know, as far as `fieldValidation` lets that pass, and fills
+    /// in the schema's defaults.
+    fn fit(&mut self, object: &mut Value) -> Result<(), ApiError> {
+        let Some(schema) = self.schema() else {
+            return Ok(());
+        };
+        let mut dropped = Vec::new();
+        schema.prune(object, &mut dropped);
+        schema.default_fields(object);
+        let unknown = dropped.iter().map(|field| format!("unknown field \"{field}\""));
+        match self.validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => self.warnings.extend(unknown),
+            FieldValidation::Strict if dropped.is_empty() => {}
+            FieldValidation::Strict => {
+                let unknown: Vec<String> = unknown.collect();
+                return Err(ApiError::bad_request(format!(
+                    "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
+                    self.asked.kind,
+                    self.version,
+                    self.asked.kind,
+                    unknown.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The schema of a custom resource in the body's version.
+    fn schema(&self) -> Option<Arc<Schema>> {
+        self.kind.version(&self.version)?.schema.clone()
+    }
+
+    /// Where admission decides about this request.
+    pub(super) fn admission<'r>(&'r self, store: &'r Store) -> Admission<'r> {
+        Admission {
+            store,
+            kind: &self.kind,
+            key: &self.key,
+            schema: self.kind.version(&self.version).and_then(|version| version.schema.as_deref()),
+        }
     }
 
     /// The time as objects show it: whole seconds.
@@ -84,8 +145,8 @@ impl Request {
             store.commit(Change {
                 key: &self.key,
                 object: Some(object),
-                now: self.now,
                 manager: &self.manager,
+                now: self.now,
             })
         };
         Written { object, created, deleted: false, warnings: Vec::new() }
@@ -99,8 +160,8 @@ impl Request {
             store.commit(Change {
                 key: &self.key,
                 object: None,
-                now: self.now,
                 manager: &self.manager,
+                now: self.now,
             })
         };
         Written { object, created: false, deleted: true, warnings: Vec::new() }

@@ -3,9 +3,10 @@
 
 use serde_json::{Map, Value};
 
+use super::patch::note_owner;
 use super::request::Request;
 use super::{Seen, check_seen, check_subresource};
-use crate::admit::{self, Admission};
+use crate::admit;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::{Generation, Origin};
 use crate::object;
@@ -20,20 +21,7 @@ pub(super) fn update(
     check_subresource(request, subresource)?;
     let new = request.decode(body)?;
     let old = store.get(&request.key)?;
-    let name = object::name(&new);
-    if !name.is_empty() && *name != *request.key.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            request.key.name
-        )));
-    }
-    let namespace = object::namespace(&new);
-    if !namespace.is_empty() && *namespace != *request.key.namespace {
-        return Err(ApiError::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
-            request.key.namespace
-        )));
-    }
+    check_place(request, &new)?;
     if object::resource_version(&new).is_empty() && !may_be_unconditional(request) {
         let mut errors = FieldErrors::new();
         let rule = "must be specified for an update";
@@ -41,6 +29,25 @@ pub(super) fn update(
         errors.refuse(&request.kind, &request.key.name)?;
     }
     replace(store, request, subresource, (&old, new))
+}
+
+/// The name and namespace in the body must be those in the path.
+pub(super) fn check_place(request: &Request, new: &Value) -> Result<(), ApiError> {
+    let name = object::name(new);
+    if !name.is_empty() && *name != *request.key.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            request.key.name
+        )));
+    }
+    let namespace = object::namespace(new);
+    if !namespace.is_empty() && *namespace != *request.key.namespace {
+        return Err(ApiError::bad_request(format!(
+            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
+            request.key.namespace
+        )));
+    }
+    Ok(())
 }
 
 /// Whether an update without `resourceVersion` overwrites whatever is there.
@@ -68,16 +75,15 @@ pub(super) fn replace(
             .filter(|text| !text.is_empty())
     };
     let by_update = Seen { uid: seen("uid"), revision: seen("resourceVersion"), by_update: true };
-    check_seen(request, old, by_update)?;
+    check_seen(request, old, &by_update)?;
     let mut new = match subresource {
         Subresource::None | Subresource::Other => with_old_parts(request, subresource, old, new),
         Subresource::Status => with_new_status(request, old, new),
         Subresource::Scale | Subresource::Finalize => with_new_finalizers(old, &new),
     };
     check_finalizers(request, old, &new)?;
-    let admission = Admission { store, kind: &request.kind, key: &request.key, now: request.now };
-    admit::on_update(&admission, subresource, old, &mut new)?;
-    settle(store, request, old, new)
+    admit::on_update(&request.admission(store), subresource, old, &mut new)?;
+    Ok(settle(store, request, old, new))
 }
 
 /// Ends an update: generation, nothing at all, the last finalizer, or a commit.
@@ -86,18 +92,19 @@ pub(super) fn settle(
     request: &Request,
     old: &Object,
     mut new: Value,
-) -> Result<Written, ApiError> {
+) -> Written {
     if request.kind.generation == Generation::OnSpec && specs_differ(request, old, &new) {
         let generation = object::number(old, &["metadata", "generation"]).unwrap_or(0);
         object::set(&mut new, &["metadata", "generation"], (generation + 1).into());
     }
+    note_owner(request, (Some(&**old), &mut new));
     if new == **old {
-        return Ok(Request::unchanged(old));
+        return Request::unchanged(old);
     }
     if is_over(request, old, &new) {
-        return Ok(request.take_away(store, old));
+        return request.take_away(store, old);
     }
-    Ok(request.commit(store, new, false))
+    request.commit(store, new, false)
 }
 
 /// A deletion waited only for the finalizers, and they are gone.

@@ -1,0 +1,199 @@
+//! From a `CustomResourceDefinition` to a [`Kind`], with everything that makes it no definition.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::schema::compile;
+use super::{Column, Generation, Kind, Origin, Path, Resource, Scale, Version};
+use crate::error::FieldErrors;
+use crate::object::{list, text};
+
+/// The kind that a CRD defines, and what is wrong with the CRD. The kind is good for nothing
+/// unless nothing is wrong.
+pub fn from_crd(crd: &Value) -> (Kind, FieldErrors) {
+    let mut errors = FieldErrors::new();
+    let names = |field: &str| text(crd, &["spec", "names", field]);
+    let group = text(crd, &["spec", "group"]);
+    check_identity(crd, &mut errors);
+    let kind = names("kind");
+    let default = |given: &str, fallback: String| -> Arc<str> {
+        if given.is_empty() { fallback.into() } else { given.into() }
+    };
+    let texts = |field: &str| -> Vec<Arc<str>> {
+        let values = list(crd, &["spec", "names", field]).iter();
+        values.filter_map(Value::as_str).map(Arc::from).collect()
+    };
+    let versions = versions(crd, &mut errors);
+    let storage = list(crd, &["spec", "versions"])
+        .iter()
+        .find(|version| version["storage"] == true)
+        .map_or("", |version| text(version, &["name"]));
+    let kind = Kind {
+        resource: Resource::new(group, names("plural")),
+        kind: kind.into(),
+        list_kind: default(names("listKind"), format!("{kind}List")),
+        singular: default(names("singular"), kind.to_lowercase()),
+        short_names: texts("shortNames"),
+        categories: texts("categories"),
+        namespaced: text(crd, &["spec", "scope"]) == "Namespaced",
+        generation: Generation::OnSpec,
+        versions,
+        storage: storage.into(),
+        origin: Origin::Custom,
+    };
+    (kind, errors)
+}
+
+fn check_identity(crd: &Value, errors: &mut FieldErrors) {
+    let group = text(crd, &["spec", "group"]);
+    let plural = text(crd, &["spec", "names", "plural"]);
+    let wanted = format!("{plural}.{group}");
+    let name = crate::object::name(crd);
+    if name != wanted {
+        let rule = format!("must be spec.names.plural+\".\"+spec.group: {wanted:?}");
+        errors.invalid("metadata.name", &name.into(), &rule);
+    }
+    if group.is_empty() {
+        errors.required("spec.group", "");
+    } else if let Some(rule) = crate::names::dns_subdomain(group) {
+        errors.invalid("spec.group", &group.into(), &rule);
+    } else if !group.contains('.') {
+        let rule = "should be a domain with at least one dot";
+        errors.invalid("spec.group", &group.into(), rule);
+    }
+    for field in ["plural", "kind"] {
+        let value = text(crd, &["spec", "names", field]);
+        let place = format!("spec.names.{field}");
+        if value.is_empty() {
+            errors.required(place, "");
+        } else if let Some(rule) = crate::names::dns_1035_label(&value.to_lowercase()) {
+            errors.invalid(place, &value.into(), &rule);
+        }
+    }
+    match text(crd, &["spec", "scope"]) {
+        "Namespaced" | "Cluster" => {}
+        "" => errors.required("spec.scope", ""),
+        other => errors.unsupported("spec.scope", &other.into(), &["Cluster", "Namespaced"]),
+    }
+    match text(crd, &["spec", "conversion", "strategy"]) {
+        "" | "None" => {}
+        other => errors.unsupported("spec.conversion.strategy", &other.into(), &["None"]),
+    }
+}
+
+fn versions(crd: &Value, errors: &mut FieldErrors) -> Vec<Version> {
+    let raw = list(crd, &["spec", "versions"]);
+    let mut versions = Vec::new();
+    for (index, version) in raw.iter().enumerate() {
+        let field = format!("spec.versions[{index}]");
+        let name = text(version, &["name"]);
+        if let Some(rule) = crate::names::dns_1035_label(name) {
+            errors.invalid(format!("{field}.name"), &name.into(), &rule);
+        }
+        if raw.iter().take(index).any(|earlier| text(earlier, &["name"]) == name) {
+            errors.duplicate(format!("{field}.name"), &name.into());
+        }
+        versions.push(one_version(version, &field, errors));
+    }
+    let stored = raw.iter().filter(|version| version["storage"] == true).count();
+    if stored != 1 {
+        let rule = "must have exactly one version marked as storage version";
+        errors.invalid("spec.versions", &Value::from(raw.to_vec()), rule);
+    }
+    versions.sort_by_key(|version| std::cmp::Reverse(rank(&version.name)));
+    versions
+}
+
+fn one_version(raw: &Value, field: &str, errors: &mut FieldErrors) -> Version {
+    let schema = raw.get("schema").and_then(|schema| schema.get("openAPIV3Schema"));
+    let place = format!("{field}.schema.openAPIV3Schema");
+    let schema = if let Some(schema) = schema.filter(|schema| schema.is_object()) {
+        if text(schema, &["type"]) != "object" {
+            let rule = "must be object at the root";
+            errors.invalid(format!("{place}.type"), &schema["type"], rule);
+        }
+        Some(Arc::new(compile(schema, &place, errors)))
+    } else {
+        errors.required(place, "schemas are required");
+        None
+    };
+    let scale = raw["subresources"].get("scale").filter(|scale| scale.is_object()).map(|scale| {
+        let path = |name: &str| json_path(text(scale, &[name]));
+        for name in ["specReplicasPath", "statusReplicasPath"] {
+            if text(scale, &[name]).is_empty() {
+                errors.required(format!("{field}.subresources.scale.{name}"), "");
+            }
+        }
+        Scale {
+            spec_replicas: path("specReplicasPath"),
+            status_replicas: path("statusReplicasPath"),
+            selector: Some(path("labelSelectorPath")).filter(|path| !path.is_empty()),
+        }
+    });
+    Version {
+        name: text(raw, &["name"]).into(),
+        served: raw["served"] == true,
+        status: raw["subresources"].get("status").is_some_and(|status| !status.is_null()),
+        scale,
+        columns: list(raw, &["additionalPrinterColumns"]).iter().map(column).collect(),
+        schema,
+        selectable: list(raw, &["selectableFields"])
+            .iter()
+            .map(|field| json_path(text(field, &["jsonPath"])))
+            .collect(),
+    }
+}
+
+fn column(raw: &Value) -> Column {
+    let of = |field: &str| text(raw, &[field]).to_owned();
+    Column {
+        name: of("name"),
+        kind: of("type"),
+        format: of("format"),
+        description: of("description"),
+        priority: raw["priority"].as_i64().unwrap_or(0),
+        json_path: of("jsonPath"),
+    }
+}
+
+/// `.spec.replicas` as steps.
+fn json_path(path: &str) -> Path {
+    path.split('.').filter(|step| !step.is_empty()).map(Arc::from).collect()
+}
+
+/// Stable before beta before alpha, then higher numbers first; other names after them.
+fn rank(name: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
+    let last = || (0, 0, 0, std::cmp::Reverse(name.to_owned()));
+    let Some(rest) = name.strip_prefix('v') else {
+        return last();
+    };
+    let (major, tail) = match rest.find(|letter: char| !letter.is_ascii_digit()) {
+        Some(end) => rest.split_at(end),
+        None => (rest, ""),
+    };
+    let stability = match tail {
+        "" => Some((3, 0)),
+        tail => ["beta", "alpha"].iter().zip([2, 1]).find_map(|(word, stability)| {
+            Some((stability, tail.strip_prefix(word)?.parse::<u32>().ok()?))
+        }),
+    };
+    match (major.parse(), stability) {
+        (Ok(major), Some((stability, minor))) => {
+            (stability, major, minor, std::cmp::Reverse(String::new()))
+        }
+        _ => last(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_preferred_by_stability_then_number() {
+        let mut names = ["v1alpha1", "foo", "v2", "v1beta2", "v10", "v1beta10", "v2alpha2"];
+        names.sort_by_key(|name| std::cmp::Reverse(rank(name)));
+        assert_eq!(names, ["v10", "v2", "v1beta10", "v1beta2", "v2alpha2", "v1alpha1", "foo"]);
+    }
+}

@@ -1,0 +1,62 @@
+//! `/scale`: how many replicas an object wants and has, whatever its kind.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Kind, Path};
+use crate::object;
+use crate::select::LabelSelector;
+
+/// Where the numbers of `/scale` stand in an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Wanted.
+    pub spec_replicas: Path,
+    /// Observed.
+    pub status_replicas: Path,
+    /// The selector: text, or a label selector to be written as text.
+    pub selector: Option<Path>,
+}
+
+impl Kind {
+    /// The `autoscaling/v1` `Scale` of a stored object; `None` for kinds that have none.
+    pub fn scale_of(&self, stored: &Value) -> Option<Value> {
+        let scale = self.stored().scale.as_ref()?;
+        let wanted = find(stored, &scale.spec_replicas).and_then(Value::as_i64).unwrap_or(0);
+        let observed = find(stored, &scale.status_replicas).and_then(Value::as_i64).unwrap_or(0);
+        let mut view = json!({
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {
+                "name": object::name(stored),
+                "namespace": object::namespace(stored),
+                "uid": object::uid(stored),
+                "resourceVersion": object::resource_version(stored),
+                "creationTimestamp": stored["metadata"]["creationTimestamp"],
+            },
+            "spec": {"replicas": wanted},
+            "status": {"replicas": observed},
+        });
+        let selector = scale.selector.as_ref().and_then(|path| find(stored, path));
+        let selector = selector.and_then(|selector| self.selector_text(selector));
+        if let Some(text) = selector {
+            object::set(&mut view, &["status", "selector"], text.into());
+        }
+        Some(view)
+    }
+
+    fn selector_text(&self, selector: &Value) -> Option<String> {
+        if let Some(text) = selector.as_str() {
+            return Some(text.to_owned());
+        }
+        if self.is("", "ReplicationController") {
+            return Some(LabelSelector::from_map(selector).to_string());
+        }
+        LabelSelector::from_object(selector).ok().map(|selector| selector.to_string())
+    }
+}
+
+fn find<'v>(value: &'v Value, path: &[Arc<str>]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, field| value.get(&**field))
+}

@@ -1,0 +1,119 @@
+//! Structural schemas of custom kinds: what is dropped ([`prune`]), what is filled in
+//! ([`default`]), what is refused ([`validate`]).
+//!
+//! Left out: `x-kubernetes-validations` (CEL rules are accepted and not evaluated), `not`, and
+//! the parts of `format` that no one relies on.
+
+mod compile;
+mod default;
+mod prune;
+mod validate;
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::Value;
+
+pub use compile::compile;
+
+/// One place in a custom resource.
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    /// As it stands in the CRD.
+    pub raw: Value,
+    pub(crate) kind: Option<Type>,
+    pub(crate) nullable: bool,
+    pub(crate) default: Option<Value>,
+    pub(crate) properties: BTreeMap<String, Schema>,
+    pub(crate) required: Vec<String>,
+    pub(crate) additional: Additional,
+    pub(crate) items: Option<Box<Schema>>,
+    pub(crate) rules: Rules,
+    pub(crate) list: ListType,
+    pub(crate) all_of: Vec<Schema>,
+    pub(crate) any_of: Vec<Schema>,
+    pub(crate) one_of: Vec<Schema>,
+    pub(crate) preserves_unknown: bool,
+    pub(crate) is_embedded: bool,
+}
+
+/// `type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    IntOrString,
+}
+
+impl Type {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::IntOrString => "integer,string",
+        }
+    }
+
+    pub(crate) fn fits(self, value: &Value) -> bool {
+        match self {
+            Self::Object => value.is_object(),
+            Self::Array => value.is_array(),
+            Self::String => value.is_string(),
+            Self::Integer => is_whole(value),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::IntOrString => is_whole(value) || value.is_string(),
+        }
+    }
+}
+
+fn is_whole(value: &Value) -> bool {
+    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+/// `additionalProperties`.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Additional {
+    /// Unknown fields are unknown.
+    #[default]
+    None,
+    /// Unknown fields are fine.
+    Any,
+    /// Unknown fields are values of a map.
+    Values(Box<Schema>),
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ListType {
+    /// No rule.
+    #[default]
+    Atomic,
+    /// No value twice.
+    Set,
+    /// No key twice.
+    Map(Vec<String>),
+}
+
+/// Bounds on one value.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) allowed: Option<Vec<Value>>,
+    pub(crate) minimum: Option<(f64, bool)>,
+    pub(crate) maximum: Option<(f64, bool)>,
+    pub(crate) multiple_of: Option<f64>,
+    pub(crate) lengths: (Option<usize>, Option<usize>),
+    pub(crate) items: (Option<usize>, Option<usize>),
+    pub(crate) properties: (Option<usize>, Option<usize>),
+    pub(crate) unique_items: bool,
+    pub(crate) pattern: Option<Regex>,
+    pub(crate) format: Option<String>,
+}

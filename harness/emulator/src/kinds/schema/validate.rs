@@ -1,0 +1,225 @@
+//! What a custom resource's schema refuses, in the real server's words.
+
+use serde_json::Value;
+
+use super::{ListType, Schema};
+use crate::error::FieldErrors;
+
+impl Schema {
+    /// Everything in `object` that breaks the schema.
+    pub fn validate(&self, object: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        self.check(object, "", &mut errors);
+        errors
+    }
+
+    fn check(&self, value: &Value, path: &str, errors: &mut FieldErrors) {
+        if value.is_null() && self.nullable {
+            return;
+        }
+        if let Some(kind) = self.kind
+            && !kind.fits(value)
+        {
+            errors.wrong_type(shown(path), type_of(value), kind.name());
+            return;
+        }
+        self.check_bounds(value, path, errors);
+        match value {
+            Value::Object(fields) => {
+                self.check_map(fields, path, errors);
+            }
+            Value::Array(items) => self.check_list(items, path, errors),
+            Value::String(text) => self.check_text(text, path, errors),
+            Value::Number(_) => self.check_number(value, path, errors),
+            Value::Null | Value::Bool(_) => {}
+        }
+        self.check_branches(value, path, errors);
+    }
+
+    fn check_bounds(&self, value: &Value, path: &str, errors: &mut FieldErrors) {
+        let Some(allowed) = &self.rules.allowed else {
+            return;
+        };
+        if !allowed.contains(value) {
+            let allowed: Vec<String> = allowed
+                .iter()
+                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                .collect();
+            let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
+            errors.unsupported(shown(path), value, &allowed);
+        }
+    }
+
+    fn check_map(
+        &self,
+        fields: &serde_json::Map<String, Value>,
+        path: &str,
+        errors: &mut FieldErrors,
+    ) {
+        for name in &self.required {
+            if !fields.contains_key(name) {
+                errors.required(join(path, name), "");
+            }
+        }
+        let (least, most) = self.rules.properties;
+        let value = || Value::Object(fields.clone());
+        if least.is_some_and(|least| fields.len() < least) {
+            let least = least.unwrap_or_default();
+            let rule = format!("{} in body should have at least {least} properties", shown(path));
+            errors.invalid(shown(path), &value(), &rule);
+        }
+        if most.is_some_and(|most| fields.len() > most) {
+            errors.too_many(shown(path), fields.len(), most.unwrap_or_default());
+        }
+        for (name, field) in fields {
+            if let Some(schema) = self.field(name) {
+                schema.check(field, &join(path, name), errors);
+            }
+        }
+    }
+
+    fn check_list(&self, items: &[Value], path: &str, errors: &mut FieldErrors) {
+        let (least, most) = self.rules.items;
+        if let Some(least) = least.filter(|least| items.len() < *least) {
+            let rule = format!("{} in body should have at least {least} items", shown(path));
+            errors.invalid(shown(path), &items.len().into(), &rule);
+        }
+        if let Some(most) = most.filter(|most| items.len() > *most) {
+            errors.too_many(shown(path), items.len(), most);
+        }
+        let identity: Option<Vec<Value>> = match &self.list {
+            ListType::Map(keys) => Some(
+                items
+                    .iter()
+                    .map(|item| {
+                        keys.iter()
+                            .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))
+                            .collect::<serde_json::Map<_, _>>()
+                            .into()
+                    })
+                    .collect(),
+            ),
+            ListType::Set => Some(items.to_vec()),
+            ListType::Atomic => self.rules.unique_items.then(|| items.to_vec()),
+        };
+        for (index, value) in identity.iter().flatten().enumerate() {
+            if identity.iter().flatten().take(index).any(|earlier| earlier == value) {
+                errors.duplicate(format!("{path}[{index}]"), value);
+            }
+        }
+        for (index, item) in items.iter().enumerate() {
+            if let Some(schema) = &self.items {
+                schema.check(item, &format!("{path}[{index}]"), errors);
+            }
+        }
+    }
+
+    fn check_text(&self, text: &str, path: &str, errors: &mut FieldErrors) {
+        let length = text.chars().count();
+        let (least, most) = self.rules.lengths;
+        if let Some(least) = least.filter(|least| length < *least) {
+            let rule = format!("{} in body should be at least {least} chars long", shown(path));
+            errors.invalid(shown(path), &text.into(), &rule);
+        }
+        if let Some(most) = most.filter(|most| length > *most) {
+            errors.too_long(shown(path), most);
+        }
+        if let Some(pattern) = self.rules.pattern.as_ref().filter(|rule| !rule.is_match(text)) {
+            let rule = format!("{} in body should match '{pattern}'", shown(path));
+            errors.invalid(shown(path), &text.into(), &rule);
+        }
+        if let Some(format) = self.rules.format.as_ref().filter(|format| !has_format(text, format))
+        {
+            let rule = format!("{} in body must be of type {format}: \"{text}\"", shown(path));
+            errors.invalid(shown(path), &text.into(), &rule);
+        }
+    }
+
+    fn check_number(&self, value: &Value, path: &str, errors: &mut FieldErrors) {
+        let Some(number) = value.as_f64() else {
+            return;
+        };
+        let too_small = |(least, open): (f64, bool)| number < least || (open && number <= least);
+        if let Some((least, open)) = self.rules.minimum.filter(|&bound| too_small(bound)) {
+            let than = if open { "greater than" } else { "greater than or equal to" };
+            let rule = format!("{} in body should be {than} {least}", shown(path));
+            errors.invalid(shown(path), value, &rule);
+        }
+        let too_large = |(most, open): (f64, bool)| number > most || (open && number >= most);
+        if let Some((most, open)) = self.rules.maximum.filter(|&bound| too_large(bound)) {
+            let than = if open { "less than" } else { "less than or equal to" };
+            let rule = format!("{} in body should be {than} {most}", shown(path));
+            errors.invalid(shown(path), value, &rule);
+        }
+        let is_multiple = |step: f64| (number / step).fract() == 0.0;
+        if let Some(step) = self.rules.multiple_of.filter(|&step| !is_multiple(step)) {
+            let rule = format!("{} in body should be a multiple of {step}", shown(path));
+            errors.invalid(shown(path), value, &rule);
+        }
+        let fits = match self.rules.format.as_deref() {
+            Some("int32") => value.as_i64().is_none_or(|whole| i32::try_from(whole).is_ok()),
+            Some("int64") => !value.is_u64() || value.is_i64(),
+            Some(_) | None => true,
+        };
+        if !fits {
+            let format = self.rules.format.as_deref().unwrap_or_default();
+            let rule = format!("{} in body must be of type {format}: \"{value}\"", shown(path));
+            errors.invalid(shown(path), value, &rule);
+        }
+    }
+
+    fn check_branches(&self, value: &Value, path: &str, errors: &mut FieldErrors) {
+        for schema in &self.all_of {
+            schema.check(value, path, errors);
+        }
+        let fits = |schema: &&Self| {
+            let mut wrongs = FieldErrors::new();
+            schema.check(value, path, &mut wrongs);
+            wrongs.is_empty()
+        };
+        if !self.any_of.is_empty() && !self.any_of.iter().any(|schema| fits(&schema)) {
+            let rule = format!("{} in body must validate at least one schema (anyOf)", shown(path));
+            errors.invalid(shown(path), value, &rule);
+        }
+        if !self.one_of.is_empty() && self.one_of.iter().filter(fits).count() != 1 {
+            let rule =
+                format!("{} in body must validate one and only one schema (oneOf)", shown(path));
+            errors.invalid(shown(path), value, &rule);
+        }
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn shown(path: &str) -> &str {
+    if path.is_empty() { "<nil>" } else { path }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn has_format(text: &str, format: &str) -> bool {
+    match format {
+        "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
+        "date" => text.parse::<jiff::civil::Date>().is_ok(),
+        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
+        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
+        "uuid" => {
+            text.len() == 36
+                && text.chars().all(|letter| letter == '-' || letter.is_ascii_hexdigit())
+        }
+        "hostname" => crate::names::dns_subdomain(&text.to_lowercase()).is_none(),
+        _ => true,
+    }
+}

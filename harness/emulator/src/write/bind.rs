@@ -1,0 +1,86 @@
+//! POST to `pods/{name}/binding`: a pod gets its node, once.
+
+use serde_json::{Value, json};
+
+use super::request::Request;
+use super::{Seen, check_seen};
+use crate::error::{ApiError, Cause, Details};
+use crate::kinds::Resource;
+use crate::object;
+use crate::store::{Store, Written};
+
+pub(super) fn bind(
+    store: &mut Store,
+    request: &Request,
+    binding: &Value,
+) -> Result<Written, ApiError> {
+    check_target(request, binding)?;
+    let pod = store.get(&request.key)?;
+    let uid = Some(object::uid(binding)).filter(|uid| !uid.is_empty());
+    check_seen(request, &pod, &Seen { uid, revision: None, by_update: false })?;
+    check_pod(&pod).map_err(|why| {
+        ApiError::conflict(&Resource::new("", "pods/binding"), &request.key.name, &why)
+    })?;
+    let mut bound = Value::clone(&pod);
+    let node = object::text(binding, &["target", "name"]);
+    object::set(&mut bound, &["spec", "nodeName"], node.into());
+    for (key, value) in object::map(binding, &["metadata", "annotations"]).into_iter().flatten() {
+        object::set(&mut bound, &["metadata", "annotations", key], value.clone());
+    }
+    set_scheduled(&mut bound, request);
+    Ok(request.commit(store, bound, false))
+}
+
+fn check_target(request: &Request, binding: &Value) -> Result<(), ApiError> {
+    if !request.kind.is("", "Pod") {
+        return Err(ApiError::no_such_resource());
+    }
+    let name = object::name(binding);
+    if !name.is_empty() && *name != *request.key.name {
+        return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+    }
+    let kind = object::text(binding, &["target", "kind"]);
+    let (reason, field, message) = if !matches!(kind, "" | "Node") {
+        let message =
+            format!("Unsupported value: \"{kind}\": supported values: \"Node\", \"<empty>\"");
+        ("FieldValueNotSupported", "target.kind", message)
+    } else if object::text(binding, &["target", "name"]).is_empty() {
+        ("FieldValueRequired", "target.name", "Required value".to_owned())
+    } else {
+        return Ok(());
+    };
+    let mut error =
+        ApiError::new(422, "Invalid", format!("Binding \"\" is invalid: {field}: {message}"));
+    error.details = Some(Box::new(Details { kind: "Binding".to_owned(), ..Details::default() }));
+    Err(error.with_cause(Cause { reason: reason.to_owned(), message, field: field.to_owned() }))
+}
+
+fn check_pod(pod: &Value) -> Result<(), String> {
+    let name = object::name(pod);
+    if object::is_deleting(pod) {
+        return Err(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    let node = object::text(pod, &["spec", "nodeName"]);
+    if !node.is_empty() {
+        return Err(format!("pod {name} is already assigned to node \"{node}\""));
+    }
+    if !object::list(pod, &["spec", "schedulingGates"]).is_empty() {
+        return Err(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
+    Ok(())
+}
+
+fn set_scheduled(pod: &mut Value, request: &Request) {
+    let condition = json!({
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": null,
+        "lastTransitionTime": request.time(),
+    });
+    let mut conditions = object::list(pod, &["status", "conditions"]).to_vec();
+    match conditions.iter_mut().find(|condition| condition["type"] == "PodScheduled") {
+        Some(place) => *place = condition,
+        None => conditions.push(condition),
+    }
+    object::set(pod, &["status", "conditions"], conditions.into());
+}

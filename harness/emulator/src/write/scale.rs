@@ -1,0 +1,75 @@
+//! PUT of `/scale`: the wanted number of replicas, whatever the kind keeps it in.
+
+use serde_json::Value;
+
+use super::request::Request;
+use super::{Seen, check_seen, update};
+use crate::error::{ApiError, Cause, Details};
+use crate::object;
+use crate::store::{Object, Store, Written};
+
+pub(super) fn scale(
+    store: &mut Store,
+    request: &Request,
+    old: &Object,
+    wanted: &Value,
+) -> Result<Written, ApiError> {
+    let of = |field: &str| {
+        object::at(wanted, &["metadata", field])
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    let name = of("name").unwrap_or(&request.key.name);
+    if *name != *request.key.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            request.key.name
+        )));
+    }
+    check_seen(
+        request,
+        old,
+        &Seen { uid: of("uid"), revision: of("resourceVersion"), by_update: true },
+    )?;
+    let replicas = match wanted["spec"].get("replicas") {
+        None | Some(Value::Null) => 0,
+        Some(number) => {
+            number.as_i64().filter(|&whole| i32::try_from(whole).is_ok()).ok_or_else(|| {
+                ApiError::bad_request(
+                    "Scale in version \"v1\" cannot be handled as a Scale: \
+                                      spec.replicas must be an int32",
+                )
+            })?
+        }
+    };
+    if replicas < 0 {
+        return Err(negative(name, replicas));
+    }
+    let mut new = Value::clone(old);
+    let version = request.kind.stored();
+    let path = version.scale.as_ref().map(|scale| &scale.spec_replicas);
+    let path: Vec<&str> = path.into_iter().flatten().map(AsRef::as_ref).collect();
+    object::set(&mut new, &path, replicas.into());
+    Ok(update::settle(store, request, old, new))
+}
+
+fn negative(name: &str, replicas: i64) -> ApiError {
+    let field = "spec.replicas";
+    let message = format!("Invalid value: {replicas}: must be greater than or equal to 0");
+    let mut error = ApiError::new(
+        422,
+        "Invalid",
+        format!("Scale.autoscaling \"{name}\" is invalid: {field}: {message}"),
+    );
+    error.details = Some(Box::new(Details {
+        name: name.to_owned(),
+        group: "autoscaling".to_owned(),
+        kind: "Scale".to_owned(),
+        ..Details::default()
+    }));
+    error.with_cause(Cause {
+        reason: "FieldValueInvalid".to_owned(),
+        message,
+        field: field.to_owned(),
+    })
+}
