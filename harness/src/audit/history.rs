@@ -40,23 +40,25 @@ impl History {
             let node = entry.object.pointer("/spec/nodeName").and_then(|name| name.as_str());
             concerns.iter().any(|concern| names(concern, &entry.key, node))
         });
-        let lines = relevant.flat_map(|entry| self.lines(entry).into_iter().rev());
-        let mut lines: Vec<String> = lines.take(LINES_MAX).collect();
+        let mut lines: Vec<String> =
+            relevant.filter_map(|entry| self.line(entry)).take(LINES_MAX).collect();
         lines.reverse();
         lines
     }
 
-    fn lines(&self, entry: &LogEntry) -> Vec<String> {
+    /// One write in words; writes that mean nothing to a person have none.
+    fn line(&self, entry: &LogEntry) -> Option<String> {
+        let what: Vec<String> = happenings(entry).iter().map(ToString::to_string).collect();
+        if what.is_empty() {
+            return None;
+        }
         let at = self.offset(Time(entry.time.as_millisecond()));
-        let (kind, key) = (&entry.key.resource.plural, &entry.key);
-        let name = if key.namespace.is_empty() {
-            key.name.to_string()
-        } else {
-            format!("{}/{}", key.namespace, key.name)
-        };
-        let (revision, by) = (entry.revision, &entry.manager);
-        let line = |what| format!("{at:>10}  r{revision}  {kind} {name} {what} (by {by})");
-        happenings(entry).iter().map(line).collect()
+        let key = &entry.key;
+        let kind = key.resource.plural.trim_end_matches('s');
+        let separator = if key.namespace.is_empty() { "" } else { "/" };
+        let name = format!("{}{separator}{}", key.namespace, key.name);
+        let (what, by) = (what.join(", "), &entry.manager);
+        Some(format!("{at:>9} r{:<5} {kind} {name} {what} (by {by})", entry.revision))
     }
 }
 

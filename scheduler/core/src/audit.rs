@@ -144,6 +144,11 @@ impl Auditor {
         accounts::judge_status(self, name, allocated);
     }
 
+    /// Time has come to `at`, whatever else happened.
+    pub fn passed(&mut self, at: Time) {
+        self.advance(at);
+    }
+
     /// The scheduler was killed just now, perhaps in the middle of a transaction.
     pub fn scheduler_killed(&mut self, at: Time) {
         self.advance(at);
