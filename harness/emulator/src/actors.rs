@@ -10,7 +10,7 @@
 //!
 //! Left out: cron jobs, daemon sets, adoption of orphans by selector, volumes and services.
 
-pub(crate) mod fields;
+mod fields;
 mod kinds;
 mod step;
 mod view;
@@ -31,6 +31,8 @@ use jiff::Timestamp;
 use crate::error::ApiError;
 use crate::store::Key;
 
+pub(crate) use fields::parse_duration;
+pub(crate) use kubelet::{RUN_TIME, STARTUP, TERMINATION};
 pub use step::{Request, Step};
 pub use view::{Change, Owner, View, controller, key_of, owners};
 

@@ -12,6 +12,7 @@ use crate::actors::{KubeletDefaults, key_of};
 use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::ApiError;
+use crate::fleet::Fleet;
 use crate::shared::{Observer, SharedStore};
 use crate::store::{Compacted, FieldValidation, LogEntry, Op, Resource, Store, Write, Written};
 
@@ -109,6 +110,20 @@ impl Emulator {
     /// Creates an object, as an administrator would.
     pub fn create(&self, resource: &Resource, object: Value) -> Result<Written, ApiError> {
         self.shared.write(creation(resource, object))
+    }
+
+    /// Adds nodes; all of them or, when one is refused, none.
+    pub fn add_fleet(&self, fleet: &Fleet) -> Result<(), ApiError> {
+        let nodes = Resource::new("", "nodes");
+        self.shared.change(|store, now| {
+            for dry_run in [true, false] {
+                for node in fleet.nodes() {
+                    let write = Write { dry_run, ..creation(&nodes, node.clone()) };
+                    store.write(write, now)?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Lets the cluster run until nothing was written for `quiet`, or until `limit` of its own

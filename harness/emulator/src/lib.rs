@@ -20,8 +20,10 @@ pub mod quantity;
 pub mod actors;
 mod driver;
 mod emulator;
+pub mod fleet;
 mod shared;
 
 pub use actors::KubeletDefaults;
 pub use emulator::{Emulator, Options, Unsettled};
+pub use fleet::{Fleet, FleetError};
 pub use shared::{Observer, SharedStore};

@@ -1,0 +1,117 @@
+//! What a fleet's file may say and what it may not.
+
+use serde_json::Value;
+
+use super::Fleet;
+use crate::object::{list, map, name, text};
+
+fn fleet(text: &str) -> Fleet {
+    Fleet::parse("fleet.yaml", text).unwrap()
+}
+
+fn error(text: &str) -> String {
+    Fleet::parse("fleet.yaml", text).unwrap_err().to_string()
+}
+
+fn label<'v>(node: &'v Value, key: &str) -> &'v str {
+    crate::object::label(node, key).unwrap_or_default()
+}
+
+#[test]
+fn a_pool_makes_numbered_nodes_with_gpu_labels_and_amounts() {
+    let fleet = fleet("pools:\n- {name: h100, count: 2, gpus: 8, cpu: 96, memory: 512Gi}\n");
+    let names: Vec<&str> = fleet.nodes().iter().map(name).collect();
+    assert_eq!(names, ["h100-0", "h100-1"]);
+    let node = &fleet.nodes()[1];
+    assert_eq!(label(node, "nvidia.com/gpu.count"), "8");
+    assert_eq!(label(node, "nvidia.com/gpu.memory"), "81920");
+    assert_eq!(label(node, "nvidia.com/gpu.present"), "true");
+    assert_eq!(label(node, "kubernetes.io/hostname"), "h100-1");
+    insta::assert_snapshot!(node["status"]["allocatable"], @r#"{"cpu":"96","ephemeral-storage":"1Ti","memory":"512Gi","nvidia.com/gpu":"8","pods":"110"}"#);
+}
+
+#[test]
+fn a_node_without_gpus_has_no_gpu_labels() {
+    let fleet = fleet("pools: [{name: cpu}]");
+    assert_eq!(label(&fleet.nodes()[0], "nvidia.com/gpu.present"), "");
+    assert_eq!(text(&fleet.nodes()[0], &["status", "capacity", "nvidia.com/gpu"]), "");
+}
+
+#[test]
+fn topology_counts_nodes_over_the_whole_fleet() {
+    let fleet = fleet(
+        "
+pools:
+- {name: a, count: 3, topology: {example.com/rack: 2}}
+- {name: b, count: 3, topology: {example.com/rack: 2, topology.kubernetes.io/zone: 4}}
+",
+    );
+    let racks: Vec<&str> = fleet.nodes().iter().map(|one| label(one, "example.com/rack")).collect();
+    assert_eq!(racks, ["rack-0", "rack-0", "rack-1", "rack-1", "rack-2", "rack-2"]);
+    assert_eq!(label(&fleet.nodes()[5], "topology.kubernetes.io/zone"), "zone-1");
+}
+
+#[test]
+fn a_pools_pace_stands_on_its_nodes() {
+    let fleet = fleet("pools: [{name: a, kubelet: {startup: 2s, runTime: 10m}}]");
+    let annotations = map(&fleet.nodes()[0], &["metadata", "annotations"]).unwrap();
+    assert_eq!(annotations["schedlab.dev/startup"], "2s");
+    assert_eq!(annotations["schedlab.dev/run-time"], "10m");
+}
+
+#[test]
+fn realistic_nodes_weigh_what_real_ones_do() {
+    let fleet = fleet("pools: [{name: a, gpus: 8, objects: realistic}]");
+    let bytes = fleet.nodes()[0].to_string().len();
+    assert!((27_000..=55_000).contains(&bytes), "{bytes}");
+    assert!(list(&fleet.nodes()[0], &["status", "conditions"]).len() > 40);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_file_line_and_column() {
+    let cases = [
+        "pools:\n- name: a\n  gpu: 8\n",
+        "pools:\n- name: a\n  gpus: -1\n",
+        "pools:\n- name: a\n  count: 0\n",
+        "pools:\n- name: a\n  cpu: ten\n",
+        "pools:\n- name: a\n  memory: 1GB\n",
+        "pools:\n- name: a\n  memory: 99999999999Ei\n",
+        "pools:\n- name: a\n  memory: 0\n",
+        "pools:\n- name: a\n  memory: -4Gi\n",
+        "pools:\n- name: a\n- name: a\n",
+        "pools:\n- name: a\n  count: 2\n- name: b\n  names: [x, a-1]\n",
+        "pools:\n- name: Big_One\n",
+        "pools:\n- name: a\n  count: 2\n  names: [x]\n",
+        "pools:\n- name: a\n  kubelet: {startup: soon}\n",
+        "pools:\n- name: a\n  taints: [{key: k, effect: Sometimes}]\n",
+        "pools:\n- name: a\n  objects: huge\n",
+        "pools:\n- name: a\n  name: b\n",
+        "pools:\n- count: 1\n",
+        "nodes: []\n",
+        "pools: 3\n",
+        "pools: [\n",
+    ];
+    let all: Vec<String> = cases.iter().map(|text| error(text)).collect();
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
+    fleet.yaml:3:9: gpus: found -1, allowed is a whole number from 0 to 1024
+    fleet.yaml:3:10: count: found 0, allowed is a whole number from 1 to 100000
+    fleet.yaml:3:8: cpu: found ten: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
+    fleet.yaml:3:11: memory: found 1GB: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
+    fleet.yaml:3:11: memory: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
+    fleet.yaml:3:11: memory: found 0: allowed is more than zero
+    fleet.yaml:3:11: memory: found -4Gi: negative; allowed is more than zero
+    fleet.yaml:3:9: name: found a twice, pools need names of their own
+    fleet.yaml:5:14: found node a-1 twice, nodes need names of their own
+    fleet.yaml:2:9: name: found "Big_One", allowed are lower-case letters, digits, - and ., a letter or digit at both ends
+    fleet.yaml:3:10: count: found beside names, allowed is one of them
+    fleet.yaml:3:22: kubelet.startup: found soon, allowed is a duration such as 2s or 1h30m
+    fleet.yaml:3:29: unknown variant `Sometimes`, expected one of NoSchedule, PreferNoSchedule, NoExecute
+    fleet.yaml:3:12: unknown variant `huge`, expected one of slim, realistic
+    fleet.yaml:3:3: duplicate mapping key: name not allowed here
+    fleet.yaml:2:3: missing field `name`
+    fleet.yaml:1:1: unknown field `nodes`, expected one of pools
+    fleet.yaml:1:8: expected sequence start
+    fleet.yaml:1:8: unclosed bracket '['
+    "#);
+}
