@@ -115,14 +115,13 @@ impl Emulator {
     /// Adds nodes; all of them or, when one is refused, none.
     pub fn add_fleet(&self, fleet: &Fleet) -> Result<(), ApiError> {
         let nodes = Resource::new("", "nodes");
+        let tried = fleet.nodes().iter().map(|node| (true, node));
+        let made = fleet.nodes().iter().map(|node| (false, node));
         self.shared.change(|store, now| {
-            for dry_run in [true, false] {
-                for node in fleet.nodes() {
-                    let write = Write { dry_run, ..creation(&nodes, node.clone()) };
-                    store.write(write, now)?;
-                }
-            }
-            Ok(())
+            tried.chain(made).try_for_each(|(dry_run, node)| {
+                let write = Write { dry_run, ..creation(&nodes, node.clone()) };
+                store.write(write, now).map(drop)
+            })
         })
     }
 

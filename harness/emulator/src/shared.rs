@@ -56,15 +56,9 @@ impl SharedStore {
         let result = change(store, self.shared.clock.now());
         let after = store.revision();
         if after > before {
-            let entries = if observers.is_empty() {
-                &[]
-            } else {
-                store.log_since(before).unwrap_or_default()
-            };
-            for entry in entries {
-                for observer in observers.iter_mut() {
-                    observer(entry);
-                }
+            if !observers.is_empty() {
+                let entries = store.log_since(before).unwrap_or_default();
+                entries.iter().for_each(|entry| tell(observers, entry));
             }
             self.shared.revision.send_replace(after);
         }
@@ -94,6 +88,12 @@ impl SharedStore {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic of an observer leaves the store whole: it changes in single steps.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tell(observers: &mut [Observer], entry: &LogEntry) {
+    for observer in observers {
+        observer(entry);
     }
 }
 

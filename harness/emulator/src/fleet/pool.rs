@@ -57,7 +57,6 @@ pub(super) struct TaintText {
 
 /// What a taint does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[expect(clippy::enum_variant_names, reason = "these are Kubernetes' words")]
 pub(super) enum Effect {
     NoSchedule,
     PreferNoSchedule,
