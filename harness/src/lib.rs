@@ -1,4 +1,28 @@
-//! Skeleton.
+//! Proves what a Kubernetes GPU scheduler does: features in, verdict out.
+//!
+//! Read downwards: [`cli`] is what people type and [`commands`] what it does; [`features`]
+//! loads and selects scenarios, [`vocabulary`] knows every step, [`runner`] runs scenarios,
+//! each on a thread and a clock of its own, and [`report`] tells what came of them. Steps
+//! (`steps`) act on a [`world::World`], which reaches its [`cluster`] through a Kubernetes
+//! client. What a scenario showed is put into words by [`snapshots`] and compared with what a
+//! person [`reviewed`]; the [`audit`] watches every write.
+
+pub mod cli;
+pub mod commands;
+pub mod exit;
+
+pub mod features;
+pub mod vocabulary;
+
+pub mod runner;
+
+pub mod report;
+pub mod reviewed;
+
+mod steps;
+pub mod world;
+
+pub mod cluster;
 
 pub mod audit;
 pub mod happenings;

@@ -1,0 +1,228 @@
+//! What people type. Parsing only; each verb's work is in [`crate::commands`].
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands;
+use crate::exit::Exit;
+use crate::features::{Shard, TagExpression};
+use crate::report::Reporter;
+
+/// Runs GPU-scheduling features on emulated clusters.
+#[derive(Debug, Parser)]
+#[command(name = "schedlab", version, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 passed, 1 failed, 2 usage, 3 harness or target could \
+not start, 4 nothing selected, 5 snapshots pending or flaky as failure, 130 interrupted.";
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run scenarios and compare their snapshots.
+    Run(Box<Run>),
+    /// Show which scenarios a selection means, without running them.
+    List(List),
+    /// Parse features and match their steps, without a cluster.
+    Check(Check),
+    /// Show the vocabulary: every step, what it means and an example.
+    Steps(Steps),
+    /// Look at pending snapshots and take or drop them.
+    #[command(subcommand)]
+    Snapshot(SnapshotVerb),
+}
+
+/// `schedlab run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Which scenarios.
+    #[command(flatten)]
+    pub selection: Selection,
+    /// How they run.
+    #[command(flatten)]
+    pub flow: Flow,
+    /// What is written about them: `pretty`, `junit=PATH`, `json=PATH`, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "pretty")]
+    pub reporter: Vec<Reporter>,
+    /// Folder for the results of runs.
+    #[arg(long, default_value = "results", value_name = "DIR")]
+    pub results: PathBuf,
+}
+
+/// Which scenarios.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Selection {
+    /// Feature files or folders; `FILE:LINE` means the scenario (or example row) at that line.
+    #[arg(default_value = "features")]
+    pub paths: Vec<String>,
+    /// Only scenarios whose tags match, as `@gang and not @slow`.
+    #[arg(short, long, value_name = "EXPR")]
+    pub tags: Option<TagExpression>,
+    /// Only scenarios whose name contains this (any of these, when given more than once).
+    #[arg(short, long, value_name = "TEXT")]
+    pub name: Vec<String>,
+    /// `--name` means the whole name.
+    #[arg(long, requires = "name")]
+    pub exact: bool,
+    /// Only what failed in the last run.
+    #[arg(long)]
+    pub last_failed: bool,
+    /// Only part M of N of the selection, as `1/4`; which part a scenario is in depends on its
+    /// file and name alone.
+    #[arg(long, value_name = "M/N")]
+    pub shard: Option<Shard>,
+}
+
+/// How scenarios run.
+#[derive(Clone, Debug, Args)]
+pub struct Flow {
+    /// Scenarios at a time; as many as there are cores when absent.
+    #[arg(short, long)]
+    pub jobs: Option<NonZeroUsize>,
+    /// Try a failed scenario again so many times, with the same seed.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub retries: u32,
+    /// Whether a scenario that passes only on a retry counts as passed.
+    #[arg(long, value_enum, default_value_t = FlakyResult::Pass)]
+    pub flaky_result: FlakyResult,
+    /// Start no further scenario after the first failure.
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Run everything so many times and fail where two runs differ in a byte.
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub repeat: NonZeroUsize,
+    /// Seed of every random choice.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Run in an order that the seed decides (reports keep the files' order).
+    #[arg(long)]
+    pub shuffle: bool,
+    /// How much virtual time one step may take, as `90s` or `2h`.
+    #[arg(long, value_parser = duration, default_value = "30d", value_name = "TIME")]
+    pub timeout: Duration,
+}
+
+/// What a flaky scenario counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FlakyResult {
+    /// As passed, and reported as flaky.
+    Pass,
+    /// As a failure (exit code 5).
+    Fail,
+}
+
+/// `schedlab list`.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Which scenarios.
+    #[command(flatten)]
+    pub selection: Selection,
+    /// How to show them.
+    #[arg(long, value_enum, default_value_t = ListFormat::Terse)]
+    pub format: ListFormat,
+    /// Folder for the results of runs (for `--last-failed`).
+    #[arg(long, default_value = "results", value_name = "DIR")]
+    pub results: PathBuf,
+}
+
+/// Formats of `schedlab list`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// `path:line: name`, one a line.
+    Terse,
+    /// A JSON array.
+    Json,
+}
+
+/// `schedlab check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Feature files or folders.
+    #[arg(default_value = "features")]
+    pub paths: Vec<String>,
+}
+
+/// `schedlab steps`.
+#[derive(Debug, Args)]
+pub struct Steps {
+    /// Only steps whose pattern or meaning contains this.
+    pub containing: Option<String>,
+}
+
+/// `schedlab snapshot`.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotVerb {
+    /// Show each pending snapshot and ask: (a)ccept, (r)eject or (s)kip.
+    Review(SnapshotFolder),
+    /// Take every pending snapshot.
+    Accept(SnapshotFolder),
+    /// Drop every pending snapshot.
+    Reject(SnapshotFolder),
+}
+
+/// Where snapshots are.
+#[derive(Debug, Args)]
+pub struct SnapshotFolder {
+    /// Snapshot files or folders.
+    #[arg(default_value = "snapshots")]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Passed }.into();
+        }
+    };
+    let ended = match cli.command {
+        Command::Run(args) => commands::run(&args),
+        Command::List(args) => commands::list(&args),
+        Command::Check(args) => commands::check(&args),
+        Command::Steps(args) => commands::steps(&args),
+        Command::Snapshot(verb) => commands::snapshot(&verb),
+    };
+    ended.unwrap_or_else(|error| commands::report_error(&error)).into()
+}
+
+/// A duration as `90s`, `10m` or `1h 30m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let span: jiff::SignedDuration =
+        friendly(text).map_err(|e| format!("{e}; allowed are lengths as 90s, 10m, 24h, 2d"))?;
+    Duration::try_from(span).map_err(|_| "a length of time is not negative".to_owned())
+}
+
+fn friendly(text: &str) -> Result<jiff::SignedDuration, jiff::Error> {
+    let span: jiff::Span = text.parse()?;
+    span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(duration("2d"), Ok(Duration::from_hours(48)));
+        assert!(duration("-5s").is_err());
+        assert!(duration("soon").is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! The emulator, in this process and on this thread's clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use schedlab_emulator::clock::Clock;
+use schedlab_emulator::store::LogEntry;
+use schedlab_emulator::{Emulator, Options};
+
+use super::Unsettled;
+use crate::audit::Audit;
+
+/// When virtual time begins.
+const EPOCH: &str = "2026-01-01T00:00:00Z";
+
+/// A cluster in memory with an audit that sees every write.
+#[derive(Debug)]
+pub struct Emulated {
+    emulator: Emulator,
+    /// Writes that mean something: all but heartbeats.
+    writes: Arc<AtomicU64>,
+}
+
+impl Emulated {
+    /// Starts an empty cluster. Call it on the runtime whose time it shall follow.
+    pub fn start(seed: u64, audit: &Audit) -> Self {
+        let clock = Clock::starting_at(epoch());
+        let emulator = Emulator::start(Options { seed, ..Options::at(clock) });
+        emulator.on_write(audit.observer());
+        let writes = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&writes);
+        emulator.on_write(Box::new(move |entry| {
+            if !is_heartbeat(entry) {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+        Self { emulator, writes }
+    }
+
+    /// The cluster itself.
+    pub fn emulator(&self) -> &Emulator {
+        &self.emulator
+    }
+
+    /// Its time.
+    pub fn now(&self) -> Timestamp {
+        self.emulator.clock().now()
+    }
+
+    /// Milliseconds of its time since it began.
+    pub fn elapsed_millis(&self) -> u64 {
+        u64::try_from(self.now().duration_since(epoch()).as_millis()).unwrap_or(0)
+    }
+
+    /// How many writes there were that mean something.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Every change so far.
+    pub fn log(&self) -> Vec<Arc<LogEntry>> {
+        self.emulator.log_since(0).unwrap_or_default()
+    }
+
+    /// Lets the cluster run until nothing was written for `quiet`, or until `limit` has passed.
+    pub async fn rest(&self, quiet: Duration, limit: Duration) -> Result<(), Unsettled> {
+        let end = tokio::time::Instant::now() + limit;
+        loop {
+            let before = self.writes();
+            tokio::time::sleep(quiet).await;
+            if self.writes() == before {
+                return Ok(());
+            }
+            if tokio::time::Instant::now() >= end {
+                return Err(Unsettled { limit });
+            }
+        }
+    }
+}
+
+/// When a cluster's time begins.
+fn epoch() -> Timestamp {
+    EPOCH.parse().expect("the epoch is a timestamp")
+}
+
+fn is_heartbeat(entry: &LogEntry) -> bool {
+    &*entry.key.resource.plural == "leases"
+}

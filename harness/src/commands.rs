@@ -1,0 +1,32 @@
+//! What each verb does. Data goes to standard output, everything else to standard error.
+
+mod check;
+mod output;
+mod run;
+mod snapshot;
+mod steps;
+
+use crate::exit::Exit;
+use crate::features::Problems;
+
+pub use check::{check, list};
+pub(crate) use output::Output;
+pub use run::run;
+pub use snapshot::snapshot;
+pub use steps::steps;
+
+/// Tells an error that ended a command, and how the program ends.
+pub fn report_error(error: &anyhow::Error) -> Exit {
+    let mut output = Output::detect();
+    if let Some(problems) = error.downcast_ref::<Problems>() {
+        output.note(&problems.to_string());
+        return Exit::Failed;
+    }
+    output.note(&format!("schedlab: {error:#}"));
+    if error.downcast_ref::<UsageError>().is_some() { Exit::Usage } else { Exit::NotStarted }
+}
+
+/// A command line that asks for something impossible.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);

@@ -1,0 +1,122 @@
+//! `list` and `check`: what a run would do, without a cluster.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::Output;
+use crate::cli::{Check, List, ListFormat, Selection};
+use crate::exit::Exit;
+use crate::features::{self, Asked, Case, Query, Suite};
+use crate::{report, runner, vocabulary};
+
+/// What a selection means in terms of loaded features.
+pub(super) fn query(selection: &Selection, results: &std::path::Path) -> anyhow::Result<Query> {
+    let ids = if selection.last_failed {
+        Some(features::last_failed(&report::latest_report(results)?)?)
+    } else {
+        None
+    };
+    Ok(Query {
+        asked: selection.paths.iter().map(|path| Asked::parse(path)).collect(),
+        tags: selection.tags.clone(),
+        names: selection.name.clone(),
+        exact: selection.exact,
+        ids,
+        shard: selection.shard,
+    })
+}
+
+/// Says that nothing is left of a selection.
+pub(super) fn nothing_selected(suite: &Suite, output: &mut Output) -> Exit {
+    output.note(&format!(
+        "nothing selected: {} scenarios in {} files, none of which matches the paths, lines, \
+         tags and names given; see them with `schedlab list`",
+        suite.cases.len(),
+        suite.files.len()
+    ));
+    Exit::NothingSelected
+}
+
+/// `schedlab list`.
+pub fn list(args: &List) -> anyhow::Result<Exit> {
+    let mut output = Output::detect();
+    let query = query(&args.selection, &args.results)?;
+    let suite = features::load(&query.asked)?;
+    let cases = features::select(&suite.cases, &query);
+    if cases.is_empty() {
+        return Ok(nothing_selected(&suite, &mut output));
+    }
+    output.data(&match args.format {
+        ListFormat::Terse => terse(&cases),
+        ListFormat::Json => json(&cases)?,
+    });
+    Ok(Exit::Passed)
+}
+
+fn terse(cases: &[&Case]) -> String {
+    cases.iter().fold(String::new(), |mut out, case| {
+        let _ = writeln!(out, "{}:{}: {}", case.place.file, case.place.line, case.name);
+        out
+    })
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    id: String,
+    file: &'a str,
+    line: usize,
+    feature: &'a str,
+    rule: Option<&'a str>,
+    name: &'a str,
+    tags: &'a [String],
+    steps: usize,
+}
+
+fn json(cases: &[&Case]) -> anyhow::Result<String> {
+    let listed: Vec<Listed<'_>> = cases
+        .iter()
+        .map(|case| Listed {
+            id: case.id(),
+            file: &case.place.file,
+            line: case.place.line,
+            feature: &case.feature,
+            rule: case.rule.as_deref(),
+            name: &case.name,
+            tags: &case.tags,
+            steps: case.steps.len(),
+        })
+        .collect();
+    Ok(serde_json::to_string_pretty(&listed)? + "\n")
+}
+
+/// `schedlab check`.
+pub fn check(args: &Check) -> anyhow::Result<Exit> {
+    let mut output = Output::detect();
+    let asked: Vec<Asked> = args.paths.iter().map(|path| Asked::parse(path)).collect();
+    let suite = features::load(&asked)?;
+    if suite.cases.is_empty() {
+        return Ok(nothing_selected(&suite, &mut output));
+    }
+    let steps = vocabulary::collection();
+    let mut seen = BTreeSet::new();
+    let mut problems = 0;
+    for case in &suite.cases {
+        for step in &case.steps {
+            let place = (case.place.file.clone(), step.position.line, step.value.clone());
+            let Some((_, message)) = runner::mismatch(step, &steps) else { continue };
+            if seen.insert(place) {
+                output.note(&format!("{}:{}: {message}\n", case.place.file, step.position.line));
+                problems += 1;
+            }
+        }
+    }
+    let count: usize = suite.cases.iter().map(|case| case.steps.len()).sum();
+    output.data(&format!(
+        "{} scenarios in {} files, {count} steps: {problems} not understood\n",
+        suite.cases.len(),
+        suite.files.len(),
+    ));
+    Ok(if problems == 0 { Exit::Passed } else { Exit::Failed })
+}

@@ -1,0 +1,175 @@
+//! `schedlab run`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use schedlab_emulator::clock::Clock;
+
+use super::{Output, UsageError, check};
+use crate::cli::{FlakyResult, Run};
+use crate::exit::Exit;
+use crate::features::{self, Asked, Case, Suite};
+use crate::report::{self, CaseReport, Outcome, Painter, Report, Reporter};
+use crate::reviewed::{self, Ci, Update};
+use crate::runner::{self, Interrupt, Progress, Settings};
+
+/// Runs scenarios, compares snapshots, reports.
+pub fn run(args: &Run) -> anyhow::Result<Exit> {
+    let mut output = Output::detect();
+    let settings = settings(args, output.ci)?;
+    let clock = Clock::real();
+    let began = clock.now();
+    let query = check::query(&args.selection, &args.results)?;
+    let suite = features::load(&query.asked)?;
+    let cases = features::select(&suite.cases, &query);
+    if cases.is_empty() {
+        return Ok(check::nothing_selected(&suite, &mut output));
+    }
+    watch_for_interrupt(&settings.interrupted)?;
+    let reports = run_cases(&cases, args, &settings, &mut output);
+    let report = Report { seed: settings.seed, cases: reports };
+    let left = leftovers(&suite, &query.asked, output.ci);
+    let wall = clock.now().duration_since(began).try_into().unwrap_or_default();
+    if args.reporter.contains(&Reporter::Pretty) {
+        output.data(&report::summary(&report, wall));
+    }
+    for message in left.iter().map(|(_, message)| message) {
+        output.note(message);
+    }
+    write(args, &report, began, &mut output)?;
+    Ok(exit(args, &report, &left, &settings))
+}
+
+fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
+    let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let word = std::env::var("INSTA_UPDATE").ok();
+    Ok(Settings {
+        jobs: args.flow.jobs.unwrap_or(cores),
+        seed: args.flow.seed,
+        timeout: args.flow.timeout,
+        retries: args.flow.retries,
+        repeat: args.flow.repeat,
+        shuffle: args.flow.shuffle,
+        fail_fast: args.flow.fail_fast,
+        update: Update::from_words(word.as_deref(), ci).map_err(UsageError)?,
+        interrupted: Interrupt::default(),
+    })
+}
+
+fn run_cases(
+    cases: &[&Case],
+    args: &Run,
+    settings: &Settings,
+    output: &mut Output,
+) -> Vec<CaseReport> {
+    let mut painter = Painter::new(output.colours);
+    let pretty = args.reporter.contains(&Reporter::Pretty);
+    output.expect(cases.len());
+    let reports = runner::run(cases, settings, &mut |progress| match progress {
+        Progress::Started(case) => output.doing(&case.name),
+        Progress::Ended => output.done(),
+        Progress::Reported(case) if pretty => output.data(&painter.case(case)),
+        Progress::Reported(_) => {}
+        Progress::Slow(case, time) => {
+            let place = format!("{}:{}", case.place.file, case.place.line);
+            output.note(&format!("SLOW {place} has been running for {} s", time.as_secs()));
+        }
+    });
+    output.finish();
+    reports
+}
+
+/// Ctrl-C once: begin nothing more, report what there is. Twice: end at once.
+fn watch_for_interrupt(interrupt: &Interrupt) -> anyhow::Result<()> {
+    let interrupt = interrupt.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .context("cannot listen for Ctrl-C")?;
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                interrupt.raise();
+            }
+            if tokio::signal::ctrl_c().await.is_ok() {
+                #[expect(clippy::exit, reason = "the second Ctrl-C means now")]
+                std::process::exit(i32::from(Exit::Interrupted.code()));
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Snapshots that nobody shows, and under CI those that wait for review.
+fn leftovers(suite: &Suite, asked: &[Asked], ci: Ci) -> Vec<(Exit, String)> {
+    let steps = crate::vocabulary::collection();
+    let shows = |case: &Case| case.steps.iter().any(|step| crate::steps::shows(step, &steps));
+    let folders = asked.iter().filter(|asked| asked.line.is_none() && asked.path.is_dir());
+    let folders: Vec<PathBuf> = folders.map(|asked| asked.path.clone()).collect();
+    let orphans = reviewed::orphans(suite, &folders, &shows).into_iter().map(|path| {
+        let message = format!(
+            "{}: orphan snapshot: no scenario shows it any more; rename it or delete it",
+            path.display()
+        );
+        (Exit::Failed, message)
+    });
+    let waiting = match ci {
+        Ci::No => Vec::new(),
+        Ci::Yes => {
+            let bases = suite.cases.iter().map(|case| case.base().join("snapshots"));
+            let bases: std::collections::BTreeSet<PathBuf> = bases.collect();
+            reviewed::pending(&bases.into_iter().collect::<Vec<_>>())
+        }
+    };
+    let waiting = waiting.into_iter().map(|path| {
+        (Exit::Pending, format!("{}: waits for review: schedlab snapshot review", path.display()))
+    });
+    orphans.chain(waiting).collect()
+}
+
+fn write(
+    args: &Run,
+    report: &Report,
+    began: jiff::Timestamp,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    for reporter in &args.reporter {
+        let (path, text) = match reporter {
+            Reporter::Pretty => continue,
+            Reporter::Junit(path) => (path, report::junit(report)?),
+            Reporter::Json(path) => (path, report::json(report)?),
+        };
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let run = format!("{}-seed{}", began.strftime("%Y%m%dT%H%M%SZ"), report.seed);
+    let folder = report::write_results(&args.results, &run, report)?;
+    output.note(&format!("results: {}", folder.display()));
+    if std::env::var_os("GITHUB_ACTIONS").is_some() {
+        output.data(&report::annotations(report));
+    }
+    Ok(())
+}
+
+fn exit(args: &Run, report: &Report, left: &[(Exit, String)], settings: &Settings) -> Exit {
+    let has = |outcome| report.count(outcome) > 0;
+    let flaky = report.cases.iter().any(|case| case.flaky);
+    let not_started = |case: &CaseReport| {
+        let kind = case.failure.as_ref().map(|failure| failure.kind);
+        kind == Some(report::FailureKind::NotStarted)
+    };
+    if settings.interrupted.is_raised() {
+        Exit::Interrupted
+    } else if report.cases.iter().any(not_started) {
+        Exit::NotStarted
+    } else if has(Outcome::Failed) || left.iter().any(|(exit, _)| *exit == Exit::Failed) {
+        Exit::Failed
+    } else if has(Outcome::Pending)
+        || !left.is_empty()
+        || (flaky && args.flow.flaky_result == FlakyResult::Fail)
+    {
+        Exit::Pending
+    } else {
+        Exit::Passed
+    }
+}

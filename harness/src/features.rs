@@ -1,0 +1,111 @@
+//! Feature files: loaded, checked where the Gherkin parser is silent, flattened into cases.
+//!
+//! A [`Case`] is one thing to run: a scenario, or one example row of an outline, with the steps
+//! of its backgrounds in front.
+
+mod case;
+mod examples;
+mod problem;
+mod select;
+mod source;
+mod tags;
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use case::split;
+pub use case::{Case, Place};
+pub use problem::{Problem, Problems};
+pub use select::{Query, Shard, last_failed, select};
+pub use tags::TagExpression;
+
+/// A path from the command line: a folder or file, and perhaps a line in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// `:LINE`.
+    pub line: Option<usize>,
+}
+
+impl Asked {
+    /// Splits `path:line`. A path that exists is taken whole.
+    pub fn parse(text: &str) -> Self {
+        let whole = Self { path: PathBuf::from(text), line: None };
+        if whole.path.exists() {
+            return whole;
+        }
+        match text.rsplit_once(':').map(|(path, line)| (path, line.parse())) {
+            Some((path, Ok(line))) => Self { path: PathBuf::from(path), line: Some(line) },
+            Some((_, Err(_))) | None => whole,
+        }
+    }
+}
+
+/// Everything that was loaded.
+#[derive(Clone, Debug, Default)]
+pub struct Suite {
+    /// The cases of all files, in the order of file names and lines.
+    pub cases: Vec<Case>,
+    /// The files, as shown.
+    pub files: Vec<String>,
+}
+
+/// Loads every feature under the paths.
+pub fn load(asked: &[Asked]) -> Result<Suite, Problems> {
+    let mut files = Vec::new();
+    let mut problems = Vec::new();
+    for asked in asked {
+        if asked.path.exists() {
+            collect(&asked.path, &mut files);
+        } else {
+            let path = shown(&asked.path);
+            problems.push(Problem::new(&path, 0, "no such file or folder".to_owned()));
+        }
+    }
+    files.sort();
+    files.dedup();
+    let mut suite = Suite::default();
+    for file in &files {
+        match load_file(file) {
+            Ok(cases) => suite.cases.extend(cases),
+            Err(found) => problems.extend(found.0),
+        }
+        suite.files.push(shown(file));
+    }
+    if problems.is_empty() { Ok(suite) } else { Err(Problems(problems)) }
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) {
+    if !path.is_dir() {
+        files.push(path.to_path_buf());
+        return;
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    for entry in entries.map(|entry| entry.path()) {
+        if entry.is_dir() {
+            collect(&entry, files);
+        } else if entry.extension().is_some_and(|e| e == "feature") {
+            files.push(entry);
+        }
+    }
+}
+
+fn load_file(path: &Path) -> Result<Vec<Case>, Problems> {
+    let file = shown(path);
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Problems::one(&file, 0, format!("cannot be read: {e}")))?;
+    load_text(&file, &text)
+}
+
+/// Loads one feature from its text.
+pub fn load_text(file: &str, text: &str) -> Result<Vec<Case>, Problems> {
+    let source = source::Source::read(file, text)?;
+    let feature = source::parse(file, &source)?;
+    case::flatten(file, &feature, &source)
+}
+
+/// A path as reports show it: with `/`, without a leading `./`.
+pub fn shown(path: &Path) -> String {
+    let text = path.to_string_lossy().replace('\\', "/");
+    text.strip_prefix("./").map_or(text.clone(), str::to_owned)
+}

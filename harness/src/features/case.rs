@@ -1,0 +1,252 @@
+//! Cases: scenarios and example rows with everything that running them needs.
+
+use std::path::{Path, PathBuf};
+
+use gherkin::{Background, Feature, Rule, Scenario, Step};
+
+use super::examples;
+use super::problem::{Problem, Problems};
+use super::source::Source;
+
+/// One thing to run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Where it stands.
+    pub place: Place,
+    /// Name of its feature.
+    pub feature: String,
+    /// Name of its rule, when it is in one.
+    pub rule: Option<String>,
+    /// Its own name; an example row's carries the row.
+    pub name: String,
+    /// Tags of feature, rule, scenario and examples, without `@`.
+    pub tags: Vec<String>,
+    /// Steps of the backgrounds, then its own.
+    pub steps: Vec<Step>,
+}
+
+/// Where a case stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as shown.
+    pub file: String,
+    /// The line that means this case alone: its example row, or the scenario.
+    pub line: usize,
+    /// The lines of the scenario it comes from.
+    pub scenario: std::ops::Range<usize>,
+}
+
+impl Case {
+    /// What names it in results: stable when lines move.
+    pub fn id(&self) -> String {
+        format!("{}: {}", self.place.file, self.name)
+    }
+
+    /// The folder beside which `snapshots/` and `fixtures/` stand: the one that holds
+    /// `features/`, else the feature's own.
+    pub fn base(&self) -> PathBuf {
+        split(&self.place.file).0
+    }
+
+    /// Its snapshot, as `snapshots/<area>/<feature>__<scenario>.snap` under the base.
+    pub fn snapshot(&self) -> PathBuf {
+        let (base, inner) = split(&self.place.file);
+        let stem = inner.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+        let area = inner.parent().unwrap_or(Path::new(""));
+        base.join("snapshots").join(area).join(format!("{stem}__{}.snap", slug(&self.name)))
+    }
+}
+
+/// The folder that holds `features`, and the path inside `features`.
+pub(crate) fn split(file: &str) -> (PathBuf, PathBuf) {
+    let parts: Vec<&str> = file.split('/').collect();
+    let at =
+        parts.iter().rposition(|part| *part == "features").map_or(parts.len() - 1, |at| at + 1);
+    let base = if at == parts.len() - 1 && parts.get(at.wrapping_sub(1)) != Some(&"features") {
+        &parts[..at]
+    } else {
+        &parts[..at - 1]
+    };
+    let base = if file.starts_with('/') { format!("/{}", base.join("/")) } else { base.join("/") };
+    let base = if base == "." { String::new() } else { base };
+    (PathBuf::from(base), parts[at..].iter().collect())
+}
+
+/// A name as a file name: lower case, words joined by hyphens.
+fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for c in name.chars() {
+        if c.is_alphanumeric() {
+            slug.extend(c.to_lowercase());
+        } else if !slug.ends_with('-') && !slug.is_empty() {
+            slug.push('-');
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
+}
+
+/// The cases of a feature, in the order of their lines.
+pub(super) fn flatten(
+    file: &str,
+    feature: &Feature,
+    source: &Source,
+) -> Result<Vec<Case>, Problems> {
+    let mut flattener =
+        Flattener { file, feature, source, cases: Vec::new(), problems: Vec::new() };
+    flattener.feature();
+    flattener.duplicates();
+    if flattener.problems.is_empty() {
+        Ok(flattener.cases)
+    } else {
+        Err(Problems(flattener.problems))
+    }
+}
+
+struct Flattener<'a> {
+    file: &'a str,
+    feature: &'a Feature,
+    source: &'a Source,
+    cases: Vec<Case>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Flattener<'a> {
+    fn feature(&mut self) {
+        let feature = self.feature;
+        let scenarios = feature.scenarios.iter().map(|scenario| (None, scenario));
+        let ruled =
+            feature.rules.iter().flat_map(|r| r.scenarios.iter().map(move |s| (Some(r), s)));
+        let all: Vec<(Option<&Rule>, &Scenario)> = scenarios.chain(ruled).collect();
+        if all.is_empty() {
+            self.problem(feature.position.line, "this feature has no scenario".to_owned());
+        }
+        let starts: Vec<usize> = all.iter().map(|(_, scenario)| scenario.position.line).collect();
+        for (index, (rule, scenario)) in all.iter().enumerate() {
+            let end = starts.get(index + 1).copied().unwrap_or(self.source.lines + 1);
+            self.scenario(*rule, scenario, end);
+        }
+    }
+
+    fn scenario(&mut self, rule: Option<&'a Rule>, scenario: &'a Scenario, end: usize) {
+        let start = scenario.position.line;
+        if scenario.steps.is_empty() {
+            self.problem(start, format!("scenario `{}` has no step", scenario.name));
+        }
+        let backgrounds =
+            [self.feature.background.as_ref(), rule.and_then(|r| r.background.as_ref())];
+        let mut steps: Vec<Step> =
+            backgrounds.into_iter().flatten().flat_map(background_steps).collect();
+        steps.extend(scenario.steps.iter().cloned());
+        let rule_tags = rule.map_or(&[][..], |r| r.tags.as_slice());
+        let tags = [&self.feature.tags, rule_tags, &scenario.tags].concat();
+        let template = Case {
+            place: Place { file: self.file.to_owned(), line: start, scenario: start..end },
+            feature: self.feature.name.clone(),
+            rule: rule.map(|r| r.name.clone()),
+            name: scenario.name.clone(),
+            tags,
+            steps,
+        };
+        match examples::expand(&template, scenario, self.source) {
+            Ok(cases) => self.cases.extend(cases),
+            Err(problems) => self.problems.extend(problems.0),
+        }
+    }
+
+    /// Snapshots and results go by name, so names must differ.
+    fn duplicates(&mut self) {
+        let mut seen = std::collections::BTreeMap::new();
+        for case in &self.cases {
+            let slug = slug(&case.name);
+            if slug.is_empty() {
+                let message = "a scenario needs a name".to_owned();
+                self.problems.push(Problem::new(self.file, case.place.line, message));
+            } else if let Some(first) = seen.insert(slug, case.place.line) {
+                let message = format!("the name `{}` stands already at line {first}", case.name);
+                self.problems.push(Problem::new(self.file, case.place.line, message));
+            }
+        }
+    }
+
+    fn problem(&mut self, line: usize, message: String) {
+        self.problems.push(Problem::new(self.file, line, message));
+    }
+}
+
+fn background_steps(background: &Background) -> Vec<Step> {
+    background.steps.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use insta::assert_snapshot;
+
+    use super::{slug, split};
+    use crate::features::{Case, load_text};
+
+    fn cases(text: &str) -> String {
+        let line = |case: &Case| {
+            let steps: Vec<String> = case.steps.iter().map(|s| s.value.clone()).collect();
+            format!("{} {} {:?} {steps:?}", case.place.line, case.name, case.tags)
+        };
+        match load_text("features/quota/q.feature", text) {
+            Ok(cases) => cases.iter().map(line).collect::<Vec<_>>().join("\n"),
+            Err(problems) => problems.to_string(),
+        }
+    }
+
+    #[test]
+    fn backgrounds_of_feature_and_rule_come_first_and_tags_add_up() {
+        assert_snapshot!(cases("@quota
+Feature: f
+  Background:
+    Given a
+  @fast
+  Scenario: one
+    When b
+  @deep
+  Rule: r
+    Background:
+      Given c
+    Scenario: two
+      Then d
+"), @r#"
+        6 one ["quota", "fast"] ["a", "b"]
+        12 two ["quota", "deep"] ["a", "c", "d"]
+        "#);
+    }
+
+    #[test]
+    fn an_empty_scenario_and_a_name_that_stands_twice_are_refused() {
+        assert_snapshot!(cases("Feature: f
+  Scenario: One thing
+    Given a
+  Scenario: one-thing
+    Given a
+  Scenario: nothing
+"), @r"
+        features/quota/q.feature:6: scenario `nothing` has no step
+        features/quota/q.feature:4: the name `one-thing` stands already at line 2
+        ");
+    }
+
+    #[test]
+    fn a_feature_without_scenarios_is_refused() {
+        assert_snapshot!(cases("Feature: f\n"), @"features/quota/q.feature:1: this feature has no scenario");
+    }
+
+    #[test]
+    fn snapshots_stand_beside_the_features_folder() {
+        let case = &load_text(
+            "x/features/a/b/q.feature",
+            "Feature: f\n Scenario: A gang, whole\n  Given a\n",
+        )
+        .unwrap()[0];
+        assert_eq!(case.snapshot(), PathBuf::from("x/snapshots/a/b/q__a-gang-whole.snap"));
+        assert_eq!(split("features/q.feature"), (PathBuf::from(""), PathBuf::from("q.feature")));
+        assert_eq!(split("/t/q.feature"), (PathBuf::from("/t"), PathBuf::from("q.feature")));
+        assert_eq!(slug("  A 10-GPU gang (of 8) waits!"), "a-10-gpu-gang-of-8-waits");
+    }
+}

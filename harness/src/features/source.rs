@@ -1,0 +1,236 @@
+//! A feature's text, checked for what the Gherkin parser lets pass: rows that are too long or
+//! too short, media types of doc strings (it would make them text), steps that are misspelt and
+//! so become description.
+
+use std::collections::BTreeMap;
+
+use gherkin::{Feature, GherkinEnv};
+
+use super::problem::{Problem, Problems};
+
+const KEYWORDS: [&str; 5] = ["Given", "When", "Then", "And", "But"];
+
+/// A feature's text and where its table rows are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Source {
+    /// The text with media types blanked out.
+    text: String,
+    /// Lines of a table's rows by the line of its first.
+    tables: BTreeMap<usize, Vec<usize>>,
+    /// Number of lines.
+    pub(super) lines: usize,
+}
+
+impl Source {
+    /// Reads and checks a text.
+    pub(super) fn read(file: &str, text: &str) -> Result<Self, Problems> {
+        let mut reader = Reader { file, ..Reader::default() };
+        for (index, line) in text.lines().enumerate() {
+            reader.line(index + 1, line);
+        }
+        if let Some((fence, line)) = reader.fence {
+            let message = format!("the doc string that begins here is not closed by {fence}");
+            reader.problems.push(Problem::new(file, line, message));
+        }
+        if reader.problems.is_empty() { Ok(reader.source) } else { Err(Problems(reader.problems)) }
+    }
+
+    /// The lines of the rows of the table whose first row is at this line.
+    pub(super) fn rows_of_table_at(&self, line: usize) -> &[usize] {
+        self.tables.get(&line).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    file: &'a str,
+    source: Source,
+    problems: Vec<Problem>,
+    /// The open doc string: its fence and line.
+    fence: Option<(&'static str, usize)>,
+    /// The open table: its first line and header.
+    table: Option<(usize, Vec<String>)>,
+}
+
+impl Reader<'_> {
+    fn line(&mut self, number: usize, line: &str) {
+        self.source.lines = number;
+        let line = self.checked(number, line);
+        self.source.text.push_str(&line);
+        self.source.text.push('\n');
+    }
+
+    fn checked(&mut self, number: usize, line: &str) -> String {
+        let trimmed = line.trim();
+        if let Some((fence, _)) = self.fence {
+            if trimmed.starts_with(fence) {
+                self.fence = None;
+            }
+            return line.to_owned();
+        }
+        if let Some(fence) = ["\"\"\"", "```"].into_iter().find(|f| trimmed.starts_with(f)) {
+            self.fence = Some((fence, number));
+            self.table = None;
+            let indent = line.len() - line.trim_start().len();
+            return format!("{}{fence}", " ".repeat(indent));
+        }
+        if trimmed.starts_with('|') {
+            self.row(number, trimmed);
+        } else if !trimmed.is_empty() && !trimmed.starts_with('#') {
+            self.table = None;
+            self.misspelt(number, trimmed);
+        }
+        line.to_owned()
+    }
+
+    fn row(&mut self, number: usize, row: &str) {
+        let Some(cells) = cells(row) else {
+            self.problem(number, format!("this row does not end in `|`: {row}"));
+            return;
+        };
+        let Some((first, header)) = &self.table else {
+            self.header(number, cells);
+            return;
+        };
+        self.source.tables.entry(*first).or_default().push(number);
+        if cells.len() != header.len() {
+            let message = format!(
+                "this row has {} cells, but line {first} gives the table {}: {}",
+                cells.len(),
+                header.len(),
+                header.join(", ")
+            );
+            self.problem(number, message);
+        }
+    }
+
+    fn header(&mut self, number: usize, cells: Vec<String>) {
+        for (index, cell) in cells.iter().enumerate() {
+            if !cell.is_empty() && cells.iter().take(index).any(|earlier| earlier == cell) {
+                self.problem(number, format!("the column `{cell}` stands twice in this table"));
+            }
+        }
+        self.source.tables.insert(number, vec![number]);
+        self.table = Some((number, cells));
+    }
+
+    fn misspelt(&mut self, number: usize, line: &str) {
+        let word = line.split([' ', ':']).next().unwrap_or_default();
+        if KEYWORDS.contains(&word) {
+            return;
+        }
+        let same_but_case = KEYWORDS.iter().find(|k| k.eq_ignore_ascii_case(word));
+        let close = KEYWORDS.iter().find(|k| k.len() > 3 && one_edit_apart(k, word));
+        if let Some(keyword) = same_but_case.or(close) {
+            let message = format!(
+                "`{word}` is no keyword and would be read as description; did you mean `{keyword}`?"
+            );
+            self.problem(number, message);
+        }
+    }
+
+    fn problem(&mut self, number: usize, message: String) {
+        self.problems.push(Problem::new(self.file, number, message));
+    }
+}
+
+fn one_edit_apart(a: &str, b: &str) -> bool {
+    crate::vocabulary::edit_distance(a, b) == 1
+}
+
+/// The cells of `| a | b |`, or `None` when the last is not closed.
+fn cells(row: &str) -> Option<Vec<String>> {
+    let mut cells = Vec::new();
+    let mut cell = String::new();
+    let mut escaped = false;
+    for c in row.chars().skip(1) {
+        match c {
+            _ if escaped => {
+                cell.push(c);
+                escaped = false;
+            }
+            '\\' => escaped = true,
+            '|' => cells.push(std::mem::take(&mut cell).trim().to_owned()),
+            _ => cell.push(c),
+        }
+    }
+    let rest = cell.trim();
+    (rest.is_empty() || rest.starts_with('#')).then_some(cells)
+}
+
+/// Parses the checked text.
+pub(super) fn parse(file: &str, source: &Source) -> Result<Feature, Problems> {
+    Feature::parse(&source.text, GherkinEnv::default()).map_err(|error| {
+        let (line, column) = position(&error.to_string());
+        let found = source.text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim();
+        let message = format!(
+            "column {column}: not understood: `{found}`; allowed here are Feature:, Rule:, \
+             Background:, Scenario:, Scenario Outline:, Examples:, @tags, steps ({}), tables and \
+             doc strings",
+            KEYWORDS.join(", ")
+        );
+        Problems::one(file, line, message)
+    })
+}
+
+/// The parser tells its position only in its text, `Error at LINE:COLUMN: …`.
+fn position(text: &str) -> (usize, usize) {
+    let mut numbers = text.split([' ', ':']).filter_map(|word| word.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    fn problems(text: &str) -> String {
+        Source::read("a.feature", text).map_or_else(|e| e.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn a_short_and_a_long_row_are_refused_with_their_line() {
+        assert_snapshot!(
+            problems("Given queues\n| queue | quota |\n| a |\n# note\n| b | 1 | 2 |\n"),
+            @r"
+        a.feature:3: this row has 1 cells, but line 2 gives the table 2: queue, quota
+        a.feature:5: this row has 3 cells, but line 2 gives the table 2: queue, quota
+        "
+        );
+    }
+
+    #[test]
+    fn an_escaped_bar_does_not_end_a_cell() {
+        assert_eq!(problems("| a | b |\n| 1 \\| 2 | 3 |\n"), "");
+    }
+
+    #[test]
+    fn an_open_row_an_open_doc_string_and_a_double_column_are_refused() {
+        assert_snapshot!(problems("| a | a |\n| 1\n\"\"\"yaml\nx\n"), @r#"
+        a.feature:1: the column `a` stands twice in this table
+        a.feature:2: this row does not end in `|`: | 1
+        a.feature:3: the doc string that begins here is not closed by """
+        "#);
+    }
+
+    #[test]
+    fn a_misspelt_keyword_is_not_swallowed_as_description() {
+        assert_snapshot!(
+            problems("Scenario: x\n  Gven a fleet\n  given a fleet\n"),
+            @r"
+        a.feature:2: `Gven` is no keyword and would be read as description; did you mean `Given`?
+        a.feature:3: `given` is no keyword and would be read as description; did you mean `Given`?
+        "
+        );
+    }
+
+    #[test]
+    fn the_media_type_of_a_doc_string_is_not_part_of_its_text() {
+        let text = "Feature: f\n  Scenario: s\n    Given the manifest\n      \"\"\"yaml\n      a: 1\n      \"\"\"\n";
+        let source = Source::read("a.feature", text).unwrap();
+        let feature = parse("a.feature", &source).unwrap();
+        let docstring = feature.scenarios[0].steps[0].docstring.clone().unwrap();
+        assert_eq!(docstring.trim(), "a: 1");
+    }
+}

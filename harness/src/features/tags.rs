@@ -1,0 +1,70 @@
+//! Tag expressions: `@gang and not (@slow or @lab)`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use gherkin::tagexpr::TagOperation;
+
+/// A condition on a case's tags.
+#[derive(Clone)]
+pub struct TagExpression {
+    text: String,
+    operation: TagOperation,
+}
+
+impl TagExpression {
+    /// Whether a case with these tags (without `@`) is meant.
+    pub fn matches(&self, tags: &[String]) -> bool {
+        holds(&self.operation, tags)
+    }
+}
+
+fn holds(operation: &TagOperation, tags: &[String]) -> bool {
+    match operation {
+        TagOperation::And(left, right) => holds(left, tags) && holds(right, tags),
+        TagOperation::Or(left, right) => holds(left, tags) || holds(right, tags),
+        TagOperation::Not(inner) => !holds(inner, tags),
+        TagOperation::Tag(tag) => tags.contains(tag),
+    }
+}
+
+impl FromStr for TagExpression {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let operation = text.trim().parse().map_err(|_| {
+            format!(
+                "`{text}` is no tag expression; allowed are @tags, `and`, `or`, `not` and \
+                 parentheses, as in `@gang and not (@slow or @lab)`"
+            )
+        })?;
+        Ok(Self { text: text.trim().to_owned(), operation })
+    }
+}
+
+impl fmt::Debug for TagExpression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn and_binds_stronger_than_or_and_not_strongest() {
+        let expression: TagExpression = "@a or @b and not @c".parse().unwrap();
+        let tags = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        assert!(expression.matches(&tags(&["a", "c"])));
+        assert!(expression.matches(&tags(&["b"])));
+        assert!(!expression.matches(&tags(&["b", "c"])));
+        assert!(!expression.matches(&tags(&[])));
+    }
+
+    #[test]
+    fn a_broken_expression_says_what_is_allowed() {
+        let error = "gang and".parse::<TagExpression>().unwrap_err();
+        assert!(error.contains("allowed are @tags"), "{error}");
+    }
+}

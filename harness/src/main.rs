@@ -1,0 +1,7 @@
+//! The `schedlab` program. Everything is in the library; see [`schedlab::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    schedlab::cli::main()
+}

@@ -1,0 +1,183 @@
+//! What came of a run, as data. How it is shown is in the modules below: for people, for CI,
+//! for programs, and in the results folder.
+//!
+//! Nothing in a [`Report`] depends on the machine's speed: two runs of the same scenarios with
+//! the same seed write the same `report.json`, byte for byte. Wall times stay outside.
+
+mod github;
+mod junit;
+mod pretty;
+mod results;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use github::annotations;
+pub use junit::junit;
+pub use pretty::{Colours, Painter, summary};
+pub(crate) use results::json;
+pub use results::{latest_report, write_results};
+
+/// Where a report goes and in which form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reporter {
+    /// To standard output, for people.
+    Pretty,
+    /// `JUnit` XML to a file.
+    Junit(PathBuf),
+    /// JSON to a file.
+    Json(PathBuf),
+}
+
+impl FromStr for Reporter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('=') {
+            None if text == "pretty" => Ok(Self::Pretty),
+            Some(("junit", path)) if !path.is_empty() => Ok(Self::Junit(path.into())),
+            Some(("json", path)) if !path.is_empty() => Ok(Self::Json(path.into())),
+            _ => Err(format!(
+                "`{text}` is no reporter; allowed are pretty, junit=PATH and json=PATH"
+            )),
+        }
+    }
+}
+
+/// A run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// What came of each case, in the order of files and lines.
+    pub cases: Vec<CaseReport>,
+}
+
+/// What came of one case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaseReport {
+    /// Names it in results: file and scenario name.
+    pub id: String,
+    /// Its file.
+    pub file: String,
+    /// Its line in that file.
+    pub line: usize,
+    /// Its feature.
+    pub feature: String,
+    /// Its rule.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rule: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// The verdict.
+    pub outcome: Outcome,
+    /// It failed first and passed on a retry.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub flaky: bool,
+    /// How much of the cluster's time it took.
+    pub virtual_millis: u64,
+    /// Its steps.
+    pub steps: Vec<StepReport>,
+    /// Why it did not pass; on a flaky one, why it failed at first.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failure: Option<Failure>,
+    /// How long it took here. No part of the data that is compared.
+    #[serde(skip)]
+    pub wall: Duration,
+}
+
+/// The verdict on a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Every step held.
+    Passed,
+    /// Something did not.
+    Failed,
+    /// A snapshot of it waits for review.
+    Pending,
+    /// It was not run: Ctrl-C, or `--fail-fast`.
+    NotRun,
+}
+
+/// What came of one step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// `Given`, `When`, `Then`, `And`, `But`.
+    pub keyword: String,
+    /// The rest of the line.
+    pub text: String,
+    /// Its line.
+    pub line: usize,
+    /// The verdict.
+    pub outcome: Outcome,
+}
+
+/// Why a case did not pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind of thing went wrong.
+    pub kind: FailureKind,
+    /// The line of the step, or of the case.
+    pub line: usize,
+    /// In words; may have many lines.
+    pub message: String,
+    /// The command that runs this case alone in the same way.
+    pub reproduce: String,
+}
+
+/// What kind of thing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// No step of the vocabulary matches.
+    UndefinedStep,
+    /// More than one matches.
+    AmbiguousStep,
+    /// A step did not hold.
+    Step,
+    /// A step took more virtual time than `--timeout`.
+    Timeout,
+    /// Something in the emulator or the scheduler panicked.
+    Panic,
+    /// A rule of the audit was broken.
+    Audit,
+    /// A snapshot differs or waits for review.
+    Snapshot,
+    /// Two runs of the same seed differ.
+    Nondeterministic,
+    /// The cluster could not start.
+    NotStarted,
+}
+
+impl Report {
+    /// Ids of the cases that did not pass.
+    pub fn failed_ids(&self) -> BTreeSet<String> {
+        let failed = self.cases.iter().filter(|c| c.outcome != Outcome::Passed);
+        failed.map(|case| case.id.clone()).collect()
+    }
+
+    /// How many cases came to this verdict.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.cases.iter().filter(|case| case.outcome == outcome).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reporters_are_named_with_their_path() {
+        assert_eq!("junit=a.xml".parse(), Ok(Reporter::Junit("a.xml".into())));
+        assert_eq!("pretty".parse(), Ok(Reporter::Pretty));
+        assert!("html".parse::<Reporter>().unwrap_err().contains("allowed are"));
+        assert!("json=".parse::<Reporter>().is_err());
+    }
+}

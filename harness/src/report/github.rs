@@ -1,0 +1,30 @@
+//! Annotations that GitHub shows beside the lines of a change.
+
+use std::fmt::Write as _;
+
+use super::{Outcome, Report};
+
+/// One `::error` line for each case that did not pass.
+pub fn annotations(report: &Report) -> String {
+    let mut out = String::new();
+    for case in report.cases.iter().filter(|c| c.outcome != Outcome::Passed) {
+        let Some(failure) = &case.failure else { continue };
+        let _ = writeln!(
+            out,
+            "::error file={},line={},title={}::{}",
+            property(&case.file),
+            failure.line,
+            property(&case.name),
+            data(&format!("{}\n{}", failure.message, failure.reproduce)),
+        );
+    }
+    out
+}
+
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}

@@ -1,0 +1,157 @@
+//! The report for people: what passed in one line, what failed with everything needed to see
+//! why and to see it again.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use console::Style;
+
+use super::{CaseReport, Outcome, Report};
+
+/// Paints with or without colours.
+#[derive(Clone, Debug)]
+pub struct Painter {
+    good: Style,
+    bad: Style,
+    warn: Style,
+    dim: Style,
+    bold: Style,
+    feature: Option<String>,
+}
+
+impl Painter {
+    /// A painter; plain without colours.
+    pub fn new(colours: Colours) -> Self {
+        let style = || match colours {
+            Colours::On => Style::new().force_styling(true),
+            Colours::Off => Style::new().force_styling(false),
+        };
+        Self {
+            good: style().green(),
+            bad: style().red(),
+            warn: style().yellow(),
+            dim: style().dim(),
+            bold: style().bold(),
+            feature: None,
+        }
+    }
+
+    /// The lines for one case, its feature's heading before the first of a feature.
+    pub fn case(&mut self, case: &CaseReport) -> String {
+        let mut out = String::new();
+        let heading = format!("{} {}", case.feature, case.file);
+        if self.feature.as_ref() != Some(&heading) {
+            let gap = if self.feature.is_some() { "\n" } else { "" };
+            let name = self.bold.apply_to(&case.feature);
+            let _ = writeln!(out, "{gap}{name}  {}", self.dim.apply_to(&case.file));
+            self.feature = Some(heading);
+        }
+        let detail = format!("{} steps, {}", case.steps.len(), virtual_time(case.virtual_millis));
+        let flaky = if case.flaky { "  flaky" } else { "" };
+        let (mark, style) = self.mark(case.outcome);
+        let _ = writeln!(
+            out,
+            "  {} {}{flaky}  {}",
+            style.apply_to(mark),
+            case.name,
+            self.dim.apply_to(detail)
+        );
+        self.failure(case, &mut out);
+        out
+    }
+
+    fn failure(&self, case: &CaseReport, out: &mut String) {
+        let Some(failure) = &case.failure else { return };
+        for step in &case.steps {
+            let (mark, style) = self.mark(step.outcome);
+            let line = format!("{mark} {} {}", step.keyword, step.text);
+            let place = format!("{}:{}", case.file, step.line);
+            let _ = writeln!(out, "      {}  {}", style.apply_to(line), self.dim.apply_to(place));
+            if step.outcome == Outcome::Failed {
+                self.message(&failure.message, out);
+            }
+        }
+        if !case.steps.iter().any(|step| step.outcome == Outcome::Failed) {
+            self.message(&failure.message, out);
+        }
+        let _ = writeln!(out, "      {} {}", self.bold.apply_to("again:"), failure.reproduce);
+    }
+
+    fn message(&self, message: &str, out: &mut String) {
+        for line in message.lines() {
+            let _ = writeln!(out, "          {}", self.bad.apply_to(line));
+        }
+    }
+
+    fn mark(&self, outcome: Outcome) -> (&'static str, &Style) {
+        match outcome {
+            Outcome::Passed => ("✔", &self.good),
+            Outcome::Failed => ("✘", &self.bad),
+            Outcome::Pending => ("?", &self.warn),
+            Outcome::NotRun => ("-", &self.dim),
+        }
+    }
+}
+
+/// Whether output is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colours {
+    /// With ANSI colours.
+    On,
+    /// Plain.
+    Off,
+}
+
+/// The last lines of a run.
+pub fn summary(report: &Report, wall: Duration) -> String {
+    let steps: usize = report.cases.iter().map(|case| case.steps.len()).sum();
+    let passed_steps = report.cases.iter().flat_map(|case| &case.steps);
+    let passed_steps = passed_steps.filter(|step| step.outcome == Outcome::Passed).count();
+    let millis: u64 = report.cases.iter().map(|case| case.virtual_millis).sum();
+    let mut parts = vec![format!("{} passed", report.count(Outcome::Passed))];
+    let others =
+        [(Outcome::Failed, "failed"), (Outcome::Pending, "pending"), (Outcome::NotRun, "not run")];
+    for (outcome, word) in others {
+        if report.count(outcome) > 0 {
+            parts.push(format!("{} {word}", report.count(outcome)));
+        }
+    }
+    let flaky = report.cases.iter().filter(|case| case.flaky).count();
+    if flaky > 0 {
+        parts.push(format!("{flaky} flaky"));
+    }
+    format!(
+        "\n{} scenarios: {}\n{steps} steps: {passed_steps} passed\n{} of virtual time in {:.2} s \
+         (seed {})\n",
+        report.cases.len(),
+        parts.join(", "),
+        virtual_time(millis),
+        wall.as_secs_f64(),
+        report.seed
+    )
+}
+
+/// A length of virtual time as people say it.
+fn virtual_time(millis: u64) -> String {
+    let seconds = millis / 1000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{}.{:03} s", seconds, millis % 1000),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, _, _) => format!("{hours} h {minutes} min"),
+        (_, _, _) => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn virtual_time_is_told_in_its_two_largest_units() {
+        assert_eq!(virtual_time(1_500), "1.500 s");
+        assert_eq!(virtual_time(61_000), "1 min 1 s");
+        assert_eq!(virtual_time(7_260_000), "2 h 1 min");
+        assert_eq!(virtual_time(90_000_000), "1 d 1 h");
+    }
+}

@@ -1,0 +1,182 @@
+//! Runs cases: each on a thread, a runtime and a paused clock of its own, many at a time.
+//! Results come in the order of the cases, whatever the threads do.
+
+mod attempt;
+mod panics;
+mod pool;
+
+use std::fmt::Write as _;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cucumber::step::Collection;
+
+use crate::features::Case;
+use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
+use crate::reviewed::Update;
+use crate::vocabulary;
+use crate::world::World;
+
+pub use pool::Progress;
+
+/// How cases run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Cases at a time.
+    pub jobs: NonZeroUsize,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Virtual time that one step may take.
+    pub timeout: Duration,
+    /// Further tries of a failed case.
+    pub retries: u32,
+    /// Runs of each case, which must not differ.
+    pub repeat: NonZeroUsize,
+    /// Run in an order that the seed decides.
+    pub shuffle: bool,
+    /// Start no case after the first failure.
+    pub fail_fast: bool,
+    /// What to do with snapshots that differ.
+    pub update: Update,
+    /// Ctrl-C sets it.
+    pub interrupted: Interrupt,
+}
+
+/// A request to stop, seen by all threads.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Asks everybody to stop.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs the cases and tells how they go on. Reports come in the order of `cases`.
+pub fn run(
+    cases: &[&Case],
+    settings: &Settings,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Vec<CaseReport> {
+    panics::keep_silent();
+    let steps = vocabulary::collection();
+    pool::run(cases, settings, &|case| judge(case, &steps, settings), progress)
+}
+
+/// Runs one case as often as the settings ask.
+fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
+    if let Some(unmatched) = unmatched(case, steps, settings.seed) {
+        return unmatched;
+    }
+    let mut first = attempt::attempt(case, steps, settings);
+    for _ in 0..settings.retries {
+        if first.report.outcome != Outcome::Failed {
+            break;
+        }
+        let failure = first.report.failure.take();
+        first = attempt::attempt(case, steps, settings);
+        if first.report.outcome == Outcome::Passed {
+            first.report.flaky = true;
+            first.report.failure = failure;
+        }
+    }
+    for run in 2..=settings.repeat.get() {
+        let again = attempt::attempt(case, steps, settings);
+        first.report.wall += again.report.wall;
+        if let Some(message) = difference(&first, &again, run) {
+            let line = case.place.line;
+            fail(&mut first.report, FailureKind::Nondeterministic, line, message, settings.seed);
+            break;
+        }
+    }
+    first.report
+}
+
+fn difference(first: &attempt::Attempt, again: &attempt::Attempt, run: usize) -> Option<String> {
+    let (a, b) = (&first.report, &again.report);
+    if (a.outcome, &a.steps, a.virtual_millis, &a.failure)
+        != (b.outcome, &b.steps, b.virtual_millis, &b.failure)
+    {
+        return Some(format!("run {run} does not come to the same verdict as run 1"));
+    }
+    let lines = first.history.iter().zip(&again.history).enumerate();
+    let unequal = lines.filter(|(_, (a, b))| a != b).map(|(n, (a, b))| (n, a.clone(), b.clone()));
+    let shorter = first.history.len().min(again.history.len());
+    let rest = (first.history.len() != again.history.len())
+        .then(|| (shorter, "an end".to_owned(), "more".to_owned()));
+    unequal.chain(rest).next().map(|(index, a, b)| {
+        format!("run {run} differs from run 1 at write {}:\n- {a}\n+ {b}", index + 1)
+    })
+}
+
+/// The verdict on a case of which a step is undefined or ambiguous: it does not run.
+fn unmatched(case: &Case, steps: &Collection<World>, seed: u64) -> Option<CaseReport> {
+    let (step, (kind, message)) =
+        case.steps.iter().find_map(|step| mismatch(step, steps).map(|found| (step, found)))?;
+    let mut report = blank(case);
+    for known in &mut report.steps {
+        if known.line == step.position.line {
+            known.outcome = Outcome::Failed;
+        }
+    }
+    fail(&mut report, kind, step.position.line, message, seed);
+    Some(report)
+}
+
+/// Why a step cannot be run, if so.
+pub fn mismatch(step: &gherkin::Step, steps: &Collection<World>) -> Option<(FailureKind, String)> {
+    match steps.find(step) {
+        Ok(Some(_)) => None,
+        Ok(None) => Some((FailureKind::UndefinedStep, vocabulary::undefined(step))),
+        Err(ambiguous) => {
+            let mut message = format!("more than one step matches `{}`:", step.value);
+            for (regex, location) in ambiguous.possible_matches {
+                let place =
+                    location.map_or(String::new(), |l| format!("  ({}:{})", l.path, l.line));
+                let _ = write!(message, "\n  {}{place}", regex.as_str());
+            }
+            Some((FailureKind::AmbiguousStep, message))
+        }
+    }
+}
+
+/// A report on a case of which nothing has run.
+fn blank(case: &Case) -> CaseReport {
+    let step = |step: &gherkin::Step| StepReport {
+        keyword: step.keyword.trim().to_owned(),
+        text: step.value.clone(),
+        line: step.position.line,
+        outcome: Outcome::NotRun,
+    };
+    CaseReport {
+        id: case.id(),
+        file: case.place.file.clone(),
+        line: case.place.line,
+        feature: case.feature.clone(),
+        rule: case.rule.clone(),
+        name: case.name.clone(),
+        tags: case.tags.clone(),
+        outcome: Outcome::NotRun,
+        flaky: false,
+        virtual_millis: 0,
+        steps: case.steps.iter().map(step).collect(),
+        failure: None,
+        wall: Duration::ZERO,
+    }
+}
+
+/// Marks a case as failed, with the line that reproduces it.
+fn fail(report: &mut CaseReport, kind: FailureKind, line: usize, message: String, seed: u64) {
+    let reproduce = format!("schedlab run {}:{} --seed {seed}", report.file, report.line);
+    report.outcome = Outcome::Failed;
+    report.flaky = false;
+    report.failure = Some(Failure { kind, line, message, reproduce });
+}

@@ -1,0 +1,157 @@
+//! One run of one case: a world, its steps, and what must hold after each and at the end.
+
+use std::fmt::Write as _;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use cucumber::step::Collection;
+use futures::FutureExt as _;
+use gherkin::Step;
+use schedlab_emulator::clock::Clock;
+use tokio::runtime;
+
+use super::{CaseReport, FailureKind, Outcome, Settings, blank, fail, panics};
+use crate::features::Case;
+use crate::reviewed::{self, Verdict};
+use crate::world::World;
+
+/// What came of one run.
+pub(super) struct Attempt {
+    /// The verdict.
+    pub(super) report: CaseReport,
+    /// Every write, a line each; empty unless runs are to be compared.
+    pub(super) history: Vec<String>,
+}
+
+struct Broken {
+    kind: FailureKind,
+    line: usize,
+    message: String,
+}
+
+/// Runs a case once, from nothing.
+pub(super) fn attempt(case: &Case, steps: &Collection<World>, settings: &Settings) -> Attempt {
+    let stopwatch = Clock::real();
+    let began = stopwatch.now();
+    panics::note();
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without sockets always starts");
+    let mut attempt = runtime.block_on(run(case, steps, settings));
+    drop(runtime);
+    let wall = stopwatch.now().duration_since(began);
+    attempt.report.wall = Duration::try_from(wall).unwrap_or_default();
+    attempt
+}
+
+async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Attempt {
+    let mut report = blank(case);
+    let mut world = match World::start(case, settings.seed) {
+        Ok(world) => world,
+        Err(error) => {
+            let message = format!("the cluster could not start: {error:#}");
+            fail(&mut report, FailureKind::NotStarted, case.place.line, message, settings.seed);
+            return Attempt { report, history: Vec::new() };
+        }
+    };
+    let mut broken = None;
+    for (index, step) in case.steps.iter().enumerate() {
+        if settings.interrupted.is_raised() {
+            return Attempt { report, history: Vec::new() };
+        }
+        broken = run_step(&mut world, step, steps, settings.timeout).await;
+        report.steps[index].outcome =
+            if broken.is_some() { Outcome::Failed } else { Outcome::Passed };
+        if broken.is_some() {
+            break;
+        }
+    }
+    if broken.is_none() {
+        broken = world.leftovers().map(|message| Broken {
+            kind: FailureKind::Step,
+            line: case.place.line,
+            message,
+        });
+    }
+    report.virtual_millis = world.elapsed_millis();
+    match broken {
+        Some(Broken { kind, line, message }) => {
+            fail(&mut report, kind, line, message, settings.seed);
+        }
+        None => compare_snapshot(case, &world, settings, &mut report),
+    }
+    let history = if settings.repeat.get() > 1 { world.history() } else { Vec::new() };
+    Attempt { report, history }
+}
+
+async fn run_step(
+    world: &mut World,
+    step: &Step,
+    steps: &Collection<World>,
+    timeout: Duration,
+) -> Option<Broken> {
+    let broken = |kind, message| Some(Broken { kind, line: step.position.line, message });
+    let (function, _, _, context) =
+        steps.find(step).ok().flatten().expect("every step was matched before the case ran");
+    world.before_step(step);
+    let future = AssertUnwindSafe(function(world, context)).catch_unwind();
+    let ended = tokio::time::timeout(timeout, future).await;
+    let mut panicked = panics::take();
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(payload)) => {
+            let message = panics::text(&*payload);
+            let own = panicked.iter().position(|panic| panic.message == message);
+            let own = own.map(|index| panicked.remove(index));
+            let place = own.filter(|p| !p.place.contains("harness/src/steps")).map(|p| p.place);
+            let message = match place {
+                Some(place) => format!("panic at {place}: {message}"),
+                None => message,
+            };
+            return broken(FailureKind::Step, with_panics(message, &panicked));
+        }
+        Err(_) => {
+            let message = format!(
+                "the step took more than {} s of virtual time (--timeout)",
+                timeout.as_secs()
+            );
+            return broken(FailureKind::Timeout, with_panics(message, &panicked));
+        }
+    }
+    if !panicked.is_empty() {
+        return broken(FailureKind::Panic, with_panics(String::new(), &panicked));
+    }
+    if let Some(breach) = world.breach() {
+        return broken(FailureKind::Audit, breach);
+    }
+    None
+}
+
+fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {
+    for panic in panicked {
+        if !message.is_empty() {
+            message.push('\n');
+        }
+        let _ = write!(message, "a task panicked at {}: {}", panic.place, panic.message);
+    }
+    message
+}
+
+/// Compares what the case's snapshot steps showed with the reviewed file.
+fn compare_snapshot(case: &Case, world: &World, settings: &Settings, report: &mut CaseReport) {
+    report.outcome = Outcome::Passed;
+    let Some(text) = world.shown() else { return };
+    let path = case.snapshot();
+    let file = &case.place.file;
+    let compared = reviewed::compare(&path, file, &case.name, &text, settings.update);
+    let (outcome, message) = match compared {
+        Ok(Verdict::Same | Verdict::Written) => return,
+        Ok(Verdict::New(message)) => (Outcome::Pending, message),
+        Ok(Verdict::Differs(message)) => (Outcome::Failed, message),
+        Err(error) => (Outcome::Failed, format!("{error:#}")),
+    };
+    fail(report, FailureKind::Snapshot, case.place.line, message, settings.seed);
+    report.outcome = outcome;
+}

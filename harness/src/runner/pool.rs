@@ -1,0 +1,153 @@
+//! Threads that take cases from one list, and progress told in the order of the cases.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use super::{CaseReport, Outcome, Settings, blank};
+use crate::features::Case;
+
+/// A case that runs longer than this (of the machine's time) is named.
+const SLOW: Duration = Duration::from_secs(10);
+
+/// The stack of a thread that runs cases.
+const STACK_BYTES: usize = 16 << 20;
+
+/// How a run goes on.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// A case began.
+    Started(&'a Case),
+    /// A case ended; told in any order.
+    Ended,
+    /// The next case in order has its report.
+    Reported(&'a CaseReport),
+    /// Cases that have been running for long.
+    Slow(&'a Case, Duration),
+}
+
+enum Message {
+    Started(usize),
+    Ended(usize, Box<CaseReport>),
+}
+
+struct Shared<'a> {
+    cases: &'a [&'a Case],
+    order: Vec<usize>,
+    next: AtomicUsize,
+    stopped: AtomicBool,
+    settings: &'a Settings,
+}
+
+type Judge<'a> = dyn Fn(&Case) -> CaseReport + Sync + 'a;
+
+/// Runs all cases. Reports come in the order of `cases`.
+pub(super) fn run(
+    cases: &[&Case],
+    settings: &Settings,
+    judge: &Judge<'_>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Vec<CaseReport> {
+    let shared = Shared {
+        cases,
+        order: order(cases.len(), settings),
+        next: AtomicUsize::new(0),
+        stopped: AtomicBool::new(false),
+        settings,
+    };
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..settings.jobs.get().min(cases.len().max(1)) {
+            let (shared, sender) = (&shared, sender.clone());
+            thread::Builder::new()
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, move || worker(shared, judge, &sender))
+                .expect("this machine can start a thread");
+        }
+        drop(sender);
+        collect(cases, &receiver, progress)
+    })
+}
+
+fn worker(shared: &Shared<'_>, judge: &Judge<'_>, sender: &mpsc::Sender<Message>) {
+    loop {
+        let position = shared.next.fetch_add(1, Ordering::Relaxed);
+        let Some(&index) = shared.order.get(position) else { return };
+        let stop =
+            shared.stopped.load(Ordering::Relaxed) || shared.settings.interrupted.is_raised();
+        let report = if stop {
+            blank(shared.cases[index])
+        } else {
+            let _ = sender.send(Message::Started(index));
+            judge(shared.cases[index])
+        };
+        if report.outcome == Outcome::Failed && shared.settings.fail_fast {
+            shared.stopped.store(true, Ordering::Relaxed);
+        }
+        let _ = sender.send(Message::Ended(index, Box::new(report)));
+    }
+}
+
+fn collect(
+    cases: &[&Case],
+    receiver: &mpsc::Receiver<Message>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Vec<CaseReport> {
+    let mut early = BTreeMap::new();
+    let mut running = BTreeMap::new();
+    let mut reports: Vec<CaseReport> = Vec::with_capacity(cases.len());
+    loop {
+        match receiver.recv_timeout(SLOW) {
+            Ok(Message::Started(index)) => {
+                running.insert(index, Duration::ZERO);
+                progress(Progress::Started(cases[index]));
+            }
+            Ok(Message::Ended(index, report)) => {
+                running.remove(&index);
+                early.insert(index, *report);
+                progress(Progress::Ended);
+            }
+            Err(RecvTimeoutError::Timeout) => slow(cases, &mut running, progress),
+            Err(RecvTimeoutError::Disconnected) => return reports,
+        }
+        while let Some(report) = early.remove(&reports.len()) {
+            progress(Progress::Reported(&report));
+            reports.push(report);
+        }
+    }
+}
+
+fn slow(
+    cases: &[&Case],
+    running: &mut BTreeMap<usize, Duration>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) {
+    for (index, time) in running {
+        *time += SLOW;
+        progress(Progress::Slow(cases[*index], *time));
+    }
+}
+
+/// The order in which cases are begun.
+fn order(count: usize, settings: &Settings) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    if settings.shuffle {
+        let mut state = settings.seed;
+        for last in (1..count).rev() {
+            let chosen = splitmix(&mut state) % (last as u64 + 1);
+            order.swap(last, usize::try_from(chosen).unwrap_or(0));
+        }
+    }
+    order
+}
+
+/// The next number of the `SplitMix64` generator.
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

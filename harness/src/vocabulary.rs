@@ -1,0 +1,174 @@
+//! Every step there is, with what it means and an example: read from the doc comments of the
+//! step functions, which therefore stand in one place. Also what to say about a step that is
+//! not there.
+
+use std::fmt::Write as _;
+
+use cucumber::codegen::{StepConstructor as _, WorldInventory, inventory};
+use cucumber::step::Collection;
+use gherkin::{Step, StepType};
+
+use crate::world::World;
+
+/// The sources of the step functions, by the area they stand for.
+const SOURCES: &[(&str, &str)] = crate::steps::SOURCES;
+
+/// One step of the vocabulary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepDoc {
+    /// What it is about: fleet, queues, workloads …
+    pub area: &'static str,
+    /// `Given`, `When`, `Then`, as far as it may be used with them.
+    pub keywords: Vec<&'static str>,
+    /// The cucumber expression.
+    pub pattern: String,
+    /// What it means.
+    pub meaning: String,
+    /// How it looks in a feature, one or more lines.
+    pub example: String,
+}
+
+/// The whole vocabulary, in the order in which it is written.
+pub fn vocabulary() -> Vec<StepDoc> {
+    SOURCES.iter().flat_map(|(area, source)| read(area, source)).collect()
+}
+
+/// The functions behind the steps.
+pub fn collection() -> Collection<World> {
+    let mut collection = Collection::new();
+    for given in inventory::iter::<<World as WorldInventory>::Given> {
+        let (location, regex, step) = given.inner();
+        collection = collection.given(Some(location), regex(), step);
+    }
+    for when in inventory::iter::<<World as WorldInventory>::When> {
+        let (location, regex, step) = when.inner();
+        collection = collection.when(Some(location), regex(), step);
+    }
+    for then in inventory::iter::<<World as WorldInventory>::Then> {
+        let (location, regex, step) = then.inner();
+        collection = collection.then(Some(location), regex(), step);
+    }
+    collection
+}
+
+/// Reads `///` lines, step attributes and the function below them.
+fn read(area: &'static str, source: &str) -> Vec<StepDoc> {
+    let mut docs: Vec<&str> = Vec::new();
+    let mut patterns: Vec<(&'static str, String)> = Vec::new();
+    let mut steps = Vec::new();
+    for line in source.lines() {
+        if let Some(doc) = line.strip_prefix("///") {
+            docs.push(doc.strip_prefix(' ').unwrap_or(doc));
+        } else if let Some(pattern) = attribute(line) {
+            patterns.push(pattern);
+        } else if !line.starts_with("#[") && !line.starts_with(' ') && !line.starts_with(')') {
+            if !patterns.is_empty() {
+                steps.extend(step_docs(area, &docs, &patterns));
+            }
+            docs.clear();
+            patterns.clear();
+        }
+    }
+    steps
+}
+
+/// The keyword and pattern of `#[given(expr = "…")]`.
+fn attribute(line: &str) -> Option<(&'static str, String)> {
+    let words = [("given", "Given"), ("when", "When"), ("then", "Then")];
+    let (attribute, keyword) =
+        words.iter().find(|(word, _)| line.starts_with(&format!("#[{word}(")))?;
+    let rest = line.strip_prefix(&format!("#[{attribute}(expr = \""))?;
+    let pattern = rest.strip_suffix("\")]")?;
+    Some((keyword, pattern.replace("\\\"", "\"").replace("\\\\", "\\")))
+}
+
+fn step_docs(
+    area: &'static str,
+    docs: &[&str],
+    patterns: &[(&'static str, String)],
+) -> Vec<StepDoc> {
+    let example_at = docs.iter().position(|line| *line == "```gherkin").unwrap_or(docs.len());
+    let (meaning, example) = docs.split_at(example_at);
+    let example = example.iter().filter(|line| !line.starts_with("```"));
+    let meaning = meaning.join(" ").trim().to_owned();
+    let example = example.copied().collect::<Vec<_>>().join("\n");
+    let mut steps: Vec<StepDoc> = Vec::new();
+    for (keyword, pattern) in patterns {
+        if let Some(known) = steps.iter_mut().find(|step| step.pattern == *pattern) {
+            known.keywords.push(keyword);
+            continue;
+        }
+        steps.push(StepDoc {
+            area,
+            keywords: vec![keyword],
+            pattern: pattern.clone(),
+            meaning: meaning.clone(),
+            example: example.clone(),
+        });
+    }
+    steps
+}
+
+/// What to say about a step that matches nothing: the nearest known one, and where to add it.
+pub fn undefined(step: &Step) -> String {
+    let keyword = keyword_of(step.ty);
+    let vocabulary = vocabulary();
+    let mut message = format!("no step of the vocabulary says `{} {}`", step.keyword, step.value);
+    let same = vocabulary.iter().filter(|doc| doc.keywords.contains(&keyword));
+    if let Some(nearest) = same.min_by_key(|doc| distance(&step.value, &doc.pattern)) {
+        let example = nearest.example.replace('\n', "\n         ");
+        let _ = write!(message, "\nnearest: {keyword} {}\nas in:   {example}", nearest.pattern);
+    }
+    let _ = write!(
+        message,
+        "\nall of them: schedlab steps; or teach it (harness/src/steps):\n\
+         \x20   #[{}(expr = \"{}\")]\n\
+         \x20   async fn step(world: &mut World) -> StepResult {{ … }}",
+        keyword.to_lowercase(),
+        step.value.replace('"', "\\\"")
+    );
+    message
+}
+
+/// How a step type is written.
+pub fn keyword_of(ty: StepType) -> &'static str {
+    match ty {
+        StepType::Given => "Given",
+        StepType::When => "When",
+        StepType::Then => "Then",
+    }
+}
+
+/// How far a text is from a pattern: words that differ, weighted by how much.
+fn distance(text: &str, pattern: &str) -> usize {
+    let words = |text: &str| -> Vec<String> {
+        let plain = |word: &str| match word.chars().next() {
+            Some(c) if c.is_ascii_digit() || c == '"' || c == '{' => "{}".to_owned(),
+            _ => word.replace(['(', ')'], ""),
+        };
+        text.split_whitespace().map(plain).collect()
+    };
+    let (text, pattern) = (words(text), words(pattern));
+    let costs = |a: &String, b: &String| if a == b { 0 } else { edit_distance(a, b).min(4) + 1 };
+    alignment(&text, &pattern, costs, 4)
+}
+
+/// Letters to insert, delete or replace to make one text from the other.
+pub fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    alignment(&a, &b, |a, b| usize::from(a != b), 1)
+}
+
+fn alignment<T>(a: &[T], b: &[T], cost: impl Fn(&T, &T) -> usize, gap: usize) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).map(|n| n * gap).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = (i + 1) * gap;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + cost(x, y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + gap).min(row[j] + gap);
+        }
+    }
+    row[b.len()]
+}
