@@ -12,6 +12,7 @@ pub mod plan;
 pub mod profile;
 pub mod queues;
 pub mod resources;
+pub mod session;
 pub mod snapshot;
 pub mod synthetic;
 

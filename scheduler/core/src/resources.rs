@@ -46,6 +46,84 @@ impl Resources {
     pub const fn accounted(&self) -> PerResource<i64> {
         PerResource { gpu: self.gpu_milli, cpu: self.cpu_milli, memory: self.memory_bytes }
     }
+
+    /// Adds `other`; stops at the ends of `i64` instead of wrapping.
+    pub fn add(&mut self, other: &Self) {
+        self.change(other, i64::saturating_add);
+    }
+
+    /// Takes `other` away; stops at the ends of `i64` instead of wrapping.
+    pub fn subtract(&mut self, other: &Self) {
+        self.change(other, i64::saturating_sub);
+    }
+
+    fn change(&mut self, other: &Self, operation: fn(i64, i64) -> i64) {
+        self.gpu_milli = operation(self.gpu_milli, other.gpu_milli);
+        self.cpu_milli = operation(self.cpu_milli, other.cpu_milli);
+        self.memory_bytes = operation(self.memory_bytes, other.memory_bytes);
+        self.pods = operation(self.pods, other.pods);
+        for (name, amount) in &other.extended {
+            match self.extended.get_mut(name) {
+                Some(mine) => *mine = operation(*mine, *amount),
+                None => {
+                    self.extended.insert(name.clone(), operation(0, *amount));
+                }
+            }
+        }
+    }
+
+    /// The sum; stops at the ends of `i64` instead of wrapping.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.clone();
+        sum.add(other);
+        sum
+    }
+
+    /// Everything asked for here is there. What is not asked for may be short.
+    pub fn fits_in(&self, room: &Self) -> bool {
+        let fits = |asked: i64, free: i64| asked <= 0 || asked <= free;
+        fits(self.gpu_milli, room.gpu_milli)
+            && fits(self.cpu_milli, room.cpu_milli)
+            && fits(self.memory_bytes, room.memory_bytes)
+            && fits(self.pods, room.pods)
+            && self.extended.iter().all(|(name, asked)| fits(*asked, room.extended_of(name)))
+    }
+
+    /// How much of one of the other extended resources; 0 when it is not there.
+    pub fn extended_of(&self, name: &str) -> i64 {
+        self.extended.get(name).copied().unwrap_or(0)
+    }
+
+    /// What is asked for here and is short there, in a fixed order.
+    pub fn short_in(&self, room: &Self) -> Vec<ResourceName> {
+        let fixed = [
+            (ResourceName::Gpu, self.gpu_milli, room.gpu_milli),
+            (ResourceName::Cpu, self.cpu_milli, room.cpu_milli),
+            (ResourceName::Memory, self.memory_bytes, room.memory_bytes),
+            (ResourceName::Pods, self.pods, room.pods),
+        ];
+        let extended = self.extended.iter().map(|(name, asked)| {
+            (ResourceName::Extended(name.clone()), *asked, room.extended_of(name))
+        });
+        let all = fixed.into_iter().chain(extended);
+        all.filter(|(_, asked, free)| *asked > 0 && asked > free).map(|(name, ..)| name).collect()
+    }
+}
+
+/// Which resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ResourceName {
+    /// `nvidia.com/gpu`.
+    Gpu,
+    /// `cpu`.
+    Cpu,
+    /// `memory`.
+    Memory,
+    /// `pods`.
+    Pods,
+    /// Another one.
+    Extended(Name),
 }
 
 impl<T: Copy> PerResource<T> {

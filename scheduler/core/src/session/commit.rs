@@ -1,0 +1,65 @@
+//! What was tried becomes what is decided.
+
+use std::collections::BTreeMap;
+
+use super::{PodState, Session};
+use crate::{Decision, EvictionCause, model::PodId};
+
+impl Session<'_> {
+    /// What was placed and promised since the last commit becomes part of the plan and can no
+    /// longer be undone. For transactions without evictions.
+    pub fn commit(&mut self) {
+        self.commit_evictions(|_| unreachable!("nothing was evicted"));
+    }
+
+    /// The same for transactions with evictions: `cause` says for whom and why a pod goes.
+    pub fn commit_evictions(&mut self, cause: impl Fn(PodId) -> EvictionCause) {
+        let log = std::mem::take(&mut self.log);
+        let mut first = BTreeMap::new();
+        for change in &log {
+            first.entry(change.pod).or_insert(change.before);
+        }
+        for change in &log {
+            if let Some(before) = first.remove(&change.pod) {
+                self.decide(change.pod, before, &cause);
+            }
+        }
+    }
+
+    /// Everything committed so far, in order.
+    pub fn into_decisions(self) -> Vec<Decision> {
+        self.decisions
+    }
+
+    /// Everything committed so far, in order.
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
+    fn decide(&mut self, pod: PodId, before: PodState, cause: &impl Fn(PodId) -> EvictionCause) {
+        let after = self.state(pod);
+        let was_holding = matches!(before, PodState::Holding(_));
+        let leaves = matches!(after, PodState::Releasing(_) | PodState::Moving { .. });
+        if was_holding && leaves {
+            self.decisions.push(Decision::Evict { pod, cause: cause(pod) });
+        }
+        if before == after {
+            return;
+        }
+        match after {
+            PodState::Holding(node) if !was_holding => {
+                self.decisions.push(Decision::Bind { pod, node });
+            }
+            PodState::Promised(node) | PodState::Moving { to: node, .. } => {
+                self.decisions.push(Decision::Pipeline { pod, node });
+            }
+            PodState::Holding(_)
+            | PodState::Pending
+            | PodState::Gated
+            | PodState::Releasing(_)
+            | PodState::Stuck(_)
+            | PodState::Lost
+            | PodState::Finished => {}
+        }
+    }
+}

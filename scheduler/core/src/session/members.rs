@@ -1,0 +1,284 @@
+//! The members of a pod group, sub-group by sub-group: how many hold a node, which wait and in
+//! which order, and which of them are next. A sub-group is a leaf with a minimum of pods, or an
+//! inner node of which so many children must be satisfied.
+
+use std::collections::BTreeSet;
+
+use super::PodState;
+use crate::{
+    Snapshot,
+    model::{Pod, PodGroup, PodId, PodStatus},
+    queues::Shortfall,
+};
+
+/// The members of one pod group.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    sub_groups: Vec<SubMembers>,
+}
+
+/// The members of one sub-group.
+#[derive(Clone, Debug, Default)]
+pub struct SubMembers {
+    /// Pods that wait for a node, by task order.
+    pub waiting: BTreeSet<(u32, PodId)>,
+    /// Pods that hold, or were promised, a node.
+    pub active: u32,
+    /// Pods behind scheduling gates.
+    pub gated: u32,
+    /// Pods that were asked to leave.
+    pub leaving: u32,
+    /// Pods that finished well.
+    pub succeeded: u32,
+}
+
+/// A gang whose pods are not all there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotReady {
+    /// Pods that are missing or gated.
+    pub missing: u32,
+    /// Pods that exist and are not finished.
+    pub exist: u32,
+    /// Of those, pods behind scheduling gates.
+    pub gated: u32,
+}
+
+/// The place of every pod among its group's, first to be served first.
+pub(super) fn task_ranks(snapshot: &Snapshot) -> Vec<u32> {
+    let mut by_group = vec![Vec::new(); snapshot.pod_groups.len()];
+    for (pod, id) in snapshot.pods.iter().zip(0..) {
+        if let Some(group) = pod.group {
+            by_group[group.0 as usize].push(PodId(id));
+        }
+    }
+    let mut ranks = vec![0; snapshot.pods.len()];
+    for mut pods in by_group {
+        if pods.len() > 1 {
+            pods.sort_by(|a, b| {
+                let (left, right) = (&snapshot.pods[a.0 as usize], &snapshot.pods[b.0 as usize]);
+                task_order(left).cmp(&task_order(right)).then(a.cmp(b))
+            });
+        }
+        for (pod, rank) in pods.into_iter().zip(0..) {
+            ranks[pod.0 as usize] = rank;
+        }
+    }
+    ranks
+}
+
+/// The highest task priority first (any before none), then the oldest, then by uid.
+fn task_order(pod: &Pod) -> impl Ord + use<'_> {
+    let labelled = pod.task_priority.map_or((1, 0), |priority| (0, -i64::from(priority)));
+    (labelled, pod.created, &pod.uid)
+}
+
+impl Members {
+    pub(super) fn of(group: &PodGroup) -> Self {
+        Self { sub_groups: vec![SubMembers::default(); group.sub_groups.len()] }
+    }
+
+    /// The members of one sub-group, by position.
+    pub fn of_sub_group(&self, sub_group: usize) -> &SubMembers {
+        &self.sub_groups[sub_group]
+    }
+
+    pub(super) fn enter(&mut self, (pod, rank): (PodId, u32), of: &Pod, state: PodState) {
+        let sub_group = &mut self.sub_groups[of.sub_group];
+        if state == PodState::Pending {
+            sub_group.waiting.insert((rank, pod));
+        } else if let Some(count) = sub_group.count(state, of.status) {
+            *count += 1;
+        }
+    }
+
+    pub(super) fn leave(&mut self, (pod, rank): (PodId, u32), of: &Pod, state: PodState) {
+        let sub_group = &mut self.sub_groups[of.sub_group];
+        if state == PodState::Pending {
+            sub_group.waiting.remove(&(rank, pod));
+        } else if let Some(count) = sub_group.count(state, of.status) {
+            *count -= 1;
+        }
+    }
+
+    /// Pods of it wait for a node.
+    pub fn wait(&self) -> bool {
+        self.sub_groups.iter().any(|members| !members.waiting.is_empty())
+    }
+
+    /// The pods that wait, by sub-group and task order.
+    pub fn waiting(&self) -> impl Iterator<Item = PodId> + '_ {
+        self.sub_groups.iter().flat_map(|members| members.waiting.iter().map(|(_, pod)| *pod))
+    }
+
+    /// How many hold, or were promised, a node.
+    pub fn active(&self) -> u32 {
+        self.sub_groups.iter().map(|members| members.active).sum()
+    }
+
+    /// Some finished well.
+    pub fn succeeded(&self) -> u32 {
+        self.sub_groups.iter().map(|members| members.succeeded).sum()
+    }
+
+    /// How the group stands to its minimum.
+    pub fn shortfall(&self, group: &PodGroup) -> Shortfall {
+        let tree = Tree { group, members: self };
+        if !tree.is_satisfied(None) {
+            return Shortfall::BelowMinimum;
+        }
+        let needed: u64 = group.sub_groups.iter().map(|sub| u64::from(sub.min_member)).sum();
+        if u64::from(self.active()) > needed {
+            Shortfall::AboveMinimum
+        } else {
+            Shortfall::AtMinimum
+        }
+    }
+
+    /// Enough pods are there, or have been let through their gates, for the minimum.
+    pub fn ready(&self, group: &PodGroup) -> Result<(), NotReady> {
+        let tree = Tree { group, members: self };
+        if tree.can_be_satisfied(None) {
+            return Ok(());
+        }
+        let gated = self.sub_groups.iter().map(|members| members.gated).sum();
+        let exist = self.sub_groups.iter().map(SubMembers::alive).sum::<u32>() + gated;
+        Err(NotReady { missing: tree.missing(None), exist, gated })
+    }
+
+    /// The pods to place next: what a gang misses of its minimum, else one more pod, or one
+    /// more sub-group that is not needed for the minimum. Empty: nothing (useful) waits.
+    pub fn next_chunk(&self, group: &PodGroup) -> Vec<PodId> {
+        Tree { group, members: self }.chunk(None)
+    }
+}
+
+impl SubMembers {
+    fn count(&mut self, state: PodState, status: PodStatus) -> Option<&mut u32> {
+        match state {
+            PodState::Holding(_)
+            | PodState::Promised(_)
+            | PodState::Moving { .. }
+            | PodState::Lost => Some(&mut self.active),
+            PodState::Gated => Some(&mut self.gated),
+            PodState::Releasing(_) | PodState::Stuck(_) => Some(&mut self.leaving),
+            PodState::Finished => (status == PodStatus::Succeeded).then_some(&mut self.succeeded),
+            PodState::Pending => None,
+        }
+    }
+
+    /// Pods that hold a node or could get one.
+    fn alive(&self) -> u32 {
+        let waiting = u32::try_from(self.waiting.len()).expect("pod ids are 32 bits");
+        self.active + waiting
+    }
+}
+
+/// The tree of sub-groups; `None` is its root, the group itself.
+struct Tree<'a> {
+    group: &'a PodGroup,
+    members: &'a Members,
+}
+
+impl Tree<'_> {
+    fn children(&self, at: Option<usize>) -> Vec<usize> {
+        let all = self.group.sub_groups.iter().enumerate();
+        all.filter(|(_, sub_group)| sub_group.parent == at).map(|(child, _)| child).collect()
+    }
+
+    fn needed(&self, at: Option<usize>, children: usize) -> usize {
+        let needed = match at {
+            Some(at) => self.group.sub_groups[at].min_sub_group,
+            None => self.group.min_sub_group,
+        };
+        needed.map_or(children, |needed| needed as usize)
+    }
+
+    fn is_satisfied(&self, at: Option<usize>) -> bool {
+        let children = self.children(at);
+        if children.is_empty() {
+            return at.is_none_or(|leaf| self.active(leaf) >= self.minimum(leaf));
+        }
+        let satisfied = children.iter().filter(|child| self.is_satisfied(Some(**child))).count();
+        satisfied >= self.needed(at, children.len())
+    }
+
+    fn can_be_satisfied(&self, at: Option<usize>) -> bool {
+        let children = self.children(at);
+        if children.is_empty() {
+            return at
+                .is_none_or(|leaf| self.members.sub_groups[leaf].alive() >= self.minimum(leaf));
+        }
+        let able = children.iter().filter(|child| self.can_be_satisfied(Some(**child))).count();
+        able >= self.needed(at, children.len())
+    }
+
+    /// How many pods more it takes at least until it can be satisfied.
+    fn missing(&self, at: Option<usize>) -> u32 {
+        let children = self.children(at);
+        if children.is_empty() {
+            let missing = |leaf: usize| {
+                self.minimum(leaf).saturating_sub(self.members.sub_groups[leaf].alive())
+            };
+            return at.map_or(0, missing);
+        }
+        let needed = self.needed(at, children.len());
+        let mut missing: Vec<u32> =
+            children.into_iter().map(|child| self.missing(Some(child))).collect();
+        missing.sort_unstable();
+        missing.into_iter().take(needed).sum()
+    }
+
+    fn chunk(&self, at: Option<usize>) -> Vec<PodId> {
+        let children = self.in_order(at);
+        if children.is_empty() {
+            return at.map_or_else(Vec::new, |leaf| self.next_pods(leaf));
+        }
+        let needed = self.needed(at, children.len());
+        let satisfied = children.iter().filter(|child| self.is_satisfied(Some(**child))).count();
+        if satisfied < needed {
+            let first = children.into_iter().take(needed);
+            let unsatisfied = first.filter(|child| !self.is_satisfied(Some(*child)));
+            return unsatisfied.flat_map(|child| self.chunk(Some(child))).collect();
+        }
+        let mut chunks = children.into_iter().map(|child| self.chunk(Some(child)));
+        chunks.find(|pods| !pods.is_empty()).unwrap_or_default()
+    }
+
+    fn next_pods(&self, leaf: usize) -> Vec<PodId> {
+        let missing = self.minimum(leaf).saturating_sub(self.active(leaf)).max(1);
+        let waiting = self.members.sub_groups[leaf].waiting.iter();
+        waiting.take(missing as usize).map(|(_, pod)| *pod).collect()
+    }
+
+    /// Children that can be satisfied, in the order in which they are served: unsatisfied ones,
+    /// then by fewer pods per minimum, those without a minimum last; then by name.
+    fn in_order(&self, at: Option<usize>) -> Vec<usize> {
+        let mut children = self.children(at);
+        children.retain(|child| self.can_be_satisfied(Some(*child)));
+        let key = |child: usize| {
+            let satisfied = self.is_satisfied(Some(child));
+            let (active, minimum) = self.size(child);
+            let per_minimum = if satisfied { active * 1_000_000 / minimum.max(1) } else { 0 };
+            (minimum == 0, satisfied, per_minimum, &self.group.sub_groups[child].name)
+        };
+        children.sort_by(|a, b| key(*a).cmp(&key(*b)));
+        children
+    }
+
+    /// Active pods and minimum of everything below.
+    fn size(&self, at: usize) -> (u64, u64) {
+        let own = (u64::from(self.active(at)), u64::from(self.minimum(at)));
+        self.children(Some(at)).into_iter().fold(own, |sum, child| {
+            let below = self.size(child);
+            (sum.0 + below.0, sum.1 + below.1)
+        })
+    }
+
+    fn active(&self, leaf: usize) -> u32 {
+        self.members.sub_groups[leaf].active
+    }
+
+    fn minimum(&self, leaf: usize) -> u32 {
+        self.group.sub_groups[leaf].min_member
+    }
+}

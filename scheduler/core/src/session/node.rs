@@ -1,0 +1,129 @@
+//! The room of a node, and which nodes changed.
+
+use super::state::Hold;
+use crate::{
+    model::{Node, NodeId, PodId},
+    resources::Resources,
+};
+
+/// How much room a node has, and whose the rest is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRoom {
+    /// Nobody has it. Negative where more is bound than the node offers.
+    pub idle: Resources,
+    /// On its way back, less what was promised: negative when promises also take what is idle.
+    pub releasing: Resources,
+    /// Pods that have room here, or were promised some.
+    pub staying: Vec<PodId>,
+    /// Pods that were asked to leave.
+    pub leaving: Vec<PodId>,
+    /// Of those, pods that do not go: what they hold cannot be promised.
+    pub stuck: Vec<PodId>,
+}
+
+/// When a pod fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fits {
+    /// At once.
+    Now,
+    /// When what is being released is free.
+    Later,
+}
+
+impl NodeRoom {
+    pub(super) fn empty(node: &Node) -> Self {
+        Self {
+            idle: node.allocatable.clone(),
+            releasing: Resources::default(),
+            staying: Vec::new(),
+            leaving: Vec::new(),
+            stuck: Vec::new(),
+        }
+    }
+
+    /// When `request` fits; `None`: not even when everything is released. What is idle but
+    /// promised does not count: a promise is kept within its cycle (KAI lets a later job take it).
+    pub fn fits(&self, request: &Resources) -> Option<Fits> {
+        let releases = self.releasing != Resources::default();
+        if releases && !request.fits_in(&self.free_later()) {
+            return None;
+        }
+        if request.fits_in(&self.idle) {
+            return Some(Fits::Now);
+        }
+        releases.then_some(Fits::Later)
+    }
+
+    /// What can be promised: idle or on its way back, and not promised.
+    pub fn free_later(&self) -> Resources {
+        self.idle.plus(&self.releasing)
+    }
+
+    pub(super) fn take(&mut self, pod: PodId, request: &Resources, hold: Hold) {
+        match hold {
+            Hold::Has | Hold::IsStuck => self.idle.subtract(request),
+            Hold::Releases => {
+                self.idle.subtract(request);
+                self.releasing.add(request);
+            }
+            Hold::IsPromised => self.releasing.subtract(request),
+        }
+        self.pods(hold).push(pod);
+    }
+
+    pub(super) fn give(&mut self, pod: PodId, request: &Resources, hold: Hold) {
+        match hold {
+            Hold::Has | Hold::IsStuck => self.idle.add(request),
+            Hold::Releases => {
+                self.idle.add(request);
+                self.releasing.subtract(request);
+            }
+            Hold::IsPromised => self.releasing.add(request),
+        }
+        let pods = self.pods(hold);
+        let at = pods.iter().rposition(|other| *other == pod);
+        pods.swap_remove(at.expect("it was put there when it took the room"));
+    }
+
+    fn pods(&mut self, hold: Hold) -> &mut Vec<PodId> {
+        match hold {
+            Hold::Has | Hold::IsPromised => &mut self.staying,
+            Hold::Releases => &mut self.leaving,
+            Hold::IsStuck => &mut self.stuck,
+        }
+    }
+}
+
+/// The nodes that changed, in order. Readers remember a [`Mark`] and ask what came after it.
+#[derive(Clone, Debug, Default)]
+pub struct ChangedNodes {
+    epoch: u64,
+    nodes: Vec<NodeId>,
+}
+
+/// How far somebody has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    epoch: u64,
+    at: usize,
+}
+
+impl ChangedNodes {
+    /// Up to here everything is known.
+    pub const fn mark(&self) -> Mark {
+        Mark { epoch: self.epoch, at: self.nodes.len() }
+    }
+
+    /// What changed since, with repetitions. `None`: too much to tell, look at every node.
+    pub fn since(&self, mark: Mark) -> Option<&[NodeId]> {
+        (mark.epoch == self.epoch).then(|| &self.nodes[mark.at..])
+    }
+
+    pub(super) fn note(&mut self, node: NodeId, nodes: usize) {
+        if self.nodes.len() > 64 * (nodes + 64) {
+            self.epoch += 1;
+            self.nodes.clear();
+        }
+        self.nodes.push(node);
+    }
+}

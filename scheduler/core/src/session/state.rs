@@ -1,0 +1,97 @@
+//! Where a pod is in the course of a cycle. What a state means for nodes, queues and gangs is
+//! read off the state, so that undoing is going back to the former state.
+
+use std::time::Duration;
+
+use crate::model::{NodeId, Pod, PodStatus, Time};
+
+/// A pod that is longer than this on its way out is stuck: its room cannot be promised.
+const RELEASE_MAX: Duration = Duration::from_mins(2);
+
+/// Where a pod is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodState {
+    /// Waits for a node.
+    Pending,
+    /// Waits for its scheduling gates to go.
+    Gated,
+    /// Has room on the node: bound, running, or placed in this cycle.
+    Holding(NodeId),
+    /// Was asked to leave the node; its room can be promised.
+    Releasing(NodeId),
+    /// Was asked to leave the node long ago; its room cannot be promised.
+    Stuck(NodeId),
+    /// Waits for room on the node that was promised in this cycle.
+    Promised(NodeId),
+    /// Was evicted in this cycle and promised room elsewhere (or there again).
+    Moving {
+        /// Where it still is.
+        from: NodeId,
+        /// Where it was promised room.
+        to: NodeId,
+    },
+    /// Bound to a node that no longer exists.
+    Lost,
+    /// Succeeded or failed.
+    Finished,
+}
+
+/// What a pod does with the room of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Has it.
+    Has,
+    /// Has it and gives it back soon.
+    Releases,
+    /// Has it; nobody knows until when.
+    IsStuck,
+    /// Gets it from what is idle or being released.
+    IsPromised,
+}
+
+impl PodState {
+    pub(super) fn of(pod: &Pod, now: Time) -> Self {
+        match (pod.status, pod.node) {
+            (PodStatus::Pending, _) => Self::Pending,
+            (PodStatus::Gated, _) => Self::Gated,
+            (PodStatus::Bound | PodStatus::Running, Some(node)) => Self::Holding(node),
+            (PodStatus::Bound | PodStatus::Running, None) => Self::Lost,
+            (PodStatus::Releasing, Some(node)) => {
+                let since = pod.released_since.unwrap_or(now);
+                if now.since(since) > RELEASE_MAX {
+                    Self::Stuck(node)
+                } else {
+                    Self::Releasing(node)
+                }
+            }
+            (PodStatus::Releasing, None) | (PodStatus::Succeeded | PodStatus::Failed, _) => {
+                Self::Finished
+            }
+        }
+    }
+
+    /// Which nodes it concerns, and how.
+    pub(super) fn holds(self) -> impl Iterator<Item = (NodeId, Hold)> {
+        let holds = match self {
+            Self::Holding(node) => [Some((node, Hold::Has)), None],
+            Self::Releasing(node) => [Some((node, Hold::Releases)), None],
+            Self::Stuck(node) => [Some((node, Hold::IsStuck)), None],
+            Self::Promised(node) => [Some((node, Hold::IsPromised)), None],
+            Self::Moving { from, to } => {
+                [Some((from, Hold::Releases)), Some((to, Hold::IsPromised))]
+            }
+            Self::Pending | Self::Gated | Self::Lost | Self::Finished => [None, None],
+        };
+        holds.into_iter().flatten()
+    }
+
+    /// Its queue pays for it.
+    pub const fn is_charged(self) -> bool {
+        match self {
+            Self::Holding(_) | Self::Promised(_) | Self::Moving { .. } | Self::Lost => true,
+            Self::Pending | Self::Gated | Self::Releasing(_) | Self::Stuck(_) | Self::Finished => {
+                false
+            }
+        }
+    }
+}
