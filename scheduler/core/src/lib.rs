@@ -15,6 +15,7 @@ pub mod resources;
 pub mod session;
 pub mod snapshot;
 pub mod synthetic;
+pub mod words;
 
 pub use decision::{Decision, EvictionCause, Reason};
 pub use plan::{Plan, QueueUse};

@@ -1,0 +1,101 @@
+//! The words of decisions that name things of the snapshot. Texts follow KAI's, since people
+//! and dashboards match them.
+
+use std::fmt;
+
+use crate::{
+    decision::{EvictionCause, Reason},
+    model::{PodGroupId, PodId, QueueProblem},
+    snapshot::Snapshot,
+};
+
+/// What an evicted pod is told: for whom, and why.
+pub fn eviction_message(snapshot: &Snapshot, pod: PodId, cause: &EvictionCause) -> String {
+    let pod = &snapshot.pods[pod.0 as usize];
+    let pod = format!("{}/{}", pod.namespace, pod.name);
+    let workload = |group: &PodGroupId| {
+        let group = &snapshot.pod_groups[group.0 as usize];
+        format!("{}/{}", group.namespace, group.name)
+    };
+    match cause {
+        EvictionCause::Reclaim { preemptor, usage } => {
+            format!("Pod {pod} was preempted by workload {}. {usage}", workload(preemptor))
+        }
+        EvictionCause::Preempt { preemptor } => {
+            format!("Pod {pod} was preempted by higher priority workload {}", workload(preemptor))
+        }
+        EvictionCause::Consolidate { preemptor } => format!(
+            "Pod {pod} was preempted and rescheduled due to bin packing (resource consolidation) \
+             procedure, to make room for workload {}",
+            workload(preemptor)
+        ),
+        EvictionCause::StaleGang { min_member } => format!(
+            "Workload doesn't meet the minimum required number of pods ({min_member}), \
+             evicting remaining pod: {pod}"
+        ),
+    }
+}
+
+impl Reason {
+    /// The one word that clients match.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Queue(_) => "QueueDoesNotExist",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(problem) => problem.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for QueueProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { queue } if queue.is_empty() => {
+                write!(f, "The workload names no queue: set label kai.scheduler/queue")
+            }
+            Self::Missing { queue } => write!(f, "Queue '{queue}' does not exist"),
+            Self::ParentMissing { queue, parent } => {
+                write!(f, "Queue '{queue}' cannot be used: its parent '{parent}' does not exist")
+            }
+            Self::Cycle { queue } => {
+                write!(f, "Queue '{queue}' cannot be used: its chain of parents is a circle")
+            }
+            Self::NotALeaf { queue, child } => write!(
+                f,
+                "Queue '{queue}' takes no workloads: it has queues below it, such as '{child}'"
+            ),
+            Self::Malformed { queue, detail } => {
+                write!(f, "Queue '{queue}' cannot be used: {detail}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_problem_names_the_queue_and_what_to_mend() {
+        let problems = [
+            QueueProblem::Missing { queue: "a".into() },
+            QueueProblem::ParentMissing { queue: "a".into(), parent: "b".into() },
+            QueueProblem::NotALeaf { queue: "a".into(), child: "b".into() },
+        ];
+        let told: Vec<_> = problems.map(|problem| Reason::Queue(problem).to_string()).into();
+        assert_eq!(
+            told,
+            [
+                "Queue 'a' does not exist",
+                "Queue 'a' cannot be used: its parent 'b' does not exist",
+                "Queue 'a' takes no workloads: it has queues below it, such as 'b'",
+            ]
+        );
+    }
+}
