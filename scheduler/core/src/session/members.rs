@@ -26,7 +26,7 @@ pub struct SubMembers {
     pub active: u32,
     /// Pods behind scheduling gates.
     pub gated: u32,
-    /// Pods that were asked to leave.
+    /// Pods that were asked to leave, or lost their node.
     pub leaving: u32,
     /// Pods that finished well.
     pub succeeded: u32,
@@ -155,12 +155,11 @@ impl Members {
 impl SubMembers {
     fn count(&mut self, state: PodState, status: PodStatus) -> Option<&mut u32> {
         match state {
-            PodState::Holding(_)
-            | PodState::Promised(_)
-            | PodState::Moving { .. }
-            | PodState::Lost => Some(&mut self.active),
+            PodState::Holding(_) | PodState::Promised(_) | PodState::Moving { .. } => {
+                Some(&mut self.active)
+            }
             PodState::Gated => Some(&mut self.gated),
-            PodState::Releasing(_) | PodState::Stuck(_) => Some(&mut self.leaving),
+            PodState::Releasing(_) | PodState::Stuck(_) | PodState::Lost => Some(&mut self.leaving),
             PodState::Finished => (status == PodStatus::Succeeded).then_some(&mut self.succeeded),
             PodState::Pending => None,
         }

@@ -1,0 +1,191 @@
+//! Why a pod does not fit on a node, and the same counted over all nodes.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::{model::Name, resources::ResourceName};
+
+/// Why a pod does not fit on a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Misfit {
+    /// Room is short.
+    TooLittle {
+        /// Of what.
+        resources: Vec<ResourceName>,
+        /// Is it short even on the empty node?
+        even_when_empty: EvenWhenEmpty,
+    },
+    /// As many pods as the node takes.
+    TooManyPods,
+    /// A taint keeps it away.
+    Taint {
+        /// `key` of the taint.
+        key: Name,
+        /// `value` of the taint.
+        value: Name,
+    },
+    /// The node is cordoned.
+    Unschedulable,
+    /// The node's condition `Ready` is not `True`.
+    NotReady,
+    /// Node selector or required node affinity do not match.
+    NodeAffinity,
+    /// Required pod affinity is not met.
+    PodAffinity,
+    /// Required pod anti-affinity of the pod is not met.
+    PodAntiAffinity,
+    /// A pod there does not want it near.
+    OthersAntiAffinity,
+    /// A host port is taken.
+    HostPort,
+    /// It would be spread too unevenly.
+    TopologySpread,
+    /// The node lacks the label over which the pod is to be spread.
+    TopologySpreadLabel,
+}
+
+/// Whether nobody's leaving would help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EvenWhenEmpty {
+    /// The node is too small.
+    Yes,
+    /// It is too full.
+    No,
+}
+
+impl Misfit {
+    /// Could it be cured by evicting somebody from the node?
+    pub const fn is_curable(&self) -> bool {
+        match self {
+            Self::TooLittle { even_when_empty, .. } => matches!(even_when_empty, EvenWhenEmpty::No),
+            Self::TooManyPods
+            | Self::PodAntiAffinity
+            | Self::OthersAntiAffinity
+            | Self::HostPort
+            | Self::TopologySpread => true,
+            Self::Taint { .. }
+            | Self::Unschedulable
+            | Self::NotReady
+            | Self::NodeAffinity
+            | Self::PodAffinity
+            | Self::TopologySpreadLabel => false,
+        }
+    }
+
+    /// In kube-scheduler's words; a node can be short of several things.
+    fn kube_words(&self) -> Vec<String> {
+        match self {
+            Self::TooLittle { resources, .. } => resources.iter().map(insufficient).collect(),
+            Self::TooManyPods
+            | Self::Taint { .. }
+            | Self::Unschedulable
+            | Self::NotReady
+            | Self::NodeAffinity
+            | Self::PodAffinity
+            | Self::PodAntiAffinity
+            | Self::OthersAntiAffinity
+            | Self::HostPort
+            | Self::TopologySpread
+            | Self::TopologySpreadLabel => vec![self.to_string()],
+        }
+    }
+}
+
+fn insufficient(resource: &ResourceName) -> String {
+    match resource {
+        ResourceName::Gpu => "Insufficient nvidia.com/gpu".to_owned(),
+        ResourceName::Cpu => "Insufficient cpu".to_owned(),
+        ResourceName::Memory => "Insufficient memory".to_owned(),
+        ResourceName::Pods => "Too many pods".to_owned(),
+        ResourceName::Extended(name) => format!("Insufficient {name}"),
+    }
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLittle { resources, .. } => {
+                let names: Vec<&str> = resources.iter().map(short_name).collect();
+                write!(f, "node(s) didn't have enough resources: {}", names.join(", "))
+            }
+            Self::TooManyPods => f.write_str("Too many pods"),
+            Self::Taint { key, value } => {
+                write!(f, "node(s) had untolerated taint {{{key}: {value}}}")
+            }
+            Self::Unschedulable => f.write_str("node(s) were unschedulable"),
+            Self::NotReady => f.write_str("node(s) were not ready"),
+            Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity/selector"),
+            Self::PodAffinity => f.write_str("node(s) didn't match pod affinity rules"),
+            Self::PodAntiAffinity => f.write_str("node(s) didn't match pod anti-affinity rules"),
+            Self::OthersAntiAffinity => {
+                f.write_str("node(s) didn't satisfy existing pods anti-affinity rules")
+            }
+            Self::HostPort => {
+                f.write_str("node(s) didn't have free ports for the requested pod ports")
+            }
+            Self::TopologySpread => {
+                f.write_str("node(s) didn't match pod topology spread constraints")
+            }
+            Self::TopologySpreadLabel => f.write_str(
+                "node(s) didn't match pod topology spread constraints (missing required label)",
+            ),
+        }
+    }
+}
+
+fn short_name(resource: &ResourceName) -> &str {
+    match resource {
+        ResourceName::Gpu => "GPUs",
+        ResourceName::Cpu => "CPU cores",
+        ResourceName::Memory => "memory",
+        ResourceName::Pods => "pods",
+        ResourceName::Extended(name) => name,
+    }
+}
+
+/// Why a pod fits on no node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Misfits {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// On how many nodes it fails for what. A node is counted once.
+    pub counts: BTreeMap<Misfit, u32>,
+}
+
+impl Misfits {
+    /// One more node on which it does not fit.
+    pub fn count(&mut self, misfit: Misfit) {
+        *self.counts.entry(misfit).or_default() += 1;
+    }
+
+    /// In kube-scheduler's words.
+    pub(super) fn in_kube_words(&self) -> String {
+        let mut by_words: BTreeMap<String, u32> = BTreeMap::new();
+        for (misfit, count) in &self.counts {
+            for words in misfit.kube_words() {
+                *by_words.entry(words).or_default() += count;
+            }
+        }
+        let total = self.nodes;
+        if total == 0 {
+            return "no nodes available to schedule pods".to_owned();
+        }
+        format!("0/{total} nodes are available: {}.", listed(by_words.into_iter()))
+    }
+}
+
+/// `count words` of each, in the order of the texts.
+pub(super) fn listed(counts: impl Iterator<Item = (String, u32)>) -> String {
+    let mut texts: Vec<String> = counts.map(|(words, count)| format!("{count} {words}")).collect();
+    texts.sort();
+    texts.join(", ")
+}
+
+impl fmt::Display for Misfits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nodes == 0 {
+            return f.write_str("no nodes with enough resources were found: there are no nodes.");
+        }
+        let counts = self.counts.iter().map(|(misfit, count)| (misfit.to_string(), *count));
+        write!(f, "no nodes with enough resources were found: {}.", listed(counts))
+    }
+}

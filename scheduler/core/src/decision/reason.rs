@@ -1,0 +1,267 @@
+//! Why a pod group, or one pod, waits: one dominant reason that a person can act on.
+
+use std::{collections::BTreeMap, fmt};
+
+use super::{Misfits, Quantity, misfit::listed};
+use crate::{
+    model::{Name, QueueProblem},
+    session::NotReady,
+};
+
+/// Why a pod group, or one pod, waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Its queue cannot be used.
+    Queue(QueueProblem),
+    /// Pods of the gang are missing or gated.
+    NotReady(NotReady),
+    /// A queue on its path is at its limit.
+    OverLimit {
+        /// Which queue.
+        queue: Name,
+        /// Its limit.
+        limit: Quantity,
+        /// What it uses of that.
+        allocated: Quantity,
+        /// What the pods to place next ask for.
+        requested: Quantity,
+    },
+    /// Work that cannot be preempted must stay inside the quota of every queue on its path.
+    NonPreemptibleOverQuota {
+        /// Which queue.
+        queue: Name,
+        /// Its quota.
+        quota: Quantity,
+        /// What non-preemptible pods use of that.
+        allocated: Quantity,
+        /// What the pods to place next ask for.
+        requested: Quantity,
+    },
+    /// There is no node for the pod.
+    NoNode {
+        /// Namespace and name of the pod.
+        pod: Name,
+        /// Why not.
+        misfits: Misfits,
+    },
+    /// There are nodes for some pods of the gang, but not for enough of them.
+    GangTooLarge {
+        /// For how many pods there was room.
+        found: u32,
+        /// How many the gang needs.
+        required: u32,
+        /// Which part of the gang, where it has several.
+        sub_group: Option<Name>,
+        /// Why there was no more.
+        misfits: Misfits,
+    },
+    /// Not even the empty cluster could hold the gang.
+    LargerThanFleet {
+        /// How many pods must run together.
+        pods: u32,
+        /// What they ask for together.
+        requested: Quantity,
+        /// What all nodes on which they may run offer.
+        offered: Quantity,
+    },
+    /// Room was promised to it and is being released.
+    Promised {
+        /// Where its pods will go.
+        nodes: Vec<Name>,
+    },
+    /// It is too young to make others leave, and there is no room without that.
+    PreemptionDelay {
+        /// Why it does not fit as things are.
+        instead: Box<Reason>,
+        /// When it may, in milliseconds from now.
+        remaining_millis: u64,
+    },
+    /// The pod fits on no node (profile `kube`).
+    Unschedulable {
+        /// Why not.
+        misfits: Misfits,
+        /// What came of the search for victims.
+        preemption: Preemption,
+    },
+}
+
+/// What came of the search for victims in profile `kube`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preemption {
+    /// There was no search.
+    NotTried,
+    /// The pod's policy is `Never`.
+    PolicyNever,
+    /// Nobody's leaving would help.
+    Useless {
+        /// On how many nodes nothing could be gained.
+        not_helpful: u32,
+        /// On how many nodes nobody has a lower priority, or too few.
+        no_victims: u32,
+    },
+    /// The pod was promised room by the search.
+    Nominated,
+}
+
+/// What kind of reason it is, in KAI's words, for machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReasonKind {
+    /// The queue is missing or broken.
+    QueueDoesNotExist,
+    /// Members are missing or gated.
+    NotReady,
+    /// A queue is at its limit.
+    OverLimit,
+    /// Non-preemptible work does not fit into a quota.
+    NonPreemptibleOverQuota,
+    /// No room on nodes.
+    PodSchedulingErrors,
+    /// Room is promised.
+    Pipelined,
+    /// Too young to make others leave.
+    PreemptionDelayNotElapsed,
+    /// No room on nodes (profile `kube`).
+    Unschedulable,
+}
+
+impl ReasonKind {
+    /// As it is written in conditions.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueDoesNotExist => "QueueDoesNotExist",
+            Self::NotReady => "NotReady",
+            Self::OverLimit => "OverLimit",
+            Self::NonPreemptibleOverQuota => "NonPreemptibleOverQuota",
+            Self::PodSchedulingErrors => "PodSchedulingErrors",
+            Self::Pipelined => "Pipelined",
+            Self::PreemptionDelayNotElapsed => "PreemptionDelayNotElapsed",
+            Self::Unschedulable => "Unschedulable",
+        }
+    }
+}
+
+impl Reason {
+    /// What kind of reason it is.
+    pub const fn kind(&self) -> ReasonKind {
+        match self {
+            Self::Queue(_) => ReasonKind::QueueDoesNotExist,
+            Self::NotReady(_) => ReasonKind::NotReady,
+            Self::OverLimit { .. } => ReasonKind::OverLimit,
+            Self::NonPreemptibleOverQuota { .. } => ReasonKind::NonPreemptibleOverQuota,
+            Self::NoNode { .. } | Self::GangTooLarge { .. } | Self::LargerThanFleet { .. } => {
+                ReasonKind::PodSchedulingErrors
+            }
+            Self::Promised { .. } => ReasonKind::Pipelined,
+            Self::PreemptionDelay { .. } => ReasonKind::PreemptionDelayNotElapsed,
+            Self::Unschedulable { .. } => ReasonKind::Unschedulable,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(problem) => problem.fmt(f),
+            Self::NotReady(NotReady { missing, exist, gated }) => write!(
+                f,
+                "Job is not ready for scheduling. Waiting for {missing} pods, currently {exist} \
+                 exist, {gated} are gated"
+            ),
+            Self::OverLimit { queue, limit, allocated, requested } => write!(
+                f,
+                "{queue} quota has reached the allowable limit of {}. Limit is {limit}, currently \
+                 {allocated} allocated and workload requested {requested}",
+                limit.unit()
+            ),
+            Self::NonPreemptibleOverQuota { queue, quota, allocated, requested } => write!(
+                f,
+                "Non-preemptible workload is over quota. Workload requested {requested}, but \
+                 {queue} quota is {quota}, while {allocated} are already allocated for \
+                 non-preemptible pods. Use a preemptible workload to go over quota."
+            ),
+            Self::NoNode { pod, misfits } => {
+                write!(f, "Resources were not found for pod {pod} due to: {misfits}")
+            }
+            Self::GangTooLarge { found, required, sub_group, misfits } => {
+                gang_too_large(f, (*found, *required), sub_group.as_deref(), misfits)
+            }
+            Self::LargerThanFleet { pods, requested, offered } => write!(
+                f,
+                "The workload can never run on this cluster: {pods} pods that must run together \
+                 ask for {requested}, and all nodes on which they may run offer {offered}."
+            ),
+            Self::Promised { nodes } => write!(
+                f,
+                "Room was promised on {} and is being released by pods that are leaving",
+                nodes.join(", ")
+            ),
+            Self::PreemptionDelay { instead, remaining_millis } => write!(
+                f,
+                "{instead} It may make others leave in {} s.",
+                remaining_millis.div_ceil(1000)
+            ),
+            Self::Unschedulable { misfits, preemption } => {
+                write!(f, "{}{}", misfits.in_kube_words(), preemption.words(misfits.nodes))
+            }
+        }
+    }
+}
+
+fn gang_too_large(
+    f: &mut fmt::Formatter<'_>,
+    (found, required): (u32, u32),
+    sub_group: Option<&str>,
+    misfits: &Misfits,
+) -> fmt::Result {
+    write!(f, "Resources were found for {found} pods ")?;
+    match sub_group {
+        Some(name) => write!(
+            f,
+            "from all sub-groups while sub-group {name} requires {required} pods for gang \
+             scheduling. "
+        )?,
+        None => write!(f, "while {required} are required for gang scheduling. ")?,
+    }
+    write!(f, "Additional pods cannot be scheduled due to: {misfits}")
+}
+
+impl Preemption {
+    fn words(&self, nodes: u32) -> String {
+        match self {
+            Self::NotTried | Self::Nominated => String::new(),
+            Self::PolicyNever => {
+                " preemption: not eligible due to preemptionPolicy=Never.".to_owned()
+            }
+            Self::Useless { not_helpful, no_victims } => {
+                let counts = BTreeMap::from([
+                    ("Preemption is not helpful for scheduling".to_owned(), *not_helpful),
+                    ("No preemption victims found for incoming pod".to_owned(), *no_victims),
+                ]);
+                let counts = listed(counts.into_iter().filter(|(_, count)| *count > 0));
+                format!(" preemption: 0/{nodes} nodes are available: {counts}.")
+            }
+        }
+    }
+}
+
+impl fmt::Display for QueueProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { queue } => write!(f, "Queue '{queue}' does not exist"),
+            Self::ParentMissing { queue, parent } => {
+                write!(f, "Queue '{queue}' cannot be used: its parent '{parent}' does not exist")
+            }
+            Self::Cycle { queue } => {
+                write!(f, "Queue '{queue}' cannot be used: it is its own ancestor")
+            }
+            Self::NotALeaf { queue, child } => write!(
+                f,
+                "Queue '{queue}' accepts no workloads because it has child queues: use one of \
+                 them, such as '{child}'"
+            ),
+            Self::Malformed { queue, detail } => {
+                write!(f, "Queue '{queue}' cannot be used: {detail}")
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Amounts in words.
+
+use std::fmt;
+
+use crate::resources::ResourceName;
+
+/// An amount of a resource in the unit in which people think of it, with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quantity {
+    /// Of what.
+    pub resource: ResourceName,
+    /// In the units of [`crate::resources::Resources`].
+    pub amount: i64,
+}
+
+impl Quantity {
+    /// How the unit is called.
+    pub fn unit(&self) -> &str {
+        match &self.resource {
+            ResourceName::Gpu => "GPUs",
+            ResourceName::Cpu => "CPU cores",
+            ResourceName::Memory => "GB memory",
+            ResourceName::Pods => "pods",
+            ResourceName::Extended(name) => name,
+        }
+    }
+
+    const fn per_unit(&self) -> i64 {
+        match self.resource {
+            ResourceName::Gpu | ResourceName::Cpu => 1000,
+            ResourceName::Memory => 1_000_000_000,
+            ResourceName::Pods | ResourceName::Extended(_) => 1,
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimal = Decimal { amount: self.amount, per_unit: self.per_unit() };
+        write!(f, "{decimal} {}", self.unit())
+    }
+}
+
+/// A fraction as a decimal, to thousandths, without trailing zeros.
+struct Decimal {
+    amount: i64,
+    per_unit: i64,
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let thousandths = i128::from(self.amount) * 1000 / i128::from(self.per_unit);
+        let sign = if thousandths < 0 { "-" } else { "" };
+        let thousandths = thousandths.unsigned_abs();
+        let (whole, rest) = (thousandths / 1000, thousandths % 1000);
+        if rest == 0 {
+            return write!(f, "{sign}{whole}");
+        }
+        let rest = format!("{rest:03}");
+        write!(f, "{sign}{whole}.{}", rest.trim_end_matches('0'))
+    }
+}
