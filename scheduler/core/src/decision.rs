@@ -5,12 +5,7 @@ mod misfit;
 mod reason;
 mod words;
 
-use std::fmt;
-
-use crate::{
-    Snapshot,
-    model::{Name, NodeId, PodGroupId, PodId},
-};
+use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use misfit::{EvenWhenEmpty, Misfit, Misfits};
 pub use reason::{Preemption, Reason, ReasonKind};
 pub use words::Quantity;
@@ -69,11 +64,6 @@ pub enum EvictionCause {
 }
 
 impl EvictionCause {
-    /// In words, for events and conditions: who goes, for whom, and why.
-    pub const fn explain<'a>(&'a self, snapshot: &'a Snapshot, pod: PodId) -> Explained<'a> {
-        Explained { cause: self, snapshot, pod }
-    }
-
     /// For whom; `None`: for nobody.
     pub const fn preemptor(&self) -> Option<PodGroupId> {
         match self {
@@ -91,48 +81,6 @@ impl EvictionCause {
             Self::Preempt { .. } => "preempt",
             Self::Consolidate { .. } => "consolidation",
             Self::StaleGang { .. } => "stalegangeviction",
-        }
-    }
-}
-
-/// An eviction in words.
-#[derive(Clone, Copy, Debug)]
-pub struct Explained<'a> {
-    cause: &'a EvictionCause,
-    snapshot: &'a Snapshot,
-    pod: PodId,
-}
-
-impl fmt::Display for Explained<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pod = &self.snapshot.pods[self.pod.0 as usize];
-        let victim = format!("{}/{}", pod.namespace, pod.name);
-        let workload = |group: PodGroupId| {
-            let group = &self.snapshot.pod_groups[group.0 as usize];
-            format!("{}/{}", group.namespace, group.name)
-        };
-        match self.cause {
-            EvictionCause::Reclaim { preemptor, usage } => {
-                let preemptor = workload(*preemptor);
-                write!(f, "Pod {victim} was preempted by workload {preemptor}. {usage}")
-            }
-            EvictionCause::Preempt { preemptor } => {
-                let preemptor = workload(*preemptor);
-                write!(f, "Pod {victim} was preempted by higher priority workload {preemptor}")
-            }
-            EvictionCause::Consolidate { preemptor } => {
-                let preemptor = workload(*preemptor);
-                write!(
-                    f,
-                    "Pod {victim} was preempted and rescheduled due to bin packing (resource \
-                     consolidation) procedure, for workload {preemptor}"
-                )
-            }
-            EvictionCause::StaleGang { min_member } => write!(
-                f,
-                "Workload doesn't meet the minimum required number of pods ({min_member}), \
-                 evicting remaining pod: {victim}"
-            ),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! The words of decisions that name things of the snapshot. Texts follow KAI's, since people
+//! The words of decisions that name things of the snapshot; those of reasons are in
+//! [`crate::decision`]. Texts follow KAI's, since people
 //! and dashboards match them.
 
 use std::fmt;
 
 use crate::{
-    decision::{EvictionCause, Reason},
+    decision::EvictionCause,
     model::{PodGroupId, PodId, QueueProblem},
     snapshot::Snapshot,
 };
@@ -36,23 +37,6 @@ pub fn eviction_message(snapshot: &Snapshot, pod: PodId, cause: &EvictionCause) 
     }
 }
 
-impl Reason {
-    /// The one word that clients match.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Queue(_) => "QueueDoesNotExist",
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Queue(problem) => problem.fmt(f),
-        }
-    }
-}
-
 impl fmt::Display for QueueProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,6 +64,7 @@ impl fmt::Display for QueueProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reason;
 
     #[test]
     fn a_queue_problem_names_the_queue_and_what_to_mend() {

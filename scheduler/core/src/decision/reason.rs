@@ -158,6 +158,13 @@ impl Reason {
     }
 }
 
+impl Reason {
+    /// The one word that clients match.
+    pub const fn code(&self) -> &'static str {
+        self.kind().as_str()
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -239,28 +246,6 @@ impl Preemption {
                 ]);
                 let counts = listed(counts.into_iter().filter(|(_, count)| *count > 0));
                 format!(" preemption: 0/{nodes} nodes are available: {counts}.")
-            }
-        }
-    }
-}
-
-impl fmt::Display for QueueProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { queue } => write!(f, "Queue '{queue}' does not exist"),
-            Self::ParentMissing { queue, parent } => {
-                write!(f, "Queue '{queue}' cannot be used: its parent '{parent}' does not exist")
-            }
-            Self::Cycle { queue } => {
-                write!(f, "Queue '{queue}' cannot be used: it is its own ancestor")
-            }
-            Self::NotALeaf { queue, child } => write!(
-                f,
-                "Queue '{queue}' accepts no workloads because it has child queues: use one of \
-                 them, such as '{child}'"
-            ),
-            Self::Malformed { queue, detail } => {
-                write!(f, "Queue '{queue}' cannot be used: {detail}")
             }
         }
     }
