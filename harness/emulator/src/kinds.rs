@@ -6,6 +6,7 @@ pub mod schema;
 mod custom;
 mod scale;
 mod table;
+pub(crate) mod typed;
 mod version;
 
 use std::collections::BTreeMap;

@@ -9,6 +9,7 @@ use crate::admit::Admission;
 use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
+use crate::kinds::{Origin, typed};
 use crate::object;
 use crate::store::{Change, FieldValidation, Key, Object, Op, Store, Subresource, Write, Written};
 
@@ -92,12 +93,13 @@ impl Request {
     /// Drops what the schema does not know, as far as `fieldValidation` lets that pass, and fills
     /// in the schema's defaults.
     fn fit(&mut self, object: &mut Value) -> Result<(), ApiError> {
-        let Some(schema) = self.schema() else {
-            return Ok(());
-        };
         let mut dropped = Vec::new();
-        schema.prune(object, &mut dropped);
-        schema.default_fields(object);
+        if self.kind.origin != Origin::Custom {
+            dropped = typed::decode(&self.kind, object)?.unknown;
+        } else if let Some(schema) = self.schema() {
+            schema.prune(object, &mut dropped);
+            schema.default_fields(object);
+        }
         let unknown = dropped.iter().map(|field| format!("unknown field \"{field}\""));
         match self.validation {
             FieldValidation::Ignore => {}

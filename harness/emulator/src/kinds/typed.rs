@@ -1,0 +1,47 @@
+//! The types of the built-in kinds, as a real server decodes them: unknown fields and nulls are
+//! dropped, a value of another type is refused, quantities take their canonical form.
+//!
+//! The types are those of `k8s-openapi`; each kind's is built when it is first asked for.
+
+mod canonical;
+mod catalogue;
+mod decode;
+mod form;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Kind;
+use crate::error::ApiError;
+
+/// What decoding found besides the object.
+#[derive(Debug, Default)]
+pub(crate) struct Decoded {
+    /// Paths of the fields that the type does not have.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Brings an object of a built-in kind into the form in which it is stored.
+pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiError> {
+    let Some(form) = catalogue::form(&kind.resource.group, &kind.kind) else {
+        return Ok(Decoded::default());
+    };
+    let mut decoded = Decoded::default();
+    decode::decode(&form, object, &mut decoded.unknown).map_err(|why| {
+        ApiError::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: {why}",
+            kind.kind, kind.storage, kind.kind
+        ))
+    })?;
+    Ok(decoded)
+}
+
+/// A type and everything it is made of.
+#[derive(Debug)]
+struct Types {
+    types: Vec<form::Struct>,
+    root: usize,
+}
+
+type Form = Arc<Types>;

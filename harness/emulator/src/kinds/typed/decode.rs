@@ -1,0 +1,168 @@
+//! One walk over an object along its type.
+
+use serde_json::{Map, Value};
+
+use super::canonical::canonical;
+use super::form::{Shape, Struct};
+use super::{Form, Types};
+
+/// Decodes the object in place. Errors are in the words of Go's JSON decoder.
+pub(super) fn decode(
+    form: &Form,
+    object: &mut Value,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    let mut walk = Walk { types: form, unknown };
+    let root = &form.types[form.root];
+    let Some(fields) = object.as_object_mut() else {
+        return Err("json: cannot unmarshal into Go value: not an object".to_owned());
+    };
+    let (kind, version) = (fields.remove("kind"), fields.remove("apiVersion"));
+    walk.fields(root, fields, "")?;
+    fields.extend(kind.map(|kind| ("kind".to_owned(), kind)));
+    fields.extend(version.map(|version| ("apiVersion".to_owned(), version)));
+    Ok(())
+}
+
+struct Walk<'w> {
+    types: &'w Types,
+    unknown: &'w mut Vec<String>,
+}
+
+/// Where a value stands: the struct it is a field of, and the path to it.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    owner: &'p str,
+    path: &'p str,
+}
+
+impl Walk<'_> {
+    fn fields(
+        &mut self,
+        structure: &Struct,
+        fields: &mut Map<String, Value>,
+        path: &str,
+    ) -> Result<(), String> {
+        let mut failure = None;
+        fields.retain(|name, value| {
+            let place = join(path, name);
+            let Some(field) = structure.fields.get(name) else {
+                self.unknown.push(place);
+                return false;
+            };
+            if value.is_null() {
+                return false;
+            }
+            let here = Place { owner: &structure.name, path: &place };
+            if let Err(why) = self.value(&field.shape, value, here) {
+                failure.get_or_insert(why);
+            }
+            !(field.is_optional && is_empty(&field.shape, value))
+        });
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn value(&mut self, shape: &Shape, value: &mut Value, place: Place<'_>) -> Result<(), String> {
+        match (shape, &mut *value) {
+            (Shape::Struct(number), Value::Object(fields)) => {
+                let types = self.types;
+                self.fields(&types.types[*number], fields, place.path)
+            }
+            (Shape::Map(values), Value::Object(fields)) => {
+                fields.retain(|_, value| !value.is_null() || matches!(**values, Shape::Text));
+                for (name, value) in fields.iter_mut() {
+                    let path = join(place.path, name);
+                    self.value(values, value, Place { path: &path, ..place })?;
+                }
+                Ok(())
+            }
+            (Shape::List(items), Value::Array(list)) => {
+                for (index, item) in list.iter_mut().enumerate() {
+                    let path = format!("{}[{index}]", place.path);
+                    self.value(items, item, Place { path: &path, ..place })?;
+                }
+                Ok(())
+            }
+            (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                *value = canonical(&text)?.into();
+                Ok(())
+            }
+            (Shape::Text, Value::Null) => {
+                *value = "".into();
+                Ok(())
+            }
+            _ => scalar(shape, value, place),
+        }
+    }
+}
+
+/// A value that is stored as it came, or not at all.
+fn scalar(shape: &Shape, value: &Value, place: Place<'_>) -> Result<(), String> {
+    let fits = match shape {
+        Shape::Text => value.is_string(),
+        Shape::Bool => value.is_boolean(),
+        Shape::Float => value.is_number(),
+        Shape::Int32 => fits_32(value),
+        Shape::Int64 => value.is_i64(),
+        Shape::IntOrString => value.is_string() || fits_32(value),
+        Shape::Time => value.is_string(),
+        Shape::Any => true,
+        Shape::Struct(_) | Shape::Map(_) | Shape::List(_) | Shape::Quantity => false,
+    };
+    if !fits {
+        return Err(mismatch(shape, value, place));
+    }
+    let text = value.as_str().unwrap_or_default();
+    if matches!(shape, Shape::Time) && text.parse::<jiff::Timestamp>().is_err() {
+        let layout = "2006-01-02T15:04:05Z07:00";
+        return Err(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\""));
+    }
+    Ok(())
+}
+
+fn fits_32(value: &Value) -> bool {
+    value.as_i64().is_some_and(|whole| i32::try_from(whole).is_ok())
+}
+
+/// Only lists and maps: an empty struct or text can mean something.
+fn is_empty(shape: &Shape, value: &Value) -> bool {
+    match (shape, value) {
+        (Shape::List(_), Value::Array(items)) => items.is_empty(),
+        (Shape::Map(_), Value::Object(fields)) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn mismatch(shape: &Shape, value: &Value, place: Place<'_>) -> String {
+    let found = match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Number(number) => format!("number {number}"),
+        Value::String(_) => "string".to_owned(),
+        Value::Array(_) => "array".to_owned(),
+        Value::Object(_) => "object".to_owned(),
+    };
+    let wanted = match shape {
+        Shape::Struct(_) => "struct",
+        Shape::Map(_) => "map",
+        Shape::List(_) => "slice",
+        Shape::Text => "string",
+        Shape::Int32 => "int32",
+        Shape::Int64 => "int64",
+        Shape::Float => "float64",
+        Shape::Bool => "bool",
+        Shape::Quantity => "resource.Quantity",
+        Shape::IntOrString => "intstr.IntOrString",
+        Shape::Time => "v1.Time",
+        Shape::Any => "value",
+    };
+    format!(
+        "json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}",
+        place.owner, place.path
+    )
+}

@@ -1,0 +1,75 @@
+//! How bodies of built-in kinds are decoded.
+
+use schedlab_emulator::error::ApiError;
+use schedlab_emulator::store::{FieldValidation, Key, Op, Resource, Store, Write, Written};
+use serde_json::{Value, json};
+
+fn create(body: Value, field_validation: FieldValidation) -> Result<Written, ApiError> {
+    let mut store = Store::new(1);
+    let now = "2026-01-01T00:00:00Z".parse().expect("a time");
+    let key = Key::new(Resource::new("", "namespaces"), "", "default");
+    store.write(Write::new(key, Op::Create(json!({})), "test"), now).expect("a namespace");
+    let key = Key::new(Resource::new("", "pods"), "default", "");
+    let write = Write { field_validation, ..Write::new(key, Op::Create(body), "test") };
+    store.write(write, now)
+}
+
+fn pod(container: &Value) -> Value {
+    let mut container = container.clone();
+    container["name"] = "main".into();
+    container["image"] = "busybox".into();
+    json!({"metadata": {"name": "a"}, "spec": {"containers": [container]}})
+}
+
+#[test]
+fn an_unknown_field_is_dropped_with_a_warning_or_refused() {
+    let body = pod(&json!({"imagge": "x"}));
+    let warned = create(body.clone(), FieldValidation::Warn).unwrap();
+    assert_eq!(warned.warnings, ["unknown field \"spec.containers[0].imagge\""]);
+    assert_eq!(warned.object["spec"]["containers"][0]["imagge"], Value::Null);
+    assert!(create(body.clone(), FieldValidation::Ignore).unwrap().warnings.is_empty());
+    let refused = create(body, FieldValidation::Strict).unwrap_err();
+    assert_eq!(refused.code, 400);
+    assert_eq!(
+        refused.message,
+        "Pod in version \"v1\" cannot be handled as a Pod: \
+         strict decoding error: unknown field \"spec.containers[0].imagge\""
+    );
+}
+
+#[test]
+fn a_value_of_another_type_is_refused() {
+    let mut body = pod(&json!({}));
+    body["spec"]["priority"] = "high".into();
+    assert_eq!(
+        create(body, FieldValidation::Warn).unwrap_err().message,
+        "Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal string into \
+         Go struct field PodSpec.spec.priority of type int32"
+    );
+}
+
+#[test]
+fn quantities_are_stored_in_canonical_form() {
+    let body = pod(&json!({"resources": {"requests": {"cpu": 0.5, "memory": "1024Mi"}}}));
+    let written = create(body, FieldValidation::Warn).unwrap();
+    let requests = &written.object["spec"]["containers"][0]["resources"]["requests"];
+    assert_eq!(*requests, json!({"cpu": "500m", "memory": "1Gi"}));
+}
+
+#[test]
+fn a_malformed_quantity_is_a_bad_request() {
+    let body = pod(&json!({"resources": {"requests": {"cpu": "1.2.3"}}}));
+    let error = create(body, FieldValidation::Warn).unwrap_err();
+    assert_eq!(error.code, 400);
+    assert!(error.message.contains("quantities must match the regular expression"));
+}
+
+#[test]
+fn nulls_and_empty_lists_leave_no_trace() {
+    let mut body = pod(&json!({"env": [], "args": null}));
+    body["metadata"]["labels"] = json!({});
+    body["metadata"]["creationTimestamp"] = Value::Null;
+    let written = create(body, FieldValidation::Strict).unwrap();
+    assert_eq!(written.object["metadata"].get("labels"), None);
+    assert_eq!(written.object["spec"]["containers"][0].get("env"), None);
+}
