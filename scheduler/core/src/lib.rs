@@ -4,6 +4,8 @@
 //! never an error. Translating Kubernetes objects and applying plans is the shell's work
 //! (crate `schedlab-scheduler`).
 
+#[expect(dead_code, reason = "the cycle that calls it comes with allocation")]
+mod actions;
 pub mod audit;
 pub mod decision;
 pub mod fairshare;
@@ -15,6 +17,7 @@ pub mod resources;
 pub mod session;
 pub mod snapshot;
 pub mod synthetic;
+mod victims;
 pub mod words;
 
 pub use decision::{Decision, EvictionCause, Reason};

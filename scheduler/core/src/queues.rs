@@ -7,10 +7,12 @@ mod line;
 mod race;
 pub mod reclaim;
 pub mod standing;
+mod usage;
 
 pub use ledger::{Account, Ledger};
 pub use line::{JobKey, JobLine, Shortfall, Waiting};
 pub use race::{Direction, Offer, Race};
+pub use usage::usage_lines;
 
 use crate::model::PodGroup;
 
@@ -27,3 +29,6 @@ pub fn age_ranks(groups: &[PodGroup]) -> Vec<u32> {
     }
     ranks
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,6 +127,12 @@ pub enum ResourceName {
 }
 
 impl<T: Copy> PerResource<T> {
+    /// Each one changed.
+    #[must_use]
+    pub fn map<U>(self, change: impl Fn(T) -> U) -> PerResource<U> {
+        PerResource { gpu: change(self.gpu), cpu: change(self.cpu), memory: change(self.memory) }
+    }
+
     /// GPU, CPU, memory.
     pub const fn values(self) -> [T; 3] {
         [self.gpu, self.cpu, self.memory]
@@ -152,6 +158,12 @@ impl PerResource<i64> {
             cpu: self.cpu.saturating_sub(other.cpu),
             memory: self.memory.saturating_sub(other.memory),
         }
+    }
+
+    /// Negative parts count as zero.
+    #[must_use]
+    pub fn at_least_zero(self) -> Self {
+        Self { gpu: self.gpu.max(0), cpu: self.cpu.max(0), memory: self.memory.max(0) }
     }
 
     /// No part of it exceeds its bound.

@@ -182,6 +182,11 @@ impl<'s> Session<'s> {
         self.pods[pod.0 as usize]
     }
 
+    /// The place of a pod among its group's; the first is served first and evicted last.
+    pub fn task_rank(&self, pod: PodId) -> u32 {
+        self.task_ranks[pod.0 as usize]
+    }
+
     /// The room of a node now.
     pub fn room(&self, node: NodeId) -> &NodeRoom {
         &self.nodes[node.0 as usize]

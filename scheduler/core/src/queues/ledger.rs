@@ -74,6 +74,26 @@ impl Ledger {
         std::iter::successors(Some(queue), |at| self.account(*at).parent)
     }
 
+    /// Would non-preemptible work of `queue`, with `request` more, stay inside the quota there and
+    /// above?
+    pub fn keeps_quotas(&self, queue: QueueId, request: PerResource<i64>) -> bool {
+        self.path(queue).map(|at| self.account(at)).all(|account| account.keeps_quota(request))
+    }
+
+    /// Would `queue` alone, with `request` more and `gone` less than it uses, keep its limit of
+    /// everything that is asked for?
+    pub fn keeps_limit(
+        &self,
+        queue: QueueId,
+        request: PerResource<i64>,
+        gone: PerResource<i64>,
+    ) -> bool {
+        let account = self.account(queue);
+        let after = account.allocated.minus(gone).plus(request).values();
+        let asked = request.values().into_iter().zip(account.limit.values());
+        asked.zip(after).all(|((asked, limit), after)| asked <= 0 || limit.holds(after))
+    }
+
     /// How many queues there are.
     pub const fn len(&self) -> usize {
         self.accounts.len()
@@ -147,6 +167,11 @@ impl Account {
             allocated_non_preemptible: PerResource::default(),
             requested: PerResource::default(),
         }
+    }
+
+    /// Would its non-preemptible work, with `request` more, stay inside its quota?
+    pub fn keeps_quota(&self, request: PerResource<i64>) -> bool {
+        self.allocated_non_preemptible.plus(request).within(self.quota)
     }
 
     /// As far as it may go without being a victim: its limit, but no more than the larger of

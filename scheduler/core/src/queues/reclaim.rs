@@ -31,7 +31,7 @@ impl Reclaimer {
         let after = account.allocated.plus(self.request);
         let fair = account.fair_share.values().map(Amount::Exactly);
         let in_share = after.values().into_iter().zip(fair).all(|(used, fair)| fair.holds(used));
-        in_share && (self.preemptible || self.keeps_quota(account))
+        in_share && (self.preemptible || account.keeps_quota(self.request))
     }
 
     /// May something be taken from this leaf queue for it? When it stays inside its quota, from
@@ -55,12 +55,7 @@ impl Reclaimer {
     pub fn may_take(&self, ledger: &Ledger, victims: &Victims, saturation_milli: i64) -> bool {
         let Some(remaining) = self.take_one_by_one(ledger, victims) else { return false };
         self.siblings_stay_ahead(ledger, victims, &remaining, saturation_milli)
-            && (self.preemptible
-                || ledger.path(self.queue).all(|queue| self.keeps_quota(ledger.account(queue))))
-    }
-
-    fn keeps_quota(&self, account: &Account) -> bool {
-        account.allocated_non_preemptible.plus(self.request).within(account.quota)
+            && (self.preemptible || ledger.keeps_quotas(self.queue, self.request))
     }
 
     /// What each touched queue keeps, or `None` when one of them had no more to give.

@@ -1,0 +1,47 @@
+//! Preempt: inside one queue a job takes the place of preemptible ones of strictly lower
+//! priority, even beyond the queue's fair share. Minimum run times protect gangs, never their
+//! elastic surplus.
+
+use std::time::Duration;
+
+use crate::{
+    decision::EvictionCause,
+    model::QueueId,
+    session::Session,
+    victims::{Before, Piece, Purpose, Solution, Unit, Wanted, protection, serve},
+};
+
+/// Serves every job that outranks running ones of its queue.
+pub(crate) fn run(session: &mut Session<'_>) {
+    serve(session, &Preempt);
+}
+
+struct Preempt;
+
+impl Purpose for Preempt {
+    fn may_start(&self, before: &Before<'_>, wanted: &Wanted) -> bool {
+        wanted.preemptible || before.ledger.keeps_quotas(wanted.queue, wanted.request)
+    }
+
+    fn may_take_from(&self, _: &Before<'_>, wanted: &Wanted, queue: QueueId) -> bool {
+        queue == wanted.queue
+    }
+
+    fn protected_for(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> Option<Duration> {
+        if before.group(unit.group).priority >= before.group(wanted.group).priority {
+            return Some(Duration::MAX);
+        }
+        match unit.piece {
+            Piece::Surplus => None,
+            Piece::Core => protection::from_preemption(before, unit.group),
+        }
+    }
+
+    fn accepts(&self, _: &Before<'_>, _: &Wanted, _: &Solution) -> bool {
+        true
+    }
+
+    fn cause(&self, _: &Before<'_>, wanted: &Wanted, _: &Unit) -> EvictionCause {
+        EvictionCause::Preempt { preemptor: wanted.group }
+    }
+}

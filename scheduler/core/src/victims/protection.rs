@@ -1,0 +1,50 @@
+//! What protects running work for a time: minimum run times of queues and of the profile; and
+//! what keeps a young job from asking others to leave.
+
+use std::time::Duration;
+
+use super::Before;
+use crate::{
+    model::{PodGroup, PodGroupId, QueueId, Time},
+    queues::reclaim::diverging,
+};
+
+/// How much longer the core of `victim` may run before work of `reclaimer` (a leaf queue) takes
+/// its place: by the queue just below the lowest one above both, or the first above that which
+/// says something. `None`: it is not protected.
+pub(crate) fn from_reclaim(
+    before: &Before<'_>,
+    reclaimer: QueueId,
+    victim: PodGroupId,
+) -> Option<Duration> {
+    let (snapshot, ledger) = (before.snapshot, before.ledger);
+    let victim = before.group(victim);
+    let Ok(Some(leaf)) = victim.queue else { return None };
+    let (_, side) = diverging(ledger, reclaimer, leaf)?;
+    let of = |queue: QueueId| snapshot.queues[queue.0 as usize].reclaim_min_runtime;
+    let minimum = ledger.path(side).find_map(of).unwrap_or(before.profile.reclaim_min_runtime);
+    still_to_run(snapshot.now, victim.last_start, minimum)
+}
+
+/// The same for preemption inside a queue: the leaf's own value, or the first above it.
+pub(crate) fn from_preemption(before: &Before<'_>, victim: PodGroupId) -> Option<Duration> {
+    let (snapshot, ledger) = (before.snapshot, before.ledger);
+    let victim = before.group(victim);
+    let Ok(Some(leaf)) = victim.queue else { return None };
+    let of = |queue: QueueId| snapshot.queues[queue.0 as usize].preempt_min_runtime;
+    let minimum = ledger.path(leaf).find_map(of).unwrap_or(before.profile.preempt_min_runtime);
+    still_to_run(snapshot.now, victim.last_start, minimum)
+}
+
+/// How much longer `job` must wait before others are asked to leave for it, counted from its
+/// creation or, when that is later, from its last eviction.
+pub(crate) fn preemption_delay_left(now: Time, job: &PodGroup) -> Option<Duration> {
+    let since = job.last_eviction.map_or(job.created, |evicted| evicted.max(job.created));
+    let left = job.preemption_delay.saturating_sub(now.since(since));
+    (!left.is_zero()).then_some(left)
+}
+
+fn still_to_run(now: Time, started: Option<Time>, minimum: Duration) -> Option<Duration> {
+    let left = minimum.saturating_sub(now.since(started?));
+    (!left.is_zero()).then_some(left)
+}

@@ -1,0 +1,96 @@
+//! The search for victims. Units are imagined gone one after the other, in the order in which
+//! they are considered, until the counts of [`Rooms`] say that the job could fit; only then it
+//! is tried for real ([`super::trial`]). So a hopeless job costs one walk over the candidates,
+//! and no trial.
+
+use std::collections::BTreeMap;
+
+use super::{Rooms, Solution, Unit, Wanted};
+use crate::{
+    model::{QueueId, ShapeId},
+    queues::Ledger,
+    resources::PerResource,
+    session::Session,
+};
+
+/// After so many trials in a row, only every so often another one.
+const EAGER_TRIALS: usize = 16;
+
+/// One search for one job.
+pub(crate) struct Search<'a, 's, 'p, A> {
+    pub(crate) session: &'a mut Session<'s>,
+    pub(crate) rooms: &'a mut Rooms,
+    pub(crate) wanted: &'a Wanted,
+    /// Is what it takes acceptable?
+    pub(crate) accepts: A,
+    /// Candidates that are imagined gone.
+    pub(crate) gone: Vec<&'p Unit>,
+}
+
+impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
+    /// Walks over `candidates` until the job has its places and what that takes is acceptable.
+    /// Then the session shows it, not committed; otherwise the session is as it was.
+    pub(crate) fn run(mut self, candidates: impl Iterator<Item = &'p Unit>) -> Option<Solution> {
+        let needed = self.wanted.pods_by_shape(self.session);
+        let mut limits = Limits::default();
+        let (mut trials, mut next_trial, mut untried) = (0, 0, false);
+        let mut solution = None;
+        for unit in candidates {
+            self.imagine_gone(unit);
+            limits.give(self.session.ledger(), unit);
+            if !self.counts_suffice(&needed) || !limits.suffice(self.session.ledger(), self.wanted)
+            {
+                continue;
+            }
+            untried = self.gone.len() < next_trial;
+            if untried {
+                continue;
+            }
+            solution = self.try_for_real(&needed);
+            if solution.is_some() {
+                break;
+            }
+            trials += 1;
+            let pause = if trials < EAGER_TRIALS { 1 } else { self.gone.len() / 8 + 1 };
+            next_trial = self.gone.len() + pause;
+        }
+        if untried && solution.is_none() {
+            solution = self.try_for_real(&needed);
+        }
+        self.rooms.forget();
+        solution
+    }
+
+    fn imagine_gone(&mut self, unit: &'p Unit) {
+        for &(pod, node) in &unit.pods {
+            self.rooms.imagine_gone(node, &self.session.shape_of(pod).requests);
+        }
+        self.gone.push(unit);
+    }
+
+    fn counts_suffice(&self, needed: &BTreeMap<ShapeId, u64>) -> bool {
+        needed.iter().all(|(shape, count)| self.rooms.total(*shape) >= *count)
+    }
+}
+
+/// What the candidates that are imagined gone give back to the queues above the job.
+#[derive(Default)]
+pub(super) struct Limits {
+    given: BTreeMap<QueueId, PerResource<i64>>,
+}
+
+impl Limits {
+    pub(super) fn give(&mut self, ledger: &Ledger, unit: &Unit) {
+        for queue in ledger.path(unit.queue) {
+            let given = self.given.entry(queue).or_default();
+            *given = given.plus(unit.amount);
+        }
+    }
+
+    pub(super) fn suffice(&self, ledger: &Ledger, wanted: &Wanted) -> bool {
+        ledger.path(wanted.queue).all(|queue| {
+            let given = self.given.get(&queue).copied().unwrap_or_default();
+            ledger.keeps_limit(queue, wanted.request, given)
+        })
+    }
+}

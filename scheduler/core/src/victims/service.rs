@@ -1,0 +1,151 @@
+//! What the three actions that evict have in common: jobs in serving order, for each one a
+//! search, the first acceptable solution decided at once, and no second search for what was
+//! hopeless before.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Before, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted, place, protection};
+use crate::{
+    decision::EvictionCause,
+    model::{PodId, QueueId, ShapeId},
+    queues::{JobKey, JobLine, Waiting, age_ranks},
+    session::{Mark, Session},
+};
+
+/// Why work is evicted, and by which rules.
+pub(crate) trait Purpose {
+    /// May the job ask for it at all?
+    fn may_start(&self, before: &Before<'_>, wanted: &Wanted) -> bool;
+    /// May work of this leaf queue be considered?
+    fn may_take_from(&self, before: &Before<'_>, wanted: &Wanted, queue: QueueId) -> bool;
+    /// For how long this unit may not be considered; `None`: it may.
+    fn protected_for(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> Option<Duration>;
+    /// Is it acceptable as a whole?
+    fn accepts(&self, before: &Before<'_>, wanted: &Wanted, solution: &Solution) -> bool;
+    /// What the unit's pods are told.
+    fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause;
+}
+
+/// Serves every waiting job that may start.
+pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
+    let mut pool = Pool::new(session);
+    if pool.queues().next().is_none() {
+        return;
+    }
+    let free = session.node_ids().map(|node| session.room(node).free_later());
+    let mut rooms = Rooms::new(free.collect());
+    let mut line = waiting_jobs(session);
+    let mut hopeless = Hopeless::default();
+    while let Some(job) = line.pop(session.ledger()) {
+        let wanted = Wanted::of(session, job.key.group(), job.queue);
+        if !may_search(session, &rooms, &wanted, purpose) || hopeless.covers(session, &wanted) {
+            continue;
+        }
+        let mark = session.changed_nodes().mark();
+        let Some(solution) = search(session, (&pool, &mut rooms), &wanted, purpose) else {
+            hopeless.remember(session, &wanted);
+            continue;
+        };
+        for unit in solution.units() {
+            pool.remove(unit);
+            line.accounts_changed(session.ledger(), unit.queue);
+        }
+        line.accounts_changed(session.ledger(), wanted.queue);
+        catch_up(&mut rooms, session, mark);
+    }
+}
+
+fn may_search(
+    session: &Session<'_>,
+    rooms: &Rooms,
+    wanted: &Wanted,
+    purpose: &impl Purpose,
+) -> bool {
+    let group = session.group(wanted.group);
+    protection::preemption_delay_left(session.snapshot.now, group).is_none()
+        && purpose.may_start(&Before::of(session, session.ledger(), rooms), wanted)
+}
+
+/// Searches, and commits what it finds.
+fn search(
+    session: &mut Session<'_>,
+    (pool, rooms): (&Pool, &mut Rooms),
+    wanted: &Wanted,
+    purpose: &impl Purpose,
+) -> Option<Solution> {
+    let ledger = session.ledger().clone();
+    let before = Before::of(session, &ledger, rooms);
+    let about = |shape: ShapeId| place::about(session, shape);
+    rooms.focus(wanted.pods_by_shape(session).into_keys(), about);
+    let queues = pool.queues().filter(|queue| purpose.may_take_from(&before, wanted, *queue));
+    let may_go = |unit: &Unit| {
+        unit.group != wanted.group && purpose.protected_for(&before, wanted, unit).is_none()
+    };
+    let candidates = VictimLine::new(pool, &ledger, queues, may_go);
+    let accepts = |solution: &Solution| purpose.accepts(&before, wanted, solution);
+    let solution = Search { session, rooms, wanted, accepts, gone: Vec::new() }.run(candidates)?;
+    let causes: BTreeMap<PodId, EvictionCause> = solution
+        .units()
+        .map(|unit| (unit, purpose.cause(&before, wanted, unit)))
+        .flat_map(|(unit, cause)| unit.pods.iter().map(move |(pod, _)| (*pod, cause.clone())))
+        .collect();
+    session.commit_evictions(|pod| causes[&pod].clone());
+    Some(solution)
+}
+
+/// Every job with pods to place next.
+fn waiting_jobs(session: &Session<'_>) -> JobLine {
+    let ranks = age_ranks(&session.snapshot.pod_groups);
+    let jobs = session.groups().filter_map(|id| {
+        let (group, members) = (session.group(id), session.members(id));
+        let Ok(Some(queue)) = group.queue else { return None };
+        if !members.wait() || members.ready(group).is_err() {
+            return None;
+        }
+        let request = session.request_of(&members.next_chunk(group));
+        let (shortfall, rank) = (members.shortfall(group), ranks[id.0 as usize]);
+        Some(Waiting { queue, key: JobKey::new(group.priority, shortfall, rank, id), request })
+    });
+    JobLine::new(session.ledger(), jobs)
+}
+
+fn catch_up(rooms: &mut Rooms, session: &Session<'_>, mark: Mark) {
+    let set = |rooms: &mut Rooms, node| rooms.set_free(node, session.room(node).free_later());
+    match session.changed_nodes().since(mark) {
+        Some(nodes) => nodes.iter().for_each(|node| set(rooms, *node)),
+        None => session.node_ids().for_each(|node| set(rooms, node)),
+    }
+}
+
+/// Jobs for which nothing was found in this action. One of the same queue that asks for no less
+/// is not searched for again.
+#[derive(Default)]
+struct Hopeless(BTreeMap<(QueueId, bool, Vec<ShapeId>), Vec<Failed>>);
+
+struct Failed {
+    priority: i32,
+    /// Of each shape.
+    pods: Vec<u64>,
+}
+
+impl Hopeless {
+    fn covers(&self, session: &Session<'_>, wanted: &Wanted) -> bool {
+        let (shapes, pods) = wanted.pods_by_shape(session).into_iter().unzip();
+        let Some(failed) = self.0.get(&(wanted.queue, wanted.preemptible, shapes)) else {
+            return false;
+        };
+        let priority = session.group(wanted.group).priority;
+        let pods: Vec<u64> = pods;
+        failed.iter().any(|failed| {
+            priority <= failed.priority
+                && failed.pods.iter().zip(&pods).all(|(then, now)| then <= now)
+        })
+    }
+
+    fn remember(&mut self, session: &Session<'_>, wanted: &Wanted) {
+        let (shapes, pods) = wanted.pods_by_shape(session).into_iter().unzip();
+        let priority = session.group(wanted.group).priority;
+        let key = (wanted.queue, wanted.preemptible, shapes);
+        self.0.entry(key).or_default().push(Failed { priority, pods });
+    }
+}

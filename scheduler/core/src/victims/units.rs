@@ -1,0 +1,167 @@
+//! A job as pieces that can be evicted one after the other: its elastic surplus pod by pod (or
+//! sub-group by sub-group), worst first, and at last the rest of the gang as a whole.
+
+use crate::{
+    model::{NodeId, PodGroup, PodGroupId, PodId, QueueId},
+    queues::{JobKey, Shortfall},
+    resources::PerResource,
+    session::Session,
+};
+
+/// Place of a unit among all of its queue; the largest is considered first.
+pub(crate) type UnitKey = (JobKey, u32);
+
+/// Which part of its job a unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// The job keeps its minimum without it.
+    Surplus,
+    /// What is left when all surplus is gone.
+    Core,
+}
+
+/// Pods, and where they run.
+pub(crate) type Pods = Vec<(PodId, NodeId)>;
+
+/// Pods that are evicted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) key: UnitKey,
+    pub(crate) queue: QueueId,
+    pub(crate) group: PodGroupId,
+    pub(crate) piece: Piece,
+    /// Where they run.
+    pub(crate) pods: Pods,
+    /// What they use together.
+    pub(crate) amount: PerResource<i64>,
+}
+
+/// The running pods of one job and its tree of sub-groups.
+struct Job<'a> {
+    group: &'a PodGroup,
+    /// By sub-group, best pod first.
+    running: Vec<Vec<(PodId, NodeId)>>,
+}
+
+/// The pieces of `group`, worst first. `running` are those of its pods that hold a node and may
+/// be evicted.
+pub(crate) fn units_of(
+    session: &Session<'_>,
+    (id, queue): (PodGroupId, QueueId),
+    age_rank: u32,
+    running: &[(PodId, NodeId)],
+) -> Vec<Unit> {
+    let group = session.group(id);
+    let mut job = Job::new(session, group, running);
+    let mut pieces: Vec<(Piece, Pods)> = Vec::new();
+    while let Some(pods) = job.take_surplus() {
+        pieces.push((Piece::Surplus, pods));
+    }
+    let core: Pods = job.running.into_iter().flatten().collect();
+    if !core.is_empty() {
+        pieces.push((Piece::Core, core));
+    }
+    let count = u32::try_from(pieces.len()).expect("pod ids are 32 bits");
+    let unit = |(from_end, (piece, pods)): (u32, (Piece, Pods))| {
+        let shortfall = match piece {
+            Piece::Surplus => Shortfall::AboveMinimum,
+            Piece::Core => Shortfall::AtMinimum,
+        };
+        let amount = pods.iter().fold(PerResource::default(), |sum, (pod, _)| {
+            sum.plus(session.shape_of(*pod).requests.accounted())
+        });
+        let job = JobKey::new(group.priority, shortfall, age_rank, id);
+        Unit { key: (job, count - from_end), queue, group: id, piece, pods, amount }
+    };
+    (0..).zip(pieces).map(unit).collect()
+}
+
+impl<'a> Job<'a> {
+    fn new(session: &Session<'_>, group: &'a PodGroup, running: &[(PodId, NodeId)]) -> Self {
+        let mut by_sub_group = vec![Vec::new(); group.sub_groups.len()];
+        for &(pod, node) in running {
+            by_sub_group[session.pod(pod).sub_group].push((pod, node));
+        }
+        for pods in &mut by_sub_group {
+            pods.sort_by_key(|(pod, _)| session.task_rank(*pod));
+        }
+        Self { group, running: by_sub_group }
+    }
+
+    /// Takes out the worst piece that the job can do without.
+    fn take_surplus(&mut self) -> Option<Pods> {
+        self.take_from(None)
+    }
+
+    fn take_from(&mut self, at: Option<usize>) -> Option<Pods> {
+        let children = self.children(at);
+        let needed = match at {
+            Some(at) => self.group.sub_groups[at].min_sub_group,
+            None => self.group.min_sub_group,
+        };
+        if children.is_empty() {
+            return at.and_then(|leaf| self.take_pod(leaf));
+        }
+        let mut worst_first: Vec<usize> =
+            children.into_iter().filter(|child| self.size(*child) > 0).collect();
+        worst_first.sort_by(|a, b| self.worse(*a, *b));
+        let satisfied = worst_first.iter().filter(|child| self.is_satisfied(**child)).count();
+        let needed = needed.map_or(usize::MAX, |needed| needed as usize);
+        if satisfied > needed {
+            return Some(self.take_all(worst_first[0]));
+        }
+        worst_first.into_iter().find_map(|child| self.take_from(Some(child)))
+    }
+
+    fn take_pod(&mut self, leaf: usize) -> Option<Pods> {
+        let minimum = self.group.sub_groups[leaf].min_member as usize;
+        let pods = &mut self.running[leaf];
+        if pods.len() > minimum { pods.pop().map(|pod| vec![pod]) } else { None }
+    }
+
+    fn take_all(&mut self, at: usize) -> Pods {
+        let mut pods = std::mem::take(&mut self.running[at]);
+        for child in self.children(Some(at)) {
+            pods.extend(self.take_all(child));
+        }
+        pods
+    }
+
+    fn children(&self, at: Option<usize>) -> Vec<usize> {
+        let all = self.group.sub_groups.iter().enumerate();
+        all.filter(|(_, sub_group)| sub_group.parent == at).map(|(child, _)| child).collect()
+    }
+
+    fn size(&self, at: usize) -> usize {
+        let below: usize = self.children(Some(at)).into_iter().map(|child| self.size(child)).sum();
+        self.running[at].len() + below
+    }
+
+    fn minimum(&self, at: usize) -> usize {
+        let children = self.children(Some(at));
+        if children.is_empty() {
+            return self.group.sub_groups[at].min_member as usize;
+        }
+        children.into_iter().map(|child| self.minimum(child)).sum()
+    }
+
+    fn is_satisfied(&self, at: usize) -> bool {
+        let children = self.children(Some(at));
+        if children.is_empty() {
+            return self.running[at].len() >= self.group.sub_groups[at].min_member as usize;
+        }
+        let satisfied = children.iter().filter(|child| self.is_satisfied(**child)).count();
+        let needed = self.group.sub_groups[at].min_sub_group;
+        satisfied >= needed.map_or(children.len(), |needed| needed as usize)
+    }
+
+    /// Without a minimum first, then by more pods per minimum, then the later name.
+    fn worse(&self, a: usize, b: usize) -> std::cmp::Ordering {
+        let (minimum_a, minimum_b) = (self.minimum(a), self.minimum(b));
+        let ratios = (self.size(b) * minimum_a).cmp(&(self.size(a) * minimum_b));
+        (minimum_b == 0)
+            .cmp(&(minimum_a == 0))
+            .then(ratios)
+            .then_with(|| self.group.sub_groups[b].name.cmp(&self.group.sub_groups[a].name))
+    }
+}
