@@ -3,10 +3,14 @@
 //! plan and applies that plan through the API. Nothing is kept outside the cluster: a
 //! scheduler that starts anew goes on where the old one stopped.
 
+mod api;
 pub mod config;
 pub mod crds;
+mod mirror;
+mod parse;
 mod run;
 pub mod status;
+mod watch;
 
 pub use config::{Clock, Config, Flavor, Idle};
 pub use run::run;

@@ -1,0 +1,112 @@
+//! Requests to the API server: plain JSON in and out, and what their failures mean here.
+
+use http::Request;
+use kube::Client;
+use serde_json::Value;
+use thiserror::Error;
+
+/// Why a request failed.
+#[derive(Debug, Error)]
+pub(crate) enum ApiError {
+    /// The object, or its kind, does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// It exists already, or stands differently by now.
+    #[error("{0}")]
+    Conflict(String),
+    /// The resource version is too old to go on from.
+    #[error("{0}")]
+    Gone(String),
+    /// The server said no, and will say so again.
+    #[error("{0}")]
+    Refused(String),
+    /// Nobody knows whether the server did it.
+    #[error("{0}")]
+    Unknown(#[source] kube::Error),
+}
+
+impl From<kube::Error> for ApiError {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "kube's errors are many and not ours")]
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => {
+                let message = status.message.clone();
+                match status.code {
+                    404 => Self::NotFound(message),
+                    409 => Self::Conflict(message),
+                    410 => Self::Gone(message),
+                    400..=499 => Self::Refused(message),
+                    _ => Self::Unknown(kube::Error::Api(status)),
+                }
+            }
+            other => Self::Unknown(other),
+        }
+    }
+}
+
+/// How a patch is merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merge {
+    /// RFC 7396.
+    Plain,
+    /// Lists are merged by key; built-in kinds only.
+    Strategic,
+}
+
+/// The API server.
+#[derive(Clone)]
+pub(crate) struct Api {
+    pub(crate) client: Client,
+    /// The field manager of our writes, and the component of our events.
+    pub(crate) name: String,
+}
+
+impl Api {
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, ApiError> {
+        self.send(Request::get(path), Vec::new()).await
+    }
+
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
+        let path = format!("{path}?fieldManager={}", self.name);
+        let request = Request::post(path).header("content-type", "application/json");
+        self.send(request, object.to_string().into_bytes()).await
+    }
+
+    pub(crate) async fn patch(
+        &self,
+        path: &str,
+        merge: Merge,
+        patch: &Value,
+    ) -> Result<Value, ApiError> {
+        let media_type = match merge {
+            Merge::Plain => "application/merge-patch+json",
+            Merge::Strategic => "application/strategic-merge-patch+json",
+        };
+        let path = format!("{path}?fieldManager={}", self.name);
+        let request = Request::patch(path).header("content-type", media_type);
+        self.send(request, patch.to_string().into_bytes()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<Value, ApiError> {
+        let request = Request::delete(path).header("content-type", "application/json");
+        self.send(request, options.to_string().into_bytes()).await
+    }
+
+    async fn send(
+        &self,
+        request: http::request::Builder,
+        body: Vec<u8>,
+    ) -> Result<Value, ApiError> {
+        let request = request.body(body).expect("paths are made of names that a URI may hold");
+        Ok(self.client.request(request).await?)
+    }
+}
+
+/// Path of an object, or of a collection when `name` is empty.
+pub(crate) fn path(api_version: &str, namespace: &str, plural: &str, name: &str) -> String {
+    let root = if api_version.contains('/') { "apis" } else { "api" };
+    let namespace =
+        if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
+    let name = if name.is_empty() { String::new() } else { format!("/{name}") };
+    format!("/{root}/{api_version}{namespace}/{plural}{name}")
+}

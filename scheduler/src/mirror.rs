@@ -1,0 +1,240 @@
+//! The cluster as the scheduler knows it: what the watches said, plus what was just decided
+//! and written but not yet confirmed. Objects are read once, when they change; everything is
+//! sorted by name.
+
+mod group;
+mod node;
+mod pod;
+mod queue;
+mod requests;
+mod selectors;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use schedlab_scheduler_core::model::{Name, PodShape, Time};
+use serde_json::Value;
+
+pub(crate) use group::GroupRecord;
+pub(crate) use node::NodeRecord;
+pub(crate) use pod::{Owner, Phase, PodRecord, controller};
+pub(crate) use queue::{QueueRecord, QueueTold};
+
+use crate::{
+    parse::{list, text, version},
+    watch::Kind,
+};
+
+/// Namespace and name; the namespace is empty for what has none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) namespace: Name,
+    pub(crate) name: Name,
+}
+
+impl Key {
+    pub(crate) fn of(object: &Value) -> Self {
+        let part = |pointer| text(object, pointer).unwrap_or_default().into();
+        Self { namespace: part("/metadata/namespace"), name: part("/metadata/name") }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A condition that stands on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub(crate) status: Name,
+    pub(crate) reason: Name,
+    pub(crate) message: Name,
+}
+
+/// `status.conditions[]` by type.
+fn conditions(object: &Value) -> BTreeMap<Name, Condition> {
+    let part = |item: &Value, pointer| Name::from(text(item, pointer).unwrap_or_default());
+    let condition = |item: &Value| {
+        let condition = Condition {
+            status: part(item, "/status"),
+            reason: part(item, "/reason"),
+            message: part(item, "/message"),
+        };
+        (part(item, "/type"), condition)
+    };
+    list(object, "/status/conditions").iter().map(condition).collect()
+}
+
+fn condition(object: &Value, kind: &str) -> Option<Condition> {
+    conditions(object).remove(kind)
+}
+
+/// What a PriorityClass says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClassRecord {
+    pub(crate) value: i32,
+    pub(crate) global_default: bool,
+}
+
+impl ClassRecord {
+    fn read(object: &Value) -> Self {
+        Self {
+            value: crate::parse::int32(object, "/value").unwrap_or(0),
+            global_default: object.get("globalDefault") == Some(&Value::Bool(true)),
+        }
+    }
+}
+
+/// The cluster as it was told, and as it was just changed.
+#[derive(Debug, Default)]
+pub(crate) struct Mirror {
+    scheduler_name: String,
+    pub(crate) nodes: BTreeMap<Name, NodeRecord>,
+    pub(crate) classes: BTreeMap<Name, ClassRecord>,
+    pub(crate) queues: BTreeMap<Name, QueueRecord>,
+    pub(crate) groups: BTreeMap<Key, GroupRecord>,
+    pub(crate) pods: BTreeMap<Key, PodRecord>,
+    shapes: BTreeSet<Arc<PodShape>>,
+    /// Counts the changes on which a decision may depend.
+    pub(crate) revision: u64,
+}
+
+impl Mirror {
+    pub(crate) fn new(scheduler_name: &str) -> Self {
+        Self { scheduler_name: scheduler_name.to_owned(), ..Self::default() }
+    }
+
+    /// Replaces everything of a kind by what a list said.
+    pub(crate) fn relist(&mut self, kind: Kind, objects: &[Value]) {
+        self.revision += 1;
+        match kind {
+            Kind::Node => self.nodes.clear(),
+            Kind::PriorityClass => self.classes.clear(),
+            Kind::Queue => self.queues.clear(),
+            Kind::PodGroup => self.groups.clear(),
+            Kind::Pod => self.pods.clear(),
+        }
+        for object in objects {
+            self.upsert(kind, object);
+        }
+    }
+
+    /// Takes an object as a watch, or the answer to a write of ours, shows it.
+    pub(crate) fn upsert(&mut self, kind: Kind, object: &Value) {
+        let key = Key::of(object);
+        let changed = match kind {
+            Kind::Node => put(&mut self.nodes, key.name, NodeRecord::read(object)),
+            Kind::PriorityClass => put(&mut self.classes, key.name, ClassRecord::read(object)),
+            Kind::Queue => self.upsert_queue(key.name, QueueRecord::read(object)),
+            Kind::PodGroup => self.upsert_group(key, GroupRecord::read(object)),
+            Kind::Pod => self.upsert_pod(key, PodRecord::read(object, &self.scheduler_name)),
+        };
+        self.revision += u64::from(changed);
+    }
+
+    /// Takes away what a watch says is gone.
+    pub(crate) fn remove(&mut self, kind: Kind, object: &Value) {
+        let key = Key::of(object);
+        let gone_at = version(object);
+        let gone = match kind {
+            Kind::Node => self.nodes.remove(&key.name).is_some(),
+            Kind::PriorityClass => self.classes.remove(&key.name).is_some(),
+            Kind::Queue => self.queues.remove(&key.name).is_some(),
+            Kind::PodGroup => {
+                let newer = self.groups.get(&key).is_some_and(|is| is.told.version > gone_at);
+                !newer && self.groups.remove(&key).is_some()
+            }
+            Kind::Pod => {
+                let newer = self.pods.get(&key).is_some_and(|is| is.told.version > gone_at);
+                !newer && self.pods.remove(&key).is_some()
+            }
+        };
+        self.revision += u64::from(gone);
+    }
+
+    /// A binding was accepted: the pod holds its node from now on.
+    pub(crate) fn assume_bound(&mut self, key: &Key, node: &Name) {
+        if let Some(pod) = self.pods.get_mut(key) {
+            pod.node = Some(Name::clone(node));
+            self.revision += 1;
+        }
+    }
+
+    /// An eviction was accepted: the pod is leaving from now on.
+    pub(crate) fn assume_leaving(&mut self, key: &Key, now: Time) {
+        if let Some(pod) = self.pods.get_mut(key) {
+            pod.leaving_since.get_or_insert(now);
+            self.revision += 1;
+        }
+    }
+
+    /// What is told on a queue changes no decision.
+    fn upsert_queue(&mut self, name: Name, record: QueueRecord) -> bool {
+        let Some(known) = self.queues.get_mut(&name) else {
+            self.queues.insert(name, record);
+            return true;
+        };
+        known.told.clone_from(&record.told);
+        let changed = *known != record;
+        *known = record;
+        changed
+    }
+
+    fn upsert_group(&mut self, key: Key, record: GroupRecord) -> bool {
+        let Some(known) = self.groups.get_mut(&key) else {
+            self.groups.insert(key, record);
+            return true;
+        };
+        if known.told.version > record.told.version {
+            return false;
+        }
+        known.told.clone_from(&record.told);
+        let changed = *known != record;
+        *known = record;
+        changed
+    }
+
+    fn upsert_pod(&mut self, key: Key, mut record: PodRecord) -> bool {
+        record.shape = self.interned(record.shape);
+        let Some(known) = self.pods.get_mut(&key) else {
+            self.pods.insert(key, record);
+            return true;
+        };
+        if known.told.version > record.told.version {
+            return false;
+        }
+        if known.uid == record.uid {
+            // What we assumed holds until it is confirmed; neither is ever taken back.
+            record.node = record.node.or_else(|| known.node.take());
+            record.leaving_since = record.leaving_since.or(known.leaving_since);
+        }
+        known.told.clone_from(&record.told);
+        let changed = *known != record;
+        *known = record;
+        changed
+    }
+
+    fn interned(&mut self, shape: Arc<PodShape>) -> Arc<PodShape> {
+        if let Some(known) = self.shapes.get(&shape) {
+            return Arc::clone(known);
+        }
+        if self.shapes.len() > 2 * self.pods.len() + 64 {
+            self.shapes.retain(|shape| Arc::strong_count(shape) > 1);
+        }
+        self.shapes.insert(Arc::clone(&shape));
+        shape
+    }
+}
+
+fn put<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: V) -> bool {
+    if map.get(&key) == Some(&value) {
+        return false;
+    }
+    map.insert(key, value);
+    true
+}

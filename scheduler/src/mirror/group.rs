@@ -1,0 +1,199 @@
+//! A PodGroup as the mirror keeps it.
+
+use std::time::Duration;
+
+use schedlab_scheduler_core::model::{Name, StalenessGrace, SubGroup, Time};
+use serde_json::Value;
+
+use crate::parse::{GoDuration, Malformed, go_duration, list, name, parse_time, shown, text, time};
+
+/// What is kept of a pod group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupRecord {
+    pub(crate) uid: Name,
+    pub(crate) queue: Option<Name>,
+    pub(crate) priority_class: Option<Name>,
+    /// The explicit field.
+    pub(crate) preemptible: Option<bool>,
+    pub(crate) min_member: u32,
+    /// At least one.
+    pub(crate) sub_groups: Vec<SubGroup>,
+    pub(crate) min_sub_group: Option<u32>,
+    pub(crate) created: Time,
+    pub(crate) last_start: Option<Time>,
+    pub(crate) last_eviction: Option<Time>,
+    pub(crate) stale_since: Option<Time>,
+    pub(crate) staleness_grace: Option<StalenessGrace>,
+    pub(crate) preemption_delay: Duration,
+    pub(crate) malformed: Option<Malformed>,
+    pub(crate) told: GroupTold,
+}
+
+/// What was told on the pod group already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GroupTold {
+    pub(crate) version: u64,
+    /// `status.schedulingConditions[]` of our node pool: reason and message while it waits.
+    pub(crate) waits: Option<(Name, Name)>,
+    /// Its `transitionID`.
+    pub(crate) transition: u64,
+}
+
+const MINIMUM: &str = "an integer from 0 to 2147483647";
+const ONE_MINIMUM: &str = "one of minMember and minSubGroup";
+const DURATION: &str = "a duration such as 90s or 1h30m";
+const PREEMPTIBILITY: &str = "preemptible, non-preemptible or nothing";
+const PARENT: &str = "the name of another sub-group that leads to the root";
+const UNIQUE: &str = "a name that no other sub-group has";
+
+impl GroupRecord {
+    pub(crate) fn read(object: &Value) -> Self {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let mut reader = Reader { spec, malformed: None };
+        let min_member = reader.minimum(spec, "minMember");
+        let min_sub_group = reader.minimum(spec, "minSubGroup");
+        if min_member.is_some_and(|minimum| minimum > 0) && min_sub_group.is_some() {
+            reader.wrong("spec.minSubGroup", "both", ONE_MINIMUM);
+        }
+        let min_member = min_member.unwrap_or(1);
+        let sub_groups = reader.sub_groups(min_member);
+        let at = |key: &str| {
+            let annotations = object.pointer("/metadata/annotations")?;
+            parse_time(annotations.get(key)?.as_str()?)
+        };
+        Self {
+            uid: text(object, "/metadata/uid").unwrap_or_default().into(),
+            queue: name(spec, "/queue"),
+            priority_class: name(spec, "/priorityClassName"),
+            preemptible: reader.preemptible(),
+            min_member,
+            sub_groups,
+            min_sub_group,
+            created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
+            last_start: at("kai.scheduler/last-start-timestamp"),
+            last_eviction: at("kai.scheduler/last-eviction-timestamp"),
+            stale_since: at("kai.scheduler/stale-podgroup-timestamp"),
+            staleness_grace: reader.duration("stalenessGracePeriod").map(|grace| match grace {
+                GoDuration::Positive(grace) => StalenessGrace::After(grace),
+                GoDuration::Negative => StalenessGrace::Never,
+            }),
+            preemption_delay: match reader.duration("preemptionDelay") {
+                Some(GoDuration::Positive(delay)) => delay,
+                Some(GoDuration::Negative) | None => Duration::ZERO,
+            },
+            malformed: reader.malformed,
+            told: told(object),
+        }
+    }
+}
+
+fn told(object: &Value) -> GroupTold {
+    let ours = |condition: &&Value| {
+        text(condition, "/type") == Some("UnschedulableOnNodePool")
+            && text(condition, "/nodePool") == Some("default")
+    };
+    let conditions = list(object, "/status/schedulingConditions");
+    let condition = conditions.iter().rfind(ours);
+    let waits = condition.filter(|condition| text(condition, "/status") == Some("True"));
+    let part =
+        |condition: &Value, pointer| Name::from(text(condition, pointer).unwrap_or_default());
+    GroupTold {
+        version: crate::parse::version(object),
+        waits: waits.map(|told| (part(told, "/reason"), part(told, "/message"))),
+        transition: condition
+            .and_then(|condition| text(condition, "/transitionID")?.parse().ok())
+            .unwrap_or(0),
+    }
+}
+
+struct Reader<'a> {
+    spec: &'a Value,
+    malformed: Option<Malformed>,
+}
+
+impl Reader<'_> {
+    fn wrong(&mut self, field: &str, found: &str, allowed: &'static str) {
+        self.malformed.get_or_insert_with(|| Malformed::new(field, found, allowed));
+    }
+
+    fn minimum(&mut self, of: &Value, field: &str) -> Option<u32> {
+        let found = of.get(field).filter(|found| !found.is_null())?;
+        let minimum = found.as_i64().and_then(|number| i32::try_from(number).ok());
+        let minimum = minimum.and_then(|number| u32::try_from(number).ok());
+        if minimum.is_none() {
+            self.wrong(&format!("spec.{field}"), &shown(found), MINIMUM);
+        }
+        minimum
+    }
+
+    fn duration(&mut self, field: &str) -> Option<GoDuration> {
+        let found = self.spec.get(field).filter(|found| !found.is_null())?;
+        let duration = found.as_str().and_then(go_duration);
+        if duration.is_none() {
+            self.wrong(&format!("spec.{field}"), &shown(found), DURATION);
+        }
+        duration
+    }
+
+    fn preemptible(&mut self) -> Option<bool> {
+        match text(self.spec, "/preemptibility").unwrap_or_default() {
+            "preemptible" => Some(true),
+            "non-preemptible" => Some(false),
+            "" => None,
+            other => {
+                self.wrong("spec.preemptibility", other, PREEMPTIBILITY);
+                None
+            }
+        }
+    }
+
+    /// The sub-groups with parents as positions; one named `default` when there are none.
+    fn sub_groups(&mut self, min_member: u32) -> Vec<SubGroup> {
+        let items = list(self.spec, "/subGroups");
+        if items.is_empty() {
+            let name = "default".into();
+            return vec![SubGroup { name, min_member, parent: None, min_sub_group: None }];
+        }
+        let names: Vec<&str> =
+            items.iter().map(|item| text(item, "/name").unwrap_or_default()).collect();
+        let mut sub_groups = Vec::with_capacity(items.len());
+        for (position, item) in items.iter().enumerate() {
+            let name = names[position];
+            if names[..position].contains(&name) {
+                self.wrong("spec.subGroups: name", name, UNIQUE);
+            }
+            let parent_name = text(item, "/parent").filter(|parent| !parent.is_empty());
+            let parent = parent_name.and_then(|parent| names.iter().position(|n| *n == parent));
+            if let (Some(parent_name), None) = (parent_name, parent) {
+                self.wrong("spec.subGroups: parent", parent_name, PARENT);
+            }
+            let is_parent = items.iter().any(|child| text(child, "/parent") == Some(name));
+            let least = if is_parent { 0 } else { 1 };
+            sub_groups.push(SubGroup {
+                name: name.into(),
+                min_member: self.minimum(item, "minMember").unwrap_or(least),
+                parent,
+                min_sub_group: self.minimum(item, "minSubGroup"),
+            });
+        }
+        self.cut_circles(&mut sub_groups);
+        sub_groups
+    }
+
+    /// Parents that lead round in a circle are malformed.
+    fn cut_circles(&mut self, sub_groups: &mut [SubGroup]) {
+        for start in 0..sub_groups.len() {
+            let mut at = start;
+            let mut steps = 0;
+            while let Some(parent) = sub_groups[at].parent {
+                at = parent;
+                steps += 1;
+                if steps > sub_groups.len() {
+                    self.wrong("spec.subGroups: parent", "a circle", PARENT);
+                    sub_groups[start].parent = None;
+                    break;
+                }
+            }
+        }
+    }
+}

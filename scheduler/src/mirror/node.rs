@@ -1,0 +1,55 @@
+//! A node as the mirror keeps it.
+
+use schedlab_scheduler_core::model::{Name, Node, Taint};
+use serde_json::Value;
+
+use super::{condition, requests, selectors};
+use crate::parse::{Malformed, list, strings, text};
+
+/// What is kept of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeRecord {
+    pub(crate) uid: Name,
+    pub(crate) node: Node,
+    /// The first thing that cannot be used. What is malformed offers nothing.
+    pub(crate) malformed: Option<Malformed>,
+}
+
+impl NodeRecord {
+    pub(crate) fn read(object: &Value) -> Self {
+        let (allocatable, mut malformed) =
+            requests::resources(object.pointer("/status/allocatable"), "status.allocatable");
+        let mut taints = Vec::new();
+        for item in list(object, "/spec/taints") {
+            match taint(item) {
+                Ok(taint) => taints.push(taint),
+                Err(wrong) => {
+                    malformed.get_or_insert(wrong);
+                }
+            }
+        }
+        taints.sort();
+        let ready = condition(object, "Ready").is_some_and(|ready| &*ready.status == "True");
+        let unschedulable = object.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
+        let node = Node {
+            name: text(object, "/metadata/name").unwrap_or_default().into(),
+            labels: strings(object, "/metadata/labels"),
+            taints,
+            allocatable,
+            unschedulable,
+            ready,
+        };
+        Self { uid: text(object, "/metadata/uid").unwrap_or_default().into(), node, malformed }
+    }
+}
+
+fn taint(item: &Value) -> Result<Taint, Malformed> {
+    Ok(Taint {
+        key: text(item, "/key").unwrap_or_default().into(),
+        value: text(item, "/value").unwrap_or_default().into(),
+        effect: selectors::effect(
+            "spec.taints: effect",
+            text(item, "/effect").unwrap_or_default(),
+        )?,
+    })
+}

@@ -1,0 +1,199 @@
+//! A pod as the mirror keeps it: read once, when the watch tells of it.
+
+use std::sync::Arc;
+
+use schedlab_scheduler_core::model::{HostPort, Labels, Name, PodShape, PreemptionPolicy, Time};
+use serde_json::Value;
+
+use super::{Condition, condition, requests, selectors};
+use crate::parse::{Malformed, int32, list, name, strings, text, time, version};
+
+/// What is kept of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodRecord {
+    pub(crate) uid: Name,
+    /// Names this scheduler in `spec.schedulerName`.
+    pub(crate) ours: bool,
+    pub(crate) labels: Labels,
+    pub(crate) shape: Arc<PodShape>,
+    /// The first thing in its spec that cannot be used.
+    pub(crate) malformed: Option<Malformed>,
+    pub(crate) priority: i32,
+    pub(crate) priority_class: Option<Name>,
+    pub(crate) preemption_policy: PreemptionPolicy,
+    pub(crate) phase: Phase,
+    pub(crate) gated: bool,
+    /// `spec.nodeName`, or the node we just bound it to.
+    pub(crate) node: Option<Name>,
+    pub(crate) nominated: Option<Name>,
+    pub(crate) created: Time,
+    pub(crate) started: Option<Time>,
+    /// When it was asked to leave, or we just asked it.
+    pub(crate) leaving_since: Option<Time>,
+    /// Annotation `pod-group-name`.
+    pub(crate) group: Option<Name>,
+    /// Its controller, with what grouping needs to find it.
+    pub(crate) owner: Option<Owner>,
+    pub(crate) skip_grouping: bool,
+    pub(crate) told: Told,
+}
+
+/// What was told on the pod already. No decision depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) version: u64,
+    pub(crate) scheduled: Option<Condition>,
+    pub(crate) disruption: Option<Condition>,
+}
+
+/// `status.phase`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+/// `metadata.ownerReferences[]` with `controller: true`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    pub(crate) api_version: Name,
+    pub(crate) kind: Name,
+    pub(crate) name: Name,
+    pub(crate) uid: Name,
+}
+
+impl PodRecord {
+    pub(crate) fn read(object: &Value, scheduler_name: &str) -> Self {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let (shape, malformed) = read_shape(spec);
+        let annotation =
+            |key: &str| object.pointer("/metadata/annotations").and_then(|a| a.get(key)?.as_str());
+        Self {
+            uid: text(object, "/metadata/uid").unwrap_or_default().into(),
+            ours: text(spec, "/schedulerName").unwrap_or("default-scheduler") == scheduler_name,
+            labels: strings(object, "/metadata/labels"),
+            shape: Arc::new(shape),
+            malformed,
+            priority: int32(spec, "/priority").unwrap_or(0),
+            priority_class: name(spec, "/priorityClassName"),
+            preemption_policy: match text(spec, "/preemptionPolicy") {
+                Some("Never") => PreemptionPolicy::Never,
+                Some(_) | None => PreemptionPolicy::PreemptLowerPriority,
+            },
+            phase: phase(object),
+            gated: !list(spec, "/schedulingGates").is_empty(),
+            node: name(spec, "/nodeName"),
+            nominated: name(object, "/status/nominatedNodeName"),
+            created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
+            started: time(object, "/status/startTime"),
+            leaving_since: leaving_since(object),
+            group: annotation("pod-group-name").filter(|name| !name.is_empty()).map(Name::from),
+            owner: controller(object),
+            skip_grouping: annotation("kai.scheduler/skip-podgrouper") == Some("true"),
+            told: Told {
+                version: version(object),
+                scheduled: condition(object, "PodScheduled"),
+                disruption: condition(object, "DisruptionTarget"),
+            },
+        }
+    }
+
+    /// Holds its node's resources.
+    pub(crate) fn holds_node(&self) -> bool {
+        self.node.is_some() && !self.is_finished()
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Waits for a node, and is not on its way out.
+    pub(crate) fn waits(&self) -> bool {
+        self.node.is_none() && !self.is_finished() && self.leaving_since.is_none()
+    }
+
+    /// Label `kai.scheduler/subgroup-name`.
+    pub(crate) fn sub_group(&self) -> Option<&Name> {
+        self.labels.get("kai.scheduler/subgroup-name")
+    }
+
+    /// Label `kai.scheduler/task-priority`, when it is a number.
+    pub(crate) fn task_priority(&self) -> Option<i32> {
+        self.labels.get("kai.scheduler/task-priority").and_then(|text| text.parse().ok())
+    }
+}
+
+fn phase(object: &Value) -> Phase {
+    match text(object, "/status/phase") {
+        Some("Succeeded") => Phase::Succeeded,
+        Some("Failed") => Phase::Failed,
+        Some("Running" | "Unknown") => Phase::Running,
+        Some(_) | None => Phase::Pending,
+    }
+}
+
+/// The deletion timestamp is when the grace ends.
+fn leaving_since(object: &Value) -> Option<Time> {
+    let ends = time(object, "/metadata/deletionTimestamp")?;
+    let grace =
+        object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+    Some(Time(ends.0.saturating_sub(grace.saturating_mul(1000))))
+}
+
+/// The owner that controls an object.
+pub(crate) fn controller(object: &Value) -> Option<Owner> {
+    let owners = list(object, "/metadata/ownerReferences");
+    let owner = owners.iter().find(|owner| owner["controller"] == Value::Bool(true))?;
+    let part = |pointer| text(owner, pointer).unwrap_or_default().into();
+    Some(Owner {
+        api_version: part("/apiVersion"),
+        kind: part("/kind"),
+        name: part("/name"),
+        uid: part("/uid"),
+    })
+}
+
+/// Everything that decides where the pod fits, and the first thing that is wrong with it.
+fn read_shape(spec: &Value) -> (PodShape, Option<Malformed>) {
+    let (requests, mut malformed) = requests::pod_requests(spec);
+    fn kept<T: Default>(read: Result<T, Malformed>, malformed: &mut Option<Malformed>) -> T {
+        read.unwrap_or_else(|wrong| {
+            malformed.get_or_insert(wrong);
+            T::default()
+        })
+    }
+    let wrong = &mut malformed;
+    let images = list(spec, "/containers").iter().filter_map(|container| name(container, "/image"));
+    let shape = PodShape {
+        requests,
+        node_selector: strings(spec, "/nodeSelector"),
+        node_affinity: kept(selectors::node_terms(spec), wrong),
+        node_preferences: kept(selectors::node_preferences(spec), wrong),
+        tolerations: kept(selectors::tolerations(spec), wrong),
+        pod_affinity: kept(selectors::pod_terms(spec, "podAffinity"), wrong),
+        pod_anti_affinity: kept(selectors::pod_terms(spec, "podAntiAffinity"), wrong),
+        pod_preferences: kept(selectors::pod_preferences(spec), wrong),
+        topology_spread: kept(selectors::topology_spread(spec), wrong),
+        host_ports: host_ports(spec),
+        images: images.collect(),
+    };
+    (shape, malformed)
+}
+
+fn host_ports(spec: &Value) -> Vec<HostPort> {
+    let port = |item: &Value| {
+        let port = u16::try_from(item.get("hostPort")?.as_u64()?).ok().filter(|port| *port > 0)?;
+        Some(HostPort {
+            ip: name(item, "/hostIP").unwrap_or_else(|| "0.0.0.0".into()),
+            protocol: name(item, "/protocol").unwrap_or_else(|| "TCP".into()),
+            port,
+        })
+    };
+    let sidecars = list(spec, "/initContainers")
+        .iter()
+        .filter(|container| text(container, "/restartPolicy") == Some("Always"));
+    let containers = list(spec, "/containers").iter().chain(sidecars);
+    containers.flat_map(|container| list(container, "/ports").iter().filter_map(port)).collect()
+}

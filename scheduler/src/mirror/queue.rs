@@ -1,0 +1,185 @@
+//! A Queue as the mirror keeps it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use schedlab_scheduler_core::{
+    model::{Name, Time},
+    resources::{Amount, PerResource},
+};
+use serde_json::Value;
+
+use super::{Condition, conditions};
+use crate::parse::{GoDuration, Malformed, go_duration, list, name, shown, strings, text, time};
+
+/// What is kept of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueRecord {
+    pub(crate) uid: Name,
+    pub(crate) parent: Option<Name>,
+    pub(crate) priority: i32,
+    pub(crate) quota: PerResource<Amount>,
+    pub(crate) limit: PerResource<Amount>,
+    pub(crate) over_quota_weight_milli: PerResource<i64>,
+    pub(crate) created: Time,
+    pub(crate) preempt_min_runtime: Option<Duration>,
+    pub(crate) reclaim_min_runtime: Option<Duration>,
+    pub(crate) malformed: Option<Malformed>,
+    /// Fields left out beside others that are set: they count as 0.
+    pub(crate) unset: Vec<String>,
+    pub(crate) told: QueueTold,
+}
+
+/// What was told on the queue already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueueTold {
+    pub(crate) children: Vec<Name>,
+    pub(crate) allocated: BTreeMap<Name, Name>,
+    pub(crate) allocated_non_preemptible: BTreeMap<Name, Name>,
+    pub(crate) requested: BTreeMap<Name, Name>,
+    pub(crate) conditions: BTreeMap<Name, Condition>,
+}
+
+const AMOUNT: &str = "-1 (unlimited), or 0 and more, in devices, millicores or megabytes";
+const WEIGHT: &str = "0 and more";
+const RUNTIME: &str = "a duration such as 90s or 1h30m, not negative";
+const PRIORITY: &str = "an integer of 32 bits";
+
+impl QueueRecord {
+    pub(crate) fn read(object: &Value) -> Self {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let mut reader = Reader { spec, malformed: None };
+        let quota = reader.amounts("quota");
+        let limit = reader.amounts("limit");
+        let over_quota_weight_milli = PerResource {
+            gpu: reader.weight("gpu"),
+            cpu: reader.weight("cpu"),
+            memory: reader.weight("memory"),
+        };
+        Self {
+            uid: text(object, "/metadata/uid").unwrap_or_default().into(),
+            parent: name(spec, "/parentQueue"),
+            priority: reader.priority(),
+            quota,
+            limit,
+            over_quota_weight_milli,
+            created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
+            preempt_min_runtime: reader.runtime("preemptMinRuntime"),
+            reclaim_min_runtime: reader.runtime("reclaimMinRuntime"),
+            malformed: reader.malformed,
+            unset: unset(spec),
+            told: QueueTold {
+                children: list(object, "/status/childQueues")
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(Name::from)
+                    .collect(),
+                allocated: strings(object, "/status/allocated"),
+                allocated_non_preemptible: strings(object, "/status/allocatedNonPreemptible"),
+                requested: strings(object, "/status/requested"),
+                conditions: conditions(object),
+            },
+        }
+    }
+}
+
+struct Reader<'a> {
+    spec: &'a Value,
+    malformed: Option<Malformed>,
+}
+
+impl Reader<'_> {
+    fn amounts(&mut self, which: &str) -> PerResource<Amount> {
+        PerResource {
+            gpu: self.amount("gpu", which),
+            cpu: self.amount("cpu", which),
+            memory: self.amount("memory", which),
+        }
+    }
+
+    fn amount(&mut self, resource: &str, which: &str) -> Amount {
+        match self.number(resource, which) {
+            -1.0 => Amount::Unlimited,
+            number => Amount::Exactly(self.scaled(number, (resource, which), AMOUNT)),
+        }
+    }
+
+    fn weight(&mut self, resource: &str) -> i64 {
+        let number = self.number(resource, "overQuotaWeight");
+        // Thousandths whatever the resource, as devices are counted.
+        self.exact(number * 1000.0, (resource, "overQuotaWeight"), WEIGHT)
+    }
+
+    fn number(&mut self, resource: &str, which: &str) -> f64 {
+        let found = self.spec.pointer(&format!("/resources/{resource}/{which}"));
+        match found {
+            None | Some(Value::Null) => 0.0,
+            Some(value) => value.as_f64().unwrap_or_else(|| {
+                self.wrong((resource, which), shown(value), AMOUNT);
+                0.0
+            }),
+        }
+    }
+
+    /// From devices, millicores and megabytes to the core's units.
+    fn scaled(&mut self, number: f64, of: (&str, &str), allowed: &'static str) -> i64 {
+        let factor = match of.0 {
+            "gpu" => 1e3,
+            "memory" => 1e6,
+            _ => 1.0,
+        };
+        self.exact(number * factor, of, allowed)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked before")]
+    fn exact(&mut self, number: f64, of: (&str, &str), allowed: &'static str) -> i64 {
+        // Below 2^63, above which the conversion would saturate.
+        if (0.0..9.2e18).contains(&number) {
+            return number.round() as i64;
+        }
+        let found = self.spec.pointer(&format!("/resources/{}/{}", of.0, of.1));
+        self.wrong(of, found.map(shown).unwrap_or_default(), allowed);
+        0
+    }
+
+    fn wrong(&mut self, (resource, which): (&str, &str), found: String, allowed: &'static str) {
+        let field = format!("spec.resources.{resource}.{which}");
+        self.malformed.get_or_insert(Malformed::new(field, found, allowed));
+    }
+
+    fn priority(&mut self) -> i32 {
+        let Some(found) = self.spec.get("priority").filter(|found| !found.is_null()) else {
+            return 100;
+        };
+        found.as_i64().and_then(|number| i32::try_from(number).ok()).unwrap_or_else(|| {
+            self.malformed.get_or_insert(Malformed::new("spec.priority", shown(found), PRIORITY));
+            100
+        })
+    }
+
+    fn runtime(&mut self, which: &str) -> Option<Duration> {
+        let found = self.spec.get(which).filter(|found| !found.is_null())?;
+        match found.as_str().and_then(go_duration) {
+            Some(GoDuration::Positive(duration)) => Some(duration),
+            Some(GoDuration::Negative) | None => {
+                let field = format!("spec.{which}");
+                self.malformed.get_or_insert(Malformed::new(field, shown(found), RUNTIME));
+                None
+            }
+        }
+    }
+}
+
+/// Fields of a resource that are left out while others of it are set; all three when the
+/// resource is not named at all.
+fn unset(spec: &Value) -> Vec<String> {
+    let mut unset = Vec::new();
+    for resource in ["gpu", "cpu", "memory"] {
+        for which in ["quota", "overQuotaWeight", "limit"] {
+            let found = spec.pointer(&format!("/resources/{resource}/{which}"));
+            if found.is_none_or(Value::is_null) {
+                unset.push(format!("{resource}.{which}"));
+            }
+        }
+    }
+    unset
+}

@@ -1,0 +1,165 @@
+//! Node selectors, label selectors, tolerations and spread constraints of a pod's spec.
+
+use schedlab_scheduler_core::model::{
+    LabelSelector, Name, NodeSelectorTerm, Operator, PodAffinityTerm, Requirement, TaintEffect,
+    Toleration, TopologySpread, WhenUnsatisfiable,
+};
+use serde_json::Value;
+
+use crate::parse::{Malformed, int32, list, name, shown, strings, text};
+
+const OPERATORS: &str = "In, NotIn, Exists, DoesNotExist, Gt or Lt";
+const EFFECTS: &str = "NoSchedule, PreferNoSchedule or NoExecute";
+const NAMESPACES: &str = "{} (every namespace) or kubernetes.io/metadata.name In [...]";
+
+/// `spec.affinity.nodeAffinity`'s required terms.
+pub(super) fn node_terms(spec: &Value) -> Result<Option<Vec<NodeSelectorTerm>>, Malformed> {
+    let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let Some(selector) = spec.pointer(required) else {
+        return Ok(None);
+    };
+    list(selector, "/nodeSelectorTerms").iter().map(node_term).collect::<Result<_, _>>().map(Some)
+}
+
+/// `spec.affinity.nodeAffinity`'s preferred terms.
+pub(super) fn node_preferences(spec: &Value) -> Result<Vec<(i32, NodeSelectorTerm)>, Malformed> {
+    let preferred = "/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution";
+    let preference = |item: &Value| {
+        let term = node_term(item.get("preference").unwrap_or(&Value::Null))?;
+        Ok((int32(item, "/weight").unwrap_or(0), term))
+    };
+    list(spec, preferred).iter().map(preference).collect()
+}
+
+fn node_term(term: &Value) -> Result<NodeSelectorTerm, Malformed> {
+    let of = |pointer| list(term, pointer).iter().map(requirement).collect::<Result<_, _>>();
+    Ok(NodeSelectorTerm { labels: of("/matchExpressions")?, fields: of("/matchFields")? })
+}
+
+fn requirement(item: &Value) -> Result<Requirement, Malformed> {
+    let operator = match text(item, "/operator").unwrap_or_default() {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::Gt,
+        "Lt" => Operator::Lt,
+        other => return Err(Malformed::new("spec.affinity: operator", other, OPERATORS)),
+    };
+    let values = list(item, "/values").iter().filter_map(Value::as_str).map(Name::from).collect();
+    Ok(Requirement { key: text(item, "/key").unwrap_or_default().into(), operator, values })
+}
+
+/// Required pod affinity (`podAffinity`) or anti-affinity (`podAntiAffinity`).
+pub(super) fn pod_terms(spec: &Value, of: &str) -> Result<Vec<PodAffinityTerm>, Malformed> {
+    let required = format!("/affinity/{of}/requiredDuringSchedulingIgnoredDuringExecution");
+    list(spec, &required).iter().map(pod_term).collect()
+}
+
+/// Preferred pod affinity, and anti-affinity with negative weights.
+pub(super) fn pod_preferences(spec: &Value) -> Result<Vec<(i32, PodAffinityTerm)>, Malformed> {
+    let mut preferences = Vec::new();
+    for (of, sign) in [("podAffinity", 1), ("podAntiAffinity", -1)] {
+        let preferred = format!("/affinity/{of}/preferredDuringSchedulingIgnoredDuringExecution");
+        for item in list(spec, &preferred) {
+            let term = pod_term(item.get("podAffinityTerm").unwrap_or(&Value::Null))?;
+            preferences.push((int32(item, "/weight").unwrap_or(0).saturating_mul(sign), term));
+        }
+    }
+    Ok(preferences)
+}
+
+fn pod_term(term: &Value) -> Result<PodAffinityTerm, Malformed> {
+    Ok(PodAffinityTerm {
+        selector: term.get("labelSelector").map(label_selector).transpose()?,
+        namespaces: namespaces(term)?,
+        topology_key: text(term, "/topologyKey").unwrap_or_default().into(),
+    })
+}
+
+/// The pod's own namespace (`None`), a list, or all of them (an empty list).
+fn namespaces(term: &Value) -> Result<Option<Vec<Name>>, Malformed> {
+    let mut named: Vec<Name> =
+        list(term, "/namespaces").iter().filter_map(Value::as_str).map(Name::from).collect();
+    if let Some(selector) = term.get("namespaceSelector").filter(|selector| !selector.is_null()) {
+        let requirements = label_selector(selector)?.requirements;
+        match requirements.as_slice() {
+            [] => return Ok(Some(Vec::new())),
+            [only]
+                if &*only.key == "kubernetes.io/metadata.name"
+                    && only.operator == Operator::In
+                    && !only.values.is_empty() =>
+            {
+                named.extend(only.values.iter().cloned());
+            }
+            _ => {
+                let field = "spec.affinity: namespaceSelector";
+                return Err(Malformed::new(field, shown(selector), NAMESPACES));
+            }
+        }
+    }
+    Ok((!named.is_empty()).then_some(named))
+}
+
+fn label_selector(selector: &Value) -> Result<LabelSelector, Malformed> {
+    let equal = |(key, value)| Requirement { key, operator: Operator::In, values: vec![value] };
+    let mut requirements: Vec<_> =
+        strings(selector, "/matchLabels").into_iter().map(equal).collect();
+    for item in list(selector, "/matchExpressions") {
+        requirements.push(requirement(item)?);
+    }
+    Ok(LabelSelector { requirements })
+}
+
+/// `spec.tolerations`.
+pub(super) fn tolerations(spec: &Value) -> Result<Vec<Toleration>, Malformed> {
+    list(spec, "/tolerations").iter().map(toleration).collect()
+}
+
+fn toleration(item: &Value) -> Result<Toleration, Malformed> {
+    let value = match text(item, "/operator").unwrap_or("Equal") {
+        "Exists" => None,
+        "Equal" | "" => Some(text(item, "/value").unwrap_or_default().into()),
+        other => {
+            return Err(Malformed::new("spec.tolerations: operator", other, "Equal or Exists"));
+        }
+    };
+    let effect = match text(item, "/effect").unwrap_or_default() {
+        "" => None,
+        other => Some(effect("spec.tolerations: effect", other)?),
+    };
+    Ok(Toleration { key: name(item, "/key"), value, effect })
+}
+
+/// The effect of a taint or a toleration.
+pub(super) fn effect(field: &str, found: &str) -> Result<TaintEffect, Malformed> {
+    match found {
+        "NoSchedule" => Ok(TaintEffect::NoSchedule),
+        "PreferNoSchedule" => Ok(TaintEffect::PreferNoSchedule),
+        "NoExecute" => Ok(TaintEffect::NoExecute),
+        other => Err(Malformed::new(field, other, EFFECTS)),
+    }
+}
+
+/// `spec.topologySpreadConstraints`.
+pub(super) fn topology_spread(spec: &Value) -> Result<Vec<TopologySpread>, Malformed> {
+    list(spec, "/topologySpreadConstraints").iter().map(spread_constraint).collect()
+}
+
+fn spread_constraint(item: &Value) -> Result<TopologySpread, Malformed> {
+    let when_unsatisfiable = match text(item, "/whenUnsatisfiable").unwrap_or("DoNotSchedule") {
+        "DoNotSchedule" => WhenUnsatisfiable::DoNotSchedule,
+        "ScheduleAnyway" => WhenUnsatisfiable::ScheduleAnyway,
+        other => {
+            let field = "spec.topologySpreadConstraints: whenUnsatisfiable";
+            return Err(Malformed::new(field, other, "DoNotSchedule or ScheduleAnyway"));
+        }
+    };
+    Ok(TopologySpread {
+        max_skew: int32(item, "/maxSkew").unwrap_or(1),
+        topology_key: text(item, "/topologyKey").unwrap_or_default().into(),
+        when_unsatisfiable,
+        selector: item.get("labelSelector").map(label_selector).transpose()?,
+        min_domains: int32(item, "/minDomains"),
+    })
+}

@@ -1,0 +1,120 @@
+//! Kubernetes quantities, exactly: no float is involved, and nothing wraps.
+
+/// In which unit the answer is wanted. What does not divide is rounded up, as Kubernetes does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Whole units: bytes, devices.
+    Whole,
+    /// Thousandths: of a core, of a GPU.
+    Milli,
+}
+
+const ALLOWED: &str = "a quantity such as 2, 500m, 1.5Gi or 1e3";
+const ALLOWED_SIZE: &str = "a quantity from 0 to 9223372036854775807 of its unit";
+
+/// Reads a quantity that must not be negative. The error is what is allowed instead.
+pub(crate) fn quantity(text: &str, unit: Unit) -> Result<i64, &'static str> {
+    let (negative, digits_and_suffix) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = digits_and_suffix
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(digits_and_suffix.len());
+    let (digits, suffix) = digits_and_suffix.split_at(end);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return Err(ALLOWED);
+    }
+    let (base, mut exponent) = scale(suffix).ok_or(ALLOWED)?;
+    if unit == Unit::Milli {
+        exponent += 3;
+    }
+    let fraction = fraction.trim_end_matches('0');
+    exponent -= i64::try_from(fraction.len()).map_err(|_| ALLOWED_SIZE)?;
+    let mantissa = [whole, fraction].concat();
+    let mantissa = mantissa.trim_start_matches('0');
+    if mantissa.is_empty() {
+        return Ok(0);
+    }
+    if negative {
+        return Err(ALLOWED_SIZE);
+    }
+    let mantissa: i128 = mantissa.parse().map_err(|_| ALLOWED_SIZE)?;
+    let value = mantissa.checked_mul(base).ok_or(ALLOWED_SIZE)?;
+    shifted(value, exponent).and_then(|value| i64::try_from(value).ok()).ok_or(ALLOWED_SIZE)
+}
+
+/// Value of a suffix: a factor and a power of ten.
+fn scale(suffix: &str) -> Option<(i128, i64)> {
+    Some(match suffix {
+        "" => (1, 0),
+        "n" => (1, -9),
+        "u" => (1, -6),
+        "m" => (1, -3),
+        "k" => (1, 3),
+        "M" => (1, 6),
+        "G" => (1, 9),
+        "T" => (1, 12),
+        "P" => (1, 15),
+        "E" => (1, 18),
+        "Ki" => (1 << 10, 0),
+        "Mi" => (1 << 20, 0),
+        "Gi" => (1 << 30, 0),
+        "Ti" => (1 << 40, 0),
+        "Pi" => (1 << 50, 0),
+        "Ei" => (1 << 60, 0),
+        exponent => {
+            let digits = exponent.strip_prefix(['e', 'E'])?;
+            (1, digits.parse::<i16>().ok()?.into())
+        }
+    })
+}
+
+/// `value × 10^exponent`, rounded up; `None` when it is too large.
+fn shifted(value: i128, exponent: i64) -> Option<i128> {
+    let power = u32::try_from(exponent.unsigned_abs()).ok()?;
+    if exponent >= 0 {
+        return value.checked_mul(10_i128.checked_pow(power)?);
+    }
+    // Dividing a positive value by more than it has digits leaves one, rounded up.
+    Some(10_i128.checked_pow(power).map_or(1, |divisor| (value + divisor - 1) / divisor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_exactly() {
+        let cases = [
+            ("2", Unit::Whole, 2),
+            ("500m", Unit::Milli, 500),
+            ("0.1", Unit::Milli, 100),
+            ("1.5Gi", Unit::Whole, 1_610_612_736),
+            ("1e3", Unit::Whole, 1_000),
+            ("2E2", Unit::Whole, 200),
+            ("1E", Unit::Whole, 1_000_000_000_000_000_000),
+            ("7Ei", Unit::Whole, 7 << 60),
+            ("100u", Unit::Milli, 1),
+            ("1n", Unit::Whole, 1),
+            (".5", Unit::Milli, 500),
+            ("-0", Unit::Whole, 0),
+            ("9223372036854775807", Unit::Whole, i64::MAX),
+            ("0.000000000000000000000000000000000000000000000000001", Unit::Whole, 1),
+        ];
+        for (text, unit, expected) in cases {
+            assert_eq!(quantity(text, unit), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_negative_overflowing_or_malformed_becomes_a_credit() {
+        for text in ["-1", "9223372036854775808", "8Ei", "1e30", "1e-32769"] {
+            assert!(quantity(text, Unit::Whole).is_err(), "{text}");
+        }
+        for text in ["", "GPU", "1.2.3", "1Xi", "1 ", "e3", ".", "0x10", "1e", "--1"] {
+            assert_eq!(quantity(text, Unit::Whole), Err(ALLOWED), "{text}");
+        }
+    }
+}

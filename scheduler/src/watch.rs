@@ -1,0 +1,224 @@
+//! Lists and watches of the kinds that decisions depend on. A watch goes on from the last
+//! resource version it saw, begins anew with a list when that is too old, and waits a fixed
+//! time after a failure. Lines that are no objects are skipped, so that one of them cannot stop
+//! the rest.
+
+use std::{pin::Pin, task::Context, task::Poll, time::Duration};
+
+use futures::{
+    AsyncBufRead, AsyncBufReadExt, Stream, StreamExt,
+    stream::{BoxStream, unfold},
+};
+use http::Request;
+use kube::Client;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    api::{ApiError, path},
+    config::Flavor,
+};
+
+/// Wait after the first failure in a row; doubled with each further one.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(32);
+
+/// The kinds that are mirrored, in the order in which their news are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    PriorityClass,
+    Queue,
+    Node,
+    PodGroup,
+    Pod,
+}
+
+impl Kind {
+    /// What a scheduler of this flavor has to know.
+    pub(crate) fn watched(flavor: Flavor) -> &'static [Self] {
+        match flavor {
+            Flavor::Kai => {
+                &[Self::PriorityClass, Self::Queue, Self::Node, Self::PodGroup, Self::Pod]
+            }
+            Flavor::Kube => &[Self::Node, Self::Pod],
+        }
+    }
+
+    fn path(self) -> String {
+        let (api_version, plural) = match self {
+            Self::PriorityClass => ("scheduling.k8s.io/v1", "priorityclasses"),
+            Self::Queue => ("scheduling.run.ai/v2", "queues"),
+            Self::Node => ("v1", "nodes"),
+            Self::PodGroup => ("scheduling.run.ai/v2alpha2", "podgroups"),
+            Self::Pod => ("v1", "pods"),
+        };
+        path(api_version, "", plural, "")
+    }
+}
+
+/// What the watches say.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum News {
+    /// All objects of a kind, in place of everything known of it.
+    All(Kind, Vec<Value>),
+    /// An object is new or different.
+    Changed(Kind, Value),
+    /// An object is gone.
+    Gone(Kind, Value),
+}
+
+/// All watches of one scheduler.
+pub(crate) struct Watches {
+    kinds: Vec<BoxStream<'static, News>>,
+}
+
+impl Watches {
+    pub(crate) fn start(client: &Client, flavor: Flavor) -> Self {
+        let watch = |kind: &Kind| watch(client.clone(), *kind).boxed();
+        Self { kinds: Kind::watched(flavor).iter().map(watch).collect() }
+    }
+
+    /// Begins a kind anew, after an answer was lost and nobody knows how it stands.
+    pub(crate) fn restart(&mut self, client: &Client, flavor: Flavor, kind: Kind) {
+        if let Some(at) = Kind::watched(flavor).iter().position(|watched| *watched == kind) {
+            self.kinds[at] = watch(client.clone(), kind).boxed();
+        }
+    }
+}
+
+impl Stream for Watches {
+    type Item = News;
+
+    /// Kinds are asked in their order, so equal runs hear equal news.
+    fn poll_next(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<News>> {
+        for kind in &mut self.kinds {
+            if let Poll::Ready(news) = kind.poll_next_unpin(ctx) {
+                return Poll::Ready(news);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Where one watch is.
+enum State {
+    /// Knows nothing.
+    Listing,
+    /// Knows everything up to this resource version.
+    Connecting(String),
+    /// Reads lines.
+    Reading(String, Lines),
+}
+
+type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
+
+struct Watch {
+    client: Client,
+    kind: Kind,
+    failures: u32,
+    line: Vec<u8>,
+}
+
+fn watch(client: Client, kind: Kind) -> impl Stream<Item = News> {
+    let watch = Watch { client, kind, failures: 0, line: Vec::new() };
+    unfold((watch, State::Listing), |(mut watch, mut state)| async move {
+        loop {
+            let (news, next) = watch.step(state).await;
+            state = next;
+            if let Some(news) = news {
+                return Some((news, (watch, state)));
+            }
+        }
+    })
+}
+
+impl Watch {
+    async fn step(&mut self, state: State) -> (Option<News>, State) {
+        match state {
+            State::Listing => match self.list().await {
+                Ok((version, objects)) => {
+                    self.failures = 0;
+                    (Some(News::All(self.kind, objects)), State::Connecting(version))
+                }
+                Err(error) => self.after_failure(&error, State::Listing).await,
+            },
+            State::Connecting(version) => match self.connect(&version).await {
+                Ok(lines) => (None, State::Reading(version, lines)),
+                Err(error) => self.after_failure(&error, State::Connecting(version)).await,
+            },
+            State::Reading(version, lines) => self.read(version, lines).await,
+        }
+    }
+
+    async fn list(&self) -> Result<(String, Vec<Value>), ApiError> {
+        let request = Request::get(self.kind.path()).body(Vec::new()).expect("a fixed path");
+        let mut list: Value = self.client.request(request).await?;
+        let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let version = version.unwrap_or("0").to_owned();
+        let objects = match list.get_mut("items").map(Value::take) {
+            Some(Value::Array(objects)) => objects,
+            _ => Vec::new(),
+        };
+        Ok((version, objects))
+    }
+
+    async fn connect(&self, version: &str) -> Result<Lines, ApiError> {
+        let path = self.kind.path();
+        let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}");
+        let request = Request::get(path).body(Vec::new()).expect("a fixed path and a version");
+        Ok(Box::pin(self.client.request_stream(request).await?))
+    }
+
+    /// A kind that does not exist (yet) is asked for again, as is a server that is away.
+    async fn after_failure(&mut self, error: &ApiError, state: State) -> (Option<News>, State) {
+        if matches!(error, ApiError::Gone(_)) {
+            return (None, State::Listing);
+        }
+        let absent = matches!(error, ApiError::NotFound(_)) && self.failures == 0;
+        let wait = RETRY_FIRST.saturating_mul(1 << self.failures.min(5)).min(RETRY_MAX);
+        self.failures = self.failures.saturating_add(1);
+        if absent {
+            return (Some(News::All(self.kind, Vec::new())), State::Listing);
+        }
+        tokio::time::sleep(wait).await;
+        (None, state)
+    }
+
+    async fn read(&mut self, version: String, mut lines: Lines) -> (Option<News>, State) {
+        self.line.clear();
+        match lines.read_until(b'\n', &mut self.line).await {
+            Ok(0) | Err(_) => return self.after_end(version).await,
+            Ok(_) => self.failures = 0,
+        }
+        let Ok(line) = serde_json::from_slice::<Line>(&self.line) else {
+            return (None, State::Reading(version, lines));
+        };
+        let seen = line.object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let seen = seen.filter(|seen| !seen.is_empty()).map_or(version, str::to_owned);
+        let news = match line.kind.as_str() {
+            "ADDED" | "MODIFIED" => Some(News::Changed(self.kind, line.object)),
+            "DELETED" => Some(News::Gone(self.kind, line.object)),
+            "ERROR" if line.object["code"] == 410 => return (None, State::Listing),
+            "ERROR" => return self.after_end(seen).await,
+            _ => None,
+        };
+        (news, State::Reading(seen, lines))
+    }
+
+    /// Servers end watches now and then; one that ended without a word is not taken up at once.
+    async fn after_end(&mut self, version: String) -> (Option<News>, State) {
+        if self.failures > 0 {
+            tokio::time::sleep(RETRY_FIRST).await;
+        }
+        self.failures = self.failures.saturating_add(1);
+        (None, State::Connecting(version))
+    }
+}
+
+/// One line of a watch.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    object: Value,
+}
