@@ -8,8 +8,10 @@ pub mod config;
 pub mod crds;
 mod mirror;
 mod parse;
+mod podgrouper;
 mod run;
 pub mod status;
+mod translate;
 mod watch;
 
 pub use config::{Clock, Config, Flavor, Idle};

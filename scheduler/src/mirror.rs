@@ -24,7 +24,7 @@ pub(crate) use pod::{Owner, Phase, PodRecord, controller};
 pub(crate) use queue::{QueueRecord, QueueTold};
 
 use crate::{
-    parse::{list, text, version},
+    parse::{Malformed, list, text, version},
     watch::Kind,
 };
 
@@ -99,6 +99,8 @@ pub(crate) struct Mirror {
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
     pub(crate) groups: BTreeMap<Key, GroupRecord>,
     pub(crate) pods: BTreeMap<Key, PodRecord>,
+    /// Pods that could not be grouped as they stood at this version, and why.
+    pub(crate) ungrouped: BTreeMap<Key, (u64, Malformed)>,
     shapes: BTreeSet<Arc<PodShape>>,
     /// Counts the changes on which a decision may depend.
     pub(crate) revision: u64,

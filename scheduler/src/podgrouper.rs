@@ -1,0 +1,189 @@
+//! Puts pods into PodGroups by their owners, as KAI's pod grouper does: the chain of owners is
+//! fetched, [`rules`] say which group it makes, the group is created or corrected, and only then
+//! is the pod marked with it. A pod that is marked, by us or by its maker, is left alone.
+
+mod rules;
+
+use std::collections::BTreeMap;
+
+use schedlab_scheduler_core::model::Name;
+use serde_json::{Value, json};
+
+use crate::{
+    api::{Api, ApiError, Merge, path},
+    mirror::{Key, Mirror, Owner, PodRecord, controller},
+    watch::Kind,
+};
+use rules::{Group, Link};
+
+const GROUPS: &str = "scheduling.run.ai/v2alpha2";
+
+/// Longest chain of owners that is followed.
+const CHAIN_MAX: usize = 16;
+
+/// Groups pods, and keeps what it learned about kinds.
+#[derive(Debug, Default)]
+pub(crate) struct Grouper {
+    /// Plural names by API version and kind; `None`: the server has no such kind.
+    plurals: BTreeMap<(Name, Name), Option<String>>,
+    /// Owners fetched in this cycle, `None` where there is none any more.
+    owners: BTreeMap<(Name, Owner), Option<Value>>,
+}
+
+impl Grouper {
+    /// Groups every pod of ours that is in no group yet. An error ends the cycle's grouping;
+    /// what is missing is grouped in the next.
+    pub(crate) async fn group(&mut self, api: &Api, mirror: &mut Mirror) -> Result<(), ApiError> {
+        self.owners.clear();
+        let pods = &mirror.pods;
+        mirror.ungrouped.retain(|key, (version, _)| {
+            pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
+        });
+        let waiting = pods
+            .iter()
+            .filter(|(key, pod)| wants_group(pod) && !mirror.ungrouped.contains_key(key));
+        let waiting: Vec<(Key, PodRecord)> =
+            waiting.map(|(key, pod)| (key.clone(), pod.clone())).collect();
+        for (key, pod) in &waiting {
+            let chain = self.chain(api, &key.namespace, pod).await?;
+            match rules::group_of(key, pod, &chain, &mirror.classes) {
+                Ok(group) => {
+                    ensure(api, mirror, &key.namespace, &group).await?;
+                    mark(api, mirror, key, &group.name).await?;
+                }
+                Err(malformed) => {
+                    mirror.ungrouped.insert(key.clone(), (pod.told.version, malformed));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The owners of a pod, nearest first.
+    async fn chain(
+        &mut self,
+        api: &Api,
+        namespace: &Name,
+        pod: &PodRecord,
+    ) -> Result<Vec<Link>, ApiError> {
+        let mut chain = Vec::new();
+        let mut next = pod.owner.clone();
+        while let Some(owner) = next.filter(|_| chain.len() < CHAIN_MAX) {
+            let object = self.owner(api, namespace, &owner).await?;
+            next = object.as_ref().and_then(controller);
+            chain.push(Link { owner, object: object.unwrap_or(Value::Null) });
+        }
+        Ok(chain)
+    }
+
+    async fn owner(
+        &mut self,
+        api: &Api,
+        namespace: &Name,
+        owner: &Owner,
+    ) -> Result<Option<Value>, ApiError> {
+        let cached = (Name::clone(namespace), owner.clone());
+        if let Some(known) = self.owners.get(&cached) {
+            return Ok(known.clone());
+        }
+        let object = self.fetch(api, namespace, owner).await?;
+        self.owners.insert(cached, object.clone());
+        Ok(object)
+    }
+
+    async fn fetch(
+        &mut self,
+        api: &Api,
+        namespace: &Name,
+        owner: &Owner,
+    ) -> Result<Option<Value>, ApiError> {
+        let Some(plural) = self.plural(api, owner).await? else {
+            return Ok(None);
+        };
+        let path = path(&owner.api_version, namespace, &plural, &owner.name);
+        match api.get(&path).await {
+            Ok(object) if object["metadata"]["uid"].as_str() == Some(&owner.uid) => {
+                Ok(Some(object))
+            }
+            // Another object of that name, none, or one that we may not read.
+            Ok(_) | Err(ApiError::NotFound(_) | ApiError::Refused(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn plural(&mut self, api: &Api, owner: &Owner) -> Result<Option<String>, ApiError> {
+        let kind = (Name::clone(&owner.api_version), Name::clone(&owner.kind));
+        if let Some(known) = self.plurals.get(&kind) {
+            return Ok(known.clone());
+        }
+        let plural = match rules::known_plural(&owner.kind) {
+            Some(plural) => Some(plural.to_owned()),
+            None => discover(api, owner).await?,
+        };
+        self.plurals.insert(kind, plural.clone());
+        Ok(plural)
+    }
+}
+
+/// What the server calls many of a kind.
+async fn discover(api: &Api, owner: &Owner) -> Result<Option<String>, ApiError> {
+    let resources = match api.get(&path(&owner.api_version, "", "", "")).await {
+        Ok(resources) => resources,
+        Err(ApiError::NotFound(_) | ApiError::Refused(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let named = |resource: &&Value| {
+        resource["kind"].as_str() == Some(&owner.kind)
+            && resource["name"].as_str().is_some_and(|name| !name.contains('/'))
+    };
+    let found = crate::parse::list(&resources, "/resources").iter().find(named);
+    Ok(found.and_then(|resource| resource["name"].as_str()).map(str::to_owned))
+}
+
+fn wants_group(pod: &PodRecord) -> bool {
+    pod.ours
+        && pod.group.is_none()
+        && !pod.skip_grouping
+        && !pod.is_finished()
+        && pod.leaving_since.is_none()
+}
+
+/// Creates the group, or corrects what follows from its owner. The queue of a group that exists
+/// is left as it is: somebody may have moved it.
+async fn ensure(
+    api: &Api,
+    mirror: &mut Mirror,
+    namespace: &Name,
+    group: &Group,
+) -> Result<(), ApiError> {
+    let key = Key { namespace: Name::clone(namespace), name: Name::clone(&group.name) };
+    let written = match mirror.groups.get(&key) {
+        Some(record) if group.agrees_with(record) => return Ok(()),
+        Some(_) => {
+            let patch = json!({ "spec": group.derived_spec() });
+            api.patch(&path(GROUPS, namespace, "podgroups", &group.name), Merge::Plain, &patch)
+                .await
+        }
+        None => api.create(&path(GROUPS, namespace, "podgroups", ""), &group.manifest()).await,
+    };
+    match written {
+        Ok(object) => mirror.upsert(Kind::PodGroup, &object),
+        // It is there and the watch has not told yet.
+        Err(ApiError::Conflict(_)) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Marks the pod with its group.
+async fn mark(api: &Api, mirror: &mut Mirror, key: &Key, group: &Name) -> Result<(), ApiError> {
+    let patch = json!({ "metadata": { "annotations": { "pod-group-name": &**group } } });
+    let path = path("v1", &key.namespace, "pods", &key.name);
+    match api.patch(&path, Merge::Plain, &patch).await {
+        Ok(pod) => mirror.upsert(Kind::Pod, &pod),
+        // It is gone; the watch will tell.
+        Err(ApiError::NotFound(_)) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
