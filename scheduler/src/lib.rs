@@ -4,14 +4,17 @@
 //! scheduler that starts anew goes on where the old one stopped.
 
 mod api;
+mod apply;
 pub mod config;
 pub mod crds;
 mod mirror;
 mod parse;
 mod podgrouper;
+mod queues;
 mod run;
 pub mod status;
 mod translate;
+mod usage;
 mod watch;
 
 pub use config::{Clock, Config, Flavor, Idle};

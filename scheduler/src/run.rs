@@ -1,12 +1,264 @@
-//! The loop.
+//! The loop: news from the watches change the mirror; when a cycle is due the mirror becomes a
+//! snapshot, the snapshot a plan, and the plan API calls.
 
-use crate::config::{Clock, Config};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use kube::Client;
+use schedlab_scheduler_core::{
+    Plan, QueueUse,
+    model::{Name, Queue, QueueId, Time},
+    resources::PerResource,
+    schedule,
+};
+use tokio::time::{Instant, sleep_until};
+
+use crate::{
+    api::{Api, ApiError},
+    apply::{Applier, Outcome},
+    config::{Clock, Config, Flavor, Idle},
+    mirror::Mirror,
+    podgrouper::Grouper,
+    queues,
+    status::QueueStatus,
+    translate::{Translation, translate},
+    usage::Usage,
+    watch::{Kind, News, Watches},
+};
+
+/// News that come in a burst are waited for this long, so that one cycle sees all of them.
+const BURST: Duration = Duration::from_millis(10);
+
+/// With usage history the order of queues changes by time alone; how often that is looked at.
+const USAGE_STEP: Duration = Duration::from_mins(1);
+
+/// What the loop waits for.
+enum Event {
+    /// The cluster changed.
+    News(News),
+    /// It is time for a cycle.
+    Due,
+}
 
 /// Schedules until it is dropped. Ends with an error only when it cannot start.
 ///
 /// # Errors
 /// The API server cannot be reached or refuses what the scheduler has to read.
-pub async fn run(client: kube::Client, config: Config, now: Clock) -> anyhow::Result<()> {
-    drop((client, config, now));
-    std::future::pending().await
+pub async fn run(client: Client, config: Config, now: Clock) -> anyhow::Result<()> {
+    let api = Api { client, name: config.scheduler_name.clone() };
+    for kind in Kind::watched(config.flavor) {
+        match api.get(&format!("{}?limit=1", kind.path())).await {
+            // A kind without a definition is asked for again and again.
+            Ok(_) | Err(ApiError::NotFound(_)) => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot list {}", kind.path()));
+            }
+        }
+    }
+    let mut scheduler = Scheduler::new(api, config, now);
+    loop {
+        match scheduler.next().await {
+            Event::News(news) => scheduler.take(news),
+            Event::Due => scheduler.cycle().await,
+        }
+    }
+}
+
+/// One scheduler at work.
+struct Scheduler {
+    api: Api,
+    config: Config,
+    now: Clock,
+    watches: Watches,
+    mirror: Mirror,
+    /// Kinds that have been listed; no cycle runs before all are.
+    listed: BTreeSet<Kind>,
+    grouper: Grouper,
+    applier: Applier,
+    usage: Option<Usage>,
+    translation: Translation,
+    /// The mirror's revision of which `translation` was made.
+    translated: Option<u64>,
+    last_cycle: Option<Instant>,
+    due: Option<Instant>,
+}
+
+impl Scheduler {
+    fn new(api: Api, config: Config, now: Clock) -> Self {
+        Self {
+            watches: Watches::start(&api.client, config.flavor),
+            mirror: Mirror::new(&config.scheduler_name),
+            listed: BTreeSet::new(),
+            grouper: Grouper::default(),
+            applier: Applier::new(api.clone(), config.flavor),
+            usage: config.usage_window.map(Usage::over),
+            translation: Translation::default(),
+            translated: None,
+            last_cycle: None,
+            due: None,
+            api,
+            config,
+            now,
+        }
+    }
+
+    /// News first; but a cycle that is late by a whole period is not put off any longer.
+    async fn next(&mut self) -> Event {
+        let Some(due) = self.due else {
+            return match self.watches.next().await {
+                Some(news) => Event::News(news),
+                None => std::future::pending().await,
+            };
+        };
+        if Instant::now() > due + self.config.period {
+            return Event::Due;
+        }
+        tokio::select! {
+            biased;
+            Some(news) = self.watches.next() => Event::News(news),
+            () = sleep_until(due) => Event::Due,
+        }
+    }
+
+    fn take(&mut self, news: News) {
+        let before = self.mirror.revision;
+        match news {
+            News::All(kind, objects) => {
+                self.mirror.relist(kind, &objects);
+                self.listed.insert(kind);
+            }
+            News::Changed(kind, object) => self.mirror.upsert(kind, &object),
+            News::Gone(kind, object) => self.mirror.remove(kind, &object),
+        }
+        let all_listed = self.listed.len() == Kind::watched(self.config.flavor).len();
+        if all_listed && self.mirror.revision != before {
+            self.call_cycle(Instant::now() + BURST);
+        }
+    }
+
+    /// A cycle at this moment, or earlier if one is due; never sooner than a period after the last.
+    fn call_cycle(&mut self, at: Instant) {
+        let at = match self.last_cycle {
+            Some(last) => at.max(last + self.config.period),
+            None => at,
+        };
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    async fn cycle(&mut self) {
+        let started = Instant::now();
+        self.last_cycle = Some(started);
+        self.due = None;
+        let now = Time((self.now)().as_millisecond());
+        let grouped = self.group().await;
+        self.look(now);
+        let plan = schedule(&self.translation.snapshot, &self.config.profile);
+        let mut outcome = self.applier.apply(&mut self.mirror, &self.translation, &plan).await;
+        let uses = self.uses(&plan);
+        let told = self.tell_queues(&uses, now).await;
+        for failed in [grouped, told].into_iter().filter_map(Result::err) {
+            outcome.retry = true;
+            outcome.failure = Some(failed.to_string());
+        }
+        self.tell_status(&plan, &outcome, &uses);
+        self.plan_next(started, &plan, &outcome);
+    }
+
+    async fn group(&mut self) -> Result<(), ApiError> {
+        if self.config.flavor == Flavor::Kube || !self.config.grouping {
+            return Ok(());
+        }
+        self.grouper.group(&self.api, &mut self.mirror).await
+    }
+
+    /// Brings the snapshot up to date.
+    fn look(&mut self, now: Time) {
+        if self.translated != Some(self.mirror.revision) {
+            let (flavor, seed) = (self.config.flavor, self.config.seed);
+            self.translation = translate(&self.mirror, flavor, now, seed);
+            self.translated = Some(self.mirror.revision);
+        }
+        let snapshot = &mut self.translation.snapshot;
+        snapshot.now = now;
+        if let Some(usage) = &self.usage {
+            for queue in &mut snapshot.queues {
+                queue.historical_usage_micro = usage.micro(&queue.name, now);
+            }
+        }
+    }
+
+    /// The plan's accounts by the queues' names.
+    fn uses(&self, plan: &Plan) -> BTreeMap<Name, QueueUse> {
+        let queues = &self.translation.snapshot.queues;
+        let named = |(id, used): (&QueueId, &QueueUse)| {
+            (Name::clone(&queues[id.0 as usize].name), used.clone())
+        };
+        plan.queues.iter().map(named).collect()
+    }
+
+    async fn tell_queues(
+        &mut self,
+        uses: &BTreeMap<Name, QueueUse>,
+        now: Time,
+    ) -> Result<(), ApiError> {
+        let nodes = self.translation.snapshot.nodes.iter().filter(|node| node.ready);
+        let capacity = nodes.fold(PerResource::default(), |sum: PerResource<i64>, node| {
+            sum.plus(node.allocatable.accounted())
+        });
+        if let Some(usage) = &mut self.usage {
+            let used =
+                |(name, used): (&Name, &QueueUse)| (Name::clone(name), used.allocated.accounted());
+            usage.record(now, capacity, &uses.iter().map(used).collect());
+        }
+        match self.config.flavor {
+            Flavor::Kai => queues::write(&self.api, &mut self.mirror, uses, (capacity, now)).await,
+            Flavor::Kube => Ok(()),
+        }
+    }
+
+    fn tell_status(&self, plan: &Plan, outcome: &Outcome, uses: &BTreeMap<Name, QueueUse>) {
+        let queue = |queue: &Queue| {
+            let used = uses.get(&queue.name).cloned().unwrap_or_default();
+            QueueStatus {
+                name: Name::clone(&queue.name),
+                quota: queue.quota,
+                limit: queue.limit,
+                fair_share: used.fair_share,
+                allocated: used.allocated,
+                allocated_non_preemptible: used.allocated_non_preemptible,
+                requested: used.requested,
+            }
+        };
+        let queues = self.translation.snapshot.queues.iter().map(queue).collect();
+        self.config.status.send_modify(|status| {
+            status.cycles += 1;
+            status.decisions = plan.decisions.len();
+            status.waiting = plan.waiting.len();
+            status.last_failure.clone_from(&outcome.failure);
+            status.queues = queues;
+        });
+    }
+
+    /// When to look again.
+    fn plan_next(&mut self, started: Instant, plan: &Plan, outcome: &Outcome) {
+        if outcome.in_doubt {
+            self.watches.restart(&self.api.client, self.config.flavor, Kind::Pod);
+            self.listed.remove(&Kind::Pod);
+            return;
+        }
+        let changed = self.translated != Some(self.mirror.revision);
+        if self.config.idle == Idle::EveryPeriod || outcome.retry || changed {
+            self.call_cycle(started);
+        }
+        if let Some(millis) = plan.look_again_in_millis {
+            self.call_cycle(started + Duration::from_millis(millis));
+        }
+        if self.usage.is_some() && !plan.waiting.is_empty() {
+            self.call_cycle(started + USAGE_STEP);
+        }
+    }
 }

@@ -15,6 +15,8 @@ pub struct Status {
     pub decisions: usize,
     /// Pod groups that waited after the last cycle.
     pub waiting: usize,
+    /// What the API server refused in the last cycle, if anything.
+    pub last_failure: Option<String>,
     /// The queues of the last cycle, by name.
     pub queues: Vec<QueueStatus>,
 }

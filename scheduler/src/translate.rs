@@ -13,6 +13,8 @@ use schedlab_scheduler_core::{
     model::{Name, Node, NodeId, Time},
 };
 
+pub(crate) use queues::problem as queue_problem;
+
 use crate::{
     config::Flavor,
     mirror::{Key, Mirror},

@@ -44,7 +44,8 @@ impl Kind {
         }
     }
 
-    fn path(self) -> String {
+    /// Where all of them are listed.
+    pub(crate) fn path(self) -> String {
         let (api_version, plural) = match self {
             Self::PriorityClass => ("scheduling.k8s.io/v1", "priorityclasses"),
             Self::Queue => ("scheduling.run.ai/v2", "queues"),

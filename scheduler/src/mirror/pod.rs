@@ -100,11 +100,6 @@ impl PodRecord {
         }
     }
 
-    /// Holds its node's resources.
-    pub(crate) fn holds_node(&self) -> bool {
-        self.node.is_some() && !self.is_finished()
-    }
-
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }

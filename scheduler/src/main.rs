@@ -1,0 +1,23 @@
+//! `schedlab-scheduler`: runs the scheduler against a cluster, or prints what it needs there.
+
+mod cli;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use cli::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Run(arguments) => cli::run(&arguments),
+        Command::Crds => cli::print_crds(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            cli::complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What people get wrong when they set up queues, told on the queue as a condition.
+
+use std::collections::BTreeMap;
+
+use schedlab_scheduler_core::{
+    model::Name,
+    resources::{Amount, PerResource},
+};
+
+use crate::{
+    mirror::{Condition, QueueRecord},
+    translate::queue_problem,
+};
+
+type Conditions = BTreeMap<Name, Condition>;
+
+/// The conditions of each queue that has any.
+pub(super) fn of(
+    queues: &BTreeMap<Name, QueueRecord>,
+    capacity: PerResource<i64>,
+) -> BTreeMap<Name, Conditions> {
+    let over_capacity = above(queues, None, bounds(capacity)).map(|sums| {
+        format!("Quotas of the top queues add up to more than the cluster has: {sums}")
+    });
+    let mut warnings = BTreeMap::new();
+    for (name, record) in queues {
+        let mut conditions = Conditions::new();
+        let mut add = |kind: &str, message: String| {
+            let [status, reason] = ["True", kind].map(Name::from);
+            conditions.insert(kind.into(), Condition { status, reason, message: message.into() });
+        };
+        if let Some(problem) = queue_problem(queues, name) {
+            add("Unusable", problem.to_string());
+        }
+        if !record.unset.is_empty() {
+            add("PartialConfiguration", unset(record));
+        }
+        if let (None, true, Some(message)) = (&record.parent, deserves(record), &over_capacity) {
+            add("GuaranteesAboveCapacity", message.clone());
+        }
+        if let Some(sums) = above(queues, Some(name), record.quota) {
+            let message = format!("Quotas of the queues below add up to more than its own: {sums}");
+            add("GuaranteesAboveQuota", message);
+        }
+        if !conditions.is_empty() {
+            warnings.insert(Name::clone(name), conditions);
+        }
+    }
+    warnings
+}
+
+fn bounds(capacity: PerResource<i64>) -> PerResource<Amount> {
+    let [gpu, cpu, memory] = capacity.values().map(Amount::Exactly);
+    PerResource { gpu, cpu, memory }
+}
+
+fn unset(record: &QueueRecord) -> String {
+    if record.unset.len() == 9 {
+        return "No resources are set: quota and limit are 0, so nothing may run. \
+                Set spec.resources, -1 for unlimited"
+            .to_owned();
+    }
+    format!(
+        "Partial configuration: {} not set and count as 0; a resource whose limit is 0 cannot be \
+         used. Set -1 for unlimited",
+        match record.unset.as_slice() {
+            [only] => format!("{only} is"),
+            several => format!("{} are", several.join(", ")),
+        }
+    )
+}
+
+fn deserves(record: &QueueRecord) -> bool {
+    record.quota.values().iter().any(|quota| *quota != Amount::Exactly(0))
+}
+
+/// The resources of which the queues below `parent` deserve more than there is.
+fn above(
+    queues: &BTreeMap<Name, QueueRecord>,
+    parent: Option<&Name>,
+    bound: PerResource<Amount>,
+) -> Option<String> {
+    let children: Vec<_> =
+        queues.values().filter(|record| record.parent.as_ref() == parent).collect();
+    let mut sums = Vec::new();
+    for (position, (unit, divisor)) in
+        [("GPUs", 1000), ("CPU cores", 1000), ("bytes of memory", 1)].into_iter().enumerate()
+    {
+        let quotas = children.iter().map(|record| record.quota.values()[position].or(0));
+        let sum = quotas.fold(0_i64, i64::saturating_add);
+        if let Amount::Exactly(bound) = bound.values()[position]
+            && sum > bound
+        {
+            sums.push(format!("{} of {} {unit}", shown(sum, divisor), shown(bound, divisor)));
+        }
+    }
+    (!sums.is_empty()).then(|| sums.join(", "))
+}
+
+/// A number with as many decimals as it needs.
+fn shown(amount: i64, divisor: i64) -> String {
+    let (whole, rest) = (amount / divisor, amount % divisor);
+    if rest == 0 {
+        return whole.to_string();
+    }
+    format!("{whole}.{rest:03}").trim_end_matches('0').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn told(queues: &[(&str, Value)]) -> String {
+        let record = |(name, spec): &(&str, Value)| {
+            (Name::from(*name), QueueRecord::read(&json!({ "spec": spec })))
+        };
+        let capacity = PerResource { gpu: 100_000, cpu: i64::MAX, memory: i64::MAX };
+        let warnings = of(&queues.iter().map(record).collect(), capacity);
+        let lines = warnings.iter().flat_map(|(name, conditions)| {
+            conditions.iter().map(move |(kind, is)| format!("{name} {kind}: {}\n", is.message))
+        });
+        lines.collect()
+    }
+
+    fn gpus(quota: f64) -> Value {
+        let all = json!({ "quota": 0, "overQuotaWeight": 1, "limit": -1 });
+        let gpu = json!({ "quota": quota, "overQuotaWeight": 1, "limit": -1 });
+        json!({ "gpu": gpu, "cpu": all, "memory": all })
+    }
+
+    #[test]
+    fn a_sound_queue_has_no_warnings() {
+        assert_eq!(told(&[("a", json!({ "resources": gpus(100.0) }))]), "");
+    }
+
+    #[test]
+    fn guarantees_above_capacity_or_above_the_parent_are_told() {
+        let queues = [
+            ("a", json!({ "resources": gpus(80.0) })),
+            ("a1", json!({ "resources": gpus(80.5), "parentQueue": "a" })),
+            ("b", json!({ "resources": gpus(30.0) })),
+        ];
+        insta::assert_snapshot!(told(&queues), @r"
+        a GuaranteesAboveCapacity: Quotas of the top queues add up to more than the cluster has: 110 of 100 GPUs
+        a GuaranteesAboveQuota: Quotas of the queues below add up to more than its own: 80.5 of 80 GPUs
+        b GuaranteesAboveCapacity: Quotas of the top queues add up to more than the cluster has: 110 of 100 GPUs
+        ");
+    }
+
+    #[test]
+    fn unset_and_unusable_queues_are_told() {
+        let mut partial = gpus(1.0);
+        partial["cpu"] = json!({ "quota": 1, "overQuotaWeight": 1 });
+        let queues = [
+            ("a", json!({ "resources": partial })),
+            ("b", json!({})),
+            ("c", json!({ "resources": gpus(-5.0), "parentQueue": "x" })),
+        ];
+        insta::assert_snapshot!(told(&queues), @r"
+        a PartialConfiguration: Partial configuration: cpu.limit is not set and count as 0; a resource whose limit is 0 cannot be used. Set -1 for unlimited
+        b PartialConfiguration: No resources are set: quota and limit are 0, so nothing may run. Set spec.resources, -1 for unlimited
+        c Unusable: Queue 'c' cannot be used: spec.resources.gpu.quota: found -5.0, allowed: -1 (unlimited), or 0 and more, in devices, millicores or megabytes
+        ");
+    }
+}
