@@ -76,7 +76,7 @@ impl Api {
         &self,
         path: &str,
         merge: Merge,
-        patch: &Value,
+        change: &Value,
     ) -> Result<Value, ApiError> {
         let media_type = match merge {
             Merge::Plain => "application/merge-patch+json",
@@ -84,7 +84,7 @@ impl Api {
         };
         let path = format!("{path}?fieldManager={}", self.name);
         let request = Request::patch(path).header("content-type", media_type);
-        self.send(request, patch.to_string().into_bytes()).await
+        self.send(request, change.to_string().into_bytes()).await
     }
 
     pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<Value, ApiError> {

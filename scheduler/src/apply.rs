@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
-    model::{Name, PodId, PodStatus, Time},
+    model::{Name, PodGroupId, PodId, PodStatus, Time},
 };
 use serde_json::Value;
 
 use crate::{
     api::{Api, ApiError},
     config::Flavor,
-    mirror::{Key, Mirror},
+    mirror::{Key, Mirror, PodRecord},
     translate::Translation,
 };
 
@@ -57,6 +57,10 @@ pub(crate) struct Cycle<'a> {
 }
 
 impl Cycle<'_> {
+    fn group(&self, pod: PodId) -> Option<PodGroupId> {
+        self.snapshot.pods[pod.0 as usize].group
+    }
+
     fn key(&self, pod: PodId) -> Key {
         let pod = &self.snapshot.pods[pod.0 as usize];
         Key { namespace: Name::clone(&pod.namespace), name: Name::clone(&pod.name) }
@@ -79,7 +83,7 @@ impl Applier {
         self.outcome = Outcome::default();
         let snapshot = &translation.snapshot;
         let cycle = Cycle { snapshot, plan, now: snapshot.now };
-        self.promised.retain(|key, _| mirror.pods.get(key).is_some_and(|pod| pod.waits()));
+        self.promised.retain(|key, _| mirror.pods.get(key).is_some_and(PodRecord::waits));
         self.mark_stale(mirror, &cycle).await;
         self.decide(mirror, &cycle).await;
         self.explain(mirror, &cycle, &translation.troubles).await;
@@ -87,13 +91,10 @@ impl Applier {
     }
 
     async fn decide(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
-        let mut active: BTreeSet<_> = cycle
-            .snapshot
-            .pods
-            .iter()
-            .filter(|pod| matches!(pod.status, PodStatus::Bound | PodStatus::Running))
-            .filter_map(|pod| pod.group)
-            .collect();
+        let pods = &cycle.snapshot.pods;
+        let is_active = |status| matches!(status, PodStatus::Bound | PodStatus::Running);
+        let mut active: BTreeSet<PodGroupId> =
+            pods.iter().filter(|pod| is_active(pod.status)).filter_map(|pod| pod.group).collect();
         let mut losing = BTreeSet::new();
         for decision in &cycle.plan.decisions {
             if self.outcome.in_doubt {
@@ -101,17 +102,13 @@ impl Applier {
             }
             match decision {
                 Decision::Bind { pod, node } => {
-                    let group = cycle.snapshot.pods[pod.0 as usize].group;
-                    if let Some(group) = group.filter(|group| active.insert(*group)) {
-                        self.mark_start(mirror, cycle, group).await;
-                    }
+                    let group = cycle.group(*pod).filter(|group| active.insert(*group));
+                    self.mark_start(mirror, cycle, group).await;
                     self.bind(mirror, cycle, *pod, *node).await;
                 }
                 Decision::Evict { pod, cause } => {
-                    let group = cycle.snapshot.pods[pod.0 as usize].group;
-                    if let Some(group) = group.filter(|group| losing.insert(*group)) {
-                        self.mark_eviction(mirror, cycle, group).await;
-                    }
+                    let group = cycle.group(*pod).filter(|group| losing.insert(*group));
+                    self.mark_eviction(mirror, cycle, group).await;
                     self.evict(mirror, cycle, *pod, cause).await;
                 }
                 Decision::Pipeline { pod, node } => {

@@ -160,8 +160,8 @@ async fn ensure(
     let written = match mirror.groups.get(&key) {
         Some(record) if group.agrees_with(record) => return Ok(()),
         Some(_) => {
-            let patch = json!({ "spec": group.derived_spec() });
-            api.patch(&path(GROUPS, namespace, "podgroups", &group.name), Merge::Plain, &patch)
+            let change = json!({ "spec": group.derived_spec() });
+            api.patch(&path(GROUPS, namespace, "podgroups", &group.name), Merge::Plain, &change)
                 .await
         }
         None => api.create(&path(GROUPS, namespace, "podgroups", ""), &group.manifest()).await,
@@ -177,9 +177,9 @@ async fn ensure(
 
 /// Marks the pod with its group.
 async fn mark(api: &Api, mirror: &mut Mirror, key: &Key, group: &Name) -> Result<(), ApiError> {
-    let patch = json!({ "metadata": { "annotations": { "pod-group-name": &**group } } });
+    let change = json!({ "metadata": { "annotations": { "pod-group-name": &**group } } });
     let path = path("v1", &key.namespace, "pods", &key.name);
-    match api.patch(&path, Merge::Plain, &patch).await {
+    match api.patch(&path, Merge::Plain, &change).await {
         Ok(pod) => mirror.upsert(Kind::Pod, &pod),
         // It is gone; the watch will tell.
         Err(ApiError::NotFound(_)) => {}

@@ -33,12 +33,12 @@ pub(crate) async fn write(
         }
     }
     for (name, record) in &mut mirror.queues {
-        let used = uses.get(name).cloned().unwrap_or_default();
+        let account = uses.get(name).cloned().unwrap_or_default();
         let told = QueueTold {
             children: children.remove(name).unwrap_or_default(),
-            allocated: quantities(&used.allocated),
-            allocated_non_preemptible: quantities(&used.allocated_non_preemptible),
-            requested: quantities(&used.requested),
+            allocated: quantities(&account.allocated),
+            allocated_non_preemptible: quantities(&account.allocated_non_preemptible),
+            requested: quantities(&account.requested),
             conditions: warnings.remove(name).unwrap_or_default(),
         };
         if record.told == told {
@@ -52,8 +52,8 @@ pub(crate) async fn write(
         };
         warn(api, &about, (&record.told.conditions, &told.conditions), now).await?;
         let path = path("scheduling.run.ai/v2", "", "queues", &format!("{name}/status"));
-        let patch = json!({ "status": status(&record.told, &told, now) });
-        match api.patch(&path, Merge::Plain, &patch).await {
+        let change = json!({ "status": status(&record.told, &told, now) });
+        match api.patch(&path, Merge::Plain, &change).await {
             Ok(_) => record.told = told,
             // It is gone; the watch will tell.
             Err(ApiError::NotFound(_)) => {}

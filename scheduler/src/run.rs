@@ -210,9 +210,9 @@ impl Scheduler {
             sum.plus(node.allocatable.accounted())
         });
         if let Some(usage) = &mut self.usage {
-            let used =
-                |(name, used): (&Name, &QueueUse)| (Name::clone(name), used.allocated.accounted());
-            usage.record(now, capacity, &uses.iter().map(used).collect());
+            let account =
+                |(name, of): (&Name, &QueueUse)| (Name::clone(name), of.allocated.accounted());
+            usage.record(now, capacity, &uses.iter().map(account).collect());
         }
         match self.config.flavor {
             Flavor::Kai => queues::write(&self.api, &mut self.mirror, uses, (capacity, now)).await,
@@ -222,15 +222,15 @@ impl Scheduler {
 
     fn tell_status(&self, plan: &Plan, outcome: &Outcome, uses: &BTreeMap<Name, QueueUse>) {
         let queue = |queue: &Queue| {
-            let used = uses.get(&queue.name).cloned().unwrap_or_default();
+            let account = uses.get(&queue.name).cloned().unwrap_or_default();
             QueueStatus {
                 name: Name::clone(&queue.name),
                 quota: queue.quota,
                 limit: queue.limit,
-                fair_share: used.fair_share,
-                allocated: used.allocated,
-                allocated_non_preemptible: used.allocated_non_preemptible,
-                requested: used.requested,
+                fair_share: account.fair_share,
+                allocated: account.allocated,
+                allocated_non_preemptible: account.allocated_non_preemptible,
+                requested: account.requested,
             }
         };
         let queues = self.translation.snapshot.queues.iter().map(queue).collect();

@@ -75,7 +75,7 @@ impl Applier {
         if told.is_some_and(|told| &*told.status == "True" && *told.message == *message) {
             return true;
         }
-        let patch = json!({ "status": { "conditions": [{
+        let change = json!({ "status": { "conditions": [{
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "PreemptionByScheduler",
@@ -83,7 +83,7 @@ impl Applier {
             "lastTransitionTime": rfc3339(cycle.now),
         }] } });
         let path = path("v1", &key.namespace, "pods", &key.name);
-        let answer = self.api.patch(&format!("{path}/status"), Merge::Strategic, &patch).await;
+        let answer = self.api.patch(&format!("{path}/status"), Merge::Strategic, &change).await;
         let Some(object) = self.done(answer) else {
             return false;
         };

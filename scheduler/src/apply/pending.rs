@@ -88,9 +88,9 @@ impl Applier {
         if !was_false {
             condition["lastTransitionTime"] = Value::String(rfc3339(cycle.now));
         }
-        let patch = json!({ "status": { "conditions": [condition] } });
+        let change = json!({ "status": { "conditions": [condition] } });
         let path = path("v1", &key.namespace, "pods", &key.name);
-        let answer = self.api.patch(&format!("{path}/status"), Merge::Strategic, &patch).await;
+        let answer = self.api.patch(&format!("{path}/status"), Merge::Strategic, &change).await;
         if let Some(object) = self.done(answer) {
             mirror.upsert(Kind::Pod, &object);
         }

@@ -87,9 +87,9 @@ impl Applier {
         if nominated == Some(node) {
             return;
         }
-        let patch = json!({ "status": { "nominatedNodeName": node } });
+        let change = json!({ "status": { "nominatedNodeName": node } });
         let path = path("v1", &key.namespace, "pods", &key.name);
-        let answer = self.api.patch(&format!("{path}/status"), Merge::Plain, &patch).await;
+        let answer = self.api.patch(&format!("{path}/status"), Merge::Plain, &change).await;
         if let Some(object) = self.done(answer) {
             mirror.upsert(Kind::Pod, &object);
         }

@@ -22,24 +22,30 @@ fn key(group: &PodGroup) -> Key {
 }
 
 impl Applier {
-    /// The group's first pod is about to be bound.
+    /// The group's first pod, if it is, is about to be bound.
     pub(super) async fn mark_start(
         &mut self,
         mirror: &mut Mirror,
         cycle: &Cycle<'_>,
-        group: PodGroupId,
+        group: Option<PodGroupId>,
     ) {
+        let Some(group) = group else {
+            return;
+        };
         let at = json!(rfc3339(cycle.now));
         self.annotate(mirror, cycle, group, ("kai.scheduler/last-start-timestamp", at)).await;
     }
 
-    /// A pod of the group is about to be evicted.
+    /// The group's first pod in this cycle, if it is, is about to be evicted.
     pub(super) async fn mark_eviction(
         &mut self,
         mirror: &mut Mirror,
         cycle: &Cycle<'_>,
-        group: PodGroupId,
+        group: Option<PodGroupId>,
     ) {
+        let Some(group) = group else {
+            return;
+        };
         let at = json!(rfc3339(cycle.now));
         self.annotate(mirror, cycle, group, ("kai.scheduler/last-eviction-timestamp", at)).await;
     }
@@ -75,9 +81,9 @@ impl Applier {
             return;
         }
         let group = &cycle.snapshot.pod_groups[group.0 as usize];
-        let patch = json!({ "metadata": { "annotations": { annotation: value } } });
+        let change = json!({ "metadata": { "annotations": { annotation: value } } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
-        let answer = self.api.patch(&path, Merge::Plain, &patch).await;
+        let answer = self.api.patch(&path, Merge::Plain, &change).await;
         if let Some(object) = self.done(answer) {
             mirror.upsert(Kind::PodGroup, &object);
         }
@@ -91,38 +97,44 @@ impl Applier {
             }
             let reason = cycle.plan.waiting.get(&id);
             let waits = reason.map(|reason| (reason.code(), reason.to_string()));
-            let Some(record) = mirror.groups.get(&key(group)) else {
-                continue;
-            };
-            let told = record.told.waits.as_ref().map(|(code, text)| (&**code, &**text));
-            if told == waits.as_ref().map(|(code, text)| (*code, text.as_str())) {
-                continue;
-            }
-            let transition = record.told.transition + 1;
-            let version = record.told.version.to_string();
-            if let Some((code, message)) = &waits {
-                let not_ready = *code == "NotReady";
-                let event = Event {
-                    about: &about(group),
-                    level: if not_ready { Level::Normal } else { Level::Warning },
-                    reason: if not_ready { "NotReady" } else { "Unschedulable" },
-                    message,
-                    occasion: &version,
-                };
-                self.tell(&event, cycle.now).await;
-            }
-            let conditions = match &waits {
-                Some(reason) => json!([condition(reason, transition, cycle)]),
-                None => json!([]),
-            };
-            self.write_conditions(mirror, group, &conditions).await;
+            self.explain_group(mirror, cycle, group, waits.as_ref()).await;
         }
     }
 
+    async fn explain_group(
+        &mut self,
+        mirror: &mut Mirror,
+        cycle: &Cycle<'_>,
+        group: &PodGroup,
+        waits: Option<&(&str, String)>,
+    ) {
+        let Some(told) = mirror.groups.get(&key(group)).map(|record| record.told.clone()) else {
+            return;
+        };
+        let stands = told.waits.as_ref().map(|(code, text)| (&**code, &**text));
+        if stands == waits.map(|(code, text)| (*code, text.as_str())) {
+            return;
+        }
+        if let Some((code, message)) = waits {
+            let (level, reason) = match *code {
+                "NotReady" => (Level::Normal, "NotReady"),
+                _ => (Level::Warning, "Unschedulable"),
+            };
+            let occasion = &told.version.to_string();
+            let event = Event { about: &about(group), level, reason, message, occasion };
+            self.tell(&event, cycle.now).await;
+        }
+        let conditions = match waits {
+            Some(reason) => json!([condition(reason, told.transition + 1, cycle)]),
+            None => json!([]),
+        };
+        self.write_conditions(mirror, group, &conditions).await;
+    }
+
     async fn write_conditions(&mut self, mirror: &mut Mirror, group: &PodGroup, list: &Value) {
-        let patch = json!({ "status": { "schedulingConditions": list } });
+        let change = json!({ "status": { "schedulingConditions": list } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
-        let answer = self.api.patch(&format!("{path}/status"), Merge::Plain, &patch).await;
+        let answer = self.api.patch(&format!("{path}/status"), Merge::Plain, &change).await;
         if let Some(object) = self.done(answer) {
             mirror.upsert(Kind::PodGroup, &object);
         }

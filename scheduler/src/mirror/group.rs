@@ -168,7 +168,7 @@ impl Reader<'_> {
                 self.wrong("spec.subGroups: parent", parent_name, PARENT);
             }
             let is_parent = items.iter().any(|child| text(child, "/parent") == Some(name));
-            let least = if is_parent { 0 } else { 1 };
+            let least = u32::from(!is_parent);
             sub_groups.push(SubGroup {
                 name: name.into(),
                 min_member: self.minimum(item, "minMember").unwrap_or(least),
@@ -183,17 +183,16 @@ impl Reader<'_> {
     /// Parents that lead round in a circle are malformed.
     fn cut_circles(&mut self, sub_groups: &mut [SubGroup]) {
         for start in 0..sub_groups.len() {
-            let mut at = start;
-            let mut steps = 0;
-            while let Some(parent) = sub_groups[at].parent {
-                at = parent;
-                steps += 1;
-                if steps > sub_groups.len() {
-                    self.wrong("spec.subGroups: parent", "a circle", PARENT);
-                    sub_groups[start].parent = None;
-                    break;
-                }
+            if leads_round(sub_groups, start) {
+                self.wrong("spec.subGroups: parent", "a circle", PARENT);
+                sub_groups[start].parent = None;
             }
         }
     }
+}
+
+/// More steps upward than there are sub-groups.
+fn leads_round(sub_groups: &[SubGroup], start: usize) -> bool {
+    let above = std::iter::successors(Some(start), |at| sub_groups[*at].parent);
+    above.take(sub_groups.len() + 2).count() > sub_groups.len()
 }

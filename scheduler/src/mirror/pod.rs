@@ -153,12 +153,6 @@ pub(crate) fn controller(object: &Value) -> Option<Owner> {
 /// Everything that decides where the pod fits, and the first thing that is wrong with it.
 fn read_shape(spec: &Value) -> (PodShape, Option<Malformed>) {
     let (requests, mut malformed) = requests::pod_requests(spec);
-    fn kept<T: Default>(read: Result<T, Malformed>, malformed: &mut Option<Malformed>) -> T {
-        read.unwrap_or_else(|wrong| {
-            malformed.get_or_insert(wrong);
-            T::default()
-        })
-    }
     let wrong = &mut malformed;
     let images = list(spec, "/containers").iter().filter_map(|container| name(container, "/image"));
     let shape = PodShape {
@@ -175,6 +169,14 @@ fn read_shape(spec: &Value) -> (PodShape, Option<Malformed>) {
         images: images.collect(),
     };
     (shape, malformed)
+}
+
+/// What was read; nothing, and what was wrong, where it could not be.
+fn kept<T: Default>(read: Result<T, Malformed>, malformed: &mut Option<Malformed>) -> T {
+    read.unwrap_or_else(|wrong| {
+        malformed.get_or_insert(wrong);
+        T::default()
+    })
 }
 
 fn host_ports(spec: &Value) -> Vec<HostPort> {

@@ -110,7 +110,9 @@ fn amounts(of: Option<&Map<String, Value>>, field: &str) -> (Amounts, Option<Mal
         let read = match value {
             Value::String(text) => quantity(text, unit),
             Value::Number(number) => quantity(&number.to_string(), unit),
-            _ => Err("a quantity such as 2, 500m, 1.5Gi or 1e3"),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+                Err("a quantity such as 2, 500m, 1.5Gi or 1e3")
+            }
         };
         match read {
             Ok(amount) => {

@@ -146,7 +146,7 @@ pub(super) fn group_of(
     })
 }
 
-/// Each Job of a CronJob is a workload of its own.
+/// Each Job of a `CronJob` is a workload of its own.
 fn below_cron_job(chain: &[Link]) -> &[Link] {
     match chain {
         [jobs @ .., top] if &*top.owner.kind == "CronJob" && !jobs.is_empty() => jobs,
@@ -220,13 +220,11 @@ fn stated_minimum(chain: &[Link]) -> Result<Option<u32>, Malformed> {
         return Ok(None);
     };
     let minimum = text.parse::<i32>().ok().and_then(|number| u32::try_from(number).ok());
-    match minimum.filter(|minimum| *minimum > 0) {
-        Some(minimum) => Ok(Some(minimum)),
-        None => {
-            let field = format!("annotation {MIN_MEMBER_ANNOTATION}");
-            Err(Malformed::new(field, format!("{text:?}"), "an integer from 1 to 2147483647"))
-        }
-    }
+    let wrong = || {
+        let field = format!("annotation {MIN_MEMBER_ANNOTATION}");
+        Malformed::new(field, format!("{text:?}"), "an integer from 1 to 2147483647")
+    };
+    minimum.filter(|minimum| *minimum > 0).map(Some).ok_or_else(wrong)
 }
 
 fn pods_of_job_set(job_set: &Value, part: Option<&Name>) -> u64 {
