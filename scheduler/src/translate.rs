@@ -91,3 +91,6 @@ pub(crate) fn translate(mirror: &Mirror, flavor: Flavor, now: Time, seed: u64) -
     snapshot.pod_groups = pod_groups;
     translation
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! Objects in, snapshot out, as text that shows everything the result depends on.
+
+use std::fmt::Write as _;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::watch::Kind;
+
+fn mirror(objects: &[Value]) -> Mirror {
+    let mut mirror = Mirror::new("kai-scheduler");
+    for object in objects {
+        let kind = match object["kind"].as_str().unwrap() {
+            "Node" => Kind::Node,
+            "PriorityClass" => Kind::PriorityClass,
+            "Queue" => Kind::Queue,
+            "PodGroup" => Kind::PodGroup,
+            _ => Kind::Pod,
+        };
+        mirror.upsert(kind, object);
+    }
+    mirror
+}
+
+fn told(objects: &[Value]) -> String {
+    let translation = translate(&mirror(objects), Flavor::Kai, Time(0), 0);
+    let snapshot = &translation.snapshot;
+    let mut text = String::new();
+    for pod in &snapshot.pods {
+        let group = pod.group.map(|id| &snapshot.pod_groups[id.0 as usize].name);
+        let node = pod.node.map(|id| &snapshot.nodes[id.0 as usize].name);
+        let gpus = snapshot.shapes[pod.shape.0 as usize].requests.gpu_milli;
+        let (group, node) = (group.map_or("-", |name| name), node.map_or("-", |name| name));
+        writeln!(text, "{} {:?} group={group} node={node} gpu={gpus}", pod.name, pod.status)
+            .unwrap();
+    }
+    for group in &snapshot.pod_groups {
+        let queue = match &group.queue {
+            Ok(id) => id.map_or("-", |id| &snapshot.queues[id.0 as usize].name).to_owned(),
+            Err(problem) => problem.to_string(),
+        };
+        let preemptible = if group.preemptible { " preemptible" } else { "" };
+        writeln!(text, "{} priority={}{preemptible} queue={queue}", group.name, group.priority)
+            .unwrap();
+    }
+    for (key, trouble) in &translation.troubles {
+        writeln!(text, "{key}: {trouble}").unwrap();
+    }
+    text
+}
+
+fn node(name: &str) -> Value {
+    json!({
+        "kind": "Node",
+        "metadata": { "name": name },
+        "status": {
+            "allocatable": { "nvidia.com/gpu": "8" },
+            "conditions": [{ "type": "Ready", "status": "True" }],
+        },
+    })
+}
+
+fn queue(name: &str, parent: &str) -> Value {
+    json!({ "kind": "Queue", "metadata": { "name": name }, "spec": { "parentQueue": parent } })
+}
+
+fn group(name: &str, spec: &Value) -> Value {
+    json!({ "kind": "PodGroup", "metadata": { "name": name, "namespace": "ns" }, "spec": spec })
+}
+
+fn pod(name: &str, group: &str, spec: &Value) -> Value {
+    let mut pod = json!({
+        "kind": "Pod",
+        "metadata": { "name": name, "namespace": "ns", "annotations": { "pod-group-name": group } },
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "containers": [{ "resources": { "limits": { "nvidia.com/gpu": 1 } } }],
+        },
+        "status": { "phase": "Pending" },
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    pod
+}
+
+fn in_phase(mut pod: Value, phase: &str) -> Value {
+    pod["status"]["phase"] = json!(phase);
+    pod
+}
+
+fn leaving(mut pod: Value) -> Value {
+    pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:30Z");
+    pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+    pod
+}
+
+#[test]
+fn pods_are_in_the_state_that_their_objects_show() {
+    let on_n1 = json!({ "nodeName": "n1" });
+    let objects = [
+        node("n1"),
+        queue("q", ""),
+        group("g", &json!({ "queue": "q" })),
+        pod("bound", "g", &on_n1),
+        in_phase(pod("running", "g", &on_n1), "Running"),
+        leaving(in_phase(pod("leaving", "g", &on_n1), "Running")),
+        leaving(pod("given-up", "g", &json!({}))),
+        in_phase(pod("done", "g", &on_n1), "Succeeded"),
+        in_phase(pod("failed", "g", &on_n1), "Failed"),
+        pod("gated", "g", &json!({ "schedulingGates": [{ "name": "x" }] })),
+        pod("waits", "g", &json!({})),
+    ];
+    assert_snapshot!(told(&objects), @r"
+    bound Bound group=g node=n1 gpu=1000
+    done Succeeded group=g node=- gpu=1000
+    gated Gated group=g node=- gpu=1000
+    leaving Releasing group=g node=n1 gpu=1000
+    running Running group=g node=n1 gpu=1000
+    waits Pending group=g node=- gpu=1000
+    g priority=50 preemptible queue=q
+    ");
+}
+
+#[test]
+fn a_pod_of_a_deleted_node_holds_nothing_and_is_no_member() {
+    let objects = [
+        group("g", &json!({})),
+        in_phase(pod("ghost", "g", &json!({ "nodeName": "gone" })), "Running"),
+        pod("waits", "g", &json!({})),
+    ];
+    assert_snapshot!(told(&objects), @r"
+    waits Pending group=g node=- gpu=1000
+    g priority=50 preemptible queue=The workload names no queue: set label kai.scheduler/queue
+    ");
+}
+
+#[test]
+fn another_schedulers_pods_take_room_and_are_not_scheduled() {
+    let foreign = |name, node: &Value| {
+        let mut spec = json!({ "schedulerName": "default-scheduler" });
+        spec["nodeName"] = node.clone();
+        pod(name, "g", &spec)
+    };
+    let objects = [node("n1"), foreign("there", &json!("n1")), foreign("waits", &Value::Null)];
+    assert_snapshot!(told(&objects), @"there Bound group=- node=n1 gpu=1000");
+}
+
+#[test]
+fn a_broken_queue_is_told_to_those_who_name_it() {
+    let objects = [
+        queue("root", ""),
+        queue("leaf", "root"),
+        queue("orphan", "nobody"),
+        queue("below-orphan", "orphan"),
+        queue("round", "trip"),
+        queue("trip", "round"),
+        json!({ "kind": "Queue", "metadata": { "name": "bad" },
+                "spec": { "resources": { "gpu": { "limit": 1e30 } } } }),
+        group("g0", &json!({ "queue": "leaf" })),
+        group("g1", &json!({ "queue": "root" })),
+        group("g2", &json!({ "queue": "below-orphan" })),
+        group("g3", &json!({ "queue": "round" })),
+        group("g4", &json!({ "queue": "bad" })),
+        group("g5", &json!({ "queue": "nobody" })),
+    ];
+    let pods = (0..6).map(|n| pod(&format!("p{n}"), &format!("g{n}"), &json!({})));
+    let objects: Vec<Value> = objects.into_iter().chain(pods).collect();
+    assert_snapshot!(told(&objects), @r"
+    p0 Pending group=g0 node=- gpu=1000
+    p1 Pending group=g1 node=- gpu=1000
+    p2 Pending group=g2 node=- gpu=1000
+    p3 Pending group=g3 node=- gpu=1000
+    p4 Pending group=g4 node=- gpu=1000
+    p5 Pending group=g5 node=- gpu=1000
+    g0 priority=50 preemptible queue=leaf
+    g1 priority=50 preemptible queue=Queue 'root' takes no workloads: it has queues below it, such as 'leaf'
+    g2 priority=50 preemptible queue=Queue 'below-orphan' cannot be used: its parent 'nobody' does not exist
+    g3 priority=50 preemptible queue=Queue 'round' cannot be used: its chain of parents is a circle
+    g4 priority=50 preemptible queue=Queue 'bad' cannot be used: spec.resources.gpu.limit: found 1e+30, allowed: -1 (unlimited), or 0 and more, in devices, millicores or megabytes
+    g5 priority=50 preemptible queue=Queue 'nobody' does not exist
+    ");
+}
+
+#[test]
+fn priority_comes_from_the_class_and_decides_preemptibility_unless_that_is_said() {
+    let class = |name: &str, value: i32| json!({ "kind": "PriorityClass", "metadata": { "name": name }, "value": value });
+    let objects = [
+        class("build", 100),
+        group("a", &json!({ "queue": "q", "priorityClassName": "build" })),
+        group(
+            "b",
+            &json!({ "queue": "q", "priorityClassName": "build",
+                            "preemptibility": "preemptible" }),
+        ),
+        group("c", &json!({ "queue": "q", "preemptibility": "non-preemptible" })),
+        queue("q", ""),
+        pod("a", "a", &json!({})),
+        pod("b", "b", &json!({})),
+        pod("c", "c", &json!({})),
+    ];
+    assert_snapshot!(told(&objects), @r"
+    a Pending group=a node=- gpu=1000
+    b Pending group=b node=- gpu=1000
+    c Pending group=c node=- gpu=1000
+    a priority=100 queue=q
+    b priority=100 preemptible queue=q
+    c priority=50 queue=q
+    ");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_stops_nobody_else() {
+    let negative = json!({ "containers": [{ "name": "a", "resources":
+        { "requests": { "nvidia.com/gpu": "-4" } } }] });
+    let mut standing = negative.clone();
+    standing["nodeName"] = json!("n1");
+    let mut labelled = pod("lost", "g", &json!({}));
+    labelled["metadata"]["labels"] = json!({ "kai.scheduler/subgroup-name": "x" });
+    let mut without = pod("without", "g", &json!({}));
+    without["metadata"]["annotations"] = Value::Null;
+    let objects = [
+        node("n1"),
+        queue("q", ""),
+        group("g", &json!({ "queue": "q", "subGroups": [{ "name": "a", "minMember": 1 }] })),
+        group("bad", &json!({ "queue": "q", "stalenessGracePeriod": "soon" })),
+        pod("good", "g", &json!({})),
+        pod("negative", "g", &negative),
+        pod("standing", "g", &standing),
+        pod("of-bad", "bad", &json!({})),
+        pod("of-none", "none", &json!({})),
+        labelled,
+        without,
+    ];
+    assert_snapshot!(told(&objects), @r#"
+    good Pending group=g node=- gpu=1000
+    standing Bound group=g node=n1 gpu=0
+    g priority=50 preemptible queue=q
+    ns/lost: PodGroup g has no sub-group x, named in label kai.scheduler/subgroup-name
+    ns/negative: The pod cannot be scheduled: spec.containers[a].resources.requests.nvidia.com/gpu: found "-4", allowed: a quantity from 0 to 9223372036854775807 of its unit
+    ns/of-bad: PodGroup bad cannot be scheduled: spec.stalenessGracePeriod: found "soon", allowed: a duration such as 90s or 1h30m
+    ns/of-none: PodGroup none, named in annotation pod-group-name, does not exist
+    ns/without: The pod belongs to no PodGroup: name one in annotation pod-group-name
+    "#);
+}
+
+#[test]
+fn the_order_in_which_objects_are_told_changes_nothing() {
+    let mut objects = vec![
+        node("n1"),
+        node("n2"),
+        queue("q", ""),
+        group("g", &json!({ "queue": "q" })),
+        pod("a", "g", &json!({})),
+        pod("b", "g", &json!({ "nodeName": "n2" })),
+    ];
+    let forwards = translate(&mirror(&objects), Flavor::Kai, Time(0), 0);
+    objects.reverse();
+    assert_eq!(translate(&mirror(&objects), Flavor::Kai, Time(0), 0), forwards);
+}
+
+#[test]
+fn for_kube_each_pod_is_a_group_of_its_own_without_queue() {
+    let mut scheduled = pod("a", "g", &json!({ "priority": 7 }));
+    scheduled["metadata"]["namespace"] = json!("other");
+    let objects = [pod("b", "", &json!({})), scheduled];
+    let snapshot = translate(&mirror(&objects), Flavor::Kube, Time(0), 0).snapshot;
+    let groups: Vec<_> = snapshot
+        .pod_groups
+        .iter()
+        .map(|group| format!("{}/{} {}", group.namespace, group.name, group.priority))
+        .collect();
+    assert_eq!(groups, ["ns/b 0", "other/a 7"]);
+    assert!(snapshot.pod_groups.iter().all(|group| group.queue == Ok(None)));
+}
