@@ -32,11 +32,11 @@ pub struct Condition {
     /// `True`, `False` or `Unknown`.
     pub status: String,
     /// One word.
-    #[serde(default)]
-    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// One sentence.
-    #[serde(default)]
-    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// When `status` last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
@@ -66,4 +66,50 @@ pub fn priority_classes() -> Vec<Value> {
         })
     };
     classes.map(class).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every schema below, itself included.
+    fn schemas(schema: &Value) -> Vec<&Value> {
+        let inner = schema["properties"].as_object().into_iter().flat_map(|of| of.values());
+        let inner = inner.chain(schema.get("items")).chain(schema.get("additionalProperties"));
+        inner.flat_map(schemas).chain([schema]).collect()
+    }
+
+    #[test]
+    fn schemas_are_structural_and_set_nothing_that_the_user_left_out() {
+        for definition in all() {
+            let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            for part in schemas(schema) {
+                let typed = part["type"].is_string()
+                    || part["x-kubernetes-int-or-string"] == Value::Bool(true);
+                assert!(typed, "{part}");
+                assert!(part.get("default").is_none(), "{part}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_definitions_are_kais() {
+        let told = |definition: &Value| {
+            let version = &definition["spec"]["versions"][0];
+            format!(
+                "{} {} {} status={}",
+                definition["metadata"]["name"].as_str().unwrap(),
+                version["name"].as_str().unwrap(),
+                definition["spec"]["scope"].as_str().unwrap(),
+                version["subresources"]["status"].is_object(),
+            )
+        };
+        let told: Vec<String> = all().iter().map(told).collect();
+        insta::assert_snapshot!(told.join("\n"), @r"
+        bindrequests.scheduling.run.ai v1alpha2 Namespaced status=true
+        podgroups.scheduling.run.ai v2alpha2 Namespaced status=true
+        queues.scheduling.run.ai v2 Cluster status=true
+        topologies.kai.scheduler v1alpha1 Cluster status=true
+        ");
+    }
 }

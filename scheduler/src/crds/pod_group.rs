@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::{api::resource::Quantity, util::intstr::IntOrString};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -138,23 +138,23 @@ pub struct SchedulingCondition {
     #[serde(rename = "type")]
     pub kind: String,
     /// The pool of nodes that was tried.
-    #[serde(default)]
-    pub node_pool: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_pool: Option<String>,
     /// One word.
-    #[serde(default)]
-    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// One sentence.
-    #[serde(default)]
-    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// The same, reason by reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasons: Option<Vec<SchedulingReason>>,
     /// `True` while it waits.
-    #[serde(default)]
-    pub status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
     /// Counts the changes.
-    #[serde(default, rename = "transitionID")]
-    pub transition_id: String,
+    #[serde(default, rename = "transitionID", skip_serializing_if = "Option::is_none")]
+    pub transition_id: Option<String>,
     /// When it last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
@@ -164,11 +164,11 @@ pub struct SchedulingCondition {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SchedulingReason {
     /// One word.
-    #[serde(default)]
-    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// One sentence.
-    #[serde(default)]
-    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// What the pods of a group use.
@@ -177,11 +177,14 @@ pub struct SchedulingReason {
 pub struct PodGroupResources {
     /// Used by bound pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated: Option<BTreeMap<String, Quantity>>,
     /// Of that, when the group is non-preemptible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated_non_preemptible: Option<BTreeMap<String, Quantity>>,
     /// Used, and asked for by pending pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub requested: Option<BTreeMap<String, Quantity>>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::{api::resource::Quantity, util::intstr::IntOrString};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,14 +49,14 @@ pub struct QueueSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueResources {
     /// In devices; fractions are allowed.
-    #[serde(default)]
-    pub gpu: QueueResource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<QueueResource>,
     /// In thousandths of a core.
-    #[serde(default)]
-    pub cpu: QueueResource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<QueueResource>,
     /// In millions of bytes.
-    #[serde(default)]
-    pub memory: QueueResource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<QueueResource>,
 }
 
 /// One resource's shares.
@@ -64,14 +64,14 @@ pub struct QueueResources {
 #[serde(rename_all = "camelCase")]
 pub struct QueueResource {
     /// What the queue deserves; -1: everything.
-    #[serde(default)]
-    pub quota: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<f64>,
     /// Its part of what is left when all quotas are served.
-    #[serde(default)]
-    pub over_quota_weight: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_quota_weight: Option<f64>,
     /// What it may use at most; -1: everything.
-    #[serde(default)]
-    pub limit: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
 }
 
 /// What a queue uses.
@@ -86,11 +86,14 @@ pub struct QueueStatus {
     pub child_queues: Option<Vec<String>>,
     /// Used by bound pods of this queue and those below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated: Option<BTreeMap<String, Quantity>>,
     /// Of that, by non-preemptible workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated_non_preemptible: Option<BTreeMap<String, Quantity>>,
     /// Used, and asked for by pending pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub requested: Option<BTreeMap<String, Quantity>>,
 }
