@@ -11,6 +11,10 @@ test: ## everything that must hold
 check: ## what every commit passes
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny check bans licenses sources; \
+	else echo "skipped: cargo deny check (cargo install cargo-deny --locked)"; fi
+	@if typos --version >/dev/null 2>&1; then typos; \
+	else echo "skipped: typos (cargo install typos-cli --locked)"; fi
 
 bench: ## speed and size, as the README quotes them
-	cargo bench --workspace
+	cargo bench --quiet --package schedlab --bench figures

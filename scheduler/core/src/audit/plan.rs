@@ -187,3 +187,60 @@ fn bounds(bounds: &PerResource<Amount>) -> Amounts {
     });
     exact.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{NodeId, PodId},
+        synthetic,
+    };
+
+    fn bind(pod: usize, node: u32) -> Decision {
+        Decision::Bind { pod: PodId(u32::try_from(pod).unwrap()), node: NodeId(node) }
+    }
+
+    fn evict(pod: usize, preemptor: u32) -> Decision {
+        let cause = EvictionCause::Preempt { preemptor: PodGroupId(preemptor) };
+        Decision::Evict { pod: PodId(u32::try_from(pod).unwrap()), cause }
+    }
+
+    fn judged(snapshot: &Snapshot, decisions: Vec<Decision>) -> Vec<String> {
+        let plan = Plan { decisions, ..Plan::default() };
+        breaches_of(snapshot, &plan, Rules::kai()).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_plan_that_fills_nodes_is_right_and_one_that_overfills_them_is_not() {
+        let snapshot = synthetic::pending_singles(2, 2);
+        let even = (0..16).map(|pod| bind(pod, u32::from(pod >= 8))).collect();
+        assert_eq!(judged(&snapshot, even), [""; 0]);
+        let skewed = judged(&snapshot, (0..9).map(|pod| bind(pod, 0)).collect());
+        assert_eq!(skewed.len(), 1, "{skewed:?}");
+        assert!(skewed[0].starts_with("rule 1 (capacity): "), "{}", skewed[0]);
+    }
+
+    #[test]
+    fn half_a_gang_is_a_breach() {
+        let snapshot = synthetic::large_gang_against_singles(4);
+        let gang = snapshot.pod_groups.iter().position(|group| group.sub_groups[0].min_member == 2);
+        let gang = PodGroupId(u32::try_from(gang.unwrap()).unwrap());
+        let members: Vec<usize> = (0..snapshot.pods.len())
+            .filter(|pod| snapshot.pods[*pod].group == Some(gang))
+            .collect();
+        let told = judged(&snapshot, vec![bind(members[0], 0)]);
+        assert!(told.iter().any(|one| one.starts_with("rule 4 (gang atomicity): ")), "{told:?}");
+    }
+
+    #[test]
+    fn a_victim_that_is_not_preemptible_or_not_below_is_a_breach() {
+        let snapshot = synthetic::hopeless_gang_against_singles(1);
+        let pinned = snapshot.pods.iter().position(|pod| {
+            let group = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]);
+            pod.node.is_some() && group.is_some_and(|group| !group.preemptible)
+        });
+        let told = judged(&snapshot, vec![evict(pinned.unwrap(), 0)]);
+        assert!(told.iter().any(|one| one.contains("is not preemptible")), "{told:?}");
+        assert!(told.iter().any(|one| one.contains("priority counts inside a queue")), "{told:?}");
+    }
+}
