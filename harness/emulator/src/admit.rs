@@ -1,13 +1,23 @@
 //! What stands between a decoded object and the store: defaults, what the server adds by itself,
 //! and what it refuses. One file a concern; each answers in the real server's words.
 
+mod affinity;
+mod container;
 mod custom;
+mod defaults;
+mod limits;
 mod metadata;
 mod namespace;
+mod node;
+mod others;
+mod pod;
+mod priority;
+mod template;
+mod workload;
 
 use serde_json::Value;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
 use crate::store::{Key, Store, Subresource};
@@ -24,9 +34,15 @@ pub(crate) struct Admission<'s> {
 /// Defaults, completes and checks a new object.
 pub(crate) fn on_create(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
     namespace::check(admission)?;
+    defaults::fill(admission.kind, object);
     namespace::complete(admission, object);
+    node::complete(admission, object);
+    pod::complete(admission, object)?;
+    workload::complete(admission, object);
+    others::complete(admission, object)?;
     metadata::check(admission, object)?;
-    custom::check(admission, None, object)
+    custom::check(admission, None, object)?;
+    check_built_in(admission, None, object)
 }
 
 /// Defaults, completes and checks a new state of an object that is there.
@@ -36,7 +52,32 @@ pub(crate) fn on_update(
     old: &Value,
     new: &mut Value,
 ) -> Result<(), ApiError> {
-    let _ = subresource;
+    if subresource == Subresource::Status {
+        pod::complete_status(admission, old, new);
+        metadata::check(admission, new)?;
+        return custom::check(admission, Some(old), new);
+    }
+    defaults::fill(admission.kind, new);
     metadata::check(admission, new)?;
-    custom::check(admission, Some(old), new)
+    custom::check(admission, Some(old), new)?;
+    check_built_in(admission, Some(old), new)
+}
+
+fn check_built_in(
+    admission: &Admission<'_>,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<(), ApiError> {
+    let mut errors = FieldErrors::new();
+    let kind = admission.kind;
+    match (&*kind.resource.group, &*kind.kind) {
+        ("", "Pod") => pod::check(old, new, &mut errors),
+        ("", "Node") => node::check(new, &mut errors),
+        ("scheduling.k8s.io", "PriorityClass") => priority::check_class(old, new, &mut errors),
+        ("apps" | "batch", _) | ("", "ReplicationController") => {
+            workload::check(kind, (old, new), &mut errors);
+        }
+        _ => others::check(kind, (old, new), &mut errors),
+    }
+    errors.refuse(kind, &admission.key.name)
 }

@@ -15,6 +15,8 @@ use serde_json::Value;
 use super::Kind;
 use crate::error::ApiError;
 
+pub(crate) use canonical::canonical;
+
 /// What decoding found besides the object.
 #[derive(Debug, Default)]
 pub(crate) struct Decoded {

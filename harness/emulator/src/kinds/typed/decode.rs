@@ -100,13 +100,12 @@ impl Walk<'_> {
 /// A value that is stored as it came, or not at all.
 fn scalar(shape: &Shape, value: &Value, place: Place<'_>) -> Result<(), String> {
     let fits = match shape {
-        Shape::Text => value.is_string(),
+        Shape::Text | Shape::Time => value.is_string(),
         Shape::Bool => value.is_boolean(),
         Shape::Float => value.is_number(),
         Shape::Int32 => fits_32(value),
         Shape::Int64 => value.is_i64(),
         Shape::IntOrString => value.is_string() || fits_32(value),
-        Shape::Time => value.is_string(),
         Shape::Any => true,
         Shape::Struct(_) | Shape::Map(_) | Shape::List(_) | Shape::Quantity => false,
     };

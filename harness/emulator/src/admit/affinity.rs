@@ -1,0 +1,188 @@
+//! Rules for where a pod may go: tolerations, affinity, spreading, gates.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::error::FieldErrors;
+use crate::names;
+use crate::object::{list, map, text};
+
+pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// Checks everything about placement in a pod spec that stands at `field`.
+pub(super) fn check_placement(spec: &Value, field: &str, errors: &mut FieldErrors) {
+    check_tolerations(spec, field, errors);
+    for (key, value) in map(spec, &["nodeSelector"]).into_iter().flatten() {
+        let place = format!("{field}.nodeSelector");
+        if let Some(rule) = names::qualified_name(key) {
+            errors.invalid(&*place, &key.as_str().into(), &rule);
+        }
+        if let Some(rule) = value.as_str().and_then(names::label_value) {
+            errors.invalid(place, value, &rule);
+        }
+    }
+    check_node_affinity(
+        &spec["affinity"]["nodeAffinity"],
+        &format!("{field}.affinity.nodeAffinity"),
+        errors,
+    );
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        check_pod_affinity(&spec["affinity"][kind], &format!("{field}.affinity.{kind}"), errors);
+    }
+    check_spreading(spec, field, errors);
+    check_gates(spec, field, errors);
+}
+
+fn check_tolerations(spec: &Value, field: &str, errors: &mut FieldErrors) {
+    for (index, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
+        let place = |field_name: &str| format!("{field}.tolerations[{index}].{field_name}");
+        let of = |field: &str| text(toleration, &[field]);
+        let (key, operator, effect) = (of("key"), of("operator"), of("effect"));
+        if !key.is_empty()
+            && let Some(rule) = names::qualified_name(key)
+        {
+            errors.invalid(place("key"), &key.into(), &rule);
+        }
+        if key.is_empty() && operator != "Exists" {
+            let rule = "operator must be Exists when `key` is empty, which means \"match all \
+                        values and all keys\"";
+            errors.invalid(place("operator"), &operator.into(), rule);
+        }
+        match operator {
+            "" | "Equal" => {
+                if let Some(rule) = names::label_value(of("value")) {
+                    errors.invalid(place("operator"), &of("value").into(), &rule);
+                }
+            }
+            "Exists" if of("value").is_empty() => {}
+            "Exists" => {
+                let rule = "value must be empty when `operator` is 'Exists'";
+                errors.invalid(place("operator"), toleration, rule);
+            }
+            _ => errors.unsupported(place("operator"), &operator.into(), &["Equal", "Exists"]),
+        }
+        if !effect.is_empty() && !EFFECTS.contains(&effect) {
+            errors.unsupported(place("effect"), &effect.into(), &EFFECTS);
+        }
+        if !toleration["tolerationSeconds"].is_null() && effect != "NoExecute" {
+            let rule = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            errors.invalid(place("effect"), &effect.into(), rule);
+        }
+    }
+}
+
+fn check_node_affinity(affinity: &Value, field: &str, errors: &mut FieldErrors) {
+    let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
+    if required.is_object() {
+        let place =
+            format!("{field}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
+        let terms = list(required, &["nodeSelectorTerms"]);
+        if terms.is_empty() {
+            errors.required(&*place, "must have at least one node selector term");
+        }
+        for (index, term) in terms.iter().enumerate() {
+            check_term(term, &format!("{place}[{index}]"), errors);
+        }
+    }
+    let preferred = list(affinity, &["preferredDuringSchedulingIgnoredDuringExecution"]);
+    for (index, one) in preferred.iter().enumerate() {
+        let place = format!("{field}.preferredDuringSchedulingIgnoredDuringExecution[{index}]");
+        check_weight(one, &place, errors);
+        check_term(&one["preference"], &format!("{place}.preference"), errors);
+    }
+}
+
+fn check_weight(preferred: &Value, place: &str, errors: &mut FieldErrors) {
+    let weight = preferred["weight"].as_i64().unwrap_or(0);
+    if !(1..=100).contains(&weight) {
+        errors.invalid(format!("{place}.weight"), &weight.into(), "must be in the range 1-100");
+    }
+}
+
+fn check_term(term: &Value, field: &str, errors: &mut FieldErrors) {
+    for (index, expression) in list(term, &["matchExpressions"]).iter().enumerate() {
+        let place = |name: &str| format!("{field}.matchExpressions[{index}].{name}");
+        let values = list(expression, &["values"]).len();
+        let operator = text(expression, &["operator"]);
+        match operator {
+            "In" | "NotIn" if values == 0 => {
+                let rule = "must be specified when `operator` is 'In' or 'NotIn'";
+                errors.required(place("values"), rule);
+            }
+            "Exists" | "DoesNotExist" if values > 0 => {
+                let rule = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.forbidden(place("values"), rule);
+            }
+            "Gt" | "Lt" if values != 1 => {
+                let rule = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+                errors.required(place("values"), rule);
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+            other => {
+                errors.invalid(place("operator"), &other.into(), "not a valid selector operator");
+            }
+        }
+        let key = text(expression, &["key"]);
+        if let Some(rule) = names::qualified_name(key) {
+            errors.invalid(place("key"), &key.into(), &rule);
+        }
+    }
+}
+
+fn check_pod_affinity(affinity: &Value, field: &str, errors: &mut FieldErrors) {
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    for (index, term) in list(affinity, &[required]).iter().enumerate() {
+        check_topology_key(term, &format!("{field}.{required}[{index}]"), errors);
+    }
+    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+    for (index, one) in list(affinity, &[preferred]).iter().enumerate() {
+        let place = format!("{field}.{preferred}[{index}]");
+        check_weight(one, &place, errors);
+        check_topology_key(&one["podAffinityTerm"], &format!("{place}.podAffinityTerm"), errors);
+    }
+}
+
+fn check_topology_key(term: &Value, place: &str, errors: &mut FieldErrors) {
+    let key = text(term, &["topologyKey"]);
+    if key.is_empty() {
+        errors.required(format!("{place}.topologyKey"), "can not be empty");
+    } else if let Some(rule) = names::qualified_name(key) {
+        errors.invalid(format!("{place}.topologyKey"), &key.into(), &rule);
+    }
+}
+
+fn check_spreading(spec: &Value, field: &str, errors: &mut FieldErrors) {
+    for (index, spread) in list(spec, &["topologySpreadConstraints"]).iter().enumerate() {
+        let place = format!("{field}.topologySpreadConstraints[{index}]");
+        let skew = spread["maxSkew"].as_i64().unwrap_or(0);
+        if skew <= 0 {
+            errors.invalid(format!("{place}.maxSkew"), &skew.into(), "must be greater than zero");
+        }
+        check_topology_key(spread, &place, errors);
+        let action = text(spread, &["whenUnsatisfiable"]);
+        let allowed = ["DoNotSchedule", "ScheduleAnyway"];
+        if !allowed.contains(&action) {
+            errors.unsupported(format!("{place}.whenUnsatisfiable"), &action.into(), &allowed);
+        }
+    }
+}
+
+fn check_gates(spec: &Value, field: &str, errors: &mut FieldErrors) {
+    let gates = list(spec, &["schedulingGates"]);
+    let mut seen = BTreeSet::new();
+    for (index, gate) in gates.iter().enumerate() {
+        let name = text(gate, &["name"]);
+        let place = format!("{field}.schedulingGates[{index}]");
+        if let Some(rule) = names::qualified_name(name) {
+            errors.invalid(&*place, &name.into(), &rule);
+        }
+        if !seen.insert(name) {
+            errors.duplicate(place, &name.into());
+        }
+    }
+    if !gates.is_empty() && !text(spec, &["nodeName"]).is_empty() {
+        let rule = "cannot be set until all schedulingGates have been cleared";
+        errors.forbidden(format!("{field}.nodeName"), rule);
+    }
+}

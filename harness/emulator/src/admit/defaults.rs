@@ -1,0 +1,146 @@
+//! Defaults of the built-in kinds, as a real server shows them in `kubectl get -o yaml`.
+
+use serde_json::{Value, json};
+
+use super::template::{fill_spec, items_mut};
+use crate::kinds::Kind;
+use crate::object::set_default;
+
+/// Fills in what the writer left open.
+pub(super) fn fill(kind: &Kind, object: &mut Value) {
+    match (&*kind.resource.group, &*kind.kind) {
+        ("", "Pod") => fill_pod(&mut object["spec"]),
+        ("", "PodTemplate") => fill_template(&mut object["template"]),
+        ("", "Service") => fill_service(&mut object["spec"]),
+        ("", "Secret") => set_default(object, &["type"], "Opaque"),
+        ("", "PersistentVolumeClaim") => {
+            set_default(object, &["spec", "volumeMode"], "Filesystem");
+            set_default(object, &["status", "phase"], "Pending");
+        }
+        ("", "PersistentVolume") => {
+            set_default(object, &["spec", "persistentVolumeReclaimPolicy"], "Retain");
+            set_default(object, &["spec", "volumeMode"], "Filesystem");
+            set_default(object, &["status", "phase"], "Pending");
+        }
+        ("apps", "Deployment") => fill_deployment(object),
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => {
+            set_default(object, &["spec", "replicas"], 1);
+            fill_template(&mut object["spec"]["template"]);
+        }
+        ("apps", "StatefulSet") => fill_stateful_set(object),
+        ("apps", "DaemonSet") => fill_daemon_set(object),
+        ("batch", "Job") => fill_job(&mut object["spec"]),
+        ("batch", "CronJob") => fill_cron_job(object),
+        ("scheduling.k8s.io", "PriorityClass") => {
+            set_default(object, &["preemptionPolicy"], "PreemptLowerPriority");
+        }
+        ("storage.k8s.io", "StorageClass") => {
+            set_default(object, &["reclaimPolicy"], "Delete");
+            set_default(object, &["volumeBindingMode"], "Immediate");
+        }
+        _ => {}
+    }
+}
+
+fn fill_pod(spec: &mut Value) {
+    fill_spec(spec);
+    set_default(spec, &["enableServiceLinks"], true);
+    for field in ["containers", "initContainers"] {
+        for container in items_mut(spec, field) {
+            let limits = container["resources"].get("limits").and_then(Value::as_object).cloned();
+            for (name, limit) in limits.into_iter().flatten() {
+                set_default(container, &["resources", "requests", &name], limit);
+            }
+        }
+    }
+}
+
+fn fill_template(template: &mut Value) {
+    if template.is_object() {
+        fill_spec(&mut template["spec"]);
+    }
+}
+
+fn fill_service(spec: &mut Value) {
+    set_default(spec, &["type"], "ClusterIP");
+    set_default(spec, &["sessionAffinity"], "None");
+    if spec["type"] != "ExternalName" {
+        set_default(spec, &["internalTrafficPolicy"], "Cluster");
+        set_default(spec, &["ipFamilies"], json!(["IPv4"]));
+        set_default(spec, &["ipFamilyPolicy"], "SingleStack");
+    }
+    for port in items_mut(spec, "ports") {
+        set_default(port, &["protocol"], "TCP");
+        let number = port["port"].clone();
+        set_default(port, &["targetPort"], number);
+    }
+}
+
+fn fill_deployment(object: &mut Value) {
+    set_default(object, &["spec", "replicas"], 1);
+    set_default(object, &["spec", "revisionHistoryLimit"], 10);
+    set_default(object, &["spec", "progressDeadlineSeconds"], 600);
+    set_default(object, &["spec", "strategy", "type"], "RollingUpdate");
+    if object["spec"]["strategy"]["type"] == "RollingUpdate" {
+        let rolling = ["spec", "strategy", "rollingUpdate"];
+        for field in ["maxSurge", "maxUnavailable"] {
+            set_default(object, &[rolling[0], rolling[1], rolling[2], field], "25%");
+        }
+    }
+    fill_template(&mut object["spec"]["template"]);
+}
+
+fn fill_stateful_set(object: &mut Value) {
+    set_default(object, &["spec", "replicas"], 1);
+    set_default(object, &["spec", "podManagementPolicy"], "OrderedReady");
+    set_default(object, &["spec", "revisionHistoryLimit"], 10);
+    set_default(object, &["spec", "updateStrategy", "type"], "RollingUpdate");
+    if object["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
+        set_default(object, &["spec", "updateStrategy", "rollingUpdate", "partition"], 0);
+    }
+    for field in ["whenDeleted", "whenScaled"] {
+        let path = ["spec", "persistentVolumeClaimRetentionPolicy", field];
+        set_default(object, &path, "Retain");
+    }
+    fill_template(&mut object["spec"]["template"]);
+    for claim in items_mut(&mut object["spec"], "volumeClaimTemplates") {
+        set_default(claim, &["apiVersion"], "v1");
+        set_default(claim, &["kind"], "PersistentVolumeClaim");
+        set_default(claim, &["spec", "volumeMode"], "Filesystem");
+        set_default(claim, &["status", "phase"], "Pending");
+    }
+}
+
+fn fill_daemon_set(object: &mut Value) {
+    set_default(object, &["spec", "revisionHistoryLimit"], 10);
+    set_default(object, &["spec", "updateStrategy", "type"], "RollingUpdate");
+    if object["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
+        set_default(object, &["spec", "updateStrategy", "rollingUpdate", "maxSurge"], 0);
+        set_default(object, &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"], 1);
+    }
+    fill_template(&mut object["spec"]["template"]);
+}
+
+fn fill_job(spec: &mut Value) {
+    if spec["completions"].is_null() && spec["parallelism"].is_null() {
+        set_default(spec, &["completions"], 1);
+    }
+    set_default(spec, &["parallelism"], 1);
+    let backoff = if spec["backoffLimitPerIndex"].is_null() { 6 } else { i32::MAX };
+    set_default(spec, &["backoffLimit"], backoff);
+    set_default(spec, &["completionMode"], "NonIndexed");
+    set_default(spec, &["suspend"], false);
+    set_default(spec, &["manualSelector"], false);
+    let replace = if spec["podFailurePolicy"].is_null() { "TerminatingOrFailed" } else { "Failed" };
+    set_default(spec, &["podReplacementPolicy"], replace);
+    fill_template(&mut spec["template"]);
+}
+
+fn fill_cron_job(object: &mut Value) {
+    set_default(object, &["spec", "concurrencyPolicy"], "Allow");
+    set_default(object, &["spec", "suspend"], false);
+    set_default(object, &["spec", "successfulJobsHistoryLimit"], 3);
+    set_default(object, &["spec", "failedJobsHistoryLimit"], 1);
+    let template = &mut object["spec"]["jobTemplate"]["spec"]["template"];
+    fill_template(template);
+}

@@ -1,0 +1,60 @@
+//! Nodes: a new one is tainted until it is ready.
+
+use serde_json::{Value, json};
+
+use super::Admission;
+use super::container::check_quantity;
+use crate::error::FieldErrors;
+use crate::names;
+use crate::object::{self, list, map, text};
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+
+/// What every new node gets.
+pub(super) fn complete(admission: &Admission<'_>, node: &mut Value) {
+    if !admission.kind.is("", "Node") {
+        return;
+    }
+    let mut taints = list(node, &["spec", "taints"]).to_vec();
+    let is_tainted = |taint: &Value| taint["key"] == NOT_READY && taint["effect"] == "NoSchedule";
+    if !taints.iter().any(is_tainted) {
+        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+    }
+    object::set(node, &["spec", "taints"], taints.into());
+    let capacity = map(node, &["status", "capacity"]).cloned();
+    if let Some(capacity) = capacity {
+        object::set_default(node, &["status", "allocatable"], capacity);
+    }
+}
+
+pub(super) fn check(node: &Value, errors: &mut FieldErrors) {
+    for field in ["capacity", "allocatable"] {
+        for (name, quantity) in map(node, &["status", field]).into_iter().flatten() {
+            check_quantity(&format!("status.{field}[{name}]"), (name, quantity), errors);
+        }
+    }
+    let taints = list(node, &["spec", "taints"]);
+    for (index, taint) in taints.iter().enumerate() {
+        let place = |field: &str| format!("metadata.taints[{index}].{field}");
+        let key = text(taint, &["key"]);
+        if let Some(rule) = names::qualified_name(key) {
+            errors.invalid(place("key"), &key.into(), &rule);
+        }
+        let value = text(taint, &["value"]);
+        if let Some(rule) = names::label_value(value) {
+            errors.invalid(place("value"), &value.into(), &rule);
+        }
+        let effect = text(taint, &["effect"]);
+        if effect.is_empty() {
+            errors.required(place("effect"), "");
+        } else if !super::affinity::EFFECTS.contains(&effect) {
+            errors.unsupported(place("effect"), &effect.into(), &super::affinity::EFFECTS);
+        }
+        let same =
+            |other: &&Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];
+        if taints.iter().take(index).any(|other| same(&other)) {
+            let field = format!("metadata.taints[{index}]");
+            errors.duplicate(field, taint);
+        }
+    }
+}

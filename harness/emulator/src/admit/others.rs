@@ -1,0 +1,112 @@
+//! Small rules of kinds that schedulers meet at the edge: services, budgets, leases, events,
+//! config maps.
+
+use serde_json::{Value, json};
+
+use super::{Admission, priority};
+use crate::error::{ApiError, FieldErrors};
+use crate::kinds::Kind;
+use crate::object::{self, number, text};
+
+/// What the server adds to a new object.
+pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
+    match (&*admission.kind.resource.group, &*admission.kind.kind) {
+        ("", "Service") => give_address(admission, object),
+        ("scheduling.k8s.io", "PriorityClass") => priority::complete_class(admission, object)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A cluster address that no other service has, by counting.
+fn give_address(admission: &Admission<'_>, service: &mut Value) {
+    let spec = &service["spec"];
+    if spec["type"] != "ExternalName" && text(spec, &["clusterIP"]).is_empty() {
+        let taken = |address: &str| {
+            let mut services = admission.store.list(&admission.key.resource, None);
+            services.any(|other| text(other, &["spec", "clusterIP"]) == address)
+        };
+        let count = admission.store.count(&admission.key.resource);
+        let address = (count + 1..65_536)
+            .map(|number| format!("10.96.{}.{}", number / 256, number % 256))
+            .find(|address| !taken(address));
+        if let Some(address) = address {
+            object::set(service, &["spec", "clusterIP"], address.into());
+        }
+    }
+    let address = service["spec"]["clusterIP"].clone();
+    if !address.is_null() {
+        object::set_default(service, &["spec", "clusterIPs"], json!([address]));
+    }
+    object::set(service, &["status"], json!({"loadBalancer": {}}));
+}
+
+/// Old state, if there is one, and new.
+type Change<'c> = (Option<&'c Value>, &'c Value);
+
+pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldErrors) {
+    match (&*kind.resource.group, &*kind.kind) {
+        ("", "ConfigMap" | "Secret") => check_fixed(old, new, errors),
+        ("", "Event") => check_event(new, errors),
+        ("coordination.k8s.io", "Lease") => check_lease(new, errors),
+        ("policy", "PodDisruptionBudget") => check_budget(new, errors),
+        _ => {}
+    }
+}
+
+fn check_fixed(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+    let Some(old) = old.filter(|old| old["immutable"] == true) else {
+        return;
+    };
+    for field in ["immutable", "data", "binaryData"] {
+        if old[field] != new[field] {
+            errors.forbidden(field, "field is immutable when `immutable` is set");
+        }
+    }
+}
+
+fn check_event(event: &Value, errors: &mut FieldErrors) {
+    let involved = text(event, &["involvedObject", "namespace"]);
+    let own = object::namespace(event);
+    let fits = if involved.is_empty() {
+        own == "default" || own == "kube-system"
+    } else {
+        involved == own
+    };
+    if !fits {
+        let rule = "does not match event.namespace";
+        errors.invalid("involvedObject.namespace", &involved.into(), rule);
+    }
+}
+
+fn check_lease(lease: &Value, errors: &mut FieldErrors) {
+    for (field, lowest, rule) in [
+        ("leaseDurationSeconds", 1, "must be greater than 0"),
+        ("leaseTransitions", 0, "must be greater than or equal to 0"),
+    ] {
+        if let Some(value) = number(lease, &["spec", field]).filter(|value| *value < lowest) {
+            errors.invalid(format!("spec.{field}"), &value.into(), rule);
+        }
+    }
+}
+
+fn check_budget(budget: &Value, errors: &mut FieldErrors) {
+    let spec = &budget["spec"];
+    if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
+        errors.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set");
+    }
+    for field in ["minAvailable", "maxUnavailable"] {
+        let place = format!("spec.{field}");
+        let value = &spec[field];
+        if let Some(count) = value.as_i64().filter(|count| *count < 0) {
+            errors.invalid(place, &count.into(), "must be greater than or equal to 0");
+        } else if let Some(text) = value.as_str() {
+            let percent = text.strip_suffix('%').and_then(|number| number.parse::<u32>().ok());
+            if percent.is_none_or(|percent| percent > 100) {
+                let rule = "a valid percent string must be a numeric string followed by an ending \
+                            '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+                errors.invalid(place, value, rule);
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! A pod's quality of service.
+
+use serde_json::Value;
+
+use crate::admit::container::amount;
+use crate::object::{list, map};
+
+/// `Guaranteed`, `Burstable` or `BestEffort`.
+pub(super) fn of(spec: &Value) -> &'static str {
+    let containers = || list(spec, &["initContainers"]).iter().chain(list(spec, &["containers"]));
+    let asks = |container: &Value, kind: &str, name: &str| {
+        map(container, &["resources", kind])
+            .and_then(|amounts| amounts.get(name))
+            .map(amount)
+            .filter(|amount| *amount > 0)
+    };
+    let mut any = false;
+    let mut all_equal = true;
+    for container in containers() {
+        for name in ["cpu", "memory"] {
+            let (request, limit) =
+                (asks(container, "requests", name), asks(container, "limits", name));
+            any |= request.is_some() || limit.is_some();
+            all_equal &= limit.is_some() && request.is_none_or(|request| Some(request) == limit);
+        }
+    }
+    match (any, all_equal) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}

@@ -1,0 +1,98 @@
+//! What of a pod's spec can change.
+
+use serde_json::Value;
+
+use crate::admit::template::items_mut;
+use crate::error::FieldErrors;
+use crate::object::{self, list, number, text};
+
+const RULE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
+                    `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` \
+                    (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` \
+                    (allow it to be set to 1 if it was previously negative)";
+
+pub(super) fn check(old: &Value, new: &Value, errors: &mut FieldErrors) {
+    if old == new {
+        return;
+    }
+    check_deadline(old, new, errors);
+    check_tolerations(old, new, errors);
+    check_gates(old, new, errors);
+    if frozen(old, new) != *old {
+        errors.forbidden("spec", RULE);
+    }
+}
+
+/// The new spec with everything that may change put back.
+fn frozen(old: &Value, new: &Value) -> Value {
+    let mut frozen = new.clone();
+    for kind in ["containers", "initContainers"] {
+        let olds = list(old, &[kind]);
+        for (container, old) in items_mut(&mut frozen, kind).zip(olds) {
+            put_back(container, old, "image");
+        }
+    }
+    for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
+        put_back(&mut frozen, old, field);
+    }
+    if !list(old, &["schedulingGates"]).is_empty() {
+        // While gates hold it, a pod may still be told where to go, only ever more narrowly.
+        for field in ["nodeSelector", "affinity"] {
+            put_back(&mut frozen, old, field);
+        }
+    }
+    frozen
+}
+
+fn put_back(new: &mut Value, old: &Value, field: &str) {
+    match old.get(field) {
+        Some(value) => object::set(new, &[field], value.clone()),
+        None => {
+            object::remove(new, &[field]);
+        }
+    }
+}
+
+fn check_deadline(old: &Value, new: &Value, errors: &mut FieldErrors) {
+    let of = |spec: &Value| number(spec, &["activeDeadlineSeconds"]);
+    let field = "spec.activeDeadlineSeconds";
+    match (of(old), of(new)) {
+        (Some(old), Some(new)) if new > old => {
+            let rule = format!("must be less than or equal to previous value: {old}");
+            errors.invalid(field, &new.into(), &rule);
+        }
+        (Some(_), None) => {
+            errors.invalid(
+                field,
+                &Value::Null,
+                "must not update from a positive integer to nil value",
+            );
+        }
+        (Some(_) | None, Some(_)) | (None, None) => {}
+    }
+}
+
+fn check_tolerations(old: &Value, new: &Value, errors: &mut FieldErrors) {
+    let bare = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        object::remove(&mut toleration, &["tolerationSeconds"]);
+        toleration
+    };
+    let news: Vec<Value> = list(new, &["tolerations"]).iter().map(bare).collect();
+    let is_kept = |old: &Value| news.contains(&bare(old));
+    if !list(old, &["tolerations"]).iter().all(is_kept) {
+        let rule = "existing toleration can not be modified except its tolerationSeconds";
+        errors.forbidden("spec.tolerations", rule);
+    }
+}
+
+fn check_gates(old: &Value, new: &Value, errors: &mut FieldErrors) {
+    let olds = list(old, &["schedulingGates"]);
+    for gate in list(new, &["schedulingGates"]) {
+        if !olds.iter().any(|old| old["name"] == gate["name"]) {
+            let name = text(gate, &["name"]);
+            let rule = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            errors.forbidden("spec.schedulingGates", &rule);
+        }
+    }
+}

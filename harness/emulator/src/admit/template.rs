@@ -1,0 +1,92 @@
+//! Defaults of a pod's spec, wherever it stands: in a pod or in the template of a workload.
+
+use serde_json::{Value, json};
+
+use crate::object::{as_map, set_default};
+
+/// Fills in what every pod spec has.
+pub(super) fn fill_spec(spec: &mut Value) {
+    set_default(spec, &["dnsPolicy"], "ClusterFirst");
+    set_default(spec, &["restartPolicy"], "Always");
+    set_default(spec, &["securityContext"], json!({}));
+    set_default(spec, &["terminationGracePeriodSeconds"], 30);
+    set_default(spec, &["schedulerName"], "default-scheduler");
+    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+        spec["terminationGracePeriodSeconds"] = 1.into();
+    }
+    let account = spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")).cloned();
+    if let Some(account) = account {
+        let spec = as_map(spec);
+        spec.insert("serviceAccountName".to_owned(), account.clone());
+        spec.insert("serviceAccount".to_owned(), account);
+    }
+    for field in ["containers", "initContainers"] {
+        for container in items_mut(spec, field) {
+            fill_container(container);
+        }
+    }
+    for volume in items_mut(spec, "volumes") {
+        fill_volume(volume);
+    }
+    for spread in items_mut(spec, "topologySpreadConstraints") {
+        set_default(spread, &["whenUnsatisfiable"], "DoNotSchedule");
+    }
+}
+
+/// The items of a list field.
+pub(super) fn items_mut<'v>(
+    value: &'v mut Value,
+    field: &str,
+) -> impl Iterator<Item = &'v mut Value> {
+    value.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn fill_container(container: &mut Value) {
+    let image = container["image"].as_str().unwrap_or_default();
+    let tag = image.rsplit('/').next().and_then(|name| name.split_once(':')).map(|(_, tag)| tag);
+    let is_latest = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
+    let pull = if is_latest { "Always" } else { "IfNotPresent" };
+    set_default(container, &["imagePullPolicy"], pull);
+    set_default(container, &["terminationMessagePath"], "/dev/termination-log");
+    set_default(container, &["terminationMessagePolicy"], "File");
+    set_default(container, &["resources"], json!({}));
+    for port in items_mut(container, "ports") {
+        set_default(port, &["protocol"], "TCP");
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = container.get_mut(probe) {
+            fill_probe(probe);
+        }
+    }
+    for variable in items_mut(container, "env") {
+        if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
+            set_default(field, &["apiVersion"], "v1");
+        }
+    }
+}
+
+fn fill_probe(probe: &mut Value) {
+    set_default(probe, &["timeoutSeconds"], 1);
+    set_default(probe, &["periodSeconds"], 10);
+    set_default(probe, &["successThreshold"], 1);
+    set_default(probe, &["failureThreshold"], 3);
+    if let Some(get) = probe.get_mut("httpGet") {
+        set_default(get, &["path"], "/");
+        set_default(get, &["scheme"], "HTTP");
+    }
+}
+
+fn fill_volume(volume: &mut Value) {
+    for source in ["secret", "configMap", "projected", "downwardAPI"] {
+        if let Some(source) = volume.get_mut(source) {
+            set_default(source, &["defaultMode"], 420);
+        }
+    }
+    if let Some(path) = volume.get_mut("hostPath") {
+        set_default(path, &["type"], "");
+    }
+    let has_source = volume.as_object().is_some_and(|volume| volume.len() > 1);
+    if !has_source {
+        set_default(volume, &["emptyDir"], json!({}));
+    }
+}

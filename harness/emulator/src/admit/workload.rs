@@ -1,0 +1,172 @@
+//! Workloads: their selectors, their templates, and what of them can change.
+
+use serde_json::Value;
+
+use super::Admission;
+use super::pod::check_spec;
+use crate::error::FieldErrors;
+use crate::kinds::Kind;
+use crate::object::{self, number, text};
+use crate::select::LabelSelector;
+
+/// A new Job selects its own pods by its uid.
+pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) {
+    if !admission.kind.is("batch", "Job") || object["spec"]["manualSelector"] == true {
+        return;
+    }
+    let uid = Value::from(object::uid(object));
+    let name = Value::from(object::name(object));
+    for (key, value) in [
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("job-name", &name),
+    ] {
+        let path = ["spec", "template", "metadata", "labels", key];
+        object::set(object, &path, value.clone());
+    }
+    let path = ["spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid"];
+    object::set(object, &path, uid);
+}
+
+/// Old state, if there is one, and new.
+type Change<'c> = (Option<&'c Value>, &'c Value);
+
+pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldErrors) {
+    if matches!(&*kind.kind, "CronJob" | "ControllerRevision") {
+        return;
+    }
+    for field in ["replicas", "parallelism", "completions", "backoffLimit", "minReadySeconds"] {
+        if let Some(count) = number(new, &["spec", field]).filter(|count| *count < 0) {
+            let rule = "must be greater than or equal to 0";
+            errors.invalid(format!("spec.{field}"), &count.into(), rule);
+        }
+    }
+    if kind.is("", "ReplicationController") {
+        return;
+    }
+    check_selector(kind, new, errors);
+    check_template(kind, new, errors);
+    if let Some(old) = old {
+        check_unchanged(kind, (old, new), errors);
+    }
+}
+
+fn check_selector(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
+    let selector = &new["spec"]["selector"];
+    if selector.is_null() {
+        errors.required("spec.selector", "");
+        return;
+    }
+    let selects = match LabelSelector::from_object(selector) {
+        Ok(selector) if selector.is_empty() => {
+            let rule = format!("empty selector is invalid for {}", in_words(kind));
+            errors.invalid("spec.selector", &new["spec"]["selector"], &rule);
+            return;
+        }
+        Ok(selector) => selector.matches(&new["spec"]["template"]),
+        Err(why) => {
+            errors.invalid("spec.selector", &new["spec"]["selector"], &why.message);
+            return;
+        }
+    };
+    if !selects {
+        let labels = &new["spec"]["template"]["metadata"]["labels"];
+        let rule = "`selector` does not match template `labels`";
+        errors.invalid("spec.template.metadata.labels", labels, rule);
+    }
+}
+
+fn in_words(kind: &Kind) -> &'static str {
+    match &*kind.kind {
+        "Deployment" => "deployment",
+        "StatefulSet" => "statefulset",
+        "DaemonSet" => "daemonset",
+        "Job" => "job",
+        _ => "replicaset",
+    }
+}
+
+fn check_template(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
+    let spec = &new["spec"]["template"]["spec"];
+    let field = "spec.template.spec";
+    if !new["spec"]["template"].is_object() {
+        errors.required("spec.template", "");
+        return;
+    }
+    check_spec(spec, field, errors);
+    let policy = text(spec, &["restartPolicy"]);
+    let place = format!("{field}.restartPolicy");
+    if kind.is("batch", "Job") {
+        if policy == "Always" {
+            errors.required(place, "valid values: \"OnFailure\", \"Never\"");
+        }
+        check_indexed(new, errors);
+    } else if policy != "Always" {
+        errors.unsupported(place, &policy.into(), &["Always"]);
+    }
+}
+
+fn check_indexed(job: &Value, errors: &mut FieldErrors) {
+    match text(job, &["spec", "completionMode"]) {
+        "Indexed" if job["spec"]["completions"].is_null() => {
+            let rule = "when completion mode is Indexed";
+            errors.required("spec.completions", rule);
+        }
+        "Indexed" | "NonIndexed" => {}
+        other => {
+            let allowed = ["Indexed", "NonIndexed"];
+            errors.unsupported("spec.completionMode", &other.into(), &allowed);
+        }
+    }
+}
+
+fn check_unchanged(kind: &Kind, (old, new): (&Value, &Value), errors: &mut FieldErrors) {
+    let (before, after) = (&old["spec"], &new["spec"]);
+    let mut keep = |field: &str| {
+        if before[field] != after[field] {
+            errors.invalid(format!("spec.{field}"), &after[field], "field is immutable");
+        }
+    };
+    match &*kind.kind {
+        "Deployment" | "ReplicaSet" | "DaemonSet" => keep("selector"),
+        "Job" => {
+            keep("selector");
+            keep("completionMode");
+            let is_elastic = after["completionMode"] == "Indexed"
+                && after["completions"] == after["parallelism"];
+            if !is_elastic {
+                keep("completions");
+            }
+            // A job that waits may still be told where its pods go.
+            if before["suspend"] != true {
+                keep("template");
+            }
+        }
+        "StatefulSet" => check_stateful_set(before, after, errors),
+        _ => {}
+    }
+}
+
+fn check_stateful_set(before: &Value, after: &Value, errors: &mut FieldErrors) {
+    let mutable = [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ];
+    let fixed = |spec: &Value| {
+        let mut spec = spec.clone();
+        object::as_map(&mut spec).retain(|field, _| !mutable.contains(&field.as_str()));
+        spec
+    };
+    if fixed(before) != fixed(after) {
+        let rule = "updates to statefulset spec for fields other than 'replicas', 'ordinals', \
+                    'template', 'updateStrategy', 'revisionHistoryLimit', \
+                    'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+        errors.forbidden("spec", rule);
+    }
+}

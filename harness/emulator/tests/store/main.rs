@@ -1,0 +1,6 @@
+//! The store from outside: what each write does, answers and refuses.
+
+mod decoding;
+mod lab;
+mod pods;
+mod writes;

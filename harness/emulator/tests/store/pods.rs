@@ -1,0 +1,213 @@
+//! Pods on their way into the store: defaults, what the server adds, what it refuses.
+
+use crate::lab::{Lab, pod, pod_spec, pod_with, said};
+use insta::assert_snapshot;
+use serde_json::json;
+
+#[test]
+fn a_new_pod_has_the_defaults_that_a_real_server_shows() {
+    let created = Lab::new().create(pod("web-0")).unwrap();
+    let spec = serde_json::to_string(&created["spec"]).unwrap();
+    assert_snapshot!(spec.replace(",\"", ",\n\""), @r#"
+    {"containers":[{"image":"busybox",
+    "imagePullPolicy":"Always",
+    "name":"main",
+    "resources":{},
+    "terminationMessagePath":"/dev/termination-log",
+    "terminationMessagePolicy":"File"}],
+    "dnsPolicy":"ClusterFirst",
+    "enableServiceLinks":true,
+    "preemptionPolicy":"PreemptLowerPriority",
+    "priority":0,
+    "restartPolicy":"Always",
+    "schedulerName":"default-scheduler",
+    "securityContext":{},
+    "serviceAccount":"default",
+    "serviceAccountName":"default",
+    "terminationGracePeriodSeconds":30,
+    "tolerations":[{"effect":"NoExecute",
+    "key":"node.kubernetes.io/not-ready",
+    "operator":"Exists",
+    "tolerationSeconds":300},{"effect":"NoExecute",
+    "key":"node.kubernetes.io/unreachable",
+    "operator":"Exists",
+    "tolerationSeconds":300}]}
+    "#);
+    assert_eq!(created["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
+    assert_eq!(created["metadata"]["generation"], 1);
+}
+
+#[test]
+fn limits_stand_for_missing_requests() {
+    let resources =
+        json!({"limits": {"cpu": "1", "nvidia.com/gpu": 2}, "requests": {"cpu": "500m"}});
+    let created = Lab::new().create(pod_with("a", resources)).unwrap();
+    assert_eq!(
+        created["spec"]["containers"][0]["resources"]["requests"],
+        json!({"cpu": "500m", "nvidia.com/gpu": "2"})
+    );
+}
+
+#[test]
+fn the_quality_of_service_follows_from_cpu_and_memory() {
+    let mut lab = Lab::new();
+    let mut quality = |name, resources| {
+        let created = lab.create(pod_with(name, resources)).unwrap();
+        created["status"]["qosClass"].clone()
+    };
+    assert_eq!(quality("a", json!({"limits": {"nvidia.com/gpu": "1"}})), "BestEffort");
+    assert_eq!(quality("b", json!({"requests": {"cpu": "1"}})), "Burstable");
+    assert_eq!(quality("c", json!({"limits": {"cpu": "1", "memory": "1Gi"}})), "Guaranteed");
+}
+
+#[test]
+fn a_pod_that_tolerates_an_outage_for_ever_keeps_its_word() {
+    let toleration = json!([{"operator": "Exists"}]);
+    let created = Lab::new().create(pod_spec("a", "tolerations", toleration.clone())).unwrap();
+    assert_eq!(created["spec"]["tolerations"], toleration);
+}
+
+#[test]
+fn priority_comes_from_the_class() {
+    let mut lab = Lab::new();
+    let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"});
+    lab.create(class).unwrap();
+    let created = lab.create(pod_spec("a", "priorityClassName", json!("high"))).unwrap();
+    assert_eq!(created["spec"]["priority"], 1000);
+    assert_eq!(created["spec"]["preemptionPolicy"], "Never");
+    let system = json!("system-node-critical");
+    let created = lab.create(pod_spec("b", "priorityClassName", system)).unwrap();
+    assert_eq!(created["spec"]["priority"], 2_000_001_000);
+}
+
+#[test]
+fn the_default_class_gives_its_name_too() {
+    let mut lab = Lab::new();
+    let class = |name: &str| {
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": name}, "value": 7, "globalDefault": true})
+    };
+    lab.create(class("usual")).unwrap();
+    let created = lab.create(pod("a")).unwrap();
+    assert_eq!(created["spec"]["priorityClassName"], "usual");
+    assert_eq!(created["spec"]["priority"], 7);
+    assert_snapshot!(said(lab.create(class("other"))), @r#"403 Forbidden: priorityclasses.scheduling.k8s.io "other" is forbidden: PriorityClass usual is already marked as default. Only one default can exist"#);
+}
+
+#[test]
+fn an_unknown_class_or_a_priority_of_ones_own_is_refused() {
+    let mut lab = Lab::new();
+    let unknown = pod_spec("a", "priorityClassName", json!("nope"));
+    assert_snapshot!(said(lab.create(unknown)), @r#"403 Forbidden: pods "a" is forbidden: no PriorityClass with name nope was found"#);
+    assert_snapshot!(said(lab.create(pod_spec("a", "priority", json!(5)))), @r#"403 Forbidden: pods "a" is forbidden: the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 0 from the given PriorityClass name"#);
+}
+
+#[test]
+fn a_gated_pod_says_so_and_is_not_bound() {
+    let mut lab = Lab::new();
+    let gates = json!([{"name": "schedlab.dev/quota"}]);
+    let created = lab.create(pod_spec("a", "schedulingGates", gates)).unwrap();
+    assert_eq!(created["status"]["conditions"][0]["reason"], "SchedulingGated");
+    assert_snapshot!(said(lab.bind("a", "n1")), @r#"409 Conflict: Operation cannot be fulfilled on pods/binding "a": pod a has non-empty .spec.schedulingGates"#);
+    let key = lab.key("", "Pod", "a");
+    lab.edit(key, &["spec", "schedulingGates"], json!([])).unwrap();
+    assert_eq!(lab.bind("a", "n1").unwrap()["spec"]["nodeName"], "n1");
+}
+
+#[test]
+fn gates_can_only_be_taken_away() {
+    let mut lab = Lab::new();
+    lab.create(pod("a")).unwrap();
+    let key = lab.key("", "Pod", "a");
+    let gates = json!([{"name": "x.io/y"}]);
+    assert_snapshot!(said(lab.edit(key, &["spec", "schedulingGates"], gates)), @r#"422 Invalid: Pod "a" is invalid: spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling gate 'x.io/y'"#);
+}
+
+#[test]
+fn broken_resources_are_refused_field_by_field() {
+    let mut lab = Lab::new();
+    let mut refusal = |resources| said(lab.create(pod_with("a", resources)));
+    assert_snapshot!(refusal(json!({"requests": {"cpu": "-1"}})), @r#"422 Invalid: Pod "a" is invalid: spec.containers[0].resources.requests[cpu]: Invalid value: "-1": must be greater than or equal to 0"#);
+    assert_snapshot!(refusal(json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}})), @r#"422 Invalid: Pod "a" is invalid: spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1"#);
+    assert_snapshot!(refusal(json!({"limits": {"nvidia.com/gpu": "0.5"}})), @r#"422 Invalid: Pod "a" is invalid: [spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "500m": must be an integer, spec.containers[0].resources.requests[nvidia.com/gpu]: Invalid value: "500m": must be an integer]"#);
+    assert_snapshot!(refusal(json!({"requests": {"nvidia.com/gpu": "1"}})), @r#"422 Invalid: Pod "a" is invalid: spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources"#);
+    assert_snapshot!(
+        refusal(json!({"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}})),
+        @r#"422 Invalid: Pod "a" is invalid: spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2"#
+    );
+    assert_snapshot!(refusal(json!({"requests": {"gpu": "1"}})), @r#"422 Invalid: Pod "a" is invalid: [spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource type or fully qualified, spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource for containers]"#);
+    assert_snapshot!(refusal(json!({"requests": {"cpu": "99999999999999999999"}})), @r#"400 BadRequest: Pod in version "v1" cannot be handled as a Pod: quantity "99999999999999999999": too large: a quantity holds at most 9223372036854775807 (2^63 - 1)"#);
+    assert_snapshot!(refusal(json!({"requests": {"cpu": "one"}})), @r#"400 BadRequest: Pod in version "v1" cannot be handled as a Pod: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"#);
+}
+
+#[test]
+fn a_pod_without_a_sound_container_is_refused() {
+    let mut lab = Lab::new();
+    let mut refusal = |containers| said(lab.create(pod_spec("a", "containers", containers)));
+    assert_snapshot!(refusal(json!([])), @r#"422 Invalid: Pod "a" is invalid: spec.containers: Required value"#);
+    assert_snapshot!(refusal(json!([{"name": "A", "image": "x"}])), @r#"422 Invalid: Pod "a" is invalid: spec.containers[0].name: Invalid value: "A": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"#);
+    assert_snapshot!(refusal(json!([{"name": "a"}, {"name": "a", "image": "x"}])), @r#"422 Invalid: Pod "a" is invalid: [spec.containers[0].image: Required value, spec.containers[1].name: Duplicate value: "a"]"#);
+    let mount =
+        json!([{"name": "a", "image": "x", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]);
+    assert_snapshot!(refusal(mount), @r#"422 Invalid: Pod "a" is invalid: spec.containers[0].volumeMounts[0].name: Not found: "v""#);
+}
+
+#[test]
+fn broken_placement_rules_are_refused() {
+    let mut lab = Lab::new();
+    let mut refusal = |field, value| said(lab.create(pod_spec("a", field, value)));
+    assert_snapshot!(refusal("tolerations", json!([{"key": "a", "operator": "Like"}])), @r#"422 Invalid: Pod "a" is invalid: spec.tolerations[0].operator: Unsupported value: "Like": supported values: "Equal", "Exists""#);
+    assert_snapshot!(refusal("tolerations", json!([{"operator": "Equal", "value": "x"}])), @r#"422 Invalid: Pod "a" is invalid: spec.tolerations[0].operator: Invalid value: "Equal": operator must be Exists when `key` is empty, which means "match all values and all keys""#);
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In"}]}]}}});
+    assert_snapshot!(refusal("affinity", affinity), @r#"422 Invalid: Pod "a" is invalid: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"#);
+    let spread =
+        json!([{"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]);
+    assert_snapshot!(refusal("topologySpreadConstraints", spread), @r#"422 Invalid: Pod "a" is invalid: spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero"#);
+    assert_snapshot!(refusal("restartPolicy", json!("Sometimes")), @r#"422 Invalid: Pod "a" is invalid: spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never""#);
+}
+
+#[test]
+fn a_bad_name_is_refused() {
+    assert_snapshot!(said(Lab::new().create(pod("Web_0"))), @r#"422 Invalid: Pod "Web_0" is invalid: metadata.name: Invalid value: "Web_0": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"#);
+    let mut nameless = pod("");
+    nameless["metadata"] = json!({});
+    assert_snapshot!(said(Lab::new().create(nameless)), @r#"422 Invalid: Pod "" is invalid: metadata.name: Required value: name or generateName is required"#);
+}
+
+#[test]
+fn a_generated_name_ends_in_five_letters() {
+    let mut body = pod("");
+    body["metadata"] = json!({"generateName": "web-"});
+    let created = Lab::new().create(body).unwrap();
+    let name = created["metadata"]["name"].as_str().unwrap();
+    assert_eq!((name.len(), name.starts_with("web-")), (9, true), "{name}");
+}
+
+#[test]
+fn most_of_a_pods_spec_stays_as_it_is() {
+    let mut lab = Lab::new();
+    lab.create(pod("a")).unwrap();
+    let key = lab.key("", "Pod", "a");
+    assert_snapshot!(said(lab.edit(key.clone(), &["spec", "nodeName"], json!("n1"))), @r#"422 Invalid: Pod "a" is invalid: spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"#);
+    let image = json!([{"op": "replace", "path": "/spec/containers/0/image", "value": "nginx:1"}]);
+    let patch = schedlab_emulator::store::PatchBody::Json(image);
+    let op =
+        schedlab_emulator::store::Op::Patch(schedlab_emulator::store::Subresource::None, patch);
+    let written = lab.write(key.clone(), op).unwrap().object;
+    assert_eq!(written["spec"]["containers"][0]["image"], "nginx:1");
+    assert_eq!(written["metadata"]["generation"], 2);
+    assert_snapshot!(said(lab.edit(key, &["spec", "tolerations"], json!([]))), @r#"422 Invalid: Pod "a" is invalid: spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"#);
+}
+
+#[test]
+fn a_runtime_class_adds_its_overhead() {
+    let mut lab = Lab::new();
+    let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
+        "metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "250m"}}});
+    lab.create(class).unwrap();
+    let created = lab.create(pod_spec("a", "runtimeClassName", json!("vm"))).unwrap();
+    assert_eq!(created["spec"]["overhead"], json!({"cpu": "250m"}));
+    assert_snapshot!(said(lab.create(pod_spec("b", "runtimeClassName", json!("no")))), @r#"403 Forbidden: pods "b" is forbidden: pod rejected: RuntimeClass "no" not found"#);
+}
