@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schedlab_emulator::error::ApiError;
 use schedlab_emulator::object;
 use schedlab_emulator::store::{
-    DeleteOptions, Key, Object, Op, PatchBody, Resource, Store, Subresource, Write, Written,
+    DeleteOptions, Key, Object, Op, PatchBody, Store, Subresource, Write, Written,
 };
 use serde_json::{Value, json};
 
