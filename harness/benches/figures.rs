@@ -1,0 +1,23 @@
+//! Speed and size, in one table: what the README quotes. Wall time is read here and nowhere
+//! else, and no test depends on it: machines are shared and noisy.
+//!
+//! `cargo bench -p schedlab --bench figures [part of a row's name]`
+
+#[path = "figures/core.rs"]
+mod core;
+#[path = "figures/process.rs"]
+mod process;
+#[path = "figures/table.rs"]
+mod table;
+#[path = "figures/whole.rs"]
+mod whole;
+
+use table::Table;
+
+fn main() {
+    // cargo hands `--bench` to every benchmark.
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let mut table = Table::new(filter);
+    core::measure(&mut table);
+    whole::measure(&mut table);
+}

@@ -1,0 +1,101 @@
+//! One cycle of the core on synthetic clusters, and how it grows with them. Snapshots are made
+//! outside the clock; a cycle is one call of `schedule` with the full profile `kai`.
+
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
+
+use schedlab_scheduler_core::{Profile, Snapshot, schedule, synthetic};
+
+use crate::table::{Row, Table, median, time};
+
+/// A family of clusters that grows with the number of nodes.
+struct Family {
+    name: &'static str,
+    cluster: fn(u32) -> Snapshot,
+    /// What a thousand nodes may take.
+    bound_millis: u64,
+    /// KAI v0.17.0's own benchmark of the same, net seconds by nodes.
+    kai: &'static [(u32, f64)],
+}
+
+const SIZES: [u32; 6] = [125, 250, 500, 1000, 2000, 4000];
+
+const FAMILIES: [Family; 4] = [
+    Family {
+        name: "allocate: a pending one-GPU job for every GPU, 100 queues",
+        cluster: |nodes| synthetic::pending_singles(nodes, 100),
+        bound_millis: 250,
+        kai: &[],
+    },
+    Family {
+        name: "reclaim: a gang of half the nodes from one-GPU jobs on all",
+        cluster: synthetic::large_gang_against_singles,
+        bound_millis: 500,
+        kai: &[(500, 10.4), (1000, 44.9)],
+    },
+    Family {
+        name: "reclaim: one-GPU jobs from as many one-GPU jobs",
+        cluster: synthetic::singles_against_singles,
+        bound_millis: 1000,
+        kai: &[(500, 201.5)],
+    },
+    Family {
+        name: "reclaim: a hopeless gang of 10 x 8 GPUs",
+        cluster: synthetic::hopeless_gang_against_singles,
+        bound_millis: 1000,
+        kai: &[(500, 126.4), (1000, 132.0)],
+    },
+];
+
+pub(crate) fn measure(table: &mut Table) {
+    for family in FAMILIES.iter().filter(|family| table.wants(family.name)) {
+        let mut last: Option<(u32, Duration)> = None;
+        for nodes in SIZES {
+            let took = cycle(&(family.cluster)(nodes));
+            table.row(&Row {
+                name: format!("{}, {nodes} nodes", family.name),
+                figure: time(took),
+                bound: if nodes == 1000 {
+                    format!("{} ms", family.bound_millis)
+                } else {
+                    String::new()
+                },
+                others: compared(family, nodes, took, last),
+            });
+            last = Some((nodes, took));
+            if took > Duration::from_secs(20) {
+                break;
+            }
+        }
+    }
+}
+
+fn cycle(cluster: &Snapshot) -> Duration {
+    let profile = Profile::kai();
+    let once = || {
+        let start = now();
+        black_box(schedule(black_box(cluster), &profile));
+        start.elapsed()
+    };
+    let first = once();
+    if first > Duration::from_secs(2) { first } else { median((0..5).map(|_| once()).collect()) }
+}
+
+fn compared(family: &Family, nodes: u32, took: Duration, last: Option<(u32, Duration)>) -> String {
+    let mut said = Vec::new();
+    if let Some((fewer, before)) = last {
+        let times = took.as_secs_f64() / before.as_secs_f64();
+        said.push(format!("x {times:.1} for x {}", nodes / fewer));
+    }
+    if let Some((_, secs)) = family.kai.iter().find(|(size, _)| *size == nodes) {
+        said.push(format!("KAI {secs} s: x {:.0}", secs / took.as_secs_f64()));
+    }
+    said.join("; ")
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where wall time is measured")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}

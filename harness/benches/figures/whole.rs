@@ -1,0 +1,130 @@
+//! Everything together, as people run it: the feature suite, one scenario, one virtual day, a
+//! production trace.
+
+use std::{fmt::Write as _, fs};
+
+use crate::{
+    process::{Taken, root, schedlab},
+    table::{Row, Table, median, time},
+};
+
+const SCENARIO_RUNS: usize = 21;
+
+pub(crate) fn measure(table: &mut Table) {
+    suite(table);
+    start_up(table);
+    scenario(table);
+    virtual_day(table);
+    openb(table);
+}
+
+fn suite(table: &Table) {
+    let name = "the feature suite";
+    if table.wants(name) {
+        let taken = schedlab(&["run", "features"]);
+        row(table, name, &taken, "3 s, 300 MB");
+    }
+}
+
+fn start_up(table: &Table) {
+    let name = "`schedlab run` starts (and finds nothing to run)";
+    if table.wants(name) {
+        let run = || schedlab(&["run", "features", "--exact", "--name", "no such scenario"]).wall;
+        let figure = time(median((0..SCENARIO_RUNS).map(|_| run()).collect()));
+        let bound = "50 ms".to_owned();
+        table.row(&Row { name: name.to_owned(), figure, bound, others: String::new() });
+    }
+}
+
+/// Many runs in one process, so that its start does not count.
+fn scenario(table: &Table) {
+    let name = "a scenario on 32 GPUs, of the lab's features";
+    if table.wants(name) && root().join("features/lab").is_dir() {
+        let results = tempfile::tempdir().expect("a temporary folder");
+        let report = results.path().join("report.xml");
+        let reporter = format!("junit={}", report.display());
+        let taken = schedlab(&["run", "features/lab", "--reporter", &reporter, "-j", "1"]);
+        let text = fs::read_to_string(&report).unwrap_or_default();
+        let times = text.split("<testcase").skip(1).filter_map(seconds);
+        let figure = time(median(times.collect()));
+        let others = if taken.ended_well { String::new() } else { "the run FAILED".to_owned() };
+        table.row(&Row { name: name.to_owned(), figure, bound: "20 ms".to_owned(), others });
+    }
+}
+
+/// `time="0.012"` of a test case.
+fn seconds(case: &str) -> Option<std::time::Duration> {
+    let text = case.split_once("time=\"")?.1.split_once('"')?.0;
+    text.parse().ok().map(std::time::Duration::from_secs_f64)
+}
+
+fn virtual_day(table: &Table) {
+    let name = "a virtual day: 1,000 pods on 32 GPUs, nested queues";
+    if !table.wants(name) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |file| folder.path().join(file).display().to_string();
+    let (nodes, queues, pods) = (path("nodes.jsonl"), path("queues.jsonl"), path("pods.jsonl"));
+    let mut text = String::new();
+    for node in 0..4 {
+        let _ = writeln!(text, r#"{{"name": "gpu-{node}", "gpus": 8}}"#);
+    }
+    fs::write(&nodes, text).expect("a temporary file");
+    let tree = concat!(
+        r#"{"name": "factory", "quota": 32}"#,
+        "\n",
+        r#"{"name": "research", "parent": "factory", "quota": 16}"#,
+        "\n",
+        r#"{"name": "prod", "parent": "factory", "quota": 16}"#,
+        "\n",
+    );
+    fs::write(&queues, tree).expect("a temporary file");
+    let mut text = String::new();
+    for pod in 0..1000 {
+        let (queue, gpus) = (["research", "prod"][pod % 2], [1, 1, 2, 4][pod % 4]);
+        let (arrives, runs) = (pod * 86, 600 + pod % 7 * 300);
+        let _ = writeln!(
+            text,
+            r#"{{"name": "pod-{pod}", "gpus": {gpus}, "cpu_milli": 1000, "queue": "{queue}", "arrives_secs": {arrives}, "runs_secs": {runs}}}"#
+        );
+    }
+    fs::write(&pods, text).expect("a temporary file");
+    let taken =
+        schedlab(&["simulate", "--nodes", &nodes, "--pods", &pods, "--queues", &queues, "--json"]);
+    row(table, name, &taken, "1 s");
+}
+
+fn openb(table: &Table) {
+    let name = "openb: 1,523 nodes, 8,152 pods, 149 days";
+    if table.wants(name) {
+        let (nodes, pods) = ("fixtures/traces/openb/nodes.csv", "fixtures/traces/openb/pods.csv");
+        let taken = schedlab(&["simulate", "--nodes", nodes, "--pods", pods, "--json"]);
+        row(table, name, &taken, "60 s, 1.5 GB");
+    }
+    let name = "openb at 130 %: GPUs allocated ÷ all";
+    if table.wants(name) {
+        let (nodes, pods) = ("fixtures/traces/openb/nodes.csv", "fixtures/traces/openb/pods.csv");
+        let arguments =
+            ["simulate", "--nodes", nodes, "--pods", pods, "--inflate", "130%", "--json"];
+        let taken = schedlab(&arguments);
+        let figure = taken.stdout.split_once("\"allocation_end_percent\":");
+        let figure = figure.and_then(|(_, rest)| rest.split([',', '}']).next()).unwrap_or("?");
+        table.row(&Row {
+            name: format!("{name} (in {})", time(taken.wall)),
+            figure: format!("{} %", figure.trim()),
+            bound: String::new(),
+            others: "with shares of a GPU: BestFit 93.08 %, FGD 95.39 %".to_owned(),
+        });
+    }
+}
+
+fn row(table: &Table, name: &str, taken: &Taken, bound: &str) {
+    let peak = taken.peak_mb.map(|peak| format!(", {peak} MB")).unwrap_or_default();
+    table.row(&Row {
+        name: name.to_owned(),
+        figure: format!("{}{peak}", time(taken.wall)),
+        bound: bound.to_owned(),
+        others: if taken.ended_well { String::new() } else { "the run FAILED".to_owned() },
+    });
+}
