@@ -37,7 +37,7 @@ pub(super) fn delete(
     }
     let waits = object::finalizers(&new).next().is_some();
     match grace {
-        Grace::None if waits => mark(&mut new, request.now, 0),
+        Grace::None if waits && !object::is_deleting(&old) => mark(&mut new, request.now, 0),
         Grace::None => {}
         Grace::Seconds(seconds) => mark(&mut new, request.now, seconds),
     }
@@ -66,6 +66,9 @@ enum Grace {
 
 /// `None`: its deletion is under way, and this one does not shorten it.
 fn grace(request: &Request, old: &Value, options: &DeleteOptions) -> Option<Grace> {
+    if !request.kind.is("", "Pod") {
+        return Some(Grace::None);
+    }
     if object::is_deleting(old) {
         let left = object::number(old, &["metadata", "deletionGracePeriodSeconds"]);
         return match (left, options.grace_secs) {
@@ -73,9 +76,6 @@ fn grace(request: &Request, old: &Value, options: &DeleteOptions) -> Option<Grac
             (Some(left), Some(asked)) if asked.max(0) < left => Some(Grace::Seconds(asked.max(0))),
             (Some(_), _) => None,
         };
-    }
-    if !request.kind.is("", "Pod") {
-        return Some(Grace::None);
     }
     let own = object::number(old, &["spec", "terminationGracePeriodSeconds"]);
     let asked = options.grace_secs.or(own).unwrap_or(0);

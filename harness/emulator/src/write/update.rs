@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::patch::note_owner;
 use super::request::Request;
-use super::{Seen, check_seen, check_subresource};
+use super::{Seen, check_seen, check_subresource, scale};
 use crate::admit;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::{Generation, Origin};
@@ -19,6 +19,10 @@ pub(super) fn update(
     body: Value,
 ) -> Result<Written, ApiError> {
     check_subresource(request, subresource)?;
+    if subresource == Subresource::Scale {
+        let old = store.get(&request.key)?;
+        return scale::scale(store, request, &old, &body);
+    }
     let new = request.decode(body)?;
     let old = store.get(&request.key)?;
     check_place(request, &new)?;

@@ -1,6 +1,10 @@
 //! The store from outside: what each write does, answers and refuses.
 
+mod custom;
 mod decoding;
+mod ends;
 mod lab;
+mod lists;
 mod pods;
+mod workloads;
 mod writes;

@@ -27,7 +27,8 @@ fn part(raw: &Value, field: &str, errors: &mut FieldErrors, structural: bool) ->
         is_embedded: flag("x-kubernetes-embedded-resource"),
         ..Schema::default()
     };
-    if structural && schema.kind.is_none() && !schema.preserves_unknown {
+    let says_nothing = raw["type"].as_str().unwrap_or_default().is_empty();
+    if structural && schema.kind.is_none() && says_nothing && !schema.preserves_unknown {
         errors.required(format!("{field}.type"), "must not be empty for specified object fields");
     }
     children(&mut schema, raw, (field, errors, structural));

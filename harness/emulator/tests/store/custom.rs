@@ -1,0 +1,296 @@
+//! Custom kinds: their definitions, their schemas, and how they come and go.
+
+use insta::assert_snapshot;
+use schedlab_emulator::object::condition;
+use schedlab_emulator::select::FieldSelector;
+use schedlab_emulator::store::{FieldValidation, Op, PatchBody, Subresource, Write};
+use serde_json::{Value, json};
+
+use crate::lab::{Lab, said};
+
+/// A definition of `Gang` with this schema for its `spec`.
+fn definition(spec: Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gangs.lab.dev"},
+        "spec": {
+            "group": "lab.dev",
+            "scope": "Namespaced",
+            "names": {"plural": "gangs", "kind": "Gang"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "subresources": {
+                    "status": {},
+                    "scale": {
+                        "specReplicasPath": ".spec.replicas",
+                        "statusReplicasPath": ".status.replicas",
+                        "labelSelectorPath": ".status.selector",
+                    },
+                },
+                "selectableFields": [{"jsonPath": ".spec.queue"}],
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {
+                        "spec": spec,
+                        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                    },
+                }},
+            }],
+        },
+    })
+}
+
+fn typical() -> Value {
+    json!({
+        "type": "object",
+        "required": ["queue"],
+        "properties": {
+            "queue": {"type": "string", "minLength": 2, "maxLength": 8, "pattern": "^[a-z]+$"},
+            "replicas": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 10},
+            "mode": {"type": "string", "enum": ["Hard", "Soft"], "default": "Hard"},
+            "share": {"x-kubernetes-int-or-string": true},
+            "note": {"type": "string", "nullable": true},
+            "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+            "tasks": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "name": {"type": "string"},
+                        "size": {"type": "integer", "default": 1},
+                    },
+                },
+            },
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        },
+    })
+}
+
+fn lab() -> Lab {
+    let mut lab = Lab::new();
+    lab.create(definition(typical())).expect("a sound definition");
+    lab
+}
+
+fn gang(spec: Value) -> Value {
+    json!({"apiVersion": "lab.dev/v1", "kind": "Gang", "metadata": {"name": "a"}, "spec": spec})
+}
+
+#[test]
+fn a_definition_is_established_and_its_kind_is_there_at_once() {
+    let lab = lab();
+    let key = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    let crd = lab.store.get(&key).unwrap();
+    assert_eq!(condition(&crd, "Established"), Some("True"));
+    assert_eq!(condition(&crd, "NamesAccepted"), Some("True"));
+    assert_eq!(crd["spec"]["names"]["listKind"], "GangList");
+    assert_eq!(crd["status"]["storedVersions"], json!(["v1"]));
+    assert!(lab.store.kinds().by_path("lab.dev", "v1", "gangs").is_some());
+}
+
+#[test]
+fn defaults_are_filled_in_at_every_depth() {
+    let created = lab().create(gang(json!({"queue": "team", "tasks": [{"name": "x"}]}))).unwrap();
+    assert_eq!(
+        created["spec"],
+        json!({"queue": "team", "mode": "Hard", "tasks": [{"name": "x", "size": 1}]})
+    );
+}
+
+#[test]
+fn unknown_fields_are_dropped_but_where_they_may_stand() {
+    let mut lab = lab();
+    let spec = json!({"queue": "team", "colour": "red", "free": {"any": {"thing": 1}},
+        "labels": {"a": "b"}, "tasks": [{"name": "x", "kind": "y"}]});
+    let mut write = Write::new(lab.key("lab.dev", "Gang", ""), Op::Create(gang(spec)), "test");
+    let written = lab.store.write(write.clone(), lab.now).unwrap();
+    assert_eq!(
+        written.warnings,
+        ["unknown field \"spec.colour\"", "unknown field \"spec.tasks[0].kind\""]
+    );
+    assert_eq!(written.object["spec"]["free"], json!({"any": {"thing": 1}}));
+    assert_eq!(written.object["spec"]["labels"], json!({"a": "b"}));
+    assert_eq!(written.object["spec"].get("colour"), None);
+    write.field_validation = FieldValidation::Strict;
+    assert_snapshot!(said(lab.store.write(write, lab.now)), @r#"400 BadRequest: Gang in version "v1" cannot be handled as a Gang: strict decoding error: unknown field "spec.colour", unknown field "spec.tasks[0].kind""#);
+}
+
+#[test]
+fn what_breaks_the_schema_is_refused_with_its_cause() {
+    let mut lab = lab();
+    let mut refusal = |field: &str, value: Value| {
+        let mut spec = json!({"queue": "team"});
+        spec[field] = value;
+        said(lab.create(gang(spec)))
+    };
+    assert_snapshot!(refusal("replicas", json!("3")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string""#);
+    assert_snapshot!(refusal("replicas", json!(0)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1"#);
+    assert_snapshot!(refusal("replicas", json!(11)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10"#);
+    assert_snapshot!(refusal("replicas", json!(1.5)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: "number": spec.replicas in body must be of type integer: "number""#);
+    assert_snapshot!(refusal("mode", json!("Loose")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.mode: Unsupported value: "Loose": supported values: "Hard", "Soft""#);
+    assert_snapshot!(refusal("queue", json!("T")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: [spec.queue: Invalid value: "T": spec.queue in body should be at least 2 chars long, spec.queue: Invalid value: "T": spec.queue in body should match '^[a-z]+$']"#);
+    assert_snapshot!(refusal("queue", json!("abcdefghi")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.queue: Too long: may not be more than 8 bytes"#);
+    assert_snapshot!(refusal("queue", Value::Null), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.queue: Required value"#);
+    assert_snapshot!(refusal("share", json!(true)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.share: Invalid value: "boolean": spec.share in body must be of type integer,string: "boolean""#);
+    assert_snapshot!(refusal("tags", json!(["a", "a"])), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.tags[1]: Duplicate value: "a""#);
+    assert_snapshot!(refusal("tasks", json!([{"name": "x"}, {"name": "x", "size": 2}])), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.tasks[1]: Duplicate value: {"name":"x"}"#);
+    assert_snapshot!(refusal("labels", json!({"a": 1})), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.labels.a: Invalid value: "integer": spec.labels.a in body must be of type string: "integer""#);
+    assert_eq!(refusal("note", Value::Null), "accepted", "null may stand where it is nullable");
+}
+
+#[test]
+fn every_wrong_field_is_named_at_once() {
+    let error = lab().create(gang(json!({"replicas": "x", "mode": "Loose"}))).unwrap_err();
+    let fields: Vec<&str> =
+        error.details.as_ref().unwrap().causes.iter().map(|cause| cause.field.as_str()).collect();
+    assert_eq!(fields, ["spec.queue", "spec.mode", "spec.replicas"]);
+}
+
+#[test]
+fn a_wrong_field_that_was_there_before_may_stay() {
+    let mut lab = Lab::new();
+    let mut loose = definition(typical());
+    loose["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        ["replicas"] = json!({"type": "integer"});
+    lab.create(loose).unwrap();
+    lab.create(gang(json!({"queue": "team", "replicas": 99}))).unwrap();
+    let crd = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    lab.edit(crd, &["spec", "versions"], definition(typical())["spec"]["versions"].clone())
+        .unwrap();
+    let key = lab.key("lab.dev", "Gang", "a");
+    lab.edit(key.clone(), &["spec", "queue"], json!("other")).unwrap();
+    assert!(said(lab.edit(key, &["spec", "replicas"], json!(98))).starts_with("422"));
+}
+
+#[test]
+fn status_and_spec_are_written_apart_and_only_the_spec_counts_up() {
+    let mut lab = lab();
+    let mut body = gang(json!({"queue": "team"}));
+    body["status"] = json!({"phase": "Made up"});
+    assert_eq!(lab.create(body).unwrap().get("status"), None);
+    let key = lab.key("lab.dev", "Gang", "a");
+    let written = lab.set_status(key.clone(), json!({"phase": "Running"})).unwrap();
+    assert_eq!(written["metadata"]["generation"], 1);
+    let written = lab.edit(key.clone(), &["spec", "mode"], json!("Soft")).unwrap();
+    assert_eq!(written["status"]["phase"], "Running");
+    assert_eq!(written["metadata"]["generation"], 2);
+    let written = lab.edit(key, &["status"], json!({})).unwrap();
+    assert_eq!(written["status"]["phase"], "Running");
+}
+
+#[test]
+fn an_update_must_say_which_state_it_saw() {
+    let mut lab = lab();
+    lab.create(gang(json!({"queue": "team"}))).unwrap();
+    let key = lab.key("lab.dev", "Gang", "a");
+    assert_snapshot!(said(lab.update(key, gang(json!({"queue": "other"})))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#);
+}
+
+#[test]
+fn strategic_merge_is_not_for_custom_kinds() {
+    let mut lab = lab();
+    lab.create(gang(json!({"queue": "team"}))).unwrap();
+    let patch = PatchBody::Strategic(json!({"spec": {"queue": "other"}}));
+    let key = lab.key("lab.dev", "Gang", "a");
+    let error = lab.write(key, Op::Patch(Subresource::None, patch)).unwrap_err();
+    assert_eq!((error.code, error.reason.as_str()), (415, "UnsupportedMediaType"));
+}
+
+#[test]
+fn a_definition_can_make_fields_selectable() {
+    let mut lab = lab();
+    let created = lab.create(gang(json!({"queue": "team"}))).unwrap();
+    let kind = lab.store.kinds().by_kind("lab.dev", "Gang").unwrap();
+    assert!(FieldSelector::parse("spec.queue=team", kind).unwrap().matches(&created));
+    let refusal = FieldSelector::parse("spec.mode=Hard", kind).unwrap_err();
+    assert_eq!(refusal.message, "field label not supported: spec.mode");
+}
+
+#[test]
+fn scale_reaches_the_fields_that_the_definition_names() {
+    let mut lab = lab();
+    lab.create(gang(json!({"queue": "team", "replicas": 2}))).unwrap();
+    let key = lab.key("lab.dev", "Gang", "a");
+    lab.set_status(key.clone(), json!({"replicas": 1, "selector": "app=a"})).unwrap();
+    let kind = lab.store.kinds().get(&key.resource).unwrap().clone();
+    let scale = kind.scale_of(&lab.store.get(&key).unwrap()).unwrap();
+    assert_eq!(scale["spec"], json!({"replicas": 2}));
+    assert_eq!(scale["status"], json!({"replicas": 1, "selector": "app=a"}));
+    let op = Op::Patch(Subresource::Scale, PatchBody::Merge(json!({"spec": {"replicas": 5}})));
+    assert_eq!(lab.write(key, op).unwrap().object["spec"]["replicas"], 5);
+}
+
+#[test]
+fn a_definition_that_defines_nothing_is_refused() {
+    let mut lab = Lab::new();
+    let mut refusal = |path: &str, value: Value| {
+        let mut crd = definition(typical());
+        *crd.pointer_mut(path).expect("a place in the definition") = value;
+        said(lab.create(crd))
+    };
+    assert_snapshot!(refusal("/metadata/name", json!("gang")), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gang" is invalid: metadata.name: Invalid value: "gang": must be spec.names.plural+"."+spec.group: "gangs.lab.dev""#);
+    assert_snapshot!(refusal("/spec/scope", json!("Global")), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.scope: Unsupported value: "Global": supported values: "Cluster", "Namespaced""#);
+    assert_snapshot!(refusal("/spec/versions/0/schema", json!({})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required"#);
+    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    assert_snapshot!(refusal(schema, json!({"a": {}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[a].type: Required value: must not be empty for specified object fields"#);
+    assert_snapshot!(refusal(schema, json!({"a": {"type": "text"}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[a].type: Unsupported value: "text": supported values: "array", "boolean", "integer", "number", "object", "string""#);
+    assert_snapshot!(refusal(schema, json!({"a": {"type": "array"}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[a].items: Required value: must be specified"#);
+    assert_snapshot!(refusal(schema, json!({"a": {"type": "string", "pattern": "["}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[a].pattern: Invalid value: "[": must be a valid regular expression, but isn't"#);
+    assert!(refusal("/spec/versions/0/storage", json!(false)).contains("exactly one version"));
+}
+
+#[test]
+fn a_definition_takes_its_objects_along() {
+    let mut lab = lab();
+    lab.create(gang(json!({"queue": "team"}))).unwrap();
+    let key = lab.key("lab.dev", "Gang", "a");
+    let crd = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    assert!(lab.delete(crd).unwrap().deleted);
+    assert_eq!(lab.store.get(&key).unwrap_err().code, 404);
+    assert!(lab.store.kinds().by_kind("lab.dev", "Gang").is_none());
+}
+
+#[test]
+fn a_definition_waits_for_objects_that_wait_for_finalizers() {
+    let mut lab = lab();
+    let mut body = gang(json!({"queue": "team"}));
+    body["metadata"]["finalizers"] = json!(["lab.dev/hold"]);
+    lab.create(body).unwrap();
+    let key = lab.key("lab.dev", "Gang", "a");
+    let crd = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    assert!(!lab.delete(crd.clone()).unwrap().deleted);
+    assert!(lab.store.get(&crd).is_ok());
+    lab.edit(key.clone(), &["metadata", "finalizers"], json!([])).unwrap();
+    assert_eq!(lab.store.get(&key).unwrap_err().code, 404);
+    assert_eq!(lab.store.get(&crd).unwrap_err().code, 404);
+}
+
+#[test]
+fn versions_share_their_objects() {
+    let mut lab = Lab::new();
+    let mut crd = definition(typical());
+    let mut older = crd["spec"]["versions"][0].clone();
+    older["name"] = "v1alpha1".into();
+    older["storage"] = false.into();
+    crd["spec"]["versions"].as_array_mut().unwrap().push(older);
+    lab.create(crd).unwrap();
+    let mut body = gang(json!({"queue": "team"}));
+    body["apiVersion"] = "lab.dev/v1alpha1".into();
+    let created = lab.create(body).unwrap();
+    assert_eq!(created["apiVersion"], "lab.dev/v1");
+    let kind = lab.store.kinds().by_path("lab.dev", "v1alpha1", "gangs").unwrap();
+    assert_eq!(kind.present("v1alpha1", &created)["apiVersion"], "lab.dev/v1alpha1");
+}
+
+#[test]
+fn a_version_that_is_not_defined_is_refused() {
+    let mut body = gang(json!({"queue": "team"}));
+    body["apiVersion"] = "lab.dev/v9".into();
+    assert_snapshot!(said(lab().create(body)), @"400 BadRequest: the API version in the data (lab.dev/v9) does not match the expected API version (lab.dev/v1)");
+}

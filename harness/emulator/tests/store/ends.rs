@@ -1,0 +1,206 @@
+//! How objects end: finalizers, propagation, preconditions, evictions, namespaces.
+
+use insta::assert_snapshot;
+use schedlab_emulator::object;
+use schedlab_emulator::store::{
+    DeleteOptions, EventKind, ListQuery, Op, Preconditions, Propagation, Resource, Subresource,
+    Write,
+};
+use serde_json::{Value, json};
+
+use crate::lab::{Lab, pod, said};
+
+fn config_map(name: &str) -> Value {
+    json!({"kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+fn delete_with(lab: &mut Lab, kind: &str, options: DeleteOptions) -> String {
+    let key = lab.key("", kind, "a");
+    match lab.write(key, Op::Delete(options)) {
+        Ok(written) if written.deleted => "gone".to_owned(),
+        Ok(written) => format!("held by {}", written.object["metadata"]["finalizers"]),
+        Err(error) => format!("{} {}", error.code, error.message),
+    }
+}
+
+#[test]
+fn finalizers_hold_an_object_until_the_last_one_goes() {
+    let mut lab = Lab::new();
+    let mut body = config_map("a");
+    body["metadata"]["finalizers"] = json!(["lab.dev/x", "lab.dev/y"]);
+    lab.create(body).unwrap();
+    let key = lab.key("", "ConfigMap", "a");
+    let held = lab.delete(key.clone()).unwrap();
+    assert!(!held.deleted && object::is_deleting(&held.object));
+    assert_snapshot!(
+        said(lab.edit(key.clone(), &["metadata", "finalizers"], json!(["lab.dev/x", "lab.dev/z"]))),
+        @r#"422 Invalid: ConfigMap "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"lab.dev/z"}"#
+    );
+    lab.edit(key.clone(), &["metadata", "finalizers"], json!(["lab.dev/y"])).unwrap();
+    lab.edit(key.clone(), &["metadata", "finalizers"], json!([])).unwrap();
+    assert_eq!(lab.store.get(&key).unwrap_err().code, 404);
+}
+
+#[test]
+fn the_propagation_policy_becomes_a_finalizer() {
+    let mut lab = Lab::new();
+    lab.create(config_map("a")).unwrap();
+    let with = |propagation| DeleteOptions { propagation: Some(propagation), ..Default::default() };
+    assert_eq!(
+        delete_with(&mut lab, "ConfigMap", with(Propagation::Foreground)),
+        "held by [\"foregroundDeletion\"]"
+    );
+    assert_eq!(
+        delete_with(&mut lab, "ConfigMap", with(Propagation::Orphan)),
+        "held by [\"orphan\"]"
+    );
+    assert_eq!(delete_with(&mut lab, "ConfigMap", with(Propagation::Background)), "gone");
+}
+
+#[test]
+fn a_delete_of_another_state_or_another_object_conflicts() {
+    let mut lab = Lab::new();
+    let created = lab.create(config_map("a")).unwrap();
+    let of = |uid: &str, resource_version: &str| {
+        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let preconditions =
+            Preconditions { uid: some(uid), resource_version: some(resource_version) };
+        DeleteOptions { preconditions, ..Default::default() }
+    };
+    let uid = object::uid(&created).to_owned();
+    assert_eq!(
+        delete_with(&mut lab, "ConfigMap", of("other", "")),
+        format!(
+            "409 Operation cannot be fulfilled on configmaps \"a\": Precondition failed: UID in \
+             precondition: other, UID in object meta: {uid}"
+        )
+    );
+    assert_snapshot!(delete_with(&mut lab, "ConfigMap", of("", "1")), @r#"409 Operation cannot be fulfilled on configmaps "a": Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: 3"#);
+    assert_eq!(delete_with(&mut lab, "ConfigMap", of(&uid, "3")), "gone");
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let mut lab = Lab::new();
+    lab.create(config_map("a")).unwrap();
+    let before = lab.store.revision();
+    let key = lab.key("", "ConfigMap", "a");
+    let mut write = Write::new(key.clone(), Op::Delete(DeleteOptions::default()), "test");
+    write.dry_run = true;
+    assert!(lab.store.write(write, lab.now).unwrap().deleted);
+    let mut write = Write::new(lab.key("", "Pod", ""), Op::Create(pod("a")), "test");
+    write.dry_run = true;
+    assert_eq!(lab.store.write(write, lab.now).unwrap().object["spec"]["priority"], 0);
+    assert_eq!(lab.store.revision(), before);
+    assert!(lab.store.get(&key).is_ok());
+}
+
+#[test]
+fn a_collection_is_deleted_by_selector() {
+    let mut lab = Lab::new();
+    for name in ["a", "b"] {
+        lab.create(config_map(name)).unwrap();
+    }
+    let mut marked = config_map("c");
+    marked["metadata"]["labels"] = json!({"keep": "no"});
+    lab.create(marked).unwrap();
+    let labels = schedlab_emulator::select::LabelSelector::parse("keep=no").unwrap();
+    let query = ListQuery { labels, ..ListQuery::default() };
+    let write =
+        Write::new(lab.key("", "ConfigMap", ""), Op::Delete(DeleteOptions::default()), "test");
+    let deleted = lab.store.delete_collection(&write, &query, lab.now).unwrap();
+    assert_eq!(deleted.len(), 1);
+    assert_eq!(lab.store.count(&Resource::new("", "configmaps")), 2);
+}
+
+/// Three ready pods, and a budget that wants `least` of them.
+fn budgeted(least: Value) -> Lab {
+    let mut lab = Lab::new();
+    for name in ["a", "b", "c"] {
+        lab.create(pod(name)).expect("a valid pod");
+        lab.bind(name, "n1").expect("a pod that is not bound");
+        let ready =
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        lab.set_status(lab.key("", "Pod", name), ready).expect("a valid status");
+    }
+    lab.create(json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web"},
+        "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}}))
+        .expect("a valid budget");
+    lab
+}
+
+fn evict(lab: &mut Lab, name: &str) -> String {
+    let op = Op::Evict(json!({"metadata": {"name": name}}));
+    said(lab.write(lab.key("", "Pod", name), op))
+}
+
+#[test]
+fn a_budget_lets_as_many_go_as_it_can_spare() {
+    let mut lab = budgeted(json!(2));
+    assert_eq!(evict(&mut lab, "a"), "accepted");
+    let evicted = lab.store.get(&lab.key("", "Pod", "a")).unwrap();
+    assert_eq!(object::condition(&evicted, "DisruptionTarget"), Some("True"));
+    assert!(object::is_deleting(&evicted));
+    assert_snapshot!(evict(&mut lab, "b"), @"429 TooManyRequests: Cannot evict pod as it would violate the pod's disruption budget.");
+    let budget = lab.store.get(&lab.key("policy", "PodDisruptionBudget", "web")).unwrap();
+    assert_eq!(budget["status"]["disruptionsAllowed"], 0);
+    assert_eq!(budget["status"]["currentHealthy"], 2);
+}
+
+#[test]
+fn a_refused_eviction_names_the_budget() {
+    let mut lab = budgeted(json!("100%"));
+    let op = Op::Evict(json!({"metadata": {"name": "a"}}));
+    let error = lab.write(lab.key("", "Pod", "a"), op).unwrap_err();
+    let cause = &error.details.as_ref().unwrap().causes[0];
+    assert_eq!((error.code, cause.reason.as_str()), (429, "DisruptionBudget"));
+    assert_eq!(cause.message, "The disruption budget web needs 3 healthy pods and has 3 currently");
+}
+
+#[test]
+fn a_pod_that_does_not_run_is_evicted_past_its_budget() {
+    let mut lab = budgeted(json!(3));
+    lab.create(pod("d")).unwrap();
+    assert_eq!(evict(&mut lab, "d"), "accepted");
+    assert_eq!(lab.store.get(&lab.key("", "Pod", "d")).unwrap_err().code, 404);
+}
+
+#[test]
+fn a_terminating_namespace_takes_nothing_in_and_ends_when_finalized() {
+    let mut lab = Lab::new();
+    lab.create(json!({"kind": "Namespace", "metadata": {"name": "team"}})).unwrap();
+    let key = lab.key("", "Namespace", "team");
+    let held = lab.delete(key.clone()).unwrap();
+    assert!(!held.deleted);
+    assert_eq!(held.object["status"]["phase"], "Terminating");
+    let mut late = pod("late");
+    late["metadata"]["namespace"] = "team".into();
+    assert_snapshot!(said(lab.create(late)), @r#"403 Forbidden: pods "late" is forbidden: unable to create new content in namespace team because it is being terminated"#);
+    let mut body = Value::clone(&held.object);
+    body["spec"]["finalizers"] = json!([]);
+    let ended = lab.write(key, Op::Update(Subresource::Finalize, body)).unwrap();
+    assert!(ended.deleted);
+}
+
+#[test]
+fn a_missing_or_a_protected_namespace_says_so() {
+    let mut lab = Lab::new();
+    let mut lost = pod("lost");
+    lost["metadata"]["namespace"] = "nowhere".into();
+    assert_snapshot!(said(lab.create(lost)), @r#"404 NotFound: namespaces "nowhere" not found"#);
+    assert_snapshot!(said(lab.delete(lab.key("", "Namespace", "default"))), @r#"403 Forbidden: namespaces "default" is forbidden: this namespace may not be deleted"#);
+}
+
+#[test]
+fn a_forced_delete_of_a_bound_pod_is_first_a_change_and_then_an_end() {
+    let mut lab = Lab::new();
+    lab.create(pod("a")).unwrap();
+    lab.bind("a", "n1").unwrap();
+    let before = lab.store.revision();
+    let options = DeleteOptions { grace_secs: Some(0), ..Default::default() };
+    lab.write(lab.key("", "Pod", "a"), Op::Delete(options)).unwrap();
+    let kinds: Vec<EventKind> =
+        lab.store.log_since(before).unwrap().iter().map(|entry| entry.kind).collect();
+    assert_eq!(kinds, [EventKind::Modified, EventKind::Deleted]);
+}
