@@ -24,6 +24,16 @@ mod garbage;
 mod namespaces;
 mod pod_gc;
 
+mod deployment;
+mod disruption;
+mod job;
+mod job_set;
+mod pytorch_job;
+mod replica_set;
+mod stateful_set;
+mod train_job;
+mod workload;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -104,4 +114,12 @@ pub static ACTORS: &[Actor] = &[
     pod_gc::ACTOR,
     garbage::ACTOR,
     namespaces::ACTOR,
+    replica_set::ACTOR,
+    deployment::ACTOR,
+    stateful_set::ACTOR,
+    job::ACTOR,
+    job_set::ACTOR,
+    train_job::ACTOR,
+    pytorch_job::ACTOR,
+    disruption::ACTOR,
 ];

@@ -11,3 +11,16 @@ pub(super) static NODES: Known = LazyLock::new(|| Resource::new("", "nodes"));
 pub(super) static NAMESPACES: Known = LazyLock::new(|| Resource::new("", "namespaces"));
 pub(super) static EVENTS: Known = LazyLock::new(|| Resource::new("", "events"));
 pub(super) static LEASES: Known = LazyLock::new(|| Resource::new("coordination.k8s.io", "leases"));
+pub(super) static BUDGETS: Known =
+    LazyLock::new(|| Resource::new("policy", "poddisruptionbudgets"));
+pub(super) static REPLICA_SETS: Known = LazyLock::new(|| Resource::new("apps", "replicasets"));
+pub(super) static DEPLOYMENTS: Known = LazyLock::new(|| Resource::new("apps", "deployments"));
+pub(super) static STATEFUL_SETS: Known = LazyLock::new(|| Resource::new("apps", "statefulsets"));
+pub(super) static JOBS: Known = LazyLock::new(|| Resource::new("batch", "jobs"));
+pub(super) static JOB_SETS: Known = LazyLock::new(|| Resource::new("jobset.x-k8s.io", "jobsets"));
+pub(super) static TRAIN_JOBS: Known =
+    LazyLock::new(|| Resource::new("trainer.kubeflow.org", "trainjobs"));
+pub(super) static RUNTIMES: Known =
+    LazyLock::new(|| Resource::new("trainer.kubeflow.org", "clustertrainingruntimes"));
+pub(super) static PYTORCH_JOBS: Known =
+    LazyLock::new(|| Resource::new("kubeflow.org", "pytorchjobs"));

@@ -34,6 +34,7 @@ impl Change {
 #[derive(Debug, Default)]
 pub struct View {
     objects: BTreeMap<Key, Object>,
+    age: u64,
     by_uid: BTreeMap<String, Key>,
     by_owner: BTreeMap<String, BTreeSet<Key>>,
     by_node: BTreeMap<String, BTreeSet<Key>>,
@@ -43,6 +44,7 @@ pub struct View {
 impl View {
     /// Takes in a change.
     pub fn apply(&mut self, change: &Change) {
+        self.age += 1;
         if let Some(old) = self.objects.remove(&change.key) {
             self.unindex(&change.key, &old);
         }
@@ -52,9 +54,19 @@ impl View {
         }
     }
 
+    /// How many changes it has taken in.
+    pub fn age(&self) -> u64 {
+        self.age
+    }
+
     /// An object.
     pub fn get(&self, key: &Key) -> Option<&Object> {
         self.objects.get(key)
+    }
+
+    /// An object with the cache's own key.
+    pub fn entry(&self, key: &Key) -> Option<(&Key, &Object)> {
+        self.objects.get_key_value(key)
     }
 
     /// Where all objects are.

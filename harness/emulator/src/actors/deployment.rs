@@ -1,0 +1,163 @@
+//! Deployments: a ReplicaSet a template, and rolling from one to the next.
+//!
+//! Left out: scaling in proportion while a rollout is under way, rollback by annotation.
+
+mod rollout;
+mod status;
+
+use serde_json::{Value, json};
+
+use super::kinds::{DEPLOYMENTS, PODS, REPLICA_SETS};
+use super::step::Notice;
+use super::workload::{concern, count_at, from_template, mark, revision_of};
+use super::{Actor, Change, Context, Request, Step, View};
+use crate::object::{annotation, is_deleting, label, name, remove, set, text, uid};
+use crate::store::{Key, Object};
+
+const COMPONENT: &str = "deployment-controller";
+const REVISION: &str = "deployment.kubernetes.io/revision";
+const HASH: &str = "pod-template-hash";
+
+/// The Deployment controller.
+pub(super) const ACTOR: Actor =
+    Actor { name: COMPONENT, manager: "kube-controller-manager", concerns, step };
+
+fn concerns(change: &Change, view: &View) -> Vec<Key> {
+    concern(change, view, &DEPLOYMENTS, &REPLICA_SETS)
+}
+
+/// A deployment and its ReplicaSets.
+struct Sets<'v> {
+    key: &'v Key,
+    deployment: &'v Object,
+    /// The one of the current template.
+    new: Option<(&'v Key, &'v Object)>,
+    /// The others, oldest first.
+    old: Vec<(&'v Key, &'v Object)>,
+}
+
+impl<'v> Sets<'v> {
+    fn all(&self) -> impl Iterator<Item = (&'v Key, &'v Object)> + '_ {
+        self.old.iter().copied().chain(self.new)
+    }
+
+    fn wanted(&self) -> i64 {
+        count_at(self.deployment, &["spec", "replicas"], 1)
+    }
+}
+
+fn step(key: &Key, ctx: &Context) -> Step {
+    let Some((key, deployment)) = ctx.view.entry(key) else { return Step::rest() };
+    if is_deleting(deployment) {
+        return Step::rest();
+    }
+    let mut old: Vec<_> = ctx.view.controlled(uid(deployment), &REPLICA_SETS).collect();
+    old.retain(|(_, set)| !is_deleting(set));
+    old.sort_by_key(|(key, set)| (revision(set), Key::clone(key)));
+    let template = &deployment["spec"]["template"];
+    let new = old.iter().position(|(_, set)| bare_template(set) == *template);
+    let new = new.map(|place| old.remove(place));
+    let sets = Sets { key, deployment, new, old };
+    let paused = super::fields::flag(deployment, &["spec", "paused"]);
+    let mut writes = match sets.new {
+        None if paused => Vec::new(),
+        None => rollout::begin(&sets, ctx),
+        Some(new) if paused => rollout::scale(new, sets.wanted(), &sets, ctx),
+        Some(new) => rollout::go_on(&sets, new, ctx),
+    };
+    if writes.is_empty() {
+        writes.extend(adopt_revision(&sets));
+    }
+    if writes.is_empty() {
+        writes.extend(forget_old(&sets));
+    }
+    if writes.is_empty() {
+        return status::observe(&sets, ctx);
+    }
+    Step::of(writes)
+}
+
+/// The revision a ReplicaSet was made for.
+fn revision(set: &Value) -> i64 {
+    annotation(set, REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// A ReplicaSet's template without the mark that tells its pods apart.
+fn bare_template(set: &Value) -> Value {
+    let mut template = set["spec"]["template"].clone();
+    remove(&mut template, &["metadata", "labels", HASH]);
+    template
+}
+
+/// The ReplicaSet of the current template.
+fn new_set(sets: &Sets, replicas: i64) -> Value {
+    let deployment = sets.deployment;
+    let template = &deployment["spec"]["template"];
+    let hash = revision_of(template);
+    let mut made = from_template(template, deployment, &format!("{}-{hash}", name(deployment)));
+    let next = sets.old.iter().map(|(_, set)| revision(set)).max().unwrap_or(0) + 1;
+    mark(&mut made, "annotations", &[(REVISION, &next.to_string())]);
+    mark(&mut made, "labels", &[(HASH, &hash)]);
+    remove(&mut made, &["metadata", "finalizers"]);
+    let mut template = template.clone();
+    mark(&mut template, "labels", &[(HASH, &hash)]);
+    let mut selector = deployment["spec"]["selector"].clone();
+    set(&mut selector, &["matchLabels", HASH], json!(hash));
+    set(&mut made, &["apiVersion"], json!("apps/v1"));
+    set(&mut made, &["kind"], json!("ReplicaSet"));
+    let spec = json!({
+        "replicas": replicas,
+        "minReadySeconds": count_at(deployment, &["spec", "minReadySeconds"], 0),
+        "selector": selector,
+        "template": template,
+    });
+    set(&mut made, &["spec"], spec);
+    made
+}
+
+/// The deployment carries its current ReplicaSet's revision; a template that comes back gets a
+/// revision of its own.
+fn adopt_revision(sets: &Sets) -> Option<Request> {
+    let (key, new) = sets.new?;
+    let newest = sets.old.iter().map(|(_, set)| revision(set)).max().unwrap_or(0);
+    if revision(new) <= newest {
+        let mut new = Value::clone(new);
+        mark(&mut new, "annotations", &[(REVISION, &(newest + 1).to_string())]);
+        return Some(Request::update(key, new));
+    }
+    let wanted = annotation(new, REVISION).unwrap_or_default();
+    if annotation(sets.deployment, REVISION) == Some(wanted) {
+        return None;
+    }
+    let mut deployment = Value::clone(sets.deployment);
+    mark(&mut deployment, "annotations", &[(REVISION, wanted)]);
+    Some(Request::update(sets.key, deployment))
+}
+
+/// Deletes old ReplicaSets beyond the history limit.
+fn forget_old(sets: &Sets) -> Vec<Request> {
+    let keep =
+        super::workload::size(count_at(sets.deployment, &["spec", "revisionHistoryLimit"], 10));
+    let empty = sets.old.iter().filter(|(_, set)| {
+        count_at(set, &["spec", "replicas"], 0) == 0
+            && count_at(set, &["status", "replicas"], 0) == 0
+    });
+    let empty: Vec<_> = empty.collect();
+    let surplus = empty.len().saturating_sub(keep);
+    empty.into_iter().take(surplus).map(|(key, set)| Request::delete(key, set)).collect()
+}
+
+fn say_scaled(set: &Value, from: i64, to: i64, sets: &Sets, ctx: &Context) -> Option<Request> {
+    let way = if to > from { "up" } else { "down" };
+    let message = format!("Scaled {way} replica set {} from {from} to {to}", name(set));
+    Notice { component: COMPONENT, kind: "Normal", reason: "ScalingReplicaSet", message }
+        .about(sets.deployment, ctx)
+}
+
+/// Whether a ReplicaSet still has pods that run.
+fn has_pods(set: &Value, ctx: &Context) -> bool {
+    let hash = label(set, HASH).unwrap_or_default();
+    let mut pods = ctx.view.controlled(uid(set), &PODS);
+    !hash.is_empty()
+        && pods.any(|(_, pod)| !matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed"))
+}

@@ -1,0 +1,105 @@
+//! What a deployment says of itself.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Sets, rollout};
+use crate::actors::fields::{Condition, after_secs, find_condition, set_condition, stamp, time};
+use crate::actors::workload::count_at;
+use crate::actors::{Context, Request, Step};
+use crate::object::{list, name, number, set, text};
+
+/// How long a rollout may stand still, by default.
+const PROGRESS_SECS: i64 = 600;
+
+pub(super) fn observe(sets: &Sets, ctx: &Context) -> Step {
+    let deployment = sets.deployment;
+    let sum =
+        |field| -> i64 { sets.all().map(|(_, set)| count_at(set, &["status", field], 0)).sum() };
+    let new = |field| sets.new.map_or(0, |(_, set)| count_at(set, &["status", field], 0));
+    let (total, available) = (sum("replicas"), sum("availableReplicas"));
+    let updated = new("replicas");
+    let mut seen = Value::clone(deployment);
+    let counts = [
+        ("observedGeneration", number(deployment, &["metadata", "generation"]).unwrap_or(0)),
+        ("replicas", total),
+        ("updatedReplicas", updated),
+        ("readyReplicas", sum("readyReplicas")),
+        ("availableReplicas", available),
+        ("unavailableReplicas", (total.max(sets.wanted()) - available).max(0)),
+    ];
+    for (field, count) in counts {
+        set(&mut seen, &["status", field], json!(count));
+    }
+    let enough = available >= sets.wanted() - rollout::unavailable_max(sets);
+    set_condition(&mut seen, &availability(enough), ctx.now);
+    let wanted = sets.wanted();
+    let done = updated == wanted && total == wanted && new("availableReplicas") == wanted;
+    let again = progress(sets, &mut seen, done, ctx);
+    Step::of(Request::status(sets.key, deployment, seen)).by(again)
+}
+
+fn availability(enough: bool) -> Condition<'static> {
+    if enough {
+        return Condition {
+            kind: "Available",
+            status: "True",
+            reason: "MinimumReplicasAvailable",
+            message: "Deployment has minimum availability.",
+        };
+    }
+    Condition {
+        kind: "Available",
+        status: "False",
+        reason: "MinimumReplicasUnavailable",
+        message: "Deployment does not have minimum availability.",
+    }
+}
+
+/// The condition `Progressing`, and when a rollout that stands still is given up.
+fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<Timestamp> {
+    let (_, new) = sets.new?;
+    let moved = ["updatedReplicas", "readyReplicas", "availableReplicas", "replicas"]
+        .iter()
+        .any(|field| seen["status"][field] != sets.deployment["status"][field]);
+    let before = find_condition(sets.deployment, "Progressing");
+    if done {
+        let message = format!("ReplicaSet \"{}\" has successfully progressed.", name(new));
+        say(seen, ["True", "NewReplicaSetAvailable", &message], ctx.now);
+        return None;
+    }
+    if moved || before.is_none_or(|one| text(one, &["reason"]) == "NewReplicaSetAvailable") {
+        let message = format!("ReplicaSet \"{}\" is progressing.", name(new));
+        say(seen, ["True", "ReplicaSetUpdated", &message], ctx.now);
+        touch(seen, ctx.now);
+    }
+    let since = find_condition(seen, "Progressing")
+        .and_then(|one| time(one, &["lastUpdateTime"]))
+        .unwrap_or(ctx.now);
+    let secs = count_at(sets.deployment, &["spec", "progressDeadlineSeconds"], PROGRESS_SECS);
+    let deadline = after_secs(since, secs);
+    if ctx.now < deadline {
+        return Some(deadline);
+    }
+    let message = format!("ReplicaSet \"{}\" has timed out progressing.", name(new));
+    say(seen, ["False", "ProgressDeadlineExceeded", &message], ctx.now);
+    None
+}
+
+fn say(seen: &mut Value, [status, reason, message]: [&str; 3], now: Timestamp) {
+    let same =
+        find_condition(seen, "Progressing").is_some_and(|one| text(one, &["reason"]) == reason);
+    set_condition(seen, &Condition { kind: "Progressing", status, reason, message }, now);
+    if !same {
+        touch(seen, now);
+    }
+}
+
+/// Notes when the condition was last updated.
+fn touch(seen: &mut Value, now: Timestamp) {
+    let mut all = list(seen, &["status", "conditions"]).to_vec();
+    for one in all.iter_mut().filter(|one| text(one, &["type"]) == "Progressing") {
+        set(one, &["lastUpdateTime"], json!(stamp(now)));
+    }
+    set(seen, &["status", "conditions"], Value::Array(all));
+}

@@ -1,0 +1,158 @@
+//! Jobs: pods that run to completion, so many at a time.
+//!
+//! A pod that ended is counted in the job's status and let go of in one step: until then the
+//! finalizer `batch.kubernetes.io/job-tracking` holds it. A pod that is deleted while it runs
+//! counts as failed and is replaced, as Kubernetes does without a pod failure policy.
+//!
+//! Left out: success policies, pod failure policies, back-off limits per index, replacement only
+//! after the end (`podReplacementPolicy: Failed`), elastic indexed jobs.
+
+mod end;
+mod indexes;
+mod pods;
+mod tally;
+
+use serde_json::{Value, json};
+
+use super::fields::{Condition, after_secs, flag, set_condition, stamp, time};
+use super::kinds::{JOBS, PODS};
+use super::workload::{concern, delete_pod};
+use super::{Actor, Change, Context, Request, Step, View, controller};
+use crate::object::{condition, finalizers, is_deleting, number, remove, set, uid};
+use crate::store::{Key, Object};
+
+use tally::Tally;
+
+pub(super) const COMPONENT: &str = "job-controller";
+/// Holds a pod until its end is counted.
+const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+
+/// The Job controller.
+pub(super) const ACTOR: Actor =
+    Actor { name: COMPONENT, manager: "kube-controller-manager", concerns, step };
+
+/// A job and its pods; a pod whose job is gone concerns itself: its finalizer must go.
+fn concerns(change: &Change, view: &View) -> Vec<Key> {
+    if change.key.resource == *JOBS && change.after.is_none() {
+        let Some(before) = &change.before else { return Vec::new() };
+        let left = view.dependents(uid(before)).filter(|(key, _)| key.resource == *PODS);
+        return left.map(|(key, _)| key.clone()).collect();
+    }
+    let lost = change.after.as_ref().filter(|after| is_lost(&change.key, after, view));
+    if lost.is_some() {
+        return vec![change.key.clone()];
+    }
+    concern(change, view, &JOBS, &PODS)
+}
+
+/// Whether a pod is held for a job that is no more.
+fn is_lost(key: &Key, pod: &Value, view: &View) -> bool {
+    key.resource == *PODS
+        && is_tracked(pod)
+        && controller(pod).is_none_or(|owner| view.by_uid(owner.uid).is_none())
+}
+
+fn is_tracked(pod: &Value) -> bool {
+    finalizers(pod).any(|one| one == TRACKING)
+}
+
+fn step(key: &Key, ctx: &Context) -> Step {
+    let Some((key, object)) = ctx.view.entry(key) else { return Step::rest() };
+    if key.resource == *PODS {
+        let lost = is_lost(key, object, ctx.view);
+        let freed = lost.then(|| Request::drop_finalizer(key, object, TRACKING));
+        return Step::of(freed);
+    }
+    let all: Vec<(&Key, &Object)> = ctx.view.controlled(uid(object), &PODS).collect();
+    if is_deleting(object) {
+        return Step::of(release(all.iter().copied()));
+    }
+    if is_done(object) {
+        let released = release(all.iter().copied());
+        return if released.is_empty() {
+            end::expire(key, object, ctx)
+        } else {
+            Step::of(released)
+        };
+    }
+    live(key, object, &all, ctx)
+}
+
+/// Whether a job has come to its end.
+pub(super) fn is_done(job: &Value) -> bool {
+    condition(job, "Complete") == Some("True") || condition(job, "Failed") == Some("True")
+}
+
+/// Lets go of pods whose end needs no counting any more.
+fn release<'v>(pods: impl Iterator<Item = (&'v Key, &'v Object)>) -> Vec<Request> {
+    let held = pods.filter(|(_, pod)| is_tracked(pod));
+    held.map(|(key, pod)| Request::drop_finalizer(key, pod, TRACKING)).collect()
+}
+
+/// A job on its way.
+fn live(key: &Key, job: &Object, all: &[(&Key, &Object)], ctx: &Context) -> Step {
+    let tally = Tally::of(job, all);
+    if !tally.ended.is_empty() {
+        let mut counted = Value::clone(job);
+        tally.write(&mut counted);
+        let freed = release(tally.ended.iter().copied());
+        return Step::of(Request::status(key, job, counted).into_iter().chain(freed));
+    }
+    if let Some(step) = end::finish(key, job, &tally, ctx) {
+        return step;
+    }
+    if flag(job, &["spec", "suspend"]) {
+        return suspend(key, job, &tally, ctx);
+    }
+    if time(job, &["status", "startTime"]).is_none() || condition(job, "Suspended") == Some("True")
+    {
+        return Step::of(start(key, job, &tally, ctx));
+    }
+    let mut step = pods::manage(job, &tally, ctx);
+    if step.writes.is_empty() {
+        let mut seen = Value::clone(job);
+        tally.write(&mut seen);
+        step.writes.extend(Request::status(key, job, seen));
+    }
+    step.by(deadline(job))
+}
+
+/// When `activeDeadlineSeconds` are over.
+fn deadline(job: &Value) -> Option<jiff::Timestamp> {
+    let secs = number(job, &["spec", "activeDeadlineSeconds"])?;
+    Some(after_secs(time(job, &["status", "startTime"])?, secs))
+}
+
+fn start(key: &Key, job: &Value, tally: &Tally, ctx: &Context) -> Option<Request> {
+    let mut started = job.clone();
+    tally.write(&mut started);
+    set(&mut started, &["status", "startTime"], json!(stamp(ctx.now)));
+    if condition(job, "Suspended") == Some("True") {
+        let resumed = Condition {
+            kind: "Suspended",
+            status: "False",
+            reason: "JobResumed",
+            message: "Job resumed",
+        };
+        set_condition(&mut started, &resumed, ctx.now);
+    }
+    Request::status(key, job, started)
+}
+
+fn suspend(key: &Key, job: &Value, tally: &Tally, ctx: &Context) -> Step {
+    if !tally.active.is_empty() {
+        let stopped = tally.active.iter().flat_map(|pod| delete_pod(*pod, job, COMPONENT, ctx));
+        return Step::of(stopped);
+    }
+    let mut suspended = job.clone();
+    tally.write(&mut suspended);
+    remove(&mut suspended, &["status", "startTime"]);
+    let condition = Condition {
+        kind: "Suspended",
+        status: "True",
+        reason: "JobSuspended",
+        message: "Job suspended",
+    };
+    set_condition(&mut suspended, &condition, ctx.now);
+    Step::of(Request::status(key, job, suspended))
+}

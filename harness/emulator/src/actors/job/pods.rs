@@ -1,0 +1,127 @@
+//! A job's pods: how many run at a time, and which.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::tally::{INDEX, Tally, index, is_indexed, was_stopped};
+use super::{COMPONENT, TRACKING};
+use crate::actors::fields::{after, after_secs, time};
+use crate::actors::workload::{
+    cheapest, count_at, counted, create_pod, delete_pod, free_name, free_names, mark, pod_from,
+    set_env, size,
+};
+use crate::actors::{Context, Step};
+use crate::object::{finalizers, list, name, number, set, uid};
+use crate::store::{Key, Object};
+
+/// The first wait after a failure; it doubles with every further one.
+const BACK_OFF: Duration = Duration::from_secs(10);
+const BACK_OFF_MAX: Duration = Duration::from_mins(10);
+
+/// Makes and stops pods until as many run as should.
+pub(super) fn manage(job: &Value, tally: &Tally, ctx: &Context) -> Step {
+    let wanted = wanted(job, tally);
+    let there = counted(&tally.active);
+    if there > wanted {
+        let surplus = surplus(job, tally, size(there - wanted));
+        let gone = surplus.into_iter().flat_map(|pod| delete_pod(pod, job, COMPONENT, ctx));
+        return Step::of(gone);
+    }
+    let missing = size(wanted - there);
+    if missing == 0 {
+        return Step::rest();
+    }
+    let ready = backed_off(tally);
+    if ctx.now < ready {
+        return Step::at(ready);
+    }
+    let made = if is_indexed(job) {
+        numbered(job, tally, missing, ctx)
+    } else {
+        let names = free_names(job, &format!("{}-", name(job)), missing, ctx);
+        names.iter().map(|name| pod(job, name)).collect()
+    };
+    Step::of(made.into_iter().flat_map(|pod| create_pod(pod, job, COMPONENT, ctx)))
+}
+
+/// How many should run.
+fn wanted(job: &Value, tally: &Tally) -> i64 {
+    let parallel = count_at(job, &["spec", "parallelism"], 1);
+    match number(job, &["spec", "completions"]) {
+        Some(completions) => parallel.min((completions - tally.succeeded).max(0)),
+        // A work queue: the first success says that there is no more work.
+        None if tally.succeeded > 0 => parallel.min(counted(&tally.active)),
+        None => parallel,
+    }
+}
+
+/// The pods that are too many: of an indexed job those with the highest indexes.
+fn surplus<'v>(job: &Value, tally: &Tally<'v>, count: usize) -> Vec<(&'v Key, &'v Object)> {
+    if !is_indexed(job) {
+        return cheapest(tally.active.clone(), count);
+    }
+    let mut all = tally.active.clone();
+    all.sort_by_key(|(key, pod)| (std::cmp::Reverse(index(pod)), Key::clone(key)));
+    all.truncate(count);
+    all
+}
+
+/// When the next pod may be made: each failed pod that is still there doubles the wait. Unlike
+/// Kubernetes, which remembers, a pod that is gone no longer counts.
+fn backed_off(tally: &Tally) -> Timestamp {
+    let ends = tally.failures.iter().map(|pod| ended(pod));
+    let Some(last) = ends.clone().max() else { return Timestamp::MIN };
+    let failures = u32::try_from(ends.count()).unwrap_or(u32::MAX);
+    let wait = BACK_OFF.saturating_mul(2_u32.saturating_pow(failures - 1));
+    after(last, wait.min(BACK_OFF_MAX))
+}
+
+/// When a pod ended, or was asked to.
+fn ended(pod: &Value) -> Timestamp {
+    if was_stopped(pod) {
+        let latest = time(pod, &["metadata", "deletionTimestamp"]).unwrap_or(Timestamp::MIN);
+        let grace = number(pod, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+        return after_secs(latest, grace.saturating_neg());
+    }
+    let containers = list(pod, &["status", "containerStatuses"]).iter();
+    let ends = containers.filter_map(|one| time(one, &["state", "terminated", "finishedAt"]));
+    ends.max().or_else(|| time(pod, &["status", "startTime"])).unwrap_or(Timestamp::MIN)
+}
+
+/// A pod of the job.
+fn pod(job: &Value, pod_name: &str) -> Value {
+    let mut pod = pod_from(&job["spec"]["template"], job, pod_name);
+    let marks = [
+        ("batch.kubernetes.io/controller-uid", uid(job)),
+        ("batch.kubernetes.io/job-name", name(job)),
+        ("controller-uid", uid(job)),
+        ("job-name", name(job)),
+    ];
+    mark(&mut pod, "labels", &marks);
+    let mut held: Vec<&str> = finalizers(&job["spec"]["template"]).collect();
+    held.push(TRACKING);
+    set(&mut pod, &["metadata", "finalizers"], json!(held));
+    pod
+}
+
+/// Pods for the lowest indexes that nobody is at work on.
+fn numbered(job: &Value, tally: &Tally, missing: usize, ctx: &Context) -> Vec<Value> {
+    let busy = tally.running_indexes();
+    let all = 0..count_at(job, &["spec", "completions"], 0);
+    let free = all.filter(|index| !busy.contains(index) && !tally.completed.contains(index));
+    free.take(missing).map(|index| numbered_pod(job, index, ctx)).collect()
+}
+
+fn numbered_pod(job: &Value, index: i64, ctx: &Context) -> Value {
+    let host = format!("{}-{index}", name(job));
+    let pod_name = free_name(&crate::actors::kinds::PODS, job, &format!("{host}-"), ctx);
+    let mut pod = pod(job, &pod_name);
+    let number = index.to_string();
+    mark(&mut pod, "annotations", &[(INDEX, &number)]);
+    mark(&mut pod, "labels", &[(INDEX, &number)]);
+    set(&mut pod, &["spec", "hostname"], json!(host));
+    set_env(&mut pod, &[("JOB_COMPLETION_INDEX", number)]);
+    pod
+}

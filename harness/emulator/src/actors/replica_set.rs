@@ -1,0 +1,65 @@
+//! ReplicaSets: as many active pods as asked for.
+//!
+//! Left out: adopting pods by selector; only pods that name the set as controller are its own.
+
+use serde_json::{Value, json};
+
+use super::kinds::{PODS, REPLICA_SETS};
+use super::workload::{
+    available_at, cheapest, concern, count_at, counted, create_pod, delete_pod, free_names,
+    is_active, is_ready, pod_from, size,
+};
+use super::{Actor, Change, Context, Request, Step, View};
+use crate::object::{is_deleting, name, number, set, uid};
+use crate::store::{Key, Object};
+
+const COMPONENT: &str = "replicaset-controller";
+
+/// The ReplicaSet controller.
+pub(super) const ACTOR: Actor = Actor {
+    name: COMPONENT,
+    manager: "kube-controller-manager",
+    concerns: |change: &Change, view: &View| concern(change, view, &REPLICA_SETS, &PODS),
+    step,
+};
+
+fn step(key: &Key, ctx: &Context) -> Step {
+    let Some(set) = ctx.view.get(key).filter(|set| !is_deleting(set)) else { return Step::rest() };
+    let all = ctx.view.controlled(uid(set), &PODS);
+    let active: Vec<(&Key, &Object)> = all.filter(|(_, pod)| is_active(pod)).collect();
+    let wanted = count_at(set, &["spec", "replicas"], 1);
+    let there = counted(&active);
+    if there < wanted {
+        return Step::of(grow(set, size(wanted - there), ctx));
+    }
+    if there > wanted {
+        let surplus = cheapest(active, size(there - wanted));
+        return Step::of(surplus.into_iter().flat_map(|pod| delete_pod(pod, set, COMPONENT, ctx)));
+    }
+    observe(key, set, &active, ctx)
+}
+
+fn grow(set: &Value, count: usize, ctx: &Context) -> Vec<Request> {
+    let template = &set["spec"]["template"];
+    let names = free_names(set, &format!("{}-", name(set)), count, ctx);
+    let pods = names.iter().map(|name| pod_from(template, set, name));
+    pods.flat_map(|pod| create_pod(pod, set, COMPONENT, ctx)).collect()
+}
+
+fn observe(key: &Key, replica_set: &Value, active: &[(&Key, &Object)], ctx: &Context) -> Step {
+    let min_ready_secs = count_at(replica_set, &["spec", "minReadySeconds"], 0);
+    let moments = active.iter().filter_map(|(_, pod)| available_at(pod, min_ready_secs));
+    let (available, later): (Vec<_>, Vec<_>) = moments.partition(|moment| *moment <= ctx.now);
+    let mut seen = replica_set.clone();
+    let counts = [
+        ("replicas", counted(active)),
+        ("fullyLabeledReplicas", counted(active)),
+        ("readyReplicas", counted(active.iter().filter(|(_, pod)| is_ready(pod)))),
+        ("availableReplicas", counted(available)),
+        ("observedGeneration", number(replica_set, &["metadata", "generation"]).unwrap_or(0)),
+    ];
+    for (field, count) in counts {
+        set(&mut seen, &["status", field], json!(count));
+    }
+    Step::of(Request::status(key, replica_set, seen)).by(later.into_iter().min())
+}

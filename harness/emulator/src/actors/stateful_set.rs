@@ -1,0 +1,191 @@
+//! StatefulSets: numbered pods, one after the other or all at once, and replaced in place.
+//!
+//! Left out: volume claims, ControllerRevision objects (a revision is a name made from the
+//! template), `minReadySeconds`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::kinds::{PODS, STATEFUL_SETS};
+use super::kubelet::is_finished;
+use super::workload::{
+    concern, count_at, counted, create_pod, delete_pod, is_active, is_ready, mark, pod_from,
+    revision_of,
+};
+use super::{Actor, Change, Context, Request, Step, View};
+use crate::object::{is_deleting, label, name, number, set, text, uid};
+use crate::store::{Key, Object};
+
+const COMPONENT: &str = "statefulset-controller";
+const HASH: &str = "controller-revision-hash";
+
+/// The StatefulSet controller.
+pub(super) const ACTOR: Actor = Actor {
+    name: COMPONENT,
+    manager: "kube-controller-manager",
+    concerns: |change: &Change, view: &View| concern(change, view, &STATEFUL_SETS, &PODS),
+    step,
+};
+
+/// A set and its pods by number.
+struct Numbered<'v> {
+    key: &'v Key,
+    set: &'v Object,
+    pods: BTreeMap<i64, (&'v Key, &'v Object)>,
+    /// The first number and the one after the last.
+    wanted: (i64, i64),
+    /// The name of the current template's revision.
+    revision: String,
+}
+
+fn step(key: &Key, ctx: &Context) -> Step {
+    let Some((key, set)) = ctx.view.entry(key) else { return Step::rest() };
+    if is_deleting(set) {
+        return Step::rest();
+    }
+    let first = count_at(set, &["spec", "ordinals", "start"], 0);
+    let wanted = count_at(set, &["spec", "replicas"], 1);
+    let pods = ctx.view.controlled(uid(set), &PODS);
+    let numbered = pods.filter_map(|(key, pod)| Some((ordinal(set, pod)?, (key, pod))));
+    let revision = format!("{}-{}", name(set), revision_of(&set["spec"]["template"]));
+    let sets = Numbered {
+        key,
+        set,
+        pods: numbered.collect(),
+        wanted: (first, first.saturating_add(wanted)),
+        revision,
+    };
+    let in_order = text(set, &["spec", "podManagementPolicy"]) != "Parallel";
+    let mut writes = if in_order { in_turn(&sets, ctx) } else { at_once(&sets, ctx) };
+    if writes.is_empty() {
+        writes.extend(replace_outdated(&sets, ctx).into_iter().flatten());
+    }
+    if writes.is_empty() { observe(&sets) } else { Step::of(writes) }
+}
+
+/// The number in a pod's name.
+fn ordinal(set: &Value, pod: &Value) -> Option<i64> {
+    name(pod).strip_prefix(name(set))?.strip_prefix('-')?.parse().ok()
+}
+
+/// What a pod of the set needs now.
+enum Need {
+    /// It is not there.
+    Create,
+    /// It ended and is made anew.
+    Remove,
+    /// It is on its way, up or down.
+    Wait,
+    /// It is ready.
+    Nothing,
+}
+
+fn need(sets: &Numbered, number: i64) -> Need {
+    match sets.pods.get(&number) {
+        None => Need::Create,
+        Some((_, pod)) if is_deleting(pod) => Need::Wait,
+        Some((_, pod)) if is_finished(pod) => Need::Remove,
+        Some((_, pod)) if is_ready(pod) => Need::Nothing,
+        Some(_) => Need::Wait,
+    }
+}
+
+/// The surplus pods, the highest first.
+fn surplus<'s, 'v>(sets: &'s Numbered<'v>) -> impl Iterator<Item = (&'v Key, &'v Object)> + 's {
+    let (first, end) = sets.wanted;
+    let beyond = move |number: &i64| *number >= end || *number < first;
+    sets.pods.iter().rev().filter(move |(number, _)| beyond(number)).map(|(_, pod)| *pod)
+}
+
+/// One pod after the other: the next comes when all before it are ready, and the last goes first.
+fn in_turn(sets: &Numbered, ctx: &Context) -> Vec<Request> {
+    for number in sets.wanted.0..sets.wanted.1 {
+        match need(sets, number) {
+            Need::Nothing => {}
+            Need::Wait => return Vec::new(),
+            Need::Create => return create(sets, number, ctx),
+            Need::Remove => return remove(sets, number, ctx),
+        }
+    }
+    let last = surplus(sets).next().filter(|(_, pod)| !is_deleting(pod));
+    last.map(|pod| delete_pod(pod, sets.set, COMPONENT, ctx)).unwrap_or_default()
+}
+
+fn at_once(sets: &Numbered, ctx: &Context) -> Vec<Request> {
+    let mut writes = Vec::new();
+    for number in sets.wanted.0..sets.wanted.1 {
+        match need(sets, number) {
+            Need::Nothing | Need::Wait => {}
+            Need::Create => writes.extend(create(sets, number, ctx)),
+            Need::Remove => writes.extend(remove(sets, number, ctx)),
+        }
+    }
+    for (key, pod) in surplus(sets).filter(|(_, pod)| !is_deleting(pod)) {
+        writes.extend(delete_pod((key, pod), sets.set, COMPONENT, ctx));
+    }
+    writes
+}
+
+fn create(sets: &Numbered, number: i64, ctx: &Context) -> Vec<Request> {
+    let pod_name = format!("{}-{number}", name(sets.set));
+    let mut pod = pod_from(&sets.set["spec"]["template"], sets.set, &pod_name);
+    let marks = [
+        ("statefulset.kubernetes.io/pod-name", &*pod_name),
+        ("apps.kubernetes.io/pod-index", &number.to_string()),
+        (HASH, &*sets.revision),
+    ];
+    mark(&mut pod, "labels", &marks);
+    set(&mut pod, &["spec", "hostname"], json!(pod_name));
+    let service = text(sets.set, &["spec", "serviceName"]);
+    if !service.is_empty() {
+        set(&mut pod, &["spec", "subdomain"], json!(service));
+    }
+    create_pod(pod, sets.set, COMPONENT, ctx)
+}
+
+fn remove(sets: &Numbered, number: i64, ctx: &Context) -> Vec<Request> {
+    let pod = sets.pods.get(&number);
+    pod.map(|pod| delete_pod(*pod, sets.set, COMPONENT, ctx)).unwrap_or_default()
+}
+
+fn outdated(sets: &Numbered, pod: &Value) -> bool {
+    label(pod, HASH) != Some(sets.revision.as_str())
+}
+
+/// Replaces the highest outdated pod when all are ready.
+fn replace_outdated(sets: &Numbered, ctx: &Context) -> Option<Vec<Request>> {
+    if text(sets.set, &["spec", "updateStrategy", "type"]) == "OnDelete" {
+        return None;
+    }
+    let partition =
+        count_at(sets.set, &["spec", "updateStrategy", "rollingUpdate", "partition"], 0);
+    let settled = sets.pods.values().all(|(_, pod)| is_active(pod) && is_ready(pod));
+    let old = sets.pods.range(partition..).rev().find(|(_, (_, pod))| outdated(sets, pod))?;
+    // A pod that is outdated and not ready is what an update is to mend.
+    let broken = !is_deleting(old.1.1) && !is_ready(old.1.1);
+    (settled || broken).then(|| delete_pod(*old.1, sets.set, COMPONENT, ctx))
+}
+
+fn observe(sets: &Numbered) -> Step {
+    let mut seen = Value::clone(sets.set);
+    let pods = || sets.pods.values().map(|(_, pod)| pod).filter(|pod| is_active(pod));
+    let updated = counted(pods().filter(|pod| !outdated(sets, pod)));
+    let counts = [
+        ("observedGeneration", number(sets.set, &["metadata", "generation"]).unwrap_or(0)),
+        ("replicas", counted(pods())),
+        ("readyReplicas", counted(pods().filter(|pod| is_ready(pod)))),
+        ("availableReplicas", counted(pods().filter(|pod| is_ready(pod)))),
+        ("currentReplicas", updated),
+        ("updatedReplicas", updated),
+        ("collisionCount", 0),
+    ];
+    for (field, count) in counts {
+        set(&mut seen, &["status", field], json!(count));
+    }
+    set(&mut seen, &["status", "updateRevision"], json!(sets.revision));
+    if pods().all(|pod| !outdated(sets, pod)) {
+        set(&mut seen, &["status", "currentRevision"], json!(sets.revision));
+    }
+    Step::of(Request::status(sets.key, sets.set, seen))
+}

@@ -1,0 +1,204 @@
+//! TrainJobs: a runtime's template made into a JobSet of the asked number of nodes.
+//!
+//! The runtime is a `ClusterTrainingRuntime`; its job named `node`, or labelled as the trainer's
+//! step, gets the nodes and the resources. As the seed of this rule has it, labels and annotations
+//! of the TrainJob go on to the JobSet, those of its `spec` over its own. Left out: initializers,
+//! pod template overrides, environment for torchrun and MPI, namespaced runtimes.
+
+use serde_json::{Value, json};
+
+use super::fields::{Condition, find_condition, flag, set_condition, texts};
+use super::kinds::{JOB_SETS, RUNTIMES, TRAIN_JOBS};
+use super::step::Notice;
+use super::workload::{concern, controlled_by, count_at};
+use super::{Actor, Change, Context, Request, Step, View};
+use crate::object::{
+    as_map, at, is_deleting, label, list, name, namespace, number, set, text, uid,
+};
+use crate::store::{Key, Object};
+
+const COMPONENT: &str = "trainjob-controller";
+const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
+
+/// The TrainJob controller.
+pub(super) const ACTOR: Actor = Actor { name: COMPONENT, manager: COMPONENT, concerns, step };
+
+/// A TrainJob, its JobSet, or the runtime that it waits for.
+fn concerns(change: &Change, view: &View) -> Vec<Key> {
+    if change.key.resource != *RUNTIMES {
+        return concern(change, view, &TRAIN_JOBS, &JOB_SETS);
+    }
+    let asks = |job: &Object| text(job, &["spec", "runtimeRef", "name"]) == &*change.key.name;
+    let jobs = view.all(&TRAIN_JOBS).filter(|(_, job)| asks(job));
+    jobs.map(|(key, _)| key.clone()).collect()
+}
+
+fn step(key: &Key, ctx: &Context) -> Step {
+    let Some((key, job)) = ctx.view.entry(key) else { return Step::rest() };
+    if is_deleting(job) {
+        return Step::rest();
+    }
+    let there = ctx.view.controlled(uid(job), &JOB_SETS).next();
+    let Some((set_key, job_set)) = there else { return Step::of(begin(key, job, ctx)) };
+    let suspend = flag(job, &["spec", "suspend"]);
+    if flag(job_set, &["spec", "suspend"]) != suspend && !is_deleting(job_set) {
+        let mut changed = Value::clone(job_set);
+        set(&mut changed, &["spec", "suspend"], json!(suspend));
+        return Step::of([Request::update(set_key, changed)]);
+    }
+    Step::of(observe(key, job, job_set, ctx))
+}
+
+fn begin(key: &Key, job: &Value, ctx: &Context) -> Vec<Request> {
+    if ["Complete", "Failed"].iter().any(|kind| find_condition(job, kind).is_some()) {
+        return Vec::new();
+    }
+    let wanted = text(job, &["spec", "runtimeRef", "name"]);
+    let runtime = Key { resource: RUNTIMES.clone(), namespace: "".into(), name: wanted.into() };
+    if let Some(runtime) = ctx.view.get(&runtime) {
+        return vec![Request::create(&JOB_SETS, job_set(job, runtime))];
+    }
+    let message = format!("ClusterTrainingRuntime \"{wanted}\" does not exist");
+    let mut waiting = job.clone();
+    let condition = Condition {
+        kind: "Suspended",
+        status: "True",
+        reason: "TrainingRuntimeNotFound",
+        message: &message,
+    };
+    set_condition(&mut waiting, &condition, ctx.now);
+    let notice = Notice {
+        component: COMPONENT,
+        kind: "Warning",
+        reason: "TrainingRuntimeNotFound",
+        message: message.clone(),
+    };
+    Request::status(key, job, waiting).into_iter().chain(notice.about(job, ctx)).collect()
+}
+
+/// The JobSet of a TrainJob.
+fn job_set(job: &Value, runtime: &Value) -> Value {
+    let template = at(runtime, &["spec", "template"]).unwrap_or(&Value::Null);
+    let mut made = json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {
+            "name": name(job),
+            "namespace": namespace(job),
+            "ownerReferences": controlled_by(job),
+        },
+        "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
+    });
+    for field in ["labels", "annotations"] {
+        let sources = [
+            (template, &["metadata", field][..]),
+            (job, &["metadata", field]),
+            (job, &["spec", field]),
+        ];
+        for (source, path) in sources {
+            let passed = texts(source, path).filter(|(key, _)| !key.starts_with("kubectl."));
+            let passed: Vec<(String, Value)> =
+                passed.map(|(key, value)| (key.to_owned(), json!(value))).collect();
+            if !passed.is_empty() {
+                set_all(&mut made, ["metadata", field], passed);
+            }
+        }
+    }
+    set(&mut made, &["spec", "suspend"], json!(flag(job, &["spec", "suspend"])));
+    let nodes = number(job, &["spec", "trainer", "numNodes"])
+        .or_else(|| number(runtime, &["spec", "mlPolicy", "numNodes"]))
+        .unwrap_or(1);
+    let groups = list(&made, &["spec", "replicatedJobs"]).to_vec();
+    let groups = groups.into_iter().map(|group| trainer_group(group, job, nodes)).collect();
+    set(&mut made, &["spec", "replicatedJobs"], Value::Array(groups));
+    made
+}
+
+fn set_all(object: &mut Value, path: [&str; 2], entries: Vec<(String, Value)>) {
+    for (key, value) in entries {
+        set(object, &[path[0], path[1], &key], value);
+    }
+}
+
+/// Gives the trainer's group its nodes and what they are to run; other groups stay.
+fn trainer_group(mut group: Value, job: &Value, nodes: i64) -> Value {
+    let step = label(&group["template"], STEP);
+    let is_trainer = step.map_or(text(&group, &["name"]) == "node", |step| step == "trainer");
+    if !is_trainer {
+        return group;
+    }
+    for field in ["parallelism", "completions"] {
+        set(&mut group, &["template", "spec", field], json!(nodes));
+    }
+    let path = "/template/spec/template/spec/containers";
+    let Some(containers) = group.pointer_mut(path).and_then(Value::as_array_mut) else {
+        return group;
+    };
+    let named = containers.iter().position(|one| text(one, &["name"]) == "node").unwrap_or(0);
+    let Some(container) = containers.get_mut(named) else { return group };
+    let trainer = at(job, &["spec", "trainer"]).unwrap_or(&Value::Null);
+    let overrides = [
+        ("image", "image"),
+        ("command", "command"),
+        ("args", "args"),
+        ("resourcesPerNode", "resources"),
+    ];
+    for (from, to) in overrides {
+        if let Some(value) = trainer.get(from) {
+            as_map(container).insert(to.to_owned(), value.clone());
+        }
+    }
+    let mut env = list(container, &["env"]).to_vec();
+    env.extend(list(trainer, &["env"]).iter().cloned());
+    if !env.is_empty() {
+        as_map(container).insert("env".to_owned(), Value::Array(env));
+    }
+    group
+}
+
+/// Says of a TrainJob what its JobSet says of itself.
+fn observe(key: &Key, job: &Value, job_set: &Value, ctx: &Context) -> Option<Request> {
+    let mut seen = job.clone();
+    let mut pass = |from: &str, to: &str| {
+        let Some(said) = find_condition(job_set, from) else { return };
+        let condition = Condition {
+            kind: to,
+            status: text(said, &["status"]),
+            reason: text(said, &["reason"]),
+            message: text(said, &["message"]),
+        };
+        set_condition(&mut seen, &condition, ctx.now);
+    };
+    pass("Completed", "Complete");
+    pass("Failed", "Failed");
+    let suspended = flag(job, &["spec", "suspend"]);
+    if suspended || find_condition(job, "Suspended").is_some() {
+        let (status, reason, message) = if suspended {
+            ("True", "Suspended", "TrainJob is suspended")
+        } else {
+            ("False", "Resumed", "TrainJob is resumed")
+        };
+        set_condition(
+            &mut seen,
+            &Condition { kind: "Suspended", status, reason, message },
+            ctx.now,
+        );
+    }
+    let groups = list(job_set, &["status", "replicatedJobsStatus"]);
+    let jobs: Vec<Value> = groups
+        .iter()
+        .map(|group| {
+            let count = |field| count_at(group, &[field], 0);
+            json!({
+                "name": text(group, &["name"]),
+                "ready": count("ready"),
+                "succeeded": count("succeeded"),
+                "failed": count("failed"),
+                "active": count("active"),
+                "suspended": count("suspended"),
+            })
+        })
+        .collect();
+    set(&mut seen, &["status", "jobsStatus"], Value::Array(jobs));
+    Request::status(key, job, seen)
+}

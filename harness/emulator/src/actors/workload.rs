@@ -1,0 +1,243 @@
+//! What all workload controllers do alike: find whose object changed, make pods from templates,
+//! tell which pods count.
+
+use std::cmp::Reverse;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::fields::{after_secs, find_condition, time};
+use super::kinds::PODS;
+use super::kubelet::is_finished;
+use super::step::{Notice, fingerprint};
+use super::view::{Change, View, controller};
+use super::{Context, Request};
+use crate::object::{
+    annotation, as_map, at, condition, is_deleting, list, name, namespace, number, set, text, uid,
+};
+use crate::store::{Key, Object, Resource};
+
+/// The letters of generated names: none that make words or look alike.
+const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Names are labels too.
+const NAME_MAX: usize = 63;
+
+/// The owner of a kind that a change concerns: itself, or the controller of a child.
+pub(super) fn concern(change: &Change, view: &View, own: &Resource, child: &Resource) -> Vec<Key> {
+    if change.key.resource == *own {
+        return change.after.as_ref().map(|_| change.key.clone()).into_iter().collect();
+    }
+    if change.key.resource != *child {
+        return Vec::new();
+    }
+    let owners = change.sides().filter_map(|side| view.by_uid(controller(side)?.uid));
+    let mut keys: Vec<Key> = owners.filter(|key| key.resource == *own).cloned().collect();
+    keys.dedup();
+    keys
+}
+
+/// An object's entry as the controller of another.
+pub(super) fn controlled_by(owner: &Value) -> Value {
+    json!([{
+        "apiVersion": text(owner, &["apiVersion"]),
+        "kind": text(owner, &["kind"]),
+        "name": name(owner),
+        "uid": uid(owner),
+        "controller": true,
+        "blockOwnerDeletion": true,
+    }])
+}
+
+/// An object from a template (`metadata` and `spec`) under a name, owned by a controller.
+pub(super) fn from_template(template: &Value, owner: &Value, new_name: &str) -> Value {
+    let mut metadata = Map::new();
+    for field in ["labels", "annotations", "finalizers"] {
+        if let Some(value) = at(template, &["metadata", field]) {
+            metadata.insert(field.to_owned(), value.clone());
+        }
+    }
+    metadata.insert("name".to_owned(), json!(new_name));
+    metadata.insert("namespace".to_owned(), json!(namespace(owner)));
+    metadata.insert("ownerReferences".to_owned(), controlled_by(owner));
+    json!({
+        "metadata": metadata,
+        "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
+    })
+}
+
+/// A pod from a template.
+pub(super) fn pod_from(template: &Value, owner: &Value, new_name: &str) -> Value {
+    let mut pod = from_template(template, owner, new_name);
+    set(&mut pod, &["apiVersion"], json!("v1"));
+    set(&mut pod, &["kind"], json!("Pod"));
+    pod
+}
+
+/// Sets labels or annotations of an object (or template).
+pub(super) fn mark(object: &mut Value, field: &str, marks: &[(&str, &str)]) {
+    for (key, value) in marks {
+        set(object, &["metadata", field, key], json!(value));
+    }
+}
+
+/// Gives every container an environment variable that it does not have.
+pub(super) fn set_env(pod: &mut Value, variables: &[(&str, String)]) {
+    let Some(containers) = pod.pointer_mut("/spec/containers").and_then(Value::as_array_mut) else {
+        return;
+    };
+    for container in containers {
+        let mut all = list(container, &["env"]).to_vec();
+        for (variable, value) in variables {
+            if !all.iter().any(|one| text(one, &["name"]) == *variable) {
+                all.push(json!({"name": variable, "value": value}));
+            }
+        }
+        as_map(container).insert("env".to_owned(), Value::Array(all));
+    }
+}
+
+/// Five letters that no object of the kind has after `prefix` yet: the same in every run.
+pub(super) fn free_name(resource: &Resource, owner: &Value, prefix: &str, ctx: &Context) -> String {
+    let room = NAME_MAX - 5;
+    let prefix: String = prefix.chars().take(room).collect();
+    let mut salt = 0_u64;
+    loop {
+        let seed = format!("{}/{}/{prefix}/{salt}", uid(owner), ctx.view.age());
+        let made = format!("{prefix}{}", letters(fingerprint(&seed), 5));
+        let key = Key {
+            resource: resource.clone(),
+            namespace: namespace(owner).into(),
+            name: made.as_str().into(),
+        };
+        if ctx.view.get(&key).is_none() {
+            return made;
+        }
+        salt += 1;
+    }
+}
+
+/// Several such names.
+pub(super) fn free_names(owner: &Value, prefix: &str, count: usize, ctx: &Context) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(count);
+    let mut salt = 0_usize;
+    while names.len() < count {
+        // The salted owner makes each name's seed its own.
+        let salted = json!({"metadata": {
+            "uid": format!("{}#{salt}", uid(owner)),
+            "namespace": namespace(owner),
+        }});
+        let made = free_name(&PODS, &salted, prefix, ctx);
+        if !names.contains(&made) {
+            names.push(made);
+        }
+        salt += 1;
+    }
+    names
+}
+
+/// A number as letters of generated names.
+pub(super) fn letters(mut number: u64, count: usize) -> String {
+    let base = LETTERS.len() as u64;
+    let mut made = String::with_capacity(count);
+    for _ in 0..count {
+        let digit = usize::try_from(number % base).expect("less than the number of letters");
+        made.push(char::from(LETTERS[digit]));
+        number /= base;
+    }
+    made
+}
+
+/// A template's revision, as letters: equal templates have equal ones.
+pub(super) fn revision_of(template: &Value) -> String {
+    letters(fingerprint(&template.to_string()), 10)
+}
+
+/// Whether a pod counts towards its controller's replicas.
+pub(super) fn is_active(pod: &Value) -> bool {
+    !is_finished(pod) && !is_deleting(pod)
+}
+
+/// Whether a pod is ready.
+pub(super) fn is_ready(pod: &Value) -> bool {
+    condition(pod, "Ready") == Some("True")
+}
+
+/// When a pod is available: ready for some seconds. `None` while it is not ready.
+pub(super) fn available_at(pod: &Value, min_ready_secs: i64) -> Option<Timestamp> {
+    let ready = find_condition(pod, "Ready").filter(|_| is_ready(pod))?;
+    let since = time(ready, &["lastTransitionTime"]).unwrap_or(Timestamp::MIN);
+    Some(after_secs(since, min_ready_secs.max(0)))
+}
+
+/// The pods to let go first when there are too many: those that cost least.
+pub(super) fn cheapest<'v>(
+    mut pods: Vec<(&'v Key, &'v Object)>,
+    count: usize,
+) -> Vec<(&'v Key, &'v Object)> {
+    pods.sort_by_cached_key(|(key, pod)| {
+        let bound = !text(pod, &["spec", "nodeName"]).is_empty();
+        let phase = match text(pod, &["status", "phase"]) {
+            "Pending" => 0,
+            "Running" => 2,
+            _ => 1,
+        };
+        let cost = annotation(pod, "controller.kubernetes.io/pod-deletion-cost");
+        let cost: i64 = cost.and_then(|cost| cost.parse().ok()).unwrap_or(0);
+        let created = Reverse(text(pod, &["metadata", "creationTimestamp"]).to_owned());
+        (bound, phase, is_ready(pod), cost, created, Reverse(Key::clone(key)))
+    });
+    pods.truncate(count);
+    pods
+}
+
+/// `spec.replicas` and its like: a count that is never negative.
+pub(super) fn count_at(object: &Value, path: &[&str], default: i64) -> i64 {
+    number(object, path).unwrap_or(default).max(0)
+}
+
+/// How many there are, as the API counts.
+pub(super) fn counted<T>(items: impl IntoIterator<Item = T>) -> i64 {
+    i64::try_from(items.into_iter().count()).unwrap_or(i64::MAX)
+}
+
+/// A count as a size.
+pub(super) fn size(count: i64) -> usize {
+    usize::try_from(count).unwrap_or_default()
+}
+
+/// An int-or-percent of a total.
+pub(super) fn share(value: Option<&Value>, total: i64, up: bool) -> Option<i64> {
+    let value = value?;
+    if let Some(whole) = value.as_i64() {
+        return Some(whole.max(0));
+    }
+    let percent: i64 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
+    let hundredths = percent.max(0).saturating_mul(total);
+    Some(if up { hundredths.saturating_add(99) / 100 } else { hundredths / 100 })
+}
+
+/// Creates a pod and says so.
+pub(super) fn create_pod(
+    pod: Value,
+    owner: &Value,
+    component: &str,
+    ctx: &Context,
+) -> Vec<Request> {
+    let message = format!("Created pod: {}", name(&pod));
+    let notice = Notice { component, kind: "Normal", reason: "SuccessfulCreate", message };
+    let said = notice.about(owner, ctx);
+    [Request::create(&PODS, pod)].into_iter().chain(said).collect()
+}
+
+/// Deletes a pod and says so.
+pub(super) fn delete_pod(
+    (key, pod): (&Key, &Object),
+    owner: &Value,
+    component: &str,
+    ctx: &Context,
+) -> Vec<Request> {
+    let message = format!("Deleted pod: {}", name(pod));
+    let notice = Notice { component, kind: "Normal", reason: "SuccessfulDelete", message };
+    let said = notice.about(owner, ctx);
+    [Request::delete(key, pod)].into_iter().chain(said).collect()
+}
