@@ -159,7 +159,7 @@ fn creation(resource: &Resource, object: Value) -> Write {
 }
 
 /// What a new cluster has.
-fn start_objects(_workload_kinds: bool) -> Vec<Write> {
+fn start_objects(workload_kinds: bool) -> Vec<Write> {
     let namespaces = Resource::new("", "namespaces");
     let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
     let mut writes: Vec<Write> = ["default", "kube-system", "kube-public", "kube-node-lease"]
@@ -192,10 +192,19 @@ fn start_objects(_workload_kinds: bool) -> Vec<Write> {
         });
         creation(&classes, object)
     }));
+    if workload_kinds {
+        let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
+        let all = crate::crds::workload_kinds().into_iter();
+        writes.extend(all.map(|definition| creation(&definitions, definition)));
+    }
     writes
 }
 
 #[cfg(test)]
 pub(crate) mod lab;
 #[cfg(test)]
+mod life_tests;
+#[cfg(test)]
 mod pods_tests;
+#[cfg(test)]
+mod workload_tests;

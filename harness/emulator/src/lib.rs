@@ -18,6 +18,7 @@ mod write;
 pub mod quantity;
 
 pub mod actors;
+pub mod crds;
 mod driver;
 mod emulator;
 pub mod fleet;
