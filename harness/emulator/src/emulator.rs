@@ -201,10 +201,14 @@ fn start_objects(workload_kinds: bool) -> Vec<Write> {
 }
 
 #[cfg(test)]
+mod job_tests;
+#[cfg(test)]
 pub(crate) mod lab;
 #[cfg(test)]
 mod life_tests;
 #[cfg(test)]
 mod pods_tests;
+#[cfg(test)]
+mod training_tests;
 #[cfg(test)]
 mod workload_tests;

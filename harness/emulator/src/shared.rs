@@ -58,7 +58,7 @@ impl SharedStore {
         if after > before {
             if !observers.is_empty() {
                 let entries = store.log_since(before).unwrap_or_default();
-                entries.iter().for_each(|entry| tell(observers, entry));
+                tell(observers, entries);
             }
             self.shared.revision.send_replace(after);
         }
@@ -91,9 +91,11 @@ impl SharedStore {
     }
 }
 
-fn tell(observers: &mut [Observer], entry: &LogEntry) {
-    for observer in observers {
-        observer(entry);
+fn tell(observers: &mut [Observer], entries: &[Arc<LogEntry>]) {
+    for entry in entries {
+        for observer in &mut *observers {
+            observer(entry);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::kinds::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use super::step::Notice;
 use super::workload::{concern, count_at, from_template, mark, revision_of};
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, controller};
 use crate::object::{annotation, is_deleting, label, name, remove, set, text, uid};
 use crate::store::{Key, Object};
 
@@ -22,8 +22,16 @@ const HASH: &str = "pod-template-hash";
 pub(super) const ACTOR: Actor =
     Actor { name: COMPONENT, manager: "kube-controller-manager", concerns, step };
 
+/// A deployment, its sets, and pods that are gone: `Recreate` waits for them.
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
-    concern(change, view, &DEPLOYMENTS, &REPLICA_SETS)
+    if change.key.resource != *PODS {
+        return concern(change, view, &DEPLOYMENTS, &REPLICA_SETS);
+    }
+    let gone = change.before.as_ref().filter(|_| change.after.is_none());
+    let above = |object: &Object| view.by_uid(controller(object)?.uid);
+    let set = gone.and_then(|pod| view.get(above(pod)?));
+    let deployment = set.and_then(above).filter(|key| key.resource == *DEPLOYMENTS);
+    deployment.cloned().into_iter().collect()
 }
 
 /// A deployment and its ReplicaSets.

@@ -32,7 +32,7 @@ pub(super) const ACTOR: Actor = Actor {
 /// A set and the jobs of its present attempt.
 struct Set<'v> {
     key: &'v Key,
-    set: &'v Object,
+    object: &'v Object,
     restarts: i64,
     jobs: Vec<(&'v Key, &'v Object)>,
     /// Jobs of earlier attempts.
@@ -53,7 +53,7 @@ fn step(key: &Key, ctx: &Context) -> Step {
         .view
         .controlled(uid(set), &JOBS)
         .partition(|(_, job)| label(job, ATTEMPT) == Some(current.as_str()) && !is_deleting(job));
-    let set = Set { key, set, restarts, jobs, stale };
+    let set = Set { key, object: set, restarts, jobs, stale };
     let clean = set.stale.iter().filter(|(_, job)| !is_deleting(job));
     let clean: Vec<Request> =
         clean.map(|(key, job)| Request::delete_foreground(key, job)).collect();
@@ -83,7 +83,7 @@ fn counts_for_success(set: &Value, job: &Value) -> bool {
 fn verdict(set: &Set, ctx: &Context) -> Option<Step> {
     let failed = set.jobs.iter().find(|(_, job)| condition(job, "Failed") == Some("True"));
     if let Some((_, job)) = failed {
-        let most = count_at(set.set, &["spec", "failurePolicy", "maxRestarts"], 0);
+        let most = count_at(set.object, &["spec", "failurePolicy", "maxRestarts"], 0);
         if set.restarts < most {
             return Some(restart(set));
         }
@@ -94,11 +94,11 @@ fn verdict(set: &Set, ctx: &Context) -> Option<Step> {
         );
         return Some(end(set, "Failed", [why, &message], ctx));
     }
-    let any = text(set.set, &["spec", "successPolicy", "operator"]) == "Any";
+    let any = text(set.object, &["spec", "successPolicy", "operator"]) == "Any";
     let complete = |(_, job): &&(&Key, &Object)| condition(job, "Complete") == Some("True");
-    let counting = || set.jobs.iter().filter(|(_, job)| counts_for_success(set.set, job));
+    let counting = || set.jobs.iter().filter(|(_, job)| counts_for_success(set.object, job));
     let expected =
-        jobs::wanted(set.set).iter().filter(|one| counts_for_success(set.set, one)).count();
+        jobs::wanted(set.object).iter().filter(|one| counts_for_success(set.object, one)).count();
     let done = counting().filter(complete).count();
     let enough = if any { done > 0 } else { done >= expected && expected > 0 };
     let message = "jobset completed successfully";
@@ -106,14 +106,14 @@ fn verdict(set: &Set, ctx: &Context) -> Option<Step> {
 }
 
 fn restart(set: &Set) -> Step {
-    let mut again = Value::clone(set.set);
+    let mut again = Value::clone(set.object);
     crate::object::set(&mut again, &["status", "restarts"], json!(set.restarts + 1));
-    Step::of(Request::status(set.key, set.set, again))
+    Step::of(Request::status(set.key, set.object, again))
 }
 
 /// Closes a set and stops what still runs of it.
 fn end(set: &Set, kind: &str, [reason, message]: [&str; 2], ctx: &Context) -> Step {
-    let mut ended = Value::clone(set.set);
+    let mut ended = Value::clone(set.object);
     status::write(set, &mut ended);
     crate::object::set(&mut ended, &["status", "terminalState"], json!(kind));
     set_condition(&mut ended, &Condition { kind, status: "True", reason, message }, ctx.now);
@@ -121,8 +121,8 @@ fn end(set: &Set, kind: &str, [reason, message]: [&str; 2], ctx: &Context) -> St
     let notice = Notice { component: COMPONENT, kind: event, reason, message: message.to_owned() };
     let running = set.jobs.iter().filter(|(_, job)| !super::job::is_done(job));
     let stopped = running.map(|(key, job)| Request::delete_foreground(key, job));
-    let writes = Request::status(set.key, set.set, ended).into_iter();
-    Step::of(writes.chain(notice.about(set.set, ctx)).chain(stopped))
+    let writes = Request::status(set.key, set.object, ended).into_iter();
+    Step::of(writes.chain(notice.about(set.object, ctx)).chain(stopped))
 }
 
 /// Deletes a set that ended long enough ago.

@@ -29,7 +29,7 @@ pub(super) const ACTOR: Actor = Actor {
 /// A job and its pods.
 struct Job<'v> {
     key: &'v Key,
-    job: &'v Object,
+    object: &'v Object,
     pods: Vec<(&'v Key, &'v Object)>,
 }
 
@@ -38,18 +38,19 @@ fn step(key: &Key, ctx: &Context) -> Step {
     if is_deleting(job) {
         return Step::rest();
     }
-    let job = Job { key, job, pods: ctx.view.controlled(uid(job), &PODS).collect() };
-    if status::is_done(job.job) {
+    let job = Job { key, object: job, pods: ctx.view.controlled(uid(job), &PODS).collect() };
+    if status::is_done(job.object) {
         return clean(&job, ctx);
     }
-    if flag(job.job, &["spec", "runPolicy", "suspend"]) {
+    if flag(job.object, &["spec", "runPolicy", "suspend"]) {
         return suspend(&job, ctx);
     }
-    let started = time(job.job, &["status", "startTime"]);
-    let Some(started) = started.filter(|_| condition(job.job, "Suspended") != Some("True")) else {
+    let started = time(job.object, &["status", "startTime"]);
+    let Some(started) = started.filter(|_| condition(job.object, "Suspended") != Some("True"))
+    else {
         return Step::of(start(&job, ctx));
     };
-    let limit = number(job.job, &["spec", "runPolicy", "activeDeadlineSeconds"]);
+    let limit = number(job.object, &["spec", "runPolicy", "activeDeadlineSeconds"]);
     let deadline = limit.map(|secs| after_secs(started, secs));
     if let Some(verdict) = status::verdict(&job, deadline.is_some_and(|at| at <= ctx.now)) {
         return end(&job, &verdict, ctx);
@@ -61,7 +62,7 @@ fn step(key: &Key, ctx: &Context) -> Step {
 }
 
 fn start(job: &Job, ctx: &Context) -> Option<Request> {
-    let mut started = Value::clone(job.job);
+    let mut started = Value::clone(job.object);
     set(&mut started, &["status", "startTime"], json!(stamp(ctx.now)));
     let created = Condition {
         kind: "Created",
@@ -70,7 +71,7 @@ fn start(job: &Job, ctx: &Context) -> Option<Request> {
         message: "PyTorchJob is created.",
     };
     set_condition(&mut started, &created, ctx.now);
-    if condition(job.job, "Suspended") == Some("True") {
+    if condition(job.object, "Suspended") == Some("True") {
         let resumed = Condition {
             kind: "Suspended",
             status: "False",
@@ -79,7 +80,7 @@ fn start(job: &Job, ctx: &Context) -> Option<Request> {
         };
         set_condition(&mut started, &resumed, ctx.now);
     }
-    Request::status(job.key, job.job, started)
+    Request::status(job.key, job.object, started)
 }
 
 fn suspend(job: &Job, ctx: &Context) -> Step {
@@ -88,7 +89,7 @@ fn suspend(job: &Job, ctx: &Context) -> Step {
     if !stopped.is_empty() {
         return Step::of(stopped);
     }
-    let mut seen = Value::clone(job.job);
+    let mut seen = Value::clone(job.object);
     let suspended = Condition {
         kind: "Suspended",
         status: "True",
@@ -97,11 +98,11 @@ fn suspend(job: &Job, ctx: &Context) -> Step {
     };
     set_condition(&mut seen, &suspended, ctx.now);
     crate::object::remove(&mut seen, &["status", "startTime"]);
-    Step::of(Request::status(job.key, job.job, seen))
+    Step::of(Request::status(job.key, job.object, seen))
 }
 
 fn end(job: &Job, verdict: &status::Verdict, ctx: &Context) -> Step {
-    let mut ended = Value::clone(job.job);
+    let mut ended = Value::clone(job.object);
     status::count(job, &mut ended);
     let running = Condition {
         kind: "Running",
@@ -123,13 +124,13 @@ fn end(job: &Job, verdict: &status::Verdict, ctx: &Context) -> Step {
         reason: verdict.reason,
         message: verdict.message.clone(),
     };
-    let written = Request::status(job.key, job.job, ended);
-    Step::of(written.into_iter().chain(notice.about(job.job, ctx)))
+    let written = Request::status(job.key, job.object, ended);
+    Step::of(written.into_iter().chain(notice.about(job.object, ctx)))
 }
 
 /// After the end: pods go as the clean-up policy says, the job when its time is over.
 fn clean(job: &Job, ctx: &Context) -> Step {
-    let policy = text(job.job, &["spec", "runPolicy", "cleanPodPolicy"]);
+    let policy = text(job.object, &["spec", "runPolicy", "cleanPodPolicy"]);
     let goes = |pod: &Value| match policy {
         "All" => !is_deleting(pod),
         "Running" => is_active(pod),
@@ -144,13 +145,13 @@ fn clean(job: &Job, ctx: &Context) -> Step {
     if !gone.is_empty() {
         return Step::of(gone);
     }
-    let Some(secs) = number(job.job, &["spec", "runPolicy", "ttlSecondsAfterFinished"]) else {
+    let Some(secs) = number(job.object, &["spec", "runPolicy", "ttlSecondsAfterFinished"]) else {
         return Step::rest();
     };
-    let ended = time(job.job, &["status", "completionTime"]).unwrap_or(ctx.now);
+    let ended = time(job.object, &["status", "completionTime"]).unwrap_or(ctx.now);
     let due = after_secs(ended, secs);
     if ctx.now < due {
         return Step::at(due);
     }
-    Step::of([Request::delete(job.key, job.job)])
+    Step::of([Request::delete(job.key, job.object)])
 }

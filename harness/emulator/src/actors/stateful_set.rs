@@ -1,6 +1,6 @@
 //! StatefulSets: numbered pods, one after the other or all at once, and replaced in place.
 //!
-//! Left out: volume claims, ControllerRevision objects (a revision is a name made from the
+//! Left out: volume claims, revision objects (a revision is a name made from the
 //! template), `minReadySeconds`.
 
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ use super::{Emulator, Options};
 use crate::actors::key_of;
 use crate::clock::Clock;
 use crate::error::ApiError;
-use crate::object::{annotation, is_deleting, list, name, namespace, set, text};
+use crate::object::{annotation, condition, is_deleting, list, name, namespace, number, set, text};
 use crate::store::{
     DeleteOptions, FieldValidation, Key, LogEntry, Object, Op, Propagation, Resource, Subresource,
     Write, Written,
@@ -136,7 +136,6 @@ impl Lab {
             spec:
               nodeName: {node}
               restartPolicy: Never
-              terminationGracePeriodSeconds: 30
               containers: [{{name: c, image: i, resources: {{limits: {{nvidia.com/gpu: '{gpus}'}}}}}}]
             "
         ));
@@ -159,8 +158,15 @@ impl Lab {
     pub(crate) fn bind_all(&self, node: &str) {
         for pod in self.all("pods") {
             if text(&pod, &["spec", "nodeName"]).is_empty() && !is_deleting(&pod) {
-                let path = format!("{}/{}", namespace(&pod), name(&pod));
-                self.edit("pods", &path, |pod| set(pod, &["spec", "nodeName"], node.into()));
+                let key = key_of(&self.resource("pods"), &pod);
+                let target = serde_json::json!({"kind": "Node", "name": node});
+                let binding = serde_json::json!({
+                    "apiVersion": "v1",
+                    "kind": "Binding",
+                    "metadata": {"name": name(&pod), "namespace": namespace(&pod)},
+                    "target": target,
+                });
+                self.write(key, Op::Bind(binding)).unwrap();
             }
         }
     }
@@ -174,9 +180,6 @@ impl Lab {
                 .map_or("", |one| text(one, &["state", "waiting", "reason"]));
             let state = match (is_deleting(pod), status("reason"), waiting) {
                 (true, _, _) => "Terminating".to_owned(),
-                (false, reason, "") if reason.is_empty() && status("phase").is_empty() => {
-                    "Pending".to_owned()
-                }
                 (false, reason, "") if reason.is_empty() => status("phase"),
                 (false, reason, "") => format!("{} {reason}", status("phase")),
                 (false, _, waiting) => waiting.to_owned(),
@@ -202,5 +205,30 @@ impl Lab {
 
     pub(crate) fn log(&self) -> Vec<std::sync::Arc<LogEntry>> {
         self.emulator.log_since(1).unwrap()
+    }
+}
+
+impl Lab {
+    /// Binds pods as they come, every second for some seconds.
+    pub(crate) async fn work(&self, secs: u64) {
+        for _ in 0..secs {
+            self.bind_all("n1");
+            self.secs(1).await;
+        }
+    }
+
+    /// How many pods are in a phase and not being deleted.
+    pub(crate) fn in_phase(&self, phase: &str) -> usize {
+        let pods = self.all("pods");
+        let of = |pod: &&Object| text(pod, &["status", "phase"]) == phase && !is_deleting(pod);
+        pods.iter().filter(of).count()
+    }
+
+    pub(crate) fn status(&self, plural: &str, name: &str, field: &str) -> i64 {
+        number(&self.get(plural, name), &["status", field]).unwrap_or(0)
+    }
+
+    pub(crate) fn has(&self, plural: &str, name: &str, kind: &str) -> bool {
+        condition(&self.get(plural, name), kind) == Some("True")
     }
 }

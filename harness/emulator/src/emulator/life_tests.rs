@@ -41,15 +41,6 @@ async fn pods_leave_a_dead_node_when_their_toleration_is_over() {
     let lab = Lab::new();
     lab.nodes(&["n1"]).await;
     lab.pod("p", "n1", 1, "");
-    lab.edit("pods", "p", |pod| {
-        let tolerated = serde_json::json!([{
-            "key": "node.kubernetes.io/unreachable",
-            "operator": "Exists",
-            "effect": "NoExecute",
-            "tolerationSeconds": 300,
-        }]);
-        set(pod, &["spec", "tolerations"], tolerated);
-    });
     lab.rest().await;
     lab.annotate("nodes", "n1", "schedlab.dev/down", "true");
     lab.secs(339).await;
@@ -129,7 +120,7 @@ async fn a_cordoned_node_is_tainted_until_it_is_uncordoned() {
 }
 
 fn config_map(name: &str, owner: Option<&str>) -> String {
-    let owner = owner.map_or(String::new(), |(owner)| {
+    let owner = owner.map_or(String::new(), |owner| {
         let (name, uid) = owner.split_once('=').unwrap();
         format!(
             ", ownerReferences: [{{apiVersion: v1, kind: ConfigMap, name: {name}, uid: {uid}, blockOwnerDeletion: true}}]"

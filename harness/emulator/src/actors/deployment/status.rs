@@ -31,8 +31,8 @@ pub(super) fn observe(sets: &Sets, ctx: &Context) -> Step {
     for (field, count) in counts {
         set(&mut seen, &["status", field], json!(count));
     }
-    let enough = available >= sets.wanted() - rollout::unavailable_max(sets);
-    set_condition(&mut seen, &availability(enough), ctx.now);
+    let is_enough = available >= sets.wanted() - rollout::unavailable_max(sets);
+    set_condition(&mut seen, &availability(is_enough), ctx.now);
     let wanted = sets.wanted();
     let done = updated == wanted && total == wanted && new("availableReplicas") == wanted;
     let again = progress(sets, &mut seen, done, ctx);
@@ -76,8 +76,8 @@ fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<
     let since = find_condition(seen, "Progressing")
         .and_then(|one| time(one, &["lastUpdateTime"]))
         .unwrap_or(ctx.now);
-    let secs = count_at(sets.deployment, &["spec", "progressDeadlineSeconds"], PROGRESS_SECS);
-    let deadline = after_secs(since, secs);
+    let limit = count_at(sets.deployment, &["spec", "progressDeadlineSeconds"], PROGRESS_SECS);
+    let deadline = after_secs(since, limit);
     if ctx.now < deadline {
         return Some(deadline);
     }

@@ -73,7 +73,7 @@ fn job(job_set: &Value, group: &Value, place: &Place) -> Value {
 /// Makes the jobs that are missing, and suspends or resumes those that are there.
 pub(super) fn keep(job_set: &Set, _: &Context) -> Vec<Request> {
     let mut writes = Vec::new();
-    for wanted in wanted(job_set.set) {
+    for wanted in wanted(job_set.object) {
         let is_it = |job: &Value| name(job) == name(&wanted);
         // A job of an earlier attempt holds the name until its pods are gone.
         if job_set.stale.iter().any(|(_, job)| is_it(job)) {
@@ -83,8 +83,8 @@ pub(super) fn keep(job_set: &Set, _: &Context) -> Vec<Request> {
             writes.push(Request::create(&JOBS, wanted));
             continue;
         };
-        if is_suspended(job) != is_suspended(job_set.set) {
-            let suspend = json!(is_suspended(job_set.set));
+        if is_suspended(job) != is_suspended(job_set.object) {
+            let suspend = json!(is_suspended(job_set.object));
             writes.push(Request::update(key, with_suspend(job, &suspend)));
         }
     }

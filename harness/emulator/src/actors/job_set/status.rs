@@ -10,10 +10,10 @@ use crate::object::{condition, label, list, set, text};
 
 /// The status of a set on its way.
 pub(super) fn observe(job_set: &Set, ctx: &Context) -> Option<Request> {
-    let mut seen = Value::clone(job_set.set);
+    let mut seen = Value::clone(job_set.object);
     write(job_set, &mut seen);
-    let said = condition(job_set.set, "Suspended");
-    let suspended = is_suspended(job_set.set);
+    let said = condition(job_set.object, "Suspended");
+    let suspended = is_suspended(job_set.object);
     if suspended || said == Some("True") {
         let (status, reason, message) = if suspended {
             ("True", "SuspendedJobs", "jobset is suspended")
@@ -26,12 +26,12 @@ pub(super) fn observe(job_set: &Set, ctx: &Context) -> Option<Request> {
             ctx.now,
         );
     }
-    Request::status(job_set.key, job_set.set, seen)
+    Request::status(job_set.key, job_set.object, seen)
 }
 
 /// Counts the jobs of each group.
 pub(super) fn write(job_set: &Set, seen: &mut Value) {
-    let groups = list(job_set.set, &["spec", "replicatedJobs"]).iter();
+    let groups = list(job_set.object, &["spec", "replicatedJobs"]).iter();
     let all: Vec<Value> = groups.map(|group| group_status(job_set, group)).collect();
     set(seen, &["status", "restarts"], json!(job_set.restarts));
     set(seen, &["status", "replicatedJobsStatus"], Value::Array(all));

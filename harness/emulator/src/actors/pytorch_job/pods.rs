@@ -37,19 +37,19 @@ pub(super) fn of_role<'v>(job: &Job<'v>, role: &str) -> Vec<(&'v Key, &'v Object
 pub(super) fn keep(job: &Job, ctx: &Context) -> Vec<Request> {
     let mut writes = Vec::new();
     for role in ROLES {
-        let wanted = replicas(job.job, role);
+        let wanted = replicas(job.object, role);
         let pods = of_role(job, role);
         for (key, pod) in &pods {
             let index = label(pod, INDEX).and_then(|index| index.parse::<i64>().ok());
             let surplus = index.is_none_or(|index| index >= wanted);
-            if !is_deleting(pod) && (surplus || is_retried(job.job, role, pod)) {
-                writes.extend(delete_pod((key, pod), job.job, COMPONENT, ctx));
+            if !is_deleting(pod) && (surplus || is_retried(job.object, role, pod)) {
+                writes.extend(delete_pod((key, pod), job.object, COMPONENT, ctx));
             }
         }
         for index in 0..wanted {
             let number = index.to_string();
             if !pods.iter().any(|(_, pod)| label(pod, INDEX) == Some(&number)) {
-                writes.extend(create_pod(pod(job.job, role, index), job.job, COMPONENT, ctx));
+                writes.extend(create_pod(pod(job.object, role, index), job.object, COMPONENT, ctx));
             }
         }
     }

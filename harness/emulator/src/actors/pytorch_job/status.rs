@@ -30,9 +30,9 @@ fn in_phase(pods: &[(&Key, &Object)], phase: &str) -> i64 {
 /// The end of a job, when it has come: the master's success, or without a master that of all
 /// workers; the failure of a pod that is not tried again; the deadline.
 pub(super) fn verdict(job: &Job, overdue: bool) -> Option<Verdict> {
-    let job_name = name(job.job);
-    let leader = if role(job.job, "Master").is_some() { "Master" } else { "Worker" };
-    let leaders = replicas(job.job, leader);
+    let job_name = name(job.object);
+    let leader = if role(job.object, "Master").is_some() { "Master" } else { "Worker" };
+    let leaders = replicas(job.object, leader);
     if leaders > 0 && in_phase(&of_role(job, leader), "Succeeded") >= leaders {
         let message = format!("PyTorchJob {job_name} is successfully completed.");
         return Some(Verdict { kind: "Succeeded", reason: "PyTorchJobSucceeded", message });
@@ -49,7 +49,7 @@ pub(super) fn verdict(job: &Job, overdue: bool) -> Option<Verdict> {
         let lost = |pod: &Value| {
             text(pod, &["status", "phase"]) == "Failed"
                 && !is_deleting(pod)
-                && !is_retried(job.job, role, pod)
+                && !is_retried(job.object, role, pod)
         };
         let count = counted(pods.iter().filter(|(_, pod)| lost(pod)));
         if count > 0 {
@@ -65,7 +65,7 @@ pub(super) fn verdict(job: &Job, overdue: bool) -> Option<Verdict> {
         .flat_map(|(_, pod)| list(pod, &["status", "containerStatuses"]))
         .map(|one| count_at(one, &["restartCount"], 0))
         .sum();
-    let limit = crate::object::number(job.job, &["spec", "runPolicy", "backoffLimit"])?;
+    let limit = crate::object::number(job.object, &["spec", "runPolicy", "backoffLimit"])?;
     if restarts > 0 && restarts >= limit {
         return failed(format!(
             "Job {job_name} has failed because it has reached the specified backoff limit"
@@ -77,7 +77,7 @@ pub(super) fn verdict(job: &Job, overdue: bool) -> Option<Verdict> {
 /// Counts the pods of each role.
 pub(super) fn count(job: &Job, seen: &mut Value) {
     let mut all = Map::new();
-    for role_name in ROLES.into_iter().filter(|one| role(job.job, one).is_some()) {
+    for role_name in ROLES.into_iter().filter(|one| role(job.object, one).is_some()) {
         let pods = of_role(job, role_name);
         let mut counts = Map::new();
         for (field, phase) in
@@ -95,11 +95,11 @@ pub(super) fn count(job: &Job, seen: &mut Value) {
 
 /// The status of a job on its way.
 pub(super) fn observe(job: &Job, ctx: &Context) -> Option<Request> {
-    let mut seen = Value::clone(job.job);
+    let mut seen = Value::clone(job.object);
     count(job, &mut seen);
     let running: i64 = ROLES.iter().map(|role| in_phase(&of_role(job, role), "Running")).sum();
     if running > 0 {
-        let message = format!("PyTorchJob {} is running.", name(job.job));
+        let message = format!("PyTorchJob {} is running.", name(job.object));
         let condition = Condition {
             kind: "Running",
             status: "True",
@@ -108,5 +108,5 @@ pub(super) fn observe(job: &Job, ctx: &Context) -> Option<Request> {
         };
         set_condition(&mut seen, &condition, ctx.now);
     }
-    Request::status(job.key, job.job, seen)
+    Request::status(job.key, job.object, seen)
 }

@@ -1,0 +1,199 @@
+//! What the JobSet, TrainJob and PyTorchJob controllers make of what users ask for.
+
+use serde_json::json;
+
+use crate::emulator::lab::Lab;
+use crate::object::{annotation, condition, label, list, set, text};
+
+const JOB_SET: &str = "
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+        metadata: {name: set}
+        spec:
+          failurePolicy: {maxRestarts: 1}
+          replicatedJobs:
+          - name: leader
+            template: {spec: {template: {metadata: {annotations: {schedlab.dev/run-time: 20s}}, spec: {containers: [{name: c, image: i}]}}}}
+          - name: worker
+            replicas: 2
+            template:
+              spec:
+                parallelism: 2
+                completions: 2
+                backoffLimit: 0
+                template: {metadata: {annotations: {schedlab.dev/run-time: 20s}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}
+        ";
+
+#[tokio::test(start_paused = true)]
+async fn a_job_set_makes_its_jobs_and_completes_with_them() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    lab.apply(JOB_SET);
+    lab.work(5).await;
+    assert_eq!(lab.names("jobs"), ["set-leader-0", "set-worker-0", "set-worker-1"]);
+    assert_eq!(lab.in_phase("Running"), 5);
+    let job = lab.get("jobs", "set-worker-1");
+    assert_eq!(label(&job, "jobset.sigs.k8s.io/jobset-name"), Some("set"));
+    assert_eq!(label(&job, "jobset.sigs.k8s.io/job-global-index"), Some("2"));
+    assert_eq!(job["metadata"]["ownerReferences"][0]["kind"], "JobSet");
+    lab.work(25).await;
+    let set = lab.get("jobsets", "set");
+    assert_eq!(condition(&set, "Completed"), Some("True"));
+    assert_eq!(text(&set, &["status", "terminalState"]), "Completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_set_restarts_whole_when_one_job_fails_and_fails_at_its_limit() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    lab.apply(JOB_SET);
+    for restarts in [1, 1] {
+        lab.work(5).await;
+        let worker = lab.names("pods").into_iter().find(|pod| pod.starts_with("set-worker-0-1"));
+        lab.annotate("pods", &worker.unwrap(), "schedlab.dev/exit-code", "1");
+        lab.annotate("pods", &lab.names("pods")[1], "schedlab.dev/run-time", "1s");
+        lab.edit("pods", &lab.names("pods")[2], |pod| {
+            set(pod, &["metadata", "annotations", "schedlab.dev/run-time"], json!("1s"));
+        });
+        lab.work(8).await;
+        assert_eq!(lab.status("jobsets", "set", "restarts"), restarts);
+    }
+    let set = lab.get("jobsets", "set");
+    assert_eq!(condition(&set, "Failed"), Some("True"));
+}
+
+const RUNTIME: &str = "
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: ClusterTrainingRuntime
+        metadata: {name: torch}
+        spec:
+          mlPolicy: {numNodes: 1, torch: {numProcPerNode: auto}}
+          template:
+            spec:
+              replicatedJobs:
+              - name: node
+                template:
+                  spec: {template: {spec: {schedulerName: kai-scheduler, containers: [{name: node, image: torch}]}}}
+        ";
+
+const TRAIN_JOB: &str = "
+        apiVersion: trainer.kubeflow.org/v1alpha1
+        kind: TrainJob
+        metadata: {name: tj, labels: {kai.scheduler/queue: prod}}
+        spec:
+          runtimeRef: {name: torch}
+          trainer: {numNodes: 4, resourcesPerNode: {limits: {nvidia.com/gpu: 1}}}
+        ";
+
+#[tokio::test(start_paused = true)]
+async fn a_train_job_becomes_a_pod_a_node_through_job_set_and_job() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    lab.apply(RUNTIME);
+    lab.apply(TRAIN_JOB);
+    lab.work(2).await;
+    assert_eq!(lab.in_phase("Running"), 4);
+    let set = lab.get("jobsets", "tj");
+    assert_eq!(set["metadata"]["ownerReferences"][0]["kind"], "TrainJob");
+    assert_eq!(label(&set, "kai.scheduler/queue"), Some("prod"));
+    let job = lab.get("jobs", "tj-node-0");
+    assert_eq!((&job["spec"]["parallelism"], &job["spec"]["completions"]), (&json!(4), &json!(4)));
+    let pod = &lab.all("pods")[0];
+    assert_eq!(text(pod, &["spec", "schedulerName"]), "kai-scheduler");
+    assert!(annotation(pod, "schedlab.dev/gpu-devices").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_train_job_waits_for_its_runtime_and_says_so() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    lab.apply(TRAIN_JOB);
+    lab.rest().await;
+    assert_eq!(lab.events("tj"), ["TrainingRuntimeNotFound"]);
+    lab.apply(RUNTIME);
+    lab.work(2).await;
+    assert_eq!(lab.in_phase("Running"), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_with_its_nodes_in_the_wrong_place_is_refused_by_field() {
+    let lab = Lab::new();
+    let wrong =
+        RUNTIME.replace("numNodes: 1, torch: {numProcPerNode: auto}", "torch: {numNodes: 1}");
+    let error = lab.try_apply(&wrong).unwrap_err();
+    assert!(error.message.contains("unknown field \"spec.mlPolicy.torch.numNodes\""), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_with_a_pod_in_place_of_a_job_set_is_refused_by_field() {
+    let lab = Lab::new();
+    let error = lab
+        .try_apply(
+            "
+            apiVersion: trainer.kubeflow.org/v1alpha1
+            kind: ClusterTrainingRuntime
+            metadata: {name: torch}
+            spec:
+              template:
+                spec: {replicatedJobs: [{name: node, template: {spec: {}}}]}
+            ",
+        )
+        .unwrap_err();
+    assert!(
+        error.message.contains(
+            "spec.template.spec.replicatedJobs[0].template.spec.template: Required value"
+        ),
+        "{error}"
+    );
+}
+
+const PYTORCH: &str = "
+        apiVersion: kubeflow.org/v1
+        kind: PyTorchJob
+        metadata: {name: pt}
+        spec:
+          pytorchReplicaSpecs:
+            Master:
+              replicas: 1
+              restartPolicy: Never
+              template: {metadata: {annotations: {schedlab.dev/run-time: 20s}}, spec: {containers: [{name: pytorch, image: i}]}}
+            Worker:
+              replicas: 3
+              restartPolicy: Never
+              template: {spec: {containers: [{name: pytorch, image: i}]}}
+        ";
+
+#[tokio::test(start_paused = true)]
+async fn a_pytorch_job_runs_a_master_and_workers_and_succeeds_with_the_master() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    lab.apply(PYTORCH);
+    lab.work(2).await;
+    assert_eq!(lab.names("pods"), ["pt-master-0", "pt-worker-0", "pt-worker-1", "pt-worker-2"]);
+    let worker = lab.get("pods", "pt-worker-2");
+    assert_eq!(label(&worker, "training.kubeflow.org/replica-type"), Some("worker"));
+    assert_eq!(label(&worker, "training.kubeflow.org/replica-index"), Some("2"));
+    let env = list(&worker["spec"]["containers"][0], &["env"]);
+    assert!(env.contains(&json!({"name": "RANK", "value": "3"})));
+    assert!(env.contains(&json!({"name": "WORLD_SIZE", "value": "4"})));
+    assert!(lab.has("pytorchjobs", "pt", "Running"));
+    lab.work(20).await;
+    assert!(lab.has("pytorchjobs", "pt", "Succeeded"));
+    assert!(!lab.has("pytorchjobs", "pt", "Running"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pytorch_job_makes_a_deleted_worker_anew_and_fails_with_a_failed_one() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    lab.apply(PYTORCH);
+    lab.work(2).await;
+    lab.delete("pods", "pt-worker-1");
+    lab.work(4).await;
+    assert_eq!(lab.in_phase("Running"), 4);
+    assert!(!lab.has("pytorchjobs", "pt", "Failed"));
+    lab.annotate("pods", "pt-worker-1", "schedlab.dev/exit-code", "1");
+    lab.annotate("pods", "pt-worker-1", "schedlab.dev/run-time", "1s");
+    lab.work(2).await;
+    assert!(lab.has("pytorchjobs", "pt", "Failed"));
+}
