@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::ApiError;
 use crate::fleet::Fleet;
+use crate::http::Router;
 use crate::shared::{Observer, SharedStore};
 use crate::store::{Compacted, FieldValidation, LogEntry, Op, Resource, Store, Write, Written};
 
@@ -48,6 +49,7 @@ impl Options {
 #[derive(Clone)]
 pub struct Emulator {
     shared: SharedStore,
+    router: Router,
     _actors: Arc<Actors>,
 }
 
@@ -79,7 +81,17 @@ impl Emulator {
         born.expect("what a new cluster has is valid");
         let driver = Driver::new(shared.clone(), options.defaults, options.log_keep);
         let actors = Arc::new(Actors(tokio::spawn(driver.run())));
-        Self { shared, _actors: actors }
+        Self { router: Router::new(shared.clone()), shared, _actors: actors }
+    }
+
+    /// A client in the same process, without a socket; its default namespace is `default`.
+    pub fn client(&self) -> kube::Client {
+        self.router.client()
+    }
+
+    /// Its API, as a service for HTTP requests.
+    pub fn service(&self) -> Router {
+        self.router.clone()
     }
 
     /// Its clock.

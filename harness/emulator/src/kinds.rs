@@ -16,6 +16,7 @@ use std::sync::Arc;
 use schema::Schema;
 
 pub use custom::from_crd;
+pub(crate) use custom::version_rank;
 pub use scale::Scale;
 
 /// A collection: API group and plural name, whatever the version it is asked for in.

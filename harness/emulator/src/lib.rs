@@ -24,7 +24,11 @@ mod emulator;
 pub mod fleet;
 mod shared;
 
+pub mod http;
+pub mod watch;
+
 pub use actors::KubeletDefaults;
 pub use emulator::{Emulator, Options, Unsettled};
 pub use fleet::{Fleet, FleetError};
+pub use http::Router;
 pub use shared::{Observer, SharedStore};

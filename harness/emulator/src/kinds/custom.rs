@@ -101,7 +101,7 @@ fn versions(crd: &Value, errors: &mut FieldErrors) -> Vec<Version> {
         let rule = "must have exactly one version marked as storage version";
         errors.invalid("spec.versions", &Value::from(raw.to_vec()), rule);
     }
-    versions.sort_by_key(|version| std::cmp::Reverse(rank(&version.name)));
+    versions.sort_by_key(|version| std::cmp::Reverse(version_rank(&version.name)));
     versions
 }
 
@@ -163,7 +163,7 @@ fn json_path(path: &str) -> Path {
 }
 
 /// Stable before beta before alpha, then higher numbers first; other names after them.
-fn rank(name: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
+pub(crate) fn version_rank(name: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
     let last = || (0, 0, 0, std::cmp::Reverse(name.to_owned()));
     let Some(rest) = name.strip_prefix('v') else {
         return last();
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn versions_are_preferred_by_stability_then_number() {
         let mut names = ["v1alpha1", "foo", "v2", "v1beta2", "v10", "v1beta10", "v2alpha2"];
-        names.sort_by_key(|name| std::cmp::Reverse(rank(name)));
+        names.sort_by_key(|name| std::cmp::Reverse(version_rank(name)));
         assert_eq!(names, ["v10", "v2", "v1beta10", "v1beta2", "v2alpha2", "v1alpha1", "foo"]);
     }
 }

@@ -39,6 +39,11 @@ pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiErro
     Ok(decoded)
 }
 
+/// Has the type of a built-in kind described as a JSON schema, and names it.
+pub(crate) fn describe(kind: &Kind, generator: &mut schemars::SchemaGenerator) -> Option<String> {
+    catalogue::describe(&kind.resource.group, &kind.kind, generator)
+}
+
 /// A type and everything it is made of.
 #[derive(Debug)]
 struct Types {

@@ -9,17 +9,17 @@ use schemars::{JsonSchema, SchemaGenerator};
 use super::form::compile;
 use super::{Form, Types};
 
-/// Builds the types behind a kind.
-type Build = fn() -> Option<Types>;
+/// Has the type behind a kind described, and names it.
+type Describe = fn(&mut SchemaGenerator) -> String;
 
 struct Entry {
-    build: Build,
+    describe: Describe,
     built: OnceLock<Option<Form>>,
 }
 
 static CATALOGUE: LazyLock<BTreeMap<(&str, &str), Entry>> = LazyLock::new(|| {
-    let entry = |(group, kind, build): (&'static str, &'static str, Build)| {
-        ((group, kind), Entry { build, built: OnceLock::new() })
+    let entry = |(group, kind, describe): (&'static str, &'static str, Describe)| {
+        ((group, kind), Entry { describe, built: OnceLock::new() })
     };
     ENTRIES.iter().copied().map(entry).collect()
 });
@@ -27,16 +27,26 @@ static CATALOGUE: LazyLock<BTreeMap<(&str, &str), Entry>> = LazyLock::new(|| {
 /// The type of a built-in kind. Definitions of custom kinds are checked by their own rules.
 pub(super) fn form(group: &str, kind: &str) -> Option<Form> {
     let entry = CATALOGUE.get(&(group, kind))?;
-    entry.built.get_or_init(|| (entry.build)().map(Arc::new)).clone()
+    entry.built.get_or_init(|| built(entry.describe).map(Arc::new)).clone()
 }
 
-fn of<T: JsonSchema>() -> Option<Types> {
+/// Has the type of a built-in kind described, and names it.
+pub(super) fn describe(group: &str, kind: &str, generator: &mut SchemaGenerator) -> Option<String> {
+    CATALOGUE.get(&(group, kind)).map(|entry| (entry.describe)(generator))
+}
+
+fn built(describe: Describe) -> Option<Types> {
     let mut generator = SchemaGenerator::default();
-    generator.subschema_for::<T>();
-    compile(&generator.take_definitions(true), &T::schema_name())
+    let name = describe(&mut generator);
+    compile(&generator.take_definitions(true), &name)
 }
 
-const ENTRIES: &[(&str, &str, Build)] = &[
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
+    generator.subschema_for::<T>();
+    T::schema_name().into_owned()
+}
+
+const ENTRIES: &[(&str, &str, Describe)] = &[
     ("", "ConfigMap", of::<api::core::v1::ConfigMap>),
     ("", "Endpoints", of::<api::core::v1::Endpoints>),
     ("", "Event", of::<api::core::v1::Event>),

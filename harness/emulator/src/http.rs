@@ -1,0 +1,235 @@
+//! The API over HTTP: paths, parameters, forms of answers, watches. Requests come from a client
+//! in the same process ([`Router`] is a [`tower::Service`]) or through [`crate::serve`]; what
+//! they mean is the store's affair.
+
+mod accept;
+mod decode;
+mod discovery;
+mod feed;
+mod openapi;
+mod path;
+mod query;
+mod read;
+mod reply;
+mod review;
+mod table;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use ::http::header::ACCEPT;
+use ::http::request::Parts;
+use ::http::{HeaderMap, Method, Request, StatusCode};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Bytes;
+use serde_json::json;
+
+use crate::error::ApiError;
+use crate::kinds::Kind;
+use crate::shared::SharedStore;
+
+use accept::{Accept, Encoding};
+use path::{Path, Target};
+use query::Query;
+pub use reply::{Reply, ReplyBody};
+
+/// The version of Kubernetes that the API speaks.
+pub const KUBERNETES_VERSION: &str = "v1.35.0";
+
+/// Answers HTTP requests from a store. Clones answer from the same one.
+#[derive(Clone, Debug)]
+pub struct Router {
+    store: SharedStore,
+    documents: Arc<openapi::Documents>,
+}
+
+/// One request to a collection, an object or a part of one.
+struct Call<'r> {
+    store: &'r SharedStore,
+    kind: Arc<Kind>,
+    target: &'r Target,
+    query: &'r Query,
+    accept: &'r Accept,
+    headers: &'r HeaderMap,
+    body: &'r [u8],
+}
+
+impl Router {
+    /// A router for a store.
+    pub fn new(store: SharedStore) -> Self {
+        Self { store, documents: Arc::default() }
+    }
+
+    /// A client in the same process, without a socket.
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.clone(), "default")
+    }
+
+    /// Answers one request.
+    pub async fn answer<B>(&self, request: Request<B>) -> Reply
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: std::fmt::Display,
+    {
+        let (parts, body) = request.into_parts();
+        let body =
+            if parts.method == Method::GET { Ok(Bytes::new()) } else { received(body).await };
+        let reply = body.and_then(|body| self.answer_whole(&parts, &body));
+        reply.unwrap_or_else(|error| reply::refusal(&error))
+    }
+
+    fn answer_whole(&self, parts: &Parts, body: &[u8]) -> Result<Reply, ApiError> {
+        let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+        let mut accept = Accept::parse(accept.unwrap_or_default())?;
+        let query = Query::parse(parts.uri.query());
+        if query.is_on("pretty") && accept.encoding == Encoding::Json {
+            accept.encoding = Encoding::Pretty;
+        }
+        let path = Path::parse(parts.uri.path());
+        if let Path::Target(target) = &path {
+            return self.answer_target(parts, (target, &query, &accept), body);
+        }
+        if parts.method != Method::GET {
+            return Err(ApiError::method_not_allowed());
+        }
+        self.answer_page(&path, &accept)
+    }
+
+    /// What is not about objects.
+    fn answer_page(&self, path: &Path, accept: &Accept) -> Result<Reply, ApiError> {
+        let encoding = accept.encoding;
+        let page = |page: &serde_json::Value| reply::object(StatusCode::OK, encoding, page);
+        match path {
+            Path::Root => Ok(page(&self.store.read(|store| discovery::root(store.kinds())))),
+            Path::Health => Ok(reply::text("ok")),
+            Path::Version => Ok(page(&version())),
+            Path::Core => Ok(self.store.read(|store| discovery::core(store.kinds(), accept))),
+            Path::Groups => Ok(self.store.read(|store| discovery::groups(store.kinds(), accept))),
+            Path::Group(group) => self
+                .store
+                .read(|store| discovery::group(store.kinds(), group))
+                .map(|found| page(&found)),
+            Path::GroupVersion(group, version) => self
+                .store
+                .read(|store| discovery::resources(store.kinds(), group, version))
+                .map(|found| page(&found)),
+            Path::OpenApi => Ok(page(&self.documents.index(&self.store))),
+            Path::OpenApiOf(group, version) => {
+                let document = self.documents.of(&self.store, group, version)?;
+                Ok(reply::raw(StatusCode::OK, "application/json", document))
+            }
+            Path::Target(_) | Path::Unknown => Err(ApiError::no_such_resource()),
+        }
+    }
+
+    fn answer_target(
+        &self,
+        parts: &Parts,
+        (target, query, accept): (&Target, &Query, &Accept),
+        body: &[u8],
+    ) -> Result<Reply, ApiError> {
+        if let Some(reply) = review::answer(parts, target, accept, body) {
+            return reply;
+        }
+        let Target { group, version, plural, .. } = target;
+        let kind = self.store.read(|store| store.kinds().by_path(group, version, plural).cloned());
+        let kind = kind.ok_or_else(ApiError::no_such_resource)?;
+        let headers = &parts.headers;
+        let call = Call { store: &self.store, kind, target, query, accept, headers, body };
+        call.answer(&parts.method)
+    }
+}
+
+impl Call<'_> {
+    fn answer(&self, method: &Method) -> Result<Reply, ApiError> {
+        let Target { namespace, name, subresource, .. } = self.target;
+        let is_object = name.is_some();
+        if !self.kind.namespaced && namespace.is_some() {
+            return Err(ApiError::no_such_resource());
+        }
+        if self.kind.namespaced && namespace.is_none() && (is_object || *method != Method::GET) {
+            return Err(if is_object {
+                ApiError::no_such_resource()
+            } else {
+                ApiError::method_not_allowed()
+            });
+        }
+        if self.target.is_watch || (*method == Method::GET && self.query.is_on("watch")) {
+            return self.watch();
+        }
+        match (method.as_str(), is_object, subresource.as_deref()) {
+            ("GET", true, None) => self.get(),
+            ("GET", true, Some(part)) => self.get_part(part),
+            ("GET", false, _) => self.list(),
+            ("POST", false, _) => self.create(),
+            ("POST", true, Some(part)) => self.create_part(part),
+            ("PUT", true, part) => self.update(part),
+            ("PATCH", true, part) => self.patch(part),
+            ("DELETE", true, None) => self.delete(),
+            ("DELETE", false, _) => self.delete_collection(),
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    }
+}
+
+async fn received<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
+    let body = body.collect().await.map_err(|error| {
+        ApiError::bad_request(format!("the body of the request broke off: {error}"))
+    })?;
+    let body = body.to_bytes();
+    if body.len() > decode::BODY_BYTES_MAX {
+        let message = format!("limit is {}", decode::BODY_BYTES_MAX);
+        let message = format!("Request entity too large: {message}");
+        return Err(ApiError::new(413, "RequestEntityTooLarge", message));
+    }
+    Ok(body)
+}
+
+fn version() -> serde_json::Value {
+    json!({
+        "major": "1",
+        "minor": "35",
+        "emulationMajor": "1",
+        "emulationMinor": "35",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "34",
+        "gitVersion": KUBERNETES_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "2025-12-17T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": "linux/amd64",
+    })
+}
+
+impl<B> tower::Service<Request<B>> for Router
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: std::fmt::Display,
+{
+    type Response = Reply;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let router = self.clone();
+        Box::pin(async move { Ok(router.answer(request).await) })
+    }
+}

@@ -1,0 +1,311 @@
+//! Discovery: which groups, versions and resources there are, in the old form (one request a
+//! group) and the aggregated one (everything at once).
+
+use ::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::accept::{Accept, Shape};
+use super::reply::{self, Reply};
+use super::review::REVIEWS;
+use crate::error::ApiError;
+use crate::kinds::{Kind, Kinds, version_rank};
+
+const ALL_VERBS: [&str; 8] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// Groups in the order in which clients look for a name; others follow by name.
+const GROUP_ORDER: [&str; 17] = [
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+];
+
+/// One resource as discovery shows it.
+struct Entry<'k> {
+    plural: &'k str,
+    singular: &'k str,
+    kind: &'k str,
+    namespaced: bool,
+    verbs: Vec<&'static str>,
+    short_names: Vec<&'k str>,
+    categories: Vec<&'k str>,
+    parts: Vec<Part>,
+}
+
+/// A part of an object: name, the kind it speaks (group, version, kind; the object's own where
+/// `None`), verbs.
+struct Part {
+    name: &'static str,
+    speaks: Option<(&'static str, &'static str, &'static str)>,
+    verbs: Vec<&'static str>,
+}
+
+/// The groups but the core one, in order.
+fn group_names(kinds: &Kinds) -> Vec<&str> {
+    let mut names: Vec<&str> = kinds.iter().map(|kind| &*kind.resource.group).collect();
+    names.extend(REVIEWS.iter().map(|(group, _, _)| *group));
+    names.retain(|group| !group.is_empty());
+    let place = |group: &str| GROUP_ORDER.iter().position(|known| *known == group);
+    names.sort_by_key(|group| (place(group).unwrap_or(usize::MAX), *group));
+    names.dedup();
+    names
+}
+
+/// The served versions of a group, the preferred one first.
+pub(super) fn group_versions<'k>(kinds: &'k Kinds, group: &str) -> Vec<&'k str> {
+    let mut versions: Vec<&str> = kinds
+        .iter()
+        .filter(|kind| *kind.resource.group == *group)
+        .flat_map(|kind| kind.versions.iter().filter(|version| version.served))
+        .map(|version| &*version.name)
+        .collect();
+    if REVIEWS.iter().any(|review| review.0 == group) {
+        versions.push("v1");
+    }
+    versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
+    versions.dedup();
+    versions
+}
+
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// `/`: the paths there are.
+pub(super) fn root(kinds: &Kinds) -> Value {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for group in group_names(kinds) {
+        paths.push(format!("/apis/{group}"));
+        let versions = group_versions(kinds, group);
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+    }
+    let others = ["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"];
+    paths.extend(others.map(str::to_owned));
+    json!({ "paths": paths })
+}
+
+/// `/api`.
+pub(super) fn core(kinds: &Kinds, accept: &Accept) -> Reply {
+    if let Shape::Discovery(form) = accept.shape {
+        return aggregated(kinds, &[""], form);
+    }
+    let versions = json!({
+        "kind": "APIVersions",
+        "versions": group_versions(kinds, ""),
+        "serverAddressByClientCIDRs":
+            [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:6443"}],
+    });
+    reply::object(StatusCode::OK, accept.encoding, &versions)
+}
+
+/// `/apis`.
+pub(super) fn groups(kinds: &Kinds, accept: &Accept) -> Reply {
+    let names = group_names(kinds);
+    if let Shape::Discovery(form) = accept.shape {
+        return aggregated(kinds, &names, form);
+    }
+    let groups: Vec<Value> = names.iter().map(|group| group_entry(kinds, group)).collect();
+    let list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
+    reply::object(StatusCode::OK, accept.encoding, &list)
+}
+
+/// `/apis/{group}`.
+pub(super) fn group(kinds: &Kinds, group: &str) -> Result<Value, ApiError> {
+    if group_versions(kinds, group).is_empty() {
+        return Err(ApiError::no_such_resource());
+    }
+    let mut entry = group_entry(kinds, group);
+    entry["kind"] = json!("APIGroup");
+    entry["apiVersion"] = json!("v1");
+    Ok(entry)
+}
+
+fn group_entry(kinds: &Kinds, group: &str) -> Value {
+    let versions: Vec<Value> = group_versions(kinds, group)
+        .iter()
+        .map(|version| json!({"groupVersion": api_version(group, version), "version": version}))
+        .collect();
+    json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
+}
+
+/// `/api/v1`, `/apis/{group}/{version}`.
+pub(super) fn resources(kinds: &Kinds, group: &str, version: &str) -> Result<Value, ApiError> {
+    let entries = entries(kinds, group, version);
+    if entries.is_empty() {
+        return Err(ApiError::no_such_resource());
+    }
+    let mut resources = Vec::new();
+    for entry in &entries {
+        let mut resource = json!({
+            "name": entry.plural,
+            "singularName": entry.singular,
+            "namespaced": entry.namespaced,
+            "kind": entry.kind,
+            "verbs": entry.verbs,
+        });
+        if !entry.short_names.is_empty() {
+            resource["shortNames"] = json!(entry.short_names);
+        }
+        if !entry.categories.is_empty() {
+            resource["categories"] = json!(entry.categories);
+        }
+        resources.push(resource);
+        resources.extend(entry.parts.iter().map(|part| part_entry(entry, part)));
+    }
+    Ok(json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": api_version(group, version),
+        "resources": resources,
+    }))
+}
+
+fn part_entry(entry: &Entry<'_>, part: &Part) -> Value {
+    let mut resource = json!({
+        "name": format!("{}/{}", entry.plural, part.name),
+        "singularName": "",
+        "namespaced": entry.namespaced,
+        "kind": part.speaks.map_or(entry.kind, |(_, _, kind)| kind),
+        "verbs": part.verbs,
+    });
+    if let Some((group, version, _)) = part.speaks {
+        resource["group"] = json!(group);
+        resource["version"] = json!(version);
+    }
+    resource
+}
+
+fn entries<'k>(kinds: &'k Kinds, group: &str, version: &str) -> Vec<Entry<'k>> {
+    let served = |kind: &&Kind| {
+        *kind.resource.group == *group && kind.version(version).is_some_and(|found| found.served)
+    };
+    let mut entries: Vec<Entry<'_>> =
+        kinds.iter().map(AsRef::as_ref).filter(served).map(|kind| entry(kind, version)).collect();
+    let reviews = REVIEWS.iter().filter(|review| review.0 == group && version == "v1");
+    entries.extend(reviews.map(|(_, plural, kind)| Entry {
+        plural,
+        singular: "",
+        kind,
+        namespaced: false,
+        verbs: vec!["create"],
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        parts: Vec::new(),
+    }));
+    entries
+}
+
+fn entry<'k>(kind: &'k Kind, version: &str) -> Entry<'k> {
+    let is_namespace = kind.is("", "Namespace");
+    let can = |verb: &&str| !(is_namespace && *verb == "deletecollection");
+    Entry {
+        plural: &kind.resource.plural,
+        singular: &kind.singular,
+        kind: &kind.kind,
+        namespaced: kind.namespaced,
+        verbs: ALL_VERBS.into_iter().filter(can).collect(),
+        short_names: kind.short_names.iter().map(AsRef::as_ref).collect(),
+        categories: kind.categories.iter().map(AsRef::as_ref).collect(),
+        parts: parts(kind, version),
+    }
+}
+
+fn parts(kind: &Kind, version: &str) -> Vec<Part> {
+    let part = |name, speaks, verbs: &[&'static str]| Part { name, speaks, verbs: verbs.to_vec() };
+    let write = ["get", "patch", "update"];
+    let mut parts = Vec::new();
+    if kind.is("", "Pod") {
+        parts.push(part("binding", Some(("", "v1", "Binding")), &["create"]));
+        parts.push(part("ephemeralcontainers", None, &write));
+        parts.push(part("eviction", Some(("policy", "v1", "Eviction")), &["create"]));
+        parts.push(part("log", None, &["get"]));
+        parts.push(part("resize", None, &write));
+    }
+    if kind.is("", "Namespace") {
+        parts.push(part("finalize", None, &["update"]));
+    }
+    let version = kind.version(version);
+    if version.is_some_and(|version| version.scale.is_some()) {
+        parts.push(part("scale", Some(("autoscaling", "v1", "Scale")), &write));
+    }
+    if version.is_some_and(|version| version.status) {
+        parts.push(part("status", None, &write));
+    }
+    parts
+}
+
+fn aggregated(kinds: &Kinds, groups: &[&str], form: &str) -> Reply {
+    let items: Vec<Value> = groups
+        .iter()
+        .map(|group| {
+            let versions: Vec<Value> = group_versions(kinds, group)
+                .iter()
+                .map(|version| aggregated_version(kinds, group, version))
+                .collect();
+            let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };
+            json!({"metadata": metadata, "versions": versions})
+        })
+        .collect();
+    let list = json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": format!("apidiscovery.k8s.io/{form}"),
+        "metadata": {},
+        "items": items,
+    });
+    let content_type =
+        format!("application/json;g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList");
+    reply::raw(StatusCode::OK, &content_type, list.to_string())
+}
+
+fn aggregated_version(kinds: &Kinds, group: &str, version: &str) -> Value {
+    let resources: Vec<Value> = entries(kinds, group, version)
+        .iter()
+        .map(|entry| {
+            let mut resource = json!({
+                "resource": entry.plural,
+                "responseKind": {"group": group, "version": version, "kind": entry.kind},
+                "scope": if entry.namespaced { "Namespaced" } else { "Cluster" },
+                "singularResource": entry.singular,
+                "verbs": entry.verbs,
+            });
+            if !entry.short_names.is_empty() {
+                resource["shortNames"] = json!(entry.short_names);
+            }
+            if !entry.categories.is_empty() {
+                resource["categories"] = json!(entry.categories);
+            }
+            let parts: Vec<Value> = entry
+                .parts
+                .iter()
+                .map(|part| {
+                    let (group, version, kind) =
+                        part.speaks.unwrap_or((group, version, entry.kind));
+                    json!({
+                        "subresource": part.name,
+                        "responseKind": {"group": group, "version": version, "kind": kind},
+                        "verbs": part.verbs,
+                    })
+                })
+                .collect();
+            if !parts.is_empty() {
+                resource["subresources"] = json!(parts);
+            }
+            resource
+        })
+        .collect();
+    json!({"version": version, "freshness": "Current", "resources": resources})
+}

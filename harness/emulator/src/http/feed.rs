@@ -1,0 +1,177 @@
+//! Watches as HTTP has them: a body that goes on, one JSON event a line.
+//!
+//! A feed sleeps until the store changes; it has no timer of its own but the client's
+//! `timeoutSeconds`, so that virtual time can jump.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use hyper::body::Bytes;
+use serde_json::Value;
+use tokio::sync::watch::Receiver;
+use tokio::time::Sleep;
+
+use super::Call;
+use super::accept::Shape;
+use super::reply::{self, Reply, status_of};
+use super::table::{Table, partial_metadata};
+use crate::error::ApiError;
+use crate::kinds::Kind;
+use crate::shared::SharedStore;
+use crate::watch::{Cursor, WatchEvent, bookmark};
+
+/// So many events at most go into one piece of a body.
+const EVENTS_AT_ONCE: usize = 256;
+
+impl Call<'_> {
+    pub(super) fn watch(&self) -> Result<Reply, ApiError> {
+        let query = self.query.watch(&self.kind, &self.selected())?;
+        let timeout =
+            self.query.number("timeoutSeconds")?.and_then(|secs| u64::try_from(secs).ok());
+        let now = self.store.clock().now();
+        let changes = self.store.revisions();
+        let (cursor, waiting) = self.store.read(|store| Cursor::start(store, query, now))?;
+        let feed = Feed {
+            store: self.store.clone(),
+            changes,
+            cursor,
+            waiting: waiting.into_iter(),
+            end: timeout
+                .filter(|secs| *secs > 0)
+                .map(|secs| Box::pin(tokio::time::sleep(Duration::from_secs(secs)))),
+            form: Form {
+                kind: Arc::clone(&self.kind),
+                version: self.target.version.clone(),
+                shape: self.accept.shape.clone(),
+                include: self.query.get("includeObject").map(str::to_owned),
+                is_first: true,
+            },
+            is_over: false,
+        };
+        Ok(reply::stream(stream::unfold(feed, next)))
+    }
+}
+
+/// One client's watch.
+struct Feed {
+    store: SharedStore,
+    changes: Receiver<u64>,
+    cursor: Cursor,
+    /// What was there when it began.
+    waiting: std::vec::IntoIter<WatchEvent>,
+    end: Option<Pin<Box<Sleep>>>,
+    form: Form,
+    is_over: bool,
+}
+
+async fn next(mut feed: Feed) -> Option<(Bytes, Feed)> {
+    loop {
+        if feed.is_over {
+            return None;
+        }
+        let piece = feed.piece();
+        if !piece.is_empty() {
+            return Some((piece.into(), feed));
+        }
+        feed.wait().await;
+    }
+}
+
+impl Feed {
+    /// What there is to send now.
+    fn piece(&mut self) -> Vec<u8> {
+        let mut piece = Vec::new();
+        let now = self.store.clock().now();
+        for event in self.waiting.by_ref().take(EVENTS_AT_ONCE) {
+            self.form.write(&mut piece, &event, now);
+        }
+        if !piece.is_empty() {
+            return piece;
+        }
+        let revision = *self.changes.borrow_and_update();
+        while piece.is_empty() && self.cursor.is_behind(revision) {
+            let cursor = &mut self.cursor;
+            let events = self.store.read(|store| cursor.advance(store, now, EVENTS_AT_ONCE));
+            match events {
+                Ok(events) => events.iter().for_each(|e| self.form.write(&mut piece, e, now)),
+                Err(compacted) => {
+                    self.is_over = true;
+                    write_event(&mut piece, "ERROR", &status_of(&compacted.into()));
+                }
+            }
+        }
+        piece
+    }
+
+    /// Until the store changes or the client's time is over.
+    async fn wait(&mut self) {
+        let changed = self.changes.changed();
+        match &mut self.end {
+            None => self.is_over |= changed.await.is_err(),
+            Some(end) => tokio::select! {
+                result = changed => self.is_over |= result.is_err(),
+                () = end => self.is_over = true,
+            },
+        }
+    }
+}
+
+/// How a client wants its events.
+struct Form {
+    kind: Arc<Kind>,
+    version: String,
+    shape: Shape,
+    include: Option<String>,
+    is_first: bool,
+}
+
+impl Form {
+    fn write(&mut self, piece: &mut Vec<u8>, event: &WatchEvent, now: jiff::Timestamp) {
+        let (name, stored) = match event {
+            WatchEvent::Added(object) => ("ADDED", object),
+            WatchEvent::Modified(object) => ("MODIFIED", object),
+            WatchEvent::Deleted(object) => ("DELETED", object),
+            WatchEvent::Bookmark { revision, ends_initial_events } => {
+                let api_version = self.kind.api_version(&self.version);
+                let mark = bookmark(&self.kind.kind, &api_version, *revision, *ends_initial_events);
+                return self.write_shaped(piece, "BOOKMARK", &mark, now);
+            }
+        };
+        let object = self.kind.present(&self.version, stored);
+        self.write_shaped(piece, name, &object, now);
+    }
+
+    fn write_shaped(
+        &mut self,
+        piece: &mut Vec<u8>,
+        name: &str,
+        object: &Value,
+        now: jiff::Timestamp,
+    ) {
+        match self.shape {
+            Shape::Plain | Shape::Discovery(_) => write_event(piece, name, object),
+            Shape::PartialMetadata => write_event(piece, name, &partial_metadata(object, "v1")),
+            Shape::Table(version) => {
+                let include = self.include.as_deref();
+                let table = Table::new(version, &self.kind, &self.version, include);
+                write_event(piece, name, &table.row_alone(object, self.is_first, now));
+                self.is_first = false;
+            }
+        }
+    }
+}
+
+fn write_event(piece: &mut Vec<u8>, name: &str, object: &Value) {
+    piece.extend_from_slice(b"{\"type\":\"");
+    piece.extend_from_slice(name.as_bytes());
+    piece.extend_from_slice(b"\",\"object\":");
+    write_json(piece, object);
+    piece.extend_from_slice(b"}\n");
+}
+
+/// Writes a value behind what is already written.
+pub(super) fn write_json(bytes: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(bytes, value).expect("a tree of JSON can be written to memory");
+}

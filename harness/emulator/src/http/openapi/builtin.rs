@@ -1,0 +1,167 @@
+//! Schemas: those of built-in kinds are described by their Rust types, which lack merge keys and
+//! kinds; both are added here. Those of custom kinds stand in their CRDs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::group_version_kind;
+use crate::kinds::{Kind, typed};
+use crate::patch::{ListShape, Shape, builtin};
+
+/// The schemas of one document, as they are collected.
+pub(super) struct Schemas {
+    generator: SchemaGenerator,
+    kinds: Vec<(String, Value, Arc<Shape>)>,
+    custom: BTreeMap<String, Value>,
+}
+
+impl Default for Schemas {
+    fn default() -> Self {
+        Self {
+            generator: SchemaGenerator::new(SchemaSettings::openapi3()),
+            kinds: Vec::new(),
+            custom: BTreeMap::new(),
+        }
+    }
+}
+
+/// The name of the type behind a built-in kind.
+pub(super) fn type_name(kind: &Kind, _version: &str) -> Option<String> {
+    describe(kind, &mut SchemaGenerator::default())
+}
+
+fn describe(kind: &Kind, generator: &mut SchemaGenerator) -> Option<String> {
+    if kind.is("events.k8s.io", "Event") {
+        return Some(named::<Event>(generator));
+    }
+    if kind.is("apiextensions.k8s.io", "CustomResourceDefinition") {
+        return Some(named::<CustomResourceDefinition>(generator));
+    }
+    typed::describe(kind, generator)
+}
+
+fn named<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
+    generator.subschema_for::<T>();
+    T::schema_name().into_owned()
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+impl Schemas {
+    pub(super) fn add_builtin(&mut self, name: &str, kind: &Kind, version: &str) {
+        describe(kind, &mut self.generator);
+        let shape = builtin(&kind.resource.group, &kind.kind);
+        self.kinds.push((name.to_owned(), group_version_kind(kind, version), shape));
+    }
+
+    pub(super) fn add_custom(&mut self, name: &str, kind: &Kind, version: &str) {
+        let schema = kind.version(version).and_then(|version| version.schema.as_ref());
+        let mut schema = schema.map_or_else(|| json!({"type": "object"}), |s| s.raw.clone());
+        let metadata = named::<ObjectMeta>(&mut self.generator);
+        schema["properties"]["apiVersion"] = json!({"type": "string"});
+        schema["properties"]["kind"] = json!({"type": "string"});
+        schema["properties"]["metadata"] = json!({"allOf": [reference(&metadata)]});
+        self.custom.insert(name.to_owned(), schema);
+        let shape = Arc::default();
+        self.kinds.push((name.to_owned(), group_version_kind(kind, version), shape));
+    }
+
+    /// All of them, and everything they refer to.
+    pub(super) fn finish(mut self) -> Map<String, Value> {
+        let mut schemas = self.generator.take_definitions(false);
+        for schema in schemas.values_mut() {
+            wrap_references(schema);
+        }
+        schemas.extend(self.custom);
+        let mut seen = BTreeSet::new();
+        for (name, group_version_kind, shape) in self.kinds {
+            add_merge_keys(&mut schemas, &name, &shape, &mut seen);
+            if let Some(schema) = schemas.get_mut(&name) {
+                schema["x-kubernetes-group-version-kind"] = json!([group_version_kind]);
+            }
+        }
+        schemas
+    }
+}
+
+/// OpenAPI 3.0 allows nothing beside `$ref`; Kubernetes puts it into `allOf` then.
+fn wrap_references(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.len() > 1
+                && let Some(target) = fields.remove("$ref")
+            {
+                fields.insert("allOf".to_owned(), json!([{ "$ref": target }]));
+            }
+            fields.values_mut().for_each(wrap_references);
+        }
+        Value::Array(items) => items.iter_mut().for_each(wrap_references),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Adds what merges must know to a type and the types of its fields.
+fn add_merge_keys(
+    schemas: &mut Map<String, Value>,
+    name: &str,
+    shape: &Shape,
+    seen: &mut BTreeSet<String>,
+) {
+    if !seen.insert(name.to_owned()) {
+        return;
+    }
+    for (field, inner) in &shape.fields {
+        let Some(property) = schemas
+            .get_mut(name)
+            .and_then(|schema| schema.get_mut("properties"))
+            .and_then(|properties| properties.get_mut(&**field))
+        else {
+            continue;
+        };
+        add_extensions(property, inner);
+        let is_list = property.get("items").is_some();
+        let target = referred(if is_list { &property["items"] } else { property });
+        if let Some(target) = target {
+            let shape = if is_list { inner.item() } else { inner };
+            add_merge_keys(schemas, &target, shape, seen);
+        }
+    }
+}
+
+fn add_extensions(property: &mut Value, shape: &Shape) {
+    let strategy = &shape.strategy;
+    if let Some(key) = &strategy.merge_key {
+        property["x-kubernetes-patch-merge-key"] = json!(key);
+    }
+    if strategy.merge_key.is_some() || strategy.merge_values {
+        property["x-kubernetes-patch-strategy"] = json!("merge");
+    } else if strategy.replace {
+        property["x-kubernetes-patch-strategy"] = json!("replace");
+    }
+    if shape.atomic {
+        property["x-kubernetes-map-type"] = json!("atomic");
+    }
+    match &shape.list {
+        ListShape::Atomic => {}
+        ListShape::Set => property["x-kubernetes-list-type"] = json!("set"),
+        ListShape::Keyed(keys) => {
+            let keys: Vec<&str> = keys.iter().map(|(key, _)| &**key).collect();
+            property["x-kubernetes-list-type"] = json!("map");
+            property["x-kubernetes-list-map-keys"] = json!(keys);
+        }
+    }
+}
+
+fn referred(schema: &Value) -> Option<String> {
+    let reference = schema.get("$ref").or_else(|| schema.get("allOf")?.get(0)?.get("$ref"))?;
+    reference.as_str()?.rsplit('/').next().map(str::to_owned)
+}

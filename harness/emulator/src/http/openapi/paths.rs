@@ -1,0 +1,74 @@
+//! The operations of a kind, as far as kubectl reads them.
+
+use serde_json::{Map, Value, json};
+
+use super::group_version_kind;
+use crate::kinds::Kind;
+
+/// Adds the paths of a kind.
+pub(super) fn add(paths: &mut Map<String, Value>, kind: &Kind, version: &str, schema: &str) {
+    let group = &*kind.resource.group;
+    let base = if group.is_empty() {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{group}/{version}")
+    };
+    let plural = &*kind.resource.plural;
+    let collection = if kind.namespaced {
+        format!("{base}/namespaces/{{namespace}}/{plural}")
+    } else {
+        format!("{base}/{plural}")
+    };
+    let operations = Operations { kind, version, schema };
+    paths.insert(
+        collection.clone(),
+        json!({
+            "get": operations.one("list", &[]),
+            "post": operations.one("post", &["dryRun", "fieldManager", "fieldValidation"]),
+            "delete": operations.one("deletecollection", &[]),
+        }),
+    );
+    paths.insert(
+        format!("{collection}/{{name}}"),
+        json!({
+            "get": operations.one("get", &[]),
+            "put": operations.one("put", &["dryRun", "fieldManager", "fieldValidation"]),
+            "patch": operations.one("patch", &["dryRun", "fieldManager", "fieldValidation", "force"]),
+            "delete": operations.one("delete", &["dryRun"]),
+        }),
+    );
+    if kind.namespaced {
+        paths.insert(format!("{base}/{plural}"), json!({"get": operations.one("list", &[])}));
+    }
+}
+
+struct Operations<'k> {
+    kind: &'k Kind,
+    version: &'k str,
+    schema: &'k str,
+}
+
+impl Operations<'_> {
+    fn one(&self, action: &str, parameters: &[&str]) -> Value {
+        let parameters: Vec<Value> = parameters
+            .iter()
+            .map(|name| {
+                let kind = if *name == "force" { "boolean" } else { "string" };
+                let schema = json!({"type": kind, "uniqueItems": true});
+                json!({"name": name, "in": "query", "schema": schema})
+            })
+            .collect();
+        let reference = json!({"$ref": format!("#/components/schemas/{}", self.schema)});
+        let content = json!({"application/json": {"schema": reference}});
+        let mut operation = json!({
+            "parameters": parameters,
+            "responses": {"200": {"description": "OK", "content": content}},
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": group_version_kind(self.kind, self.version),
+        });
+        if matches!(action, "post" | "put") {
+            operation["requestBody"] = json!({"content": {"*/*": {"schema": reference}}});
+        }
+        operation
+    }
+}

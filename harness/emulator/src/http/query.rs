@@ -1,0 +1,180 @@
+//! Query parameters, parsed once.
+
+use crate::error::{ApiError, Cause, Details};
+use crate::kinds::Kind;
+use crate::select::{FieldSelector, LabelSelector};
+use crate::store::{FieldValidation, ListQuery, Propagation};
+use crate::watch::WatchQuery;
+
+use super::path::decoded;
+
+/// The parameters of a request, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn parse(query: Option<&str>) -> Self {
+        let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let plain = |text: &str| decoded(&text.replace('+', " "));
+        Self(
+            pairs
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+                .map(|(name, value)| (plain(name), plain(value)))
+                .collect(),
+        )
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.get(name).unwrap_or_default().to_owned()
+    }
+
+    /// A switch is on unless it says otherwise, as in Kubernetes.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.switch(name) == Some(true)
+    }
+
+    fn switch(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
+    }
+
+    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        let Some(value) = self.get(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+        value.parse().map(Some).map_err(|_| {
+            ApiError::bad_request(format!(
+                "unable to decode query parameter {name}: strconv.ParseInt: parsing {value:?}: \
+                 invalid syntax"
+            ))
+        })
+    }
+
+    /// `dryRun`.
+    pub(super) fn is_dry_run(&self) -> Result<bool, ApiError> {
+        match self.get("dryRun") {
+            None | Some("") => Ok(false),
+            Some("All") => Ok(true),
+            Some(other) => {
+                let message = format!("Unsupported value: {other:?}: supported values: \"All\"");
+                Err(invalid_options("CreateOptions", "dryRun", "FieldValueNotSupported", message))
+            }
+        }
+    }
+
+    pub(super) fn field_validation(&self) -> Result<FieldValidation, ApiError> {
+        match self.get("fieldValidation") {
+            None | Some("" | "Warn") => Ok(FieldValidation::Warn),
+            Some("Ignore") => Ok(FieldValidation::Ignore),
+            Some("Strict") => Ok(FieldValidation::Strict),
+            Some(other) => {
+                let message = format!(
+                    "Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+                );
+                let reason = "FieldValueNotSupported";
+                Err(invalid_options("CreateOptions", "fieldValidation", reason, message))
+            }
+        }
+    }
+
+    pub(super) fn list(&self, kind: &Kind, target: &Selected<'_>) -> Result<ListQuery, ApiError> {
+        let (labels, fields) = self.selectors(kind, target)?;
+        Ok(ListQuery {
+            namespace: target.namespace.map(str::to_owned),
+            labels,
+            fields,
+            limit: self.number("limit")?.and_then(|limit| limit.try_into().ok()).unwrap_or(0),
+            token: self.text("continue"),
+            resource_version: self.text("resourceVersion"),
+            version_match: self.text("resourceVersionMatch"),
+        })
+    }
+
+    pub(super) fn watch(&self, kind: &Kind, target: &Selected<'_>) -> Result<WatchQuery, ApiError> {
+        let (labels, fields) = self.selectors(kind, target)?;
+        Ok(WatchQuery {
+            resource: kind.home(),
+            namespace: target.namespace.map(str::to_owned),
+            labels,
+            fields,
+            resource_version: self.text("resourceVersion"),
+            version_match: self.text("resourceVersionMatch"),
+            initial_events: self.switch("sendInitialEvents"),
+            bookmarks: self.is_on("allowWatchBookmarks"),
+        })
+    }
+
+    fn selectors(
+        &self,
+        kind: &Kind,
+        target: &Selected<'_>,
+    ) -> Result<(LabelSelector, FieldSelector), ApiError> {
+        let labels = LabelSelector::parse(self.get("labelSelector").unwrap_or_default())?;
+        let fields = match target.name {
+            Some(name) => FieldSelector::name(name),
+            None => FieldSelector::parse(self.get("fieldSelector").unwrap_or_default(), kind)?,
+        };
+        Ok((labels, fields))
+    }
+}
+
+/// Which objects of a collection a path selects.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selected<'p> {
+    pub(super) namespace: Option<&'p str>,
+    pub(super) name: Option<&'p str>,
+}
+
+/// `propagationPolicy`.
+pub(super) fn propagation(text: &str) -> Result<Propagation, ApiError> {
+    match text {
+        "Orphan" => Ok(Propagation::Orphan),
+        "Background" => Ok(Propagation::Background),
+        "Foreground" => Ok(Propagation::Foreground),
+        other => {
+            let message = format!(
+                "Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \
+                 \"Orphan\""
+            );
+            let reason = "FieldValueNotSupported";
+            Err(invalid_options("DeleteOptions", "propagationPolicy", reason, message))
+        }
+    }
+}
+
+/// 422 for options of a request.
+pub(super) fn invalid_options(kind: &str, field: &str, reason: &str, message: String) -> ApiError {
+    let text = format!("{kind}.meta.k8s.io \"\" is invalid: {field}: {message}");
+    let details =
+        Details { group: "meta.k8s.io".to_owned(), kind: kind.to_owned(), ..Details::default() };
+    let cause = Cause { reason: reason.to_owned(), message, field: field.to_owned() };
+    ApiError { details: Some(Box::new(details)), ..ApiError::new(422, "Invalid", text) }
+        .with_cause(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded() {
+        let query = Query::parse(Some("labelSelector=a%3Db%2Cc+in+%28d%29&watch=1&limit=5"));
+        assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
+        assert!(query.is_on("watch"));
+        assert_eq!(query.number("limit"), Ok(Some(5)));
+        assert_eq!(query.number("timeoutSeconds"), Ok(None));
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        let query = Query::parse(Some("dryRun=some&fieldValidation=hard&limit=few"));
+        assert_eq!(
+            query.is_dry_run().unwrap_err().message,
+            "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: \"some\": \
+             supported values: \"All\""
+        );
+        assert_eq!(query.field_validation().unwrap_err().code, 422);
+        assert_eq!(query.number("limit").unwrap_err().code, 400);
+    }
+}

@@ -1,0 +1,179 @@
+//! GET: objects, their parts, lists.
+
+use ::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::accept::{Encoding, Shape};
+use super::query::Selected;
+use super::reply::{self, Reply};
+use super::table::{Table, partial_metadata};
+use super::{Call, feed};
+use crate::error::ApiError;
+use crate::object;
+use crate::store::{Key, Listed, Object};
+
+impl Call<'_> {
+    pub(super) fn selected(&self) -> Selected<'_> {
+        Selected { namespace: self.target.namespace.as_deref(), name: self.target.name.as_deref() }
+    }
+
+    /// The place of the object that the path names, where it is stored.
+    pub(super) fn key(&self) -> Key {
+        let name = self.target.name.as_deref().unwrap_or_default();
+        Key::new(self.kind.home(), self.target.namespace.as_deref().unwrap_or_default(), name)
+    }
+
+    /// A stored object as the requested version of the kind shows it.
+    pub(super) fn present(&self, stored: &Object) -> Object {
+        self.kind.present(&self.target.version, stored)
+    }
+
+    pub(super) fn table(&self, version: &'static str) -> Table<'_> {
+        let include = self.query.get("includeObject");
+        Table::new(version, &self.kind, &self.target.version, include)
+    }
+
+    /// An object in the form that the client wants.
+    pub(super) fn reply_object(&self, code: StatusCode, stored: &Object) -> Reply {
+        let object = self.present(stored);
+        let encoding = self.accept.encoding;
+        match self.accept.shape {
+            Shape::Plain | Shape::Discovery(_) => reply::object(code, encoding, &*object),
+            Shape::PartialMetadata => {
+                reply::object(code, encoding, &partial_metadata(&object, "v1"))
+            }
+            Shape::Table(version) => {
+                let now = self.store.clock().now();
+                let revision = json!({"resourceVersion": object::resource_version(&object)});
+                let table = self.table(version).of(std::iter::once(&*object), &revision, now);
+                reply::object(code, encoding, &table)
+            }
+        }
+    }
+
+    fn find(&self) -> Result<Object, ApiError> {
+        let key = self.key();
+        self.store.read(|store| {
+            store
+                .find(&key)
+                .cloned()
+                .ok_or_else(|| ApiError::not_found(&self.kind.resource, &key.name))
+        })
+    }
+
+    pub(super) fn get(&self) -> Result<Reply, ApiError> {
+        Ok(self.reply_object(StatusCode::OK, &self.find()?))
+    }
+
+    pub(super) fn get_part(&self, part: &str) -> Result<Reply, ApiError> {
+        let version = self.kind.version(&self.target.version);
+        match part {
+            "status" if version.is_some_and(|version| version.status) => self.get(),
+            "scale" => {
+                let scale = self.kind.scale_of(&*self.find()?);
+                let scale = scale.ok_or_else(ApiError::no_such_resource)?;
+                Ok(reply::object(StatusCode::OK, self.accept.encoding, &scale))
+            }
+            "log" if self.kind.is("", "Pod") => self.log(),
+            "ephemeralcontainers" | "resize" if self.kind.is("", "Pod") => self.get(),
+            _ => Err(ApiError::no_such_resource()),
+        }
+    }
+
+    /// Emulated containers write nothing.
+    fn log(&self) -> Result<Reply, ApiError> {
+        let pod = self.find()?;
+        let containers = object::list(&pod, &["spec", "containers"]);
+        let container = self
+            .query
+            .get("container")
+            .or_else(|| containers.first().map(|container| object::text(container, &["name"])));
+        let (name, container) = (object::name(&pod), container.unwrap_or_default());
+        if !containers.iter().any(|known| object::text(known, &["name"]) == container) {
+            let message = format!("container {container} is not valid for pod {name}");
+            return Err(ApiError::bad_request(message));
+        }
+        if object::text(&pod, &["status", "phase"]) == "Pending" {
+            return Err(ApiError::bad_request(format!(
+                "container {container:?} in pod {name:?} is waiting to start: ContainerCreating"
+            )));
+        }
+        Ok(reply::text(String::new()))
+    }
+
+    pub(super) fn list(&self) -> Result<Reply, ApiError> {
+        let query = self.query.list(&self.kind, &self.selected())?;
+        let listed = self.store.read(|store| store.list_page(&self.kind.home(), &query))?;
+        Ok(self.reply_list(&listed))
+    }
+
+    pub(super) fn reply_list(&self, listed: &Listed) -> Reply {
+        let metadata = list_metadata(listed);
+        let objects = listed.items.iter().map(|object| self.present(object));
+        let encoding = self.accept.encoding;
+        let whole = match self.accept.shape {
+            Shape::Plain | Shape::Discovery(_) if encoding == Encoding::Json => {
+                return reply::raw(
+                    StatusCode::OK,
+                    encoding.content_type(),
+                    self.written_list(&metadata, objects),
+                );
+            }
+            Shape::Plain | Shape::Discovery(_) => {
+                let items: Vec<Object> = objects.collect();
+                json!({
+                    "kind": &*self.kind.list_kind,
+                    "apiVersion": self.kind.api_version(&self.target.version),
+                    "metadata": metadata,
+                    "items": items,
+                })
+            }
+            Shape::PartialMetadata => {
+                let items: Vec<Value> = objects.map(|o| partial_metadata(&o, "v1")).collect();
+                json!({
+                    "kind": "PartialObjectMetadataList",
+                    "apiVersion": "meta.k8s.io/v1",
+                    "metadata": metadata,
+                    "items": items,
+                })
+            }
+            Shape::Table(version) => {
+                let objects: Vec<Object> = objects.collect();
+                let now = self.store.clock().now();
+                self.table(version).of(objects.iter().map(|object| &**object), &metadata, now)
+            }
+        };
+        reply::object(StatusCode::OK, encoding, &whole)
+    }
+
+    /// A list written object by object, without a tree of the whole.
+    fn written_list(&self, metadata: &Value, objects: impl Iterator<Item = Object>) -> Vec<u8> {
+        let head = json!({
+            "kind": &*self.kind.list_kind,
+            "apiVersion": self.kind.api_version(&self.target.version),
+            "metadata": metadata,
+        });
+        let mut written = reply::encoded(Encoding::Json, &head);
+        written.pop();
+        written.extend_from_slice(b",\"items\":[");
+        for (index, object) in objects.enumerate() {
+            if index > 0 {
+                written.push(b',');
+            }
+            feed::write_json(&mut written, &object);
+        }
+        written.extend_from_slice(b"]}");
+        written
+    }
+}
+
+fn list_metadata(listed: &Listed) -> Value {
+    let mut metadata = json!({"resourceVersion": listed.revision.to_string()});
+    if let Some(token) = &listed.token {
+        metadata["continue"] = json!(token);
+    }
+    if let Some(remaining) = listed.remaining {
+        metadata["remainingItemCount"] = json!(remaining);
+    }
+    metadata
+}

@@ -1,0 +1,96 @@
+//! The part of kubectl's JSON paths that printer columns use: fields (`.spec.queue`, escaped dots,
+//! `['name']`), indices, `[*]`, and filters like `[?(@.type=="Ready")]`.
+
+use serde_json::Value;
+
+/// What stands at a path, the first of several; nothing where the path leads nowhere.
+pub(super) fn find<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    let path = path.trim().trim_start_matches('{').trim_end_matches('}');
+    let mut place = value;
+    let mut rest = path.strip_prefix('$').unwrap_or(path);
+    while !rest.is_empty() {
+        if let Some(inside) = rest.strip_prefix('[') {
+            let (step, after) = inside.split_once(']')?;
+            place = bracket(place, step)?;
+            rest = after;
+        } else {
+            let (name, after) = field(rest.strip_prefix('.').unwrap_or(rest));
+            if !name.is_empty() {
+                place = place.get(&name)?;
+            }
+            rest = after;
+        }
+    }
+    Some(place)
+}
+
+/// A field's name, with `\.` for a dot in it, and what follows.
+fn field(text: &str) -> (String, &str) {
+    let mut name = String::new();
+    let mut letters = text.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '.' | '[' => return (name, text.get(at..).unwrap_or_default()),
+            '\\' => name.extend(letters.next().map(|(_, letter)| letter)),
+            letter => name.push(letter),
+        }
+    }
+    (name, "")
+}
+
+fn bracket<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
+    if step == "*" {
+        return value.as_array()?.first();
+    }
+    if let Some(filter) = step.strip_prefix("?(").and_then(|step| step.strip_suffix(')')) {
+        let (path, wanted) = filter.split_once("==")?;
+        let path = path.trim().strip_prefix('@')?;
+        let wanted = wanted.trim().trim_matches(['"', '\'']);
+        let is_wanted = |item: &&Value| find(item, path).is_some_and(|found| text(found) == wanted);
+        return value.as_array()?.iter().find(is_wanted);
+    }
+    let name = step.trim_matches(['"', '\'']);
+    if name != step {
+        return value.get(name);
+    }
+    let index: i64 = step.parse().ok()?;
+    let items = value.as_array()?;
+    let index = if index < 0 { i64::try_from(items.len()).ok()? + index } else { index };
+    items.get(usize::try_from(index).ok()?)
+}
+
+/// A value as text without quotes.
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_values() {
+        let object = json!({
+            "spec": {"queue": "a", "list": [1, 2, 3]},
+            "metadata": {"labels": {"app.x/y": "z"}},
+            "status": {"conditions": [
+                {"type": "Synced", "status": "False"}, {"type": "Ready", "status": "True"}]}
+        });
+        let cases = [
+            (".spec.queue", Some(json!("a"))),
+            ("{.spec.queue}", Some(json!("a"))),
+            (".spec.list[1]", Some(json!(2))),
+            (".spec.list[-1]", Some(json!(3))),
+            (".metadata.labels.app\\.x/y", Some(json!("z"))),
+            (".metadata.labels['app.x/y']", Some(json!("z"))),
+            (".status.conditions[?(@.type==\"Ready\")].status", Some(json!("True"))),
+            (".status.conditions[?(@.type=='Gone')].status", None),
+            (".spec.nothing.more", None),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(find(&object, path).cloned(), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The pod's row: one word for how it is, from phase, conditions and container states.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::duration::since;
+use super::{NONE, or_none};
+use crate::object::{at, condition, is_deleting, list, number, text};
+
+pub(super) const COLUMNS: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Ready", "string", 0),
+    ("Status", "string", 0),
+    ("Restarts", "string", 0),
+    ("Age", "string", 0),
+    ("IP", "string", 1),
+    ("Node", "string", 1),
+    ("Nominated Node", "string", 1),
+    ("Readiness Gates", "string", 1),
+];
+
+pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
+    let state = state(pod);
+    vec![
+        json!(text(pod, &["metadata", "name"])),
+        json!(format!("{}/{}", state.ready, state.total)),
+        json!(state.word),
+        json!(restarts(&state, now)),
+        json!(since(at(pod, &["metadata", "creationTimestamp"]), now)),
+        json!(or_none(pod_ip(pod))),
+        json!(or_none(text(pod, &["spec", "nodeName"]))),
+        json!(or_none(text(pod, &["status", "nominatedNodeName"]))),
+        json!(readiness_gates(pod)),
+    ]
+}
+
+struct State {
+    word: String,
+    ready: usize,
+    total: usize,
+    restarts: i64,
+    last_restart: Option<Value>,
+}
+
+fn pod_ip(pod: &Value) -> &str {
+    let first = list(pod, &["status", "podIPs"]).first().map(|ip| text(ip, &["ip"]));
+    first.unwrap_or_else(|| text(pod, &["status", "podIP"]))
+}
+
+fn state(pod: &Value) -> State {
+    let sidecars = list(pod, &["spec", "initContainers"]).iter().filter(|c| is_sidecar(c)).count();
+    let mut state = State {
+        word: first_word(pod),
+        ready: 0,
+        total: list(pod, &["spec", "containers"]).len() + sidecars,
+        restarts: 0,
+        last_restart: None,
+    };
+    let is_initialising = see_init_containers(pod, &mut state);
+    if !is_initialising || condition(pod, "Initialized") == Some("True") {
+        see_containers(pod, &mut state);
+    }
+    if is_deleting(pod) {
+        let phase = text(pod, &["status", "phase"]);
+        if text(pod, &["status", "reason"]) == "NodeLost" {
+            "Unknown".clone_into(&mut state.word);
+        } else if !matches!(phase, "Succeeded" | "Failed") {
+            "Terminating".clone_into(&mut state.word);
+        }
+    }
+    state
+}
+
+fn first_word(pod: &Value) -> String {
+    let reason = text(pod, &["status", "reason"]);
+    let mut word = if reason.is_empty() { text(pod, &["status", "phase"]) } else { reason };
+    let is_gated = |condition: &&Value| {
+        text(condition, &["type"]) == "PodScheduled"
+            && text(condition, &["reason"]) == "SchedulingGated"
+    };
+    if list(pod, &["status", "conditions"]).iter().any(|condition| is_gated(&condition)) {
+        word = "SchedulingGated";
+    }
+    word.to_owned()
+}
+
+fn is_sidecar(container: &Value) -> bool {
+    text(container, &["restartPolicy"]) == "Always"
+}
+
+fn count_restarts(state: &mut State, status: &Value) {
+    state.restarts += number(status, &["restartCount"]).unwrap_or(0);
+    let ended = at(status, &["lastState", "terminated", "finishedAt"]);
+    if let Some(ended) = ended.filter(|time| time.is_string()) {
+        let is_later =
+            state.last_restart.as_ref().is_none_or(|last| last.as_str() < ended.as_str());
+        if is_later {
+            state.last_restart = Some(ended.clone());
+        }
+    }
+}
+
+/// Whether init containers are still at it.
+fn see_init_containers(pod: &Value, state: &mut State) -> bool {
+    let specs = list(pod, &["spec", "initContainers"]);
+    for (index, status) in list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
+        count_restarts(state, status);
+        let name = text(status, &["name"]);
+        let sidecar = specs.iter().any(|spec| text(spec, &["name"]) == name && is_sidecar(spec));
+        if let Some(ended) = at(status, &["state", "terminated"]) {
+            if number(ended, &["exitCode"]) == Some(0) {
+                continue;
+            }
+            state.word = format!("Init:{}", ending(ended));
+            return true;
+        }
+        if sidecar && status["started"] == true {
+            state.ready += usize::from(status["ready"] == true);
+            continue;
+        }
+        let waiting = text(status, &["state", "waiting", "reason"]);
+        state.word = if waiting.is_empty() || waiting == "PodInitializing" {
+            format!("Init:{index}/{}", specs.len())
+        } else {
+            format!("Init:{waiting}")
+        };
+        return true;
+    }
+    false
+}
+
+fn ending(terminated: &Value) -> String {
+    let reason = text(terminated, &["reason"]);
+    if !reason.is_empty() {
+        return reason.to_owned();
+    }
+    match number(terminated, &["signal"]).filter(|signal| *signal != 0) {
+        Some(signal) => format!("Signal:{signal}"),
+        None => format!("ExitCode:{}", number(terminated, &["exitCode"]).unwrap_or(0)),
+    }
+}
+
+fn see_containers(pod: &Value, state: &mut State) {
+    let mut is_any_running = false;
+    for status in list(pod, &["status", "containerStatuses"]).iter().rev() {
+        count_restarts(state, status);
+        let waiting = text(status, &["state", "waiting", "reason"]);
+        if !waiting.is_empty() {
+            waiting.clone_into(&mut state.word);
+        } else if let Some(ended) = at(status, &["state", "terminated"]) {
+            state.word = ending(ended);
+        } else if status["ready"] == true && at(status, &["state", "running"]).is_some() {
+            is_any_running = true;
+            state.ready += 1;
+        }
+    }
+    if state.word == "Completed" && is_any_running {
+        let is_ready = condition(pod, "Ready") == Some("True");
+        (if is_ready { "Running" } else { "NotReady" }).clone_into(&mut state.word);
+    }
+}
+
+fn restarts(state: &State, now: Timestamp) -> String {
+    match &state.last_restart {
+        Some(time) if state.restarts > 0 => {
+            format!("{} ({} ago)", state.restarts, since(Some(time), now))
+        }
+        Some(_) | None => state.restarts.to_string(),
+    }
+}
+
+fn readiness_gates(pod: &Value) -> String {
+    let gates = list(pod, &["spec", "readinessGates"]);
+    if gates.is_empty() {
+        return NONE.to_owned();
+    }
+    let is_open = |gate: &&Value| condition(pod, text(gate, &["conditionType"])) == Some("True");
+    format!("{}/{}", gates.iter().filter(is_open).count(), gates.len())
+}

@@ -1,0 +1,216 @@
+//! Rows of what makes pods: deployments, replica sets, stateful sets, daemon sets, jobs.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::duration::{human, since};
+use super::{NONE, or_none};
+use crate::object::{at, condition, is_deleting, list, number, text};
+use crate::select::LabelSelector;
+
+pub(super) const DEPLOYMENT: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Ready", "string", 0),
+    ("Up-to-date", "integer", 0),
+    ("Available", "integer", 0),
+    ("Age", "string", 0),
+    ("Containers", "string", 1),
+    ("Images", "string", 1),
+    ("Selector", "string", 1),
+];
+pub(super) const REPLICA_SET: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Desired", "integer", 0),
+    ("Current", "integer", 0),
+    ("Ready", "integer", 0),
+    ("Age", "string", 0),
+    ("Containers", "string", 1),
+    ("Images", "string", 1),
+    ("Selector", "string", 1),
+];
+pub(super) const STATEFUL_SET: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Ready", "string", 0),
+    ("Age", "string", 0),
+    ("Containers", "string", 1),
+    ("Images", "string", 1),
+];
+pub(super) const DAEMON_SET: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Desired", "integer", 0),
+    ("Current", "integer", 0),
+    ("Ready", "integer", 0),
+    ("Up-to-date", "integer", 0),
+    ("Available", "integer", 0),
+    ("Node Selector", "string", 0),
+    ("Age", "string", 0),
+    ("Containers", "string", 1),
+    ("Images", "string", 1),
+    ("Selector", "string", 1),
+];
+pub(super) const JOB: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Status", "string", 0),
+    ("Completions", "string", 0),
+    ("Duration", "string", 0),
+    ("Age", "string", 0),
+    ("Containers", "string", 1),
+    ("Images", "string", 1),
+    ("Selector", "string", 1),
+];
+pub(super) const CRON_JOB: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Schedule", "string", 0),
+    ("Timezone", "string", 0),
+    ("Suspend", "boolean", 0),
+    ("Active", "integer", 0),
+    ("Last Schedule", "string", 0),
+    ("Age", "string", 0),
+    ("Containers", "string", 1),
+    ("Images", "string", 1),
+    ("Selector", "string", 1),
+];
+
+fn name(object: &Value) -> Value {
+    json!(text(object, &["metadata", "name"]))
+}
+
+fn age(object: &Value, now: Timestamp) -> Value {
+    json!(since(at(object, &["metadata", "creationTimestamp"]), now))
+}
+
+fn count(object: &Value, path: &[&str]) -> i64 {
+    number(object, path).unwrap_or(0)
+}
+
+fn wanted(object: &Value) -> i64 {
+    number(object, &["spec", "replicas"]).unwrap_or(1)
+}
+
+fn containers(object: &Value, field: &str) -> Value {
+    let containers = list(object, &["spec", "template", "spec", "containers"]);
+    let texts: Vec<&str> = containers.iter().map(|container| text(container, &[field])).collect();
+    json!(texts.join(","))
+}
+
+fn selector(object: &Value) -> Value {
+    let selector = at(object, &["spec", "selector"]).unwrap_or(&Value::Null);
+    let text = LabelSelector::from_object(selector).map(|selector| selector.to_string());
+    json!(or_none(&text.unwrap_or_default()))
+}
+
+pub(super) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        json!(format!("{}/{}", count(object, &["status", "readyReplicas"]), wanted(object))),
+        json!(count(object, &["status", "updatedReplicas"])),
+        json!(count(object, &["status", "availableReplicas"])),
+        age(object, now),
+        containers(object, "name"),
+        containers(object, "image"),
+        selector(object),
+    ]
+}
+
+pub(super) fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        json!(wanted(object)),
+        json!(count(object, &["status", "replicas"])),
+        json!(count(object, &["status", "readyReplicas"])),
+        age(object, now),
+        containers(object, "name"),
+        containers(object, "image"),
+        selector(object),
+    ]
+}
+
+pub(super) fn stateful_set(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        json!(format!("{}/{}", count(object, &["status", "readyReplicas"]), wanted(object))),
+        age(object, now),
+        containers(object, "name"),
+        containers(object, "image"),
+    ]
+}
+
+pub(super) fn daemon_set(object: &Value, now: Timestamp) -> Vec<Value> {
+    let status = |field: &str| json!(count(object, &["status", field]));
+    let nodes = at(object, &["spec", "template", "spec", "nodeSelector"]).unwrap_or(&Value::Null);
+    vec![
+        name(object),
+        status("desiredNumberScheduled"),
+        status("currentNumberScheduled"),
+        status("numberReady"),
+        status("updatedNumberScheduled"),
+        status("numberAvailable"),
+        json!(or_none(&LabelSelector::from_map(nodes).to_string())),
+        age(object, now),
+        containers(object, "name"),
+        containers(object, "image"),
+        selector(object),
+    ]
+}
+
+pub(super) fn job(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        json!(job_status(object)),
+        json!(completions(object)),
+        json!(job_duration(object, now)),
+        age(object, now),
+        containers(object, "name"),
+        containers(object, "image"),
+        selector(object),
+    ]
+}
+
+fn job_status(job: &Value) -> &'static str {
+    let is = |kind: &str| condition(job, kind) == Some("True");
+    match () {
+        () if is("Complete") => "Complete",
+        () if is("Failed") => "Failed",
+        () if is_deleting(job) => "Terminating",
+        () if is("Suspended") => "Suspended",
+        () if is("FailureTarget") => "FailureTarget",
+        () if is("SuccessCriteriaMet") => "SuccessCriteriaMet",
+        () => "Running",
+    }
+}
+
+fn completions(job: &Value) -> String {
+    let done = count(job, &["status", "succeeded"]);
+    let parallel = number(job, &["spec", "parallelism"]).unwrap_or(0);
+    match number(job, &["spec", "completions"]) {
+        Some(all) => format!("{done}/{all}"),
+        None if parallel > 1 => format!("{done}/1 of {parallel}"),
+        None => format!("{done}/1"),
+    }
+}
+
+fn job_duration(job: &Value, now: Timestamp) -> String {
+    let time = |field: &str| text(job, &["status", field]).parse::<Timestamp>().ok();
+    match (time("startTime"), time("completionTime")) {
+        (None, _) => String::new(),
+        (Some(start), end) => human(end.unwrap_or(now).duration_since(start)),
+    }
+}
+
+pub(super) fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
+    let zone = text(object, &["spec", "timeZone"]);
+    let last = at(object, &["status", "lastScheduleTime"]).filter(|time| time.is_string());
+    let template = &object["spec"]["jobTemplate"];
+    vec![
+        name(object),
+        json!(text(object, &["spec", "schedule"])),
+        json!(or_none(zone)),
+        json!(if object["spec"]["suspend"] == true { "True" } else { "False" }),
+        json!(list(object, &["status", "active"]).len()),
+        json!(last.map_or_else(|| NONE.to_owned(), |last| since(Some(last), now))),
+        age(object, now),
+        containers(template, "name"),
+        containers(template, "image"),
+        selector(template),
+    ]
+}

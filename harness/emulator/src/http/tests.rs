@@ -1,0 +1,55 @@
+//! The API as clients see it: a `kube::Client` in the same process under a paused clock, and
+//! plain requests where the wire matters.
+
+mod client;
+mod wire;
+
+use ::http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Router;
+use crate::clock::Clock;
+use crate::shared::SharedStore;
+use crate::store::Store;
+
+/// A server without actors, with the namespace `default`.
+async fn server() -> Router {
+    let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let store = SharedStore::new(Store::new(7), Clock::starting_at(epoch));
+    let router = Router::new(store);
+    let namespace = json!({"metadata": {"name": "default"}});
+    let (code, body) = send(&router, (Method::POST, "/api/v1/namespaces"), Some(namespace)).await;
+    assert_eq!(code, 201, "{body}");
+    router
+}
+
+/// Sends JSON and gets the code and JSON back.
+async fn send(
+    router: &Router,
+    (method, path): (Method, &str),
+    body: Option<Value>,
+) -> (u16, Value) {
+    let request = Request::builder().method(method).uri(path);
+    send_with(router, request, &body.map_or_else(String::new, |body| body.to_string())).await
+}
+
+async fn send_with(router: &Router, request: ::http::request::Builder, body: &str) -> (u16, Value) {
+    let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
+    let reply = router.answer(request).await;
+    let code = reply.status().as_u16();
+    let body = reply.into_body().collect().await.unwrap().to_bytes();
+    let text = String::from_utf8_lossy(&body).into_owned();
+    (code, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
+
+async fn get(router: &Router, path: &str) -> (u16, Value) {
+    send(router, (Method::GET, path), None).await
+}
+
+/// `GET` with an `Accept` header.
+async fn get_as(router: &Router, path: &str, accept: &str) -> (u16, Value) {
+    send_with(router, Request::get(path).header("accept", accept), "").await
+}

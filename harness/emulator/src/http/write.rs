@@ -1,0 +1,229 @@
+//! POST, PUT, PATCH and DELETE: requests as writes of the store.
+
+use ::http::StatusCode;
+use ::http::header::USER_AGENT;
+use serde_json::{Value, json};
+
+use super::Call;
+use super::decode;
+use super::query::{invalid_options, propagation};
+use super::reply::{self, Reply};
+use crate::error::ApiError;
+use crate::kinds::Origin;
+use crate::object;
+use crate::store::{
+    DeleteOptions, Listed, Op, PatchBody, Preconditions, Propagation, Subresource, Write, Written,
+};
+
+/// A field manager's name is cut after so many bytes.
+const MANAGER_BYTES_MAX: usize = 128;
+
+impl Call<'_> {
+    pub(super) fn create(&self) -> Result<Reply, ApiError> {
+        let body = decode::object(self.headers, self.body)?;
+        let mut write = self.write(Op::Create(Value::Null))?;
+        write.key.name = object::name(&body).into();
+        write.op = Op::Create(body);
+        let written = self.store.write(write)?;
+        Ok(self.reply_written(StatusCode::CREATED, &written))
+    }
+
+    pub(super) fn create_part(&self, part: &str) -> Result<Reply, ApiError> {
+        let body = || decode::object(self.headers, self.body);
+        let op = match part {
+            "binding" if self.kind.is("", "Pod") => Op::Bind(body()?),
+            "eviction" if self.kind.is("", "Pod") => Op::Evict(body()?),
+            _ => return Err(ApiError::no_such_resource()),
+        };
+        let written = self.store.write(self.write(op)?)?;
+        let success = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "code": 201,
+        });
+        let mut reply = reply::object(StatusCode::CREATED, self.accept.encoding, &success);
+        reply::warn(&mut reply, &written.warnings);
+        Ok(reply)
+    }
+
+    pub(super) fn update(&self, part: Option<&str>) -> Result<Reply, ApiError> {
+        let part = self.part(part)?;
+        let body = decode::object(self.headers, self.body)?;
+        let written = self.store.write(self.write(Op::Update(part, body))?)?;
+        Ok(self.reply_part(part, &written))
+    }
+
+    pub(super) fn patch(&self, part: Option<&str>) -> Result<Reply, ApiError> {
+        let part = self.part(part)?;
+        let is_custom = self.kind.origin == Origin::Custom;
+        let force = self.query.is_on("force");
+        let patch = decode::patch(self.headers, self.body, force, is_custom)?;
+        self.check_patch_options(&patch)?;
+        let written = self.store.write(self.write(Op::Patch(part, patch))?)?;
+        Ok(self.reply_part(part, &written))
+    }
+
+    fn check_patch_options(&self, patch: &PatchBody) -> Result<(), ApiError> {
+        let invalid = |field, reason, message: &str| {
+            Err(invalid_options("PatchOptions", field, reason, message.to_owned()))
+        };
+        match patch {
+            PatchBody::Apply { .. } => {
+                if self.query.get("fieldManager").is_none_or(str::is_empty) {
+                    let message = "Required value: is required for apply patch";
+                    return invalid("fieldManager", "FieldValueRequired", message);
+                }
+            }
+            PatchBody::Json(_) | PatchBody::Merge(_) | PatchBody::Strategic(_) => {
+                if self.query.get("force").is_some() {
+                    let message = "Forbidden: may not be specified for non-apply patch";
+                    return invalid("force", "FieldValueForbidden", message);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn delete(&self) -> Result<Reply, ApiError> {
+        let (write, asks_cascade) = self.deletion()?;
+        let written = self.store.write(write)?;
+        let code =
+            if asks_cascade && !written.deleted { StatusCode::ACCEPTED } else { StatusCode::OK };
+        if !written.deleted || self.shows_deleted() {
+            return Ok(self.reply_written(code, &written));
+        }
+        let group = &*self.kind.resource.group;
+        let mut details = json!({
+            "name": object::name(&written.object),
+            "kind": &*self.kind.resource.plural,
+            "uid": object::uid(&written.object),
+        });
+        if !group.is_empty() {
+            details["group"] = json!(group);
+        }
+        let status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details,
+        });
+        Ok(reply::object(code, self.accept.encoding, &status))
+    }
+
+    /// Some kinds answer a deletion with the object that was.
+    fn shows_deleted(&self) -> bool {
+        let shown = [
+            "pods",
+            "podtemplates",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "resourcequotas",
+            "serviceaccounts",
+            "services",
+        ];
+        self.kind.resource.group.is_empty() && shown.contains(&&*self.kind.resource.plural)
+    }
+
+    pub(super) fn delete_collection(&self) -> Result<Reply, ApiError> {
+        if self.kind.is("", "Namespace") {
+            return Err(ApiError::method_not_allowed());
+        }
+        let query = self.query.list(&self.kind, &self.selected())?;
+        let (write, _) = self.deletion()?;
+        let deleted =
+            self.store.change(|store, now| store.delete_collection(&write, &query, now))?;
+        let revision = self.store.revision();
+        Ok(self.reply_list(&Listed { items: deleted, revision, token: None, remaining: None }))
+    }
+
+    /// The write that deletes, and whether it asks that dependents go.
+    fn deletion(&self) -> Result<(Write, bool), ApiError> {
+        let body = decode::optional(self.headers, self.body)?.unwrap_or(Value::Null);
+        let named = |field: &str| {
+            body[field].as_str().map(str::to_owned).or(self.query.get(field).map(str::to_owned))
+        };
+        let orphan = body["orphanDependents"]
+            .as_bool()
+            .or_else(|| self.query.get("orphanDependents").map(|value| value == "true"));
+        let policy = match named("propagationPolicy") {
+            Some(policy) => Some(propagation(&policy)?),
+            None => orphan.map(
+                |orphan| {
+                    if orphan { Propagation::Orphan } else { Propagation::Background }
+                },
+            ),
+        };
+        let seen = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
+        let options = DeleteOptions {
+            grace_secs: match body["gracePeriodSeconds"].as_i64() {
+                Some(secs) => Some(secs),
+                None => self.query.number("gracePeriodSeconds")?,
+            },
+            propagation: policy,
+            preconditions: Preconditions {
+                uid: seen("uid"),
+                resource_version: seen("resourceVersion"),
+            },
+        };
+        let mut write = self.write(Op::Delete(options))?;
+        let runs = body["dryRun"].as_array().map_or(&[][..], Vec::as_slice);
+        write.dry_run |= runs.iter().any(|run| run == "All");
+        Ok((write, orphan == Some(false)))
+    }
+
+    fn part(&self, part: Option<&str>) -> Result<Subresource, ApiError> {
+        let is_pod = self.kind.is("", "Pod");
+        match part {
+            None => Ok(Subresource::None),
+            Some("status") => Ok(Subresource::Status),
+            Some("scale") => Ok(Subresource::Scale),
+            Some("finalize") if self.kind.is("", "Namespace") => Ok(Subresource::Finalize),
+            Some("ephemeralcontainers" | "resize") if is_pod => Ok(Subresource::Other),
+            Some(_) => Err(ApiError::no_such_resource()),
+        }
+    }
+
+    fn write(&self, op: Op) -> Result<Write, ApiError> {
+        let mut key = self.key();
+        key.resource = self.kind.resource.clone();
+        Ok(Write {
+            key,
+            op,
+            dry_run: self.query.is_dry_run()?,
+            field_manager: self.manager().to_owned(),
+            field_validation: self.query.field_validation()?,
+        })
+    }
+
+    /// Who writes: `fieldManager`, else the program that asks.
+    fn manager(&self) -> &str {
+        let agent = self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+        let agent = agent.unwrap_or_default().split('/').next().unwrap_or_default();
+        let manager = self.query.get("fieldManager").filter(|name| !name.is_empty());
+        let manager = manager.unwrap_or(if agent.is_empty() { "unknown" } else { agent });
+        let mut end = manager.len().min(MANAGER_BYTES_MAX);
+        while !manager.is_char_boundary(end) {
+            end -= 1;
+        }
+        manager.get(..end).unwrap_or(manager)
+    }
+
+    fn reply_part(&self, part: Subresource, written: &Written) -> Reply {
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        if part == Subresource::Scale
+            && let Some(scale) = self.kind.scale_of(&written.object)
+        {
+            return reply::object(code, self.accept.encoding, &scale);
+        }
+        self.reply_written(code, written)
+    }
+
+    fn reply_written(&self, code: StatusCode, written: &Written) -> Reply {
+        let mut reply = self.reply_object(code, &written.object);
+        reply::warn(&mut reply, &written.warnings);
+        reply
+    }
+}

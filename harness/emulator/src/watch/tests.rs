@@ -1,0 +1,203 @@
+//! Watches over a store, without HTTP.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{Cursor, WatchEvent, WatchQuery};
+use crate::error::ApiError;
+use crate::object;
+use crate::select::{FieldSelector, LabelSelector};
+use crate::store::{DeleteOptions, Key, Op, PatchBody, Resource, Store, Subresource, Write};
+
+fn now() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+fn maps() -> Resource {
+    Resource::new("", "configmaps")
+}
+
+fn write(store: &mut Store, name: &str, op: Op) {
+    let key = Key::new(maps(), "default", name);
+    store.write(Write::new(key, op, "test"), now()).unwrap();
+}
+
+fn create(store: &mut Store, name: &str) {
+    let body = json!({"metadata": {"name": name, "labels": {"app": name}}});
+    write(store, name, Op::Create(body));
+}
+
+fn relabel(store: &mut Store, name: &str, label: &str) {
+    let patch = json!({"metadata": {"labels": {"app": label}}});
+    write(store, name, Op::Patch(Subresource::None, PatchBody::Merge(patch)));
+}
+
+fn store() -> Store {
+    let mut store = Store::new(1);
+    let key = Key::new(Resource::new("", "namespaces"), "", "default");
+    let body = json!({"metadata": {"name": "default"}});
+    store.write(Write::new(key, Op::Create(body), "test"), now()).unwrap();
+    store
+}
+
+fn query(labels: &str, resource_version: &str) -> WatchQuery {
+    WatchQuery {
+        resource: maps(),
+        namespace: None,
+        labels: LabelSelector::parse(labels).unwrap(),
+        fields: FieldSelector::default(),
+        resource_version: resource_version.to_owned(),
+        version_match: String::new(),
+        initial_events: None,
+        bookmarks: false,
+    }
+}
+
+/// `+a ~a -a mark@7`.
+fn text(events: &[WatchEvent]) -> String {
+    let words: Vec<String> = events
+        .iter()
+        .map(|event| match event {
+            WatchEvent::Added(object) => format!("+{}", object::name(object)),
+            WatchEvent::Modified(object) => format!("~{}", object::name(object)),
+            WatchEvent::Deleted(object) => format!("-{}", object::name(object)),
+            WatchEvent::Bookmark { revision, ends_initial_events: false } => {
+                format!("mark@{revision}")
+            }
+            WatchEvent::Bookmark { revision, ends_initial_events: true } => {
+                format!("end@{revision}")
+            }
+        })
+        .collect();
+    words.join(" ")
+}
+
+#[test]
+fn a_watch_goes_on_strictly_after_its_revision() {
+    let mut store = store();
+    create(&mut store, "a");
+    create(&mut store, "b");
+    let (mut cursor, initial) = Cursor::start(&store, query("", "3"), now()).unwrap();
+    assert_eq!(text(&initial), "");
+    assert_eq!(text(&cursor.advance(&store, now(), 10).unwrap()), "+b");
+    assert_eq!(text(&cursor.advance(&store, now(), 10).unwrap()), "");
+}
+
+#[test]
+fn a_watch_from_nowhere_begins_with_what_is_there() {
+    let mut store = store();
+    create(&mut store, "a");
+    for revision in ["", "0"] {
+        let (_, initial) = Cursor::start(&store, query("", revision), now()).unwrap();
+        assert_eq!(text(&initial), "+a");
+    }
+}
+
+#[test]
+fn an_object_that_starts_or_stops_matching_comes_or_goes() {
+    let mut store = store();
+    create(&mut store, "a");
+    let (mut cursor, _) = Cursor::start(&store, query("app=x", "3"), now()).unwrap();
+    relabel(&mut store, "a", "x");
+    relabel(&mut store, "a", "y");
+    let events = cursor.advance(&store, now(), 10).unwrap();
+    assert_eq!(text(&events), "+a -a");
+    let WatchEvent::Deleted(gone) = &events[1] else { panic!() };
+    assert_eq!(object::label(gone, "app"), Some("x"));
+    assert_eq!(object::resource_version(gone), store.revision().to_string());
+}
+
+#[test]
+fn a_deletion_carries_the_last_state_with_a_revision_of_its_own() {
+    let mut store = store();
+    create(&mut store, "a");
+    let (mut cursor, _) = Cursor::start(&store, query("", "3"), now()).unwrap();
+    write(&mut store, "a", Op::Delete(DeleteOptions::default()));
+    let events = cursor.advance(&store, now(), 10).unwrap();
+    let [WatchEvent::Deleted(gone)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(object::resource_version(gone), store.revision().to_string());
+}
+
+#[test]
+fn a_slow_watcher_gets_every_event_in_portions() {
+    let mut store = store();
+    let (mut cursor, _) = Cursor::start(&store, query("", "2"), now()).unwrap();
+    for index in 0..300 {
+        create(&mut store, &format!("m{index:03}"));
+    }
+    let mut seen = 0;
+    while cursor.is_behind(store.revision()) {
+        let portion = cursor.advance(&store, now(), 7).unwrap();
+        assert!(portion.len() <= 7);
+        seen += portion.len();
+    }
+    assert_eq!(seen, 300);
+}
+
+#[test]
+fn a_watcher_behind_the_log_is_told_that_it_is_too_late() {
+    let mut store = store();
+    create(&mut store, "a");
+    let (mut cursor, _) = Cursor::start(&store, query("", "2"), now()).unwrap();
+    store.compact_to(3);
+    assert_eq!(cursor.advance(&store, now(), 10).unwrap_err().asked, 2);
+}
+
+#[test]
+fn bookmarks_ride_along_with_activity_elsewhere() {
+    let mut store = store();
+    let marked = WatchQuery { bookmarks: true, ..query("app=none", "2") };
+    let (mut cursor, _) = Cursor::start(&store, marked, now()).unwrap();
+    create(&mut store, "a");
+    let later = |secs| now() + SignedDuration::from_secs(secs);
+    assert_eq!(text(&cursor.advance(&store, later(59), 10).unwrap()), "");
+    create(&mut store, "b");
+    assert_eq!(text(&cursor.advance(&store, later(61), 10).unwrap()), "mark@4");
+}
+
+#[test]
+fn a_streamed_list_ends_with_a_bookmark() {
+    let mut store = store();
+    create(&mut store, "a");
+    let streamed = WatchQuery {
+        initial_events: Some(true),
+        version_match: "NotOlderThan".to_owned(),
+        bookmarks: true,
+        ..query("", "")
+    };
+    let (_, initial) = Cursor::start(&store, streamed.clone(), now()).unwrap();
+    assert_eq!(text(&initial), "+a end@3");
+    let none = WatchQuery { initial_events: Some(false), ..streamed };
+    let (_, initial) = Cursor::start(&store, none, now()).unwrap();
+    assert_eq!(text(&initial), "");
+}
+
+#[test]
+fn queries_that_make_no_sense_are_refused() {
+    let store = store();
+    let refused = |query: WatchQuery| -> ApiError {
+        Cursor::start(&store, query, now()).map(|_| ()).unwrap_err()
+    };
+    let initial = WatchQuery { initial_events: Some(true), ..query("", "") };
+    assert_eq!(
+        refused(initial).message,
+        "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: \
+         sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    );
+    let matched = WatchQuery { version_match: "NotOlderThan".to_owned(), ..query("", "3") };
+    assert_eq!(refused(matched).code, 422);
+    assert_eq!(refused(query("", "x")).code, 400);
+    let future = WatchQuery {
+        initial_events: Some(true),
+        version_match: "NotOlderThan".to_owned(),
+        ..query("", "99")
+    };
+    assert_eq!(refused(future).code, 504);
+}
+
+#[test]
+fn the_last_bookmark_of_a_list_is_annotated() {
+    let mark: Value = super::bookmark("ConfigMap", "v1", 7, true);
+    assert_eq!(mark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    assert_eq!(mark["metadata"]["resourceVersion"], "7");
+}
