@@ -24,6 +24,7 @@ use schedlab_scheduler_core::{
 };
 use serde_json::Value;
 
+use crate::happenings::{asked_to_leave, eviction_cause};
 use history::History;
 pub(crate) use read::requests;
 
@@ -137,11 +138,7 @@ impl State {
         let gone = entry.kind == EventKind::Deleted;
         let object = (!gone).then_some(&entry.object);
         match (&*key.resource.group, &*key.resource.plural) {
-            ("", "pods") => {
-                let pod = object.map(|pod| read::pod(pod));
-                let writer = self.writer(&entry.manager);
-                self.auditor.pod(at, &full_name(entry), pod.as_ref(), writer);
-            }
+            ("", "pods") => self.pod(at, entry, object),
             ("", "nodes") => {
                 self.auditor.node(at, &key.name, object.map(|node| read::node(node)));
             }
@@ -160,6 +157,19 @@ impl State {
         }
     }
 
+    fn pod(&mut self, at: Time, entry: &LogEntry, object: Option<&Object>) {
+        let name = full_name(entry);
+        let pod = object.map(|pod| read::pod(pod));
+        // A DELETE names no field manager; the pod was told who evicts it.
+        let cause = eviction_cause(&entry.object).filter(|_| asked_to_leave(entry));
+        let scheduler = cause.is_some() || *entry.manager == *self.scheduler;
+        let writer = if scheduler { Writer::Scheduler } else { Writer::Other };
+        if let Some(eviction) = cause.and_then(|cause| read::eviction(&name, cause)) {
+            self.auditor.evicted_for(at, &eviction);
+        }
+        self.auditor.pod(at, &name, pod.as_ref(), writer);
+    }
+
     fn priority_class(&mut self, at: Time, entry: &LogEntry) {
         let name = entry.key.name.to_string();
         match entry.kind {
@@ -174,10 +184,6 @@ impl State {
         for (name, group) in &self.groups {
             self.auditor.group(at, name, Some(read::group(group, &self.priorities)));
         }
-    }
-
-    fn writer(&self, manager: &str) -> Writer {
-        if manager == self.scheduler { Writer::Scheduler } else { Writer::Other }
     }
 
     /// Takes over what the auditor has newly found, with the history as it is now.

@@ -112,6 +112,21 @@ pub fn waiting_reason(pod: &Value) -> Option<&str> {
     (text(scheduled, "/status") == Some("False")).then(|| text(scheduled, "/message"))?
 }
 
+/// For whom and why the scheduler evicts a pod, as it told the pod.
+pub fn eviction_cause(pod: &Value) -> Option<&str> {
+    let disrupted = condition(pod, "DisruptionTarget")?;
+    let stands = text(disrupted, "/status") == Some("True");
+    let ours = text(disrupted, "/reason") == Some("PreemptionByScheduler");
+    (stands && ours).then(|| text(disrupted, "/message"))?
+}
+
+/// Was the object asked to go by this very write? An unbound pod goes at once.
+pub fn asked_to_leave(entry: &LogEntry) -> bool {
+    let leaving = |object: &Value| object.pointer("/metadata/deletionTimestamp").is_some();
+    let stayed = entry.previous.as_ref().is_some_and(|old| !leaving(old));
+    stayed && (leaving(&entry.object) || entry.kind == EventKind::Deleted)
+}
+
 fn node(found: &mut Vec<Happening>, old: Option<&Value>, new: &Value) {
     let ready = |node| condition(node, "Ready").map(|ready| text(ready, "/status") == Some("True"));
     if ready(new) != old.and_then(ready) {

@@ -355,6 +355,21 @@ fn only_preemptible_pods_are_evicted() {
 }
 
 #[test]
+fn the_cause_that_a_victim_was_told_is_one_by_which_it_may_go() {
+    let history = "
+        +0s group g queue=q min=1
+        +0s group h queue=r min=1
+        +0s pod a group=g gpus=2
+        +0s pod b group=h gpus=2
+        +1s bind a n1
+    ";
+    let told = |cause| audited(&format!("{history}\n+2s disrupt a {cause}"));
+    assert_eq!(told("was preempted by workload default/h. Usage."), "");
+    assert_snapshot!(told("was preempted by workload default/g."), @"rule 9 (who may be evicted): pod default/a was evicted for default/g, its own job");
+    assert_snapshot!(told("was preempted by higher priority workload default/h"), @"rule 9 (who may be evicted): pod default/a was evicted for default/h, which is in queue r; it is in queue q: priority counts inside a queue");
+}
+
+#[test]
 fn what_is_left_of_a_stale_gang_is_evicted_preemptible_or_not() {
     let history = "
         +0s group g queue=q min=2 class=build

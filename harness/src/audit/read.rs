@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use schedlab_scheduler_core::{
-    audit::{Amounts, GroupView, NodeView, Phase, PodView, QueueView, SubGroupView},
+    audit::{Amounts, Eviction, GroupView, NodeView, Phase, PodView, QueueView, SubGroupView, Why},
     model::{
         Labels, Name, NodeSelectorTerm, Operator, Requirement, Taint, TaintEffect, Toleration,
     },
@@ -113,6 +113,21 @@ pub(super) fn pod(pod: &Value) -> PodView {
         devices: text(pod, "/metadata/annotations/schedlab.dev~1gpu-devices")
             .map(|devices| devices.split(',').filter_map(|one| one.trim().parse().ok()).collect()),
     }
+}
+
+/// For whom and why, from the words that the scheduler told the victim.
+pub(super) fn eviction(pod: &Name, cause: &str) -> Option<Eviction> {
+    let (before, after) = cause.split_once("workload ")?;
+    let workload = after.split_whitespace().next()?.trim_end_matches(['.', ',']);
+    let why = if before.contains("resource consolidation") {
+        Why::Consolidate
+    } else if before.contains("higher priority") {
+        Why::Preempt
+    } else {
+        Why::Reclaim
+    };
+    let preemptor = workload.contains('/').then(|| workload.into())?;
+    Some(Eviction { pod: pod.clone(), preemptor, why })
 }
 
 /// What the pod asks for, as Kubernetes adds it up: containers and sidecars together, or the

@@ -8,7 +8,7 @@ use schedlab_emulator::store::{EventKind, LogEntry};
 use serde_json::Value;
 
 use super::ordinals::{Ordinals, Shown, joined};
-use crate::happenings::{Happening, happenings, offset};
+use crate::happenings::{Happening, eviction_cause, happenings, offset};
 
 /// Times are told to a tenth of a second: the millisecond in which a test waits for quiet is no
 /// part of the story.
@@ -104,7 +104,8 @@ impl Story {
     /// Why a pod goes: the scheduler's cause, or else who took it away.
     fn farewell(&self, entry: &LogEntry) -> String {
         let pod = format!("{}/{}", entry.key.namespace, entry.key.name);
-        match self.causes.get(&(pod, entry.time.as_millisecond())) {
+        let told = self.causes.get(&(pod, entry.time.as_millisecond())).map(String::as_str);
+        match eviction_cause(&entry.object).or(told) {
             Some(cause) => format!("evicted: {}", self.ordinals.tidy(cause)),
             None => format!("deleted by {}", entry.manager),
         }

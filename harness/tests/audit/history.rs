@@ -110,6 +110,15 @@ impl Teller {
             }),
             "finish" => self.edit(at, key, "kubelet", |pod| pod["status"] = phase("Succeeded")),
             "fail" => self.edit(at, key, "kubelet", |pod| pod["status"] = phase("Failed")),
+            // As a DELETE comes: without a field manager, after the pod was told.
+            "disrupt" => {
+                let told = json!([{
+                    "type": "DisruptionTarget", "status": "True",
+                    "reason": "PreemptionByScheduler", "message": words.0.join(" "),
+                }]);
+                self.edit(at, key, SCHEDULER, |pod| pod["status"]["conditions"] = told);
+                self.edit(at, key, "", leave);
+            }
             "evict" => self.edit(at, key, SCHEDULER, leave),
             "cancel" => self.edit(at, key, "kubectl", leave),
             "delete" => self.write(at, "kubelet", key, None),
