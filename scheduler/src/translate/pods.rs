@@ -33,10 +33,10 @@ pub(super) enum Entry {
     Present(Pod),
 }
 
-/// The shapes in use. They are held, so that no other comes to lie where one of them lay.
+/// The shapes in use, by address. They are held, so that no other comes to lie where one of them lay.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    ids: BTreeMap<*const PodShape, ShapeId>,
+    ids: BTreeMap<usize, ShapeId>,
     held: Vec<Arc<PodShape>>,
 }
 
@@ -47,7 +47,7 @@ impl Shapes {
     }
 
     fn id(&mut self, shape: &Arc<PodShape>, shapes: &mut Vec<PodShape>) -> ShapeId {
-        *self.ids.entry(Arc::as_ptr(shape)).or_insert_with(|| {
+        *self.ids.entry(Arc::as_ptr(shape).addr()).or_insert_with(|| {
             self.held.push(Arc::clone(shape));
             shapes.push(PodShape::clone(shape));
             ShapeId(position(shapes.len() - 1))
