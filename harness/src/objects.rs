@@ -1,0 +1,16 @@
+//! Kubernetes objects from the rows of feature tables: queues, workloads. Pure text in, JSON
+//! out; what a row may say is in `docs/writing-features.md`.
+
+mod fleet;
+mod manifest;
+mod places;
+mod queue;
+mod rows;
+mod workload;
+mod workload_kinds;
+
+pub(crate) use fleet::{FLEET_COLUMNS, fleet};
+pub(crate) use manifest::documents;
+pub(crate) use queue::{QUEUE_COLUMNS, queue, set_queue_field};
+pub(crate) use rows::{Row, RowError, Rows};
+pub(crate) use workload::{WORKLOAD_COLUMNS, workload};
