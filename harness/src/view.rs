@@ -1,0 +1,147 @@
+//! What the cluster says of itself, kept up to date by watches: the ground on which every
+//! `Then` stands. Changes are taken one at a time, so that a claim which must hold all the time
+//! is judged after each of them.
+
+mod objects;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::task::Poll;
+
+use serde_json::Value;
+
+use crate::api::Api;
+use watch::Watch;
+
+pub use objects::{Eviction, Phase, Pod};
+pub(crate) use objects::{QUEUE, WORKLOAD};
+
+/// A place in a collection: namespace and name.
+pub(crate) type Place = (String, String);
+
+/// The collections that are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Nodes.
+    Nodes,
+    /// Pods of all namespaces.
+    Pods,
+    /// KAI's queues.
+    Queues,
+    /// KAI's pod groups, of all namespaces.
+    PodGroups,
+    /// Events of all namespaces.
+    Events,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Nodes, Self::Pods, Self::Queues, Self::PodGroups, Self::Events];
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Nodes => "/api/v1/nodes",
+            Self::Pods => "/api/v1/pods",
+            Self::Queues => "/apis/scheduling.run.ai/v2/queues",
+            Self::PodGroups => "/apis/scheduling.run.ai/v2alpha2/podgroups",
+            Self::Events => "/api/v1/events",
+        }
+    }
+}
+
+/// A view of one cluster.
+#[derive(Debug)]
+pub struct View {
+    watches: Vec<Watch>,
+    /// Pods that are gone, as they were last.
+    gone: BTreeMap<Place, Value>,
+}
+
+impl View {
+    /// Lists everything and begins to watch. Kinds that the cluster does not know stay empty.
+    pub async fn open(api: &Api) -> anyhow::Result<Self> {
+        let mut watches = Vec::new();
+        for kind in Kind::ALL {
+            if let Some(watch) = Watch::open(api, kind).await? {
+                watches.push(watch);
+            }
+        }
+        Ok(Self { watches, gone: BTreeMap::new() })
+    }
+
+    /// Waits for one change and takes it in.
+    pub async fn next(&mut self) -> anyhow::Result<()> {
+        let watches = &mut self.watches;
+        let (index, change) = std::future::poll_fn(|context| {
+            let mut ready = watches.iter_mut().enumerate().filter_map(|(index, watch)| match watch
+                .poll(context)
+            {
+                Poll::Ready(change) => Some((index, change)),
+                Poll::Pending => None,
+            });
+            ready.next().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await;
+        let watch = &mut self.watches[index];
+        if let Some((place, pod)) = watch.take(change?)
+            && watch.kind == Kind::Pods
+        {
+            self.gone.insert(place, pod);
+        }
+        Ok(())
+    }
+
+    /// Takes in everything that is there to be taken.
+    pub async fn drain(&mut self) -> anyhow::Result<()> {
+        use futures::FutureExt as _;
+        while let Some(taken) = self.next().now_or_never() {
+            taken?;
+        }
+        // The API may have to be polled once more before it hands on what it has.
+        tokio::task::yield_now().await;
+        while let Some(taken) = self.next().now_or_never() {
+            taken?;
+        }
+        Ok(())
+    }
+
+    /// The objects of a kind, in the order of their names.
+    pub fn all(&self, kind: Kind) -> impl Iterator<Item = &Value> {
+        self.watches.iter().filter(move |watch| watch.kind == kind).flat_map(Watch::objects)
+    }
+
+    /// One object; the first of that name when the namespace is not known.
+    pub fn get(&self, kind: Kind, name: &str) -> Option<&Value> {
+        self.all(kind).find(|object| object["metadata"]["name"] == *name)
+    }
+
+    /// Pods of all namespaces, in the order of their names.
+    pub fn pods(&self) -> impl Iterator<Item = Pod<'_>> {
+        self.all(Kind::Pods).map(Pod)
+    }
+
+    /// A pod, by name or as `namespace/name`.
+    pub fn pod(&self, name: &str) -> Option<Pod<'_>> {
+        let (namespace, name) = name.split_once('/').map_or((None, name), |(n, p)| (Some(n), p));
+        self.pods().find(|pod| {
+            pod.name() == name && namespace.is_none_or(|namespace| pod.namespace() == namespace)
+        })
+    }
+
+    /// A pod as it is or, once it is gone, as it was.
+    pub(crate) fn pod_ever(&self, place: &Place) -> Option<Pod<'_>> {
+        let now = self.pods().find(|pod| (pod.namespace(), pod.name()) == (&place.0, &place.1));
+        now.or_else(|| self.gone.get(place).map(Pod))
+    }
+
+    /// Whether a node is there and ready.
+    pub fn node_lives(&self, name: &str) -> bool {
+        let node = self.get(Kind::Nodes, name);
+        let conditions = node.and_then(|node| node["status"]["conditions"].as_array());
+        conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
+    }
+
+    /// What was evicted so far, in the order in which it was told.
+    pub fn evictions(&self) -> Vec<Eviction<'_>> {
+        objects::evictions(self)
+    }
+}

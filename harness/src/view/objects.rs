@@ -1,0 +1,258 @@
+//! Pods and evictions as steps speak of them, read from the raw objects.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Kind, View};
+use crate::happenings::waiting_reason;
+use crate::quantity::thousandths;
+
+/// Label of the workload that a table made.
+pub(crate) const WORKLOAD: &str = "schedlab.dev/workload";
+/// Label of the queue.
+pub(crate) const QUEUE: &str = "kai.scheduler/queue";
+
+/// A pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Pod<'a>(pub &'a Value);
+
+/// Where a pod is in its life, in the words of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Waits for a node.
+    Pending,
+    /// Waits for its scheduling gates.
+    Gated,
+    /// Has a node and has not started.
+    Starting,
+    /// Runs.
+    Running,
+    /// Was asked to leave and is still there.
+    Terminating,
+    /// Finished well.
+    Succeeded,
+    /// Finished badly.
+    Failed,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pending => "pending",
+            Self::Gated => "gated",
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Terminating => "terminating",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+impl<'a> Pod<'a> {
+    /// `metadata.name`.
+    pub fn name(self) -> &'a str {
+        self.text("/metadata/name")
+    }
+
+    /// `metadata.namespace`.
+    pub fn namespace(self) -> &'a str {
+        self.text("/metadata/namespace")
+    }
+
+    /// Its path in the API.
+    pub fn path(&self) -> String {
+        format!("/api/v1/namespaces/{}/pods/{}", self.namespace(), self.name())
+    }
+
+    /// `spec.nodeName`, empty before it is bound.
+    pub fn node(self) -> &'a str {
+        self.text("/spec/nodeName")
+    }
+
+    /// Where it is in its life.
+    pub fn phase(self) -> Phase {
+        let gates = self.0.pointer("/spec/schedulingGates").and_then(Value::as_array);
+        match self.text("/status/phase") {
+            "Succeeded" => Phase::Succeeded,
+            "Failed" => Phase::Failed,
+            _ if self.is_leaving() => Phase::Terminating,
+            "Running" => Phase::Running,
+            _ if !self.node().is_empty() => Phase::Starting,
+            _ if gates.is_some_and(|gates| !gates.is_empty()) => Phase::Gated,
+            _ => Phase::Pending,
+        }
+    }
+
+    /// Whether it holds its node's resources.
+    pub fn holds_room(self) -> bool {
+        !self.node().is_empty() && !matches!(self.phase(), Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Whether it was asked to leave.
+    pub fn is_leaving(self) -> bool {
+        !self.text("/metadata/deletionTimestamp").is_empty()
+    }
+
+    /// GPUs that it asks for, in thousandths.
+    pub fn gpu_milli(self) -> i128 {
+        self.asked("nvidia.com/gpu")
+    }
+
+    /// What its containers ask for of a resource, in thousandths of the unit.
+    pub fn asked(self, resource: &str) -> i128 {
+        let containers = self.0.pointer("/spec/containers").and_then(Value::as_array);
+        let asked = |container: &Value| {
+            let resources = &container["resources"];
+            let values = [&resources["requests"][resource], &resources["limits"][resource]];
+            values.into_iter().find_map(thousandths).unwrap_or(0)
+        };
+        containers.into_iter().flatten().map(asked).sum()
+    }
+
+    /// Why the scheduler did not place it.
+    pub fn waiting_reason(self) -> Option<&'a str> {
+        waiting_reason(self.0)
+    }
+
+    /// The queue it is charged to: its group's, else its label's.
+    pub fn queue(self, view: &'a View) -> Option<&'a str> {
+        let of_group = self.group(view).and_then(|group| group["spec"]["queue"].as_str());
+        of_group.or_else(|| self.label(QUEUE))
+    }
+
+    /// Its pod group.
+    pub fn group(self, view: &'a View) -> Option<&'a Value> {
+        let name = self.0["metadata"]["annotations"]["pod-group-name"].as_str()?;
+        view.all(Kind::PodGroups).find(|group| {
+            group["metadata"]["name"] == *name
+                && group["metadata"]["namespace"] == *self.namespace()
+        })
+    }
+
+    /// Whether it belongs to the workload of that name: by the label that tables give, else by
+    /// its owner's name, else by its own.
+    pub fn belongs_to(self, workload: &str) -> bool {
+        if self.name() == workload {
+            return true;
+        }
+        if let Some(label) = self.label(WORKLOAD) {
+            return label == workload;
+        }
+        let owner = self.0.pointer("/metadata/ownerReferences/0/name").and_then(Value::as_str);
+        let maker = owner.unwrap_or(self.name());
+        let rest = maker.strip_prefix(workload);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    }
+
+    /// A label's value.
+    pub fn label(self, key: &str) -> Option<&'a str> {
+        self.0["metadata"]["labels"][key].as_str()
+    }
+
+    /// When it started, in the API's form, which sorts.
+    pub fn started(self) -> &'a str {
+        self.text("/status/startTime")
+    }
+
+    fn text(self, at: &str) -> &'a str {
+        self.0.pointer(at).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// A pod that a scheduler evicted, and what it said.
+#[derive(Clone, Copy, Debug)]
+pub struct Eviction<'a> {
+    /// The pod's namespace.
+    pub namespace: &'a str,
+    /// The pod's name.
+    pub name: &'a str,
+    /// The pod as it is or was, when it was seen.
+    pub pod: Option<Pod<'a>>,
+    /// For whom and why.
+    pub message: &'a str,
+    /// When, in the API's form.
+    pub time: &'a str,
+}
+
+impl Eviction<'_> {
+    /// Whether the scheduler's words name this workload or queue: as a word, or in front of a
+    /// hyphen, as pods and groups are named after what made them.
+    pub fn names(&self, name: &str) -> bool {
+        let part = |c: char| c.is_alphanumeric() || c == '_';
+        self.message.match_indices(name).any(|(at, _)| {
+            let before = self.message.get(..at).and_then(|text| text.chars().next_back());
+            let after = self.message.get(at + name.len()..).and_then(|text| text.chars().next());
+            !before.is_some_and(part) && !after.is_some_and(part)
+        })
+    }
+}
+
+/// Events about pods in which a scheduler says that it evicted them.
+pub(super) fn evictions(view: &View) -> Vec<Eviction<'_>> {
+    let mut found: Vec<Eviction<'_>> =
+        view.all(Kind::Events).filter_map(|event| eviction(view, event)).collect();
+    found.sort_by_key(|eviction| (eviction.time, eviction.namespace, eviction.name));
+    found
+}
+
+fn eviction<'a>(view: &'a View, event: &'a Value) -> Option<Eviction<'a>> {
+    let field = |at: &str| event.pointer(at).and_then(Value::as_str);
+    let evicts = matches!(field("/reason")?, "Evict" | "Evicted" | "Preempted");
+    if !evicts || field("/involvedObject/kind") != Some("Pod") {
+        return None;
+    }
+    let namespace = field("/involvedObject/namespace")?;
+    let name = field("/involvedObject/name")?;
+    let pod = view.pod_ever(&(namespace.to_owned(), name.to_owned()));
+    let message = field("/message").or_else(|| field("/note")).unwrap_or_default();
+    let time = field("/metadata/creationTimestamp").unwrap_or_default();
+    Some(Eviction { namespace, name, pod, message, time })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_leaves_is_terminating_until_it_is_finished() {
+        let pod = |phase: &str, leaving: bool| {
+            let time = if leaving { json!("2026-01-01T00:00:00Z") } else { Value::Null };
+            let pod = json!({"metadata": {"deletionTimestamp": time}, "spec": {"nodeName": "n"},
+                             "status": {"phase": phase}});
+            Pod(&pod).phase()
+        };
+        assert_eq!(pod("Running", true), Phase::Terminating);
+        assert_eq!(pod("Running", false), Phase::Running);
+        assert_eq!(pod("Pending", false), Phase::Starting);
+        assert_eq!(pod("Succeeded", true), Phase::Succeeded);
+    }
+
+    #[test]
+    fn a_workload_owns_what_its_label_or_owner_says() {
+        let owned = json!({"metadata": {"name": "train-2-0",
+            "ownerReferences": [{"name": "train-2"}]}});
+        assert!(Pod(&owned).belongs_to("train-2"));
+        let labelled = json!({"metadata": {"name": "train-2-0", "labels": {WORKLOAD: "train-2"}}});
+        assert!(!Pod(&labelled).belongs_to("train"));
+        assert!(Pod(&labelled).belongs_to("train-2"));
+    }
+
+    #[test]
+    fn an_eviction_names_whole_words() {
+        let eviction = Eviction {
+            namespace: "default",
+            name: "a",
+            pod: None,
+            message: "Pod default/a was preempted by workload default/train-7f3c of queue prod.",
+            time: "",
+        };
+        assert!(eviction.names("train"));
+        assert!(eviction.names("prod"));
+        assert!(!eviction.names("trai"));
+        assert!(!eviction.names("rain"));
+    }
+}
