@@ -1,15 +1,52 @@
-//! Where scenarios run, and what they do to the scheduler there.
+//! Where scenarios run, and what they do to the scheduler there: the two seams of the harness.
 
 mod emulated;
+mod fuse;
+mod in_process;
 
 use std::time::Duration;
 
 pub use emulated::Emulated;
+pub(crate) use emulated::epoch;
+pub use in_process::InProcess;
+
+/// Where scenarios run. What a Kubernetes client can do is done through `client()`; this holds
+/// only the rest.
+pub trait Cluster {
+    /// A client of this cluster, as an administrator.
+    fn client(&self) -> kube::Client;
+
+    /// Lets the cluster run until it is quiet, or until `limit` of its own time has passed.
+    fn settle(&self, limit: Duration) -> impl Future<Output = Result<(), Unsettled>>;
+}
+
+/// What steps do to the scheduler.
+pub trait SchedulerUnderTest {
+    /// Starts it; one that runs goes on.
+    fn start(&mut self);
+
+    /// Ends it between two requests.
+    fn stop(&mut self);
+
+    /// Kills it in place of its `n`-th write from now on: that write does not happen.
+    fn kill_before_write(&mut self, n: u32, then: AfterKill);
+}
+
+/// What happens to a scheduler that was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterKill {
+    /// It stays dead until a step starts it.
+    StayDead,
+    /// It starts anew a second later.
+    Restart,
+    /// It starts anew a second later, to be killed again after as many writes.
+    RestartAndKillAgain,
+}
 
 /// A cluster that kept changing for longer than it was given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the cluster did not come to rest within {} s", limit.as_secs())]
+#[error("the cluster did not come to rest within {} s of its time", limit.as_secs())]
 pub struct Unsettled {
-    /// How long it was given, in its own time.
+    /// How long it was given.
     pub limit: Duration,
 }

@@ -1,70 +1,203 @@
 //! What a scenario's steps act on: one cluster, its scheduler, and what was shown so far.
 
+mod claims;
+mod setup;
+mod submit;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use gherkin::Step;
-use schedlab_scheduler_core::audit::Rules;
+use anyhow::Context as _;
+use schedlab_emulator::store::LogEntry;
+use schedlab_scheduler::{Config, crds};
+use serde_json::Value;
+use tokio::time::Instant;
 
+use crate::api::{Api, refusal};
 use crate::audit::Audit;
-use crate::cluster::Emulated;
+use crate::cluster::{Cluster as _, Emulated, InProcess};
 use crate::features::Case;
+use crate::view::{Phase, Pod, View};
+
+pub(crate) use claims::TimeWord;
+
+/// How long a step waits for pods to start or to leave before it takes them as they are.
+const MOTION_MAX: Duration = Duration::from_mins(10);
 
 /// One scenario's world.
 #[derive(Debug, cucumber::World)]
 #[world(init = Self::unplaced)]
 pub struct World {
+    /// Kubernetes, as an administrator.
+    pub(crate) api: Api,
+    /// What the cluster says of itself.
+    pub(crate) view: View,
     cluster: Emulated,
-    audit: Audit,
+    scheduler: Scheduler,
+    /// Watches every write once the scheduler has started.
+    audit: Option<Audit>,
+    case: Case,
+    /// What was submitted, by the name of the workload, so that it can go and come again.
+    submitted: BTreeMap<String, Vec<Value>>,
     /// What snapshot steps showed.
     shown: Vec<String>,
+    /// Writes and time at which the cluster was last at rest.
+    rest: Option<(u64, Instant)>,
+}
+
+#[derive(Debug)]
+enum Scheduler {
+    /// It starts when time first passes.
+    Awaited(Box<Config>),
+    /// It was started; it may have been stopped or killed since.
+    Started(Box<InProcess>),
+    /// The scenario has none.
+    Absent,
 }
 
 impl World {
     /// Boots an empty cluster for a case, on the current runtime.
-    pub fn start(_case: &Case, seed: u64) -> anyhow::Result<Self> {
-        let audit = Audit::new(Rules::kai(), "kai-scheduler");
-        let cluster = Emulated::start(seed, &audit);
-        Ok(Self { cluster, audit, shown: Vec::new() })
+    pub async fn start(case: &Case, seed: u64) -> anyhow::Result<Self> {
+        let cluster = Emulated::start(seed);
+        let api = Api::new(cluster.client());
+        install(&api).await?;
+        let view = View::open(&api).await?;
+        let config = Config { seed, ..Config::kai() };
+        Ok(Self {
+            api,
+            view,
+            cluster,
+            scheduler: Scheduler::Awaited(Box::new(config)),
+            audit: None,
+            case: case.clone(),
+            submitted: BTreeMap::new(),
+            shown: Vec::new(),
+            rest: None,
+        })
     }
 
     fn unplaced() -> anyhow::Result<Self> {
         anyhow::bail!("a world belongs to a case: the runner starts it")
     }
 
-    /// A step is about to run.
-    pub fn before_step(&mut self, _step: &Step) {}
-
     /// Lets time pass.
-    pub async fn pass(&mut self, time: Duration) {
-        tokio::time::sleep(time).await;
+    pub(crate) async fn pass(&mut self, time: Duration) -> anyhow::Result<()> {
+        self.begin();
+        let end = Instant::now() + time;
+        while let Ok(taken) = tokio::time::timeout_at(end, self.view.next()).await {
+            taken?;
+        }
+        Ok(())
+    }
+
+    /// Lets the cluster run until nothing changes any more and no pod is on its way.
+    pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
+        self.begin();
+        if self.rest == Some((self.cluster.writes(), Instant::now())) {
+            return Ok(());
+        }
+        let end = Instant::now() + MOTION_MAX;
+        loop {
+            let settled = self.cluster.settle(MOTION_MAX).await;
+            settled.with_context(|| self.last_writes())?;
+            self.view.drain().await?;
+            if !self.in_motion() || Instant::now() >= end {
+                break;
+            }
+            if let Ok(taken) = tokio::time::timeout_at(end, self.view.next()).await {
+                taken?;
+            }
+        }
+        if let (Some(audit), true) = (&self.audit, self.scheduler_runs()) {
+            audit.at_rest(self.cluster.now());
+        }
+        self.rest = Some((self.cluster.writes(), Instant::now()));
+        Ok(())
+    }
+
+    /// Whether a pod on a living node has not started yet or has not gone yet.
+    fn in_motion(&self) -> bool {
+        let on_its_way = |pod: Pod<'_>| matches!(pod.phase(), Phase::Starting | Phase::Terminating);
+        self.view.pods().any(|pod| on_its_way(pod) && self.view.node_lives(pod.node()))
     }
 
     /// The first rule that was broken, with its history.
-    pub fn breach(&self) -> Option<String> {
-        self.audit.breaches().first().map(ToString::to_string)
+    pub(crate) fn breach(&self) -> Option<String> {
+        self.audit.as_ref()?.breaches().first().map(ToString::to_string)
     }
 
     /// What must not be left at the end of a case.
-    pub fn leftovers(&mut self) -> Option<String> {
-        self.audit.at_rest(self.cluster.now());
+    pub(crate) async fn leftovers(&mut self) -> Option<String> {
+        if let Err(error) = self.settle().await {
+            return Some(format!("at the end of the scenario: {error:#}"));
+        }
         self.breach()
     }
 
     /// Milliseconds of the cluster's time since it began.
-    pub fn elapsed_millis(&self) -> u64 {
+    pub(crate) fn elapsed_millis(&self) -> u64 {
         self.cluster.elapsed_millis()
     }
 
+    /// Adds to what is compared with the snapshot.
+    pub(crate) fn show(&mut self, title: &str, text: &str) {
+        self.shown.push(format!("## {title}\n\n{}\n", text.trim_end()));
+    }
+
     /// What snapshot steps showed, when there was one.
-    pub fn shown(&self) -> Option<String> {
+    pub(crate) fn shown(&self) -> Option<String> {
         (!self.shown.is_empty()).then(|| self.shown.join("\n"))
     }
 
+    /// Every change so far.
+    pub(crate) fn log(&self) -> Vec<Arc<LogEntry>> {
+        self.cluster.log()
+    }
+
     /// Every write, a line each, to compare two runs.
-    pub fn history(&self) -> Vec<String> {
-        let line = |entry: &std::sync::Arc<schedlab_emulator::store::LogEntry>| {
+    pub(crate) fn history(&self) -> Vec<String> {
+        let line = |entry: &Arc<LogEntry>| {
             format!("{} {} {:?} {}", entry.time, entry.manager, entry.kind, entry.object)
         };
         self.cluster.log().iter().map(line).collect()
     }
+
+    /// The last writes, for somebody who wonders why there is no end to them.
+    fn last_writes(&self) -> String {
+        let log = self.cluster.log();
+        let last = log.iter().rev().take(10).rev().map(|entry| {
+            let key = &entry.key;
+            format!(
+                "  {} {} {} {}/{}",
+                entry.time, entry.manager, key.resource.plural, key.namespace, key.name
+            )
+        });
+        format!("the last writes were:\n{}", last.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// A file beside the feature's folder.
+    pub(crate) fn fixture(&self, name: &str) -> PathBuf {
+        self.case.base().join("fixtures").join(name)
+    }
+
+    /// `file:line` of a table's row, the header being 0.
+    pub(crate) fn place(&self, table_line: usize, row: usize) -> String {
+        let lines = self.case.tables.get(&table_line);
+        let line = lines.and_then(|lines| lines.get(row)).copied().unwrap_or(table_line + row);
+        format!("{}:{line}", self.case.place.file)
+    }
+}
+
+/// Brings what comes with the scheduler: kinds and priority classes.
+async fn install(api: &Api) -> anyhow::Result<()> {
+    for definition in crds::all() {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        api.post(path, &definition).await.map_err(refusal)?;
+    }
+    for class in crds::priority_classes() {
+        api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.map_err(refusal)?;
+    }
+    Ok(())
 }

@@ -1,4 +1,5 @@
 //! The emulator, in this process and on this thread's clock.
+//! Heartbeats are no news: a cluster in which only they are written is quiet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::LogEntry;
 use schedlab_emulator::{Emulator, Options};
 
-use super::Unsettled;
+use super::{Cluster, Unsettled};
 use crate::audit::Audit;
 
 /// When virtual time begins.
@@ -21,14 +22,15 @@ pub struct Emulated {
     emulator: Emulator,
     /// Writes that mean something: all but heartbeats.
     writes: Arc<AtomicU64>,
+    /// How long nothing may be written for the cluster to count as quiet.
+    quiet: Duration,
 }
 
 impl Emulated {
     /// Starts an empty cluster. Call it on the runtime whose time it shall follow.
-    pub fn start(seed: u64, audit: &Audit) -> Self {
+    pub fn start(seed: u64) -> Self {
         let clock = Clock::starting_at(epoch());
         let emulator = Emulator::start(Options { seed, ..Options::at(clock) });
-        emulator.on_write(audit.observer());
         let writes = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&writes);
         emulator.on_write(Box::new(move |entry| {
@@ -36,7 +38,18 @@ impl Emulated {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         }));
-        Self { emulator, writes }
+        Self { emulator, writes, quiet: quiet_after(Duration::from_secs(1)) }
+    }
+
+    /// Has an audit see every write, those of the past included.
+    pub fn observe(&self, audit: &Audit) {
+        self.log().iter().for_each(|entry| audit.observe(entry));
+        self.emulator.on_write(audit.observer());
+    }
+
+    /// The time from one scheduling cycle to the next.
+    pub fn set_period(&mut self, period: Duration) {
+        self.quiet = quiet_after(period);
     }
 
     /// The cluster itself.
@@ -63,13 +76,19 @@ impl Emulated {
     pub fn log(&self) -> Vec<Arc<LogEntry>> {
         self.emulator.log_since(0).unwrap_or_default()
     }
+}
 
-    /// Lets the cluster run until nothing was written for `quiet`, or until `limit` has passed.
-    pub async fn rest(&self, quiet: Duration, limit: Duration) -> Result<(), Unsettled> {
+impl Cluster for Emulated {
+    fn client(&self) -> kube::Client {
+        self.emulator.client()
+    }
+
+    /// Quiet is: nothing was written while the scheduler had two cycles to write in.
+    async fn settle(&self, limit: Duration) -> Result<(), Unsettled> {
         let end = tokio::time::Instant::now() + limit;
         loop {
             let before = self.writes();
-            tokio::time::sleep(quiet).await;
+            tokio::time::sleep(self.quiet).await;
             if self.writes() == before {
                 return Ok(());
             }
@@ -80,8 +99,12 @@ impl Emulated {
     }
 }
 
+fn quiet_after(period: Duration) -> Duration {
+    2 * period + Duration::from_millis(1)
+}
+
 /// When a cluster's time begins.
-fn epoch() -> Timestamp {
+pub(crate) fn epoch() -> Timestamp {
     EPOCH.parse().expect("the epoch is a timestamp")
 }
 

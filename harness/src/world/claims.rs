@@ -1,0 +1,131 @@
+//! Claims about the cluster, and the words that say when they must hold. Each word has one
+//! meaning:
+//!
+//! * none: once everything has settled;
+//! * `now`: at this very moment;
+//! * `eventually within T`: at some moment from now until T later;
+//! * `for T`: once everything has settled and then at every moment for T;
+//! * `never within T`: at no moment from now until T later;
+//! * `after T`: when T has passed.
+//!
+//! `and stays so for N cycles` adds: and at every moment of the scheduler's next N cycles.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::World;
+use crate::happenings::offset;
+use crate::view::Phase;
+
+/// A claim: `Err` says what was found instead.
+pub(crate) type Claim<'c> = &'c dyn Fn(&World) -> Result<(), String>;
+
+/// When a claim must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeWord {
+    /// Once everything has settled.
+    Settled,
+    /// At this moment.
+    Now,
+    /// At some moment until then.
+    EventuallyWithin(Duration),
+    /// Once settled, and at every moment until then.
+    For(Duration),
+    /// At no moment until then.
+    NeverWithin(Duration),
+    /// When so much time has passed.
+    After(Duration),
+}
+
+impl World {
+    /// Judges a claim, and that it stays so for a number of cycles.
+    pub(crate) async fn expect(
+        &mut self,
+        when: TimeWord,
+        cycles: u32,
+        claim: Claim<'_>,
+    ) -> anyhow::Result<()> {
+        self.begin();
+        match when {
+            TimeWord::Settled => self.settle().await?,
+            TimeWord::Now => self.view.drain().await?,
+            TimeWord::After(time) => self.pass(time).await?,
+            TimeWord::EventuallyWithin(time) => self.eventually(time, claim).await?,
+            TimeWord::NeverWithin(time) => self.never(time, claim).await?,
+            TimeWord::For(time) => {
+                self.settle().await?;
+                self.holds(time, claim).await?;
+            }
+        }
+        if !matches!(when, TimeWord::NeverWithin(_)) {
+            claim(self).map_err(|found| self.mismatch(&found))?;
+        }
+        self.holds(self.period() * cycles, claim).await
+    }
+
+    async fn eventually(&mut self, time: Duration, claim: Claim<'_>) -> anyhow::Result<()> {
+        let end = Instant::now() + time;
+        self.view.drain().await?;
+        while claim(self).is_err() {
+            match timeout_at(end, self.view.next()).await {
+                Ok(taken) => taken?,
+                Err(_) => return claim(self).map_err(|found| self.mismatch(&found)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn holds(&mut self, time: Duration, claim: Claim<'_>) -> anyhow::Result<()> {
+        let end = Instant::now() + time;
+        if time.is_zero() {
+            return Ok(());
+        }
+        loop {
+            claim(self).map_err(|found| self.mismatch(&found))?;
+            match timeout_at(end, self.view.next()).await {
+                Ok(taken) => taken?,
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    async fn never(&mut self, time: Duration, claim: Claim<'_>) -> anyhow::Result<()> {
+        let end = Instant::now() + time;
+        self.view.drain().await?;
+        loop {
+            if claim(self).is_ok() {
+                return Err(self.mismatch("it came to be, and never should have"));
+            }
+            match timeout_at(end, self.view.next()).await {
+                Ok(taken) => taken?,
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// What was found, when, and what the scheduler itself says of pods that wait.
+    fn mismatch(&self, found: &str) -> anyhow::Error {
+        let at = i64::try_from(self.elapsed_millis()).unwrap_or(i64::MAX);
+        let mut text = format!("{found}\n(at {})", offset(at));
+        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for pod in self.view.pods().filter(|pod| pod.phase() == Phase::Pending) {
+            let reason = pod.waiting_reason().unwrap_or("the scheduler has said nothing of it");
+            reasons.entry(reason).or_default().push(pod.name());
+        }
+        for (reason, pods) in reasons {
+            let some: Vec<&str> = pods.iter().take(3).copied().collect();
+            let more = match pods.len() - some.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let _ = write!(text, "\npending {}{more}: {reason}", some.join(", "));
+        }
+        for eviction in self.view.evictions().iter().rev().take(3) {
+            let _ = write!(text, "\nevicted {}: {}", eviction.name, eviction.message);
+        }
+        anyhow::Error::msg(text)
+    }
+}

@@ -1,0 +1,131 @@
+//! The scheduler of a world: how it is set up, when it starts, and how it dies.
+
+use schedlab_scheduler::{Config, Flavor, Status};
+use schedlab_scheduler_core::audit::Rules;
+
+use super::{Scheduler, World};
+use crate::audit::Audit;
+use crate::cluster::{AfterKill, InProcess, SchedulerUnderTest as _};
+
+impl World {
+    /// Starts the scheduler, unless it was started before or the scenario has none.
+    pub(crate) fn begin(&mut self) {
+        self.rest = self.rest.filter(|_| !matches!(self.scheduler, Scheduler::Awaited(_)));
+        if let Scheduler::Awaited(config) = &self.scheduler {
+            let config = (**config).clone();
+            let mut scheduler = self.prepare(config);
+            scheduler.start();
+            self.scheduler = Scheduler::Started(Box::new(scheduler));
+        }
+    }
+
+    /// A scheduler that does not run yet, watched by the audit of its kind.
+    fn prepare(&mut self, config: Config) -> InProcess {
+        let rules = match config.flavor {
+            Flavor::Kai => Rules::kai(),
+            Flavor::Kube => Rules::kube(),
+        };
+        let audit = Audit::new(rules, &config.scheduler_name);
+        self.cluster.observe(&audit);
+        self.cluster.set_period(config.period);
+        self.audit = Some(audit.clone());
+        let clock = self.cluster.emulator().clock().clone();
+        let on_kill = Box::new(move || audit.scheduler_killed(clock.now()));
+        InProcess::new(self.cluster.emulator().clone(), config, on_kill)
+    }
+
+    /// The scheduler's set-up, before it starts.
+    pub(crate) fn config_mut(&mut self) -> anyhow::Result<&mut Config> {
+        match &mut self.scheduler {
+            Scheduler::Awaited(config) => Ok(config),
+            Scheduler::Started(_) | Scheduler::Absent => anyhow::bail!(
+                "the scheduler has started already: set it up before the first step that lets \
+                 time pass"
+            ),
+        }
+    }
+
+    /// Uses another set-up from the start.
+    pub(crate) fn configure(&mut self, config: Config) -> anyhow::Result<()> {
+        *self.config_mut()? = config;
+        Ok(())
+    }
+
+    /// What pods put into `spec.schedulerName`.
+    pub(crate) fn scheduler_name(&self) -> String {
+        match &self.scheduler {
+            Scheduler::Awaited(config) => config.scheduler_name.clone(),
+            Scheduler::Started(scheduler) => scheduler.config().scheduler_name.clone(),
+            Scheduler::Absent => "kai-scheduler".to_owned(),
+        }
+    }
+
+    /// The time from one cycle to the next.
+    pub(crate) fn period(&self) -> std::time::Duration {
+        match &self.scheduler {
+            Scheduler::Awaited(config) => config.period,
+            Scheduler::Started(scheduler) => scheduler.config().period,
+            Scheduler::Absent => std::time::Duration::from_secs(1),
+        }
+    }
+
+    /// What the scheduler last told about itself.
+    pub(crate) fn scheduler_status(&self) -> Status {
+        match &self.scheduler {
+            Scheduler::Started(scheduler) => scheduler.status(),
+            Scheduler::Awaited(_) | Scheduler::Absent => Status::default(),
+        }
+    }
+
+    /// Whether it runs as far as steps are concerned.
+    pub(super) fn scheduler_runs(&self) -> bool {
+        matches!(&self.scheduler, Scheduler::Started(scheduler) if scheduler.is_started())
+    }
+
+    /// Why the scheduler ended by itself, if it did.
+    pub(crate) fn dead_scheduler(&self) -> Option<String> {
+        match &self.scheduler {
+            Scheduler::Started(scheduler) => {
+                scheduler.error().map(|error| format!("the scheduler ended by itself: {error}"))
+            }
+            Scheduler::Awaited(_) | Scheduler::Absent => None,
+        }
+    }
+
+    /// Starts the scheduler again, or for the first time.
+    pub(crate) fn start_scheduler(&mut self) {
+        self.rest = None;
+        match &mut self.scheduler {
+            Scheduler::Started(scheduler) => scheduler.start(),
+            Scheduler::Awaited(_) => self.begin(),
+            Scheduler::Absent => {
+                self.scheduler = Scheduler::Awaited(Box::new(Config::kai()));
+                self.begin();
+            }
+        }
+    }
+
+    /// Ends the scheduler, or has none from the start.
+    pub(crate) fn stop_scheduler(&mut self) {
+        self.rest = None;
+        match &mut self.scheduler {
+            Scheduler::Started(scheduler) => scheduler.stop(),
+            Scheduler::Awaited(_) => self.scheduler = Scheduler::Absent,
+            Scheduler::Absent => {}
+        }
+    }
+
+    /// Has the scheduler die in place of a write to come.
+    pub(crate) fn kill_scheduler_before_write(&mut self, n: u32, then: AfterKill) {
+        self.rest = None;
+        if let Scheduler::Awaited(config) = &self.scheduler {
+            let config = (**config).clone();
+            let mut scheduler = self.prepare(config);
+            scheduler.kill_before_write(n, then);
+            scheduler.start();
+            self.scheduler = Scheduler::Started(Box::new(scheduler));
+        } else if let Scheduler::Started(scheduler) = &mut self.scheduler {
+            scheduler.kill_before_write(n, then);
+        }
+    }
+}
