@@ -19,10 +19,13 @@ pub mod runner;
 pub mod report;
 pub mod reviewed;
 
+mod objects;
 mod steps;
 pub mod world;
 
+pub mod api;
 pub mod cluster;
+pub mod view;
 
 pub mod audit;
 pub mod happenings;

@@ -1,9 +1,21 @@
 //! The steps, by what they are about. Their doc comments are the vocabulary that
 //! `schedlab steps` shows: one sentence or two, then an example.
 
+mod evictions;
 mod failure;
+mod faults;
+mod fleet;
 mod parameters;
+mod placement;
+mod pods;
+mod queues;
+mod reasons;
+mod scheduler;
+mod snapshots;
+mod subjects;
 mod time;
+mod usage;
+mod workloads;
 
 use cucumber::step::Collection;
 use gherkin::Step;
@@ -13,7 +25,20 @@ use crate::world::World;
 pub(crate) use failure::StepResult;
 
 /// The sources of all steps, by area, in reading order.
-pub(crate) const SOURCES: &[(&str, &str)] = &[("time", include_str!("steps/time.rs"))];
+pub(crate) const SOURCES: &[(&str, &str)] = &[
+    ("the fleet", include_str!("steps/fleet.rs")),
+    ("the scheduler", include_str!("steps/scheduler.rs")),
+    ("queues", include_str!("steps/queues.rs")),
+    ("workloads", include_str!("steps/workloads.rs")),
+    ("faults", include_str!("steps/faults.rs")),
+    ("time", include_str!("steps/time.rs")),
+    ("pods", include_str!("steps/pods.rs")),
+    ("placement", include_str!("steps/placement.rs")),
+    ("use of queues", include_str!("steps/usage.rs")),
+    ("reasons and events", include_str!("steps/reasons.rs")),
+    ("evictions", include_str!("steps/evictions.rs")),
+    ("snapshots", include_str!("steps/snapshots.rs")),
+];
 
 /// Whether a step shows something that is compared with a snapshot.
 pub(crate) fn shows(step: &Step, steps: &Collection<World>) -> bool {

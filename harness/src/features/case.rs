@@ -1,6 +1,8 @@
 //! Cases: scenarios and example rows with everything that running them needs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gherkin::{Background, Feature, Rule, Scenario, Step};
 
@@ -23,6 +25,8 @@ pub struct Case {
     pub tags: Vec<String>,
     /// Steps of the backgrounds, then its own.
     pub steps: Vec<Step>,
+    /// Lines of the rows of the file's tables, by the line of the first.
+    pub tables: Arc<BTreeMap<usize, Vec<usize>>>,
 }
 
 /// Where a case stands.
@@ -146,6 +150,7 @@ impl<'a> Flattener<'a> {
             name: scenario.name.clone(),
             tags,
             steps,
+            tables: Arc::clone(&self.source.tables),
         };
         match examples::expand(&template, scenario, self.source) {
             Ok(cases) => self.cases.extend(cases),
@@ -155,7 +160,7 @@ impl<'a> Flattener<'a> {
 
     /// Snapshots and results go by name, so names must differ.
     fn duplicates(&mut self) {
-        let mut seen = std::collections::BTreeMap::new();
+        let mut seen = BTreeMap::new();
         for case in &self.cases {
             let slug = slug(&case.name);
             if slug.is_empty() {

@@ -3,6 +3,7 @@
 //! so become description.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gherkin::{Feature, GherkinEnv};
 
@@ -16,7 +17,7 @@ pub(super) struct Source {
     /// The text with media types blanked out.
     text: String,
     /// Lines of a table's rows by the line of its first.
-    tables: BTreeMap<usize, Vec<usize>>,
+    pub(super) tables: Arc<BTreeMap<usize, Vec<usize>>>,
     /// Number of lines.
     pub(super) lines: usize,
 }
@@ -32,6 +33,7 @@ impl Source {
             let message = format!("the doc string that begins here is not closed by {fence}");
             reader.problems.push(Problem::new(file, line, message));
         }
+        reader.source.tables = Arc::new(reader.tables);
         if reader.problems.is_empty() { Ok(reader.source) } else { Err(Problems(reader.problems)) }
     }
 
@@ -45,6 +47,7 @@ impl Source {
 struct Reader<'a> {
     file: &'a str,
     source: Source,
+    tables: BTreeMap<usize, Vec<usize>>,
     problems: Vec<Problem>,
     /// The open doc string: its fence and line.
     fence: Option<(&'static str, usize)>,
@@ -92,7 +95,7 @@ impl Reader<'_> {
             self.header(number, cells);
             return;
         };
-        self.source.tables.entry(*first).or_default().push(number);
+        self.tables.entry(*first).or_default().push(number);
         if cells.len() != header.len() {
             let message = format!(
                 "this row has {} cells, but line {first} gives the table {}: {}",
@@ -110,7 +113,7 @@ impl Reader<'_> {
                 self.problem(number, format!("the column `{cell}` stands twice in this table"));
             }
         }
-        self.source.tables.insert(number, vec![number]);
+        self.tables.insert(number, vec![number]);
         self.table = Some((number, cells));
     }
 

@@ -48,7 +48,7 @@ pub(super) fn attempt(case: &Case, steps: &Collection<World>, settings: &Setting
 
 async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Attempt {
     let mut report = blank(case);
-    let mut world = match World::start(case, settings.seed) {
+    let mut world = match World::start(case, settings.seed).await {
         Ok(world) => world,
         Err(error) => {
             let message = format!("the cluster could not start: {error:#}");
@@ -69,7 +69,7 @@ async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Att
         }
     }
     if broken.is_none() {
-        broken = world.leftovers().map(|message| Broken {
+        broken = world.leftovers().await.map(|message| Broken {
             kind: FailureKind::Step,
             line: case.place.line,
             message,
@@ -95,7 +95,6 @@ async fn run_step(
     let broken = |kind, message| Some(Broken { kind, line: step.position.line, message });
     let (function, _, _, context) =
         steps.find(step).ok().flatten().expect("every step was matched before the case ran");
-    world.before_step(step);
     let future = AssertUnwindSafe(function(world, context)).catch_unwind();
     let ended = tokio::time::timeout(timeout, future).await;
     let mut panicked = panics::take();
@@ -126,7 +125,7 @@ async fn run_step(
     if let Some(breach) = world.breach() {
         return broken(FailureKind::Audit, breach);
     }
-    None
+    world.dead_scheduler().and_then(|message| broken(FailureKind::Panic, message))
 }
 
 fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {

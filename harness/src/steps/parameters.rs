@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use cucumber::Parameter;
 
+use crate::view::Phase;
+use crate::world::TimeWord;
+
 /// `90 seconds`, `10m`, `2 hours`.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "duration",
-    regex = "[0-9]+(?:\\.[0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)"
+    regex = "[0-9]+(?:[.][0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)"
 )]
 pub(crate) struct Span(pub(crate) Duration);
 
@@ -18,5 +21,238 @@ impl FromStr for Span {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         crate::cli::duration(text).map(Self)
+    }
+}
+
+/// When a claim must hold; nothing means: once everything has settled.
+#[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
+#[param(
+    name = "when",
+    regex = "(?:(?:eventually within|never within|after|for) [0-9]+(?:[.][0-9]+)? ?[a-z]+,? |now,? )?"
+)]
+pub(crate) struct When(pub(crate) TimeWord);
+
+impl FromStr for When {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim().trim_end_matches(',');
+        let word = |word: &str| text.strip_prefix(word).map(crate::cli::duration);
+        let timed = [
+            (word("eventually within "), TimeWord::EventuallyWithin as fn(Duration) -> TimeWord),
+            (word("never within "), TimeWord::NeverWithin),
+            (word("after "), TimeWord::After),
+            (word("for "), TimeWord::For),
+        ];
+        for (time, of) in timed {
+            if let Some(time) = time {
+                return time.map(|time| Self(of(time)));
+            }
+        }
+        Ok(Self(if text == "now" { TimeWord::Now } else { TimeWord::Settled }))
+    }
+}
+
+/// `and stays so for N cycles`; nothing means none.
+#[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
+#[param(name = "stays", regex = "(?:,? and stays so for [0-9]+ cycles?)?")]
+pub(crate) struct Stays(pub(crate) u32);
+
+impl FromStr for Stays {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+        match digits.as_str() {
+            "" => Ok(Self(0)),
+            digits => digits.parse().map(Self).map_err(|_| format!("{digits} cycles: too many")),
+        }
+    }
+}
+
+/// A number that may be a bound: `8`, `no`, `at least 2`, `at most 3`.
+#[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
+#[param(name = "count", regex = "(?:at least |at most )?(?:no|[0-9]+)")]
+pub(crate) enum Count {
+    /// So many.
+    Exactly(usize),
+    /// So many or more.
+    AtLeast(usize),
+    /// So many or fewer.
+    AtMost(usize),
+}
+
+impl Count {
+    /// Whether a number is meant.
+    pub(crate) fn means(self, number: usize) -> bool {
+        match self {
+            Self::Exactly(count) => number == count,
+            Self::AtLeast(count) => number >= count,
+            Self::AtMost(count) => number <= count,
+        }
+    }
+}
+
+impl FromStr for Count {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = |text: &str| match text {
+            "no" => Ok(0),
+            digits => digits.parse().map_err(|_| format!("`{digits}` is no count")),
+        };
+        match (text.strip_prefix("at least "), text.strip_prefix("at most ")) {
+            (Some(rest), _) => number(rest).map(Self::AtLeast),
+            (_, Some(rest)) => number(rest).map(Self::AtMost),
+            (None, None) => number(text).map(Self::Exactly),
+        }
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exactly(0) => f.write_str("no"),
+            Self::Exactly(count) => write!(f, "{count}"),
+            Self::AtLeast(count) => write!(f, "at least {count}"),
+            Self::AtMost(count) => write!(f, "at most {count}"),
+        }
+    }
+}
+
+/// Pods counted by state: `8 running and 4 pending pods`, `no pods`, `at least 2 pods`.
+#[derive(Clone, Debug, Parameter, PartialEq, Eq)]
+#[param(
+    name = "tally",
+    regex = "(?:at least |at most )?(?:no|[0-9]+)(?: (?:running|pending|gated|starting|terminating|succeeded|failed))?(?:(?:,| and) (?:at least |at most )?(?:no|[0-9]+) (?:running|pending|gated|starting|terminating|succeeded|failed))* pods?"
+)]
+pub(crate) struct Tally(pub(crate) Vec<(Count, Option<Phase>)>);
+
+impl FromStr for Tally {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim_end_matches('s').trim_end_matches(" pod");
+        let parts = text.split(" and ").flat_map(|part| part.split(", "));
+        let part = |part: &str| match part.rsplit_once(' ').map(|(c, p)| (c, phase(p))) {
+            Some((count, Some(phase))) => Ok((count.parse()?, Some(phase))),
+            Some((_, None)) | None => Ok((part.parse()?, None)),
+        };
+        parts.map(part).collect::<Result<_, String>>().map(Self)
+    }
+}
+
+fn phase(word: &str) -> Option<Phase> {
+    let phases = [
+        Phase::Pending,
+        Phase::Gated,
+        Phase::Starting,
+        Phase::Running,
+        Phase::Terminating,
+        Phase::Succeeded,
+        Phase::Failed,
+    ];
+    phases.into_iter().find(|phase| phase.to_string() == word)
+}
+
+/// The state of all of a workload's pods; `gone`: there is none.
+#[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
+#[param(name = "state", regex = "running|pending|gated|starting|terminating|succeeded|failed|gone")]
+pub(crate) struct State(pub(crate) Option<Phase>);
+
+impl FromStr for State {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(phase(text)))
+    }
+}
+
+/// A field of a queue, as tables name it.
+#[derive(Clone, Debug, Parameter, PartialEq, Eq)]
+#[param(
+    name = "field",
+    regex = "quota|weight|limit|priority|cpu quota|cpu weight|cpu limit|memory quota|memory weight|memory limit"
+)]
+pub(crate) struct Field(pub(crate) String);
+
+impl FromStr for Field {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// An amount for a queue: a number, `unlimited` or `unset`.
+#[derive(Clone, Debug, Parameter, PartialEq, Eq)]
+#[param(name = "amount", regex = "-?[0-9]+(?:[.][0-9]+)?|unlimited|unset")]
+pub(crate) struct Amount(pub(crate) String);
+
+impl FromStr for Amount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// What queues account for.
+#[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
+#[param(name = "resource", regex = "GPUs?|CPU cores?|GB of memory")]
+pub(crate) enum Resource {
+    /// `nvidia.com/gpu`.
+    Gpu,
+    /// `cpu`.
+    Cpu,
+    /// `memory`.
+    Memory,
+}
+
+impl FromStr for Resource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.chars().next() {
+            Some('C') => Self::Cpu,
+            Some('G') if text.starts_with("GB") => Self::Memory,
+            _ => Self::Gpu,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_words_have_one_meaning_each() {
+        let minute = Duration::from_mins(1);
+        let of = |text: &str| text.parse::<When>().map(|when| when.0);
+        assert_eq!(of(""), Ok(TimeWord::Settled));
+        assert_eq!(of("now "), Ok(TimeWord::Now));
+        assert_eq!(of("eventually within 1 minute, "), Ok(TimeWord::EventuallyWithin(minute)));
+        assert_eq!(of("for 60s "), Ok(TimeWord::For(minute)));
+        assert_eq!(of("never within 1m "), Ok(TimeWord::NeverWithin(minute)));
+        assert_eq!(of("after 60 seconds "), Ok(TimeWord::After(minute)));
+        assert!(of("after 3 moons ").is_err());
+    }
+
+    #[test]
+    fn tallies_count_by_state() {
+        let tally: Tally = "8 running, no starting and at least 4 pending pods".parse().unwrap();
+        assert_eq!(
+            tally.0,
+            [
+                (Count::Exactly(8), Some(Phase::Running)),
+                (Count::Exactly(0), Some(Phase::Starting)),
+                (Count::AtLeast(4), Some(Phase::Pending)),
+            ]
+        );
+        assert_eq!("no pods".parse::<Tally>().unwrap().0, [(Count::Exactly(0), None)]);
+        assert_eq!(
+            "1 failed pod".parse::<Tally>().unwrap().0,
+            [(Count::Exactly(1), Some(Phase::Failed))]
+        );
     }
 }

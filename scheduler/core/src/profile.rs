@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
-use crate::framework::Plugins;
-
 /// Actions and plugins of one scheduler. Two are built in: [`Profile::kai`], [`Profile::kube`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// What a cycle does, in order.
     pub actions: Vec<Action>,
-    /// What is asked at each extension point, in order.
-    pub plugins: Plugins,
     /// How nodes are chosen for pods that ask for GPUs.
     pub gpu_placement: Placement,
     /// How nodes are chosen for pods that ask for none.
@@ -36,8 +32,7 @@ pub enum Action {
     Consolidate,
     /// Take back what other queues borrowed.
     Reclaim,
-    /// Higher priority first inside a queue. Profile `kube` preempts within [`Self::Allocate`],
-    /// by a PostFilter plugin.
+    /// Higher priority first inside a queue (profile `kube`: `DefaultPreemption`).
     Preempt,
     /// Evict what is left of gangs below their minimum.
     StaleGangEviction,
@@ -63,7 +58,6 @@ impl Profile {
                 Action::Preempt,
                 Action::StaleGangEviction,
             ],
-            plugins: Plugins::kai(),
             gpu_placement: Placement::BinPack,
             cpu_placement: Placement::BinPack,
             k_value_milli: 1000,
@@ -77,8 +71,7 @@ impl Profile {
     /// What default kube-scheduler does.
     pub fn kube() -> Self {
         Self {
-            actions: vec![Action::Allocate],
-            plugins: Plugins::kube(),
+            actions: vec![Action::Allocate, Action::Preempt],
             gpu_placement: Placement::Spread,
             cpu_placement: Placement::Spread,
             ..Self::kai()

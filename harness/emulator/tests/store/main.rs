@@ -5,7 +5,6 @@ mod decoding;
 mod ends;
 mod lab;
 mod lists;
-mod malformed;
 mod pods;
 mod workloads;
 mod writes;

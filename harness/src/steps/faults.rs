@@ -1,0 +1,160 @@
+//! What happens to nodes.
+
+use anyhow::anyhow;
+use cucumber::{given, when};
+use serde_json::{Value, json};
+
+use super::StepResult;
+use crate::view::Kind;
+use crate::world::World;
+
+const NODES: &str = "/api/v1/nodes";
+
+/// A node stops answering: its heartbeats end, its pods run on or not, nobody knows.
+/// ```gherkin
+/// When node "node-1" dies
+/// ```
+#[when(expr = "node {string} dies")]
+async fn dies(world: &mut World, name: String) -> StepResult {
+    annotate(world, &name, json!("true")).await
+}
+
+/// A node that died answers again.
+/// ```gherkin
+/// When node "node-1" returns
+/// ```
+#[when(expr = "node {string} returns")]
+async fn returns(world: &mut World, name: String) -> StepResult {
+    annotate(world, &name, Value::Null).await
+}
+
+async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
+    let patch = json!({"metadata": {"annotations": {"schedlab.dev/down": down}}});
+    world.patch(&format!("{NODES}/{name}"), &patch).await?;
+    Ok(())
+}
+
+/// Deletes a node object.
+/// ```gherkin
+/// When node "node-1" is deleted
+/// ```
+#[when(expr = "node {string} is deleted")]
+async fn deleted(world: &mut World, name: String) -> StepResult {
+    world.delete(&format!("{NODES}/{name}")).await?;
+    Ok(())
+}
+
+/// Adds a node again as it was first added, under its old name.
+/// ```gherkin
+/// When node "node-1" is added again
+/// ```
+#[when(expr = "node {string} is added again")]
+async fn added_again(world: &mut World, name: String) -> StepResult {
+    let objects = world.submitted(&name)?;
+    world.submit(objects).await?;
+    Ok(())
+}
+
+/// No new pod may go to the node.
+/// ```gherkin
+/// When node "node-1" is cordoned
+/// ```
+#[given(expr = "node {string} is cordoned")]
+#[when(expr = "node {string} is cordoned")]
+async fn cordoned(world: &mut World, name: String) -> StepResult {
+    let patch = json!({"spec": {"unschedulable": true}});
+    world.patch(&format!("{NODES}/{name}"), &patch).await?;
+    Ok(())
+}
+
+/// New pods may go to the node again.
+/// ```gherkin
+/// When node "node-1" is uncordoned
+/// ```
+#[when(expr = "node {string} is uncordoned")]
+async fn uncordoned(world: &mut World, name: String) -> StepResult {
+    let patch = json!({"spec": {"unschedulable": null}});
+    world.patch(&format!("{NODES}/{name}"), &patch).await?;
+    Ok(())
+}
+
+/// Cordons a node and evicts its pods through the API, as `kubectl drain` does.
+/// ```gherkin
+/// When node "node-1" is drained
+/// ```
+#[when(expr = "node {string} is drained")]
+async fn drained(world: &mut World, name: String) -> StepResult {
+    cordoned(world, name.clone()).await?;
+    world.view.drain().await?;
+    let pods: Vec<(String, String)> = world
+        .view
+        .pods()
+        .filter(|pod| pod.node() == name && pod.holds_room())
+        .map(|pod| (pod.namespace().to_owned(), pod.name().to_owned()))
+        .collect();
+    for (namespace, pod) in pods {
+        let eviction = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": pod},
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/eviction");
+        world.api.post(&path, &eviction).await.map_err(crate::api::refusal)?;
+    }
+    Ok(())
+}
+
+/// Adds a taint, as `key=value:Effect`.
+/// ```gherkin
+/// When node "node-1" is tainted with "gpu=broken:NoExecute"
+/// ```
+#[given(expr = "node {string} is tainted with {string}")]
+#[when(expr = "node {string} is tainted with {string}")]
+async fn tainted(world: &mut World, name: String, taint: String) -> StepResult {
+    let parts = taint
+        .rsplit_once(':')
+        .map(|(key, effect)| (key.split_once('=').unwrap_or((key, "")), effect));
+    let Some(((key, value), effect)) = parts else {
+        return Err(anyhow!("{taint:?} is no taint; allowed is key=value:NoSchedule").into());
+    };
+    let mut taints = taints(world, &name).await?;
+    taints.retain(|taint| taint["key"] != *key);
+    taints.push(json!({"key": key, "value": value, "effect": effect}));
+    set_taints(world, &name, taints).await
+}
+
+/// Takes the taints of this key away.
+/// ```gherkin
+/// When the taint "gpu" of node "node-1" is removed
+/// ```
+#[when(expr = "the taint {string} of node {string} is removed")]
+async fn untainted(world: &mut World, key: String, name: String) -> StepResult {
+    let mut taints = taints(world, &name).await?;
+    taints.retain(|taint| taint["key"] != *key);
+    set_taints(world, &name, taints).await
+}
+
+async fn taints(world: &mut World, name: &str) -> anyhow::Result<Vec<Value>> {
+    world.view.drain().await?;
+    let node = world.view.get(Kind::Nodes, name);
+    let node = node.ok_or_else(|| anyhow!("there is no node {name:?}"))?;
+    Ok(node["spec"]["taints"].as_array().cloned().unwrap_or_default())
+}
+
+async fn set_taints(world: &mut World, name: &str, taints: Vec<Value>) -> StepResult {
+    let patch = json!({"spec": {"taints": taints}});
+    world.patch(&format!("{NODES}/{name}"), &patch).await?;
+    Ok(())
+}
+
+/// Sets a node's label.
+/// ```gherkin
+/// When the label "rack" of node "node-1" becomes "r2"
+/// ```
+#[given(expr = "the label {string} of node {string} becomes {string}")]
+#[when(expr = "the label {string} of node {string} becomes {string}")]
+async fn label(world: &mut World, key: String, name: String, value: String) -> StepResult {
+    let patch = json!({"metadata": {"labels": {key: value}}});
+    world.patch(&format!("{NODES}/{name}"), &patch).await?;
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! Nodes.
+
+use cucumber::{given, when};
+use gherkin::Step;
+use schedlab_emulator::Fleet;
+
+use super::StepResult;
+use crate::objects::{FLEET_COLUMNS, Row, fleet};
+use crate::world::World;
+
+/// Nodes `node-1`, `node-2` … with so many GPUs each, and CPU and memory enough.
+/// ```gherkin
+/// Given a fleet of 4 nodes with 8 GPUs each
+/// ```
+#[given(expr = "a fleet of {int} node(s) with {int} GPU(s) each")]
+async fn nodes_with_gpus(world: &mut World, nodes: u32, gpus: u32) -> StepResult {
+    let (nodes, gpus) = (nodes.to_string(), gpus.to_string());
+    let row = Row::of(String::new(), &[("nodes", &nodes), ("gpus", &gpus)]);
+    world.submit(fleet(&row)?).await?;
+    Ok(())
+}
+
+/// Pools of equal nodes, `<pool>-1` and so on; without a count one node that bears the pool's
+/// name. Columns: pool, nodes, gpus, gpu model, gpu memory, cpu, memory, pods, labels
+/// (`key=value, …`), taints (`key=value:NoSchedule, …`).
+/// ```gherkin
+/// Given a fleet:
+///   | pool | nodes | gpus | labels  | taints              |
+///   | h100 | 2     | 8    | rack=r1 | gpu=true:NoSchedule |
+///   | cpu  | 1     | 0    | rack=r2 |                     |
+/// ```
+#[given(expr = "a fleet:")]
+async fn pools(world: &mut World, step: &Step) -> StepResult {
+    let nodes = world.objects_of(step, FLEET_COLUMNS, &fleet)?;
+    world.submit(nodes).await?;
+    Ok(())
+}
+
+/// A fleet from a file under fixtures/, in the fleet format (pools with counts, models, topology).
+/// ```gherkin
+/// Given the fleet "fleets/lab.yaml"
+/// ```
+#[given(expr = "the fleet {string}")]
+async fn fleet_file(world: &mut World, file: String) -> StepResult {
+    let (path, text) = world.fixture_text(&file)?;
+    let nodes = Fleet::parse(&path, &text)?.nodes().to_vec();
+    world.submit(nodes).await?;
+    Ok(())
+}
+
+/// One more node.
+/// ```gherkin
+/// When a node "node-9" with 8 GPUs is added
+/// ```
+#[given(expr = "a node {string} with {int} GPU(s) is added")]
+#[when(expr = "a node {string} with {int} GPU(s) is added")]
+async fn one_node(world: &mut World, name: String, gpus: u32) -> StepResult {
+    let gpus = gpus.to_string();
+    let row = Row::of(String::new(), &[("pool", &name), ("gpus", &gpus)]);
+    world.submit(fleet(&row)?).await?;
+    Ok(())
+}

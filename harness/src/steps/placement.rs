@@ -1,0 +1,240 @@
+//! Where pods are, and what is left on nodes.
+
+use std::collections::BTreeSet;
+
+use cucumber::then;
+
+use super::StepResult;
+use super::parameters::{Count, Stays, When};
+use super::subjects::Workload;
+use crate::quantity::thousandths;
+use crate::view::{Kind, Pod, View};
+use crate::world::World;
+
+/// Every pod of the workload that has a node is on this one, and there is at least one.
+/// ```gherkin
+/// Then pod "a" is on node "node-1"
+/// ```
+#[then(expr = "{when}{workload} is on node {string}{stays}")]
+async fn on_node(
+    world: &mut World,
+    when: When,
+    which: Workload,
+    node: String,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let nodes = nodes_of(&world.view, &which);
+        let only = nodes.len() == 1 && nodes.contains(node.as_str());
+        if only { Ok(()) } else { Err(format!("{which} is on {}", named(&nodes))) }
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// No pod of the workload is on this node.
+/// ```gherkin
+/// Then pod "a" is not on node "node-1"
+/// ```
+#[then(expr = "{when}{workload} is not on node {string}{stays}")]
+async fn not_on_node(
+    world: &mut World,
+    when: When,
+    which: Workload,
+    node: String,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let nodes = nodes_of(&world.view, &which);
+        if nodes.contains(node.as_str()) {
+            Err(format!("{which} is on {}", named(&nodes)))
+        } else {
+            Ok(())
+        }
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// The workload's pods are on so many different nodes.
+/// ```gherkin
+/// Then deployment "web" is on 4 nodes
+/// ```
+#[then(expr = "{when}{workload} is on {count} node(s){stays}")]
+async fn on_nodes(
+    world: &mut World,
+    when: When,
+    which: Workload,
+    count: Count,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let nodes = nodes_of(&world.view, &which);
+        if count.means(nodes.len()) {
+            Ok(())
+        } else {
+            Err(format!("{which} is on {}", named(&nodes)))
+        }
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// The nodes of the workload's pods have so many different values of a label.
+/// ```gherkin
+/// Then gang "train" is within 1 "rack"
+/// ```
+#[then(expr = "{when}{workload} is within {count} {string}{stays}")]
+#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
+async fn within(
+    world: &mut World,
+    when: When,
+    which: Workload,
+    count: Count,
+    label: String,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let view = &world.view;
+        let value =
+            |node: &str| view.get(Kind::Nodes, node)?["metadata"]["labels"][&label].as_str();
+        let nodes = nodes_of(view, &which);
+        let values: BTreeSet<&str> = nodes.iter().filter_map(|node| value(node)).collect();
+        if count.means(values.len()) {
+            Ok(())
+        } else {
+            Err(format!("{which} is in {label} {}", named(&values)))
+        }
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// So many nodes hold no pod that asks for a GPU.
+/// ```gherkin
+/// Then 2 nodes have no GPU in use
+/// ```
+#[then(expr = "{when}{count} node(s) has/have no GPU in use{stays}")]
+async fn empty(world: &mut World, when: When, count: Count, stays: Stays) -> StepResult {
+    let claim = |world: &World| {
+        let view = &world.view;
+        let free: Vec<&str> = node_names(view).filter(|node| gpus_used(view, node) == 0).collect();
+        if count.means(free.len()) {
+            Ok(())
+        } else {
+            Err(format!("nodes with no GPU in use: {} ({})", free.len(), free.join(", ")))
+        }
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// GPUs of a node that no pod holds.
+/// ```gherkin
+/// Then node "node-1" has 3 free GPUs
+/// ```
+#[then(expr = "{when}node {string} has {count} free GPU(s){stays}")]
+async fn free(
+    world: &mut World,
+    when: When,
+    node: String,
+    count: Count,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| free_gpus(&world.view, &node).and_then(|free| enough(free, count));
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// GPUs of all nodes that no pod holds.
+/// ```gherkin
+/// Then 8 GPUs are free
+/// ```
+#[then(expr = "{when}{count} GPU(s) is/are free{stays}")]
+async fn free_in_all(world: &mut World, when: When, count: Count, stays: Stays) -> StepResult {
+    let claim = |world: &World| {
+        let free = node_names(&world.view).map(|node| free_gpus(&world.view, node));
+        enough(free.sum::<Result<i128, String>>()?, count)
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// A node is `ready`, `not ready`, `cordoned` or `gone`.
+/// ```gherkin
+/// Then eventually within 2 minutes node "node-1" is not ready
+/// ```
+#[then(expr = "{when}node {string} is ready/cordoned/gone{stays}")]
+async fn node_state(
+    world: &mut World,
+    step: &gherkin::Step,
+    when: When,
+    node: String,
+    stays: Stays,
+) -> StepResult {
+    let wanted = ["ready", "cordoned", "gone"]
+        .into_iter()
+        .find(|word| step.value.contains(&format!("\" is {word}")));
+    let claim = |world: &World| {
+        let object = world.view.get(Kind::Nodes, &node);
+        let holds = match wanted {
+            Some("ready") => world.view.node_lives(&node),
+            Some("cordoned") => object.is_some_and(|o| o["spec"]["unschedulable"] == true),
+            _ => object.is_none(),
+        };
+        if holds { Ok(()) } else { Err(format!("node {node:?} is not {}", wanted.unwrap_or("so"))) }
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// A node is there and not ready.
+/// ```gherkin
+/// Then eventually within 2 minutes node "node-1" is not ready
+/// ```
+#[then(expr = "{when}node {string} is not ready{stays}")]
+async fn node_down(world: &mut World, when: When, node: String, stays: Stays) -> StepResult {
+    let claim = |world: &World| {
+        let there = world.view.get(Kind::Nodes, &node).is_some();
+        if there && !world.view.node_lives(&node) {
+            return Ok(());
+        }
+        Err(format!("node {node:?} is {}", if there { "ready" } else { "gone" }))
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+fn nodes_of<'v>(view: &'v View, which: &Workload) -> BTreeSet<&'v str> {
+    which.pods(view).into_iter().filter(|pod| pod.holds_room()).map(Pod::node).collect()
+}
+
+fn named(names: &BTreeSet<&str>) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names.iter().copied().collect::<Vec<_>>().join(", ")
+}
+
+fn node_names(view: &View) -> impl Iterator<Item = &str> {
+    view.all(Kind::Nodes).filter_map(|node| node["metadata"]["name"].as_str())
+}
+
+fn gpus_used(view: &View, node: &str) -> i128 {
+    view.pods().filter(|pod| pod.node() == node && pod.holds_room()).map(Pod::gpu_milli).sum()
+}
+
+fn free_gpus(view: &View, node: &str) -> Result<i128, String> {
+    let object = view.get(Kind::Nodes, node).ok_or_else(|| format!("there is no node {node:?}"))?;
+    let all = thousandths(&object["status"]["allocatable"]["nvidia.com/gpu"]).unwrap_or(0);
+    Ok((all - gpus_used(view, node)) / 1000)
+}
+
+fn enough(free: i128, count: Count) -> Result<(), String> {
+    let free = usize::try_from(free).map_err(|_| format!("{free} GPUs are free"))?;
+    if count.means(free) {
+        Ok(())
+    } else {
+        Err(format!("expected {count} free GPUs, found {free}"))
+    }
+}

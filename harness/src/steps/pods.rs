@@ -1,0 +1,171 @@
+//! How many pods are in which state. Every claim may begin with a time word (`now`,
+//! `eventually within T`, `for T`, `never within T`, `after T`) and end in `and stays so for N
+//! cycles`; without a time word everything settles first.
+
+use std::collections::BTreeMap;
+
+use cucumber::{given, then};
+
+use super::StepResult;
+use super::parameters::{Span, State, Stays, Tally, When};
+use super::subjects::{Subject, Workload};
+use crate::view::{Phase, Pod};
+use crate::world::{TimeWord, World};
+
+/// Pods by state: of a queue (and those below it), a workload, a node, a namespace or the
+/// cluster. States: running, pending, gated, starting, terminating, succeeded, failed; only
+/// those named are compared. `N pods` alone counts all that are not finished.
+/// ```gherkin
+/// Then queue "team-a" has 8 running and 4 pending pods
+/// Then eventually within 10 minutes job "train" has 3 running pods and stays so for 5 cycles
+/// Then for 2 hours the cluster has at most 32 running pods
+/// Then never within 1 hour queue "team-a" has at least 9 running pods
+/// ```
+#[then(expr = "{when}{subject} has {tally}{stays}")]
+async fn counts(
+    world: &mut World,
+    when: When,
+    subject: Subject,
+    tally: Tally,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| holds(&subject.pods(&world.view), &subject, &tally);
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// The same as a starting point: everything settles, and then this must hold.
+/// ```gherkin
+/// Given queue "team-a" has 8 running pods
+/// ```
+#[given(expr = "{subject} has {tally}")]
+async fn counted(world: &mut World, subject: Subject, tally: Tally) -> StepResult {
+    counts(world, When(TimeWord::Settled), subject, tally, Stays(0)).await
+}
+
+fn holds(pods: &[Pod<'_>], subject: &Subject, tally: &Tally) -> Result<(), String> {
+    let of = |phase: Option<Phase>| {
+        let counted = pods.iter().filter(|pod| match phase {
+            Some(phase) => pod.phase() == phase,
+            None => !matches!(pod.phase(), Phase::Succeeded | Phase::Failed),
+        });
+        counted.count()
+    };
+    let wrong = tally.0.iter().find(|(count, phase)| !count.means(of(*phase)));
+    let Some((count, phase)) = wrong else { return Ok(()) };
+    let state = phase.map_or(String::new(), |phase| format!("{phase} "));
+    Err(format!(
+        "expected {count} {state}pods of {subject}, found {}: {}",
+        of(*phase),
+        states(pods)
+    ))
+}
+
+/// `8 running (a-0, a-1, …), 1 pending (b)`.
+fn states(pods: &[Pod<'_>]) -> String {
+    let mut by_phase: BTreeMap<Phase, Vec<&str>> = BTreeMap::new();
+    for pod in pods {
+        by_phase.entry(pod.phase()).or_default().push(pod.name());
+    }
+    let words = by_phase.iter().map(|(phase, names)| {
+        let some: Vec<&str> = names.iter().take(4).copied().collect();
+        let more = if names.len() > some.len() { ", …" } else { "" };
+        format!("{} {phase} ({}{more})", names.len(), some.join(", "))
+    });
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { "no pods".to_owned() } else { words.join(", ") }
+}
+
+/// All pods of a workload are in this state, and there is at least one; `gone`: there is none.
+/// ```gherkin
+/// Then gang "train" is pending
+/// Then after 30 seconds pod "a" is gone
+/// ```
+#[then(expr = "{when}{workload} is {state}{stays}")]
+async fn is_in_state(
+    world: &mut World,
+    when: When,
+    which: Workload,
+    state: State,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let pods = which.pods(&world.view);
+        let holds = match state.0 {
+            None => pods.is_empty(),
+            Some(phase) => !pods.is_empty() && pods.iter().all(|pod| pod.phase() == phase),
+        };
+        let name = state.0.map_or("gone".to_owned(), |phase| phase.to_string());
+        if holds { Ok(()) } else { Err(format!("{which} is not {name}: {}", states(&pods))) }
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// The same as a starting point: everything settles, and then this must hold.
+/// ```gherkin
+/// Given gang "train" is running
+/// ```
+#[given(expr = "{workload} is {state}")]
+async fn stands(world: &mut World, which: Workload, state: State) -> StepResult {
+    is_in_state(world, When(TimeWord::Settled), which, state, Stays(0)).await
+}
+
+/// A gang is never in between: as many pods as its minimum hold a node, or none does.
+/// ```gherkin
+/// Then for 10 minutes gang "train" is whole or absent
+/// ```
+#[then(expr = "{when}{workload} is whole or absent{stays}")]
+async fn whole(world: &mut World, when: When, which: Workload, stays: Stays) -> StepResult {
+    let claim = |world: &World| {
+        let pods = which.pods(&world.view);
+        let group = pods.first().and_then(|pod| pod.group(&world.view));
+        let min = group.and_then(|group| group["spec"]["minMember"].as_u64());
+        let min = min.and_then(|min| usize::try_from(min).ok()).unwrap_or(pods.len());
+        let placed = pods.iter().filter(|pod| pod.holds_room()).count();
+        if placed == 0 || placed >= min {
+            return Ok(());
+        }
+        Err(format!(
+            "{which} is torn: {placed} of at least {min} pods have a node: {}",
+            states(&pods)
+        ))
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// The first pod of one workload started before the first of another.
+/// ```gherkin
+/// Then job "urgent" started before job "batch"
+/// ```
+#[then(expr = "{workload} started before {workload}")]
+async fn before(world: &mut World, first: Workload, second: Workload) -> StepResult {
+    let claim = |world: &World| {
+        let (a, b) = (start(world, &first)?, start(world, &second)?);
+        if a < b { Ok(()) } else { Err(format!("{first} started at {a}, {second} at {b}")) }
+    };
+    world.expect(TimeWord::Settled, 0, &claim).await?;
+    Ok(())
+}
+
+/// The first pod of one workload started so much later than the first of another.
+/// ```gherkin
+/// Then job "owner" started at least 30 seconds after job "borrower"
+/// ```
+#[then(expr = "{workload} started at least {duration} after {workload}")]
+async fn later(world: &mut World, late: Workload, by: Span, early: Workload) -> StepResult {
+    let claim = |world: &World| {
+        let (a, b) = (start(world, &early)?, start(world, &late)?);
+        let apart = std::time::Duration::try_from(b.duration_since(a)).unwrap_or_default();
+        if apart >= by.0 { Ok(()) } else { Err(format!("{early} started at {a}, {late} at {b}")) }
+    };
+    world.expect(TimeWord::Settled, 0, &claim).await?;
+    Ok(())
+}
+
+fn start(world: &World, which: &Workload) -> Result<jiff::Timestamp, String> {
+    let pods = which.pods(&world.view);
+    let starts = pods.iter().filter_map(|pod| pod.started().parse().ok());
+    starts.min().ok_or_else(|| format!("{which} has not started: {}", states(&pods)))
+}

@@ -1,0 +1,75 @@
+//! Queues.
+
+use cucumber::{given, when};
+use gherkin::Step;
+use serde_json::json;
+
+use super::StepResult;
+use super::parameters::{Amount, Field};
+use crate::objects::{QUEUE_COLUMNS, Row, queue, set_queue_field};
+use crate::world::World;
+
+const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
+
+/// Queues. GPU quota is 0, weight 1 and the limit none where a row does not say; CPU and memory
+/// are free. Amounts are GPUs, CPU cores, GB; `unlimited` is -1, `unset` leaves the field out.
+/// Columns: queue, parent, quota, weight, limit, priority, cpu quota, cpu weight, cpu limit,
+/// memory quota, memory weight, memory limit, reclaim min runtime, preempt min runtime.
+/// ```gherkin
+/// Given these queues:
+///   | queue      | parent     | quota | weight | limit |
+///   | ai-factory |            | 32    |        |       |
+///   | team-a     | ai-factory | 16    | 1      | 24    |
+/// ```
+#[given(expr = "these queues:")]
+#[when(expr = "these queues are created:")]
+async fn queues(world: &mut World, step: &Step) -> StepResult {
+    let queues = world.objects_of(step, QUEUE_COLUMNS, &|row| Ok(vec![queue(row)?]))?;
+    world.submit(queues).await?;
+    Ok(())
+}
+
+/// One queue with this quota of GPUs, weight 1 and no limit.
+/// ```gherkin
+/// Given a queue "team-a" with a quota of 8
+/// ```
+#[given(expr = "a queue {string} with a quota of {amount}")]
+#[when(expr = "a queue {string} with a quota of {amount} is created")]
+async fn one_queue(world: &mut World, name: String, quota: Amount) -> StepResult {
+    let row = Row::of(String::new(), &[("queue", &name), ("quota", &quota.0)]);
+    world.submit(vec![queue(&row)?]).await?;
+    Ok(())
+}
+
+/// Changes one field of a queue: quota, weight, limit, priority, cpu quota …
+/// ```gherkin
+/// When the quota of queue "team-a" becomes 16
+/// ```
+#[when(expr = "the {field} of queue {string} becomes {amount}")]
+async fn field_becomes(world: &mut World, field: Field, name: String, to: Amount) -> StepResult {
+    let row = Row::of(String::new(), &[(&field.0, &to.0)]);
+    let patch = set_queue_field(&row, &field.0)?;
+    world.patch(&format!("{QUEUES}/{name}"), &patch).await?;
+    Ok(())
+}
+
+/// Gives a queue another parent.
+/// ```gherkin
+/// When queue "team-a" moves under "department-2"
+/// ```
+#[when(expr = "queue {string} moves under {string}")]
+async fn moves(world: &mut World, name: String, parent: String) -> StepResult {
+    let patch = json!({"spec": {"parentQueue": parent}});
+    world.patch(&format!("{QUEUES}/{name}"), &patch).await?;
+    Ok(())
+}
+
+/// Deletes a queue; its pods stay.
+/// ```gherkin
+/// When queue "team-a" is deleted
+/// ```
+#[when(expr = "queue {string} is deleted")]
+async fn deleted(world: &mut World, name: String) -> StepResult {
+    world.delete(&format!("{QUEUES}/{name}")).await?;
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! Why pods wait, and what events say.
+
+use cucumber::then;
+use serde_json::Value;
+
+use super::StepResult;
+use super::parameters::{Count, Stays, When};
+use super::subjects::Subject;
+use crate::view::{Kind, Phase};
+use crate::world::World;
+
+/// There is at least one pending pod, and the reason of each contains these words.
+/// ```gherkin
+/// Then job "train" is pending because "quota has reached the allowable limit"
+/// Then queue "team-a" is pending because "Non-preemptible workload is over quota"
+/// ```
+#[then(expr = "{when}{subject} is pending because {string}{stays}")]
+async fn pending_because(
+    world: &mut World,
+    when: When,
+    subject: Subject,
+    words: String,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let pods = subject.pods(&world.view);
+        let mut waiting = pods
+            .iter()
+            .filter(|pod| matches!(pod.phase(), Phase::Pending | Phase::Gated))
+            .peekable();
+        if waiting.peek().is_none() {
+            return Err(format!("{subject} has no pending pod"));
+        }
+        let tells = |pod: &&crate::view::Pod<'_>| {
+            pod.waiting_reason().is_some_and(|reason| reason.contains(&words))
+        };
+        match waiting.find(|pod| !tells(pod)) {
+            None => Ok(()),
+            Some(pod) => {
+                let reason = pod.waiting_reason().unwrap_or("nothing");
+                Err(format!("pod {:?} is pending because: {reason}", pod.name()))
+            }
+        }
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// There is an event about this object, one of its pods or its pod group whose reason or message
+/// contains these words.
+/// ```gherkin
+/// Then an event of gang "train" says "StaleJob"
+/// Then an event of queue "team-a" says "above the capacity"
+/// ```
+#[then(expr = "{when}an event of {subject} says {string}{stays}")]
+async fn event(
+    world: &mut World,
+    when: When,
+    subject: Subject,
+    words: String,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| match events(world, &subject, &words).len() {
+        0 => {
+            Err(format!("no event of {subject} says {words:?}; they say: {}", all(world, &subject)))
+        }
+        _ => Ok(()),
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// So many events about this object say these words; one that was repeated counts as often.
+/// ```gherkin
+/// Then no events of pod "a" say "Evict"
+/// Then at most 3 events of pod "a" say "Unschedulable"
+/// ```
+#[then(expr = "{when}{count} event(s) of {subject} say(s) {string}{stays}")]
+#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
+async fn event_count(
+    world: &mut World,
+    when: When,
+    count: Count,
+    subject: Subject,
+    words: String,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let times = |event: &&Value| event["count"].as_u64().unwrap_or(1).max(1);
+        let found: u64 = events(world, &subject, &words).iter().map(times).sum();
+        let found = usize::try_from(found).unwrap_or(usize::MAX);
+        if count.means(found) {
+            return Ok(());
+        }
+        Err(format!(
+            "{found} events of {subject} say {words:?}; they say: {}",
+            all(world, &subject)
+        ))
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+fn events<'w>(world: &'w World, subject: &Subject, words: &str) -> Vec<&'w Value> {
+    let says = |event: &&Value| {
+        let text = |field: &str| event[field].as_str().unwrap_or_default();
+        text("reason").contains(words)
+            || text("message").contains(words)
+            || text("note").contains(words)
+    };
+    about(world, subject).filter(says).collect()
+}
+
+fn about<'w>(world: &'w World, subject: &Subject) -> impl Iterator<Item = &'w Value> {
+    let view = &world.view;
+    view.all(Kind::Events).filter(move |event| {
+        let field = |name: &str| event["involvedObject"][name].as_str().unwrap_or_default();
+        let (namespace, name) = (field("namespace").to_owned(), field("name"));
+        if subject.name().is_empty() || name == subject.name() {
+            return true;
+        }
+        if field("kind") == "PodGroup" {
+            return subject
+                .pods(view)
+                .iter()
+                .any(|pod| pod.0["metadata"]["annotations"]["pod-group-name"] == *name);
+        }
+        let pod = view.pod_ever(&(namespace, name.to_owned()));
+        field("kind") == "Pod" && pod.is_some_and(|pod| subject.means(pod, view))
+    })
+}
+
+fn all(world: &World, subject: &Subject) -> String {
+    let mut texts: Vec<String> = about(world, subject)
+        .map(|event| {
+            let text = |field: &str| event[field].as_str().unwrap_or_default();
+            format!("\n  {} {}: {}", text("type"), text("reason"), text("message"))
+        })
+        .collect();
+    texts.sort();
+    texts.dedup();
+    if texts.is_empty() { "nothing".to_owned() } else { texts.concat() }
+}
+
+/// A field of a queue, pod, node or pod group, by its path; texts and numbers alike.
+/// ```gherkin
+/// Then the field "status.conditions.0.status" of queue "team-a" is "True"
+/// Then the field "metadata.annotations.schedlab.dev/gpu-devices" of pod "a" is "0,1"
+/// ```
+#[then(expr = "{when}the field {string} of {subject} is {string}{stays}")]
+#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
+async fn field(
+    world: &mut World,
+    when: When,
+    path: String,
+    subject: Subject,
+    value: String,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let kinds = [Kind::Queues, Kind::Pods, Kind::Nodes, Kind::PodGroups];
+        let title = subject.to_string();
+        let mut wanted = kinds.into_iter().filter(|kind| match kind {
+            Kind::Queues => title.starts_with("queue"),
+            Kind::Pods => title.starts_with("pod "),
+            Kind::Nodes => title.starts_with("node"),
+            Kind::PodGroups => title.starts_with("gang") || title.starts_with("workload"),
+            Kind::Events => false,
+        });
+        let object = wanted.find_map(|kind| world.view.get(kind, subject.name()));
+        let object = object.ok_or_else(|| format!("there is no {subject}"))?;
+        let found = at(object, &path).map(text).unwrap_or_default();
+        if found == value { Ok(()) } else { Err(format!("{path} of {subject} is {found:?}")) }
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// Follows a path of keys and positions; keys may have dots of their own.
+fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
+    if path.is_empty() {
+        return Some(object);
+    }
+    if let Some(items) = object.as_array() {
+        let (index, rest) = path.split_once('.').unwrap_or((path, ""));
+        return at(items.get(index.parse::<usize>().ok()?)?, rest);
+    }
+    let fields = object.as_object()?;
+    let longest = fields.keys().filter(|key| {
+        path.strip_prefix(key.as_str()).is_some_and(|r| r.is_empty() || r.starts_with('.'))
+    });
+    let key = longest.max_by_key(|key| key.len())?;
+    at(&fields[key], path.strip_prefix(key.as_str())?.trim_start_matches('.'))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::at;
+
+    #[test]
+    fn paths_follow_keys_with_dots_and_positions() {
+        let object = json!({"metadata": {"annotations": {"schedlab.dev/x": "1"}}, "l": [{"a": 2}]});
+        assert_eq!(at(&object, "metadata.annotations.schedlab.dev/x"), Some(&json!("1")));
+        assert_eq!(at(&object, "l.0.a"), Some(&json!(2)));
+        assert_eq!(at(&object, "l.1.a"), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! The scheduler: how it is set up, and how it comes and goes. It starts by itself when time
+//! first passes.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use cucumber::{given, when};
+use schedlab_scheduler::Config;
+use schedlab_scheduler_core::profile::Placement;
+
+use super::StepResult;
+use super::parameters::Span;
+use crate::cluster::AfterKill;
+use crate::world::World;
+
+/// Which scheduler: "kai" (queues, gangs, fair share; the default) or "kube" (what default
+/// kube-scheduler does). Workloads of later steps name it in `spec.schedulerName`.
+/// ```gherkin
+/// Given the scheduler profile "kube"
+/// ```
+#[given(expr = "the scheduler profile {string}")]
+#[expect(clippy::needless_pass_by_value, reason = "steps are handed what the sentence says")]
+fn profile(world: &mut World, name: String) -> StepResult {
+    let seed = world.config_mut()?.seed;
+    let config = match name.as_str() {
+        "kai" => Config::kai(),
+        "kube" => Config::kube(),
+        other => {
+            return Err(anyhow!("there is no profile {other:?}; allowed are kai and kube").into());
+        }
+    };
+    world.configure(Config { seed, ..config })?;
+    Ok(())
+}
+
+/// Where pods go first: "bin-pack" (the default: the fullest node) or "spread" (the emptiest).
+/// ```gherkin
+/// Given the placement strategy "spread"
+/// ```
+#[given(expr = "the placement strategy {string}")]
+#[expect(clippy::needless_pass_by_value, reason = "steps are handed what the sentence says")]
+fn strategy(world: &mut World, name: String) -> StepResult {
+    let placement = match name.as_str() {
+        "bin-pack" => Placement::BinPack,
+        "spread" => Placement::Spread,
+        other => {
+            return Err(
+                anyhow!("there is no strategy {other:?}; allowed are bin-pack, spread").into()
+            );
+        }
+    };
+    let profile = &mut world.config_mut()?.profile;
+    profile.gpu_placement = placement;
+    profile.cpu_placement = placement;
+    Ok(())
+}
+
+/// The time from one scheduling cycle to the next, 1 second when not said.
+/// ```gherkin
+/// Given a scheduling period of 1 minute
+/// ```
+#[given(expr = "a scheduling period of {duration}")]
+fn cycle_every(world: &mut World, period: Span) -> StepResult {
+    world.config_mut()?.period = period.0;
+    Ok(())
+}
+
+/// Past use counts in the fair share: over this window, with KAI's k in front.
+/// ```gherkin
+/// Given fairness over time with a window of 24 hours and k 1
+/// ```
+#[given(expr = "fairness over time with a window of {duration} and k {float}")]
+fn fairness(world: &mut World, window: Span, k: f64) -> StepResult {
+    let config = world.config_mut()?;
+    config.usage_window = Some(window.0);
+    #[expect(clippy::cast_possible_truncation, reason = "k is a small number")]
+    let k_milli = (k * 1000.0).round() as i64;
+    config.profile.k_value_milli = k_milli;
+    Ok(())
+}
+
+/// The scheduler's own defaults where no queue or group says otherwise: "staleness grace",
+/// "preempt min runtime", "reclaim min runtime".
+/// ```gherkin
+/// Given a default "staleness grace" of 30 seconds
+/// ```
+#[given(expr = "a default {string} of {duration}")]
+#[expect(clippy::needless_pass_by_value, reason = "steps are handed what the sentence says")]
+fn default_time(world: &mut World, name: String, time: Span) -> StepResult {
+    let profile = &mut world.config_mut()?.profile;
+    let field: &mut Duration = match name.as_str() {
+        "staleness grace" => &mut profile.staleness_grace,
+        "preempt min runtime" => &mut profile.preempt_min_runtime,
+        "reclaim min runtime" => &mut profile.reclaim_min_runtime,
+        other => {
+            let allowed = "staleness grace, preempt min runtime, reclaim min runtime";
+            return Err(anyhow!("there is no default {other:?}; allowed are {allowed}").into());
+        }
+    };
+    *field = time.0;
+    Ok(())
+}
+
+/// No scheduler runs from now on, until one is started.
+/// ```gherkin
+/// When the scheduler is stopped
+/// ```
+#[given(expr = "the scheduler is stopped")]
+#[when(expr = "the scheduler is stopped")]
+fn stopped(world: &mut World) {
+    world.stop_scheduler();
+}
+
+/// A scheduler that was stopped or has died runs again, knowing nothing of before.
+/// ```gherkin
+/// When the scheduler is started
+/// ```
+#[given(expr = "the scheduler is started")]
+#[when(expr = "the scheduler is started")]
+fn started(world: &mut World) {
+    world.start_scheduler();
+}
+
+/// Stops the scheduler between two requests and starts it again, knowing nothing of before.
+/// ```gherkin
+/// When the scheduler is restarted
+/// ```
+#[when(expr = "the scheduler is restarted")]
+fn restarted(world: &mut World) {
+    world.stop_scheduler();
+    world.start_scheduler();
+}
+
+/// The scheduler will be killed in place of its Nth write from now on: that write does not
+/// happen, and it stays dead until it is started.
+/// ```gherkin
+/// When the scheduler dies before its write number 3
+/// ```
+#[given(expr = "the scheduler dies before its write number {int}")]
+#[when(expr = "the scheduler dies before its write number {int}")]
+fn dies(world: &mut World, write: u32) {
+    world.kill_scheduler_before_write(write, AfterKill::StayDead);
+}
+
+/// As above, and a new one starts a second later.
+/// ```gherkin
+/// When the scheduler dies before its write number 3 and is restarted
+/// ```
+#[given(expr = "the scheduler dies before its write number {int} and is restarted")]
+#[when(expr = "the scheduler dies before its write number {int} and is restarted")]
+fn dies_and_returns(world: &mut World, write: u32) {
+    world.kill_scheduler_before_write(write, AfterKill::Restart);
+}
+
+/// Every scheduler from now on is killed after so many writes, and a new one starts a second
+/// later.
+/// ```gherkin
+/// When the scheduler dies after every 2 writes
+/// ```
+#[given(expr = "the scheduler dies after every {int} write(s)")]
+#[when(expr = "the scheduler dies after every {int} write(s)")]
+fn dies_again(world: &mut World, writes: u32) {
+    let next = writes.saturating_add(1);
+    world.kill_scheduler_before_write(next, AfterKill::RestartAndKillAgain);
+}

@@ -1,0 +1,126 @@
+//! Whom a claim is about: a queue, a workload, a node … and which pods that means.
+
+use std::fmt;
+use std::str::FromStr;
+
+use cucumber::Parameter;
+
+use crate::view::{Kind, Pod, View};
+
+/// `queue "a"`, `job "train"`, `node "node-1"`, `the cluster`: a set of pods.
+#[derive(Clone, Debug, Parameter, PartialEq, Eq)]
+#[param(
+    name = "subject",
+    regex = "(?:queue|namespace|node|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) \"[^\"]*\"|the cluster"
+)]
+pub(crate) struct Subject {
+    word: String,
+    name: String,
+}
+
+/// `job "train"`: a workload, whatever its kind.
+#[derive(Clone, Debug, Parameter, PartialEq, Eq)]
+#[param(
+    name = "workload",
+    regex = "(?:workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) \"[^\"]*\""
+)]
+pub(crate) struct Workload(pub(crate) Subject);
+
+impl Workload {
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its pods.
+    pub(crate) fn pods<'v>(&self, view: &'v View) -> Vec<Pod<'v>> {
+        self.0.pods(view)
+    }
+}
+
+impl Subject {
+    /// Its name; empty for the cluster.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The pods that are meant, in the order of their names.
+    pub(crate) fn pods<'v>(&self, view: &'v View) -> Vec<Pod<'v>> {
+        view.pods().filter(|pod| self.means(*pod, view)).collect()
+    }
+
+    /// Whether a pod is one of those meant.
+    pub(crate) fn means(&self, pod: Pod<'_>, view: &View) -> bool {
+        match self.word.as_str() {
+            "the cluster" => true,
+            "queue" => pod.queue(view).is_some_and(|queue| is_in(queue, &self.name, view)),
+            "namespace" => pod.namespace() == self.name,
+            "node" => pod.node() == self.name,
+            "pod" => is_named(pod, &self.name),
+            _ => pod.belongs_to(&self.name) || is_in_group(pod, &self.name),
+        }
+    }
+}
+
+fn is_named(pod: Pod<'_>, name: &str) -> bool {
+    match name.split_once('/') {
+        Some((namespace, name)) => pod.namespace() == namespace && pod.name() == name,
+        None => pod.name() == name,
+    }
+}
+
+/// A gang from a manifest is known by its group's name alone.
+fn is_in_group(pod: Pod<'_>, name: &str) -> bool {
+    pod.0["metadata"]["annotations"]["pod-group-name"] == *name
+}
+
+/// Whether a queue is another or below it.
+fn is_in(queue: &str, other: &str, view: &View) -> bool {
+    let mut at = Some(queue);
+    // A circle of parents ends where it began.
+    for _ in 0..64 {
+        match at {
+            Some(name) if name == other => return true,
+            Some(name) => {
+                let object = view.get(Kind::Queues, name);
+                at = object.and_then(|queue| queue["spec"]["parentQueue"].as_str());
+            }
+            None => return false,
+        }
+    }
+    false
+}
+
+impl FromStr for Subject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(" \"") {
+            Some((word, name)) => {
+                Ok(Self { word: word.to_owned(), name: name.trim_end_matches('"').to_owned() })
+            }
+            None => Ok(Self { word: text.to_owned(), name: String::new() }),
+        }
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.word)?;
+        if self.name.is_empty() { Ok(()) } else { write!(f, " {:?}", self.name) }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,110 @@
+//! What queues use and deserve.
+
+use cucumber::then;
+use serde_json::Value;
+
+use super::StepResult;
+use super::parameters::{Resource, Stays, When};
+use super::subjects::Subject;
+use crate::quantity::thousandths;
+use crate::view::{Kind, Pod};
+use crate::world::World;
+
+/// What the running pods of a queue (and those below it) hold, counted from the pods; the
+/// queue's own status must say the same.
+/// ```gherkin
+/// Then queue "team-a" uses 16 GPUs
+/// Then queue "team-a" uses 4.5 CPU cores
+/// ```
+#[then(expr = "{when}queue {string} uses {float} {resource}{stays}")]
+#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
+async fn uses(
+    world: &mut World,
+    when: When,
+    queue: String,
+    amount: f64,
+    resource: Resource,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let counted = from_pods(world, &queue, resource)?;
+        let told = from_status(world, &queue, resource);
+        if !same(counted, amount) {
+            return Err(format!("the pods of queue {queue:?} hold {counted}, expected {amount}"));
+        }
+        match told {
+            Some(told) if !same(told, amount) => Err(format!(
+                "the pods of queue {queue:?} hold {counted}, but its status says {told}"
+            )),
+            Some(_) | None => Ok(()),
+        }
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// What the scheduler's last cycle took for the queue's fair share.
+/// ```gherkin
+/// Then queue "team-a" has a fair share of 20 GPUs
+/// ```
+#[then(expr = "{when}queue {string} has a fair share of {float} {resource}{stays}")]
+#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
+async fn fair_share(
+    world: &mut World,
+    when: When,
+    queue: String,
+    amount: f64,
+    resource: Resource,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let status = world.scheduler_status();
+        let known = status.queues.iter().find(|known| *known.name == *queue);
+        let known = known.ok_or_else(|| format!("the scheduler knows no queue {queue:?}"))?;
+        let share = match resource {
+            Resource::Gpu => scaled(i128::from(known.fair_share.gpu), 1000.0),
+            Resource::Cpu => scaled(i128::from(known.fair_share.cpu), 1000.0),
+            Resource::Memory => scaled(i128::from(known.fair_share.memory), 1e9),
+        };
+        if same(share, amount) {
+            return Ok(());
+        }
+        Err(format!("the fair share of queue {queue:?} is {share}, expected {amount}"))
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+fn from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, String> {
+    let subject: Subject = format!("queue \"{queue}\"").parse()?;
+    let pods = subject.pods(&world.view);
+    let held = pods.iter().filter(|pod| pod.holds_room());
+    Ok(match resource {
+        Resource::Gpu => scaled(held.map(|pod| Pod::gpu_milli(*pod)).sum(), 1000.0),
+        Resource::Cpu => scaled(held.map(|pod| pod.asked("cpu")).sum(), 1000.0),
+        Resource::Memory => scaled(held.map(|pod| pod.asked("memory")).sum(), 1e12),
+    })
+}
+
+/// `status.allocated`, when the queue has one.
+fn from_status(world: &World, queue: &str, resource: Resource) -> Option<f64> {
+    let queue = world.view.get(Kind::Queues, queue)?;
+    let allocated = queue["status"]["allocated"].as_object()?;
+    let key = match resource {
+        Resource::Gpu => "nvidia.com/gpu",
+        Resource::Cpu => "cpu",
+        Resource::Memory => "memory",
+    };
+    let value = allocated.get(key).or_else(|| allocated.get("gpu")).unwrap_or(&Value::Null);
+    let milli = thousandths(value).unwrap_or(0);
+    Some(if resource == Resource::Memory { scaled(milli, 1e12) } else { scaled(milli, 1000.0) })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "amounts of a cluster stay far below 2^53")]
+fn scaled(amount: i128, unit: f64) -> f64 {
+    amount as f64 / unit
+}
+
+fn same(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-6
+}
