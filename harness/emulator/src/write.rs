@@ -6,6 +6,7 @@ mod crd;
 mod create;
 mod delete;
 mod evict;
+mod history;
 mod patch;
 mod request;
 mod scale;

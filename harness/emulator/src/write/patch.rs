@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::history::with_owners;
 use super::request::Request;
 use super::{check_subresource, create, scale, update};
 use crate::error::ApiError;
@@ -28,6 +29,10 @@ pub(super) fn patch(
     }
     let old = old.map_or_else(|| store.get(&request.key), Ok)?;
     let shown = shown(request, subresource, &old);
+    let shown = match patch {
+        PatchBody::Apply { .. } => with_owners(store, request, &shown, &shape(&request.asked)),
+        PatchBody::Json(_) | PatchBody::Merge(_) | PatchBody::Strategic(_) => shown,
+    };
     let patched = patched(request, subresource, &shown, patch)?;
     if subresource == Subresource::Scale {
         return scale::scale(store, request, &old, &patched);
@@ -96,7 +101,7 @@ fn apply_new(
 
 /// The applied configuration without what the written subresource does not reach.
 fn reachable(
-    request: &Request,
+    request: &mut Request,
     subresource: Subresource,
     mut wanted: Value,
 ) -> Result<Value, ApiError> {
@@ -124,6 +129,10 @@ fn reachable(
             matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status")
         }),
         Subresource::None | Subresource::Scale | Subresource::Finalize | Subresource::Other => {}
+    }
+    if request.kind.origin == Origin::BuiltIn && subresource != Subresource::Scale {
+        // Or else `1` and `"1"` of a quantity would be a conflict.
+        request.fit(&mut wanted)?;
     }
     Ok(wanted)
 }
@@ -157,7 +166,8 @@ fn shape(kind: &Kind) -> Arc<Shape> {
 
 /// Records who owns which field of `new`, for objects on which that is recorded at all: those
 /// that were applied at least once. The real server records it on every object; nothing that
-/// schedules reads it, and it is a third of an object's size.
+/// schedules reads it, and it is a third of an object's size. The first apply reads off the log
+/// what was not recorded (`history`).
 pub(super) fn note_owner(request: &Request, (old, new): (Option<&Value>, &mut Value)) {
     let is_recorded =
         |object: &Value| !object::list(object, &["metadata", "managedFields"]).is_empty();

@@ -92,7 +92,7 @@ impl Request {
 
     /// Drops what the schema does not know, as far as `fieldValidation` lets that pass, and fills
     /// in the schema's defaults.
-    fn fit(&mut self, object: &mut Value) -> Result<(), ApiError> {
+    pub(super) fn fit(&mut self, object: &mut Value) -> Result<(), ApiError> {
         let mut dropped = Vec::new();
         if self.kind.origin != Origin::Custom {
             dropped = typed::decode(&self.kind, object)?.unknown;

@@ -135,3 +135,40 @@ async fn a_pod_leaving_a_selector_is_deleted_from_its_watch() {
     assert_eq!(gone.metadata.resource_version, failed.metadata.resource_version);
     assert_ne!(gone.status.and_then(|status| status.phase).as_deref(), Some("Failed"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn fields_set_before_the_first_apply_belong_to_who_set_them() {
+    let maps: Api<ConfigMap> = Api::default_namespaced(server().await.client());
+    let by = |manager: &str| PostParams {
+        field_manager: Some(manager.to_owned()),
+        ..PostParams::default()
+    };
+    maps.create(&by("kubectl-create"), &config_map("a", "1")).await.unwrap();
+    let params =
+        PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..PatchParams::default() };
+    let merge = Patch::Merge(json!({"data": {"l": "1"}}));
+    maps.patch("a", &params, &merge).await.unwrap();
+    let wanted = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "2", "l": "2", "m": "2"},
+    });
+    let refused = maps.patch("a", &PatchParams::apply("ci"), &Patch::Apply(&wanted)).await;
+    let kube::Error::Api(status) = refused.unwrap_err() else { panic!() };
+    assert_eq!(
+        status.message,
+        "Apply failed with 2 conflicts: conflicts with \"kubectl-create\" using v1:\n- .data.k\n\
+         conflicts with \"kubectl-edit\" using v1:\n- .data.l"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quantity_is_the_same_in_any_form() {
+    let pods: Api<Pod> = Api::default_namespaced(server().await.client());
+    let wanted = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"g.x/y": 1}}}]},
+    });
+    let first = pods.patch("p", &PatchParams::apply("a"), &Patch::Apply(&wanted)).await.unwrap();
+    let again = pods.patch("p", &PatchParams::apply("a"), &Patch::Apply(&wanted)).await.unwrap();
+    assert_eq!(first.metadata.resource_version, again.metadata.resource_version);
+    pods.patch("p", &PatchParams::apply("b"), &Patch::Apply(&wanted)).await.unwrap();
+}
