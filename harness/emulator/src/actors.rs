@@ -123,3 +123,6 @@ pub static ACTORS: &[Actor] = &[
     pytorch_job::ACTOR,
     disruption::ACTOR,
 ];
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::kinds::{PODS, REPLICA_SETS};
 use super::workload::{
-    available_at, cheapest, concern, count_at, counted, create_pod, delete_pod, free_names,
+    BURST, available_at, cheapest, concern, count_at, counted, create_pod, delete_pod, free_names,
     is_active, is_ready, pod_from, size,
 };
 use super::{Actor, Change, Context, Request, Step, View};
@@ -30,7 +30,7 @@ fn step(key: &Key, ctx: &Context) -> Step {
     let wanted = count_at(set, &["spec", "replicas"], 1);
     let there = counted(&active);
     if there < wanted {
-        return Step::of(grow(set, size(wanted - there), ctx));
+        return Step::of(grow(set, size(wanted - there).min(BURST), ctx));
     }
     if there > wanted {
         let surplus = cheapest(active, size(there - wanted));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::kinds::{PODS, STATEFUL_SETS};
 use super::kubelet::is_finished;
 use super::workload::{
-    concern, count_at, counted, create_pod, delete_pod, is_active, is_ready, mark, pod_from,
+    BURST, concern, count_at, counted, create_pod, delete_pod, is_active, is_ready, mark, pod_from,
     revision_of,
 };
 use super::{Actor, Change, Context, Request, Step, View};
@@ -119,6 +119,9 @@ fn at_once(sets: &Numbered, ctx: &Context) -> Vec<Request> {
             Need::Nothing | Need::Wait => {}
             Need::Create => writes.extend(create(sets, number, ctx)),
             Need::Remove => writes.extend(remove(sets, number, ctx)),
+        }
+        if writes.len() >= BURST {
+            return writes;
         }
     }
     for (key, pod) in surplus(sets).filter(|(_, pod)| !is_deleting(pod)) {

@@ -19,6 +19,10 @@ use crate::store::{Key, Object, Resource};
 
 /// The letters of generated names: none that make words or look alike.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// What nobody means: larger counts are taken for this.
+const COUNT_MAX: i64 = 1_000_000;
+/// How many pods a controller makes in one step.
+pub(super) const BURST: usize = 500;
 /// Names are labels too.
 const NAME_MAX: usize = 63;
 
@@ -190,9 +194,9 @@ pub(super) fn cheapest<'v>(
     pods
 }
 
-/// `spec.replicas` and its like: a count that is never negative.
+/// `spec.replicas` and its like: a count that is never negative, nor past counting with.
 pub(super) fn count_at(object: &Value, path: &[&str], default: i64) -> i64 {
-    number(object, path).unwrap_or(default).max(0)
+    number(object, path).unwrap_or(default).clamp(0, COUNT_MAX)
 }
 
 /// How many there are, as the API counts.

@@ -9,8 +9,8 @@ use super::tally::{INDEX, Tally, index, is_indexed, was_stopped};
 use super::{COMPONENT, TRACKING};
 use crate::actors::fields::{after, after_secs, time};
 use crate::actors::workload::{
-    cheapest, count_at, counted, create_pod, delete_pod, free_name, free_names, mark, pod_from,
-    set_env, size,
+    BURST, cheapest, count_at, counted, create_pod, delete_pod, free_name, free_names, mark,
+    pod_from, set_env, size,
 };
 use crate::actors::{Context, Step};
 use crate::object::{finalizers, list, name, number, set, uid};
@@ -29,7 +29,7 @@ pub(super) fn manage(job: &Value, tally: &Tally, ctx: &Context) -> Step {
         let gone = surplus.into_iter().flat_map(|pod| delete_pod(pod, job, COMPONENT, ctx));
         return Step::of(gone);
     }
-    let missing = size(wanted - there);
+    let missing = size(wanted - there).min(BURST);
     if missing == 0 {
         return Step::rest();
     }

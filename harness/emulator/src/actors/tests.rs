@@ -1,0 +1,440 @@
+//! Actors as pure functions: what is there and the time in, writes and the next moment out.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{ACTORS, Actor, Change, Context, KubeletDefaults, Step, View, key_of};
+use crate::kinds::Kinds;
+use crate::object::{annotation, text, uid};
+use crate::store::{Key, Op, Subresource};
+
+/// The time of every look: one minute into 2026.
+const NOW: &str = "2026-01-01T00:01:00Z";
+
+/// The objects of a YAML text with their places; each has a uid of its own.
+fn objects(yaml: &str) -> Vec<(Key, Value)> {
+    let kinds = Kinds::built_in();
+    let all: Vec<Value> = serde_saphyr::from_multiple(yaml).unwrap();
+    all.into_iter()
+        .map(|mut object| {
+            let (group, _) = text(&object, &["apiVersion"]).rsplit_once('/').unwrap_or_default();
+            let kind = kinds.by_kind(group, text(&object, &["kind"]));
+            let resource = kind.map_or_else(|| custom(&object), |kind| kind.resource.clone());
+            if uid(&object).is_empty() {
+                let made = format!("uid-{}", crate::object::name(&object));
+                crate::object::set(&mut object, &["metadata", "uid"], json!(made));
+            }
+            (key_of(&resource, &object), object)
+        })
+        .collect()
+}
+
+fn custom(object: &Value) -> crate::store::Resource {
+    let (group, _) = text(object, &["apiVersion"]).rsplit_once('/').unwrap();
+    let plural = format!("{}s", text(object, &["kind"]).to_lowercase());
+    crate::store::Resource::new(group, &plural)
+}
+
+fn view(objects: &[(Key, Value)]) -> View {
+    let mut view = View::default();
+    for (key, object) in objects {
+        let after = Some(Arc::new(object.clone()));
+        view.apply(&Change { key: key.clone(), before: None, after });
+    }
+    view
+}
+
+fn actor(name: &str) -> &'static Actor {
+    ACTORS.iter().find(|actor| actor.name == name).unwrap()
+}
+
+fn step(actor: &Actor, key: &Key, view: &View) -> Step {
+    let defaults = KubeletDefaults::default();
+    (actor.step)(key, &Context { view, now: NOW.parse().unwrap(), defaults: &defaults })
+}
+
+/// What an actor does about the first object of a text, the others being there too.
+fn look(who: &str, yaml: &str) -> String {
+    let objects = objects(yaml);
+    let step = step(actor(who), &objects[0].0, &view(&objects));
+    let mut lines: Vec<String> = step
+        .writes
+        .iter()
+        .map(|request| {
+            let verb = match &request.op {
+                Op::Create(object) => format!("create {}", summary(object)),
+                Op::Update(Subresource::Status, object) => format!("status {}", summary(object)),
+                Op::Update(_, object) => format!("update {}", summary(object)),
+                Op::Delete(options) => format!(
+                    "delete grace={:?} {:?}",
+                    options.grace_secs,
+                    options.propagation.unwrap()
+                ),
+                Op::Patch(..) | Op::Bind(_) | Op::Evict(_) => "another verb".to_owned(),
+            };
+            // An event's name is made from what it says.
+            let name = if request.key.resource.is("", "events") { "*" } else { &request.key.name };
+            format!("{}/{name}: {verb}", request.key.resource).trim_end().to_owned()
+        })
+        .collect();
+    lines.extend(step.again.map(|again| format!("again {again}")));
+    lines.join("\n")
+}
+
+/// The part of an object that matters to these tests.
+fn summary(object: &Value) -> String {
+    let event = text(object, &["reason"]);
+    let gpus = annotation(object, "schedlab.dev/gpu-devices").unwrap_or_default();
+    let parts = [text(object, &["status", "phase"]), event, gpus];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+const NODE: &str = "
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: '8', memory: 8Gi, pods: '10', nvidia.com/gpu: '2'}}
+";
+
+fn pod(more: &str, status: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{namespace: ns, name: p, {more}}}
+spec:
+  nodeName: n1
+  restartPolicy: Never
+  containers: [{{name: c, resources: {{limits: {{nvidia.com/gpu: '1'}}}}}}]
+status: {{{status}}}
+"
+    )
+}
+
+const STARTED: &str = "phase: Running, startTime: '2026-01-01T00:00:00Z', conditions: [{type: Ready, status: 'True'}], containerStatuses: [{name: c, state: {running: {startedAt: '2026-01-01T00:00:00Z'}}}]";
+
+#[test]
+fn a_kubelet_starts_a_pod_that_is_bound_to_its_node() {
+    let found = look("kubelet", &(pod("", "phase: Pending") + NODE));
+    assert_eq!(found, "pods/p: status Running 0");
+}
+
+#[test]
+fn a_kubelet_leaves_a_pod_alone_whose_node_is_down_or_absent() {
+    let down = NODE.replace("{name: n1}", "{name: n1, annotations: {schedlab.dev/down: 'true'}}");
+    assert_eq!(look("kubelet", &(pod("", "phase: Pending") + &down)), "");
+    assert_eq!(look("kubelet", &pod("", "phase: Pending")), "");
+}
+
+#[test]
+fn a_kubelet_waits_for_the_end_of_a_run() {
+    let runs = pod("annotations: {schedlab.dev/run-time: 90s}", STARTED);
+    assert_eq!(look("kubelet", &(runs + NODE)), "again 2026-01-01T00:01:30Z");
+    let over = pod("annotations: {schedlab.dev/run-time: 60s}", STARTED);
+    assert_eq!(look("kubelet", &(over + NODE)), "pods/p: status Succeeded");
+}
+
+#[test]
+fn a_kubelet_does_nothing_about_a_pod_that_runs_for_ever() {
+    assert_eq!(look("kubelet", &(pod("", STARTED) + NODE)), "");
+}
+
+#[test]
+fn a_kubelet_ends_a_deleted_pod_with_its_status_first() {
+    let deleted = "deletionTimestamp: '2026-01-01T00:01:29Z', deletionGracePeriodSeconds: 30";
+    insta::assert_snapshot!(look("kubelet", &(pod(deleted, STARTED) + NODE)), @r"
+    events/*: create Killing
+    pods/p: status Failed
+    pods/p: delete grace=Some(0) Background
+    ");
+}
+
+#[test]
+fn a_kubelet_gives_the_lowest_gpu_that_no_living_pod_has() {
+    let other = pod("annotations: {schedlab.dev/gpu-devices: '0'}", STARTED)
+        .replace("name: p,", "name: q,");
+    let yaml = pod("", "phase: Pending") + NODE + "---" + &other;
+    assert_eq!(look("kubelet", &yaml), "pods/p: status Running 1");
+    let done = yaml.replace("phase: Running", "phase: Succeeded");
+    assert_eq!(look("kubelet", &done), "pods/p: status Running 0");
+}
+
+#[test]
+fn a_node_that_spoke_last_forty_seconds_ago_is_lost() {
+    let lost = |renewed: &str| {
+        look(
+            "node-life",
+            &format!(
+                "
+apiVersion: v1
+kind: Node
+metadata: {{name: n1, annotations: {{schedlab.dev/down: 'true'}}}}
+status: {{conditions: [{{type: Ready, status: 'True'}}]}}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {{name: n1, namespace: kube-node-lease, annotations: {{schedlab.dev/down: 'true'}}}}
+spec: {{renewTime: '{renewed}'}}
+"
+            ),
+        )
+    };
+    assert_eq!(lost("2026-01-01T00:00:21.5Z"), "again 2026-01-01T00:01:01.5Z");
+    insta::assert_snapshot!(lost("2026-01-01T00:00:20Z"), @r"
+    nodes/n1: status
+    events/*: create NodeNotReady
+    ");
+}
+
+#[test]
+fn a_pod_leaves_a_tainted_node_by_its_shortest_toleration() {
+    let tainted = NODE.replace(
+        "status:",
+        "spec: {taints: [{key: k, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]}\nstatus:",
+    );
+    let tolerating = |secs: &str| {
+        let toleration = format!("  tolerations: [{{key: k, operator: Exists{secs}}}]\nstatus:");
+        look(
+            "taint-eviction",
+            &(pod("", STARTED).replace("status: {phase", &(toleration + " {phase")) + &tainted),
+        )
+    };
+    assert_eq!(tolerating(""), "");
+    assert_eq!(tolerating(", tolerationSeconds: 90"), "again 2026-01-01T00:01:30Z");
+    insta::assert_snapshot!(tolerating(", tolerationSeconds: 60"), @r"
+    pods/p: status Running
+    events/*: create TaintManagerEviction
+    pods/p: delete grace=None Background
+    ");
+}
+
+#[test]
+fn an_owner_of_the_same_name_and_another_uid_is_no_owner() {
+    let owned = |uid: &str| {
+        look(
+            "garbage",
+            &format!(
+                "
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{name: b, namespace: ns, ownerReferences: [{{apiVersion: v1, kind: ConfigMap, name: a, uid: {uid}}}]}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: a, namespace: ns}}
+"
+            ),
+        )
+    };
+    assert_eq!(owned("uid-a"), "");
+    assert_eq!(owned("uid-of-an-earlier-a"), "configmaps/b: delete grace=None Background");
+}
+
+#[test]
+fn an_object_with_one_owner_left_loses_only_the_reference() {
+    let found = look(
+        "garbage",
+        "
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: b
+  namespace: ns
+  ownerReferences:
+  - {apiVersion: v1, kind: ConfigMap, name: a, uid: uid-a}
+  - {apiVersion: v1, kind: ConfigMap, name: gone, uid: uid-gone}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, namespace: ns}
+",
+    );
+    assert_eq!(found, "configmaps/b: update");
+}
+
+/// One object of every kind that an actor reads, tied to each other.
+fn menagerie() -> Vec<(Key, Value)> {
+    let template = "{metadata: {labels: {app: a}}, spec: {nodeName: n1, restartPolicy: OnFailure, containers: [{name: c, env: [{name: A, value: b}], resources: {requests: {cpu: 1, nvidia.com/gpu: '1'}}}], initContainers: [{name: i, restartPolicy: Always}]}}";
+    let owner = |group: &str, kind: &str, name: &str| {
+        format!(
+            "ownerReferences: [{{apiVersion: {group}, kind: {kind}, name: {name}, uid: uid-{name}, controller: true, blockOwnerDeletion: true}}]"
+        )
+    };
+    let mut text = String::new();
+    let mut add = |kind: &str, name: &str, metadata: &str, rest: &str| {
+        let (group, kind) = kind.rsplit_once(' ').unwrap();
+        text.push_str(&format!(
+            "---\napiVersion: {group}\nkind: {kind}\nmetadata: {{name: {name}, namespace: ns, generation: 2, labels: {{app: a}}, annotations: {{schedlab.dev/startup: 1s, schedlab.dev/gpu-devices: '0', deployment.kubernetes.io/revision: '1'}}, {metadata}}}\n{rest}\n"
+        ));
+    };
+    add(
+        "apps/v1 Deployment",
+        "d",
+        "",
+        &format!(
+            "spec: {{replicas: 2, strategy: {{rollingUpdate: {{maxSurge: 25%, maxUnavailable: 1}}}}, selector: {{matchLabels: {{app: a}}}}, template: {template}}}\nstatus: {{conditions: [{{type: Progressing, status: 'True', lastUpdateTime: '2026-01-01T00:00:00Z'}}]}}"
+        ),
+    );
+    add(
+        "apps/v1 ReplicaSet",
+        "r",
+        &owner("apps/v1", "Deployment", "d"),
+        &format!(
+            "spec: {{replicas: 2, selector: {{matchLabels: {{app: a}}}}, template: {template}}}\nstatus: {{replicas: 1}}"
+        ),
+    );
+    add(
+        "apps/v1 StatefulSet",
+        "s",
+        "",
+        &format!(
+            "spec: {{replicas: 2, ordinals: {{start: 1}}, serviceName: x, updateStrategy: {{rollingUpdate: {{partition: 0}}}}, template: {template}}}"
+        ),
+    );
+    add(
+        "batch/v1 Job",
+        "j",
+        "",
+        &format!(
+            "spec: {{parallelism: 2, completions: 3, completionMode: Indexed, backoffLimit: 1, activeDeadlineSeconds: 500, ttlSecondsAfterFinished: 5, template: {template}}}\nstatus: {{startTime: '2026-01-01T00:00:00Z', completedIndexes: '0,2-4', succeeded: 1}}"
+        ),
+    );
+    add(
+        "jobset.x-k8s.io/v1alpha2 JobSet",
+        "js",
+        "",
+        &format!(
+            "spec: {{ttlSecondsAfterFinished: 5, successPolicy: {{operator: All, targetReplicatedJobs: [w]}}, failurePolicy: {{maxRestarts: 1}}, replicatedJobs: [{{name: w, replicas: 2, template: {{spec: {{parallelism: 2, template: {template}}}}}}}]}}\nstatus: {{restarts: 1}}"
+        ),
+    );
+    add(
+        "trainer.kubeflow.org/v1alpha1 TrainJob",
+        "t",
+        "",
+        "spec: {runtimeRef: {name: rt}, trainer: {numNodes: 2, env: [{name: A}], resourcesPerNode: {limits: {cpu: 1}}}}",
+    );
+    add(
+        "kubeflow.org/v1 PyTorchJob",
+        "pt",
+        "",
+        &format!(
+            "spec: {{runPolicy: {{activeDeadlineSeconds: 400, backoffLimit: 3, ttlSecondsAfterFinished: 4}}, pytorchReplicaSpecs: {{Master: {{replicas: 1, restartPolicy: ExitCode, template: {template}}}, Worker: {{template: {template}}}}}}}\nstatus: {{startTime: '2026-01-01T00:00:00Z'}}"
+        ),
+    );
+    add(
+        "policy/v1 PodDisruptionBudget",
+        "b",
+        "",
+        "spec: {maxUnavailable: 30%, selector: {matchLabels: {app: a}}}",
+    );
+    add(
+        "v1 Node",
+        "n1",
+        "",
+        "spec: {unschedulable: true, taints: [{key: k, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]}\nstatus: {allocatable: {cpu: '8', memory: 8Gi, pods: '9', nvidia.com/gpu: 2}, addresses: [{type: InternalIP, address: 10.0.0.1}], conditions: [{type: Ready, status: 'True'}]}",
+    );
+    add("coordination.k8s.io/v1 Lease", "n1", "", "spec: {renewTime: '2026-01-01T00:00:00Z'}");
+    add(
+        "v1 Namespace",
+        "ns",
+        "deletionTimestamp: '2026-01-01T00:00:00Z'",
+        "spec: {finalizers: [kubernetes]}",
+    );
+    for (name, group, kind, owner_name) in [
+        ("p1", "apps/v1", "ReplicaSet", "r"),
+        ("s-1", "apps/v1", "StatefulSet", "s"),
+        ("p3", "batch/v1", "Job", "j"),
+        ("pt-worker-0", "kubeflow.org/v1", "PyTorchJob", "pt"),
+    ] {
+        let more = format!(
+            "{}, finalizers: [batch.kubernetes.io/job-tracking], deletionGracePeriodSeconds: 3",
+            owner(group, kind, owner_name)
+        );
+        add(
+            "v1 Pod",
+            name,
+            &more,
+            "spec: {nodeName: n1, activeDeadlineSeconds: 900, overhead: {cpu: 1m}, tolerations: [{key: k, operator: Exists, tolerationSeconds: 500}], containers: [{name: c, resources: {limits: {nvidia.com/gpu: '1'}}}]}\nstatus: {phase: Running, startTime: '2026-01-01T00:00:00Z', conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z'}], containerStatuses: [{name: c, restartCount: 1, state: {running: {startedAt: '2026-01-01T00:00:00Z'}}, lastState: {terminated: {finishedAt: '2026-01-01T00:00:00Z'}}}]}",
+        );
+    }
+    let mut all = objects(&text);
+    for (key, object) in &mut all {
+        if ["nodes", "namespaces"].contains(&&*key.resource.plural) {
+            key.namespace = "".into();
+            crate::object::remove(object, &["metadata", "namespace"]);
+        }
+        if &*key.resource.plural == "leases" {
+            key.namespace = "kube-node-lease".into();
+        }
+    }
+    all
+}
+
+/// Everything that stands anywhere in a value, as JSON pointers.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    if let Some(map) = value.as_object() {
+        map.iter().for_each(|(key, value)| places(value, &format!("{at}/{}", escaped(key)), found));
+    }
+    if let Some(list) = value.as_array() {
+        let items = list.iter().enumerate();
+        items.for_each(|(index, value)| places(value, &format!("{at}/{index}"), found));
+    }
+}
+
+#[test]
+fn no_malformed_object_makes_any_actor_fail() {
+    let wrongs = [
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(i64::MAX),
+        json!(1.5),
+        json!(""),
+        json!("nonsense"),
+        json!("9999-12-31T23:59:59Z"),
+        json!([]),
+        json!([null, 1, "x"]),
+        json!({}),
+        json!({"x": []}),
+    ];
+    let sound = menagerie();
+    let mut looks = 0_u64;
+    for (index, (key, object)) in sound.iter().enumerate() {
+        let mut all = Vec::new();
+        places(object, "", &mut all);
+        for place in all {
+            for wrong in &wrongs {
+                // So many jobs and pods would be made, as they would by the real controllers.
+                if wrong == &json!(i64::MAX) && asks_for_many(&place) {
+                    continue;
+                }
+                let mut broken = sound.clone();
+                *broken[index].1.pointer_mut(&place).unwrap() = wrong.clone();
+                let view = view(&broken);
+                let change = Change {
+                    key: key.clone(),
+                    before: Some(Arc::new(object.clone())),
+                    after: Some(Arc::new(broken[index].1.clone())),
+                };
+                for actor in ACTORS {
+                    for key in (actor.concerns)(&change, &view) {
+                        looks += 1;
+                        let _ = step(actor, &key, &view);
+                    }
+                }
+            }
+        }
+    }
+    assert!(looks > 10_000, "{looks}");
+}
+
+/// Whether a field is a count of objects to make.
+fn asks_for_many(place: &str) -> bool {
+    let last = place.rsplit('/').next().unwrap_or_default();
+    last == "replicas"
+}
