@@ -109,9 +109,9 @@ impl Emulator {
         self.shared.revision()
     }
 
-    /// What happened after a revision, oldest first.
+    /// What happened after a revision, oldest first; after 0, everything since the beginning.
     pub fn log_since(&self, revision: u64) -> Result<Vec<Arc<LogEntry>>, Compacted> {
-        self.shared.read(|store| store.log_since(revision).map(<[_]>::to_vec))
+        self.shared.read(|store| store.log_since(revision.max(1)).map(<[_]>::to_vec))
     }
 
     /// Has every change from now on observed, under the store's lock, in the order of revisions.

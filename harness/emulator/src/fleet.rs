@@ -21,10 +21,11 @@
 //!   kubelet: {startup: 2s, runTime: 10m, termination: 1s}
 //! ```
 //!
-//! What is wrong in it is told with file, line and column, and nothing is half-applied. Nodes as
-//! plain Kubernetes objects need no file format: [`Fleet::of_nodes`].
+//! Nodes as plain Kubernetes YAML (`Node`, `NodeList` or `List`, several documents) are a fleet
+//! too. What is wrong is told with file, line and column, and nothing is half-applied.
 
 mod node;
+mod plain;
 mod pool;
 mod realistic;
 mod scalar;
@@ -67,6 +68,9 @@ impl fmt::Display for FleetError {
 impl Fleet {
     /// Reads a fleet. `file` is its name in messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, FleetError> {
+        if plain::is_plain(text) {
+            return Ok(Self { nodes: plain::nodes(file, text)? });
+        }
         let pools = Pool::parse_all(file, text)?;
         let mut nodes = Vec::new();
         for pool in &pools {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
+use serde_saphyr::Spanned;
 
 use super::FleetError;
-use super::scalar::{Place, Scalar};
+use super::scalar::{Place, Scalar, parse_error};
 use crate::actors::{RUN_TIME, STARTUP, TERMINATION};
 use crate::quantity::Milli;
 
@@ -108,15 +108,8 @@ impl Pool {
     /// All pools of a file.
     pub(super) fn parse_all(file: &str, text: &str) -> Result<Vec<Self>, FleetError> {
         let place = Place { file };
-        let fleet: FleetText = serde_saphyr::from_str(text).map_err(|error| {
-            let options = serde_saphyr::render_options! {
-                formatter: &UserMessageFormatter,
-                snippets: SnippetMode::Off,
-            };
-            let words = error.render_with_options(options);
-            let message = words.rsplit_once(" at line ").map_or(&*words, |(words, _)| words);
-            place.error(error.location().unwrap_or(Location::UNKNOWN), message.to_owned())
-        })?;
+        let fleet: FleetText =
+            serde_saphyr::from_str(text).map_err(|error| parse_error(place, &error))?;
         let mut seen = Seen::default();
         fleet.pools.into_iter().map(|pool| checked(place, pool, &mut seen)).collect()
     }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
 
 use super::FleetError;
 use crate::actors::parse_duration;
@@ -57,6 +57,17 @@ impl Visitor<'_> for Words {
     fn visit_bool<E: Error>(self, truth: bool) -> Result<Scalar, E> {
         Ok(Scalar(truth.to_string()))
     }
+}
+
+/// What the parser says, in our form.
+pub(super) fn parse_error(place: Place, error: &serde_saphyr::Error) -> FleetError {
+    let options = serde_saphyr::render_options! {
+        formatter: &UserMessageFormatter,
+        snippets: SnippetMode::Off,
+    };
+    let words = error.render_with_options(options);
+    let message = words.rsplit_once(" at line ").map_or(&*words, |(words, _)| words);
+    place.error(error.location().unwrap_or(Location::UNKNOWN), message.to_owned())
 }
 
 /// The file that is being read, to say where something is wrong in it.

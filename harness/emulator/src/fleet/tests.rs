@@ -115,3 +115,38 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     fleet.yaml:1:8: unclosed bracket '['
     "#);
 }
+
+#[test]
+fn plain_nodes_are_a_fleet_too() {
+    let fleet = fleet(
+        "
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+---
+apiVersion: v1
+kind: NodeList
+items: [{metadata: {name: b}}, {metadata: {name: c}}]
+",
+    );
+    let names: Vec<&str> = fleet.nodes().iter().map(name).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+}
+
+#[test]
+fn what_is_wrong_with_plain_nodes_is_told_by_document() {
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n";
+    let cases = [
+        format!("{node}---\n{node}"),
+        format!("{node}---\napiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\n"),
+        format!("{node}---\napiVersion: v1\nkind: Node\n"),
+        format!("{node}---\napiVersion: [\n"),
+    ];
+    let all: Vec<String> = cases.iter().map(|text| error(text)).collect();
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    fleet.yaml:5:1: found node a twice, nodes need names of their own
+    fleet.yaml:5:1: kind: found "Pod", allowed are Node, NodeList and List of nodes
+    fleet.yaml:5:1: metadata.name: found none, nodes need names of their own
+    fleet.yaml:5:13: unclosed bracket '['
+    "#);
+}

@@ -1,0 +1,66 @@
+//! Fleets written as plain Kubernetes objects.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use serde_saphyr::{Location, Spanned};
+
+use super::FleetError;
+use super::scalar::{Place, parse_error};
+use crate::object::{list, name, text};
+
+/// Whether a text holds Kubernetes objects rather than pools.
+pub(super) fn is_plain(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("apiVersion:"))
+}
+
+/// The nodes of a text.
+pub(super) fn nodes(file: &str, text: &str) -> Result<Vec<Value>, FleetError> {
+    let place = Place { file };
+    let documents: Vec<Spanned<Value>> =
+        serde_saphyr::from_multiple(text).map_err(|error| parse_error(place, &error))?;
+    let mut all = Vec::new();
+    let mut names = BTreeSet::new();
+    for document in documents {
+        let at = document.referenced;
+        for node in unfold(place, document)? {
+            check(place, at, &node, &mut names)?;
+            all.push(node);
+        }
+    }
+    Ok(all)
+}
+
+fn unfold(place: Place, document: Spanned<Value>) -> Result<Vec<Value>, FleetError> {
+    match text(&document.value, &["kind"]) {
+        "Node" => Ok(vec![document.value]),
+        "NodeList" | "List" => Ok(list(&document.value, &["items"]).to_vec()),
+        other => {
+            let message =
+                format!("kind: found \"{other}\", allowed are Node, NodeList and List of nodes");
+            Err(place.error(document.referenced, message))
+        }
+    }
+}
+
+fn check(
+    place: Place,
+    at: Location,
+    node: &Value,
+    names: &mut BTreeSet<String>,
+) -> Result<(), FleetError> {
+    let kind = text(node, &["kind"]);
+    // The items of a NodeList need not say what they are.
+    if !matches!(kind, "Node" | "") {
+        return Err(place.error(at, format!("kind: found \"{kind}\", allowed is Node")));
+    }
+    if name(node).is_empty() {
+        let message = "metadata.name: found none, nodes need names of their own".to_owned();
+        return Err(place.error(at, message));
+    }
+    if names.insert(name(node).to_owned()) {
+        return Ok(());
+    }
+    let message = format!("found node {} twice, nodes need names of their own", name(node));
+    Err(place.error(at, message))
+}
