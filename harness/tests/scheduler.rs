@@ -1,0 +1,218 @@
+//! The scheduler on the emulator, end to end: what its shell writes, and that it can die before
+//! any of its writes.
+
+#[path = "scheduler/lab.rs"]
+mod lab;
+
+use std::sync::atomic::Ordering;
+
+use insta::assert_snapshot;
+use lab::Lab;
+
+#[test]
+fn a_job_is_grouped_bound_and_told() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(2, 8);
+        lab.queue("q", 8, -1);
+        lab.start();
+        lab.job("train", "q", (3, 3));
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r#"
+        train-0 Running n-0
+        train-1 Running n-0
+        train-2 Running n-0
+        "#);
+        assert_snapshot!(lab.events(), @r#"
+        Pod Scheduled Successfully assigned pod default/train-0 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/train-1 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/train-2 to node n-0 at node-pool default
+        "#);
+        assert_snapshot!(lab.pod_groups(), @r#"
+        pg-train {"minMember":3,"priorityClassName":"train","queue":"q"}
+        "#);
+        assert_snapshot!(lab.queues(), @r#"
+        q {"allocated":{"nvidia.com/gpu":"3"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"3"}}
+        "#);
+    });
+}
+
+#[test]
+fn what_waits_is_told_why_once_and_then_left_alone() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, 4);
+        let status = lab.start();
+        lab.job("small", "q", (3, 3));
+        lab.job("second", "q", (3, 3));
+        lab.job("lost", "nowhere", (1, 1));
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r#"
+        lost-0 Pending -: Queue 'nowhere' does not exist
+        second-0 Pending -: q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
+        second-1 Pending -: q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
+        second-2 Pending -: q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
+        small-0 Running n-0
+        small-1 Running n-0
+        small-2 Running n-0
+        "#);
+        assert_snapshot!(lab.events(), @r#"
+        Pod Scheduled Successfully assigned pod default/small-0 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/small-1 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/small-2 to node n-0 at node-pool default
+        Pod Unschedulable Queue 'nowhere' does not exist
+        Pod Unschedulable q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
+        Pod Unschedulable q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
+        Pod Unschedulable q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
+        PodGroup Unschedulable Queue 'nowhere' does not exist
+        PodGroup Unschedulable q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
+        "#);
+        assert_snapshot!(lab.pod_groups(), @r#"
+        pg-lost {"minMember":1,"priorityClassName":"train","queue":"nowhere"} "QueueDoesNotExist": "Queue 'nowhere' does not exist"
+        pg-second {"minMember":3,"priorityClassName":"train","queue":"q"} "OverLimit": "q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs"
+        pg-small {"minMember":3,"priorityClassName":"train","queue":"q"}
+        "#);
+        let (writes, cycles) = (lab.writes(), status.borrow().cycles);
+        lab.pass(100).await;
+        assert_eq!(lab.writes(), writes, "nothing is written while nothing changes");
+        assert_eq!(status.borrow().cycles, cycles + 100);
+    });
+}
+
+#[test]
+fn a_scheduler_that_starts_anew_writes_nothing_that_stands() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 4);
+        lab.queue("q", 8, -1);
+        lab.start();
+        lab.job("small", "q", (3, 3));
+        lab.job("large", "q", (5, 5));
+        lab.pass(5).await;
+        let writes = lab.writes();
+        lab.stop().await;
+        lab.start();
+        lab.pass(20).await;
+        assert_eq!(lab.writes(), writes);
+    });
+}
+
+#[test]
+fn borrowed_room_is_given_back_and_victims_are_told_for_whom() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("a", 4, -1);
+        lab.queue("b", 4, -1);
+        lab.start();
+        lab.job("borrower", "a", (8, 1));
+        lab.pass(5).await;
+        lab.job("owner", "b", (4, 4));
+        lab.pass(60).await;
+        assert_snapshot!(lab.pods(), @r#"
+        borrower-0 Pending -: Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        borrower-1 Running n-0
+        borrower-2 Running n-0
+        borrower-3 Pending -: Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        borrower-4 Running n-0
+        borrower-5 Pending -: Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        borrower-6 Pending -: Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        borrower-7 Running n-0
+        owner-0 Running n-0
+        owner-1 Running n-0
+        owner-2 Running n-0
+        owner-3 Running n-0
+        "#);
+        assert_snapshot!(lab.events(), @r#"
+        Pod Evict Pod default/borrower-0 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
+        Pod Evict Pod default/borrower-3 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
+        Pod Evict Pod default/borrower-5 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
+        Pod Evict Pod default/borrower-6 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
+        Pod Killing Stopping container
+        Pod Killing Stopping container
+        Pod Killing Stopping container
+        Pod Killing Stopping container
+        Pod Pipelined Pod default/owner-0 was pipelined to node n-0
+        Pod Pipelined Pod default/owner-1 was pipelined to node n-0
+        Pod Pipelined Pod default/owner-2 was pipelined to node n-0
+        Pod Pipelined Pod default/owner-3 was pipelined to node n-0
+        Pod Scheduled Successfully assigned pod default/borrower-0 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/borrower-1 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/borrower-2 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/borrower-3 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/borrower-4 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/borrower-5 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/borrower-6 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/borrower-7 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/owner-0 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/owner-1 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/owner-2 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/owner-3 to node n-0 at node-pool default
+        Pod Unschedulable Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        Pod Unschedulable Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        Pod Unschedulable Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        Pod Unschedulable Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
+        Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
+        Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
+        Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
+        PodGroup Evict Pod default/borrower-0 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
+        PodGroup Evict Pod default/borrower-3 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
+        PodGroup Evict Pod default/borrower-5 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
+        PodGroup Evict Pod default/borrower-6 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
+        PodGroup Unschedulable Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        PodGroup Unschedulable Room was promised on n-0 and is being released by pods that are leaving
+        "#);
+    });
+}
+
+/// Tells a story again and again: each time the scheduler dies one write later, a new one takes
+/// over at once, and in the end everything must stand as `expected`.
+fn dies_before_each_write(
+    prepare: impl AsyncFn(&mut Lab),
+    story: impl Fn(&Lab),
+    expected: &str,
+) -> u32 {
+    for writes in 0.. {
+        let (tried, told) = Lab::tell(async |mut lab| {
+            lab.nodes(1, 8);
+            lab.queue("a", 4, -1);
+            lab.queue("b", 4, -1);
+            prepare(&mut lab).await;
+            let tried = lab.start_doomed(writes);
+            story(&lab);
+            lab.until(|| tried.load(Ordering::Relaxed) > writes).await;
+            lab.stop().await;
+            lab.start();
+            lab.pass(20).await;
+            (tried.load(Ordering::Relaxed), lab.outcome())
+        });
+        assert_eq!(told, expected, "after {writes} writes");
+        if tried <= writes {
+            return writes;
+        }
+    }
+    unreachable!("a story has fewer than 2^32 writes")
+}
+
+#[test]
+fn a_gang_is_bound_whole_and_once_whenever_the_scheduler_dies() {
+    let writes = dies_before_each_write(
+        async |_| {},
+        |lab| lab.job("gang", "a", (4, 4)),
+        "gang: 4 Running; 4 bound, 0 evicted; 4 Scheduled",
+    );
+    assert!(writes > 12, "a group, four marks, four events and four bindings: {writes}");
+}
+
+#[test]
+fn room_is_taken_back_once_whenever_the_scheduler_dies() {
+    let writes = dies_before_each_write(
+        async |lab| {
+            lab.start();
+            lab.job("borrower", "a", (8, 1));
+            lab.pass(10).await;
+            lab.stop().await;
+        },
+        |lab| lab.job("owner", "b", (4, 4)),
+        "borrower: 4 Pending, 4 Running; owner: 4 Running; 12 bound, 4 evicted; 12 Scheduled",
+    );
+    assert!(writes > 20, "four evictions and four bindings: {writes}");
+}

@@ -1,0 +1,279 @@
+//! A cluster with the scheduler at work in it, in virtual time.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use http::{Method, Request};
+
+use jiff::Timestamp;
+use schedlab_emulator::{Emulator, Fleet, Options, clock::Clock, store::Resource};
+use schedlab_scheduler::{Config, Status, crds};
+use serde_json::{Value, json};
+use tokio::{sync::watch, task::JoinHandle};
+use tower::{ServiceExt as _, service_fn};
+
+pub(crate) struct Lab {
+    pub(crate) emulator: Emulator,
+    config: Config,
+    scheduler: Option<JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Lab {
+    /// Runs a story on a runtime of its own, whose time is virtual.
+    pub(crate) fn tell<T>(story: impl AsyncFnOnce(Self) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+            let emulator = Emulator::start(Options::at(Clock::starting_at(epoch)));
+            let lab = Self { emulator, config: Config::kai(), scheduler: None };
+            let definitions = crds::all();
+            for definition in &definitions {
+                lab.create("apiextensions.k8s.io", "customresourcedefinitions", definition);
+            }
+            for class in &crds::priority_classes() {
+                lab.create("scheduling.k8s.io", "priorityclasses", class);
+            }
+            story(lab).await
+        })
+    }
+
+    pub(crate) fn create(&self, group: &str, plural: &str, object: &Value) {
+        self.emulator.create(&Resource::new(group, plural), object.clone()).unwrap();
+    }
+
+    pub(crate) fn nodes(&self, count: u32, gpus: u32) {
+        let yaml = format!("pools:\n- name: n\n  count: {count}\n  gpus: {gpus}\n");
+        self.emulator.add_fleet(&Fleet::parse("fleet", &yaml).unwrap()).unwrap();
+    }
+
+    pub(crate) fn queue(&self, name: &str, quota: i64, limit: i64) {
+        let all = json!({ "quota": -1, "overQuotaWeight": 1, "limit": -1 });
+        let gpu = json!({ "quota": quota, "overQuotaWeight": 1, "limit": limit });
+        self.create(
+            "scheduling.run.ai",
+            "queues",
+            &json!({
+                "apiVersion": "scheduling.run.ai/v2",
+                "kind": "Queue",
+                "metadata": { "name": name },
+                "spec": { "resources": { "gpu": gpu, "cpu": all, "memory": all } },
+            }),
+        );
+    }
+
+    pub(crate) fn job(&self, name: &str, queue: &str, (pods, gang): (u32, u32)) {
+        let pod = json!({
+            "schedulerName": self.config.scheduler_name,
+            "restartPolicy": "Never",
+            "containers": [{ "name": "main", "image": "train",
+                             "resources": { "limits": { "nvidia.com/gpu": 1 } } }],
+        });
+        self.create(
+            "batch",
+            "jobs",
+            &json!({
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {
+                    "name": name, "namespace": "default",
+                    "labels": { "kai.scheduler/queue": queue },
+                    "annotations": { "kai.scheduler/batch-min-member": gang.to_string() },
+                },
+                "spec": { "parallelism": pods, "completions": pods,
+                          "completionMode": "Indexed", "template": { "spec": pod } },
+            }),
+        );
+    }
+
+    pub(crate) fn start(&mut self) -> watch::Receiver<Status> {
+        self.start_with(self.emulator.client())
+    }
+
+    /// Starts a scheduler whose writes after the first `writes` never reach the cluster and are
+    /// never answered: it hangs there until it is stopped. Answers how many it tried.
+    pub(crate) fn start_doomed(&mut self, writes: u32) -> Arc<AtomicU32> {
+        let tried = Arc::new(AtomicU32::new(0));
+        let (counter, router) = (Arc::clone(&tried), self.emulator.service());
+        let service = service_fn(move |request: Request<kube::client::Body>| {
+            let reads = request.method() == Method::GET;
+            let hangs = !reads && counter.fetch_add(1, Ordering::Relaxed) >= writes;
+            let router = router.clone();
+            async move {
+                if hangs {
+                    std::future::pending::<()>().await;
+                }
+                router.oneshot(request).await
+            }
+        });
+        self.start_with(kube::Client::new(service, "default"));
+        tried
+    }
+
+    fn start_with(&mut self, client: kube::Client) -> watch::Receiver<Status> {
+        let clock = self.emulator.clock().clone();
+        let run =
+            schedlab_scheduler::run(client, self.config.clone(), Arc::new(move || clock.now()));
+        self.scheduler = Some(tokio::spawn(run));
+        self.config.status.subscribe()
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        if let Some(scheduler) = self.scheduler.take() {
+            scheduler.abort();
+            let _ = scheduler.await;
+        }
+    }
+
+    pub(crate) async fn pass(&self, seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// Lets time pass until something is so, but no more than half a minute.
+    pub(crate) async fn until(&self, so: impl Fn() -> bool) {
+        for _ in 0..600 {
+            if so() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn list(&self, group: &str, plural: &str) -> Vec<Value> {
+        let resource = Resource::new(group, plural);
+        self.emulator
+            .store()
+            .read(|store| store.list(&resource, None).map(|object| Value::clone(object)).collect())
+    }
+
+    /// Each pod with its phase, its node, and why it waits.
+    pub(crate) fn pods(&self) -> String {
+        let mut text = String::new();
+        for pod in self.list("", "pods") {
+            let part = |pointer| pod.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
+            let name = without_endings(part("/metadata/name"));
+            let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+            let why = conditions.into_iter().flatten().find_map(|condition| {
+                let waits = condition["type"] == "PodScheduled" && condition["status"] == "False";
+                waits.then(|| condition["message"].as_str()).flatten()
+            });
+            writeln!(
+                text,
+                "{name} {} {}{}",
+                part("/status/phase"),
+                part("/spec/nodeName"),
+                why.map(|why| format!(": {}", without_endings(why))).unwrap_or_default()
+            )
+            .unwrap();
+        }
+        text
+    }
+
+    /// Each event as who, what and the words, sorted; with uids and random endings left out.
+    pub(crate) fn events(&self) -> String {
+        let told = |event: &Value| {
+            let part = |pointer| event.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
+            let count = event["count"].as_u64().filter(|count| *count > 1);
+            format!(
+                "{} {}{} {}\n",
+                part("/involvedObject/kind"),
+                part("/reason"),
+                count.map(|count| format!(" x{count}")).unwrap_or_default(),
+                without_endings(part("/message"))
+            )
+        };
+        let mut events: Vec<String> = self.list("", "events").iter().map(told).collect();
+        events.retain(|event| !event.starts_with("Job "));
+        events.sort();
+        events.concat()
+    }
+
+    /// Each pod group with what it is and why it waits.
+    pub(crate) fn pod_groups(&self) -> String {
+        let told = |group: &Value| {
+            let waits = group.pointer("/status/schedulingConditions/0");
+            let waits = waits.map(|is| format!(" {}: {}", is["reason"], is["message"]));
+            format!(
+                "{} {}{}\n",
+                without_endings(group["metadata"]["name"].as_str().unwrap()),
+                group["spec"],
+                waits.unwrap_or_default()
+            )
+        };
+        self.list("scheduling.run.ai", "podgroups").iter().map(told).collect()
+    }
+
+    /// Each queue with its status.
+    pub(crate) fn queues(&self) -> String {
+        let told = |queue: &Value| {
+            format!("{} {}\n", queue["metadata"]["name"].as_str().unwrap(), queue["status"])
+        };
+        self.list("scheduling.run.ai", "queues").iter().map(told).collect()
+    }
+
+    /// Writes that mean something so far.
+    pub(crate) fn writes(&self) -> usize {
+        let log = self.emulator.log_since(1).unwrap();
+        log.iter().filter(|entry| &*entry.key.resource.plural != "leases").count()
+    }
+
+    /// Pods by job and phase; how often a pod was bound and asked to leave; `Scheduled` events.
+    pub(crate) fn outcome(&self) -> String {
+        let mut jobs: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
+        for pod in self.list("", "pods") {
+            let job = pod["metadata"]["labels"]["job-name"].as_str().unwrap().to_owned();
+            let phase = pod["status"]["phase"].as_str().unwrap().to_owned();
+            *jobs.entry(job).or_default().entry(phase).or_default() += 1;
+        }
+        let phases = |phases: &BTreeMap<String, u32>| {
+            let counts: Vec<_> =
+                phases.iter().map(|(phase, count)| format!("{count} {phase}")).collect();
+            counts.join(", ")
+        };
+        let jobs: Vec<_> =
+            jobs.iter().map(|(job, counts)| format!("{job}: {}", phases(counts))).collect();
+        let events = self.list("", "events");
+        format!(
+            "{}; {} bound, {} evicted; {} Scheduled",
+            jobs.join("; "),
+            self.times_set("/spec/nodeName"),
+            self.times_set("/metadata/deletionTimestamp"),
+            events.iter().filter(|event| event["reason"] == "Scheduled").count(),
+        )
+    }
+
+    /// How often a field of a pod came to be.
+    fn times_set(&self, field: &str) -> usize {
+        let log = self.emulator.log_since(1).unwrap();
+        let pods = log.iter().filter(|entry| &*entry.key.resource.plural == "pods");
+        let set = pods.filter(|entry| {
+            let was = entry.previous.as_ref().is_some_and(|before| before.pointer(field).is_some());
+            entry.object.pointer(field).is_some() && !was
+        });
+        set.count()
+    }
+}
+
+/// A text without uids and the random endings of pods' names.
+fn without_endings(text: &str) -> String {
+    let plain = |word: &str| {
+        let mut parts: Vec<&str> = word.split('-').collect();
+        if parts.len() > 5 {
+            parts.truncate(parts.len() - 5);
+        } else if parts.len() == 3 && parts[2].trim_end_matches('.').len() == 5 {
+            parts.truncate(2);
+        }
+        parts.join("-")
+    };
+    text.split(' ').map(plain).collect::<Vec<_>>().join(" ")
+}
