@@ -90,6 +90,17 @@ impl ClassRecord {
     }
 }
 
+/// What changed since somebody last looked.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Too much to list: nodes came or went, queues or priority classes changed.
+    pub(crate) everything: bool,
+    /// Nodes that are still there.
+    pub(crate) nodes: BTreeSet<Name>,
+    pub(crate) groups: BTreeSet<Key>,
+    pub(crate) pods: BTreeSet<Key>,
+}
+
 /// The cluster as it was told, and as it was just changed.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
@@ -101,6 +112,9 @@ pub(crate) struct Mirror {
     pub(crate) pods: BTreeMap<Key, PodRecord>,
     /// Pods that could not be grouped as they stood at this version, and why.
     pub(crate) ungrouped: BTreeMap<Key, (u64, Malformed)>,
+    /// Names of our pods by the pod group that they name.
+    pub(crate) members: BTreeMap<Key, BTreeSet<Name>>,
+    pub(crate) changes: Changes,
     shapes: BTreeSet<Arc<PodShape>>,
     /// Counts the changes on which a decision may depend.
     pub(crate) revision: u64,
@@ -111,15 +125,27 @@ impl Mirror {
         Self { scheduler_name: scheduler_name.to_owned(), ..Self::default() }
     }
 
+    /// Our pods that name a pod group.
+    pub(crate) fn pods_of(&self, group: &Key) -> impl Iterator<Item = (Key, &PodRecord)> {
+        self.members.get(group).into_iter().flatten().filter_map(|name| {
+            let key = Key { namespace: Name::clone(&group.namespace), name: Name::clone(name) };
+            self.pods.get(&key).map(|pod| (key, pod))
+        })
+    }
+
     /// Replaces everything of a kind by what a list said.
     pub(crate) fn relist(&mut self, kind: Kind, objects: &[Value]) {
         self.revision += 1;
+        self.changes.everything = true;
         match kind {
             Kind::Node => self.nodes.clear(),
             Kind::PriorityClass => self.classes.clear(),
             Kind::Queue => self.queues.clear(),
             Kind::PodGroup => self.groups.clear(),
-            Kind::Pod => self.pods.clear(),
+            Kind::Pod => {
+                self.pods.clear();
+                self.members.clear();
+            }
         }
         for object in objects {
             self.upsert(kind, object);
@@ -129,14 +155,19 @@ impl Mirror {
     /// Takes an object as a watch, or the answer to a write of ours, shows it.
     pub(crate) fn upsert(&mut self, kind: Kind, object: &Value) {
         let key = Key::of(object);
-        let changed = match kind {
-            Kind::Node => put(&mut self.nodes, key.name, NodeRecord::read(object)),
-            Kind::PriorityClass => put(&mut self.classes, key.name, ClassRecord::read(object)),
+        match kind {
+            Kind::Node => self.upsert_node(key.name, NodeRecord::read(object)),
+            Kind::PriorityClass => {
+                let record = ClassRecord::read(object);
+                if self.classes.get(&key.name) != Some(&record) {
+                    self.classes.insert(key.name, record);
+                    self.everything_changed();
+                }
+            }
             Kind::Queue => self.upsert_queue(key.name, QueueRecord::read(object)),
             Kind::PodGroup => self.upsert_group(key, GroupRecord::read(object)),
             Kind::Pod => self.upsert_pod(key, PodRecord::read(object, &self.scheduler_name)),
-        };
-        self.revision += u64::from(changed);
+        }
     }
 
     /// Takes away what a watch says is gone.
@@ -147,23 +178,35 @@ impl Mirror {
             Kind::Node => self.nodes.remove(&key.name).is_some(),
             Kind::PriorityClass => self.classes.remove(&key.name).is_some(),
             Kind::Queue => self.queues.remove(&key.name).is_some(),
-            Kind::PodGroup => {
-                let newer = self.groups.get(&key).is_some_and(|is| is.told.version > gone_at);
-                !newer && self.groups.remove(&key).is_some()
-            }
-            Kind::Pod => {
-                let newer = self.pods.get(&key).is_some_and(|is| is.told.version > gone_at);
-                !newer && self.pods.remove(&key).is_some()
-            }
+            Kind::PodGroup => return self.remove_group(key, gone_at),
+            Kind::Pod => return self.remove_pod(key, gone_at),
         };
-        self.revision += u64::from(gone);
+        if gone {
+            self.everything_changed();
+        }
+    }
+
+    fn remove_group(&mut self, key: Key, gone_at: u64) {
+        if self.groups.get(&key).is_some_and(|is| is.told.version <= gone_at) {
+            self.groups.remove(&key);
+            self.group_changed(key);
+        }
+    }
+
+    fn remove_pod(&mut self, key: Key, gone_at: u64) {
+        if self.pods.get(&key).is_some_and(|is| is.told.version <= gone_at) {
+            if let Some(pod) = self.pods.remove(&key) {
+                self.leave(&key, &pod);
+            }
+            self.pod_changed(key);
+        }
     }
 
     /// A binding was accepted: the pod holds its node from now on.
     pub(crate) fn assume_bound(&mut self, key: &Key, node: &Name) {
         if let Some(pod) = self.pods.get_mut(key) {
             pod.node = Some(Name::clone(node));
-            self.revision += 1;
+            self.pod_changed(key.clone());
         }
     }
 
@@ -171,54 +214,113 @@ impl Mirror {
     pub(crate) fn assume_leaving(&mut self, key: &Key, now: Time) {
         if let Some(pod) = self.pods.get_mut(key) {
             pod.leaving_since.get_or_insert(now);
-            self.revision += 1;
+            self.pod_changed(key.clone());
+        }
+    }
+
+    /// A pod cannot be grouped as it stands.
+    pub(crate) fn note_ungrouped(&mut self, key: Key, wrong: Malformed) {
+        if let Some(pod) = self.pods.get(&key) {
+            self.ungrouped.insert(key.clone(), (pod.told.version, wrong));
+            self.pod_changed(key);
+        }
+    }
+
+    fn everything_changed(&mut self) {
+        self.revision += 1;
+        self.changes.everything = true;
+    }
+
+    fn group_changed(&mut self, key: Key) {
+        self.revision += 1;
+        self.changes.groups.insert(key);
+    }
+
+    fn pod_changed(&mut self, key: Key) {
+        self.revision += 1;
+        self.changes.pods.insert(key);
+    }
+
+    fn upsert_node(&mut self, name: Name, record: NodeRecord) {
+        match self.nodes.get_mut(&name) {
+            None => {
+                self.nodes.insert(name, record);
+                self.everything_changed();
+            }
+            Some(known) if *known == record => {}
+            Some(known) => {
+                *known = record;
+                self.revision += 1;
+                self.changes.nodes.insert(name);
+            }
         }
     }
 
     /// What is told on a queue changes no decision.
-    fn upsert_queue(&mut self, name: Name, record: QueueRecord) -> bool {
-        let Some(known) = self.queues.get_mut(&name) else {
-            self.queues.insert(name, record);
-            return true;
-        };
-        known.told.clone_from(&record.told);
-        let changed = *known != record;
-        *known = record;
-        changed
-    }
-
-    fn upsert_group(&mut self, key: Key, record: GroupRecord) -> bool {
-        let Some(known) = self.groups.get_mut(&key) else {
-            self.groups.insert(key, record);
-            return true;
-        };
-        if known.told.version > record.told.version {
-            return false;
+    fn upsert_queue(&mut self, name: Name, record: QueueRecord) {
+        if let Some(known) = self.queues.get_mut(&name) {
+            known.told.clone_from(&record.told);
+            if *known == record {
+                return;
+            }
         }
-        known.told.clone_from(&record.told);
-        let changed = *known != record;
-        *known = record;
-        changed
+        self.queues.insert(name, record);
+        self.everything_changed();
     }
 
-    fn upsert_pod(&mut self, key: Key, mut record: PodRecord) -> bool {
+    fn upsert_group(&mut self, key: Key, record: GroupRecord) {
+        if let Some(known) = self.groups.get_mut(&key) {
+            if known.told.version > record.told.version {
+                return;
+            }
+            known.told.clone_from(&record.told);
+            if *known == record {
+                return;
+            }
+        }
+        self.groups.insert(key.clone(), record);
+        self.group_changed(key);
+    }
+
+    fn upsert_pod(&mut self, key: Key, mut record: PodRecord) {
         record.shape = self.interned(record.shape);
-        let Some(known) = self.pods.get_mut(&key) else {
-            self.pods.insert(key, record);
-            return true;
+        if let Some(known) = self.pods.get_mut(&key) {
+            if known.told.version > record.told.version {
+                return;
+            }
+            if known.uid == record.uid {
+                // What we assumed holds until it is confirmed; neither is ever taken back.
+                record.node = record.node.or_else(|| known.node.clone());
+                record.leaving_since = record.leaving_since.or(known.leaving_since);
+            }
+            known.told.clone_from(&record.told);
+            if *known == record {
+                return;
+            }
+        }
+        if let Some(group) = record.group.as_ref().filter(|_| record.ours) {
+            let group = Key { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
+            self.members.entry(group).or_default().insert(Name::clone(&key.name));
+        }
+        let group = record.group.clone();
+        if let Some(before) = self.pods.insert(key.clone(), record).filter(|is| is.group != group) {
+            self.leave(&key, &before);
+        }
+        self.pod_changed(key);
+    }
+
+    fn leave(&mut self, key: &Key, pod: &PodRecord) {
+        let Some(group) = &pod.group else {
+            return;
         };
-        if known.told.version > record.told.version {
-            return false;
+        let group = Key { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
+        if let Some(members) = self.members.get_mut(&group) {
+            members.remove(&key.name);
+            if members.is_empty() {
+                self.members.remove(&group);
+            }
         }
-        if known.uid == record.uid {
-            // What we assumed holds until it is confirmed; neither is ever taken back.
-            record.node = record.node.or_else(|| known.node.take());
-            record.leaving_since = record.leaving_since.or(known.leaving_since);
-        }
-        known.told.clone_from(&record.told);
-        let changed = *known != record;
-        *known = record;
-        changed
+        self.changes.groups.insert(group);
     }
 
     fn interned(&mut self, shape: Arc<PodShape>) -> Arc<PodShape> {
@@ -231,14 +333,6 @@ impl Mirror {
         self.shapes.insert(Arc::clone(&shape));
         shape
     }
-}
-
-fn put<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: V) -> bool {
-    if map.get(&key) == Some(&value) {
-        return false;
-    }
-    map.insert(key, value);
-    true
 }
 
 #[cfg(test)]

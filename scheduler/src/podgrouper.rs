@@ -52,7 +52,7 @@ impl Grouper {
                     mark(api, mirror, key, &group.name).await?;
                 }
                 Err(malformed) => {
-                    mirror.ungrouped.insert(key.clone(), (pod.told.version, malformed));
+                    mirror.note_ungrouped(key.clone(), malformed);
                 }
             }
         }

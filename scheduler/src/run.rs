@@ -25,7 +25,7 @@ use crate::{
     podgrouper::Grouper,
     queues,
     status::QueueStatus,
-    translate::{Translation, translate},
+    translate::Translator,
     usage::Usage,
     watch::{Kind, News, Watches},
 };
@@ -80,8 +80,8 @@ struct Scheduler {
     grouper: Grouper,
     applier: Applier,
     usage: Option<Usage>,
-    translation: Translation,
-    /// The mirror's revision of which `translation` was made.
+    translator: Translator,
+    /// The mirror's revision that the translator has seen.
     translated: Option<u64>,
     last_cycle: Option<Instant>,
     due: Option<Instant>,
@@ -96,7 +96,7 @@ impl Scheduler {
             grouper: Grouper::default(),
             applier: Applier::new(api.clone(), config.flavor),
             usage: config.usage_window.map(Usage::over),
-            translation: Translation::default(),
+            translator: Translator::new(config.flavor, config.seed),
             translated: None,
             last_cycle: None,
             due: None,
@@ -156,8 +156,9 @@ impl Scheduler {
         let now = Time((self.now)().as_millisecond());
         let grouped = self.group().await;
         self.look(now);
-        let plan = schedule(&self.translation.snapshot, &self.config.profile);
-        let mut outcome = self.applier.apply(&mut self.mirror, &self.translation, &plan).await;
+        let plan = schedule(&self.translator.translation.snapshot, &self.config.profile);
+        let mut outcome =
+            self.applier.apply(&mut self.mirror, &self.translator.translation, &plan).await;
         let uses = self.uses(&plan);
         let told = self.tell_queues(&uses, now).await;
         for failed in [grouped, told].into_iter().filter_map(Result::err) {
@@ -178,11 +179,10 @@ impl Scheduler {
     /// Brings the snapshot up to date.
     fn look(&mut self, now: Time) {
         if self.translated != Some(self.mirror.revision) {
-            let (flavor, seed) = (self.config.flavor, self.config.seed);
-            self.translation = translate(&self.mirror, flavor, now, seed);
+            self.translator.refresh(&mut self.mirror);
             self.translated = Some(self.mirror.revision);
         }
-        let snapshot = &mut self.translation.snapshot;
+        let snapshot = &mut self.translator.translation.snapshot;
         snapshot.now = now;
         if let Some(usage) = &self.usage {
             for queue in &mut snapshot.queues {
@@ -193,7 +193,7 @@ impl Scheduler {
 
     /// The plan's accounts by the queues' names.
     fn uses(&self, plan: &Plan) -> BTreeMap<Name, QueueUse> {
-        let queues = &self.translation.snapshot.queues;
+        let queues = &self.translator.translation.snapshot.queues;
         let named = |(id, used): (&QueueId, &QueueUse)| {
             (Name::clone(&queues[id.0 as usize].name), used.clone())
         };
@@ -205,7 +205,7 @@ impl Scheduler {
         uses: &BTreeMap<Name, QueueUse>,
         now: Time,
     ) -> Result<(), ApiError> {
-        let nodes = self.translation.snapshot.nodes.iter().filter(|node| node.ready);
+        let nodes = self.translator.translation.snapshot.nodes.iter().filter(|node| node.ready);
         let capacity = nodes.fold(PerResource::default(), |sum: PerResource<i64>, node| {
             sum.plus(node.allocatable.accounted())
         });
@@ -233,7 +233,7 @@ impl Scheduler {
                 requested: account.requested,
             }
         };
-        let queues = self.translation.snapshot.queues.iter().map(queue).collect();
+        let queues = self.translator.translation.snapshot.queues.iter().map(queue).collect();
         self.config.status.send_modify(|status| {
             status.cycles += 1;
             status.decisions = plan.decisions.len();

@@ -2,6 +2,7 @@
 //! cannot be scheduled is left out of the snapshot and becomes a [`Trouble`] with words for the
 //! person who wrote it; what stands on a node takes its room whatever is wrong with it.
 
+mod amend;
 mod groups;
 mod pods;
 mod queues;
@@ -10,10 +11,13 @@ use std::{collections::BTreeMap, fmt};
 
 use schedlab_scheduler_core::{
     Snapshot,
-    model::{Name, Node, NodeId, Time},
+    model::{Name, NodeId},
 };
 
 pub(crate) use queues::problem as queue_problem;
+
+use pods::{Context, Entry, Shapes};
+use queues::QueueOf;
 
 use crate::{
     config::Flavor,
@@ -71,25 +75,89 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// The cluster at this moment.
-pub(crate) fn translate(mirror: &Mirror, flavor: Flavor, now: Time, seed: u64) -> Translation {
-    let nodes: Vec<Node> = mirror.nodes.values().map(|record| record.node.clone()).collect();
-    let (queues, queue_of) = queues::translate(&mirror.queues);
-    let (pod_groups, memberships) = match flavor {
-        Flavor::Kai => groups::named(mirror, &queue_of),
-        Flavor::Kube => groups::one_for_each_pod(mirror),
-    };
-    let mut translation = Translation::default();
-    let node_ids = mirror.nodes.keys().zip(0..).map(|(name, id)| (Name::clone(name), NodeId(id)));
-    let places = pods::Places { nodes: node_ids.collect(), memberships, flavor };
-    pods::translate(mirror, &places, &mut translation);
-    let snapshot = &mut translation.snapshot;
-    snapshot.now = now;
-    snapshot.seed = seed;
-    snapshot.nodes = nodes;
-    snapshot.queues = queues;
-    snapshot.pod_groups = pod_groups;
-    translation
+/// Keeps a snapshot up with the mirror: what did not change is not looked at again.
+#[derive(Debug)]
+pub(crate) struct Translator {
+    flavor: Flavor,
+    nodes: BTreeMap<Name, NodeId>,
+    queue_of: QueueOf,
+    shapes: Shapes,
+    /// Shapes in use when everything was last looked at.
+    shapes_in_use: usize,
+    pub(crate) translation: Translation,
+}
+
+impl Translator {
+    pub(crate) fn new(flavor: Flavor, seed: u64) -> Self {
+        let snapshot = Snapshot { seed, ..Snapshot::default() };
+        Self {
+            flavor,
+            nodes: BTreeMap::new(),
+            queue_of: QueueOf::new(),
+            shapes: Shapes::default(),
+            shapes_in_use: 0,
+            translation: Translation { snapshot, troubles: BTreeMap::new() },
+        }
+    }
+
+    /// Takes what changed in the mirror since the last time.
+    pub(crate) fn refresh(&mut self, mirror: &mut Mirror) {
+        let changes = std::mem::take(&mut mirror.changes);
+        if changes.everything {
+            self.look_at_nodes_and_queues(mirror);
+        }
+        for name in &changes.nodes {
+            if let (Some(id), Some(record)) = (self.nodes.get(name), mirror.nodes.get(name)) {
+                self.translation.snapshot.nodes[id.0 as usize].clone_from(&record.node);
+            }
+        }
+        let few = 64 + self.translation.snapshot.pods.len() / 4;
+        let many = changes.pods.len() + changes.groups.len() > few;
+        let outgrown = self.shapes.len() > 2 * self.shapes_in_use + 64;
+        if changes.everything || many || outgrown {
+            self.rebuild(mirror);
+        } else {
+            self.amend(mirror, changes);
+        }
+    }
+
+    fn look_at_nodes_and_queues(&mut self, mirror: &Mirror) {
+        let ids = mirror.nodes.keys().zip(0..).map(|(name, id)| (Name::clone(name), NodeId(id)));
+        self.nodes = ids.collect();
+        let snapshot = &mut self.translation.snapshot;
+        snapshot.nodes = mirror.nodes.values().map(|record| record.node.clone()).collect();
+        (snapshot.queues, self.queue_of) = queues::translate(&mirror.queues);
+    }
+
+    /// Looks at every group and pod.
+    fn rebuild(&mut self, mirror: &Mirror) {
+        let Self { flavor, queue_of, translation, .. } = self;
+        let groups = groups::keys(mirror, *flavor);
+        let groups =
+            groups.iter().filter_map(|key| groups::translate(mirror, *flavor, queue_of, key));
+        translation.snapshot.pod_groups = groups.collect();
+        translation.snapshot.pods.clear();
+        translation.snapshot.shapes.clear();
+        translation.troubles.clear();
+        self.shapes = Shapes::default();
+        for key in mirror.pods.keys() {
+            match self.entry(mirror, key) {
+                Entry::Absent => {}
+                Entry::Trouble(trouble) => {
+                    self.translation.troubles.insert(key.clone(), trouble);
+                }
+                Entry::Present(pod) => self.translation.snapshot.pods.push(pod),
+            }
+        }
+        self.shapes_in_use = self.shapes.len();
+    }
+
+    fn entry(&mut self, mirror: &Mirror, key: &Key) -> Entry {
+        let Self { flavor, nodes, shapes, translation, .. } = self;
+        let Snapshot { pod_groups, shapes: listed, .. } = &mut translation.snapshot;
+        let context = Context { mirror, flavor: *flavor, nodes, groups: pod_groups };
+        pods::translate(key, &context, (shapes, listed))
+    }
 }
 
 #[cfg(test)]

@@ -60,7 +60,9 @@ pub(crate) fn on_update(
     defaults::fill(admission.kind, new);
     metadata::check(admission, new)?;
     custom::check(admission, Some(old), new)?;
-    check_built_in(admission, Some(old), new)
+    // A pod is resized, and given ephemeral containers, past the rules for its own update.
+    let old = Some(old).filter(|_| subresource != Subresource::Other);
+    check_built_in(admission, old, new)
 }
 
 fn check_built_in(

@@ -2,6 +2,7 @@
 //! work on the runtime it was started on.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::driver::Driver;
 use crate::error::ApiError;
 use crate::fleet::Fleet;
 use crate::http::Router;
+use crate::serve::{Reach, Server};
 use crate::shared::{Observer, SharedStore};
 use crate::store::{Compacted, FieldValidation, LogEntry, Op, Resource, Store, Write, Written};
 
@@ -92,6 +94,11 @@ impl Emulator {
     /// Its API, as a service for HTTP requests.
     pub fn service(&self) -> Router {
         self.router.clone()
+    }
+
+    /// Opens its API to other processes of this machine, over TLS; port 0 picks a free one.
+    pub async fn serve(&self, address: SocketAddr) -> anyhow::Result<Server> {
+        Server::start(self.service(), address, Reach::Loopback).await
     }
 
     /// Its clock.

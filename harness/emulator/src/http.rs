@@ -39,6 +39,7 @@ use crate::shared::SharedStore;
 use accept::{Accept, Encoding};
 use path::{Path, Target};
 use query::Query;
+pub(crate) use reply::refusal;
 pub use reply::{Reply, ReplyBody};
 
 /// The version of Kubernetes that the API speaks.
@@ -83,7 +84,7 @@ impl Router {
         let body =
             if parts.method == Method::GET { Ok(Bytes::new()) } else { received(body).await };
         let reply = body.and_then(|body| self.answer_whole(&parts, &body));
-        reply.unwrap_or_else(|error| reply::refusal(&error))
+        reply.unwrap_or_else(|error| refusal(&error))
     }
 
     fn answer_whole(&self, parts: &Parts, body: &[u8]) -> Result<Reply, ApiError> {

@@ -25,10 +25,12 @@ pub mod fleet;
 mod shared;
 
 pub mod http;
+pub mod serve;
 pub mod watch;
 
 pub use actors::KubeletDefaults;
 pub use emulator::{Emulator, Options, Unsettled};
 pub use fleet::{Fleet, FleetError};
 pub use http::Router;
+pub use serve::{Reach, Server};
 pub use shared::{Observer, SharedStore};

@@ -1,5 +1,6 @@
 //! What a cycle does, one file an action.
 
+pub(crate) mod allocate;
 pub(crate) mod consolidate;
 pub(crate) mod preempt;
 pub(crate) mod reclaim;

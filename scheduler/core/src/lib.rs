@@ -4,13 +4,15 @@
 //! never an error. Translating Kubernetes objects and applying plans is the shell's work
 //! (crate `schedlab-scheduler`).
 
-#[expect(dead_code, reason = "the cycle that calls it comes with allocation")]
 mod actions;
 pub mod audit;
+mod cycle;
 pub mod decision;
 pub mod fairshare;
+pub mod framework;
 pub mod model;
 pub mod plan;
+pub mod plugins;
 pub mod profile;
 pub mod queues;
 pub mod resources;
@@ -20,13 +22,8 @@ pub mod synthetic;
 mod victims;
 pub mod words;
 
+pub use cycle::schedule;
 pub use decision::{Decision, EvictionCause, Reason};
 pub use plan::{Plan, QueueUse};
 pub use profile::Profile;
 pub use snapshot::Snapshot;
-
-/// Decides one scheduling cycle.
-pub fn schedule(snapshot: &Snapshot, profile: &Profile) -> Plan {
-    let _ = (snapshot, profile);
-    Plan::default()
-}

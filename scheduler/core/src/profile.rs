@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use crate::framework::Plugins;
+
 /// Actions and plugins of one scheduler. Two are built in: [`Profile::kai`], [`Profile::kube`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Profile {
     /// What a cycle does, in order.
     pub actions: Vec<Action>,
+    /// What is asked at each extension point, in order.
+    pub plugins: Plugins,
     /// How nodes are chosen for pods that ask for GPUs.
     pub gpu_placement: Placement,
     /// How nodes are chosen for pods that ask for none.
@@ -32,7 +36,8 @@ pub enum Action {
     Consolidate,
     /// Take back what other queues borrowed.
     Reclaim,
-    /// Higher priority first inside a queue (profile `kube`: `DefaultPreemption`).
+    /// Higher priority first inside a queue. Profile `kube` preempts within [`Self::Allocate`],
+    /// by a PostFilter plugin.
     Preempt,
     /// Evict what is left of gangs below their minimum.
     StaleGangEviction,
@@ -58,6 +63,7 @@ impl Profile {
                 Action::Preempt,
                 Action::StaleGangEviction,
             ],
+            plugins: Plugins::kai(),
             gpu_placement: Placement::BinPack,
             cpu_placement: Placement::BinPack,
             k_value_milli: 1000,
@@ -71,7 +77,8 @@ impl Profile {
     /// What default kube-scheduler does.
     pub fn kube() -> Self {
         Self {
-            actions: vec![Action::Allocate, Action::Preempt],
+            actions: vec![Action::Allocate],
+            plugins: Plugins::kube(),
             gpu_placement: Placement::Spread,
             cpu_placement: Placement::Spread,
             ..Self::kai()

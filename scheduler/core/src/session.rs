@@ -3,19 +3,22 @@
 //! [`Session::commit`]. A change costs what it changes (one or two nodes, one pod group, the
 //! queues above it), and so does undoing it. Which change to make is decided elsewhere.
 
+mod candidates;
 mod commit;
 mod members;
 mod node;
+mod placing;
 mod state;
 
 use crate::{
     Decision, Profile, Snapshot,
-    model::{NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId},
+    model::{Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId},
     queues::Ledger,
     resources::PerResource,
 };
 pub use members::{Members, NotReady, SubMembers};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
+pub use placing::Unplaced;
 pub use state::PodState;
 
 /// One cycle's view of the cluster: the snapshot and what was decided since.
@@ -32,7 +35,16 @@ pub struct Session<'s> {
     ledger: Ledger,
     log: Vec<Change>,
     changed: ChangedNodes,
+    candidates: candidates::Candidates,
+    customs: Customs,
     decisions: Vec<Decision>,
+}
+
+/// What some shapes of the snapshot ask for, so that others need not look.
+#[derive(Clone, Copy, Debug)]
+struct Customs {
+    anti_affinity: bool,
+    affinity_scores: bool,
 }
 
 /// A pod changed its state; this is the one it had.
@@ -59,6 +71,8 @@ impl<'s> Session<'s> {
             ledger: Ledger::open(snapshot, profile),
             log: Vec::new(),
             changed: ChangedNodes::default(),
+            candidates: candidates::Candidates::default(),
+            customs: Customs::of(&snapshot.shapes),
             decisions: Vec::new(),
         };
         for at in 0..snapshot.pods.len() {
@@ -207,6 +221,21 @@ impl<'s> Session<'s> {
         &self.changed
     }
 
+    /// Some pods shun others.
+    pub const fn some_shun_others(&self) -> bool {
+        self.customs.anti_affinity
+    }
+
+    /// Some pods would like, or need, to be near to or far from others.
+    pub const fn some_prefer_others(&self) -> bool {
+        self.customs.affinity_scores
+    }
+
+    /// The node as the snapshot shows it.
+    pub fn node(&self, node: NodeId) -> &'s Node {
+        &self.snapshot.nodes[node.0 as usize]
+    }
+
     /// The pod as the snapshot shows it.
     pub fn pod(&self, pod: PodId) -> &'s Pod {
         &self.snapshot.pods[pod.0 as usize]
@@ -240,9 +269,26 @@ impl<'s> Session<'s> {
         (0..count.expect("pod group ids are 32 bits")).map(PodGroupId)
     }
 
+    /// All pods, by name.
+    pub fn pod_ids(&self) -> impl Iterator<Item = PodId> + use<> {
+        let count = u32::try_from(self.snapshot.pods.len()).expect("pod ids are 32 bits");
+        (0..count).map(PodId)
+    }
+
     /// All nodes, by name.
     pub fn node_ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         let count = u32::try_from(self.snapshot.nodes.len()).expect("node ids are 32 bits");
         (0..count).map(NodeId)
+    }
+}
+
+impl Customs {
+    fn of(shapes: &[PodShape]) -> Self {
+        let prefers =
+            |shape: &PodShape| !shape.pod_preferences.is_empty() || !shape.pod_affinity.is_empty();
+        Self {
+            anti_affinity: shapes.iter().any(|shape| !shape.pod_anti_affinity.is_empty()),
+            affinity_scores: shapes.iter().any(prefers),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! A node as the mirror keeps it.
 
+use std::collections::BTreeMap;
+
 use schedlab_scheduler_core::model::{Name, Node, Taint};
 use serde_json::Value;
 
@@ -36,11 +38,22 @@ impl NodeRecord {
             labels: strings(object, "/metadata/labels"),
             taints,
             allocatable,
+            images: images(object),
             unschedulable,
             ready,
         };
         Self { uid: text(object, "/metadata/uid").unwrap_or_default().into(), node, malformed }
     }
+}
+
+/// Bytes by name; an image has several names.
+fn images(object: &Value) -> BTreeMap<Name, i64> {
+    let images = list(object, "/status/images").iter();
+    let named = images.flat_map(|image| {
+        let size = image.pointer("/sizeBytes").and_then(Value::as_i64).unwrap_or(0);
+        list(image, "/names").iter().filter_map(Value::as_str).map(move |name| (name.into(), size))
+    });
+    named.collect()
 }
 
 fn taint(item: &Value) -> Result<Taint, Malformed> {

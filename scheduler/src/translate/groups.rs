@@ -1,41 +1,56 @@
 //! Pod groups: those of the API, or one for each pod where the scheduler knows none.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId, QueueProblem, SubGroup};
+use schedlab_scheduler_core::model::{Name, PodGroup, QueueProblem, SubGroup};
 
 use super::queues::QueueOf;
-use crate::mirror::{GroupRecord, Key, Mirror, PodRecord};
+use crate::{
+    config::Flavor,
+    mirror::{GroupRecord, Key, Mirror, PodRecord},
+};
 
 /// KAI's priority of workloads that name no class, or one that does not exist.
 const PRIORITY_DEFAULT: i32 = 50;
 /// Workloads below this priority are preemptible if they do not say otherwise.
 const NON_PREEMPTIBLE_FROM: i32 = 100;
 
-/// Which pod group, by its key, stands where in the snapshot.
-pub(super) type Memberships = BTreeMap<Key, PodGroupId>;
+/// KAI's classes, for clusters in which they were not created.
+const WELL_KNOWN_CLASSES: [(&str, i32); 4] =
+    [("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125)];
 
-/// The PodGroups of the API that have pods which are not finished.
-pub(super) fn named(mirror: &Mirror, queue_of: &QueueOf) -> (Vec<PodGroup>, Memberships) {
-    let mut keys: Vec<Key> = mirror
-        .pods
-        .iter()
-        .filter(|(_, pod)| pod.ours && !pod.is_finished())
-        .filter_map(|(key, pod)| Some(group_key(key, pod.group.as_ref()?)))
-        .collect();
-    keys.sort();
-    keys.dedup();
-    let mut groups = Vec::new();
-    let mut memberships = Memberships::new();
-    for key in keys {
-        let Some(record) = mirror.groups.get(&key).filter(|record| record.malformed.is_none())
-        else {
-            continue;
-        };
-        memberships.insert(key.clone(), PodGroupId(position(groups.len())));
-        groups.push(group(key, record, mirror, queue_of));
+/// The keys of all pod groups that may have a place in the snapshot.
+pub(super) fn keys(mirror: &Mirror, flavor: Flavor) -> BTreeSet<Key> {
+    match flavor {
+        Flavor::Kai => mirror.members.keys().cloned().collect(),
+        Flavor::Kube => mirror.pods.keys().cloned().collect(),
     }
-    (groups, memberships)
+}
+
+/// The group that stands for a key: one that can be read and has pods which are not finished.
+pub(super) fn translate(
+    mirror: &Mirror,
+    flavor: Flavor,
+    queue_of: &QueueOf,
+    key: &Key,
+) -> Option<PodGroup> {
+    let lives = |pod: &&PodRecord| pod.ours && !pod.is_finished();
+    match flavor {
+        Flavor::Kai => {
+            let record = mirror.groups.get(key).filter(|record| record.malformed.is_none())?;
+            mirror
+                .pods_of(key)
+                .any(|(_, pod)| lives(&pod))
+                .then(|| group(key, record, mirror, queue_of))
+        }
+        Flavor::Kube => mirror.pods.get(key).filter(lives).map(|pod| of_one_pod(key, pod)),
+    }
+}
+
+/// Where a key stands among groups, or where it would.
+pub(super) fn find(groups: &[PodGroup], key: &Key) -> Result<usize, usize> {
+    groups
+        .binary_search_by(|group| (&group.namespace, &group.name).cmp(&(&key.namespace, &key.name)))
 }
 
 /// The key of the pod group that a pod names.
@@ -48,7 +63,7 @@ pub(super) fn position(length: usize) -> u32 {
     u32::try_from(length).expect("a cluster has fewer than 2^32 objects")
 }
 
-fn group(key: Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) -> PodGroup {
+fn group(key: &Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) -> PodGroup {
     let queue = record.queue.clone().unwrap_or_default();
     let queue = match queue_of.get(&queue) {
         Some(Ok(id)) => Ok(Some(*id)),
@@ -57,8 +72,8 @@ fn group(key: Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) ->
     };
     let priority = priority(mirror, record.priority_class.as_ref());
     PodGroup {
-        namespace: key.namespace,
-        name: key.name,
+        namespace: Name::clone(&key.namespace),
+        name: Name::clone(&key.name),
         uid: Name::clone(&record.uid),
         queue,
         priority,
@@ -75,21 +90,18 @@ fn group(key: Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) ->
 }
 
 fn priority(mirror: &Mirror, class: Option<&Name>) -> i32 {
-    if let Some(class) = class.and_then(|class| mirror.classes.get(class)) {
-        return class.value;
+    if let Some(stated) = class {
+        let well_known = || WELL_KNOWN_CLASSES.iter().find(|(name, _)| *name == &**stated);
+        let value = mirror.classes.get(stated).map(|class| class.value);
+        if let Some(value) = value.or_else(|| well_known().map(|(_, value)| *value)) {
+            return value;
+        }
     }
     let default = mirror.classes.values().find(|class| class.global_default);
     default.map_or(PRIORITY_DEFAULT, |class| class.value)
 }
 
-/// A group of its own for each pod that this scheduler schedules.
-pub(super) fn one_for_each_pod(mirror: &Mirror) -> (Vec<PodGroup>, Memberships) {
-    let ours = mirror.pods.iter().filter(|(_, pod)| pod.ours && !pod.is_finished());
-    let id = |(position, (key, _)): (u32, (&Key, _))| (key.clone(), PodGroupId(position));
-    let memberships = (0..).zip(ours.clone()).map(id).collect();
-    (ours.map(|(key, pod)| of_one_pod(key, pod)).collect(), memberships)
-}
-
+/// The group of its own that a pod has where the scheduler knows no others.
 fn of_one_pod(key: &Key, pod: &PodRecord) -> PodGroup {
     let whole =
         SubGroup { name: "default".into(), min_member: 1, parent: None, min_sub_group: None };

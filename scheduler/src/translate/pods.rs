@@ -2,72 +2,101 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use schedlab_scheduler_core::model::{Name, NodeId, Pod, PodGroupId, PodShape, PodStatus, ShapeId};
+use schedlab_scheduler_core::model::{
+    Name, NodeId, Pod, PodGroup, PodGroupId, PodShape, PodStatus, ShapeId,
+};
 
 use super::{
-    Translation, Trouble,
-    groups::{Memberships, group_key, position},
+    Trouble,
+    groups::{find, group_key, position},
 };
 use crate::{
     config::Flavor,
     mirror::{Key, Mirror, Phase, PodRecord},
 };
 
-/// Where names stand in the snapshot.
-pub(super) struct Places {
-    pub(super) nodes: BTreeMap<Name, NodeId>,
-    pub(super) memberships: Memberships,
+/// What a pod is looked at against.
+pub(super) struct Context<'a> {
+    pub(super) mirror: &'a Mirror,
     pub(super) flavor: Flavor,
+    pub(super) nodes: &'a BTreeMap<Name, NodeId>,
+    pub(super) groups: &'a [PodGroup],
 }
 
-/// Adds pods and shapes to the snapshot, and troubles beside it.
-pub(super) fn translate(mirror: &Mirror, places: &Places, translation: &mut Translation) {
-    let mut shapes: BTreeMap<*const PodShape, ShapeId> = BTreeMap::new();
-    for (key, record) in &mirror.pods {
-        let Some((status, node)) = status(record, places) else {
-            continue;
-        };
-        let member = membership(key, record, mirror, places);
-        let (group, sub_group) = match member {
-            Ok(place) => (Some(place.0), place.1),
-            Err(trouble) if record.waits() => {
-                if record.ours {
-                    translation.troubles.insert(key.clone(), trouble);
-                }
-                continue;
-            }
-            // It stands on a node, or stood there: the room is taken, or it does not matter.
-            Err(_) if status == PodStatus::Succeeded => continue,
-            Err(_) => (None, 0),
-        };
-        let snapshot = &mut translation.snapshot;
-        let shape = *shapes.entry(Arc::as_ptr(&record.shape)).or_insert_with(|| {
-            snapshot.shapes.push(PodShape::clone(&record.shape));
-            ShapeId(position(snapshot.shapes.len() - 1))
-        });
-        snapshot.pods.push(Pod {
-            namespace: Name::clone(&key.namespace),
-            name: Name::clone(&key.name),
-            uid: Name::clone(&record.uid),
-            labels: record.labels.clone(),
-            group,
-            sub_group,
-            shape,
-            priority: record.priority,
-            preemption_policy: record.preemption_policy,
-            status,
-            node,
-            nominated: record.nominated.as_ref().and_then(|node| places.nodes.get(node).copied()),
-            task_priority: record.task_priority(),
-            created: record.created,
-            started: record.node.is_some().then_some(record.started).flatten(),
-            released_since: record.leaving_since,
-        });
+/// What becomes of a pod.
+pub(super) enum Entry {
+    /// It does not matter (any more).
+    Absent,
+    /// It waits and cannot be scheduled.
+    Trouble(Trouble),
+    /// It stands in the snapshot.
+    Present(Pod),
+}
+
+/// The shapes in use, by address. They are held, so that no other comes to lie where one of them lay.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    ids: BTreeMap<usize, ShapeId>,
+    held: Vec<Arc<PodShape>>,
+}
+
+impl Shapes {
+    /// How many there are, in use or not.
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    fn id(&mut self, shape: &Arc<PodShape>, shapes: &mut Vec<PodShape>) -> ShapeId {
+        *self.ids.entry(Arc::as_ptr(shape).addr()).or_insert_with(|| {
+            self.held.push(Arc::clone(shape));
+            shapes.push(PodShape::clone(shape));
+            ShapeId(position(shapes.len() - 1))
+        })
     }
 }
 
+/// What becomes of a pod, by everything around it.
+pub(super) fn translate(
+    key: &Key,
+    context: &Context<'_>,
+    (ids, shapes): (&mut Shapes, &mut Vec<PodShape>),
+) -> Entry {
+    let Some(record) = context.mirror.pods.get(key) else {
+        return Entry::Absent;
+    };
+    let Some((status, node)) = status(record, context) else {
+        return Entry::Absent;
+    };
+    let (group, sub_group) = match membership(key, record, context) {
+        Ok(place) => (Some(place.0), place.1),
+        Err(trouble) if record.waits() && record.ours => return Entry::Trouble(trouble),
+        // Of others, only what stands on a node matters: it takes room.
+        Err(_) if record.waits() || status == PodStatus::Succeeded => return Entry::Absent,
+        Err(_) => (None, 0),
+    };
+    let nominated = record.nominated.as_ref().and_then(|node| context.nodes.get(node).copied());
+    Entry::Present(Pod {
+        namespace: Name::clone(&key.namespace),
+        name: Name::clone(&key.name),
+        uid: Name::clone(&record.uid),
+        labels: record.labels.clone(),
+        group,
+        sub_group,
+        shape: ids.id(&record.shape, shapes),
+        priority: record.priority,
+        preemption_policy: record.preemption_policy,
+        status,
+        node,
+        nominated,
+        task_priority: record.task_priority(),
+        created: record.created,
+        started: record.node.is_some().then_some(record.started).flatten(),
+        released_since: record.leaving_since,
+    })
+}
+
 /// State and node of a pod that matters; `None` for one that does not (any more).
-fn status(record: &PodRecord, places: &Places) -> Option<(PodStatus, Option<NodeId>)> {
+fn status(record: &PodRecord, context: &Context<'_>) -> Option<(PodStatus, Option<NodeId>)> {
     match record.phase {
         Phase::Failed => return None,
         Phase::Succeeded => return record.ours.then_some((PodStatus::Succeeded, None)),
@@ -78,7 +107,7 @@ fn status(record: &PodRecord, places: &Places) -> Option<(PodStatus, Option<Node
         return record.waits().then_some((status, None));
     };
     // A pod of a node that is gone holds nothing and is no member of anything.
-    let node = *places.nodes.get(node)?;
+    let node = *context.nodes.get(node)?;
     let status = match (record.leaving_since, record.phase) {
         (Some(_), _) => PodStatus::Releasing,
         (None, Phase::Running) => PodStatus::Running,
@@ -91,8 +120,7 @@ fn status(record: &PodRecord, places: &Places) -> Option<(PodStatus, Option<Node
 fn membership(
     key: &Key,
     record: &PodRecord,
-    mirror: &Mirror,
-    places: &Places,
+    context: &Context<'_>,
 ) -> Result<(PodGroupId, usize), Trouble> {
     if !record.ours {
         return Err(Trouble::NoGroup);
@@ -100,20 +128,21 @@ fn membership(
     if let (Some(malformed), true) = (&record.malformed, record.waits()) {
         return Err(Trouble::Pod(malformed.clone()));
     }
-    if places.flavor == Flavor::Kube {
-        return places.memberships.get(key).map(|id| (*id, 0)).ok_or(Trouble::NoGroup);
+    let id = |key: &Key| find(context.groups, key).map(|at| PodGroupId(position(at)));
+    if context.flavor == Flavor::Kube {
+        return id(key).map(|id| (id, 0)).map_err(|_| Trouble::NoGroup);
     }
     let Some(name) = &record.group else {
-        let ungrouped = mirror.ungrouped.get(key).map(|(_, wrong)| wrong.clone());
+        let ungrouped = context.mirror.ungrouped.get(key).map(|(_, wrong)| wrong.clone());
         return Err(ungrouped.map_or(Trouble::NoGroup, Trouble::Grouping));
     };
     let group_key = group_key(key, name);
     let missing = || Trouble::GroupMissing(Name::clone(name));
-    let group = mirror.groups.get(&group_key).ok_or_else(missing)?;
+    let group = context.mirror.groups.get(&group_key).ok_or_else(missing)?;
     if let Some(malformed) = &group.malformed {
         return Err(Trouble::Group(Name::clone(name), malformed.clone()));
     }
-    let id = *places.memberships.get(&group_key).ok_or_else(missing)?;
+    let id = id(&group_key).map_err(|_| missing())?;
     let sub_group = match record.sub_group() {
         None => 0,
         Some(wanted) => {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::template::{fill_spec, items_mut};
 use crate::kinds::Kind;
-use crate::object::set_default;
+use crate::object::{self, set_default};
 
 /// Fills in what the writer left open.
 pub(super) fn fill(kind: &Kind, object: &mut Value) {
@@ -12,7 +12,7 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("", "Pod") => fill_pod(&mut object["spec"]),
         ("", "PodTemplate") => fill_template(&mut object["template"]),
         ("", "Service") => fill_service(&mut object["spec"]),
-        ("", "Secret") => set_default(object, &["type"], "Opaque"),
+        ("", "Secret") => fill_secret(object),
         ("", "PersistentVolumeClaim") => {
             set_default(object, &["spec", "volumeMode"], "Filesystem");
             set_default(object, &["status", "phase"], "Pending");
@@ -40,6 +40,31 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         }
         _ => {}
     }
+}
+
+/// Texts are stored beside the data, encoded like it.
+fn fill_secret(secret: &mut Value) {
+    set_default(secret, &["type"], "Opaque");
+    let texts = object::remove(secret, &["stringData"]);
+    for (key, text) in texts.iter().filter_map(Value::as_object).flatten() {
+        let text = text.as_str().unwrap_or_default();
+        object::set(secret, &["data", key], base64(text.as_bytes()).into());
+    }
+}
+
+/// Base64 as RFC 4648 has it.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for letter in 0..4 {
+            let index = usize::try_from(word >> (18 - 6 * letter) & 63).expect("six bits");
+            text.push(if letter > chunk.len() { '=' } else { char::from(LETTERS[index]) });
+        }
+    }
+    text
 }
 
 fn fill_pod(spec: &mut Value) {

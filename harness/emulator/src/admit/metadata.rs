@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
+use crate::kinds::Origin;
 use crate::names;
 use crate::object;
 
@@ -30,6 +31,16 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
     }
     if bytes > ANNOTATION_BYTES {
         errors.too_long("metadata.annotations", ANNOTATION_BYTES);
+    }
+    for (index, name) in object::finalizers(object).enumerate() {
+        let is_standard = matches!(name, "kubernetes" | "orphan" | "foregroundDeletion");
+        let place = format!("metadata.finalizers[{index}]");
+        if let Some(rule) = names::qualified_name(name) {
+            errors.invalid(place, &name.into(), &rule);
+        } else if !is_standard && !name.contains('/') && admission.kind.origin != Origin::Custom {
+            let rule = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.invalid(place, &name.into(), rule);
+        }
     }
     check_owners(object, &mut errors);
     errors.refuse(admission.kind, &admission.key.name)

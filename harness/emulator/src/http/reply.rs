@@ -108,7 +108,7 @@ pub(super) fn stream(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Repl
 }
 
 /// A refusal as the `Status` object it is.
-pub(super) fn refusal(error: &ApiError) -> Reply {
+pub(crate) fn refusal(error: &ApiError) -> Reply {
     let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut reply = object(code, Encoding::Json, &status_of(error));
     let wait = error.details.as_ref().and_then(|details| details.retry_after_seconds);

@@ -44,6 +44,27 @@ pub(crate) fn describe(kind: &Kind, generator: &mut schemars::SchemaGenerator) -
     catalogue::describe(&kind.resource.group, &kind.kind, generator)
 }
 
+/// Brings the metadata of a custom resource into the form in which it is stored.
+pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiError> {
+    let mut decoded = Decoded::default();
+    let (Some(form), Some(metadata)) = (catalogue::metadata(), object.get_mut("metadata")) else {
+        return Ok(decoded);
+    };
+    if metadata.is_null() {
+        *metadata = Value::Object(serde_json::Map::new());
+    }
+    decode::decode(&form, metadata, &mut decoded.unknown).map_err(|why| {
+        ApiError::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: metadata: {why}",
+            kind.kind, kind.storage, kind.kind
+        ))
+    })?;
+    for field in &mut decoded.unknown {
+        field.insert_str(0, "metadata.");
+    }
+    Ok(decoded)
+}
+
 /// A type and everything it is made of.
 #[derive(Debug)]
 struct Types {

@@ -1,7 +1,7 @@
 //! POST to `pods/{name}/eviction`: a delete that disruption budgets can refuse.
 //!
-//! The budget's numbers are counted here at every eviction, from the pods that it selects; a
-//! real cluster's disruption controller would have counted the wanted scale of their owners.
+//! The budget's status decides, as the disruption controller keeps it. Where nobody has counted
+//! for the budget yet, its pods are counted here.
 
 use serde_json::{Value, json};
 
@@ -48,13 +48,13 @@ fn ask_budget(store: &mut Store, request: &Request, pod: &Value) -> Result<(), A
             return Err(ApiError::new(500, "InternalError", message));
         }
     };
-    let count = Count::of(store, budget)?;
+    let count = Count::told(budget).map_or_else(|| Count::of(store, budget), Ok)?;
     let is_ready = object::condition(pod, "Ready") == Some("True");
     let always = object::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
     if !is_ready && (always || (count.healthy >= count.desired && count.desired > 0)) {
         return Ok(());
     }
-    let refused = count.allowed() == 0;
+    let refused = count.allowed == 0;
     publish(store, request, (budget, &count, !refused));
     if refused {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -96,9 +96,24 @@ struct Count {
     expected: i64,
     healthy: i64,
     desired: i64,
+    allowed: i64,
 }
 
 impl Count {
+    /// As the budget's status has it, if that is about the budget as it is now.
+    fn told(budget: &Value) -> Option<Self> {
+        let of = |field: &str| object::number(budget, &["status", field]);
+        let seen = of("observedGeneration")?;
+        let generation = object::number(budget, &["metadata", "generation"])?;
+        let allowed = of("disruptionsAllowed").filter(|_| seen == generation)?;
+        Some(Self {
+            expected: of("expectedPods").unwrap_or(0),
+            healthy: of("currentHealthy").unwrap_or(0),
+            desired: of("desiredHealthy").unwrap_or(0),
+            allowed: allowed.max(0),
+        })
+    }
+
     fn of(store: &Store, budget: &Value) -> Result<Self, ApiError> {
         let selector = selector(budget)?.unwrap_or_default();
         let (mut expected, mut healthy) = (0, 0);
@@ -118,11 +133,7 @@ impl Count {
             (None, Some(most)) => (expected - most).max(0),
             (None, None) => 1,
         };
-        Ok(Self { expected, healthy, desired })
-    }
-
-    fn allowed(&self) -> i64 {
-        (self.healthy - self.desired).max(0)
+        Ok(Self { expected, healthy, desired, allowed: (healthy - desired).max(0) })
     }
 }
 
@@ -140,20 +151,21 @@ fn publish(store: &mut Store, request: &Request, (budget, count, taken): (&Objec
     if request.dry_run {
         return;
     }
-    let allowed = count.allowed() - i64::from(taken);
+    let allowed = count.allowed - i64::from(taken);
     let mut new = Value::clone(budget);
-    let mut status = json!({
-        "currentHealthy": count.healthy,
-        "desiredHealthy": count.desired,
-        "disruptionsAllowed": allowed,
-        "expectedPods": count.expected,
-        "observedGeneration": new["metadata"]["generation"],
-    });
+    for (field, number) in [
+        ("currentHealthy", count.healthy),
+        ("desiredHealthy", count.desired),
+        ("disruptionsAllowed", allowed),
+        ("expectedPods", count.expected),
+        ("observedGeneration", new["metadata"]["generation"].as_i64().unwrap_or(0)),
+    ] {
+        object::set(&mut new, &["status", field], number.into());
+    }
     if taken {
         let name: &str = &request.key.name;
-        object::set(&mut status, &["disruptedPods", name], request.time());
+        object::set(&mut new, &["status", "disruptedPods", name], request.time());
     }
-    object::set(&mut new, &["status"], status);
     let resource = Resource::new("policy", "poddisruptionbudgets");
     let key = Key::new(resource, object::namespace(budget), object::name(budget));
     let write = Write::new(key, Op::Update(Subresource::Status, new), "kube-apiserver");

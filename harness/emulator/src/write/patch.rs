@@ -37,7 +37,7 @@ pub(super) fn patch(
     if subresource == Subresource::Scale {
         return scale::scale(store, request, &old, &patched);
     }
-    let new = request.decode(patched)?;
+    let new = request.decode(update::narrowed(subresource, patched))?;
     update::check_place(request, &new)?;
     update::replace(store, request, subresource, (&old, new))
 }

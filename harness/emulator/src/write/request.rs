@@ -93,10 +93,12 @@ impl Request {
     /// Drops what the schema does not know, as far as `fieldValidation` lets that pass, and fills
     /// in the schema's defaults.
     pub(super) fn fit(&mut self, object: &mut Value) -> Result<(), ApiError> {
-        let mut dropped = Vec::new();
-        if self.kind.origin != Origin::Custom {
-            dropped = typed::decode(&self.kind, object)?.unknown;
-        } else if let Some(schema) = self.schema() {
+        let mut dropped = if matches!(self.kind.origin, Origin::Custom) {
+            typed::decode_metadata(&self.kind, object)?.unknown
+        } else {
+            typed::decode(&self.kind, object)?.unknown
+        };
+        if let Some(schema) = self.schema() {
             schema.prune(object, &mut dropped);
             schema.default_fields(object);
         }

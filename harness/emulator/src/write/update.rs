@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::patch::note_owner;
 use super::request::Request;
-use super::{Seen, check_seen, check_subresource, scale};
+use super::{Seen, check_seen, check_subresource, create, scale};
 use crate::admit;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::{Generation, Origin};
@@ -23,7 +23,10 @@ pub(super) fn update(
         let old = store.get(&request.key)?;
         return scale::scale(store, request, &old, &body);
     }
-    let new = request.decode(body)?;
+    if store.find(&request.key).is_none() && creates_on_update(request) {
+        return create::create(store, request, body);
+    }
+    let new = request.decode(narrowed(subresource, body))?;
     let old = store.get(&request.key)?;
     check_place(request, &new)?;
     if object::resource_version(&new).is_empty() && !may_be_unconditional(request) {
@@ -52,6 +55,21 @@ pub(super) fn check_place(request: &Request, new: &Value) -> Result<(), ApiError
         )));
     }
     Ok(())
+}
+
+/// Kinds of which a PUT makes what is not there.
+fn creates_on_update(request: &Request) -> bool {
+    let kinds = [("coordination.k8s.io", "Lease"), ("", "Event"), ("", "Endpoints")];
+    request.subresource == Subresource::None
+        && kinds.iter().any(|(group, kind)| request.kind.is(group, kind))
+}
+
+/// A body without what the subresource does not reach, which then need not be decoded.
+pub(super) fn narrowed(subresource: Subresource, mut body: Value) -> Value {
+    if subresource == Subresource::Status {
+        object::remove(&mut body, &["spec"]);
+    }
+    body
 }
 
 /// Whether an update without `resourceVersion` overwrites whatever is there.

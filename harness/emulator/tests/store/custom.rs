@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::lab::{Lab, said};
 
 /// A definition of `Gang` with this schema for its `spec`.
-fn definition(spec: Value) -> Value {
+fn definition(spec: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -74,11 +74,11 @@ fn typical() -> Value {
 
 fn lab() -> Lab {
     let mut lab = Lab::new();
-    lab.create(definition(typical())).expect("a sound definition");
+    lab.create(definition(&typical())).expect("a sound definition");
     lab
 }
 
-fn gang(spec: Value) -> Value {
+fn gang(spec: &Value) -> Value {
     json!({"apiVersion": "lab.dev/v1", "kind": "Gang", "metadata": {"name": "a"}, "spec": spec})
 }
 
@@ -96,7 +96,7 @@ fn a_definition_is_established_and_its_kind_is_there_at_once() {
 
 #[test]
 fn defaults_are_filled_in_at_every_depth() {
-    let created = lab().create(gang(json!({"queue": "team", "tasks": [{"name": "x"}]}))).unwrap();
+    let created = lab().create(gang(&json!({"queue": "team", "tasks": [{"name": "x"}]}))).unwrap();
     assert_eq!(
         created["spec"],
         json!({"queue": "team", "mode": "Hard", "tasks": [{"name": "x", "size": 1}]})
@@ -108,7 +108,7 @@ fn unknown_fields_are_dropped_but_where_they_may_stand() {
     let mut lab = lab();
     let spec = json!({"queue": "team", "colour": "red", "free": {"any": {"thing": 1}},
         "labels": {"a": "b"}, "tasks": [{"name": "x", "kind": "y"}]});
-    let mut write = Write::new(lab.key("lab.dev", "Gang", ""), Op::Create(gang(spec)), "test");
+    let mut write = Write::new(lab.key("lab.dev", "Gang", ""), Op::Create(gang(&spec)), "test");
     let written = lab.store.write(write.clone(), lab.now).unwrap();
     assert_eq!(
         written.warnings,
@@ -127,7 +127,7 @@ fn what_breaks_the_schema_is_refused_with_its_cause() {
     let mut refusal = |field: &str, value: Value| {
         let mut spec = json!({"queue": "team"});
         spec[field] = value;
-        said(lab.create(gang(spec)))
+        said(lab.create(gang(&spec)))
     };
     assert_snapshot!(refusal("replicas", json!("3")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string""#);
     assert_snapshot!(refusal("replicas", json!(0)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1"#);
@@ -146,7 +146,7 @@ fn what_breaks_the_schema_is_refused_with_its_cause() {
 
 #[test]
 fn every_wrong_field_is_named_at_once() {
-    let error = lab().create(gang(json!({"replicas": "x", "mode": "Loose"}))).unwrap_err();
+    let error = lab().create(gang(&json!({"replicas": "x", "mode": "Loose"}))).unwrap_err();
     let fields: Vec<&str> =
         error.details.as_ref().unwrap().causes.iter().map(|cause| cause.field.as_str()).collect();
     assert_eq!(fields, ["spec.queue", "spec.mode", "spec.replicas"]);
@@ -155,13 +155,13 @@ fn every_wrong_field_is_named_at_once() {
 #[test]
 fn a_wrong_field_that_was_there_before_may_stay() {
     let mut lab = Lab::new();
-    let mut loose = definition(typical());
+    let mut loose = definition(&typical());
     loose["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
         ["replicas"] = json!({"type": "integer"});
     lab.create(loose).unwrap();
-    lab.create(gang(json!({"queue": "team", "replicas": 99}))).unwrap();
+    lab.create(gang(&json!({"queue": "team", "replicas": 99}))).unwrap();
     let crd = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
-    lab.edit(crd, &["spec", "versions"], definition(typical())["spec"]["versions"].clone())
+    lab.edit(crd, &["spec", "versions"], definition(&typical())["spec"]["versions"].clone())
         .unwrap();
     let key = lab.key("lab.dev", "Gang", "a");
     lab.edit(key.clone(), &["spec", "queue"], json!("other")).unwrap();
@@ -171,7 +171,7 @@ fn a_wrong_field_that_was_there_before_may_stay() {
 #[test]
 fn status_and_spec_are_written_apart_and_only_the_spec_counts_up() {
     let mut lab = lab();
-    let mut body = gang(json!({"queue": "team"}));
+    let mut body = gang(&json!({"queue": "team"}));
     body["status"] = json!({"phase": "Made up"});
     assert_eq!(lab.create(body).unwrap().get("status"), None);
     let key = lab.key("lab.dev", "Gang", "a");
@@ -187,15 +187,15 @@ fn status_and_spec_are_written_apart_and_only_the_spec_counts_up() {
 #[test]
 fn an_update_must_say_which_state_it_saw() {
     let mut lab = lab();
-    lab.create(gang(json!({"queue": "team"}))).unwrap();
+    lab.create(gang(&json!({"queue": "team"}))).unwrap();
     let key = lab.key("lab.dev", "Gang", "a");
-    assert_snapshot!(said(lab.update(key, gang(json!({"queue": "other"})))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#);
+    assert_snapshot!(said(lab.update(key, gang(&json!({"queue": "other"})))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#);
 }
 
 #[test]
 fn strategic_merge_is_not_for_custom_kinds() {
     let mut lab = lab();
-    lab.create(gang(json!({"queue": "team"}))).unwrap();
+    lab.create(gang(&json!({"queue": "team"}))).unwrap();
     let patch = PatchBody::Strategic(json!({"spec": {"queue": "other"}}));
     let key = lab.key("lab.dev", "Gang", "a");
     let error = lab.write(key, Op::Patch(Subresource::None, patch)).unwrap_err();
@@ -205,7 +205,7 @@ fn strategic_merge_is_not_for_custom_kinds() {
 #[test]
 fn a_definition_can_make_fields_selectable() {
     let mut lab = lab();
-    let created = lab.create(gang(json!({"queue": "team"}))).unwrap();
+    let created = lab.create(gang(&json!({"queue": "team"}))).unwrap();
     let kind = lab.store.kinds().by_kind("lab.dev", "Gang").unwrap();
     assert!(FieldSelector::parse("spec.queue=team", kind).unwrap().matches(&created));
     let refusal = FieldSelector::parse("spec.mode=Hard", kind).unwrap_err();
@@ -215,7 +215,7 @@ fn a_definition_can_make_fields_selectable() {
 #[test]
 fn scale_reaches_the_fields_that_the_definition_names() {
     let mut lab = lab();
-    lab.create(gang(json!({"queue": "team", "replicas": 2}))).unwrap();
+    lab.create(gang(&json!({"queue": "team", "replicas": 2}))).unwrap();
     let key = lab.key("lab.dev", "Gang", "a");
     lab.set_status(key.clone(), json!({"replicas": 1, "selector": "app=a"})).unwrap();
     let kind = lab.store.kinds().get(&key.resource).unwrap().clone();
@@ -230,7 +230,7 @@ fn scale_reaches_the_fields_that_the_definition_names() {
 fn a_definition_that_defines_nothing_is_refused() {
     let mut lab = Lab::new();
     let mut refusal = |path: &str, value: Value| {
-        let mut crd = definition(typical());
+        let mut crd = definition(&typical());
         *crd.pointer_mut(path).expect("a place in the definition") = value;
         said(lab.create(crd))
     };
@@ -248,7 +248,7 @@ fn a_definition_that_defines_nothing_is_refused() {
 #[test]
 fn a_definition_takes_its_objects_along() {
     let mut lab = lab();
-    lab.create(gang(json!({"queue": "team"}))).unwrap();
+    lab.create(gang(&json!({"queue": "team"}))).unwrap();
     let key = lab.key("lab.dev", "Gang", "a");
     let crd = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
     assert!(lab.delete(crd).unwrap().deleted);
@@ -259,7 +259,7 @@ fn a_definition_takes_its_objects_along() {
 #[test]
 fn a_definition_waits_for_objects_that_wait_for_finalizers() {
     let mut lab = lab();
-    let mut body = gang(json!({"queue": "team"}));
+    let mut body = gang(&json!({"queue": "team"}));
     body["metadata"]["finalizers"] = json!(["lab.dev/hold"]);
     lab.create(body).unwrap();
     let key = lab.key("lab.dev", "Gang", "a");
@@ -274,13 +274,13 @@ fn a_definition_waits_for_objects_that_wait_for_finalizers() {
 #[test]
 fn versions_share_their_objects() {
     let mut lab = Lab::new();
-    let mut crd = definition(typical());
+    let mut crd = definition(&typical());
     let mut older = crd["spec"]["versions"][0].clone();
     older["name"] = "v1alpha1".into();
     older["storage"] = false.into();
     crd["spec"]["versions"].as_array_mut().unwrap().push(older);
     lab.create(crd).unwrap();
-    let mut body = gang(json!({"queue": "team"}));
+    let mut body = gang(&json!({"queue": "team"}));
     body["apiVersion"] = "lab.dev/v1alpha1".into();
     let created = lab.create(body).unwrap();
     assert_eq!(created["apiVersion"], "lab.dev/v1");
@@ -290,7 +290,7 @@ fn versions_share_their_objects() {
 
 #[test]
 fn a_version_that_is_not_defined_is_refused() {
-    let mut body = gang(json!({"queue": "team"}));
+    let mut body = gang(&json!({"queue": "team"}));
     body["apiVersion"] = "lab.dev/v9".into();
     assert_snapshot!(said(lab().create(body)), @"400 BadRequest: the API version in the data (lab.dev/v9) does not match the expected API version (lab.dev/v1)");
 }

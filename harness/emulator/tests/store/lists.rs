@@ -168,7 +168,8 @@ fn dependents_follow_owner_references() {
     lab.create(owned).unwrap();
     let keys = |lab: &Lab| lab.store.dependents("u-1").cloned().collect::<Vec<Key>>();
     let key = lab.key("", "Pod", "owned");
-    assert_eq!(keys(&lab), [key.clone()]);
+    assert_eq!(keys(&lab).len(), 1);
+    assert!(keys(&lab).contains(&key));
     lab.edit(key, &["metadata", "ownerReferences"], json!([])).unwrap();
     assert_eq!(keys(&lab), []);
 }

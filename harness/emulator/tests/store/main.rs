@@ -5,6 +5,7 @@ mod decoding;
 mod ends;
 mod lab;
 mod lists;
+mod malformed;
 mod pods;
 mod workloads;
 mod writes;

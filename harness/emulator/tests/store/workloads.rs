@@ -124,8 +124,8 @@ fn scale_reads_and_writes_the_replicas_of_a_deployment() {
     let written = lab.write(key.clone(), Op::Update(Subresource::Scale, scale.clone())).unwrap();
     assert_eq!(written.object["spec"]["replicas"], 4);
     assert_eq!(written.object["metadata"]["generation"], 2);
-    let stale = lab.write(key.clone(), Op::Update(Subresource::Scale, scale));
-    assert_eq!(stale.unwrap_err().reason, "Conflict");
+    let refused = lab.write(key.clone(), Op::Update(Subresource::Scale, scale));
+    assert_eq!(refused.unwrap_err().reason, "Conflict");
     let op = Op::Patch(Subresource::Scale, PatchBody::Merge(json!({"spec": {"replicas": -1}})));
     assert_snapshot!(said(lab.write(key, op)), @r#"422 Invalid: Scale.autoscaling "web" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0"#);
 }
@@ -287,4 +287,28 @@ fn an_event_belongs_where_its_object_is() {
     let event = json!({"kind": "Event", "metadata": {"name": "e"},
         "involvedObject": {"namespace": "elsewhere"}});
     assert_snapshot!(said(Lab::new().create(event)), @r#"422 Invalid: Event "e" is invalid: involvedObject.namespace: Invalid value: "elsewhere": does not match event.namespace"#);
+}
+
+#[test]
+fn a_secrets_texts_are_stored_encoded() {
+    let created = Lab::new()
+        .create(json!({"kind": "Secret", "metadata": {"name": "s"},
+            "stringData": {"one": "a", "two": "ab", "three": "abc"}}))
+        .unwrap();
+    assert_eq!(created["type"], "Opaque");
+    assert_eq!(created["data"], json!({"one": "YQ==", "two": "YWI=", "three": "YWJj"}));
+    assert_eq!(created.get("stringData"), None);
+}
+
+#[test]
+fn a_lease_is_made_by_its_first_update() {
+    let mut lab = Lab::new();
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "n1"}, "spec": {"leaseDurationSeconds": 0}});
+    let key = lab.key("coordination.k8s.io", "Lease", "n1");
+    assert_snapshot!(said(lab.update(key.clone(), lease.clone())), @r#"422 Invalid: Lease.coordination.k8s.io "n1" is invalid: spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"#);
+    let mut sound = lease;
+    sound["spec"]["leaseDurationSeconds"] = json!(40);
+    lab.update(key.clone(), sound).unwrap();
+    assert!(lab.store.get(&key).is_ok());
 }

@@ -14,8 +14,6 @@ pub enum Misfit {
         /// Is it short even on the empty node?
         even_when_empty: EvenWhenEmpty,
     },
-    /// As many pods as the node takes.
-    TooManyPods,
     /// A taint keeps it away.
     Taint {
         /// `key` of the taint.
@@ -57,8 +55,7 @@ impl Misfit {
     pub const fn is_curable(&self) -> bool {
         match self {
             Self::TooLittle { even_when_empty, .. } => matches!(even_when_empty, EvenWhenEmpty::No),
-            Self::TooManyPods
-            | Self::PodAntiAffinity
+            Self::PodAntiAffinity
             | Self::OthersAntiAffinity
             | Self::HostPort
             | Self::TopologySpread => true,
@@ -75,8 +72,7 @@ impl Misfit {
     fn kube_words(&self) -> Vec<String> {
         match self {
             Self::TooLittle { resources, .. } => resources.iter().map(insufficient).collect(),
-            Self::TooManyPods
-            | Self::Taint { .. }
+            Self::Taint { .. }
             | Self::Unschedulable
             | Self::NotReady
             | Self::NodeAffinity
@@ -107,7 +103,6 @@ impl fmt::Display for Misfit {
                 let names: Vec<&str> = resources.iter().map(short_name).collect();
                 write!(f, "node(s) didn't have enough resources: {}", names.join(", "))
             }
-            Self::TooManyPods => f.write_str("Too many pods"),
             Self::Taint { key, value } => {
                 write!(f, "node(s) had untolerated taint {{{key}: {value}}}")
             }
@@ -185,7 +180,11 @@ impl fmt::Display for Misfits {
         if self.nodes == 0 {
             return f.write_str("no nodes with enough resources were found: there are no nodes.");
         }
-        let counts = self.counts.iter().map(|(misfit, count)| (misfit.to_string(), *count));
-        write!(f, "no nodes with enough resources were found: {}.", listed(counts))
+        let mut by_words: BTreeMap<String, u32> = BTreeMap::new();
+        for (misfit, count) in &self.counts {
+            *by_words.entry(misfit.to_string()).or_default() += count;
+        }
+        let counts = listed(by_words.into_iter());
+        write!(f, "no nodes with enough resources were found: {counts}.")
     }
 }

@@ -1,5 +1,7 @@
 //! A node as far as decisions depend on it.
 
+use std::collections::BTreeMap;
+
 use super::{Labels, Name};
 use crate::resources::Resources;
 
@@ -14,6 +16,8 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// `status.allocatable`.
     pub allocatable: Resources,
+    /// `status.images`: bytes by name. They matter to profile `kube`'s scores only.
+    pub images: BTreeMap<Name, i64>,
     /// `spec.unschedulable`: the node is cordoned.
     pub unschedulable: bool,
     /// Condition `Ready` is `True`. A node that is not ready adds nothing to the shares.

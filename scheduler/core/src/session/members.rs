@@ -115,7 +115,12 @@ impl Members {
         self.sub_groups.iter().map(|members| members.active).sum()
     }
 
-    /// Some finished well.
+    /// How many are behind scheduling gates.
+    pub fn gated(&self) -> u32 {
+        self.sub_groups.iter().map(|members| members.gated).sum()
+    }
+
+    /// How many finished well.
     pub fn succeeded(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.succeeded).sum()
     }
@@ -137,12 +142,15 @@ impl Members {
     /// Enough pods are there, or have been let through their gates, for the minimum.
     pub fn ready(&self, group: &PodGroup) -> Result<(), NotReady> {
         let tree = Tree { group, members: self };
-        if tree.can_be_satisfied(None) {
-            return Ok(());
-        }
+        if tree.can_be_satisfied(None) { Ok(()) } else { Err(self.not_ready(group)) }
+    }
+
+    /// What is there and what is missing of the minimum.
+    pub fn not_ready(&self, group: &PodGroup) -> NotReady {
+        let missing = Tree { group, members: self }.missing(None);
         let gated = self.sub_groups.iter().map(|members| members.gated).sum();
         let exist = self.sub_groups.iter().map(SubMembers::alive).sum::<u32>() + gated;
-        Err(NotReady { missing: tree.missing(None), exist, gated })
+        NotReady { missing, exist, gated }
     }
 
     /// The pods to place next: what a gang misses of its minimum, else one more pod, or one

@@ -75,7 +75,7 @@ fn search(
 ) -> Option<Solution> {
     let ledger = session.ledger().clone();
     let before = Before::of(session, &ledger, rooms);
-    let about = |shape: ShapeId| place::about(session, shape);
+    let about = |shape: ShapeId| place::about(session, wanted, shape);
     rooms.focus(wanted.pods_by_shape(session).into_keys(), about);
     let queues = pool.queues().filter(|queue| purpose.may_take_from(&before, wanted, *queue));
     let may_go = |unit: &Unit| {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Returning, Search, Solution, Unit, place::promise_all, search::Limits};
+use super::{Returning, Search, Solution, Unit, search::Limits};
 use crate::{
     model::{NodeId, PodGroupId, PodId, ShapeId},
     queues::Ledger,
@@ -83,7 +83,7 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
             self.session.evict(*pod);
         }
-        promise_all(self.session, &self.wanted.pods, Some(nodes)).then_some(())?;
+        self.session.promise_all(&self.wanted.pods, Some(nodes)).then_some(())?;
         let going = keep_what_fits(self.session, &evicted);
         let gone = going
             .iter()
@@ -104,7 +104,7 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
             let moved = unit.amount.within(left.map(Amount::Exactly))
                 && homeless.is_disjoint(&shapes)
                 && within_limits(self.session.ledger(), unit)
-                && promise_all(self.session, &pods, None);
+                && self.session.promise_all(&pods, None);
             if moved {
                 left = left.minus(unit.amount);
                 solution.moved.push((*unit).clone());

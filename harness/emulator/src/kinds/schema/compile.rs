@@ -32,6 +32,11 @@ fn part(raw: &Value, field: &str, errors: &mut FieldErrors, structural: bool) ->
         errors.required(format!("{field}.type"), "must not be empty for specified object fields");
     }
     children(&mut schema, raw, (field, errors, structural));
+    if let Some(default) = schema.default.as_ref().filter(|_| structural) {
+        for cause in schema.validate(default).causes() {
+            errors.invalid(format!("{field}.default"), default, &cause.message);
+        }
+    }
     for (name, branches) in [
         ("allOf", &mut schema.all_of),
         ("anyOf", &mut schema.any_of),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use k8s_openapi::api;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::{JsonSchema, SchemaGenerator};
 
 use super::form::compile;
@@ -24,7 +26,14 @@ static CATALOGUE: LazyLock<BTreeMap<(&str, &str), Entry>> = LazyLock::new(|| {
     ENTRIES.iter().copied().map(entry).collect()
 });
 
-/// The type of a built-in kind. Definitions of custom kinds are checked by their own rules.
+/// The type of the metadata of every kind.
+pub(super) fn metadata() -> Option<Form> {
+    static METADATA: LazyLock<Option<Form>> =
+        LazyLock::new(|| built(of::<ObjectMeta>).map(Arc::new));
+    METADATA.clone()
+}
+
+/// The type of a built-in kind.
 pub(super) fn form(group: &str, kind: &str) -> Option<Form> {
     let entry = CATALOGUE.get(&(group, kind))?;
     entry.built.get_or_init(|| built(entry.describe).map(Arc::new)).clone()
@@ -82,6 +91,7 @@ const ENTRIES: &[(&str, &str, Describe)] = &[
         "ValidatingWebhookConfiguration",
         of::<api::admissionregistration::v1::ValidatingWebhookConfiguration>,
     ),
+    ("apiextensions.k8s.io", "CustomResourceDefinition", of::<CustomResourceDefinition>),
     ("apps", "ControllerRevision", of::<api::apps::v1::ControllerRevision>),
     ("apps", "DaemonSet", of::<api::apps::v1::DaemonSet>),
     ("apps", "Deployment", of::<api::apps::v1::Deployment>),

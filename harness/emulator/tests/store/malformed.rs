@@ -1,0 +1,207 @@
+//! Whatever a client sends: the store answers, and what it stored can be read back and written
+//! again unchanged.
+
+use proptest::prelude::*;
+use schedlab_emulator::store::{DeleteOptions, Op, PatchBody, Subresource};
+use serde_json::{Value, json};
+
+use crate::lab::{Lab, pod};
+
+const FIELDS: [&str; 24] = [
+    "metadata",
+    "name",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+    "spec",
+    "status",
+    "containers",
+    "initContainers",
+    "resources",
+    "requests",
+    "limits",
+    "template",
+    "selector",
+    "matchLabels",
+    "replicas",
+    "tolerations",
+    "affinity",
+    "schedulingGates",
+    "versions",
+    "names",
+    "subresources",
+    "conditions",
+];
+
+fn scalar() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-zA-Z0-9./_-]{0,12}".prop_map(Value::from),
+        Just("9Ei".into()),
+    ]
+}
+
+fn anything() -> impl Strategy<Value = Value> {
+    scalar().prop_recursive(5, 40, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(prop::sample::select(&FIELDS[..]), inner, 0..6).prop_map(
+                |fields| Value::Object(
+                    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+                )
+            ),
+        ]
+    })
+}
+
+/// Sound bodies, whose every place is tried out.
+fn sound() -> Vec<Value> {
+    let template = json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {
+            "restartPolicy": "Always",
+            "containers": [{
+                "name": "main",
+                "image": "busybox",
+                "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                "resources": {"limits": {"cpu": "1", "nvidia.com/gpu": "1"}},
+                "ports": [{"containerPort": 80}],
+                "readinessProbe": {"httpGet": {"port": 80}},
+                "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+            }],
+            "volumes": [{"name": "v", "emptyDir": {}}],
+            "tolerations": [{"key": "a", "operator": "Exists"}],
+            "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}]}},
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}],
+        },
+    });
+    let mut pod = template.clone();
+    pod["kind"] = "Pod".into();
+    pod["metadata"] = json!({"name": "some", "finalizers": ["a.io/b"], "ownerReferences":
+        [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "u"}]});
+    let workload = |version: &str, kind: &str| {
+        json!({"apiVersion": version, "kind": kind, "metadata": {"name": "some"}, "spec":
+            {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}})
+    };
+    let mut job = workload("batch/v1", "Job");
+    job["spec"] = json!({"template": template, "parallelism": 1});
+    job["spec"]["template"]["spec"]["restartPolicy"] = "Never".into();
+    vec![
+        pod,
+        workload("apps/v1", "Deployment"),
+        workload("apps/v1", "StatefulSet"),
+        job,
+        json!({"kind": "Node", "metadata": {"name": "some"},
+            "spec": {"taints": [{"key": "a", "effect": "NoExecute"}]},
+            "status": {"capacity": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}}),
+        json!({"kind": "Service", "metadata": {"name": "some"}, "spec":
+            {"ports": [{"port": 80}], "clusterIP": "None"}}),
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "some"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}),
+        json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "some"},
+            "regarding": {"namespace": "default"}, "note": "x"}),
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "gangs.lab.dev"},
+            "spec": {"group": "lab.dev", "scope": "Namespaced",
+                "names": {"plural": "gangs", "kind": "Gang", "shortNames": ["g"]},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
+                        "statusReplicasPath": ".status.replicas"}},
+                    "additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": ".a"}],
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec":
+                        {"type": "object", "properties": {"a": {"type": "array",
+                            "x-kubernetes-list-type": "set", "items": {"type": "string", "default": "x",
+                            "enum": ["x"], "pattern": "x"}}}}}}}}]}}),
+    ]
+}
+
+/// Every place in a value, as JSON pointers.
+fn places(value: &Value, path: &str, found: &mut Vec<String>) {
+    found.push(path.to_owned());
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                places(field, &format!("{path}/{}", name.replace('/', "~1")), found);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                places(item, &format!("{path}/{index}"), found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A sound body with anything in one place.
+fn body() -> impl Strategy<Value = (String, String, Value)> {
+    (0..sound().len(), any::<prop::sample::Index>(), anything()).prop_map(|(which, place, odd)| {
+        let mut body = sound().swap_remove(which);
+        let version = body["apiVersion"].as_str().unwrap_or("v1").to_owned();
+        let group = version.split_once('/').map_or("", |(group, _)| group).to_owned();
+        let kind = body["kind"].as_str().expect("a kind").to_owned();
+        let mut found = Vec::new();
+        places(&body, "", &mut found);
+        let place: &String = place.get(&found);
+        *body.pointer_mut(place).expect("a place of this body") = odd;
+        (group, kind, body)
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_body_is_answered_and_what_is_stored_stays(((group, kind, body), patch) in (body(), anything())) {
+        let mut lab = Lab::new();
+        let key = lab.key(&group, &kind, "");
+        if let Ok(written) = lab.write(key, Op::Create(body)) {
+            let key = lab.key(&group, &kind, written.object["metadata"]["name"].as_str().unwrap());
+            let before = lab.store.revision();
+            let same = Value::clone(&lab.store.get(&home(&lab, &key)).unwrap());
+            let kind = lab.store.kinds().get(&key.resource).unwrap().clone();
+            let shown = Value::clone(&kind.present("v1", &same.into()));
+            lab.update(key.clone(), shown).unwrap();
+            prop_assert_eq!(lab.store.revision(), before);
+            drop(lab.merge(key.clone(), patch));
+            drop(lab.write(key, Op::Delete(DeleteOptions::default())));
+        }
+    }
+
+    #[test]
+    fn any_patch_and_status_of_a_pod_is_answered(patch in anything(), status in anything()) {
+        let mut lab = Lab::new();
+        lab.create(pod("a")).unwrap();
+        let key = lab.key("", "Pod", "a");
+        drop(lab.merge(key.clone(), patch.clone()));
+        for body in [
+            PatchBody::Json(patch.clone()),
+            PatchBody::Strategic(patch.clone()),
+            PatchBody::Apply { object: patch.clone(), force: true },
+        ] {
+            drop(lab.write(key.clone(), Op::Patch(Subresource::None, body)));
+        }
+        drop(lab.write(key.clone(), Op::Bind(patch.clone())));
+        drop(lab.write(key.clone(), Op::Evict(patch)));
+        if lab.store.get(&key).is_ok() {
+            drop(lab.set_status(key, status));
+        }
+    }
+}
+
+#[test]
+fn the_bodies_are_sound_to_begin_with() {
+    let mut lab = Lab::new();
+    for body in sound() {
+        assert_eq!(crate::lab::said(lab.create(body.clone())), "accepted", "{body}");
+    }
+}
+
+fn home(lab: &Lab, key: &schedlab_emulator::store::Key) -> schedlab_emulator::store::Key {
+    let mut key = key.clone();
+    key.resource = lab.store.kinds().get(&key.resource).expect("a known kind").home();
+    key
+}

@@ -1,0 +1,156 @@
+//! Allocate: waiting work gets free room, queue by queue and job by job in serving order. What a
+//! gang misses of its minimum is placed at once or not at all; whoever has its minimum gets one
+//! more pod and lines up again, so that elastic jobs grow in turns. Nobody is evicted for it,
+//! but by a PostFilter plugin.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    decision::{Quantity, Reason},
+    model::{Name, PodGroupId, PodId, ShapeId},
+    queues::Shortfall,
+    resources::{ResourceName, Resources},
+    session::{Session, Unplaced},
+};
+
+/// Why pod groups wait.
+pub(crate) type Reasons = BTreeMap<PodGroupId, Reason>;
+
+/// Serves all of `groups` that wait; `reasons` tells why some still do.
+pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &mut Reasons) {
+    let mut line = session.profile.plugins.queue_sort.line_up(session, groups);
+    let mut hopeless = Hopeless::default();
+    while let Some(group) = line.pop(session) {
+        match place_next(session, group, &mut hopeless) {
+            Ok(()) => {
+                session.commit();
+                line.served(session, group);
+                if session.members(group).wait() {
+                    line.push(session, group);
+                }
+            }
+            Err(reason) => {
+                reasons.insert(group, reason);
+            }
+        }
+    }
+}
+
+/// Places the next pods of the group.
+fn place_next(
+    session: &mut Session<'_>,
+    group: PodGroupId,
+    hopeless: &mut Hopeless,
+) -> Result<(), Reason> {
+    let pods = session.next_chunk(group);
+    let Some(&first) = pods.first() else { return Err(nothing_to_gain(session, group)) };
+    for plugin in &session.profile.plugins.pre_filter {
+        plugin.pre_filter(session, group, &pods)?;
+    }
+    let key = Hopeless::key(session, &pods);
+    let placed = match key.as_ref().and_then(|key| hopeless.0.get(key)) {
+        Some(failed) => Err(failed.clone()),
+        None => session.place_all(&pods),
+    };
+    let Err(unplaced) = placed else { return Ok(()) };
+    if let Some(key) = key {
+        hopeless.0.insert(key, unplaced.clone());
+    }
+    let mut reason = reason(session, group, &pods, unplaced);
+    for plugin in &session.profile.plugins.post_filter {
+        reason = plugin.post_filter(session, first, reason);
+    }
+    Err(reason)
+}
+
+/// Pods that found no room in this action, by shape. Nobody leaves while it runs, so the same
+/// shapes find none again.
+#[derive(Default)]
+struct Hopeless(BTreeMap<Vec<ShapeId>, Unplaced>);
+
+impl Hopeless {
+    fn key(session: &Session<'_>, pods: &[PodId]) -> Option<Vec<ShapeId>> {
+        let alike = |pod: &PodId| session.is_like_all_of_its_shape(*pod);
+        let stays_hopeless = session.profile.plugins.post_filter.is_empty();
+        let known = stays_hopeless && pods.iter().all(alike);
+        known.then(|| pods.iter().map(|pod| session.pod(*pod).shape).collect())
+    }
+}
+
+/// Pods wait, but no sub-group to which they belong can reach its minimum.
+fn nothing_to_gain(session: &Session<'_>, group: PodGroupId) -> Reason {
+    let (of, members) = (session.group(group), session.members(group));
+    Reason::NotReady(members.not_ready(of))
+}
+
+fn reason(
+    session: &Session<'_>,
+    id: PodGroupId,
+    pods: &[PodId],
+    Unplaced { pod, found, misfits }: Unplaced,
+) -> Reason {
+    let (group, members) = (session.group(id), session.members(id));
+    let below_minimum = members.shortfall(group) == Shortfall::BelowMinimum;
+    if below_minimum && let Some(larger) = larger_than_fleet(session, pods) {
+        return larger;
+    }
+    let failed = pods.get(found as usize).copied().unwrap_or(pod);
+    let sub_group = &group.sub_groups[session.pod(failed).sub_group];
+    let is_one_of_several = group.sub_groups.len() > 1;
+    if below_minimum && (sub_group.min_member > 1 || is_one_of_several) {
+        let sub_group_name = is_one_of_several.then(|| sub_group.name.clone());
+        return Reason::GangTooLarge {
+            found: found + members.active(),
+            required: sub_group.min_member,
+            sub_group: sub_group_name,
+            misfits,
+        };
+    }
+    Reason::NoNode { pod: full_name(session, failed), misfits }
+}
+
+fn full_name(session: &Session<'_>, pod: PodId) -> Name {
+    let pod = session.pod(pod);
+    format!("{}/{}", pod.namespace, pod.name).into()
+}
+
+/// Several pods together ask for more than all nodes on which they may run offer.
+fn larger_than_fleet(session: &Session<'_>, pods: &[PodId]) -> Option<Reason> {
+    if pods.len() < 2 {
+        return None;
+    }
+    let representatives: BTreeMap<ShapeId, PodId> =
+        pods.iter().map(|pod| (session.pod(*pod).shape, *pod)).collect();
+    let mut eligible = vec![false; session.snapshot.nodes.len()];
+    for pod in representatives.into_values() {
+        for (either, this) in eligible.iter_mut().zip(session.eligible_nodes(pod)) {
+            *either |= this;
+        }
+    }
+    let mut offered = Resources::default();
+    for (node, _) in session.snapshot.nodes.iter().zip(eligible).filter(|(_, eligible)| *eligible) {
+        offered.add(&node.allocatable);
+    }
+    let mut requested = Resources::default();
+    for pod in pods {
+        requested.add(&session.shape_of(*pod).requests);
+    }
+    let resource = requested.short_in(&offered).into_iter().next()?;
+    if offered == Resources::default() {
+        return None;
+    }
+    let of =
+        |all: &Resources| Quantity { amount: amount(all, &resource), resource: resource.clone() };
+    let count = u32::try_from(pods.len()).expect("pod ids are 32 bits");
+    Some(Reason::LargerThanFleet { pods: count, requested: of(&requested), offered: of(&offered) })
+}
+
+fn amount(all: &Resources, resource: &ResourceName) -> i64 {
+    match resource {
+        ResourceName::Gpu => all.gpu_milli,
+        ResourceName::Cpu => all.cpu_milli,
+        ResourceName::Memory => all.memory_bytes,
+        ResourceName::Pods => all.pods,
+        ResourceName::Extended(name) => all.extended_of(name),
+    }
+}

@@ -1,0 +1,117 @@
+//! One cycle, phase by phase.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Plan, Profile, QueueUse, Reason, Snapshot,
+    actions::{
+        allocate::{self, Reasons},
+        consolidate, preempt, reclaim,
+        stale_gangs::{self, Staleness},
+    },
+    model::{Name, NodeId, PodGroupId, QueueId},
+    profile::Action,
+    resources::{PerResource, Resources},
+    session::{PodState, Session},
+};
+
+/// Decides one scheduling cycle.
+pub fn schedule(snapshot: &Snapshot, profile: &Profile) -> Plan {
+    // 1. The cluster as it is, and how it is shared.
+    let mut session = Session::new(snapshot, profile);
+    let queues = queue_uses(&session);
+
+    // 2. PreEnqueue: who is fit to be looked at.
+    let (ready, mut reasons) = pre_enqueue(&session);
+
+    // 3. The actions, each on what the ones before left.
+    let mut staleness = Staleness::default();
+    for action in &profile.actions {
+        match action {
+            Action::Allocate => allocate::run(&mut session, ready.clone(), &mut reasons),
+            Action::Consolidate => consolidate::run(&mut session),
+            Action::Reclaim => reclaim::run(&mut session),
+            Action::Preempt => preempt::run(&mut session),
+            Action::StaleGangEviction => staleness = stale_gangs::run(&mut session),
+        }
+    }
+
+    // 4. Why whoever still waits does.
+    let waiting = reasons_to_wait(&session, reasons);
+    let look_again_in_millis =
+        staleness.next_end.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+
+    Plan {
+        decisions: session.into_decisions(),
+        waiting,
+        waiting_pods: BTreeMap::new(),
+        stale: staleness.changed,
+        queues,
+        look_again_in_millis,
+    }
+}
+
+/// Pod groups with waiting pods: those that may be served, and why the others may not.
+fn pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, Reasons) {
+    let plugins = &session.profile.plugins.pre_enqueue;
+    let (mut ready, mut reasons) = (Vec::new(), Reasons::new());
+    for group in session.groups() {
+        let members = session.members(group);
+        if !members.wait() && members.gated() == 0 {
+            continue;
+        }
+        match plugins.iter().try_for_each(|plugin| plugin.pre_enqueue(session, group)) {
+            Ok(()) if members.wait() => ready.push(group),
+            Ok(()) => {}
+            Err(reason) => {
+                reasons.insert(group, reason);
+            }
+        }
+    }
+    (ready, reasons)
+}
+
+/// Groups that got all they asked for have none; groups whose pods were all promised room wait
+/// for just that.
+fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
+    let mut promised: BTreeMap<PodGroupId, Vec<NodeId>> = BTreeMap::new();
+    for (pod, id) in session.snapshot.pods.iter().zip(session.pod_ids()) {
+        if let (Some(group), PodState::Promised(node)) = (pod.group, session.state(id)) {
+            promised.entry(group).or_default().push(node);
+        }
+    }
+    reasons
+        .retain(|group, _| session.members(*group).wait() || session.members(*group).gated() > 0);
+    for (group, mut nodes) in promised {
+        nodes.sort_unstable();
+        nodes.dedup();
+        let nodes: Vec<Name> = nodes.iter().map(|node| session.node(*node).name.clone()).collect();
+        reasons.entry(group).or_insert(Reason::Promised { nodes });
+    }
+    reasons
+}
+
+fn queue_uses(session: &Session<'_>) -> BTreeMap<QueueId, QueueUse> {
+    let count = u32::try_from(session.snapshot.queues.len()).expect("queue ids are 32 bits");
+    (0..count)
+        .map(|at| {
+            let account = session.ledger().account(QueueId(at));
+            let queue_use = QueueUse {
+                fair_share: account.fair_share,
+                allocated: resources(account.allocated),
+                allocated_non_preemptible: resources(account.allocated_non_preemptible),
+                requested: resources(account.requested),
+            };
+            (QueueId(at), queue_use)
+        })
+        .collect()
+}
+
+fn resources(amounts: PerResource<i64>) -> Resources {
+    Resources {
+        gpu_milli: amounts.gpu,
+        cpu_milli: amounts.cpu,
+        memory_bytes: amounts.memory,
+        ..Resources::default()
+    }
+}

@@ -1,0 +1,95 @@
+//! The rules, one file each, and the two lists that are built in: [`Plugins::kai`] and
+//! [`Plugins::kube`].
+
+mod default_preemption;
+mod gang;
+mod host_ports;
+mod image_locality;
+mod inter_pod_affinity;
+mod node_affinity;
+mod node_resources;
+mod node_status;
+mod placement;
+mod pod_counts;
+mod queue_limits;
+mod queue_sort;
+mod selectors;
+mod taint_toleration;
+mod topology_spread;
+
+use std::sync::Arc;
+
+use crate::framework::{Filter, Plugins, Ranking, Score, Scoring, WaitingRoom};
+
+/// Units in which KAI's scores are added: billionths of a point.
+const POINT: i64 = 1_000_000_000;
+
+impl Plugins {
+    /// What KAI asks.
+    pub fn kai() -> Self {
+        let scores: Vec<(Arc<dyn Score>, i64)> = vec![
+            (Arc::new(placement::NominatedNode), 10_000_000 * POINT),
+            (Arc::new(inter_pod_affinity::InterPodAffinity), 1_000_000 * POINT),
+            (Arc::new(placement::NodeAvailability), 1_000 * POINT),
+            (Arc::new(placement::NodeResourceType), 10 * POINT),
+            (Arc::new(placement::ResourcePlacement), 1),
+        ];
+        Self {
+            pre_enqueue: vec![Arc::new(queue_limits::UsableQueue), Arc::new(gang::Gang)],
+            queue_sort: Arc::new(queue_sort::QueueTree),
+            pre_filter: vec![Arc::new(queue_limits::QueueLimits)],
+            filter: filters(),
+            post_filter: Vec::new(),
+            score: weighted(scores),
+            ranking: Ranking::Bands,
+            reserve: vec![Arc::new(gang::NodeRoom)],
+            permit: vec![Arc::new(gang::Gang)],
+            waiting: WaitingRoom::AnyNode,
+        }
+    }
+
+    /// What kube-scheduler asks by default, with its default weights.
+    pub fn kube() -> Self {
+        let scores: Vec<(Arc<dyn Score>, i64)> = vec![
+            (Arc::new(taint_toleration::TaintToleration), 3),
+            (Arc::new(node_affinity::NodeAffinity), 2),
+            (Arc::new(node_resources::LeastAllocated), 1),
+            (Arc::new(topology_spread::PodTopologySpread), 2),
+            (Arc::new(inter_pod_affinity::InterPodAffinity), 2),
+            (Arc::new(node_resources::BalancedAllocation), 1),
+            (Arc::new(image_locality::ImageLocality), 1),
+        ];
+        Self {
+            pre_enqueue: Vec::new(),
+            queue_sort: Arc::new(queue_sort::PrioritySort),
+            pre_filter: Vec::new(),
+            filter: filters(),
+            post_filter: vec![Arc::new(default_preemption::DefaultPreemption)],
+            score: weighted(scores),
+            ranking: Ranking::Sum,
+            reserve: vec![Arc::new(gang::NodeRoom)],
+            permit: Vec::new(),
+            waiting: WaitingRoom::NominatedNode,
+        }
+    }
+}
+
+/// In the order of default kube-scheduler: the first that refuses a node is its reason.
+/// kube-scheduler keeps pods off nodes that are not ready by their taints; a fresh node without
+/// them is kept from both profiles here.
+fn filters() -> Vec<Arc<dyn Filter>> {
+    vec![
+        Arc::new(node_status::NodeUnschedulable),
+        Arc::new(node_status::NodeReady),
+        Arc::new(taint_toleration::TaintToleration),
+        Arc::new(node_affinity::NodeAffinity),
+        Arc::new(host_ports::NodePorts),
+        Arc::new(node_resources::NodeResourcesFit),
+        Arc::new(topology_spread::PodTopologySpread),
+        Arc::new(inter_pod_affinity::InterPodAffinity),
+    ]
+}
+
+fn weighted(scores: Vec<(Arc<dyn Score>, i64)>) -> Vec<Scoring> {
+    scores.into_iter().map(|(plugin, weight)| Scoring { plugin, weight }).collect()
+}

@@ -1,0 +1,39 @@
+//! Gangs: enough members must be there before any is looked at, and when some of those that are
+//! placed together must wait for room, all wait. And who takes the room of nodes.
+
+use crate::{
+    decision::Reason,
+    framework::{Permission, Permit, PreEnqueue, Reserve},
+    model::{NodeId, PodGroupId, PodId},
+    session::{Fits, PodState, Session},
+};
+
+/// All or none.
+#[derive(Debug)]
+pub(super) struct Gang;
+
+impl PreEnqueue for Gang {
+    fn pre_enqueue(&self, session: &Session<'_>, group: PodGroupId) -> Result<(), Reason> {
+        session.members(group).ready(session.group(group)).map_err(Reason::NotReady)
+    }
+}
+
+impl Permit for Gang {
+    fn permit(&self, session: &Session<'_>, pods: &[PodId]) -> Permission {
+        let waits = |pod: &PodId| matches!(session.state(*pod), PodState::Promised(_));
+        if pods.iter().any(waits) { Permission::WaitTogether } else { Permission::Go }
+    }
+}
+
+/// Takes idle room, or promises what is being released.
+#[derive(Debug)]
+pub(super) struct NodeRoom;
+
+impl Reserve for NodeRoom {
+    fn reserve(&self, session: &mut Session<'_>, pod: PodId, node: NodeId, fits: Fits) {
+        match fits {
+            Fits::Now => session.place(pod, node),
+            Fits::Later => session.promise(pod, node),
+        }
+    }
+}

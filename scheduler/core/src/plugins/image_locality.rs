@@ -1,0 +1,53 @@
+//! ImageLocality: nodes that have the pod's images already, weighted by size and by how many
+//! nodes have them.
+
+use crate::{
+    framework::{DependsOn, NodeScore, Score},
+    model::{Name, NodeId, PodId},
+    session::Session,
+};
+
+const MIB: i64 = 1024 * 1024;
+/// Below this size of a container's image nothing is gained.
+const LEAST: i64 = 23 * MIB;
+/// Above this size of a container's image no more is gained.
+const MOST: i64 = 1000 * MIB;
+
+/// Scores nodes by images.
+#[derive(Debug)]
+pub(super) struct ImageLocality;
+
+impl Score for ImageLocality {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Shape
+    }
+
+    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+        let images = &session.shape_of(pod).images;
+        images.iter().any(|image| nodes_with(session, image) > 0)
+    }
+
+    fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
+        let images = &session.shape_of(pod).images;
+        let nodes = i64::try_from(session.snapshot.nodes.len()).unwrap_or(i64::MAX).max(1);
+        let spread: Vec<(&Name, i64)> =
+            images.iter().map(|image| (image, nodes_with(session, image))).collect();
+        let containers = i64::try_from(images.len()).unwrap_or(1).max(1);
+        Box::new(move |node| {
+            let here = &session.node(node).images;
+            let sizes = spread.iter().filter_map(|(image, having)| {
+                let size = here.get(*image)?;
+                Some(size.saturating_mul(*having) / nodes)
+            });
+            let (least, most) = (LEAST, MOST * containers);
+            let sum = sizes.sum::<i64>().clamp(least, most);
+            100 * (sum - least) / (most - least)
+        })
+    }
+}
+
+fn nodes_with(session: &Session<'_>, image: &Name) -> i64 {
+    let nodes = session.snapshot.nodes.iter();
+    let having = nodes.filter(|node| node.images.contains_key(image)).count();
+    i64::try_from(having).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,179 @@
+//! InterPodAffinity: pods that want to be near, or far from, others. Required terms filter,
+//! those of pods that are there already included; preferred terms score, both ways.
+
+use std::collections::BTreeSet;
+
+use super::{
+    pod_counts::{PodCounts, Stays, pods_on_nodes},
+    selectors::term_selects,
+};
+use crate::{
+    decision::Misfit,
+    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    model::{Name, NodeId, Pod, PodAffinityTerm, PodId, PodShape},
+    session::{Fits, Session},
+};
+
+/// Filters by required, scores by preferred terms.
+#[derive(Debug)]
+pub(super) struct InterPodAffinity;
+
+impl Filter for InterPodAffinity {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Cluster
+    }
+
+    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
+        let shape = session.shape_of(pod);
+        let concerned = !shape.pod_affinity.is_empty() || !shape.pod_anti_affinity.is_empty();
+        let others = session.some_shun_others();
+        if !concerned && !others {
+            return None;
+        }
+        let terms = Terms::of(session, pod);
+        Some(Box::new(move |node| terms.judge(session, node)))
+    }
+}
+
+/// Where pods stand that matter to one pod.
+struct Terms<'a> {
+    shape: &'a PodShape,
+    /// Those its affinity wants.
+    wanted: PodCounts<'a>,
+    /// It is the first of a series that wants each other.
+    is_first: bool,
+    /// Those its anti-affinity shuns; staying, then leaving.
+    shunned: [PodCounts<'a>; 2],
+    /// Those whose anti-affinity shuns it; staying, then leaving.
+    shunning: [PodCounts<'a>; 2],
+    /// Labels over which others shun it.
+    shunning_keys: BTreeSet<&'a Name>,
+}
+
+impl<'a> Terms<'a> {
+    fn of(session: &'a Session<'_>, id: PodId) -> Self {
+        let (pod, shape) = (session.pod(id), session.shape_of(id));
+        let mut terms = Self {
+            shape,
+            wanted: PodCounts::default(),
+            is_first: wants(shape, pod, pod),
+            shunned: [PodCounts::default(), PodCounts::default()],
+            shunning: [PodCounts::default(), PodCounts::default()],
+            shunning_keys: BTreeSet::new(),
+        };
+        for (other, node, stays) in pods_on_nodes(session) {
+            if other != id {
+                terms.note(session, pod, (other, node, stays));
+            }
+        }
+        terms.is_first &= terms.wanted.is_empty();
+        terms
+    }
+
+    fn note(
+        &mut self,
+        session: &'a Session<'_>,
+        pod: &Pod,
+        (other, node, stays): (PodId, NodeId, Stays),
+    ) {
+        let (of_other, shape) = (session.pod(other), self.shape);
+        if wants(shape, pod, of_other) {
+            for term in &shape.pod_affinity {
+                self.wanted.add(session, (node, &term.topology_key), 1);
+            }
+        }
+        let at = usize::from(stays == Stays::No);
+        for term in &shape.pod_anti_affinity {
+            if term_selects(term, pod, of_other) {
+                self.shunned[at].add(session, (node, &term.topology_key), 1);
+            }
+        }
+        for term in &session.shape_of(other).pod_anti_affinity {
+            if term_selects(term, of_other, pod) {
+                self.shunning[at].add(session, (node, &term.topology_key), 1);
+                self.shunning_keys.insert(&term.topology_key);
+            }
+        }
+    }
+
+    fn judge(&self, session: &Session<'_>, node: NodeId) -> Result<Fits, Misfit> {
+        let near = self.shape.pod_affinity.iter().all(|term| {
+            let count = self.wanted.of(session, node, &term.topology_key);
+            count.is_some_and(|count| count > 0 || self.is_first)
+        });
+        if !near {
+            return Err(Misfit::PodAffinity);
+        }
+        let shunned_over = self.shape.pod_anti_affinity.iter().map(|term| &term.topology_key);
+        let shunned_over: BTreeSet<&Name> = shunned_over.collect();
+        let some = |counts: &PodCounts<'_>, keys: &BTreeSet<&Name>| {
+            keys.iter().any(|key| counts.of(session, node, key).is_some_and(|count| count > 0))
+        };
+        if some(&self.shunning[0], &self.shunning_keys) {
+            return Err(Misfit::OthersAntiAffinity);
+        }
+        if some(&self.shunned[0], &shunned_over) {
+            return Err(Misfit::PodAntiAffinity);
+        }
+        let later =
+            some(&self.shunning[1], &self.shunning_keys) || some(&self.shunned[1], &shunned_over);
+        Ok(if later { Fits::Later } else { Fits::Now })
+    }
+}
+
+/// `other` is what all affinity terms of `pod` want.
+fn wants(shape: &PodShape, pod: &Pod, other: &Pod) -> bool {
+    let terms = &shape.pod_affinity;
+    !terms.is_empty() && terms.iter().all(|term| term_selects(term, pod, other))
+}
+
+/// What a required affinity of a pod that is there counts for one that comes.
+const HARD_AFFINITY_WEIGHT: i64 = 1;
+
+impl Score for InterPodAffinity {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Cluster
+    }
+
+    fn applies(&self, session: &Session<'_>, _: PodId) -> bool {
+        session.some_prefer_others()
+    }
+
+    fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
+        let mut sums = PodCounts::default();
+        let mut keys = BTreeSet::<&Name>::new();
+        for (other, node, _) in pods_on_nodes(session).filter(|(other, ..)| *other != pod) {
+            for (term, weight) in terms_between(session, pod, other) {
+                sums.add(session, (node, &term.topology_key), weight);
+                keys.insert(&term.topology_key);
+            }
+        }
+        Box::new(move |node| keys.iter().map(|key| sums.of(session, node, key).unwrap_or(0)).sum())
+    }
+
+    fn normalize_score(&self, scores: &mut [i64]) {
+        let least = scores.iter().copied().min().unwrap_or(0);
+        let spread = scores.iter().copied().max().unwrap_or(0) - least;
+        for score in scores {
+            *score = if spread == 0 { 0 } else { 100 * (*score - least) / spread };
+        }
+    }
+}
+
+/// Terms of a pod that comes which select one that is there, and the other way round, with
+/// their weights.
+fn terms_between<'a>(
+    session: &'a Session<'_>,
+    comes: PodId,
+    is_there: PodId,
+) -> impl Iterator<Item = (&'a PodAffinityTerm, i64)> {
+    let (new, old) = (session.pod(comes), session.pod(is_there));
+    let mine = session.shape_of(comes).pod_preferences.iter();
+    let mine = mine.filter(move |(_, term)| term_selects(term, new, old));
+    let theirs = session.shape_of(is_there).pod_preferences.iter();
+    let theirs = theirs.filter(move |(_, term)| term_selects(term, old, new));
+    let needs = session.shape_of(is_there).pod_affinity.iter();
+    let needs = needs.filter(move |term| term_selects(term, old, new));
+    let preferences = mine.chain(theirs).map(|(weight, term)| (term, i64::from(*weight)));
+    preferences.chain(needs.map(|term| (term, HARD_AFFINITY_WEIGHT)))
+}

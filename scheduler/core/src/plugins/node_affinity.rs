@@ -1,0 +1,58 @@
+//! NodeAffinity: node selector and node affinity, required and preferred.
+
+use super::selectors::{selects_node, term_matches};
+use crate::{
+    decision::Misfit,
+    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    model::{NodeId, PodId},
+    session::{Fits, Session},
+};
+
+/// Filters by node selector and required affinity; scores by preferred affinity.
+#[derive(Debug)]
+pub(super) struct NodeAffinity;
+
+impl Filter for NodeAffinity {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Shape
+    }
+
+    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
+        let shape = session.shape_of(pod);
+        if shape.node_selector.is_empty() && shape.node_affinity.is_none() {
+            return None;
+        }
+        Some(Box::new(move |node| {
+            let selected = selects_node(shape, session.node(node));
+            if selected { Ok(Fits::Now) } else { Err(Misfit::NodeAffinity) }
+        }))
+    }
+}
+
+impl Score for NodeAffinity {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Shape
+    }
+
+    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+        !session.shape_of(pod).node_preferences.is_empty()
+    }
+
+    fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
+        let preferences = &session.shape_of(pod).node_preferences;
+        Box::new(move |node| {
+            let matching = preferences.iter();
+            let matching = matching.filter(|(_, term)| term_matches(term, session.node(node)));
+            matching.map(|(weight, _)| i64::from(*weight)).sum()
+        })
+    }
+
+    fn normalize_score(&self, scores: &mut [i64]) {
+        let most = scores.iter().copied().max().unwrap_or(0);
+        if most > 0 {
+            for score in scores {
+                *score = 100 * *score / most;
+            }
+        }
+    }
+}

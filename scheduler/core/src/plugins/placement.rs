@@ -1,0 +1,104 @@
+//! Where KAI puts a pod first: on the node it was nominated for, where it fits at once, CPU work
+//! on nodes without GPUs, and then onto the fullest or the emptiest node.
+
+use crate::{
+    framework::{DependsOn, NodeScore, Score},
+    model::{NodeId, PodId},
+    profile::Placement,
+    session::{Fits, Session},
+};
+
+/// The node the pod was nominated for.
+#[derive(Debug)]
+pub(super) struct NominatedNode;
+
+/// Nodes on which the pod fits at once.
+#[derive(Debug)]
+pub(super) struct NodeAvailability;
+
+/// CPU-only pods on nodes without GPUs.
+#[derive(Debug)]
+pub(super) struct NodeResourceType;
+
+/// The fullest or the emptiest node, by GPUs for pods that ask for some, else by CPU.
+#[derive(Debug)]
+pub(super) struct ResourcePlacement;
+
+impl Score for NominatedNode {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Cluster
+    }
+
+    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+        session.pod(pod).nominated.is_some()
+    }
+
+    fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
+        let nominated = session.pod(pod).nominated;
+        Box::new(move |node| i64::from(nominated == Some(node)))
+    }
+}
+
+impl Score for NodeAvailability {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Room
+    }
+
+    fn applies(&self, _: &Session<'_>, _: PodId) -> bool {
+        true
+    }
+
+    fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
+        let request = &session.shape_of(pod).requests;
+        Box::new(move |node| i64::from(session.room(node).fits(request) == Some(Fits::Now)))
+    }
+}
+
+impl Score for NodeResourceType {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Shape
+    }
+
+    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+        session.shape_of(pod).requests.gpu_milli == 0
+    }
+
+    fn pre_score<'a>(&self, session: &'a Session<'_>, _: PodId, _: &[NodeId]) -> NodeScore<'a> {
+        Box::new(move |node| i64::from(session.node(node).allocatable.gpu_milli <= 0))
+    }
+}
+
+impl Score for ResourcePlacement {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Room
+    }
+
+    fn applies(&self, _: &Session<'_>, _: PodId) -> bool {
+        true
+    }
+
+    fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
+        let profile = session.profile;
+        let asks_gpus = session.shape_of(pod).requests.gpu_milli > 0;
+        let placement = if asks_gpus { profile.gpu_placement } else { profile.cpu_placement };
+        let free_and_total = move |node: NodeId| {
+            let (room, offered) = (session.room(node), &session.node(node).allocatable);
+            if asks_gpus {
+                (room.idle.gpu_milli.saturating_add(room.releasing.gpu_milli), offered.gpu_milli)
+            } else {
+                (room.idle.cpu_milli.saturating_add(room.releasing.cpu_milli), offered.cpu_milli)
+            }
+        };
+        match placement {
+            Placement::BinPack => Box::new(move |node| {
+                let (free, _) = free_and_total(node);
+                9 * super::POINT - free.clamp(0, 9 * super::POINT)
+            }),
+            Placement::Spread => Box::new(move |node| {
+                let (free, total) = free_and_total(node);
+                let part = i128::from(free) * i128::from(super::POINT) / i128::from(total.max(1));
+                i64::try_from(part.clamp(0, i128::from(super::POINT))).unwrap_or(0)
+            }),
+        }
+    }
+}

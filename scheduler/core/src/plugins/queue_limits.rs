@@ -1,0 +1,102 @@
+//! What queues allow: a usable queue at all, its limit and every limit above it, and for work
+//! that cannot be preempted also every quota.
+
+use crate::{
+    decision::{Quantity, Reason},
+    framework::{PreEnqueue, PreFilter},
+    model::{PodGroupId, PodId, QueueId},
+    queues::Account,
+    resources::{Amount, PerResource, ResourceName},
+    session::Session,
+};
+
+/// The queue exists and takes work.
+#[derive(Debug)]
+pub(super) struct UsableQueue;
+
+/// Limits, and quotas for non-preemptible work, on every level.
+#[derive(Debug)]
+pub(super) struct QueueLimits;
+
+impl PreEnqueue for UsableQueue {
+    fn pre_enqueue(&self, session: &Session<'_>, group: PodGroupId) -> Result<(), Reason> {
+        match &session.group(group).queue {
+            Ok(_) => Ok(()),
+            Err(problem) => Err(Reason::Queue(problem.clone())),
+        }
+    }
+}
+
+impl PreFilter for QueueLimits {
+    fn pre_filter(
+        &self,
+        session: &Session<'_>,
+        id: PodGroupId,
+        pods: &[PodId],
+    ) -> Result<(), Reason> {
+        let group = session.group(id);
+        let Ok(Some(queue)) = group.queue else { return Ok(()) };
+        let request = session.request_of(pods);
+        for queue in session.ledger().path(queue) {
+            let account = session.ledger().account(queue);
+            let levels = Level { session, queue, account, request };
+            levels.keeps_limit()?;
+            if !group.preemptible {
+                levels.keeps_quota()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One queue, and what is asked of it.
+struct Level<'a> {
+    session: &'a Session<'a>,
+    queue: QueueId,
+    account: &'a Account,
+    request: PerResource<i64>,
+}
+
+impl Level<'_> {
+    fn keeps_limit(&self) -> Result<(), Reason> {
+        let account = self.account;
+        match self.exceeded(account.limit, account.allocated) {
+            None => Ok(()),
+            Some([limit, allocated, requested]) => {
+                Err(Reason::OverLimit { queue: self.name(), limit, allocated, requested })
+            }
+        }
+    }
+
+    fn keeps_quota(&self) -> Result<(), Reason> {
+        let account = self.account;
+        match self.exceeded(account.quota, account.allocated_non_preemptible) {
+            None => Ok(()),
+            Some([quota, allocated, requested]) => {
+                let queue = self.name();
+                Err(Reason::NonPreemptibleOverQuota { queue, quota, allocated, requested })
+            }
+        }
+    }
+
+    /// The first resource that is asked for and of which there would be too much: bound, used
+    /// and asked for.
+    fn exceeded(
+        &self,
+        bounds: PerResource<Amount>,
+        used: PerResource<i64>,
+    ) -> Option<[Quantity; 3]> {
+        let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+        let bounds = bounds.values().into_iter().zip(used.values());
+        let all = names.into_iter().zip(bounds).zip(self.request.values());
+        all.filter(|(_, asked)| *asked > 0).find_map(|((resource, (bound, used)), asked)| {
+            let Amount::Exactly(bound) = bound else { return None };
+            let of = |amount| Quantity { resource: resource.clone(), amount };
+            (used.saturating_add(asked) > bound).then(|| [of(bound), of(used), of(asked)])
+        })
+    }
+
+    fn name(&self) -> crate::model::Name {
+        self.session.snapshot.queues[self.queue.0 as usize].name.clone()
+    }
+}

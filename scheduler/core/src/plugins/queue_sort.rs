@@ -1,0 +1,84 @@
+//! In which order pod groups are served: by the queue tree, or one by one by priority and age.
+
+use std::{cmp::Reverse, collections::BTreeSet};
+
+use crate::{
+    framework::{Line, QueueSort},
+    model::{PodGroupId, Time},
+    queues::{JobKey, JobLine, Waiting, age_ranks},
+    session::Session,
+};
+
+/// The queue that deserves it most, and in it the most important job (KAI).
+#[derive(Debug)]
+pub(super) struct QueueTree;
+
+/// The highest priority, then the oldest (kube-scheduler).
+#[derive(Debug)]
+pub(super) struct PrioritySort;
+
+impl QueueSort for QueueTree {
+    fn line_up(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn Line> {
+        let ranks = age_ranks(&session.snapshot.pod_groups);
+        let waiting = groups.into_iter().filter_map(|group| waiting(session, &ranks, group));
+        let jobs = JobLine::new(session.ledger(), waiting);
+        Box::new(TreeLine { jobs, ranks })
+    }
+}
+
+struct TreeLine {
+    jobs: JobLine,
+    ranks: Vec<u32>,
+}
+
+impl Line for TreeLine {
+    fn pop(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
+        self.jobs.pop(session.ledger()).map(|job| job.key.group())
+    }
+
+    fn push(&mut self, session: &Session<'_>, group: PodGroupId) {
+        if let Some(job) = waiting(session, &self.ranks, group) {
+            self.jobs.push(session.ledger(), job);
+        }
+    }
+
+    fn served(&mut self, session: &Session<'_>, group: PodGroupId) {
+        if let Ok(Some(queue)) = session.group(group).queue {
+            self.jobs.accounts_changed(session.ledger(), queue);
+        }
+    }
+}
+
+fn waiting(session: &Session<'_>, ranks: &[u32], id: PodGroupId) -> Option<Waiting> {
+    let group = session.group(id);
+    let Ok(Some(queue)) = group.queue else { return None };
+    let request = session.request_of(&session.next_chunk(id));
+    let shortfall = session.members(id).shortfall(group);
+    let key = JobKey::new(group.priority, shortfall, ranks[id.0 as usize], id);
+    Some(Waiting { queue, key, request })
+}
+
+impl QueueSort for PrioritySort {
+    fn line_up(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn Line> {
+        let key = |group: PodGroupId| {
+            let of = session.group(group);
+            (Reverse(of.priority), of.created, group)
+        };
+        Box::new(PriorityLine(groups.into_iter().map(key).collect()))
+    }
+}
+
+struct PriorityLine(BTreeSet<(Reverse<i32>, Time, PodGroupId)>);
+
+impl Line for PriorityLine {
+    fn pop(&mut self, _: &Session<'_>) -> Option<PodGroupId> {
+        self.0.pop_first().map(|(.., group)| group)
+    }
+
+    fn push(&mut self, session: &Session<'_>, group: PodGroupId) {
+        let of = session.group(group);
+        self.0.insert((Reverse(of.priority), of.created, group));
+    }
+
+    fn served(&mut self, _: &Session<'_>, _: PodGroupId) {}
+}

@@ -1,0 +1,63 @@
+//! Matching of labels and fields by selectors.
+
+use crate::model::{
+    LabelSelector, Labels, Name, Node, NodeSelectorTerm, Operator, Pod, PodAffinityTerm, PodShape,
+    Requirement,
+};
+
+/// The node has every label of the node selector, and matches a term of the required affinity.
+pub(super) fn selects_node(shape: &PodShape, node: &Node) -> bool {
+    let labelled = |(key, value)| node.labels.get(key) == Some(value);
+    let affinity = shape.node_affinity.as_ref();
+    shape.node_selector.iter().all(labelled)
+        && affinity.is_none_or(|terms| terms.iter().any(|term| term_matches(term, node)))
+}
+
+/// All requirements hold; a term without any matches nothing.
+pub(super) fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let labels = |wanted: &Requirement| requirement_holds(wanted, node.labels.get(&wanted.key));
+    let fields = |wanted: &Requirement| {
+        &*wanted.key == "metadata.name" && requirement_holds(wanted, Some(&node.name))
+    };
+    !(term.labels.is_empty() && term.fields.is_empty())
+        && term.labels.iter().all(labels)
+        && term.fields.iter().all(fields)
+}
+
+/// The pod is one of those that the term of `owner` means.
+pub(super) fn term_selects(term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
+    let in_namespace = match &term.namespaces {
+        None => owner.namespace == pod.namespace,
+        Some(namespaces) => namespaces.is_empty() || namespaces.contains(&pod.namespace),
+    };
+    in_namespace && labels_match(term.selector.as_ref(), &pod.labels)
+}
+
+/// A selector that is absent matches nothing; one without requirements matches everything.
+pub(super) fn labels_match(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
+    selector.is_some_and(|selector| {
+        selector
+            .requirements
+            .iter()
+            .all(|wanted| requirement_holds(wanted, labels.get(&wanted.key)))
+    })
+}
+
+fn requirement_holds(wanted: &Requirement, value: Option<&Name>) -> bool {
+    let listed = |value: &Name| wanted.values.contains(value);
+    match wanted.operator {
+        Operator::In => value.is_some_and(listed),
+        Operator::NotIn => !value.is_some_and(listed),
+        Operator::Exists => value.is_some(),
+        Operator::DoesNotExist => value.is_none(),
+        Operator::Gt => compares(wanted, value, |value, bound| value > bound),
+        Operator::Lt => compares(wanted, value, |value, bound| value < bound),
+    }
+}
+
+/// Both are integers, and the comparison holds.
+fn compares(wanted: &Requirement, value: Option<&Name>, holds: fn(i64, i64) -> bool) -> bool {
+    let value = value.and_then(|value| value.parse().ok());
+    let bound = wanted.values.first().and_then(|bound| bound.parse().ok());
+    value.zip(bound).is_some_and(|(value, bound)| holds(value, bound))
+}

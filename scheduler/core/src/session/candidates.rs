@@ -1,0 +1,294 @@
+//! Which node is best for a pod. For shapes of which several pods come, the nodes on which they
+//! fit are kept in order, and corrected for the nodes that changed since; where an answer
+//! depends on more than the shape and one node, all nodes are looked at. Both ways choose the
+//! same node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Fits, Mark, Session};
+use crate::{
+    decision::{Misfit, Misfits},
+    framework::{DependsOn, NodeFilter, NodeScore, Ranking, Scoring, WaitingRoom},
+    model::{NodeId, PodId, ShapeId},
+};
+
+/// What is known about shapes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Candidates {
+    shapes: BTreeMap<ShapeId, Known>,
+}
+
+#[derive(Clone, Debug)]
+enum Known {
+    /// A pod of it came once: keeping the nodes in order may not pay.
+    SeenOnce,
+    Ordered(Ordered),
+}
+
+/// Scores of a node in the order of their weight, each smaller for a better node.
+type Rank = [i64; RANKS];
+const RANKS: usize = 4;
+
+/// The nodes on which pods of one shape fit.
+#[derive(Clone, Debug)]
+struct Ordered {
+    known_until: Mark,
+    /// May pods of the shape run there at all?
+    eligible: Vec<bool>,
+    ranks: Vec<Option<(Rank, Fits)>>,
+    best_first: BTreeSet<(Rank, NodeId)>,
+}
+
+/// So many nodes are kept in order at most, summed over shapes.
+const KEPT_MAX: usize = 1 << 20;
+
+impl Session<'_> {
+    /// When the pod fits on the node, or why not.
+    pub fn fits(&self, pod: PodId, node: NodeId) -> Result<Fits, Misfit> {
+        all_pass(&self.filters(pod, |_| true), node)
+    }
+
+    /// Nodes on which pods of the shape of `pod` may run at all, whoever leaves.
+    pub fn eligible_nodes(&self, pod: PodId) -> Vec<bool> {
+        let filters = self.filters(pod, |depends_on| depends_on == DependsOn::Shape);
+        self.node_ids().map(|node| all_pass(&filters, node).is_ok()).collect()
+    }
+
+    /// Why the pod fits on no node. Nodes on which it does are not counted.
+    pub fn misfits(&self, pod: PodId) -> Misfits {
+        let filters = self.filters(pod, |_| true);
+        let nodes = u32::try_from(self.snapshot.nodes.len()).expect("node ids are 32 bits");
+        let mut misfits = Misfits { nodes, ..Misfits::default() };
+        for node in self.node_ids() {
+            if let Err(misfit) = all_pass(&filters, node) {
+                misfits.count(misfit);
+            }
+        }
+        misfits
+    }
+
+    /// The best node for a waiting or moving pod, among `within` or all, and when it fits there.
+    pub fn best_node(
+        &mut self,
+        pod: PodId,
+        within: Option<&BTreeSet<NodeId>>,
+    ) -> Option<(NodeId, Fits)> {
+        if !self.can_be_ordered(pod) {
+            return self.best_of_all(pod, within);
+        }
+        let mut candidates = std::mem::take(&mut self.candidates);
+        let found = match candidates.ordered(self, pod) {
+            Some(ordered) => ordered.best(self, pod, within),
+            None => self.best_of_all(pod, within),
+        };
+        self.candidates = candidates;
+        found
+    }
+
+    /// Whether there is a node for the pod depends on its shape and the room of nodes, nothing
+    /// else: where a pod found none, an equal one finds none until somebody leaves.
+    pub fn is_like_all_of_its_shape(&self, pod: PodId) -> bool {
+        self.can_be_ordered(pod) && self.filters(pod, |on| on == DependsOn::Cluster).is_empty()
+    }
+
+    /// The best node, found by looking at all of them.
+    pub(super) fn best_of_all(
+        &self,
+        pod: PodId,
+        within: Option<&BTreeSet<NodeId>>,
+    ) -> Option<(NodeId, Fits)> {
+        let filters = self.filters(pod, |_| true);
+        let waits_for = |node: NodeId| match self.profile.plugins.waiting {
+            WaitingRoom::AnyNode => true,
+            WaitingRoom::NominatedNode => self.pod(pod).nominated == Some(node),
+        };
+        let fitting: Vec<(NodeId, Fits)> = self
+            .node_ids()
+            .filter(|node| within.is_none_or(|nodes| nodes.contains(node)))
+            .filter_map(|node| all_pass(&filters, node).ok().map(|fits| (node, fits)))
+            .filter(|(node, fits)| *fits == Fits::Now || waits_for(*node))
+            .collect();
+        let feasible: Vec<NodeId> = fitting.iter().map(|(node, _)| *node).collect();
+        let scores = self.scores(pod, &feasible);
+        let best = fitting.into_iter().zip(scores);
+        best.max_by_key(|((node, _), score)| (*score, std::cmp::Reverse(*node))).map(|(it, _)| it)
+    }
+
+    /// The weighted sum of normalized scores of each node.
+    fn scores(&self, pod: PodId, feasible: &[NodeId]) -> Vec<i128> {
+        let mut sums = vec![0; feasible.len()];
+        for Scoring { plugin, weight } in &self.profile.plugins.score {
+            if !plugin.applies(self, pod) {
+                continue;
+            }
+            let score = plugin.pre_score(self, pod, feasible);
+            let mut scores: Vec<i64> = feasible.iter().map(|node| score(*node)).collect();
+            plugin.normalize_score(&mut scores);
+            for (sum, score) in sums.iter_mut().zip(scores) {
+                *sum += i128::from(score) * i128::from(*weight);
+            }
+        }
+        sums
+    }
+
+    fn filters(&self, pod: PodId, wanted: impl Fn(DependsOn) -> bool) -> Vec<NodeFilter<'_>> {
+        let filters = self.profile.plugins.filter.iter();
+        let wanted = filters.filter(|filter| wanted(filter.depends_on()));
+        wanted.filter_map(|filter| filter.pre_filter(self, pod)).collect()
+    }
+
+    /// No score about the pod depends on more than its shape and one node.
+    fn can_be_ordered(&self, pod: PodId) -> bool {
+        let plugins = &self.profile.plugins;
+        let mut scores = plugins.score.iter().map(|scoring| &scoring.plugin);
+        plugins.ranking == Ranking::Bands
+            && plugins.waiting == WaitingRoom::AnyNode
+            && scores
+                .all(|score| score.depends_on() != DependsOn::Cluster || !score.applies(self, pod))
+    }
+}
+
+/// `Later` as soon as one says so.
+fn all_pass(filters: &[NodeFilter<'_>], node: NodeId) -> Result<Fits, Misfit> {
+    filters.iter().try_fold(Fits::Now, |fits, filter| Ok(fits.max(filter(node)?)))
+}
+
+impl Candidates {
+    /// The nodes for the shape of `pod`, in order and up to date; `None`: look at all.
+    fn ordered(&mut self, session: &Session<'_>, pod: PodId) -> Option<&Ordered> {
+        let shape = session.pod(pod).shape;
+        let kept = self.shapes.len() * session.snapshot.nodes.len();
+        match self.shapes.get(&shape) {
+            None => {
+                self.shapes.insert(shape, Known::SeenOnce);
+                return None;
+            }
+            Some(Known::SeenOnce) => {
+                if kept > KEPT_MAX {
+                    self.shapes.retain(|_, known| matches!(known, Known::SeenOnce));
+                }
+                let ordered = Ordered::new(session, pod);
+                self.shapes.insert(shape, Known::Ordered(ordered));
+            }
+            Some(Known::Ordered(_)) => {}
+        }
+        match self.shapes.get_mut(&shape) {
+            Some(Known::Ordered(ordered)) => {
+                ordered.catch_up(session, pod);
+                Some(ordered)
+            }
+            Some(Known::SeenOnce) | None => None,
+        }
+    }
+}
+
+impl Ordered {
+    fn new(session: &Session<'_>, pod: PodId) -> Self {
+        let mut ordered = Self {
+            known_until: session.changed_nodes().mark(),
+            eligible: session.eligible_nodes(pod),
+            ranks: vec![None; session.snapshot.nodes.len()],
+            best_first: BTreeSet::new(),
+        };
+        ordered.look_at_all(session, pod);
+        ordered
+    }
+
+    fn catch_up(&mut self, session: &Session<'_>, pod: PodId) {
+        let changed = session.changed_nodes();
+        let mark = changed.mark();
+        match changed.since(self.known_until) {
+            Some(nodes) if nodes.len() < self.ranks.len() => {
+                let judge = Judge::new(session, pod);
+                for node in nodes {
+                    self.look_at(&judge, *node);
+                }
+            }
+            Some(_) | None => self.look_at_all(session, pod),
+        }
+        self.known_until = mark;
+    }
+
+    fn look_at_all(&mut self, session: &Session<'_>, pod: PodId) {
+        let judge = Judge::new(session, pod);
+        for node in session.node_ids() {
+            let eligible = self.eligible[node.0 as usize];
+            self.ranks[node.0 as usize] = eligible.then(|| judge.judge(node)).flatten();
+        }
+        let ranked = session.node_ids().zip(&self.ranks);
+        self.best_first =
+            ranked.filter_map(|(node, rank)| rank.map(|(rank, _)| (rank, node))).collect();
+    }
+
+    fn look_at(&mut self, judge: &Judge<'_>, node: NodeId) {
+        let at = node.0 as usize;
+        if !self.eligible[at] {
+            return;
+        }
+        let after = judge.judge(node);
+        let before = std::mem::replace(&mut self.ranks[at], after);
+        if before.map(|(rank, _)| rank) == after.map(|(rank, _)| rank) {
+            return;
+        }
+        if let Some((rank, _)) = before {
+            self.best_first.remove(&(rank, node));
+        }
+        if let Some((rank, _)) = after {
+            self.best_first.insert((rank, node));
+        }
+    }
+
+    /// The first in order that nothing speaks against.
+    fn best(
+        &self,
+        session: &Session<'_>,
+        pod: PodId,
+        within: Option<&BTreeSet<NodeId>>,
+    ) -> Option<(NodeId, Fits)> {
+        let filters = session.filters(pod, |depends_on| depends_on == DependsOn::Cluster);
+        let passes = |node: NodeId| {
+            let (_, fits) = self.ranks[node.0 as usize]?;
+            all_pass(&filters, node).ok().map(|others| (node, fits.max(others)))
+        };
+        let Some(within) = within else {
+            return self.best_first.iter().find_map(|(_, node)| passes(*node));
+        };
+        let ranked = within.iter().filter_map(|node| {
+            let (rank, _) = self.ranks[node.0 as usize]?;
+            Some((rank, *node))
+        });
+        let mut ranked: Vec<(Rank, NodeId)> = ranked.collect();
+        if filters.is_empty() {
+            return passes(ranked.into_iter().min()?.1);
+        }
+        ranked.sort_unstable();
+        ranked.into_iter().find_map(|(_, node)| passes(node))
+    }
+}
+
+/// What decides about nodes for pods of one shape.
+struct Judge<'a> {
+    filters: Vec<NodeFilter<'a>>,
+    scores: Vec<NodeScore<'a>>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(session: &'a Session<'_>, pod: PodId) -> Self {
+        let scores = session.profile.plugins.score.iter().map(|scoring| &scoring.plugin);
+        let scores: Vec<NodeScore<'a>> = scores
+            .filter(|score| score.applies(session, pod))
+            .map(|score| score.pre_score(session, pod, &[]))
+            .collect();
+        debug_assert!(scores.len() <= RANKS, "a rank has {RANKS} places");
+        Self { filters: session.filters(pod, |on| on == DependsOn::Room), scores }
+    }
+
+    fn judge(&self, node: NodeId) -> Option<(Rank, Fits)> {
+        let fits = all_pass(&self.filters, node).ok()?;
+        let mut rank = [0; RANKS];
+        for (place, score) in rank.iter_mut().zip(&self.scores) {
+            *place = -score(node);
+        }
+        Some((rank, fits))
+    }
+}
