@@ -19,6 +19,9 @@ pub(super) fn check(
             // What was wrong before and has not changed may stay wrong.
             errors = errors.without(&schema.validate(old));
         }
+        if errors.is_empty() {
+            errors.extend(schema.broken_rules(old, new));
+        }
         return errors.refuse(admission.kind, &admission.key.name);
     }
     if !admission.kind.is("apiextensions.k8s.io", "CustomResourceDefinition") {

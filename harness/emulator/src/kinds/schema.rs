@@ -1,12 +1,12 @@
 //! Structural schemas of custom kinds: what is dropped ([`prune`]), what is filled in
-//! ([`default`]), what is refused ([`validate`]).
+//! ([`default`]), what is refused ([`validate`], [`rules`]).
 //!
-//! Left out: `x-kubernetes-validations` (CEL rules are accepted and not evaluated), `not`, and
-//! the parts of `format` that no one relies on.
+//! Left out: `not`, and the parts of `format` that no one relies on.
 
 mod compile;
 mod default;
 mod prune;
+mod rules;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -17,10 +17,12 @@ use serde_json::Value;
 pub use compile::compile;
 
 /// One place in a custom resource.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Schema {
     /// As it stands in the CRD.
     pub raw: Value,
+    /// The rules of the whole schema, at its root.
+    pub(crate) cel: Option<kube_cel::CompiledSchema>,
     pub(crate) kind: Option<Type>,
     pub(crate) nullable: bool,
     pub(crate) default: Option<Value>,
@@ -80,7 +82,7 @@ fn is_whole(value: &Value) -> bool {
 }
 
 /// `additionalProperties`.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) enum Additional {
     /// Unknown fields are unknown.
     #[default]

@@ -294,3 +294,33 @@ fn a_version_that_is_not_defined_is_refused() {
     body["apiVersion"] = "lab.dev/v9".into();
     assert_snapshot!(said(lab().create(body)), @"400 BadRequest: the API version in the data (lab.dev/v9) does not match the expected API version (lab.dev/v1)");
 }
+
+/// A lab whose gangs have these rules for their spec.
+fn ruled(rules: &Value) -> Lab {
+    let mut spec = typical();
+    spec["x-kubernetes-validations"] = rules.clone();
+    let mut lab = Lab::new();
+    lab.create(definition(&spec)).expect("a sound definition");
+    lab
+}
+
+#[test]
+fn rules_in_cel_are_kept() {
+    let mut lab = ruled(&json!([
+        {"rule": "self.replicas <= 3 || self.mode == 'Soft'", "message": "more than 3 must be soft"},
+        {"rule": "self.queue == oldSelf.queue", "message": "the queue stays"},
+    ]));
+    let many = gang(&json!({"queue": "team", "replicas": 5}));
+    assert_snapshot!(said(lab.create(many)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: "object": more than 3 must be soft"#);
+    lab.create(gang(&json!({"queue": "team", "replicas": 2}))).unwrap();
+    let key = lab.key("lab.dev", "Gang", "a");
+    assert_snapshot!(said(lab.edit(key.clone(), &["spec", "queue"], json!("other"))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: "object": the queue stays"#);
+    lab.edit(key, &["spec", "replicas"], json!(3)).unwrap();
+}
+
+#[test]
+fn a_rule_that_is_no_cel_is_refused() {
+    let mut spec = typical();
+    spec["x-kubernetes-validations"] = json!([{"rule": "self.replicas <="}]);
+    assert_snapshot!(said(Lab::new().create(definition(&spec))), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: "self.replicas <=": compilation failed"#);
+}

@@ -114,7 +114,8 @@ fn sound() -> Vec<Value> {
                         "statusReplicasPath": ".status.replicas"}},
                     "additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": ".a"}],
                     "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec":
-                        {"type": "object", "properties": {"a": {"type": "array",
+                        {"type": "object", "x-kubernetes-validations": [{"rule": "size(self.a) > 0"}],
+                            "properties": {"a": {"type": "array",
                             "x-kubernetes-list-type": "set", "items": {"type": "string", "default": "x",
                             "enum": ["x"], "pattern": "x"}}}}}}}}]}}),
     ]

@@ -3,7 +3,7 @@
 use regex::Regex;
 use serde_json::Value;
 
-use super::{Additional, ListType, Rules, Schema, Type};
+use super::{Additional, ListType, Rules, Schema, Type, rules};
 use crate::error::FieldErrors;
 use crate::object;
 
@@ -11,6 +11,7 @@ use crate::object;
 pub fn compile(raw: &Value, field: &str, errors: &mut FieldErrors) -> Schema {
     let mut schema = part(raw, field, errors, true);
     schema.raw = raw.clone();
+    schema.cel = rules::compile(raw);
     schema
 }
 
@@ -21,7 +22,7 @@ fn part(raw: &Value, field: &str, errors: &mut FieldErrors, structural: bool) ->
         nullable: flag("nullable"),
         default: raw.get("default").cloned(),
         required: texts(&raw["required"]),
-        rules: rules(raw, field, errors),
+        rules: bounds(raw, field, errors),
         list: list_type(raw, field, errors),
         preserves_unknown: flag("x-kubernetes-preserve-unknown-fields"),
         is_embedded: flag("x-kubernetes-embedded-resource"),
@@ -31,6 +32,7 @@ fn part(raw: &Value, field: &str, errors: &mut FieldErrors, structural: bool) ->
     if structural && schema.kind.is_none() && says_nothing && !schema.preserves_unknown {
         errors.required(format!("{field}.type"), "must not be empty for specified object fields");
     }
+    rules::check(raw, field, errors);
     children(&mut schema, raw, (field, errors, structural));
     if let Some(default) = schema.default.as_ref().filter(|_| structural) {
         for cause in schema.validate(default).causes() {
@@ -106,7 +108,7 @@ fn kind(raw: &Value, field: &str, errors: &mut FieldErrors) -> Option<Type> {
     })
 }
 
-fn rules(raw: &Value, field: &str, errors: &mut FieldErrors) -> Rules {
+fn bounds(raw: &Value, field: &str, errors: &mut FieldErrors) -> Rules {
     let count =
         |name: &str| raw[name].as_u64().map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     let bound = |name: &str, exclusive: &str| Some((raw[name].as_f64()?, raw[exclusive] == true));

@@ -193,11 +193,11 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-fn shown(path: &str) -> &str {
+pub(super) fn shown(path: &str) -> &str {
     if path.is_empty() { "<nil>" } else { path }
 }
 
-fn type_of(value: &Value) -> &'static str {
+pub(super) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
