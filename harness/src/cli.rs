@@ -38,6 +38,8 @@ pub enum Command {
     /// Look at pending snapshots and take or drop them.
     #[command(subcommand)]
     Snapshot(SnapshotVerb),
+    /// Play a whole trace in virtual time and report what came of it.
+    Simulate(Box<crate::simulate::Args>),
 }
 
 /// `schedlab run`.
@@ -191,6 +193,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => commands::check(&args),
         Command::Steps(args) => commands::steps(&args),
         Command::Snapshot(verb) => commands::snapshot(&verb),
+        Command::Simulate(args) => commands::simulate(&args),
     };
     ended.unwrap_or_else(|error| commands::report_error(&error)).into()
 }

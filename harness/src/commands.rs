@@ -3,6 +3,7 @@
 mod check;
 mod output;
 mod run;
+mod simulate;
 mod snapshot;
 mod steps;
 
@@ -12,6 +13,7 @@ use crate::features::Problems;
 pub use check::{check, list};
 pub(crate) use output::Output;
 pub use run::run;
+pub use simulate::simulate;
 pub use snapshot::snapshot;
 pub use steps::steps;
 

@@ -31,3 +31,5 @@ pub mod audit;
 pub mod happenings;
 pub mod quantity;
 pub mod snapshots;
+
+pub mod simulate;

@@ -1,0 +1,119 @@
+//! What can be done to a trace before it is played: denser arrivals, a smaller fleet, and FGD's
+//! packing experiment, in which pods of the list are drawn until their GPUs are so many percent
+//! of the fleet's.
+
+use std::collections::BTreeMap;
+
+use super::trace::{End, Trace, TraceJob};
+
+/// Arrivals of a packing experiment, per second: as many as a scheduler's cycle takes at once.
+const DRAWN_PER_SEC: usize = 10;
+
+/// Arrivals `times` as dense. Run times stay, and so does how long work waits before somebody
+/// takes it away.
+pub(super) fn compress(trace: &mut Trace, times: f64) {
+    for job in &mut trace.jobs {
+        job.arrives_secs /= times;
+    }
+}
+
+/// Keeps this part of the nodes of each kind, evenly over the list.
+pub(super) fn scale_fleet(trace: &mut Trace, part: f64) {
+    let mut seen: BTreeMap<(u64, String), u32> = BTreeMap::new();
+    trace.nodes.retain(|node| {
+        let at = seen.entry((node.gpus, node.model.clone())).or_default();
+        *at += 1;
+        (f64::from(*at) * part).floor() > (f64::from(*at - 1) * part).floor()
+    });
+}
+
+/// Draws pods of the list, again and again, until their GPUs are `percent` of the fleet's. They
+/// come one after the other and stay.
+pub(super) fn inflate(trace: &mut Trace, percent: u64, seed: u64) {
+    let wanted = trace.gpus().saturating_mul(percent) / 100;
+    let list = std::mem::take(&mut trace.jobs);
+    if list.iter().all(|job| job.gpus == 0) {
+        return;
+    }
+    let mut chance = Chance(seed);
+    let mut arrived = 0;
+    while arrived < wanted {
+        let drawn = &list[chance.below(list.len())];
+        let at = trace.jobs.len();
+        arrived += drawn.gpus_in_all();
+        trace.jobs.push(TraceJob {
+            name: format!("{}-{at}", drawn.name),
+            arrives_secs: second(at / DRAWN_PER_SEC),
+            end: End::Never,
+            ..drawn.clone()
+        });
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a trace's seconds are far below 2^52")]
+fn second(at: usize) -> f64 {
+    at as f64
+}
+
+/// Numbers by chance, the same for the same seed (splitmix64).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let bound = u128::try_from(bound).expect("an index fits");
+        usize::try_from((u128::from(mixed) * bound) >> 64).expect("below the bound")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::trace::TraceNode;
+
+    fn trace(nodes: usize, gpus: u64) -> Trace {
+        let node = |at| TraceNode { name: format!("n{at}"), gpus, ..TraceNode::default() };
+        let job = |gpus| TraceJob {
+            name: format!("j{gpus}"),
+            pods: 1,
+            gpus,
+            arrives_secs: 100.0,
+            ..TraceJob::default()
+        };
+        Trace { nodes: (0..nodes).map(node).collect(), jobs: vec![job(1), job(2)], queues: vec![] }
+    }
+
+    #[test]
+    fn a_scaled_fleet_keeps_its_part_of_each_kind() {
+        let mut mixed = trace(10, 8);
+        mixed.nodes.extend(trace(5, 0).nodes);
+        scale_fleet(&mut mixed, 0.4);
+        let kept = |gpus| mixed.nodes.iter().filter(|node| node.gpus == gpus).count();
+        assert_eq!((kept(8), kept(0)), (4, 2));
+    }
+
+    #[test]
+    fn inflated_arrivals_just_pass_the_wanted_share_and_repeat_with_the_seed() {
+        let inflated = |seed| {
+            let mut trace = trace(10, 8);
+            inflate(&mut trace, 130, seed);
+            trace
+        };
+        let arrived: u64 = inflated(1).jobs.iter().map(TraceJob::gpus_in_all).sum();
+        assert!((104..=105).contains(&arrived), "{arrived} of 104 wanted");
+        assert_eq!(inflated(1), inflated(1));
+        assert_ne!(inflated(1), inflated(2));
+    }
+
+    #[test]
+    fn denser_arrivals_leave_run_times_alone() {
+        let mut trace = trace(1, 8);
+        trace.jobs[0].end = End::RunsSecs(60.0);
+        compress(&mut trace, 10.0);
+        assert_eq!((trace.jobs[0].arrives_secs, trace.jobs[0].end), (10.0, End::RunsSecs(60.0)));
+    }
+}

@@ -1,0 +1,239 @@
+//! Traces as JSON lines, one object a line, in a form of our own:
+//!
+//! ```text
+//! nodes   {"name": "n1", "gpus": 8, "model": "H100", "cpu_milli": 64000, "memory_mib": 524288}
+//! queues  {"name": "research", "parent": "factory", "quota": 16, "weight": 1, "limit": -1, "priority": 100}
+//! pods    {"name": "train", "pods": 4, "gpus": 8, "queue": "research", "priority_class": "train",
+//!          "arrives_secs": 60, "runs_secs": 3600}
+//! ```
+//!
+//! A pod line with `pods` is a gang. `gpu_milli` below 1000 asks for a share of one GPU, `models`
+//! lists the GPU models that will do, `leaves_after_secs` instead of `runs_secs` takes the work
+//! away so long after it came. What is left out of a node or pod is 0, or one pod.
+
+use std::{fs, path::Path};
+
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::trace::{End, Fault, TraceJob, TraceNode, TraceQueue};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeLine {
+    name: String,
+    #[serde(default = "plenty_of_cores")]
+    cpu_milli: u64,
+    #[serde(default = "plenty_of_memory")]
+    memory_mib: u64,
+    #[serde(default)]
+    gpus: u64,
+    #[serde(default)]
+    model: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QueueLine {
+    name: String,
+    #[serde(default)]
+    parent: String,
+    quota: f64,
+    #[serde(default = "one")]
+    weight: f64,
+    #[serde(default = "unlimited")]
+    limit: f64,
+    #[serde(default = "usual_priority")]
+    priority: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JobLine {
+    name: String,
+    #[serde(default = "one_pod")]
+    pods: u64,
+    #[serde(default)]
+    cpu_milli: u64,
+    #[serde(default)]
+    memory_mib: u64,
+    #[serde(default)]
+    gpus: u64,
+    gpu_milli: Option<u64>,
+    #[serde(default)]
+    models: Vec<String>,
+    #[serde(default)]
+    queue: String,
+    #[serde(default)]
+    priority_class: String,
+    #[serde(default)]
+    arrives_secs: f64,
+    runs_secs: Option<f64>,
+    leaves_after_secs: Option<f64>,
+}
+
+fn plenty_of_cores() -> u64 {
+    128_000
+}
+
+fn plenty_of_memory() -> u64 {
+    1 << 20
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn unlimited() -> f64 {
+    -1.0
+}
+
+fn usual_priority() -> i64 {
+    100
+}
+
+fn one_pod() -> u64 {
+    1
+}
+
+pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
+    lines::<NodeLine>(path)?
+        .into_iter()
+        .map(|(at, node)| {
+            let NodeLine { name, cpu_milli, memory_mib, gpus, model } = node;
+            at.name(&name)?;
+            at.count("gpus", gpus)?;
+            at.count("cpu_milli", cpu_milli)?;
+            at.count("memory_mib", memory_mib)?;
+            Ok(TraceNode { line: at.line, name, cpu_milli, memory_mib, gpus, model })
+        })
+        .collect()
+}
+
+pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, Fault> {
+    lines::<QueueLine>(path)?
+        .into_iter()
+        .map(|(at, queue)| {
+            let QueueLine { name, parent, quota, weight, limit, priority } = queue;
+            at.name(&name)?;
+            at.amount("quota", quota)?;
+            at.amount("weight", weight)?;
+            at.amount("limit", limit)?;
+            Ok(TraceQueue { line: at.line, name, parent, quota, weight, limit, priority })
+        })
+        .collect()
+}
+
+pub(super) fn jobs(path: &Path) -> Result<Vec<TraceJob>, Fault> {
+    lines::<JobLine>(path)?.into_iter().map(|(at, line)| job(&at, line)).collect()
+}
+
+fn job(at: &At, line: JobLine) -> Result<TraceJob, Fault> {
+    at.name(&line.name)?;
+    at.time("arrives_secs", line.arrives_secs)?;
+    if line.pods == 0 {
+        return Err(at.fault("pods", "0", "at least 1"));
+    }
+    for (field, count) in [
+        ("pods", line.pods),
+        ("gpus", line.gpus),
+        ("cpu_milli", line.cpu_milli),
+        ("memory_mib", line.memory_mib),
+    ] {
+        at.count(field, count)?;
+    }
+    let whole = line.gpus * 1000;
+    if line.gpu_milli.is_some_and(|share| share == 0 || share > whole) {
+        let found = line.gpu_milli.unwrap_or_default().to_string();
+        return Err(at.fault("gpu_milli", &found, "1 to 1000 for each of its GPUs"));
+    }
+    let end = match (line.runs_secs, line.leaves_after_secs) {
+        (Some(_), Some(_)) => {
+            return Err(at.fault("runs_secs", "leaves_after_secs beside it", "one of the two"));
+        }
+        (Some(secs), None) => End::RunsSecs(at.time("runs_secs", secs)?),
+        (None, Some(secs)) => End::LeavesAfterSecs(at.time("leaves_after_secs", secs)?),
+        (None, None) => End::Never,
+    };
+    Ok(TraceJob {
+        line: at.line,
+        name: line.name,
+        pods: line.pods,
+        cpu_milli: line.cpu_milli,
+        memory_mib: line.memory_mib,
+        gpus: line.gpus,
+        gpu_milli: line.gpu_milli.unwrap_or(whole),
+        models: line.models,
+        queue: line.queue,
+        priority_class: line.priority_class,
+        arrives_secs: line.arrives_secs,
+        end,
+    })
+}
+
+/// Where a line stands.
+struct At {
+    file: String,
+    line: u64,
+}
+
+impl At {
+    fn name(&self, name: &str) -> Result<(), Fault> {
+        if super::is_name(name) {
+            return Ok(());
+        }
+        Err(self.fault("name", &format!("{name:?}"), super::NAME))
+    }
+
+    fn count(&self, field: &str, count: u64) -> Result<(), Fault> {
+        if count <= super::COUNT_MAX {
+            return Ok(());
+        }
+        Err(self.fault(field, &count.to_string(), super::COUNT))
+    }
+
+    fn amount(&self, field: &str, amount: f64) -> Result<(), Fault> {
+        if super::is_amount(amount) {
+            return Ok(());
+        }
+        Err(self.fault(field, &amount.to_string(), super::AMOUNT))
+    }
+
+    fn time(&self, field: &str, secs: f64) -> Result<f64, Fault> {
+        if (0.0..=super::SECS_MAX).contains(&secs) {
+            return Ok(secs);
+        }
+        Err(self.fault(field, &secs.to_string(), "seconds from 0 to those of a hundred years"))
+    }
+
+    fn fault(&self, field: &str, found: &str, allowed: &str) -> Fault {
+        Fault {
+            file: self.file.clone(),
+            line: self.line,
+            column: field.to_owned(),
+            found: found.to_owned(),
+            allowed: allowed.to_owned(),
+        }
+    }
+}
+
+fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(At, T)>, Fault> {
+    let file = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| {
+        At { file: file.clone(), line: 0 }.fault("", &error.to_string(), "a file of JSON lines")
+    })?;
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(line, text)| {
+            let at = At { file: file.clone(), line };
+            match serde_json::from_str(text) {
+                Ok(read) => Ok((at, read)),
+                Err(error) => {
+                    let column = format!("column {}", error.column());
+                    let error = error.to_string();
+                    let found = error.split(" at line").next().unwrap_or_default();
+                    Err(at.fault(&column, found, "one JSON object of this kind"))
+                }
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! The trace's nodes, queues and work as Kubernetes objects.
+
+use schedlab_emulator::store::Resource;
+use serde_json::{Value, json};
+
+use super::trace::{End, TraceJob, TraceNode, TraceQueue};
+
+/// Where all work of a trace lives.
+pub(super) const NAMESPACE: &str = "default";
+
+pub(super) fn pods() -> Resource {
+    Resource::new("", "pods")
+}
+
+pub(super) fn node(node: &TraceNode) -> Value {
+    let gpus = node.gpus.to_string();
+    let mut labels = json!({"kubernetes.io/hostname": node.name});
+    let mut room = json!({
+        "cpu": format!("{}m", node.cpu_milli),
+        "memory": format!("{}Mi", node.memory_mib),
+        "pods": "250",
+    });
+    if node.gpus > 0 {
+        room["nvidia.com/gpu"] = json!(gpus);
+        labels["nvidia.com/gpu.count"] = json!(gpus);
+        labels["nvidia.com/gpu.present"] = json!("true");
+        labels["nvidia.com/gpu.product"] = json!(node.model);
+    }
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": node.name, "labels": labels},
+        "status": {"capacity": room, "allocatable": room},
+    })
+}
+
+pub(super) fn queue(queue: &TraceQueue) -> Value {
+    let unbounded = json!({"quota": -1, "limit": -1, "overQuotaWeight": 1});
+    let gpu = json!({
+        "quota": queue.quota, "limit": queue.limit, "overQuotaWeight": queue.weight,
+    });
+    let mut spec = json!({
+        "priority": queue.priority,
+        "resources": {"gpu": gpu, "cpu": unbounded, "memory": unbounded},
+    });
+    if !queue.parent.is_empty() {
+        spec["parentQueue"] = json!(queue.parent);
+    }
+    json!({
+        "apiVersion": "scheduling.run.ai/v2", "kind": "Queue",
+        "metadata": {"name": queue.name}, "spec": spec,
+    })
+}
+
+/// How often a job has been started over after an eviction is part of its pods' names.
+pub(super) fn job_name(job: &TraceJob, attempt: u32) -> String {
+    if attempt == 0 { job.name.clone() } else { format!("{}-r{attempt}", job.name) }
+}
+
+/// The objects of a job: a pod, or a gang with its group.
+pub(super) fn job(job: &TraceJob, attempt: u32, scheduler: &str) -> Vec<(Resource, Value)> {
+    let name = job_name(job, attempt);
+    if job.pods == 1 {
+        return vec![(pods(), pod(job, &name, scheduler))];
+    }
+    let group = json!({
+        "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "minMember": job.pods, "queue": job.queue,
+            "priorityClassName": priority_class(job),
+        },
+    });
+    let members = (0..job.pods).map(|at| {
+        let mut pod = pod(job, &format!("{name}-{at}"), scheduler);
+        pod["metadata"]["annotations"]["pod-group-name"] = json!(name);
+        pod["metadata"]["annotations"]["kai.scheduler/skip-podgrouper"] = json!("true");
+        (pods(), pod)
+    });
+    let groups = Resource::new("scheduling.run.ai", "podgroups");
+    std::iter::once((groups, group)).chain(members).collect()
+}
+
+fn pod(job: &TraceJob, name: &str, scheduler: &str) -> Value {
+    let mut asked = json!({
+        "cpu": format!("{}m", job.cpu_milli), "memory": format!("{}Mi", job.memory_mib),
+    });
+    if job.gpus > 0 {
+        asked["nvidia.com/gpu"] = json!(job.gpus.to_string());
+    }
+    let mut annotations = json!({});
+    if let End::RunsSecs(secs) = job.end {
+        annotations["schedlab.dev/run-time"] = json!(format!("{secs:.3}s"));
+    }
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": NAMESPACE,
+            "labels": {"kai.scheduler/queue": job.queue, "priorityClassName": priority_class(job)},
+            "annotations": annotations,
+        },
+        "spec": {
+            "schedulerName": scheduler,
+            "restartPolicy": "Never",
+            "priorityClassName": priority_class(job),
+            "containers": [{
+                "name": "work", "image": "work",
+                "resources": {"requests": asked, "limits": asked},
+            }],
+        },
+    });
+    if !job.models.is_empty() {
+        let product = json!({
+            "key": "nvidia.com/gpu.product", "operator": "In", "values": job.models,
+        });
+        pod["spec"]["affinity"]["nodeAffinity"] = json!({
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [product]}],
+            },
+        });
+    }
+    pod
+}
+
+fn priority_class(job: &TraceJob) -> &str {
+    if job.priority_class.is_empty() { "train" } else { &job.priority_class }
+}

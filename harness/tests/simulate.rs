@@ -1,0 +1,210 @@
+//! Traces in, figures out; and what a broken trace is told.
+
+use std::{fs, path::PathBuf};
+
+use insta::assert_snapshot;
+use schedlab::simulate::{Args, Profile, Simulation, simulate};
+use tempfile::TempDir;
+
+const NODES: &str =
+    "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,262144,2,T4\nn2,64000,262144,2,A10\n";
+const PODS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,\
+                    creation_time,deletion_time,scheduled_time\n";
+
+struct Lab {
+    folder: TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).expect("a temporary file");
+        path
+    }
+
+    fn args(&self, nodes: &str, pods: &str) -> Args {
+        Args {
+            nodes: self.file("nodes.csv", nodes),
+            pods: self.file("pods.csv", pods),
+            queues: None,
+            compress: 1.0,
+            scale_fleet: 1.0,
+            inflate: None,
+            seed: 7,
+            profile: Profile::Kai,
+            json: false,
+        }
+    }
+
+    /// The one message, without the folder.
+    fn refused(&self, args: &Args) -> String {
+        let error = simulate(args).expect_err("this trace is broken");
+        format!("{error:#}").replace(&format!("{}/", self.folder.path().display()), "")
+    }
+}
+
+fn played(args: &Args) -> Simulation {
+    simulate(args).expect("this trace can be played")
+}
+
+#[test]
+fn a_broken_row_is_told_by_file_line_and_column() {
+    let lab = Lab::new();
+    let told = |nodes: &str, pods: &str| lab.refused(&lab.args(nodes, &format!("{PODS}{pods}")));
+    let good = "p1,1000,1024,1,1000,,LS,Running,0,60,0\n";
+    let messages = [
+        told(NODES, &format!("{good}p2,1000,1024,one,1000,,LS,Running,0,60,0")),
+        told(NODES, &format!("{good}p2,1000,1024,1,1000,,LS,Running,0,60")),
+        told(NODES, "p1,1000,1024,1,1001,,LS,Running,0,60,0"),
+        told(NODES, "p1,1000,1024,-1,0,,LS,Running,0,60,0"),
+        told(NODES, "p1,99999999999999999999,1024,1,1000,,LS,Running,0,60,0"),
+        told(NODES, "p1,1000,1024,1,1000,,LS,Running,0,30,60"),
+        told(NODES, "P_1,1000,1024,1,1000,,LS,Running,0,60,0"),
+        told(NODES, &format!("{good}{good}")),
+        told("sn,cpu_milli,gpu\nn1,1,1\n", good),
+        told("sn,cpu_milli,memory_mib,gpu,model\nn1,64000,,2,T4\n", good),
+    ];
+    assert_snapshot!(messages.join("\n"), @r#"
+    pods.csv:3: num_gpu: found "one", allowed is a whole number from 0 to 2^40
+    pods.csv:3: found 10 values, allowed is 11 as in the header
+    pods.csv:2: gpu_milli: found "1001", allowed is at most 1000, a whole GPU
+    pods.csv:2: num_gpu: found "-1", allowed is a whole number from 0 to 2^40
+    pods.csv:2: cpu_milli: found "99999999999999999999", allowed is a whole number from 0 to 2^40
+    pods.csv:2: deletion_time: found "30", allowed is a time that is not before the start
+    pods.csv:2: name: found "P_1", allowed is a name of lower-case letters, digits, '-' and '.', at most 253 long
+    pods.csv:3: name: found p1 again, allowed is each name once
+    nodes.csv:1: found the columns sn, cpu_milli, gpu, allowed is a header with memory_mib
+    nodes.csv:2: memory_mib: found nothing, allowed is a whole number from 0 to 2^40
+    "#);
+}
+
+#[test]
+fn a_broken_line_of_json_is_told_by_file_line_and_field() {
+    let lab = Lab::new();
+    let told = |pods: &str| {
+        let mut args = lab.args(NODES, PODS);
+        args.pods = lab.file("pods.jsonl", pods);
+        lab.refused(&args)
+    };
+    let messages = [
+        told("{\"name\": \"a\", \"gpu\": 1}\n"),
+        told("\n{\"name\": \"a\", \"pods\": 0}\n"),
+        told("{\"name\": \"a\", \"gpus\": 2, \"gpu_milli\": 3000}\n"),
+        told("{\"name\": \"a\", \"runs_secs\": -1}\n"),
+        told("{\"name\": \"a\", \"runs_secs\": 1, \"leaves_after_secs\": 2}\n"),
+        told("{\"name\": \"a\", \"queue\": \"nobody\"}\n"),
+    ];
+    assert_snapshot!(messages.join("\n"), @r#"
+    pods.jsonl:1: column 19: found unknown field `gpu`, expected one of `name`, `pods`, `cpu_milli`, `memory_mib`, `gpus`, `gpu_milli`, `models`, `queue`, `priority_class`, `arrives_secs`, `runs_secs`, `leaves_after_secs`, allowed is one JSON object of this kind
+    pods.jsonl:2: pods: found 0, allowed is at least 1
+    pods.jsonl:1: gpu_milli: found 3000, allowed is 1 to 1000 for each of its GPUs
+    pods.jsonl:1: runs_secs: found -1, allowed is seconds from 0 to those of a hundred years
+    pods.jsonl:1: runs_secs: found leaves_after_secs beside it, allowed is one of the two
+    pods.jsonl:1: queue: found nobody, allowed is a leaf queue: default-queue
+    "#);
+}
+
+#[test]
+fn queues_form_a_tree() {
+    let lab = Lab::new();
+    let told = |queues: &str| {
+        let mut args = lab.args(NODES, PODS);
+        args.queues = Some(lab.file("queues.csv", queues));
+        lab.refused(&args)
+    };
+    let messages = [
+        told("name,parent,quota\na,b,1\n"),
+        told("name,parent,quota\na,b,1\nb,a,1\n"),
+        told("name,parent,quota\na,,-2\n"),
+        told("name,parent\na,\n"),
+    ];
+    assert_snapshot!(messages.join("\n"), @r#"
+    queues.csv:2: parent: found b, allowed is the name of another queue
+    queues.csv:2: parent: found a circle above a, allowed is a tree
+    queues.csv:2: quota: found "-2", allowed is a number from 0 up, or -1 for no bound
+    queues.csv:1: found the columns name, parent, allowed is a header with quota
+    "#);
+}
+
+#[test]
+fn a_trace_of_csv_is_played_to_its_end() {
+    let lab = Lab::new();
+    let pods = "\
+        whole,1000,1024,2,1000,,LS,Running,0,3600,0\n\
+        share,1000,1024,1,500,,LS,Running,0,3600,0\n\
+        waits,1000,1024,2,1000,T4|V100,LS,Running,60,660,60\n\
+        gives-up,1000,1024,8,1000,,BE,Pending,60,120,\n";
+    let simulation = played(&lab.args(NODES, &format!("{PODS}{pods}")));
+    assert_eq!(
+        simulation.warnings,
+        ["1 of 4 jobs ask for a share of a GPU: each counts as a whole one"]
+    );
+    assert_snapshot!(simulation.report.table(), @"
+    2 nodes with 4 GPUs; 4 jobs in 0.05 days
+    utilisation      60.71 % of all GPUs really used, over time
+    allocation       71.43 % of all GPUs bound to pods, over time
+      at its peak    75.00 %
+      at the end      0.00 %
+    fragmentation    75.00 % of free GPUs on nodes in use
+    evictions            0 pods
+    breaches             0 of the rules
+
+    waiting                     jobs  never    median       p90       p99       max  evicted
+    1 GPU                          1      0      0.0s      0.0s      0.0s      0.0s        0
+    2 GPUs                         2      0      0.0s     59.0m     59.0m     59.0m        0
+    5-8 GPUs                       1      1      0.0s      0.0s      0.0s      0.0s        0
+    default-queue                  4      1      0.0s     59.0m     59.0m     59.0m        0
+    ");
+}
+
+#[test]
+fn a_trace_of_json_lines_may_hold_gangs_and_queues() {
+    let lab = Lab::new();
+    let mut args = lab.args(NODES, PODS);
+    args.nodes = lab
+        .file("nodes.jsonl", "{\"name\": \"n1\", \"gpus\": 4}\n{\"name\": \"n2\", \"gpus\": 4}\n");
+    args.queues = Some(lab.file(
+        "queues.jsonl",
+        "{\"name\": \"top\", \"quota\": 8}\n\
+         {\"name\": \"a\", \"parent\": \"top\", \"quota\": 4}\n\
+         {\"name\": \"b\", \"parent\": \"top\", \"quota\": 4}\n",
+    ));
+    args.pods = lab.file(
+        "pods.jsonl",
+        "{\"name\": \"borrows\", \"queue\": \"a\", \"pods\": 4, \"gpus\": 2, \"runs_secs\": 1000}\n\
+         {\"name\": \"owner\", \"queue\": \"b\", \"gpus\": 4, \"arrives_secs\": 100, \"runs_secs\": 100}\n",
+    );
+    let report = played(&args).report;
+    assert_snapshot!(report.table(), @"
+    2 nodes with 8 GPUs; 2 jobs in 0.01 days
+    utilisation      95.83 % of all GPUs really used, over time
+    allocation       95.83 % of all GPUs bound to pods, over time
+      at its peak   100.00 %
+      at the end      0.00 %
+    fragmentation     0.00 % of free GPUs on nodes in use
+    evictions            4 pods
+    breaches             0 of the rules
+
+    waiting                     jobs  never    median       p90       p99       max  evicted
+    3-4 GPUs                       1      0      1.0s      1.0s      1.0s      1.0s        0
+    5-8 GPUs                       1      0      0.0s    100.0s    100.0s    100.0s        4
+    a                              1      0      0.0s    100.0s    100.0s    100.0s        4
+    b                              1      0      1.0s      1.0s      1.0s      1.0s        0
+    ");
+    assert_eq!(report, played(&args).report, "a trace is played the same way twice");
+}
+
+#[test]
+fn a_packing_experiment_fills_the_fleet() {
+    let lab = Lab::new();
+    let pods = "one,1000,1024,1,1000,,LS,Running,0,60,0\ntwo,1000,1024,2,1000,,LS,Running,0,60,0\n";
+    let args = Args { inflate: Some(130), ..lab.args(NODES, &format!("{PODS}{pods}")) };
+    let report = played(&args).report;
+    assert!(report.jobs >= 3, "130 % of 4 GPUs are more than two pods of the list");
+    assert!((75.0..=100.0).contains(&report.allocation_end_percent), "{report:?}");
+    assert_eq!(report.breaches, Vec::<String>::new());
+}
