@@ -9,7 +9,9 @@ use crate::{
         consolidate, preempt, reclaim,
         stale_gangs::{self, Staleness},
     },
-    model::{Name, NodeId, PodGroupId, QueueId},
+    decision::Preemption,
+    framework::WaitingRoom,
+    model::{NodeId, PodGroupId, PodId, QueueId},
     profile::Action,
     resources::{PerResource, Resources},
     session::{PodState, Session},
@@ -80,15 +82,32 @@ fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
             promised.entry(group).or_default().push(node);
         }
     }
-    reasons
-        .retain(|group, _| session.members(*group).wait() || session.members(*group).gated() > 0);
+    reasons.retain(|group, reason| {
+        let members = session.members(*group);
+        let nominated = matches!(reason, Reason::Unschedulable { .. });
+        members.wait() || members.gated() > 0 || nominated
+    });
     for (group, mut nodes) in promised {
         nodes.sort_unstable();
         nodes.dedup();
-        let nodes: Vec<Name> = nodes.iter().map(|node| session.node(*node).name.clone()).collect();
-        reasons.entry(group).or_insert(Reason::Promised { nodes });
+        reasons.entry(group).or_insert_with(|| promised_room(session, group, &nodes));
     }
     reasons
+}
+
+fn promised_room(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) -> Reason {
+    match session.profile.plugins.waiting {
+        WaitingRoom::AnyNode => {
+            let nodes = nodes.iter().map(|node| session.node(*node).name.clone()).collect();
+            Reason::Promised { nodes }
+        }
+        WaitingRoom::NominatedNode => {
+            let of_group = |pod: &PodId| session.pod(*pod).group == Some(group);
+            let pod = session.pod_ids().find(of_group).expect("it was promised room");
+            let misfits = session.misfits(pod);
+            Reason::Unschedulable { misfits, preemption: Preemption::OthersTerminate }
+        }
+    }
 }
 
 fn queue_uses(session: &Session<'_>) -> BTreeMap<QueueId, QueueUse> {

@@ -19,6 +19,10 @@ pub mod resources;
 pub mod session;
 pub mod snapshot;
 pub mod synthetic;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod victims;
 pub mod words;
 

@@ -95,14 +95,15 @@ fn reason(
         return larger;
     }
     let failed = pods.get(found as usize).copied().unwrap_or(pod);
-    let sub_group = &group.sub_groups[session.pod(failed).sub_group];
-    let is_one_of_several = group.sub_groups.len() > 1;
-    if below_minimum && (sub_group.min_member > 1 || is_one_of_several) {
-        let sub_group_name = is_one_of_several.then(|| sub_group.name.clone());
+    let at = session.pod(failed).sub_group;
+    let sub_group = &group.sub_groups[at];
+    let several = group.sub_groups.len() > 1;
+    let misses_minimum = below_minimum || members.of_sub_group(at).active < sub_group.min_member;
+    if misses_minimum && (sub_group.min_member > 1 || several) {
         return Reason::GangTooLarge {
             found: found + members.active(),
             required: sub_group.min_member,
-            sub_group: sub_group_name,
+            sub_group: several.then(|| sub_group.name.clone()),
             misfits,
         };
     }

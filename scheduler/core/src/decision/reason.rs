@@ -101,6 +101,8 @@ pub enum Preemption {
     },
     /// The pod was promised room by the search.
     Nominated,
+    /// It was nominated before, and those it evicted are still leaving.
+    OthersTerminate,
 }
 
 /// What kind of reason it is, in KAI's words, for machines.
@@ -178,7 +180,7 @@ impl fmt::Display for Reason {
                 f,
                 "{queue} quota has reached the allowable limit of {}. Limit is {limit}, currently \
                  {allocated} allocated and workload requested {requested}",
-                limit.unit()
+                limit.name()
             ),
             Self::NonPreemptibleOverQuota { queue, quota, allocated, requested } => write!(
                 f,
@@ -194,8 +196,8 @@ impl fmt::Display for Reason {
             }
             Self::LargerThanFleet { pods, requested, offered } => write!(
                 f,
-                "The workload can never run on this cluster: {pods} pods that must run together \
-                 ask for {requested}, and all nodes on which they may run offer {offered}."
+                "The workload cannot run on this cluster as it is: {pods} pods that must run \
+                 together ask for {requested}, and all nodes on which they may run offer {offered}."
             ),
             Self::Promised { nodes } => write!(
                 f,
@@ -239,6 +241,9 @@ impl Preemption {
             Self::PolicyNever => {
                 " preemption: not eligible due to preemptionPolicy=Never.".to_owned()
             }
+            Self::OthersTerminate => " preemption: not eligible due to a terminating pod on the \
+                                      nominated node."
+                .to_owned(),
             Self::Useless { not_helpful, no_victims } => {
                 let counts = BTreeMap::from([
                     ("Preemption is not helpful for scheduling".to_owned(), *not_helpful),

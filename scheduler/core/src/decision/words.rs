@@ -14,6 +14,17 @@ pub struct Quantity {
 }
 
 impl Quantity {
+    /// How the resource is called.
+    pub fn name(&self) -> &str {
+        match &self.resource {
+            ResourceName::Memory => "memory",
+            ResourceName::Gpu
+            | ResourceName::Cpu
+            | ResourceName::Pods
+            | ResourceName::Extended(_) => self.unit(),
+        }
+    }
+
     /// How the unit is called.
     pub fn unit(&self) -> &str {
         match &self.resource {

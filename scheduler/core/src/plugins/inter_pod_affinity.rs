@@ -109,11 +109,11 @@ impl<'a> Terms<'a> {
         let some = |counts: &PodCounts<'_>, keys: &BTreeSet<&Name>| {
             keys.iter().any(|key| counts.of(session, node, key).is_some_and(|count| count > 0))
         };
-        if some(&self.shunning[0], &self.shunning_keys) {
-            return Err(Misfit::OthersAntiAffinity);
-        }
         if some(&self.shunned[0], &shunned_over) {
             return Err(Misfit::PodAntiAffinity);
+        }
+        if some(&self.shunning[0], &self.shunning_keys) {
+            return Err(Misfit::OthersAntiAffinity);
         }
         let later =
             some(&self.shunning[1], &self.shunning_keys) || some(&self.shunned[1], &shunned_over);

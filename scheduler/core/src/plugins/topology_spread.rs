@@ -76,6 +76,25 @@ impl Domains<'_> {
     }
 }
 
+impl Domains<'_> {
+    fn count(&mut self, session: &Session<'_>, pod: PodId, node: NodeId) {
+        let matches = labels_match(self.constraint.selector.as_ref(), &session.pod(pod).labels);
+        let value = session.node(node).labels.get(&self.constraint.topology_key);
+        let count = value.and_then(|value| self.counts.get_mut(value));
+        if let (true, Some(count)) = (matches, count) {
+            *count += 1;
+        }
+    }
+
+    fn score(&self, session: &Session<'_>, node: NodeId, weight: f64) -> f64 {
+        let value = session.node(node).labels.get(&self.constraint.topology_key);
+        let Some(value) = value else { return 0.0 };
+        let here = self.counts.get(value).copied().unwrap_or(0);
+        let here = f64::from(u32::try_from(here).unwrap_or(u32::MAX));
+        here * weight + f64::from(self.constraint.max_skew - 1)
+    }
+}
+
 fn has_all_labels(session: &Session<'_>, node: NodeId, constraints: &[TopologySpread]) -> bool {
     let labels = &session.node(node).labels;
     constraints.iter().all(|constraint| labels.contains_key(&constraint.topology_key))
@@ -105,10 +124,7 @@ fn domains<'a>(
             continue;
         }
         for domains in &mut all {
-            if labels_match(domains.constraint.selector.as_ref(), &of_other.labels) {
-                let value = session.node(node).labels.get(&domains.constraint.topology_key);
-                *domains.counts.entry(value.expect("counted nodes have it")).or_default() += 1;
-            }
+            domains.count(session, other, node);
         }
     }
     all
@@ -131,10 +147,11 @@ impl Score for PodTopologySpread {
     ) -> NodeScore<'a> {
         let soft = soft_constraints(session, pod);
         let shape = session.shape_of(pod);
+        let asked_for = !shape.topology_spread.is_empty();
         let counted: BTreeSet<NodeId> = session
             .node_ids()
             .filter(|node| selects_node(shape, session.node(*node)))
-            .filter(|node| has_all_labels(session, *node, &soft))
+            .filter(|node| !asked_for || has_all_labels(session, *node, &soft))
             .collect();
         let all = domains(session, pod, soft, &counted);
         let weights: Vec<f64> = all
@@ -149,13 +166,8 @@ impl Score for PodTopologySpread {
             if !counted.contains(&node) {
                 return NOT_COUNTED;
             }
-            let scores = all.iter().zip(&weights).map(|(domains, weight)| {
-                let labels = &session.node(node).labels;
-                let here = labels.get(&domains.constraint.topology_key);
-                let here = here.and_then(|value| domains.counts.get(value)).copied();
-                let here = f64::from(u32::try_from(here.unwrap_or(0)).unwrap_or(u32::MAX));
-                here * weight + f64::from(domains.constraint.max_skew - 1)
-            });
+            let scores = all.iter().zip(&weights);
+            let scores = scores.map(|(domains, weight)| domains.score(session, node, *weight));
             rounded(scores.sum())
         })
     }
@@ -173,7 +185,7 @@ impl Score for PodTopologySpread {
     }
 }
 
-/// The score of a node that lacks a label of a constraint.
+/// The score of a node that lacks a label of a constraint that the pod itself asked for.
 const NOT_COUNTED: i64 = -1;
 
 /// Domains weigh more the more there are of them: the logarithm of their number and two.

@@ -140,6 +140,7 @@ impl Ledger {
         let Ok(Some(queue)) = group.queue else { return };
         let amount = snapshot.shapes[pod.shape.0 as usize].requests.accounted();
         match pod.status {
+            PodStatus::Bound | PodStatus::Running if pod.node.is_none() => {}
             PodStatus::Bound | PodStatus::Running => {
                 self.charge(queue, amount, group.preemptible);
                 self.request(queue, amount);

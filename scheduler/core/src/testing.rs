@@ -1,0 +1,73 @@
+//! Tables for tests: a cluster written as text, and what is decided about it as text.
+//!
+//! ```text
+//! node n1 gpus=8 cpu=64 memory=512Gi pods=110 label zone=a taint dedicated=x:NoSchedule
+//! node n2 gpus=8 cordoned                      (or: not-ready)
+//! queue team parent=lab quota=8 limit=16 weight=1 priority=100 cpu-quota=4 cpu-limit=8
+//! job a gpus=1 queue=team priority=50          one pod
+//! job b pods=4 min=2 gpus=1 on n1 n1 n2        three run, one waits; two are the minimum
+//! gang c pods=2 gpus=8                         the minimum is all pods
+//! gang d                                       with parts of their own, each on a line:
+//!   part head gpus=1
+//!   part rack needs=1                          an inner part: one of its children suffices
+//!   part left parent=rack pods=2 gpus=4
+//! foreign x gpus=1 on n1                       a pod of another scheduler
+//! ```
+//! Every word is `key=value` or stands alone; unknown words are refused. Without a `queue` line
+//! there is one queue without bounds. Lines lower down are younger.
+
+mod build;
+mod show;
+mod words;
+
+use std::sync::Arc;
+
+use crate::{
+    Plan, Profile, Snapshot,
+    audit::{self, Rule, Rules},
+    profile::Placement,
+    schedule,
+};
+
+/// The cluster of `text`.
+pub(crate) fn snapshot_of(text: &str) -> Snapshot {
+    build::snapshot(text, build::Grouping::ByLine)
+}
+
+/// What profile `kai` decides, and what of it the audit objects to.
+pub(crate) fn plan_of(text: &str) -> String {
+    plan_with(&Profile::kai(), text)
+}
+
+/// The same with a profile of one's own.
+pub(crate) fn plan_with(profile: &Profile, text: &str) -> String {
+    let snapshot = snapshot_of(text);
+    let plan = schedule(&snapshot, profile);
+    report(&snapshot, &plan, Rules::kai())
+}
+
+/// The same where work is spread.
+pub(crate) fn spread_plan_of(text: &str) -> String {
+    let (gpu_placement, cpu_placement) = (Placement::Spread, Placement::Spread);
+    plan_with(&Profile { gpu_placement, cpu_placement, ..Profile::kai() }, text)
+}
+
+/// What profile `kube` decides: every pod is for itself, and queues do not exist.
+pub(crate) fn kube_plan_of(text: &str) -> String {
+    let snapshot = build::snapshot(text, build::Grouping::EachPod);
+    let plan = schedule(&snapshot, &Profile::kube());
+    report(&snapshot, &plan, Rules::kube())
+}
+
+fn report(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> String {
+    let mut lines = show::lines(snapshot, plan);
+    let mut breaches = audit::breaches_of(snapshot, plan, rules);
+    breaches.retain(|breach| breach.rule != Rule::Gang || breach.at == snapshot.now);
+    lines.extend(breaches.iter().map(|breach| format!("BREACH {breach:?}")));
+    lines.join("\n")
+}
+
+/// A name.
+fn name(text: &str) -> Arc<str> {
+    text.into()
+}

@@ -1,0 +1,381 @@
+//! From text to snapshot.
+
+mod shape;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    name,
+    words::{Words, pair},
+};
+use crate::{
+    Snapshot,
+    model::{
+        Labels, Name, Node, NodeId, Pod, PodGroup, PodGroupId, PodShape, PodStatus,
+        PreemptionPolicy, Queue, QueueId, QueueProblem, ShapeId, StalenessGrace, SubGroup, Taint,
+        Time,
+    },
+    resources::{Amount, PerResource, Resources},
+};
+
+/// Which pods belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    ByLine,
+    EachPod,
+}
+
+/// Clusters begin a day into time, so that everything can have an age.
+const NOW: i64 = 86_400_000;
+
+pub(super) fn snapshot(text: &str, grouping: Grouping) -> Snapshot {
+    let mut builder = Builder::default();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    for (line, age) in lines.iter().zip((1..=lines.len()).rev()) {
+        builder.age = i64::try_from(age).expect("few lines") * 1000;
+        builder.line(line);
+    }
+    builder.finish(grouping)
+}
+
+#[derive(Default)]
+struct Builder {
+    age: i64,
+    nodes: BTreeMap<Name, Node>,
+    queues: BTreeMap<Name, (Queue, Option<Name>)>,
+    shapes: Vec<PodShape>,
+    jobs: Vec<Job>,
+    foreign: Vec<Pod>,
+}
+
+/// A pod group and its pods, with names instead of ids.
+struct Job {
+    queue: Name,
+    group: PodGroup,
+    pods: Vec<(Pod, Option<Name>)>,
+}
+
+impl Builder {
+    fn line(&mut self, line: &str) {
+        let mut words = Words::of(line.split("--").next().unwrap_or(line));
+        match words.first() {
+            "node" => self.node(words),
+            "queue" => self.queue(words),
+            "job" => self.job(line, words, 1),
+            "gang" => self.job(line, words, u32::MAX),
+            "part" => self.part(words),
+            "foreign" => self.foreign(words),
+            other => panic!("node, queue, job, gang, part or foreign, not {other}: {line}"),
+        }
+    }
+
+    fn node(&mut self, mut words: Words<'_>) {
+        let name = name(words.first());
+        let mut labels: Labels = words.each("label").into_iter().map(label).collect();
+        labels.insert("kubernetes.io/hostname".into(), name.clone());
+        let node = Node {
+            name: name.clone(),
+            labels,
+            taints: words.each("taint").into_iter().map(taint).collect(),
+            allocatable: Resources {
+                gpu_milli: words.milli("gpus").unwrap_or(0),
+                cpu_milli: words.milli("cpu").unwrap_or(128_000),
+                memory_bytes: words.bytes("memory").unwrap_or(1 << 40),
+                pods: words.number("pods").unwrap_or(110),
+                extended: shape::extended(&mut words),
+            },
+            images: words.each("image").into_iter().map(|image| (image.into(), 1 << 30)).collect(),
+            unschedulable: words.flag("cordoned"),
+            ready: !words.flag("not-ready"),
+        };
+        words.end();
+        self.nodes.insert(name, node);
+    }
+
+    fn queue(&mut self, mut words: Words<'_>) {
+        let name = name(words.first());
+        let parent = words.value("parent").map(Name::from);
+        let unlimited = Amount::Unlimited;
+        let weight = words.milli("weight").unwrap_or(1000);
+        let queue = Queue {
+            name: name.clone(),
+            parent: None,
+            priority: words
+                .number("priority")
+                .map_or(100, |it| i32::try_from(it).expect("32 bits")),
+            quota: PerResource {
+                gpu: words.amount("quota").unwrap_or(Amount::Exactly(0)),
+                cpu: words.amount("cpu-quota").unwrap_or(unlimited),
+                memory: words.bytes("memory-quota").map_or(unlimited, Amount::Exactly),
+            },
+            limit: PerResource {
+                gpu: words.amount("limit").unwrap_or(unlimited),
+                cpu: words.amount("cpu-limit").unwrap_or(unlimited),
+                memory: words.bytes("memory-limit").map_or(unlimited, Amount::Exactly),
+            },
+            over_quota_weight_milli: PerResource { gpu: weight, cpu: weight, memory: weight },
+            created: Time(NOW - self.age),
+            preempt_min_runtime: words.duration("preempt-min-runtime"),
+            reclaim_min_runtime: words.duration("reclaim-min-runtime"),
+            historical_usage_micro: PerResource {
+                gpu: words.number("used").unwrap_or(0),
+                ..PerResource::default()
+            },
+        };
+        words.end();
+        self.queues.insert(name, (queue, parent));
+    }
+
+    fn job(&mut self, line: &str, mut words: Words<'_>, least: u32) {
+        let name = name(words.first());
+        let parts_follow = !line.contains(" gpus=") && least == u32::MAX;
+        let priority =
+            words.number("priority").map_or(50, |it| i32::try_from(it).expect("32 bits"));
+        let created = Time(NOW - self.age);
+        let ago = |ago: Duration| Time(NOW - i64::try_from(ago.as_millis()).expect("short"));
+        let group = PodGroup {
+            namespace: "default".into(),
+            name: name.clone(),
+            uid: name.clone(),
+            queue: Ok(None),
+            priority,
+            preemptible: !words.flag("non-preemptible") && priority < 100
+                || words.flag("preemptible"),
+            sub_groups: Vec::new(),
+            min_sub_group: words.count("needs"),
+            created: words.duration("age").map_or(created, ago),
+            last_start: words.duration("started").map(ago),
+            last_eviction: words.duration("evicted").map(ago),
+            stale_since: words.duration("stale").map(ago),
+            staleness_grace: match words.value("grace") {
+                Some("never") => Some(StalenessGrace::Never),
+                Some(other) => Words::of(&format!("grace={other}"))
+                    .duration("grace")
+                    .map(StalenessGrace::After),
+                None => None,
+            },
+            preemption_delay: words.duration("delay").unwrap_or_default(),
+        };
+        let queue = words.value("queue").unwrap_or("default").into();
+        self.jobs.push(Job { queue, group, pods: Vec::new() });
+        if parts_follow {
+            words.end();
+        } else {
+            self.members(&name, "default", (words, least));
+        }
+    }
+
+    fn part(&mut self, mut words: Words<'_>) {
+        let part = words.first().to_owned();
+        let group = &self.jobs.last().expect("a part follows a gang").group;
+        let prefix = format!("{}-{part}", group.name);
+        self.members(&prefix.as_str().into(), &part, (words, u32::MAX));
+    }
+
+    /// A sub-group and its pods.
+    fn members(&mut self, prefix: &Name, part: &str, (mut words, least): (Words<'_>, u32)) {
+        let (parent, needs) = (words.value("parent").map(str::to_owned), words.count("needs"));
+        let count = words.count("pods").unwrap_or(u32::from(needs.is_none()));
+        let minimum = words.count("min").unwrap_or(count.min(least));
+        let pods = self.pods(prefix, count, words);
+        let job = self.jobs.last_mut().expect("members follow their job");
+        let position = job.group.sub_groups.len();
+        let of_parent = |parent: String| {
+            let mut all = job.group.sub_groups.iter();
+            all.position(|sub| *sub.name == *parent).expect("a parent stands above its children")
+        };
+        let parent = parent.map(of_parent);
+        job.group.sub_groups.push(SubGroup {
+            name: part.into(),
+            min_member: if needs.is_some() { 0 } else { minimum },
+            parent,
+            min_sub_group: needs,
+        });
+        job.pods
+            .extend(pods.into_iter().map(|(pod, node)| (Pod { sub_group: position, ..pod }, node)));
+    }
+
+    fn foreign(&mut self, mut words: Words<'_>) {
+        let name = name(words.first());
+        let priority = words.number("priority").map_or(0, |it| i32::try_from(it).expect("32 bits"));
+        let pods = self.pods(&name, 1, words);
+        let nodes: Vec<Name> = self.nodes.keys().cloned().collect();
+        self.foreign.extend(
+            pods.into_iter().map(|(pod, node)| place(Pod { priority, ..pod }, node, &nodes)),
+        );
+    }
+
+    /// `count` pods; those behind `on` have a node.
+    fn pods(
+        &mut self,
+        prefix: &Name,
+        count: u32,
+        mut words: Words<'_>,
+    ) -> Vec<(Pod, Option<Name>)> {
+        let on = words.rest("on");
+        let held = match (words.flag("releasing"), words.flag("bound")) {
+            (true, _) => PodStatus::Releasing,
+            (_, true) => PodStatus::Bound,
+            (false, false) => PodStatus::Running,
+        };
+        let ago = |ago: Duration| Time(NOW - i64::try_from(ago.as_millis()).expect("short"));
+        let released = words.duration("for").map_or(Time(NOW), ago);
+        let (gated, succeeded) = (words.count("gated"), words.count("succeeded").unwrap_or(0));
+        let nominated = words.value("nominated").map(Name::from);
+        let template = Pod {
+            namespace: "default".into(),
+            name: prefix.clone(),
+            uid: prefix.clone(),
+            labels: words.each("label").into_iter().map(label).collect(),
+            group: None,
+            sub_group: 0,
+            priority: 0,
+            preemption_policy: if words.flag("never-preempts") {
+                PreemptionPolicy::Never
+            } else {
+                PreemptionPolicy::PreemptLowerPriority
+            },
+            status: PodStatus::Pending,
+            node: None,
+            nominated: nominated.map(|node| self.node_id(&node)),
+            task_priority: words
+                .number("task-priority")
+                .map(|it| i32::try_from(it).expect("small")),
+            created: Time(NOW - self.age),
+            started: None,
+            released_since: (held == PodStatus::Releasing).then_some(released),
+            shape: ShapeId(0),
+        };
+        let shape = self.shape(&mut words);
+        words.end();
+        let numbered = |at: u32| match count {
+            1 => prefix.clone(),
+            _ => format!("{prefix}-{at}").as_str().into(),
+        };
+        (0..count)
+            .map(|at| {
+                let node = on.get(at as usize).map(|node| Name::from(*node));
+                let gated = gated.is_some_and(|gated| at >= count - gated);
+                let status = match (&node, gated) {
+                    (Some(_), _) => held,
+                    (None, true) => PodStatus::Gated,
+                    (None, false) if at >= count - succeeded => PodStatus::Succeeded,
+                    (None, false) => PodStatus::Pending,
+                };
+                let (name, started) = (numbered(at), node.as_ref().map(|_| template.created));
+                (Pod { uid: name.clone(), name, shape, status, started, ..template.clone() }, node)
+            })
+            .collect()
+    }
+
+    fn shape(&mut self, words: &mut Words<'_>) -> ShapeId {
+        let shape = shape::of(words);
+        let known = self.shapes.iter().position(|known| *known == shape);
+        let at = known.unwrap_or_else(|| {
+            self.shapes.push(shape);
+            self.shapes.len() - 1
+        });
+        ShapeId(u32::try_from(at).expect("few shapes"))
+    }
+
+    fn node_id(&self, node: &Name) -> NodeId {
+        let at = self.nodes.keys().position(|known| known == node).expect("a node above");
+        NodeId(u32::try_from(at).expect("few nodes"))
+    }
+
+    fn finish(mut self, grouping: Grouping) -> Snapshot {
+        if self.queues.is_empty() {
+            self.queue(Words::of("default quota=-1"));
+        }
+        let nodes: Vec<Name> = self.nodes.keys().cloned().collect();
+        let queues = resolve(self.queues);
+        self.jobs.sort_by(|a, b| a.group.name.cmp(&b.group.name));
+        let mut snapshot = Snapshot {
+            now: Time(NOW),
+            nodes: self.nodes.into_values().collect(),
+            shapes: self.shapes,
+            ..Snapshot::default()
+        };
+        for job in self.jobs {
+            add_job(&mut snapshot, (job, grouping), &queues, &nodes);
+        }
+        snapshot.queues = queues;
+        snapshot.pods.extend(self.foreign);
+        snapshot.pods.sort_by(|a, b| a.name.cmp(&b.name));
+        snapshot
+    }
+}
+
+fn add_job(
+    snapshot: &mut Snapshot,
+    (job, grouping): (Job, Grouping),
+    queues: &[Queue],
+    nodes: &[Name],
+) {
+    let priority = job.group.priority;
+    let pods = job.pods.into_iter().map(|(pod, node)| place(Pod { priority, ..pod }, node, nodes));
+    match grouping {
+        Grouping::ByLine => {
+            let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));
+            let queue = queue_id(queues, &job.queue).map(Some);
+            snapshot.pod_groups.push(PodGroup { queue, ..job.group });
+            snapshot.pods.extend(pods.map(|pod| Pod { group: Some(id), ..pod }));
+        }
+        Grouping::EachPod => {
+            let alone = SubGroup {
+                name: "default".into(),
+                min_member: 1,
+                parent: None,
+                min_sub_group: None,
+            };
+            for pod in pods {
+                let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));
+                snapshot.pod_groups.push(PodGroup {
+                    name: pod.name.clone(),
+                    uid: pod.uid.clone(),
+                    sub_groups: vec![alone.clone()],
+                    ..job.group.clone()
+                });
+                snapshot.pods.push(Pod { group: Some(id), sub_group: 0, ..pod });
+            }
+        }
+    }
+}
+
+fn place(pod: Pod, node: Option<Name>, nodes: &[Name]) -> Pod {
+    let node = node.and_then(|node| nodes.iter().position(|known| *known == node));
+    Pod { node: node.map(|at| NodeId(u32::try_from(at).expect("few nodes"))), ..pod }
+}
+
+fn queue_id(queues: &[Queue], wanted: &Name) -> Result<QueueId, QueueProblem> {
+    let at = queues.iter().position(|queue| queue.name == *wanted);
+    let at = at.ok_or_else(|| QueueProblem::Missing { queue: wanted.clone() })?;
+    let id = QueueId(u32::try_from(at).expect("few queues"));
+    match queues.iter().find(|queue| queue.parent == Some(id)) {
+        Some(child) => {
+            Err(QueueProblem::NotALeaf { queue: wanted.clone(), child: child.name.clone() })
+        }
+        None => Ok(id),
+    }
+}
+
+fn resolve(queues: BTreeMap<Name, (Queue, Option<Name>)>) -> Vec<Queue> {
+    let names: Vec<Name> = queues.keys().cloned().collect();
+    let parent = |parent: Name| {
+        let at = names.iter().position(|name| *name == parent).expect("a parent in the table");
+        QueueId(u32::try_from(at).expect("few queues"))
+    };
+    let all = queues.into_values();
+    all.map(|(queue, above)| Queue { parent: above.map(parent), ..queue }).collect()
+}
+
+fn label(word: &str) -> (Name, Name) {
+    let (key, value) = pair(word);
+    (key.into(), value.into())
+}
+
+fn taint(word: &str) -> Taint {
+    let (taint, effect) = word.rsplit_once(':').expect("key=value:effect");
+    let (key, value) = pair(taint);
+    Taint { key: key.into(), value: value.into(), effect: shape::effect(effect) }
+}

@@ -1,0 +1,123 @@
+//! What a pod asks for.
+
+use std::collections::BTreeMap;
+
+use super::super::words::{Words, pair};
+use crate::{
+    model::{
+        HostPort, LabelSelector, Name, NodeSelectorTerm, Operator, PodAffinityTerm, PodShape,
+        Requirement, TaintEffect, Toleration, TopologySpread, WhenUnsatisfiable,
+    },
+    resources::Resources,
+};
+
+/// `gpus=1 cpu=2 memory=1Gi extended nic=1`, `needs zone=a`, `named n1`, `prefers zone=a:10`,
+/// `tolerates key=value:NoSchedule`, `near app=x/zone`, `far app=x/zone`, `likes app=x/zone`,
+/// `spread app=x/zone/1`, `evenly app=x/zone/1`, `port=80`, `image x`.
+pub(super) fn of(words: &mut Words<'_>) -> PodShape {
+    let gpu_milli = words.milli("gpus").unwrap_or(0);
+    let wanted = words.each("named").into_iter();
+    let affinity: Vec<NodeSelectorTerm> = wanted
+        .map(|node| NodeSelectorTerm {
+            labels: Vec::new(),
+            fields: vec![is("metadata.name", node)],
+        })
+        .collect();
+    let spread = |words: &mut Words<'_>, key, when| {
+        words.each(key).into_iter().map(move |word| spread(word, when)).collect::<Vec<_>>()
+    };
+    let mut topology_spread = spread(words, "spread", WhenUnsatisfiable::DoNotSchedule);
+    topology_spread.extend(spread(words, "evenly", WhenUnsatisfiable::ScheduleAnyway));
+    PodShape {
+        requests: Resources {
+            gpu_milli,
+            cpu_milli: words.milli("cpu").unwrap_or(0),
+            memory_bytes: words.bytes("memory").unwrap_or(0),
+            pods: 1,
+            extended: extended(words),
+        },
+        node_selector: words.each("needs").into_iter().map(super::label).collect(),
+        node_affinity: (!affinity.is_empty()).then_some(affinity),
+        node_preferences: words.each("prefers").into_iter().map(preference).collect(),
+        tolerations: words.each("tolerates").into_iter().map(toleration).collect(),
+        pod_affinity: words.each("near").into_iter().map(term).collect(),
+        pod_anti_affinity: words.each("far").into_iter().map(term).collect(),
+        pod_preferences: words.each("likes").into_iter().map(|word| (100, term(word))).collect(),
+        topology_spread,
+        host_ports: words.number("port").into_iter().map(port).collect(),
+        images: words.each("image").into_iter().map(Name::from).collect(),
+    }
+}
+
+pub(super) fn extended(words: &mut Words<'_>) -> BTreeMap<Name, i64> {
+    let all = words.each("extended").into_iter().map(pair);
+    all.map(|(name, count)| (name.into(), count.parse().expect("a count"))).collect()
+}
+
+fn is(key: &str, value: &str) -> Requirement {
+    Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] }
+}
+
+fn preference(word: &str) -> (i32, NodeSelectorTerm) {
+    let (label, weight) = word.rsplit_once(':').unwrap_or((word, "1"));
+    let (key, value) = pair(label);
+    let term = NodeSelectorTerm { labels: vec![is(key, value)], fields: Vec::new() };
+    (weight.parse().expect("a weight"), term)
+}
+
+fn toleration(word: &str) -> Toleration {
+    let (taint, effect) = word.split_once(':').unwrap_or((word, ""));
+    let (key, value) = pair(taint);
+    let some = |text: &str| (!text.is_empty()).then(|| Name::from(text));
+    Toleration {
+        key: some(key),
+        value: some(value),
+        effect: (!effect.is_empty()).then(|| self::effect(effect)),
+    }
+}
+
+pub(super) fn effect(word: &str) -> TaintEffect {
+    match word {
+        "NoSchedule" => TaintEffect::NoSchedule,
+        "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
+        "NoExecute" => TaintEffect::NoExecute,
+        other => panic!("no taint effect: {other}"),
+    }
+}
+
+/// `app=x/zone`.
+fn term(word: &str) -> PodAffinityTerm {
+    let (label, topology_key) = word.split_once('/').expect("label/topology");
+    PodAffinityTerm {
+        selector: Some(selector(label)),
+        namespaces: None,
+        topology_key: topology(topology_key),
+    }
+}
+
+fn selector(label: &str) -> LabelSelector {
+    let (key, value) = pair(label);
+    LabelSelector { requirements: vec![is(key, value)] }
+}
+
+fn topology(word: &str) -> Name {
+    if word == "host" { "kubernetes.io/hostname".into() } else { word.into() }
+}
+
+/// `app=x/zone/1`.
+fn spread(word: &str, when_unsatisfiable: WhenUnsatisfiable) -> TopologySpread {
+    let (term, skew) = word.rsplit_once('/').expect("label/topology/skew");
+    let (label, topology_key) = term.split_once('/').expect("label/topology/skew");
+    TopologySpread {
+        max_skew: skew.parse().expect("a skew"),
+        topology_key: topology(topology_key),
+        when_unsatisfiable,
+        selector: Some(selector(label)),
+        min_domains: None,
+    }
+}
+
+fn port(port: i64) -> HostPort {
+    let port = u16::try_from(port).expect("a port");
+    HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port }
+}

@@ -1,0 +1,6 @@
+//! Tables of whole cycles, by area.
+
+mod gangs;
+mod kube;
+mod limits;
+mod placement;

@@ -1,0 +1,285 @@
+//! Gangs are placed whole or not at all, and say why they wait.
+
+use insta::assert_snapshot;
+
+use crate::testing::plan_of;
+
+#[test]
+fn a_gang_is_placed_whole_or_not_at_all() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=4
+        node n3 gpus=4
+        gang a pods=2 gpus=8
+    "), @"a pending: Resources were found for 1 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 3 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn a_gang_that_fits_runs() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        gang a pods=2 gpus=8
+    "), @"a runs on n1, n2");
+}
+
+#[test]
+fn ten_gpus_asked_with_eight_free_take_none() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        job running gpus=8 on n2
+        gang a pods=10 gpus=1
+    "), @"a pending: Resources were found for 8 pods while 10 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn a_gang_larger_than_the_fleet_says_so() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=8 cordoned
+        gang a pods=10 gpus=1
+    "), @"a pending: The workload cannot run on this cluster as it is: 10 pods that must run together ask for 10 GPUs, and all nodes on which they may run offer 8 GPUs.");
+}
+
+#[test]
+fn two_gangs_that_fit_only_one_at_a_time_do_not_both_get_a_part() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        gang a pods=6 gpus=1
+        gang b pods=6 gpus=1
+    "), @r"
+    a runs on n1 x6
+    b pending: Resources were found for 2 pods while 6 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn a_gang_waits_for_members_that_do_not_exist_yet() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        gang a pods=3 min=4 gpus=1
+    "), @"a pending: Job is not ready for scheduling. Waiting for 1 pods, currently 3 exist, 0 are gated");
+}
+
+#[test]
+fn a_gang_waits_for_gated_members() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        gang a pods=4 gpus=1 gated=1
+    "), @"a pending: Job is not ready for scheduling. Waiting for 1 pods, currently 4 exist, 1 are gated");
+}
+
+#[test]
+fn a_gated_pod_does_not_hold_up_the_others() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job a pods=2 gpus=1 gated=1
+    "), @"a runs on n1");
+}
+
+#[test]
+fn an_elastic_job_starts_with_its_minimum_and_grows() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job a pods=10 min=4 gpus=1
+    "), @r"
+    a runs on n1 x8
+    a pending: Resources were not found for pod default/a-8 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn elastic_jobs_get_their_first_surplus_in_turn_and_then_by_age() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job a pods=8 min=2 gpus=1
+        job b pods=8 min=2 gpus=1
+    "), @r"
+    a runs on n1 x2
+    b runs on n1 x2
+    a runs on n1
+    b runs on n1
+    a runs on n1 x2
+    a pending: Resources were not found for pod default/a-5 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    b pending: Resources were not found for pod default/b-3 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn a_minimum_goes_before_somebody_elses_surplus() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job a pods=8 min=2 gpus=1 on n1 n1 n1 n1
+        gang b pods=4 gpus=1
+    "), @r"
+    b runs on n1 x4
+    a pending: Resources were not found for pod default/a-4 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn a_member_that_failed_is_replaced() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        gang a pods=4 gpus=1 on n1 n1 n1
+    "), @"a runs on n1");
+}
+
+#[test]
+fn when_one_member_must_wait_all_wait() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        node n2 gpus=2
+        job leaving gpus=1 releasing on n2
+        gang a pods=2 gpus=2
+        job small gpus=1
+    "), @r"
+    a waits for n1, n2
+    a pending: Room was promised on n1, n2 and is being released by pods that are leaving
+    small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn room_of_pods_that_do_not_leave_is_not_promised() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        job stuck gpus=1 releasing for=3m on n1
+        job a gpus=1
+    "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn a_pod_that_must_wait_is_promised_what_is_being_released() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        job leaving gpus=1 releasing for=1m on n1
+        job a gpus=1
+    "), @r"
+    a waits for n1
+    a pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn promised_room_is_promised_once() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        job leaving gpus=1 releasing on n1
+        job a gpus=1
+        job b gpus=1
+    "), @r"
+    a waits for n1
+    a pending: Room was promised on n1 and is being released by pods that are leaving
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn idle_room_next_to_a_promise_is_not_taken_away_again() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job leaving gpus=1 releasing on n1
+        gang a pods=1 gpus=8
+        job small gpus=1
+    "), @r"
+    a waits for n1
+    a pending: Room was promised on n1 and is being released by pods that are leaving
+    small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn parts_have_minima_of_their_own() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        node n2 cpu=8
+        gang a
+          part master cpu=1
+          part worker pods=3 gpus=1
+    "), @"a runs on n2, n1 x3");
+}
+
+#[test]
+fn a_gang_whose_parts_do_not_all_fit_waits_as_a_whole() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        node n2 gpus=2
+        job running gpus=2 on n2
+        gang a
+          part master cpu=1
+          part worker pods=3 gpus=1
+    "), @"a pending: Resources were found for 3 pods from all sub-groups while sub-group worker requires 3 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn one_of_two_parts_suffices_where_only_one_is_needed() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        gang a needs=1
+          part left pods=4 gpus=1
+          part right pods=4 gpus=1
+    "), @r"
+    a runs on n1 x4
+    a pending: Resources were found for 4 pods from all sub-groups while sub-group right requires 4 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn an_optional_part_follows_as_a_whole() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=6
+        gang a needs=1
+          part left pods=3 gpus=1
+          part right pods=3 gpus=1
+    "), @"a runs on n1 x6");
+}
+
+#[test]
+fn parts_of_parts_are_placed_together() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        gang a
+          part leader gpus=1
+          part racks needs=1
+          part left parent=racks pods=4 gpus=1
+          part right parent=racks pods=4 gpus=1
+    "), @r"
+    a runs on n1 x5
+    a pending: Resources were found for 8 pods from all sub-groups while sub-group right requires 4 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn of_parts_of_which_some_suffice_the_first_by_name_goes_first() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        node n2 gpus=2
+        gang a needs=1
+          part small gpus=1
+          part large gpus=2
+    "), @"a runs on n2, n1");
+}
+
+#[test]
+fn pods_of_different_shapes_are_one_gang() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=1
+        gang a
+          part head gpus=1
+          part tail gpus=8
+    "), @"a runs on n2, n1");
+}
+
+#[test]
+fn a_pod_that_lost_its_node_does_not_count() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        gang a pods=3 min=3 gpus=1 on n1 gone
+    "), @r"
+    a pending: Job is not ready for scheduling. Waiting for 1 pods, currently 2 exist, 0 are gated
+    a is stale
+    ");
+}

@@ -1,0 +1,231 @@
+//! Profile `kube`: what default kube-scheduler does.
+
+use insta::assert_snapshot;
+
+use crate::testing::kube_plan_of;
+
+#[test]
+fn forty_one_gpu_pods_on_thirty_two_gpus_of_which_one_is_taken_run_thirty_one() {
+    let plan = kube_plan_of(
+        "
+        node n1 gpus=8
+        node n2 gpus=8
+        node n3 gpus=8
+        node n4 gpus=8
+        foreign other gpus=1 priority=50 on n1
+        job a pods=40 gpus=1 cpu=1 memory=1Gi
+    ",
+    );
+    let runs = |line: &&str| line.contains(" runs on ");
+    assert_eq!(plan.lines().filter(runs).count(), 31);
+    let rest: Vec<&str> = plan.lines().filter(|line| !runs(line)).collect();
+    assert_snapshot!(rest.join("\n"), @"a-31 to a-39 (9) pending: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu. preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod.");
+}
+
+#[test]
+fn the_emptiest_node_is_chosen_by_cpu_and_memory() {
+    assert_snapshot!(kube_plan_of("
+        node n1 cpu=8 memory=32Gi
+        node n2 cpu=8 memory=32Gi
+        job running cpu=4 memory=16Gi on n1
+        job a cpu=1 memory=4Gi
+    "), @"a runs on n2");
+}
+
+#[test]
+fn equal_nodes_are_taken_by_name() {
+    assert_snapshot!(kube_plan_of("
+        node n2 cpu=8
+        node n1 cpu=8
+        job a cpu=1 memory=1Gi
+    "), @"a runs on n1");
+}
+
+#[test]
+fn the_higher_priority_is_served_first() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        job low gpus=1 priority=1
+        job high gpus=1 priority=2
+    "), @r"
+    high runs on n1
+    low pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    ");
+}
+
+#[test]
+fn a_higher_priority_evicts_no_more_than_it_needs_and_waits_for_the_room() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=4
+        job low pods=4 gpus=1 priority=1 on n1 n1 n1 n1
+        job high gpus=2 priority=5
+    "), @r"
+    low-2 leaves n1 for high (preempt)
+    low-3 leaves n1 for high (preempt)
+    high waits for n1
+    high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.
+    ");
+}
+
+#[test]
+fn the_node_with_the_least_important_victims_is_chosen() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        node n2 gpus=1
+        job middle gpus=1 priority=3 on n1
+        job low gpus=1 priority=1 on n2
+        job high gpus=1 priority=5
+    "), @r"
+    low leaves n2 for high (preempt)
+    high waits for n2
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu.
+    ");
+}
+
+#[test]
+fn fewer_victims_are_better() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=2
+        node n2 gpus=2
+        job small pods=2 gpus=1 priority=1 on n1 n1
+        job large gpus=2 priority=1 on n2
+        job high gpus=2 priority=5
+    "), @r"
+    large leaves n2 for high (preempt)
+    high waits for n2
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu.
+    ");
+}
+
+#[test]
+fn equal_priority_never_preempts() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        job a gpus=1 priority=5 on n1
+        job b gpus=1 priority=5
+    "), @"b pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.");
+}
+
+#[test]
+fn who_never_preempts_waits() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        job low gpus=1 priority=1 on n1
+        job high gpus=1 priority=5 never-preempts
+    "), @"high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: not eligible due to preemptionPolicy=Never.");
+}
+
+#[test]
+fn preemption_does_not_happen_where_it_does_not_help() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        node n2 gpus=8 taint dedicated=x:NoSchedule
+        job low gpus=1 priority=1 on n1
+        job high gpus=4 priority=5
+    "), @"high pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {dedicated: x}. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.");
+}
+
+#[test]
+fn a_nominated_pod_waits_on_its_node_and_evicts_nobody_else() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        node n2 gpus=1
+        job leaving gpus=1 priority=1 releasing on n1
+        job low gpus=1 priority=1 on n2
+        job high gpus=1 priority=5 nominated=n1
+    "), @r"
+    high waits for n1
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: not eligible due to a terminating pod on the nominated node.
+    ");
+}
+
+#[test]
+fn nobody_takes_the_room_of_a_nominated_pod() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=2
+        job leaving gpus=1 priority=1 releasing on n1
+        job high gpus=2 priority=5 nominated=n1
+        job low gpus=1 priority=1
+    "), @r"
+    high waits for n1
+    high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: not eligible due to a terminating pod on the nominated node.
+    low pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    ");
+}
+
+#[test]
+fn ten_pods_with_room_for_eight_run_in_part() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=8
+        gang a pods=10 gpus=1
+    "), @r"
+    a-0 runs on n1
+    a-1 runs on n1
+    a-2 runs on n1
+    a-3 runs on n1
+    a-4 runs on n1
+    a-5 runs on n1
+    a-6 runs on n1
+    a-7 runs on n1
+    a-8, a-9 pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    ");
+}
+
+#[test]
+fn nodes_with_a_disliked_taint_come_last() {
+    assert_snapshot!(kube_plan_of("
+        node n1 cpu=8 taint slow=yes:PreferNoSchedule
+        node n2 cpu=8
+        job running cpu=6 memory=4Gi on n2
+        job a cpu=1 memory=1Gi
+    "), @"a runs on n2");
+}
+
+#[test]
+fn a_preferred_node_beats_an_emptier_one() {
+    assert_snapshot!(kube_plan_of("
+        node n1 cpu=8
+        node n2 cpu=8 label zone=a
+        job running cpu=2 memory=4Gi on n2
+        job a cpu=1 memory=1Gi prefers zone=a:10
+    "), @"a runs on n2");
+}
+
+#[test]
+fn a_node_that_has_the_image_beats_one_that_has_not() {
+    assert_snapshot!(kube_plan_of("
+        node n1 cpu=8
+        node n2 cpu=8 image big
+        job a cpu=1 memory=1Gi image big
+    "), @"a runs on n2");
+}
+
+#[test]
+fn pods_of_one_replica_set_spread_over_hosts_by_default() {
+    assert_snapshot!(kube_plan_of("
+        node n1 cpu=8
+        node n2 cpu=8
+        job other cpu=1 memory=8Gi on n2
+        job a pods=2 cpu=1 memory=1Gi label pod-template-hash=x on n1
+    "), @"a-1 runs on n2");
+}
+
+#[test]
+fn pods_that_like_each_other_stand_together() {
+    assert_snapshot!(kube_plan_of("
+        node n1 cpu=8
+        node n2 cpu=8
+        job friend cpu=4 memory=8Gi label app=x on n2
+        job a cpu=1 memory=1Gi likes app=x/host
+    "), @"a runs on n2");
+}
+
+#[test]
+fn every_short_resource_is_counted() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1 cpu=2
+        node n2 gpus=8 cpu=2
+        node n3 gpus=8 cpu=64 cordoned
+        job a gpus=4 cpu=8
+    "), @"a pending: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.");
+}

@@ -1,0 +1,171 @@
+//! What queues allow, and what they say when they do not.
+
+use insta::assert_snapshot;
+
+use crate::testing::plan_of;
+
+#[test]
+fn a_queue_stops_at_its_limit_while_gpus_are_idle() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue q quota=1 limit=2
+        job a gpus=1 queue=q on n1
+        job b gpus=1 queue=q
+        job c gpus=1 queue=q
+    "), @r"
+    b runs on n1
+    c pending: q quota has reached the allowable limit of GPUs. Limit is 2 GPUs, currently 2 GPUs allocated and workload requested 1 GPUs
+    ");
+}
+
+#[test]
+fn the_limit_of_the_parent_holds_for_its_children_together() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue lab limit=3
+        queue left parent=lab
+        queue right parent=lab
+        job a gpus=2 queue=left
+        job b gpus=2 queue=right
+    "), @r"
+    a runs on n1
+    b pending: lab quota has reached the allowable limit of GPUs. Limit is 3 GPUs, currently 2 GPUs allocated and workload requested 2 GPUs
+    ");
+}
+
+#[test]
+fn a_limit_counts_a_gang_as_a_whole() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue q limit=3
+        gang a pods=4 gpus=1 queue=q
+        job b gpus=1 queue=q
+    "), @r"
+    b runs on n1
+    a pending: q quota has reached the allowable limit of GPUs. Limit is 3 GPUs, currently 0 GPUs allocated and workload requested 4 GPUs
+    ");
+}
+
+#[test]
+fn idle_gpus_go_to_anyone_even_over_quota() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue q quota=1
+        job a pods=8 min=1 gpus=1 queue=q
+    "), @"a runs on n1 x8");
+}
+
+#[test]
+fn work_that_cannot_be_preempted_stays_inside_the_quota() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue q quota=1
+        job a gpus=1 queue=q priority=100
+        job b gpus=1 queue=q priority=100
+        job c gpus=1 queue=q priority=100 preemptible
+    "), @r"
+    a runs on n1
+    c runs on n1
+    b pending: Non-preemptible workload is over quota. Workload requested 1 GPUs, but q quota is 1 GPUs, while 1 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
+    ");
+}
+
+#[test]
+fn the_quota_of_the_parent_holds_for_work_that_cannot_be_preempted() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue lab quota=1
+        queue left parent=lab quota=4
+        job a gpus=2 queue=left non-preemptible
+    "), @"a pending: Non-preemptible workload is over quota. Workload requested 2 GPUs, but lab quota is 1 GPUs, while 0 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.");
+}
+
+#[test]
+fn preemptible_work_does_not_use_up_the_quota_of_other_work() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue q quota=1
+        job a gpus=1 queue=q on n1
+        job b gpus=1 queue=q non-preemptible
+    "), @"b runs on n1");
+}
+
+#[test]
+fn a_limit_on_cpu_holds_as_one_on_gpus_does() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue q cpu-limit=1.5
+        job a cpu=1 queue=q
+        job b cpu=1 queue=q
+    "), @r"
+    a runs on n1
+    b pending: q quota has reached the allowable limit of CPU cores. Limit is 1.5 CPU cores, currently 1 CPU cores allocated and workload requested 1 CPU cores
+    ");
+}
+
+#[test]
+fn a_limit_on_memory_is_told_in_gigabytes() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue q memory-limit=1G
+        job a cpu=1 memory=2G queue=q
+    "), @"a pending: q quota has reached the allowable limit of memory. Limit is 1 GB memory, currently 0 GB memory allocated and workload requested 2 GB memory");
+}
+
+#[test]
+fn who_asks_for_no_gpu_is_not_held_by_a_limit_on_gpus() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue q limit=0
+        job a cpu=1 queue=q
+        job b gpus=1 queue=q
+    "), @r"
+    a runs on n1
+    b pending: q quota has reached the allowable limit of GPUs. Limit is 0 GPUs, currently 0 GPUs allocated and workload requested 1 GPUs
+    ");
+}
+
+#[test]
+fn a_missing_queue_is_named() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue q quota=1
+        job a gpus=1 queue=other
+    "), @"a pending: Queue 'other' does not exist");
+}
+
+#[test]
+fn work_on_a_queue_with_children_is_told_to_go_to_one_of_them() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue lab quota=1
+        queue team parent=lab quota=1
+        job a gpus=1 queue=lab
+    "), @"a pending: Queue 'lab' takes no workloads: it has queues below it, such as 'team'");
+}
+
+#[test]
+fn a_job_at_its_limit_does_not_hold_up_others() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue full quota=8 limit=0
+        queue other
+        job a gpus=1 queue=full
+        job b gpus=1 queue=other
+    "), @r"
+    b runs on n1
+    a pending: full quota has reached the allowable limit of GPUs. Limit is 0 GPUs, currently 0 GPUs allocated and workload requested 1 GPUs
+    ");
+}
+
+#[test]
+fn a_job_that_does_not_fit_does_not_hold_up_smaller_ones() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        job a gpus=8
+        job b gpus=2
+    "), @r"
+    b runs on n1
+    a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}

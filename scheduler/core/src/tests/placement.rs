@@ -1,0 +1,276 @@
+//! On which nodes pods go.
+
+use insta::assert_snapshot;
+
+use crate::testing::{plan_of, spread_plan_of};
+
+#[test]
+fn bin_packing_fills_one_node_before_the_next() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        job running gpus=2 on n2
+        job a gpus=4
+        job b gpus=4
+    "), @r"
+    a runs on n2
+    b runs on n1
+    ");
+}
+
+#[test]
+fn spreading_takes_the_emptiest_node() {
+    assert_snapshot!(spread_plan_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        job running gpus=2 on n1
+        job a gpus=4
+        job b gpus=4
+    "), @r"
+    a runs on n2
+    b runs on n1
+    ");
+}
+
+#[test]
+fn spreading_goes_by_the_part_that_is_free() {
+    assert_snapshot!(spread_plan_of("
+        node n1 gpus=16
+        node n2 gpus=8
+        job running gpus=9 on n1
+        job a gpus=1
+    "), @"a runs on n2");
+}
+
+#[test]
+fn equal_nodes_are_taken_by_name() {
+    assert_snapshot!(plan_of("
+        node n3 gpus=1
+        node n1 gpus=1
+        node n2 gpus=1
+        job a gpus=1
+    "), @"a runs on n1");
+}
+
+#[test]
+fn room_now_is_better_than_fuller_room_later() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        node n2 gpus=8
+        job leaving gpus=1 releasing on n1
+        job a gpus=1
+    "), @"a runs on n2");
+}
+
+#[test]
+fn work_without_gpus_keeps_off_gpu_nodes() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2
+        job running cpu=100 on n1
+        job a cpu=4
+    "), @"a runs on n2");
+}
+
+#[test]
+fn work_without_gpus_is_packed_by_cpu() {
+    assert_snapshot!(plan_of("
+        node n1
+        node n2
+        job running cpu=100 on n2
+        job a cpu=4
+    "), @"a runs on n2");
+}
+
+#[test]
+fn the_nominated_node_is_taken_if_the_pod_fits() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        node n3 gpus=8
+        job running gpus=2 on n2
+        job a gpus=1 nominated=n3
+    "), @"a runs on n3");
+}
+
+#[test]
+fn a_taint_keeps_away_who_does_not_tolerate_it() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 taint dedicated=x:NoSchedule
+        job a gpus=1
+        job b gpus=1 tolerates dedicated=x:NoSchedule
+        job c gpus=1 tolerates dedicated
+        job d gpus=1 tolerates dedicated=y:NoSchedule
+    "), @r"
+    b runs on n1
+    c runs on n1
+    a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) had untolerated taint {dedicated: x}.
+    d pending: Resources were not found for pod default/d due to: no nodes with enough resources were found: 1 node(s) had untolerated taint {dedicated: x}.
+    ");
+}
+
+#[test]
+fn a_cordoned_or_unready_node_takes_nobody() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 cordoned
+        node n2 gpus=8 not-ready
+        job a gpus=1
+    "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) were not ready, 1 node(s) were unschedulable.");
+}
+
+#[test]
+fn a_node_selector_selects_by_label() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 label zone=a
+        node n2 gpus=8 label zone=b
+        job a gpus=1 needs zone=b
+        job b gpus=1 needs zone=c
+    "), @r"
+    a runs on n2
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 2 node(s) didn't match Pod's node affinity/selector.
+    ");
+}
+
+#[test]
+fn a_node_can_be_asked_for_by_name() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        job a gpus=1 named n2
+    "), @"a runs on n2");
+}
+
+#[test]
+fn pods_that_shun_each_other_stand_on_different_nodes() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        job a pods=3 min=1 gpus=1 label app=x far app=x/host
+    "), @r"
+    a runs on n1, n2
+    a pending: Resources were not found for pod default/a-2 due to: no nodes with enough resources were found: 2 node(s) didn't match pod anti-affinity rules.
+    ");
+}
+
+#[test]
+fn who_is_shunned_keeps_away_from_who_shuns() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        job shy gpus=1 far app=x/host on n1
+        job a gpus=1 label app=x
+    "), @"a runs on n2");
+}
+
+#[test]
+fn who_shuns_a_pod_that_is_leaving_waits_for_it_to_go() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job leaving gpus=1 label app=x releasing on n1
+        job a gpus=1 far app=x/host
+    "), @r"
+    a waits for n1
+    a pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn who_wants_to_be_near_a_pod_goes_to_its_zone_or_waits() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 label zone=a
+        node n2 gpus=2 label zone=b
+        node n3 gpus=2 label zone=b
+        job friend gpus=2 label app=x on n3
+        gang a pods=3 min=1 gpus=1 near app=x/zone
+    "), @r"
+    a runs on n2 x2
+    a pending: Resources were not found for pod default/a-2 due to: no nodes with enough resources were found: 1 node(s) didn't match pod affinity rules, 2 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn the_first_of_pods_that_want_each_other_may_go_anywhere() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 label zone=a
+        node n2 gpus=2 label zone=b
+        node n3 gpus=1
+        job a pods=2 min=1 gpus=1 label app=x near app=x/zone
+    "), @r"
+    a runs on n1
+    a pending: Resources were not found for pod default/a-1 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 2 node(s) didn't match pod affinity rules.
+    ");
+}
+
+#[test]
+fn pods_that_must_be_spread_stay_within_the_skew() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 label zone=a
+        node n2 gpus=1 label zone=b
+        job a pods=4 min=1 gpus=1 label app=x spread app=x/zone/1
+    "), @r"
+    a runs on n2, n1 x2
+    a pending: Resources were not found for pod default/a-3 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) didn't match pod topology spread constraints.
+    ");
+}
+
+#[test]
+fn a_host_port_is_taken_once_on_a_node() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        job a pods=3 min=1 gpus=1 port=80
+    "), @r"
+    a runs on n1, n2
+    a pending: Resources were not found for pod default/a-2 due to: no nodes with enough resources were found: 2 node(s) didn't have free ports for the requested pod ports.
+    ");
+}
+
+#[test]
+fn a_node_takes_no_more_pods_than_it_says() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 pods=2
+        job a pods=3 min=1 gpus=1
+    "), @r"
+    a runs on n1 x2
+    a pending: Resources were not found for pod default/a-2 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: pods.
+    ");
+}
+
+#[test]
+fn extended_resources_are_counted() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 extended nic=1
+        node n2 gpus=8
+        job a pods=2 min=1 gpus=1 extended nic=1
+    "), @r"
+    a runs on n1
+    a pending: Resources were not found for pod default/a-1 due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: nic.
+    ");
+}
+
+#[test]
+fn pods_of_other_schedulers_only_take_room() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        foreign x gpus=7 on n1
+        job a gpus=2 priority=90
+    "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn the_reason_tells_what_is_short_on_how_many_nodes() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        node n2 gpus=8 cpu=2
+        node n3 gpus=1 cpu=2
+        node n4 gpus=8 taint dedicated=x:NoSchedule
+        job a gpus=4 cpu=8
+    "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: CPU cores, 1 node(s) didn't have enough resources: GPUs, 1 node(s) didn't have enough resources: GPUs, CPU cores, 1 node(s) had untolerated taint {dedicated: x}.");
+}
+
+#[test]
+fn without_nodes_the_reason_says_just_that() {
+    assert_snapshot!(plan_of("
+        job a gpus=4
+    "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: there are no nodes.");
+}
