@@ -35,6 +35,8 @@ pub enum Command {
     Check(Check),
     /// Show the vocabulary: every step, what it means and an example.
     Steps(Steps),
+    /// Boot a cluster to play in: emulator in real time, scheduler, kubeconfig. Ctrl-C ends it.
+    Up(Up),
     /// Look at pending snapshots and take or drop them.
     #[command(subcommand)]
     Snapshot(SnapshotVerb),
@@ -159,6 +161,32 @@ pub struct Steps {
     pub containing: Option<String>,
 }
 
+/// `schedlab up`.
+#[derive(Debug, Args)]
+pub struct Up {
+    /// Fleet of nodes, a YAML file; the lab's 4 nodes with 8 GPUs each when absent.
+    #[arg(long, value_name = "FILE")]
+    pub fleet: Option<PathBuf>,
+    /// Which scheduler runs beside it.
+    #[arg(long, value_enum, default_value_t = ProfileName::Kai)]
+    pub profile: ProfileName,
+    /// Port on the loopback interface; a free one when 0.
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// Where to write the kubeconfig; removed at the end.
+    #[arg(long, default_value = "schedlab.kubeconfig", value_name = "FILE")]
+    pub kubeconfig: PathBuf,
+}
+
+/// The built-in scheduling profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProfileName {
+    /// Queues, gangs, fair share: KAI's behaviour.
+    Kai,
+    /// What the default kube-scheduler does.
+    Kube,
+}
+
 /// `schedlab snapshot`.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotVerb {
@@ -192,6 +220,7 @@ pub fn main() -> ExitCode {
         Command::List(args) => commands::list(&args),
         Command::Check(args) => commands::check(&args),
         Command::Steps(args) => commands::steps(&args),
+        Command::Up(args) => commands::up(&args),
         Command::Snapshot(verb) => commands::snapshot(&verb),
         Command::Simulate(args) => commands::simulate(&args),
     };

@@ -6,6 +6,10 @@ mod in_process;
 
 use std::time::Duration;
 
+use schedlab_scheduler::crds;
+
+use crate::api::{Api, refusal};
+
 pub use emulated::Emulated;
 pub(crate) use emulated::epoch;
 pub use in_process::InProcess;
@@ -49,4 +53,16 @@ pub enum AfterKill {
 pub struct Unsettled {
     /// How long it was given.
     pub limit: Duration,
+}
+
+/// Brings what comes with the scheduler: kinds and priority classes.
+pub(crate) async fn install(api: &Api) -> anyhow::Result<()> {
+    for definition in crds::all() {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        api.post(path, &definition).await.map_err(refusal)?;
+    }
+    for class in crds::priority_classes() {
+        api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.map_err(refusal)?;
+    }
+    Ok(())
 }

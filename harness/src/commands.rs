@@ -6,6 +6,7 @@ mod run;
 mod simulate;
 mod snapshot;
 mod steps;
+mod up;
 
 use crate::exit::Exit;
 use crate::features::Problems;
@@ -16,6 +17,7 @@ pub use run::run;
 pub use simulate::simulate;
 pub use snapshot::snapshot;
 pub use steps::steps;
+pub use up::up;
 
 /// Tells an error that ended a command, and how the program ends.
 pub fn report_error(error: &anyhow::Error) -> Exit {

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use schedlab_emulator::store::LogEntry;
-use schedlab_scheduler::{Config, crds};
+use schedlab_scheduler::Config;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::api::{Api, refusal};
+use crate::api::Api;
 use crate::audit::Audit;
-use crate::cluster::{Cluster as _, Emulated, InProcess};
+use crate::cluster::{Cluster as _, Emulated, InProcess, install};
 use crate::features::Case;
 use crate::view::{Phase, Pod, View};
 
@@ -188,16 +188,4 @@ impl World {
         let line = lines.and_then(|lines| lines.get(row)).copied().unwrap_or(table_line + row);
         format!("{}:{line}", self.case.place.file)
     }
-}
-
-/// Brings what comes with the scheduler: kinds and priority classes.
-async fn install(api: &Api) -> anyhow::Result<()> {
-    for definition in crds::all() {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        api.post(path, &definition).await.map_err(refusal)?;
-    }
-    for class in crds::priority_classes() {
-        api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.map_err(refusal)?;
-    }
-    Ok(())
 }

@@ -1,0 +1,119 @@
+//! `schedlab up`: a cluster to play in. The emulator in real time behind TLS, the scheduler in
+//! this process, and a kubeconfig for as long as it lasts.
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use schedlab_emulator::clock::Clock;
+use schedlab_emulator::{Emulator, Fleet, Options};
+use schedlab_scheduler::Config;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Output, UsageError};
+use crate::api::Api;
+use crate::cli::{ProfileName, Up};
+use crate::cluster::install;
+use crate::exit::Exit;
+
+/// The fleet of the operations lab.
+const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-4]\n  gpus: 8\n";
+
+/// Boots a cluster and keeps it until Ctrl-C.
+pub fn up(args: &Up) -> anyhow::Result<Exit> {
+    let fleet = fleet(args.fleet.as_deref())?;
+    refuse_foreign(&args.kubeconfig)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")?;
+    runtime.block_on(serve(args, &fleet))
+}
+
+fn fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
+    let Some(path) = path else { return Ok(Fleet::parse("the lab's fleet", LAB)?) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
+    let fleet = Fleet::parse(&path.display().to_string(), &text);
+    Ok(fleet.map_err(|error| UsageError(error.to_string()))?)
+}
+
+/// A kubeconfig that somebody else wrote is not ours to overwrite.
+fn refuse_foreign(path: &Path) -> anyhow::Result<()> {
+    match std::fs::read_to_string(path) {
+        Ok(text) if !text.contains("schedlab") => Err(UsageError(format!(
+            "{} exists and is not one of schedlab's; name another with --kubeconfig",
+            path.display()
+        ))
+        .into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
+    let mut output = Output::detect();
+    let mut terminated = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let emulator = Emulator::start(Options::at(Clock::real()));
+    emulator.add_fleet(fleet)?;
+    install(&Api::new(emulator.client())).await?;
+    let config = match args.profile {
+        ProfileName::Kai => Config::kai(),
+        ProfileName::Kube => Config::kube(),
+    };
+    let clock = emulator.clock().clone();
+    let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
+    let scheduler_name = config.scheduler_name.clone();
+    let scheduler = tokio::spawn(schedlab_scheduler::run(emulator.client(), config, now));
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let server = emulator.serve(address).await?;
+    let kubeconfig = Kubeconfig::write(&args.kubeconfig, &server.kubeconfig)?;
+    output.data(&format!("{}\n", kubeconfig.path.display()));
+    output.note(&format!(
+        "{} nodes and scheduler `{scheduler_name}` at https://{}\ntry: kubectl --kubeconfig {} \
+         get nodes,pods -A\nCtrl-C ends it",
+        fleet.nodes().len(),
+        server.address,
+        kubeconfig.path.display()
+    ));
+    let exit = tokio::select! {
+        ended = scheduler => {
+            let error = match ended {
+                Ok(Ok(())) => anyhow::anyhow!("it returned"),
+                Ok(Err(error)) => error,
+                Err(panic) => panic.into(),
+            };
+            return Err(error.context("the scheduler ended"));
+        }
+        _ = tokio::signal::ctrl_c() => Exit::Passed,
+        _ = terminated.recv() => Exit::Passed,
+    };
+    server.shut_down().await;
+    output.note("the cluster is gone");
+    Ok(exit)
+}
+
+/// A kubeconfig file that goes when the cluster goes.
+struct Kubeconfig {
+    path: PathBuf,
+}
+
+impl Kubeconfig {
+    fn write(path: &Path, text: &str) -> anyhow::Result<Self> {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        // The token in it makes its reader an administrator.
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path: path.to_path_buf() })
+    }
+}
+
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        // Nothing is lost when it is gone already.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
