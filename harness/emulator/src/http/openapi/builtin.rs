@@ -97,7 +97,9 @@ impl Schemas {
 fn wrap_references(value: &mut Value) {
     match value {
         Value::Object(fields) => {
+            // A definition may have a property of that name, which is no text then.
             if fields.len() > 1
+                && fields.get("$ref").is_some_and(Value::is_string)
                 && let Some(target) = fields.remove("$ref")
             {
                 fields.insert("allOf".to_owned(), json!([{ "$ref": target }]));

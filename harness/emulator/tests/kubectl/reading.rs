@@ -1,0 +1,103 @@
+//! get, describe, explain, api-resources, auth.
+
+use crate::cluster::{Cluster, has_kubectl};
+
+const EVENT: &str = "
+apiVersion: v1
+kind: Event
+metadata: {name: web.1, namespace: default}
+involvedObject: {kind: Pod, name: web, namespace: default, uid: UID}
+type: Warning
+reason: FailedScheduling
+message: no GPU is free
+source: {component: test}
+count: 1
+firstTimestamp: '2026-01-01T00:00:00Z'
+lastTimestamp: '2026-01-01T00:00:00Z'
+";
+
+/// Blanks between columns vary with the longest cell, ages with the machine.
+fn squeezed(text: &str) -> String {
+    let line = |line: &str| {
+        let words = line.split_whitespace().map(|word| if is_age(word) { "<age>" } else { word });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn is_age(word: &str) -> bool {
+    word.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_shown_as_users_know_them() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start().await;
+    assert_eq!(
+        cluster.run("wait --for=condition=Ready node --all --timeout=20s").lines().count(),
+        2
+    );
+    assert_eq!(
+        squeezed(&cluster.run("get nodes")),
+        "NAME STATUS ROLES AGE VERSION\n\
+         gpu-0 Ready <none> <age> v1.35.0\n\
+         gpu-1 Ready <none> <age> v1.35.0"
+    );
+    assert_eq!(
+        squeezed(&cluster.run("get namespaces,priorityclasses -o name")),
+        "namespace/default\nnamespace/kube-node-lease\nnamespace/kube-public\n\
+         namespace/kube-system\npriorityclass.scheduling.k8s.io/system-cluster-critical\n\
+         priorityclass.scheduling.k8s.io/system-node-critical"
+    );
+    assert_eq!(cluster.run("get pods"), "No resources found in default namespace.\n");
+    assert_eq!(
+        cluster.run("get pod none"),
+        "Error from server (NotFound): pods \"none\" not found\n"
+    );
+    assert_eq!(
+        cluster.run("get gadgets"),
+        "error: the server doesn't have a resource type \"gadgets\"\n"
+    );
+    let node = squeezed(&cluster.run("describe node gpu-0"));
+    assert!(node.contains("Capacity:\ncpu: 96\n"), "{node}");
+    assert!(node.contains("nvidia.com/gpu: 8"), "{node}");
+    assert_eq!(cluster.run("auth can-i delete pods"), "yes\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_are_described_with_their_events() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start().await;
+    assert_eq!(cluster.run("run web --image=nginx"), "pod/web created\n");
+    let uid = cluster.run("get pod web -o 'jsonpath={.metadata.uid}'");
+    cluster.file("event.yaml", &EVENT.replace("UID", uid.trim()));
+    assert_eq!(cluster.run("create -f event.yaml"), "event/web.1 created\n");
+    let pod = squeezed(&cluster.run("describe pod web"));
+    assert!(pod.contains("QoS Class: BestEffort"), "{pod}");
+    assert!(pod.contains("Tolerations: node.kubernetes.io/not-ready:NoExecute"), "{pod}");
+    assert!(pod.contains("Warning FailedScheduling"), "{pod}");
+    assert!(pod.contains("test no GPU is free"), "{pod}");
+    let events = squeezed(&cluster.run("get events"));
+    assert!(events.starts_with("LAST SEEN TYPE REASON OBJECT MESSAGE\n"), "{events}");
+    assert!(events.contains("Warning FailedScheduling pod/web no GPU is free"), "{events}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_are_explained() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start().await;
+    let pod = squeezed(&cluster.run("explain pod.spec.containers.resources"));
+    assert!(pod.contains("FIELD: resources <ResourceRequirements>"), "{pod}");
+    assert!(pod.contains("limits <map[string]Quantity>"), "{pod}");
+    let resources = squeezed(&cluster.run("api-resources --namespaced=true -o wide"));
+    assert!(
+        resources.contains("pods po v1 true Pod create,delete,deletecollection"),
+        "{resources}"
+    );
+}
