@@ -98,76 +98,137 @@ fn a_scheduler_that_starts_anew_writes_nothing_that_stands() {
 #[test]
 fn borrowed_room_is_given_back_and_victims_are_told_for_whom() {
     Lab::tell(async |mut lab| {
-        lab.nodes(1, 8);
-        lab.queue("a", 4, -1);
-        lab.queue("b", 4, -1);
+        lab.nodes(1, 4);
+        lab.queue("a", 2, -1);
+        lab.queue("b", 2, -1);
         lab.start();
-        lab.job("borrower", "a", (8, 1));
+        lab.job("borrower", "a", (4, 1));
         lab.pass(5).await;
-        lab.job("owner", "b", (4, 4));
+        lab.job("owner", "b", (2, 2));
         lab.pass(60).await;
-        assert_snapshot!(lab.pods(), @r#"
-        borrower-0 Pending -: Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        assert_snapshot!(lab.pods(), @r"
+        borrower-0 Pending -: Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         borrower-1 Running n-0
         borrower-2 Running n-0
-        borrower-3 Pending -: Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-        borrower-4 Running n-0
-        borrower-5 Pending -: Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-        borrower-6 Pending -: Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-        borrower-7 Running n-0
+        borrower-3 Pending -: Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         owner-0 Running n-0
         owner-1 Running n-0
-        owner-2 Running n-0
-        owner-3 Running n-0
-        "#);
-        assert_snapshot!(lab.events(), @r#"
-        Pod Evict Pod default/borrower-0 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
-        Pod Evict Pod default/borrower-3 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
-        Pod Evict Pod default/borrower-5 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
-        Pod Evict Pod default/borrower-6 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
-        Pod Killing Stopping container
-        Pod Killing Stopping container
-        Pod Killing Stopping container
-        Pod Killing Stopping container
+        ");
+        assert_snapshot!(lab.events(), @r"
+        Pod Evict Pod default/borrower-0 was preempted by workload default/pg-owner queue a uses 4 GPUs (quota 2, fair share 2); queue b uses 0 GPUs (quota 2, fair share 2)
+        Pod Evict Pod default/borrower-3 was preempted by workload default/pg-owner queue a uses 4 GPUs (quota 2, fair share 2); queue b uses 0 GPUs (quota 2, fair share 2)
+        2 × Pod Killing Stopping container
         Pod Pipelined Pod default/owner-0 was pipelined to node n-0
         Pod Pipelined Pod default/owner-1 was pipelined to node n-0
-        Pod Pipelined Pod default/owner-2 was pipelined to node n-0
-        Pod Pipelined Pod default/owner-3 was pipelined to node n-0
         Pod Scheduled Successfully assigned pod default/borrower-0 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/borrower-1 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/borrower-2 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/borrower-3 to node n-0 at node-pool default
-        Pod Scheduled Successfully assigned pod default/borrower-4 to node n-0 at node-pool default
-        Pod Scheduled Successfully assigned pod default/borrower-5 to node n-0 at node-pool default
-        Pod Scheduled Successfully assigned pod default/borrower-6 to node n-0 at node-pool default
-        Pod Scheduled Successfully assigned pod default/borrower-7 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/owner-0 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/owner-1 to node n-0 at node-pool default
-        Pod Scheduled Successfully assigned pod default/owner-2 to node n-0 at node-pool default
-        Pod Scheduled Successfully assigned pod default/owner-3 to node n-0 at node-pool default
-        Pod Unschedulable Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-        Pod Unschedulable Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-        Pod Unschedulable Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-        Pod Unschedulable Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-        Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
-        Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
-        Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
-        Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
-        PodGroup Evict Pod default/borrower-0 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
-        PodGroup Evict Pod default/borrower-3 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
-        PodGroup Evict Pod default/borrower-5 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
-        PodGroup Evict Pod default/borrower-6 was preempted by workload default/pg-owner queue a uses 8 GPUs (quota 4, fair share 4); queue b uses 0 GPUs (quota 4, fair share 4)
-        PodGroup Unschedulable Resources were not found for pod default/borrower-6 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        2 × Pod Unschedulable Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        2 × Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
+        PodGroup Evict Pod default/borrower-0 was preempted by workload default/pg-owner queue a uses 4 GPUs (quota 2, fair share 2); queue b uses 0 GPUs (quota 2, fair share 2)
+        PodGroup Evict Pod default/borrower-3 was preempted by workload default/pg-owner queue a uses 4 GPUs (quota 2, fair share 2); queue b uses 0 GPUs (quota 2, fair share 2)
+        PodGroup Unschedulable Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         PodGroup Unschedulable Room was promised on n-0 and is being released by pods that are leaving
-        "#);
+        ");
+    });
+}
+
+/// Another scheduler's API: single pods, no queues.
+#[test]
+fn profile_kube_binds_pods_one_by_one_and_tells_it_in_its_own_words() {
+    Lab::tell(async |mut lab| {
+        lab.become_kube();
+        lab.nodes(1, 4);
+        lab.start();
+        lab.job("first", "any", (3, 3));
+        lab.pass(5).await;
+        lab.job("second", "any", (2, 2));
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        first-0 Running n-0
+        first-1 Running n-0
+        first-2 Running n-0
+        second-0 Running n-0
+        second-1 Pending -: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+        ");
+        assert_snapshot!(lab.events(), @r"
+        Pod FailedScheduling 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+        Pod Scheduled Successfully assigned default/first-0 to n-0
+        Pod Scheduled Successfully assigned default/first-1 to n-0
+        Pod Scheduled Successfully assigned default/first-2 to n-0
+        Pod Scheduled Successfully assigned default/second-0 to n-0
+        ");
+        assert_eq!(lab.pod_groups(), "");
+    });
+}
+
+#[test]
+fn pods_of_a_node_that_is_gone_are_replaced_elsewhere() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(2, 4);
+        lab.queue("q", 8, -1);
+        lab.start();
+        lab.job("gang", "q", (4, 4));
+        lab.pass(5).await;
+        lab.delete("nodes", "", "n-0");
+        lab.pass(120).await;
+        assert_snapshot!(lab.pods(), @r"
+        gang-0 Running n-1
+        gang-1 Running n-1
+        gang-2 Running n-1
+        gang-3 Running n-1
+        ");
+        assert_snapshot!(lab.events(), @r"
+        Pod Scheduled Successfully assigned pod default/gang-0 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/gang-0 to node n-1 at node-pool default
+        Pod Scheduled Successfully assigned pod default/gang-1 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/gang-1 to node n-1 at node-pool default
+        Pod Scheduled Successfully assigned pod default/gang-2 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/gang-2 to node n-1 at node-pool default
+        Pod Scheduled Successfully assigned pod default/gang-3 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/gang-3 to node n-1 at node-pool default
+        Queue GuaranteesAboveCapacity Quotas of the top queues add up to more than the cluster has: 8 of 4 GPUs
+        ");
+    });
+}
+
+#[test]
+fn a_queue_that_goes_and_comes_back_is_told_and_used_again() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 4);
+        lab.queue("q", 4, -1);
+        lab.start();
+        lab.job("runs", "q", (2, 1));
+        lab.pass(5).await;
+        lab.delete("queues", "scheduling.run.ai", "q");
+        lab.job("waits", "q", (2, 2));
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        runs-0 Running n-0
+        runs-1 Running n-0
+        waits-0 Pending -: Queue 'q' does not exist
+        waits-1 Pending -: Queue 'q' does not exist
+        ");
+        lab.queue("q", 4, -1);
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        runs-0 Running n-0
+        runs-1 Running n-0
+        waits-0 Running n-0
+        waits-1 Running n-0
+        ");
+        assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"4"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"4"}}"#);
     });
 }
 
 /// Tells a story again and again: each time the scheduler dies one write later, a new one takes
 /// over at once, and in the end everything must stand as `expected`.
 fn dies_before_each_write(
-    prepare: impl AsyncFn(&mut Lab),
-    story: impl Fn(&Lab),
+    prepare: &impl AsyncFn(&mut Lab),
+    story: &impl Fn(&Lab),
     expected: &str,
 ) -> u32 {
     for writes in 0.. {
@@ -195,8 +256,8 @@ fn dies_before_each_write(
 #[test]
 fn a_gang_is_bound_whole_and_once_whenever_the_scheduler_dies() {
     let writes = dies_before_each_write(
-        async |_| {},
-        |lab| lab.job("gang", "a", (4, 4)),
+        &async |_| {},
+        &|lab| lab.job("gang", "a", (4, 4)),
         "gang: 4 Running; 4 bound, 0 evicted; 4 Scheduled",
     );
     assert!(writes > 12, "a group, four marks, four events and four bindings: {writes}");
@@ -205,13 +266,13 @@ fn a_gang_is_bound_whole_and_once_whenever_the_scheduler_dies() {
 #[test]
 fn room_is_taken_back_once_whenever_the_scheduler_dies() {
     let writes = dies_before_each_write(
-        async |lab| {
+        &async |lab| {
             lab.start();
             lab.job("borrower", "a", (8, 1));
             lab.pass(10).await;
             lab.stop().await;
         },
-        |lab| lab.job("owner", "b", (4, 4)),
+        &|lab| lab.job("owner", "b", (4, 4)),
         "borrower: 4 Pending, 4 Running; owner: 4 Running; 12 bound, 4 evicted; 12 Scheduled",
     );
     assert!(writes > 20, "four evictions and four bindings: {writes}");

@@ -1,4 +1,5 @@
 //! A cluster with the scheduler at work in it, in virtual time.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +11,15 @@ use std::{
     time::Duration,
 };
 
+use futures::future::OptionFuture;
 use http::{Method, Request};
 
 use jiff::Timestamp;
-use schedlab_emulator::{Emulator, Fleet, Options, clock::Clock, store::Resource};
+use schedlab_emulator::{
+    Emulator, Fleet, Options,
+    clock::Clock,
+    store::{DeleteOptions, FieldValidation, Key, Op, Resource, Write},
+};
 use schedlab_scheduler::{Config, Status, crds};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
@@ -50,6 +56,25 @@ impl Lab {
 
     pub(crate) fn create(&self, group: &str, plural: &str, object: &Value) {
         self.emulator.create(&Resource::new(group, plural), object.clone()).unwrap();
+    }
+
+    pub(crate) fn delete(&self, plural: &str, group: &str, name: &str) {
+        let key = Key::new(Resource::new(group, plural), "", name);
+        self.emulator
+            .store()
+            .write(Write {
+                key,
+                op: Op::Delete(DeleteOptions::default()),
+                dry_run: false,
+                field_manager: "kubectl".to_owned(),
+                field_validation: FieldValidation::Strict,
+            })
+            .unwrap();
+    }
+
+    /// The scheduler to come does what kube-scheduler does.
+    pub(crate) fn become_kube(&mut self) {
+        self.config = Config::kube();
     }
 
     pub(crate) fn nodes(&self, count: u32, gpus: u32) {
@@ -109,10 +134,9 @@ impl Lab {
             let reads = request.method() == Method::GET;
             let hangs = !reads && counter.fetch_add(1, Ordering::Relaxed) >= writes;
             let router = router.clone();
+            let lost = hangs.then(std::future::pending::<()>);
             async move {
-                if hangs {
-                    std::future::pending::<()>().await;
-                }
+                OptionFuture::from(lost).await;
                 router.oneshot(request).await
             }
         });
@@ -195,7 +219,11 @@ impl Lab {
         let mut events: Vec<String> = self.list("", "events").iter().map(told).collect();
         events.retain(|event| !event.starts_with("Job "));
         events.sort();
-        events.concat()
+        let counted = events.chunk_by(|a, b| a == b).map(|same| match same.len() {
+            1 => same[0].clone(),
+            several => format!("{several} × {}", same[0]),
+        });
+        counted.collect()
     }
 
     /// Each pod group with what it is and why it waits.
