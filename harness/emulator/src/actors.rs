@@ -34,6 +34,7 @@ mod stateful_set;
 mod train_job;
 mod workload;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -87,22 +88,32 @@ impl Default for KubeletDefaults {
     }
 }
 
-/// What an actor says of an object when the API refused a write for it.
-pub(crate) fn refused(
-    actor: &Actor,
-    key: &Key,
-    request: &Key,
-    error: &ApiError,
-    ctx: &Context,
-) -> Option<Request> {
+/// What an actor says of an object when the API refused a write for it: once, whatever names
+/// the objects have that it tries to make.
+pub(crate) fn refused(task: (&Actor, &Key), refusal: &Refusal, ctx: &Context) -> Option<Request> {
+    let (actor, key) = task;
     let object = ctx.view.get(key)?;
+    let (reason, verb) =
+        if refusal.creates { ("FailedCreate", "creating") } else { ("FailedUpdate", "writing") };
     let notice = step::Notice {
         component: actor.name,
         kind: "Warning",
-        reason: if request.name.is_empty() { "FailedCreate" } else { "FailedWrite" },
-        message: format!("Error writing {}: {error}", request.resource),
+        reason,
+        message: format!("Error {verb}: {}", refusal.error),
     };
-    notice.about(object, ctx)
+    let gist = refusal.error.message.replace(&*refusal.name, "*");
+    notice.about_as(&gist, object, ctx)
+}
+
+/// A write that the API refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The object's name.
+    pub(crate) name: Arc<str>,
+    /// Whether it was to be made.
+    pub(crate) creates: bool,
+    /// Why.
+    pub(crate) error: ApiError,
 }
 
 /// Everyone, in the order in which they act when several have something to do.

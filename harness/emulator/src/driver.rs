@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::actors::{ACTORS, Actor, Change, Context, KubeletDefaults, Request, View};
-use crate::error::ApiError;
+use crate::actors::{ACTORS, Actor, Change, Context, KubeletDefaults, Refusal, Request, View};
 use crate::object;
 use crate::shared::SharedStore;
 use crate::store::{EventKind, FieldValidation, Key, LogEntry, Op, Store, Write};
@@ -133,13 +132,13 @@ impl Driver {
             None => {
                 self.refusals.remove(task);
             }
-            Some((_, error)) if error.reason == "Conflict" => self.agenda.push(task.clone()),
-            Some((request, error)) => self.postpone(task, now, &request, &error),
+            Some(refusal) if refusal.error.reason == "Conflict" => self.agenda.push(task.clone()),
+            Some(refusal) => self.postpone(task, now, &refusal),
         }
     }
 
     /// Tries a refused step again later, and says so on the object it was for.
-    fn postpone(&mut self, task: &Task, now: Timestamp, request: &Key, error: &ApiError) {
+    fn postpone(&mut self, task: &Task, now: Timestamp, refusal: &Refusal) {
         let count = self.refusals.entry(task.clone()).or_default();
         let wait = 2_u64.saturating_pow(*count).min(RETRY_SECS_MAX);
         *count = count.saturating_add(1);
@@ -147,7 +146,7 @@ impl Driver {
         self.agenda.set_timer(task, Some(again));
         let ctx = Context { view: &self.view, now, defaults: &self.defaults };
         let actor = &ACTORS[task.actor];
-        let said = crate::actors::refused(actor, &task.key, request, error, &ctx);
+        let said = crate::actors::refused((actor, &task.key), refusal, &ctx);
         let _ = self
             .shared
             .change(|store, now| write_all(store, actor, said.into_iter().collect(), now));
@@ -200,7 +199,7 @@ fn write_all(
     actor: &Actor,
     requests: Vec<Request>,
     now: Timestamp,
-) -> Option<(Key, ApiError)> {
+) -> Option<Refusal> {
     let mut written: BTreeMap<Key, String> = BTreeMap::new();
     for request in requests {
         let Request { key, mut op } = request;
@@ -208,7 +207,7 @@ fn write_all(
             object::set(body, &["metadata", "resourceVersion"], revision.as_str().into());
         }
         let at_best = key.resource.is("", "events");
-        let deletes = matches!(op, Op::Delete(_));
+        let (deletes, creates) = (matches!(op, Op::Delete(_)), matches!(op, Op::Create(_)));
         let write = Write {
             key: key.clone(),
             op,
@@ -222,7 +221,7 @@ fn write_all(
             }
             Err(_) if at_best => {}
             Err(error) if deletes && error.code == 404 => {}
-            Err(error) => return Some((key, error)),
+            Err(error) => return Some(Refusal { name: key.name, creates, error }),
         }
     }
     None

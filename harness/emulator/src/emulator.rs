@@ -220,6 +220,8 @@ fn start_objects(workload_kinds: bool) -> Vec<Write> {
 }
 
 #[cfg(test)]
+mod facade_tests;
+#[cfg(test)]
 mod job_tests;
 #[cfg(test)]
 pub(crate) mod lab;

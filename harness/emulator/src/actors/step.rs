@@ -131,7 +131,13 @@ pub(super) struct Notice<'a> {
 impl Notice<'_> {
     /// The event, unless this very thing was already said of the object.
     pub(super) fn about(self, object: &Value, ctx: &Context) -> Option<Request> {
-        let said = format!("{}/{}/{}", uid(object), self.reason, self.message);
+        let gist = self.message.clone();
+        self.about_as(&gist, object, ctx)
+    }
+
+    /// The event, unless the gist of it was already said of the object.
+    pub(super) fn about_as(self, gist: &str, object: &Value, ctx: &Context) -> Option<Request> {
+        let said = format!("{}/{}/{gist}", uid(object), self.reason);
         let event_name = format!("{}.{:016x}", name(object), fingerprint(&said));
         let ns = match namespace(object) {
             "" => "default",
