@@ -1,32 +1,36 @@
 //! A Kubernetes API in memory: API server, kubelets, garbage collector and workload
 //! controllers in one process, on a clock that can be virtual. It knows no scheduler.
 //!
-//! Read downwards: [`clock`] and [`error`] first, then what the API stores ([`store`]), what
-//! changes on the way in, who acts on it, and the two doors onto it.
+//! Read downwards: what everything speaks of, what the API stores ([`store`]), what changes it on
+//! the way in, how many share it, the two doors onto it, who acts on it ([`actors`]), and the
+//! whole ([`Emulator`]).
 
-mod admit;
 pub mod clock;
 pub mod error;
-pub mod kinds;
 mod names;
 pub mod object;
-pub mod patch;
-pub mod select;
-pub mod store;
-mod write;
-
 pub mod quantity;
 
-pub mod actors;
-pub mod crds;
-mod driver;
-mod emulator;
-pub mod fleet;
+pub mod kinds;
+pub mod select;
+pub mod store;
+
+mod admit;
+pub mod patch;
+mod write;
+
 mod shared;
 
 pub mod http;
 pub mod serve;
 pub mod watch;
+
+pub mod actors;
+pub mod crds;
+mod driver;
+pub mod fleet;
+
+mod emulator;
 
 pub use actors::KubeletDefaults;
 pub use emulator::{Emulator, Options, Unsettled};
