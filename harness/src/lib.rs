@@ -32,4 +32,5 @@ pub mod happenings;
 pub mod quantity;
 pub mod snapshots;
 
+pub mod cases;
 pub mod simulate;

@@ -3,8 +3,8 @@
 //! many pods would fit once they are gone ([`Rooms`]), and the search that finds an acceptable
 //! set ([`serve`]). By which rules is said by each action's [`Purpose`].
 
+mod backlog;
 mod line;
-mod place;
 mod pool;
 pub(crate) mod protection;
 mod returning;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use crate::{
     Profile, Snapshot,
     model::{PodGroup, PodGroupId, PodId, QueueId, ShapeId},
-    queues::Ledger,
+    queues::{JobKey, Ledger, Waiting},
     resources::PerResource,
     session::Session,
 };
@@ -27,9 +27,9 @@ use crate::{
 pub(crate) use service::{Purpose, serve};
 pub(crate) use units::{Piece, Unit};
 
+use backlog::Backlog;
 use line::VictimLine;
 use pool::Pool;
-use returning::Returning;
 use room::Rooms;
 use search::Search;
 use units::UnitKey;
@@ -50,6 +50,8 @@ pub(crate) struct Before<'a> {
 pub(crate) struct Wanted {
     pub(crate) group: PodGroupId,
     pub(crate) queue: QueueId,
+    /// Its place among the jobs of its queue.
+    pub(crate) key: JobKey,
     pub(crate) preemptible: bool,
     /// Its next pods: a gang's missing minimum, or one elastic pod.
     pub(crate) pods: Vec<PodId>,
@@ -77,11 +79,12 @@ impl<'a> Before<'a> {
 }
 
 impl Wanted {
-    fn of(session: &Session<'_>, id: PodGroupId, queue: QueueId) -> Self {
+    fn of(session: &Session<'_>, job: Waiting) -> Self {
+        let (id, Waiting { queue, key, .. }) = (job.key.group(), job);
         let group = session.group(id);
         let pods = session.members(id).next_chunk(group);
         let request = session.request_of(&pods);
-        Self { group: id, queue, preemptible: group.preemptible, pods, request }
+        Self { group: id, queue, key, preemptible: group.preemptible, pods, request }
     }
 
     /// How many pods of each shape.

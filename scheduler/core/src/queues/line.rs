@@ -57,6 +57,12 @@ impl JobKey {
         Self { priority: Reverse(priority), shortfall, age_rank, group }
     }
 
+    /// The place it would have if it stood so to its minimum.
+    #[must_use]
+    pub const fn with(self, shortfall: Shortfall) -> Self {
+        Self { shortfall, ..self }
+    }
+
     /// Whose place it is.
     pub const fn group(&self) -> PodGroupId {
         self.group

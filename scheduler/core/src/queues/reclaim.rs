@@ -35,19 +35,20 @@ impl Reclaimer {
     }
 
     /// May something be taken from this leaf queue for it? When it stays inside its quota, from
-    /// a queue over its own in what is asked for; else from one beyond its allocatable share.
+    /// a queue that is over its own in something that is asked for, or under it in nothing; else
+    /// from one beyond its allocatable share.
     pub fn may_take_from(&self, ledger: &Ledger, victim: QueueId) -> bool {
         let Some((mine, theirs)) = diverging(ledger, self.queue, victim) else { return false };
         let (mine, theirs) = (ledger.account(mine), ledger.account(theirs));
         if !mine.allocated.plus(self.request).within(mine.quota) {
             return !theirs.allocated.within(theirs.allocatable());
         }
-        let involved = self.request.values().map(|asked| asked > 0);
-        let over = over(theirs.allocated, theirs.quota);
-        let over_asked = over.into_iter().zip(involved).any(|(over, involved)| over && involved);
-        let has_no_quota =
-            theirs.quota.values().into_iter().any(|quota| quota == Amount::Exactly(0));
-        over_asked || has_no_quota
+        let (asked, used) = (self.request.values(), theirs.allocated.values());
+        let quota = theirs.quota.values();
+        let mut involved = [0, 1, 2].into_iter().filter(|&at| asked[at] > 0);
+        let over = involved.clone().any(|at| !quota[at].holds(used[at]));
+        let under = |at: usize| matches!(quota[at], Amount::Exactly(quota) if used[at] < quota);
+        over || !involved.any(under)
     }
 
     /// May all of `victims` be taken for it? `saturation_milli` is how much further than it
@@ -146,11 +147,6 @@ pub fn diverging(ledger: &Ledger, mine: QueueId, theirs: QueueId) -> Option<(Que
 /// taken back for a queue inside its own.
 fn has_to_give(used: PerResource<i64>, account: &Account, deserved: bool) -> bool {
     !used.within(account.allocatable()) || deserved && !used.within(account.quota)
-}
-
-fn over(used: PerResource<i64>, bounds: PerResource<Amount>) -> [bool; 3] {
-    let (used, bounds) = (used.values(), bounds.values());
-    [0, 1, 2].map(|at| !bounds[at].holds(used[at]))
 }
 
 /// Used per fair share: nothing of nothing is 0, something of nothing endless.

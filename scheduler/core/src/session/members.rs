@@ -272,13 +272,20 @@ impl Tree<'_> {
         children
     }
 
-    /// Active pods and minimum of everything below.
+    /// Active pods of everything below, and how many at least it takes to satisfy it.
     fn size(&self, at: usize) -> (u64, u64) {
-        let own = (u64::from(self.active(at)), u64::from(self.minimum(at)));
-        self.children(Some(at)).into_iter().fold(own, |sum, child| {
-            let below = self.size(child);
-            (sum.0 + below.0, sum.1 + below.1)
-        })
+        let children = self.children(Some(at));
+        if children.is_empty() {
+            return (u64::from(self.active(at)), u64::from(self.minimum(at)));
+        }
+        let needed = self.needed(Some(at), children.len());
+        let (mut active, mut minima) = (0, Vec::new());
+        for (below, minimum) in children.into_iter().map(|child| self.size(child)) {
+            active += below;
+            minima.push(minimum);
+        }
+        minima.sort_unstable();
+        (active, minima.into_iter().take(needed).sum())
     }
 
     fn active(&self, leaf: usize) -> u32 {

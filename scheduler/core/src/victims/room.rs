@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    model::{NodeId, ShapeId},
+    model::{NodeId, PodId, ShapeId},
     resources::{PerResource, Resources},
 };
 
@@ -47,17 +47,21 @@ impl Rooms {
         self.free_in_all
     }
 
-    /// Follows these shapes from now on. Those that were never asked about are counted now;
-    /// `about` says what a shape asks for and on which nodes it may run.
+    /// Follows the shapes of these pods from now on. Those that were never asked about are
+    /// counted now; `about` says what a pod asks for and on which nodes it may run.
     pub(crate) fn focus<'a>(
         &mut self,
-        shapes: impl Iterator<Item = ShapeId>,
-        about: impl Fn(ShapeId) -> (&'a Resources, Vec<bool>),
+        pods: impl Iterator<Item = (PodId, ShapeId)>,
+        about: impl Fn(PodId) -> (&'a Resources, Vec<bool>),
     ) {
-        self.focus = shapes.collect();
-        for &shape in &self.focus {
+        self.focus.clear();
+        for (pod, shape) in pods {
+            if self.focus.contains(&shape) {
+                continue;
+            }
+            self.focus.push(shape);
             if !self.shapes.contains_key(&shape) {
-                let (request, eligible) = about(shape);
+                let (request, eligible) = about(pod);
                 self.shapes.insert(shape, ShapeRoom::new(request, eligible, &self.free));
             }
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Rooms, Solution, Unit, Wanted};
+use super::{Backlog, Rooms, Solution, Unit, Wanted};
 use crate::{
     model::{QueueId, ShapeId},
     queues::Ledger,
@@ -20,7 +20,9 @@ const EAGER_TRIALS: usize = 16;
 pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) session: &'a mut Session<'s>,
     pub(crate) rooms: &'a mut Rooms,
-    pub(crate) wanted: &'a Wanted,
+    /// All that waits, the job included.
+    pub(crate) backlog: &'p Backlog,
+    pub(crate) wanted: &'p Wanted,
     /// Is what it takes acceptable?
     pub(crate) accepts: A,
     /// Candidates that are imagined gone.

@@ -4,10 +4,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Before, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted, place, protection};
+use super::{Backlog, Before, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted, protection};
 use crate::{
     decision::EvictionCause,
-    model::{PodId, QueueId, ShapeId},
+    model::{PodGroupId, PodId, QueueId, ShapeId},
     queues::{JobKey, JobLine, Waiting, age_ranks},
     session::{Mark, Session},
 };
@@ -26,64 +26,81 @@ pub(crate) trait Purpose {
     fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause;
 }
 
+/// What the searches of one action share.
+struct Ground {
+    pool: Pool,
+    rooms: Rooms,
+    backlog: Backlog,
+}
+
 /// Serves every waiting job that may start.
 pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
-    let mut pool = Pool::new(session);
+    let pool = Pool::new(session);
     if pool.queues().next().is_none() {
         return;
     }
+    let ranks = age_ranks(&session.snapshot.pod_groups);
+    let jobs: Vec<Waiting> =
+        session.groups().filter_map(|group| waiting(session, &ranks, group)).collect();
+    let mut line = JobLine::new(session.ledger(), jobs.iter().copied());
     let free = session.node_ids().map(|node| session.room(node).free_later());
-    let mut rooms = Rooms::new(free.collect());
-    let mut line = waiting_jobs(session);
+    let rooms = Rooms::new(free.collect());
+    let backlog = Backlog::new(session.ledger().len(), &jobs);
+    let mut ground = Ground { pool, rooms, backlog };
     let mut hopeless = Hopeless::default();
     while let Some(job) = line.pop(session.ledger()) {
-        let wanted = Wanted::of(session, job.key.group(), job.queue);
-        if !may_search(session, &rooms, &wanted, purpose) || hopeless.covers(session, &wanted) {
+        let wanted = Wanted::of(session, job);
+        if !may_search(session, &ground, &wanted, purpose) || hopeless.covers(session, &wanted) {
             continue;
         }
         let mark = session.changed_nodes().mark();
-        let Some(solution) = search(session, (&pool, &mut rooms), &wanted, purpose) else {
+        let Some(solution) = search(session, &mut ground, &wanted, purpose) else {
             hopeless.remember(session, &wanted);
             continue;
         };
         for unit in solution.units() {
-            pool.remove(unit);
+            ground.pool.remove(unit);
             line.accounts_changed(session.ledger(), unit.queue);
         }
         line.accounts_changed(session.ledger(), wanted.queue);
-        catch_up(&mut rooms, session, mark);
+        ground.backlog.remove(wanted.queue, wanted.key);
+        if let Some(more) = waiting(session, &ranks, wanted.group) {
+            ground.backlog.insert(&more);
+        }
+        catch_up(&mut ground.rooms, session, mark);
     }
 }
 
 fn may_search(
     session: &Session<'_>,
-    rooms: &Rooms,
+    ground: &Ground,
     wanted: &Wanted,
     purpose: &impl Purpose,
 ) -> bool {
     let group = session.group(wanted.group);
     protection::preemption_delay_left(session.snapshot.now, group).is_none()
-        && purpose.may_start(&Before::of(session, session.ledger(), rooms), wanted)
+        && purpose.may_start(&Before::of(session, session.ledger(), &ground.rooms), wanted)
 }
 
 /// Searches, and commits what it finds.
 fn search(
     session: &mut Session<'_>,
-    (pool, rooms): (&Pool, &mut Rooms),
+    Ground { pool, rooms, backlog }: &mut Ground,
     wanted: &Wanted,
     purpose: &impl Purpose,
 ) -> Option<Solution> {
     let ledger = session.ledger().clone();
     let before = Before::of(session, &ledger, rooms);
-    let about = |shape: ShapeId| place::about(session, wanted, shape);
-    rooms.focus(wanted.pods_by_shape(session).into_keys(), about);
+    let about = |pod: PodId| (&session.shape_of(pod).requests, session.eligible_nodes(pod));
+    rooms.focus(wanted.pods.iter().map(|pod| (*pod, session.pod(*pod).shape)), about);
     let queues = pool.queues().filter(|queue| purpose.may_take_from(&before, wanted, *queue));
     let may_go = |unit: &Unit| {
         unit.group != wanted.group && purpose.protected_for(&before, wanted, unit).is_none()
     };
     let candidates = VictimLine::new(pool, &ledger, queues, may_go);
     let accepts = |solution: &Solution| purpose.accepts(&before, wanted, solution);
-    let solution = Search { session, rooms, wanted, accepts, gone: Vec::new() }.run(candidates)?;
+    let search = Search { session, rooms, backlog, wanted, accepts, gone: Vec::new() };
+    let solution = search.run(candidates)?;
     let causes: BTreeMap<PodId, EvictionCause> = solution
         .units()
         .map(|unit| (unit, purpose.cause(&before, wanted, unit)))
@@ -93,20 +110,16 @@ fn search(
     Some(solution)
 }
 
-/// Every job with pods to place next.
-fn waiting_jobs(session: &Session<'_>) -> JobLine {
-    let ranks = age_ranks(&session.snapshot.pod_groups);
-    let jobs = session.groups().filter_map(|id| {
-        let (group, members) = (session.group(id), session.members(id));
-        let Ok(Some(queue)) = group.queue else { return None };
-        if !members.wait() || members.ready(group).is_err() {
-            return None;
-        }
-        let request = session.request_of(&members.next_chunk(group));
-        let (shortfall, rank) = (members.shortfall(group), ranks[id.0 as usize]);
-        Some(Waiting { queue, key: JobKey::new(group.priority, shortfall, rank, id), request })
-    });
-    JobLine::new(session.ledger(), jobs)
+/// The job, if it has pods to place next.
+fn waiting(session: &Session<'_>, ranks: &[u32], id: PodGroupId) -> Option<Waiting> {
+    let (group, members) = (session.group(id), session.members(id));
+    let Ok(Some(queue)) = group.queue else { return None };
+    if !members.wait() || members.ready(group).is_err() {
+        return None;
+    }
+    let request = session.request_of(&session.next_chunk(id));
+    let (shortfall, rank) = (members.shortfall(group), ranks[id.0 as usize]);
+    Some(Waiting { queue, key: JobKey::new(group.priority, shortfall, rank, id), request })
 }
 
 fn catch_up(rooms: &mut Rooms, session: &Session<'_>, mark: Mark) {

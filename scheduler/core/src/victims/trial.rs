@@ -4,12 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Returning, Search, Solution, Unit, search::Limits};
+use super::{
+    Search, Solution, Unit,
+    returning::{Entry, Returning},
+    search::Limits,
+};
 use crate::{
-    model::{NodeId, PodGroupId, PodId, ShapeId},
+    model::{NodeId, PodId, ShapeId},
     queues::Ledger,
     resources::{Amount, PerResource},
-    session::Session,
+    session::{PodState, Session},
 };
 
 impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
@@ -71,75 +75,111 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
 
     fn trial(&mut self, nodes: &BTreeSet<NodeId>) -> Option<Solution> {
         let start = self.session.checkpoint();
-        let solution = self.simulate(nodes).filter(|solution| (self.accepts)(solution));
+        let evicted = self.units_on(nodes);
+        for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
+            self.session.evict(*pod);
+        }
+        let solution = self.serve_in_turn(&evicted).then(|| self.outcome(&evicted));
+        let solution = solution.filter(|solution| (self.accepts)(solution));
         if solution.is_none() {
             self.session.undo_to(start);
         }
         solution
     }
 
-    fn simulate(&mut self, nodes: &BTreeSet<NodeId>) -> Option<Solution> {
-        let evicted = self.units_on(nodes);
-        for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
-            self.session.evict(*pod);
+    /// The job and what was evicted for it get places, each in its turn. What comes before the
+    /// job goes wherever it is best; what comes after it stays where it is, if it can.
+    fn serve_in_turn(&mut self, evicted: &[&'p Unit]) -> bool {
+        let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted));
+        let mut returning =
+            Returning::new(self.session.ledger(), self.backlog, self.wanted, evicted);
+        let mut job_is_served = false;
+        while let Some(entry) = returning.next(self.session.ledger()) {
+            let (queue, amount, served) = match entry {
+                Entry::Job(job) => {
+                    job_is_served = self.promise_job();
+                    (job.queue, job.request, job_is_served)
+                }
+                Entry::Unit(unit) => {
+                    let stays = job_is_served && keep(self.session, unit);
+                    let served = stays || elsewhere.find_place(self.session, unit);
+                    (unit.queue, unit.amount, served)
+                }
+            };
+            match (entry, served) {
+                (Entry::Job(_), false) => return false,
+                (Entry::Unit(unit), false) => returning.lost(unit),
+                (Entry::Job(_) | Entry::Unit(_), true) => {
+                    elsewhere.take(amount);
+                    returning.accounts_changed(self.session.ledger(), queue);
+                }
+            }
         }
-        self.session.promise_all(&self.wanted.pods, Some(nodes)).then_some(())?;
-        let going = keep_what_fits(self.session, &evicted);
-        let gone = going
-            .iter()
-            .fold(PerResource::default(), |sum: PerResource<i64>, unit| sum.plus(unit.amount));
-        let left = self.rooms.free_in_all().plus(gone).minus(self.wanted.request);
-        Some(self.move_elsewhere(&going, left))
+        job_is_served
     }
 
-    /// Gives units that cannot stay a place elsewhere, where there is one. A shape that found
-    /// none finds none later; `left` is all that is free on all nodes together.
-    fn move_elsewhere(&mut self, going: &[&Unit], mut left: PerResource<i64>) -> Solution {
+    fn promise_job(&mut self) -> bool {
+        Limits::default().suffice(self.session.ledger(), self.wanted)
+            && self.session.promise_all(&self.wanted.pods, None)
+    }
+
+    fn free_with_all_gone(&self, evicted: &[&Unit]) -> PerResource<i64> {
+        let free = self.rooms.free_in_all();
+        evicted.iter().fold(free, |sum, unit| sum.plus(unit.amount))
+    }
+
+    /// What became of the evicted.
+    fn outcome(&self, evicted: &[&'p Unit]) -> Solution {
         let mut solution = Solution::default();
-        let mut homeless: BTreeSet<ShapeId> = BTreeSet::new();
-        for unit in going {
-            let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
-            let shapes: BTreeSet<ShapeId> =
-                pods.iter().map(|pod| self.session.pod(*pod).shape).collect();
-            let moved = unit.amount.within(left.map(Amount::Exactly))
-                && homeless.is_disjoint(&shapes)
-                && within_limits(self.session.ledger(), unit)
-                && self.session.promise_all(&pods, None);
-            if moved {
-                left = left.minus(unit.amount);
-                solution.moved.push((*unit).clone());
+        for &unit in evicted {
+            let state = |pod: &(PodId, NodeId)| self.session.state(pod.0);
+            let mut unit = unit.clone();
+            if unit.pods.iter().any(|pod| matches!(state(pod), PodState::Releasing(_))) {
+                solution.victims.push(unit);
                 continue;
             }
-            if shapes.len() == 1 && pods.len() == 1 {
-                homeless.extend(shapes);
+            unit.pods.retain(|pod| matches!(state(pod), PodState::Moving { .. }));
+            if !unit.pods.is_empty() {
+                solution.moved.push(unit);
             }
-            solution.victims.push((*unit).clone());
         }
-        let order: BTreeMap<_, usize> =
-            self.gone.iter().enumerate().map(|(at, unit)| (unit.key, at)).collect();
-        solution.victims.sort_by_key(|unit| order[&unit.key]);
         solution
     }
 }
 
-/// Takes back evictions in the order in which queues and jobs are served, gangs before their
-/// surplus, as long as nodes have the room and queues the limits. Answers what could not stay.
-fn keep_what_fits<'p>(session: &mut Session<'_>, evicted: &[&'p Unit]) -> Vec<&'p Unit> {
-    let mut going = Vec::new();
-    let mut broken: BTreeSet<PodGroupId> = BTreeSet::new();
-    let mut returning = Returning::new(session.ledger(), evicted);
-    while let Some(unit) = returning.next(session.ledger()) {
-        let stays = !broken.contains(&unit.group) && keep(session, unit);
-        if stays {
-            returning.accounts_changed(session.ledger(), unit.queue);
-        } else {
-            broken.insert(unit.group);
-            going.push(unit);
-        }
-    }
-    going
+/// Looks for places on any node, but not where there can be none: `left` is all that is free on
+/// all nodes together, and a shape that found no place finds none later.
+struct Elsewhere {
+    left: PerResource<i64>,
+    homeless: BTreeSet<ShapeId>,
 }
 
+impl Elsewhere {
+    const fn new(left: PerResource<i64>) -> Self {
+        Self { left, homeless: BTreeSet::new() }
+    }
+
+    fn take(&mut self, amount: PerResource<i64>) {
+        self.left = self.left.minus(amount);
+    }
+
+    fn find_place(&mut self, session: &mut Session<'_>, unit: &Unit) -> bool {
+        let shapes: BTreeSet<ShapeId> =
+            unit.pods.iter().map(|(pod, _)| session.pod(*pod).shape).collect();
+        if !unit.amount.within(self.left.map(Amount::Exactly))
+            || !self.homeless.is_disjoint(&shapes)
+        {
+            return false;
+        }
+        let found = find_place(session, unit);
+        if !found && unit.pods.len() == 1 {
+            self.homeless.extend(shapes);
+        }
+        found
+    }
+}
+
+/// Takes the unit's eviction back, if nodes have the room and queues the limits.
 fn keep(session: &mut Session<'_>, unit: &Unit) -> bool {
     let start = session.checkpoint();
     let fits = within_limits(session.ledger(), unit)
@@ -154,6 +194,22 @@ fn keep(session: &mut Session<'_>, unit: &Unit) -> bool {
         session.undo_to(start);
     }
     fits
+}
+
+/// Promises the unit's pods room where it is best; who would be back where it was, stays.
+fn find_place(session: &mut Session<'_>, unit: &Unit) -> bool {
+    let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
+    if !within_limits(session.ledger(), unit) || !session.promise_all(&pods, None) {
+        return false;
+    }
+    for pod in pods {
+        if let PodState::Moving { from, to } = session.state(pod)
+            && from == to
+        {
+            session.restore(pod);
+        }
+    }
+    true
 }
 
 /// Would the unit's queue, and all above it, keep their limits if it came back?

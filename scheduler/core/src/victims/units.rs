@@ -137,12 +137,18 @@ impl<'a> Job<'a> {
         self.running[at].len() + below
     }
 
+    /// How many pods it takes at least to satisfy it.
     fn minimum(&self, at: usize) -> usize {
         let children = self.children(Some(at));
+        let sub_group = &self.group.sub_groups[at];
         if children.is_empty() {
-            return self.group.sub_groups[at].min_member as usize;
+            return sub_group.min_member as usize;
         }
-        children.into_iter().map(|child| self.minimum(child)).sum()
+        let needed = sub_group.min_sub_group.map_or(children.len(), |needed| needed as usize);
+        let mut minima: Vec<usize> =
+            children.into_iter().map(|child| self.minimum(child)).collect();
+        minima.sort_unstable();
+        minima.into_iter().take(needed).sum()
     }
 
     fn is_satisfied(&self, at: usize) -> bool {

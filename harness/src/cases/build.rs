@@ -1,0 +1,248 @@
+//! From a case to the core's snapshot and profile.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use schedlab_scheduler_core::{
+    Profile, Snapshot,
+    model::{
+        LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod, PodAffinityTerm,
+        PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue, QueueId, Requirement,
+        ShapeId, StalenessGrace, SubGroup, Time,
+    },
+    profile::Action,
+    resources::{Amount, PerResource, Resources},
+};
+
+use super::format::{Case, Gang, Job, NodeSpec, QueueSpec, Share, Task};
+
+const START: Time = Time(1_767_225_600_000);
+/// The node label that required affinity of cases looks at.
+const TYPE_LABEL: &str = "kai.scheduler/type";
+/// The pod count that recorded decisions allowed on a node, whatever it said.
+const PODS_PER_NODE: i64 = 500;
+
+/// The cluster of a case. Pods and groups are in the order of the case's tasks and jobs, which
+/// is not that of their names.
+pub(super) fn snapshot(case: &Case) -> Snapshot {
+    let mut snapshot = Snapshot { now: START, ..Snapshot::default() };
+    snapshot.nodes = case.cluster.nodes.iter().map(node).collect();
+    snapshot.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    let ids: BTreeMap<&str, QueueId> =
+        case.queues.iter().zip(0..).map(|(queue, at)| (queue.name.as_str(), QueueId(at))).collect();
+    snapshot.queues = case.queues.iter().map(|spec| queue(spec, &ids)).collect();
+    for (job, at) in case.jobs.iter().zip(0..) {
+        snapshot.pod_groups.push(pod_group(job, ids.get(job.queue.as_str()).copied()));
+        for task in &job.tasks {
+            let shape = shape(&mut snapshot, task);
+            let pod = pod(&snapshot, (job, PodGroupId(at)), task, shape);
+            snapshot.pods.push(pod);
+        }
+    }
+    snapshot
+}
+
+/// Test settings of the recordings: victims of a consolidation without limit, and no grace for
+/// stale gangs but in the cases about it.
+pub(super) fn profile(case: &Case) -> Profile {
+    let actions = case.actions.iter().map(|action| match action.as_str() {
+        "allocate" => Action::Allocate,
+        "consolidation" => Action::Consolidate,
+        "reclaim" => Action::Reclaim,
+        "preempt" => Action::Preempt,
+        "stalegangeviction" => Action::StaleGangEviction,
+        other => panic!("{}: no action is called {other}", case.id),
+    });
+    let grace = if case.id.starts_with("stalegangeviction/") { 60 } else { 0 };
+    Profile {
+        actions: actions.collect(),
+        consolidation_victims_max: usize::MAX,
+        staleness_grace: Duration::from_secs(grace),
+        ..Profile::kai()
+    }
+}
+
+fn node(spec: &NodeSpec) -> Node {
+    let mut allocatable = resources(&spec.allocatable);
+    allocatable.pods = PODS_PER_NODE;
+    let labels = spec.labels.iter().map(|(key, value)| (name(key), name(value)));
+    Node {
+        name: name(&spec.name),
+        labels: labels.collect(),
+        allocatable,
+        ready: true,
+        ..Node::default()
+    }
+}
+
+fn queue(spec: &QueueSpec, ids: &BTreeMap<&str, QueueId>) -> Queue {
+    let (gpu, cpu, memory) =
+        (&spec.resources.gpu, &spec.resources.cpu_millis, &spec.resources.memory_mb);
+    let amounts = |of: fn(&Share) -> f64| PerResource {
+        gpu: amount(of(gpu), 1e3),
+        cpu: amount(of(cpu), 1.0),
+        memory: amount(of(memory), 1e6),
+    };
+    let weight = |share: &Share| whole(share.over_quota_weight * 1000.0);
+    Queue {
+        name: name(&spec.name),
+        parent: spec.parent.as_deref().and_then(|parent| ids.get(parent).copied()),
+        priority: spec.priority,
+        quota: amounts(|share| share.quota),
+        limit: amounts(|share| share.limit),
+        over_quota_weight_milli: PerResource {
+            gpu: weight(gpu),
+            cpu: weight(cpu),
+            memory: weight(memory),
+        },
+        created: Time(START.0 + spec.created_offset_s * 1000),
+        preempt_min_runtime: spec.preempt_min_runtime_s.map(Duration::from_secs),
+        reclaim_min_runtime: spec.reclaim_min_runtime_s.map(Duration::from_secs),
+        historical_usage_micro: PerResource::default(),
+    }
+}
+
+fn pod_group(job: &Job, queue: Option<QueueId>) -> PodGroup {
+    let ago = |seconds: i64| Time(START.0 - seconds * 1000);
+    let mut sub_groups = Vec::new();
+    add_sub_groups(&job.gang, None, &mut sub_groups);
+    PodGroup {
+        namespace: name(&job.namespace),
+        name: name(&job.name),
+        uid: name(&job.name),
+        queue: Ok(queue),
+        priority: job.priority,
+        preemptible: job.preemptibility == "preemptible",
+        sub_groups,
+        min_sub_group: job.gang.min_sub_group,
+        created: ago(job.age_s),
+        last_start: job.running_for_s.map(ago),
+        last_eviction: None,
+        stale_since: job.stale_for_s.map(ago),
+        staleness_grace: job.staleness_grace_period_s.map(|seconds| {
+            u64::try_from(seconds).map_or(StalenessGrace::Never, |seconds| {
+                StalenessGrace::After(Duration::from_secs(seconds))
+            })
+        }),
+        preemption_delay: Duration::from_secs(job.preemption_delay_s),
+    }
+}
+
+fn add_sub_groups(gang: &Gang, parent: Option<usize>, all: &mut Vec<SubGroup>) {
+    for set in &gang.pod_sets {
+        let (name, min_member) = (name(&set.name), set.min_available);
+        all.push(SubGroup { name, min_member, parent, min_sub_group: None });
+    }
+    for inner in &gang.sub_groups {
+        let (name, min_sub_group) = (name(&inner.name), inner.min_sub_group);
+        all.push(SubGroup { name, min_member: 0, parent, min_sub_group });
+        let at = all.len() - 1;
+        add_sub_groups(inner, Some(at), all);
+    }
+}
+
+fn shape(snapshot: &mut Snapshot, task: &Task) -> ShapeId {
+    let shape = PodShape {
+        requests: resources(&task.request),
+        node_affinity: (!task.required_node_affinity_in.is_empty()).then(|| vec![affinity(task)]),
+        pod_affinity: affinity_to_like(task, task.pod_affinity_topology_key.as_deref()),
+        pod_anti_affinity: affinity_to_like(task, task.pod_anti_affinity_topology_key.as_deref()),
+        ..PodShape::default()
+    };
+    let known = snapshot.shapes.iter().position(|other| *other == shape);
+    let at = known.unwrap_or_else(|| {
+        snapshot.shapes.push(shape);
+        snapshot.shapes.len() - 1
+    });
+    ShapeId(u32::try_from(at).expect("a case has few shapes"))
+}
+
+fn affinity(task: &Task) -> NodeSelectorTerm {
+    let values = task.required_node_affinity_in.iter().map(|value| name(value)).collect();
+    let requirement = Requirement { key: name(TYPE_LABEL), operator: Operator::In, values };
+    NodeSelectorTerm { labels: vec![requirement], fields: Vec::new() }
+}
+
+/// A term that selects the task's own labels.
+fn affinity_to_like(task: &Task, topology_key: Option<&str>) -> Vec<PodAffinityTerm> {
+    let requirements = task.labels.iter().map(|(key, value)| Requirement {
+        key: name(key),
+        operator: Operator::In,
+        values: vec![name(value)],
+    });
+    let selector = Some(LabelSelector { requirements: requirements.collect() });
+    let term = |key| PodAffinityTerm { selector, namespaces: None, topology_key: name(key) };
+    topology_key.map(term).into_iter().collect()
+}
+
+fn pod(snapshot: &Snapshot, (job, group): (&Job, PodGroupId), task: &Task, shape: ShapeId) -> Pod {
+    let (status, released_since) = match task.state.as_str() {
+        "Pending" => (PodStatus::Pending, None),
+        "Gated" => (PodStatus::Gated, None),
+        "Running" => (PodStatus::Running, None),
+        "Bound" | "Binding" | "Allocated" => (PodStatus::Bound, None),
+        "Releasing" => (PodStatus::Releasing, Some(START)),
+        "StuckInReleasing" => (PodStatus::Releasing, Some(Time(START.0 - 600_000))),
+        "Succeeded" => (PodStatus::Succeeded, None),
+        "Failed" => (PodStatus::Failed, None),
+        other => panic!("{}: no task state is called {other}", task.id),
+    };
+    let sub_group = task.subgroup.as_deref().unwrap_or("default");
+    let sub_groups = &snapshot.pod_groups[group.0 as usize].sub_groups;
+    let label = task.priority_label.as_ref();
+    Pod {
+        namespace: name(&job.namespace),
+        name: name(&task.id),
+        uid: name(&task.id),
+        labels: task.labels.iter().map(|(key, value)| (name(key), name(value))).collect(),
+        group: Some(group),
+        sub_group: sub_groups.iter().position(|sub| &*sub.name == sub_group).unwrap_or(0),
+        shape,
+        priority: job.priority,
+        preemption_policy: PreemptionPolicy::default(),
+        status,
+        node: task.node.as_deref().and_then(|node| node_id(snapshot, node)),
+        nominated: None,
+        task_priority: label.and_then(|label| {
+            let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
+            text.parse().ok()
+        }),
+        created: START,
+        started: None,
+        released_since,
+    }
+}
+
+fn node_id(snapshot: &Snapshot, node: &str) -> Option<NodeId> {
+    let at = snapshot.nodes.iter().position(|other| &*other.name == node)?;
+    u32::try_from(at).ok().map(NodeId)
+}
+
+fn resources(amounts: &BTreeMap<String, f64>) -> Resources {
+    let mut resources = Resources::default();
+    for (key, value) in amounts {
+        match key.as_str() {
+            "gpus" => resources.gpu_milli = whole(value * 1000.0),
+            "cpu_millis" => resources.cpu_milli = whole(*value),
+            "memory_bytes" => resources.memory_bytes = whole(*value),
+            "pods" => resources.pods = whole(*value),
+            other => {
+                resources.extended.insert(name(other), whole(*value));
+            }
+        }
+    }
+    resources
+}
+
+/// -1 is no bound.
+fn amount(value: f64, unit: f64) -> Amount {
+    if value < 0.0 { Amount::Unlimited } else { Amount::Exactly(whole(value * unit)) }
+}
+
+fn name(text: &str) -> Name {
+    text.into()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
+fn whole(value: f64) -> i64 {
+    value.round() as i64
+}

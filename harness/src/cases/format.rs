@@ -1,0 +1,248 @@
+//! The neutral format: what of it the core's cases need. Amounts are as the fields say: devices,
+//! millicores, bytes, 10^6 bytes, seconds.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A file of cases.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CaseFile {
+    /// All of them, in order.
+    pub cases: Vec<Case>,
+}
+
+/// One cluster and what must come of it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Case {
+    /// Unique name.
+    pub id: String,
+    pub(super) actions: Vec<String>,
+    #[serde(default)]
+    pub(super) rounds: Option<Rounds>,
+    #[serde(default)]
+    pub(super) call_limits_per_session: Option<CallLimits>,
+    #[serde(default)]
+    pub(super) config: Option<Value>,
+    pub(super) cluster: Cluster,
+    pub(super) queues: Vec<QueueSpec>,
+    pub(super) jobs: Vec<Job>,
+    #[serde(default)]
+    pub(super) expected: Option<Expected>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Rounds {
+    pub(super) until_match: u32,
+    pub(super) after_match: u32,
+    #[serde(default)]
+    pub(super) delay_between_rounds_s: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct CallLimits {
+    pub(super) binds: usize,
+    pub(super) evictions: usize,
+    pub(super) pipelines: usize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Cluster {
+    pub(super) nodes: Vec<NodeSpec>,
+    #[serde(default)]
+    pub(super) topologies: Vec<Value>,
+    #[serde(default)]
+    pub(super) dra: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct NodeSpec {
+    pub(super) name: String,
+    pub(super) allocatable: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) numa: Option<Value>,
+    #[serde(default)]
+    pub(super) mig_strategy: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct QueueSpec {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) parent: Option<String>,
+    pub(super) created_offset_s: i64,
+    pub(super) priority: i32,
+    pub(super) resources: Shares,
+    #[serde(default)]
+    pub(super) reclaim_min_runtime_s: Option<u64>,
+    #[serde(default)]
+    pub(super) preempt_min_runtime_s: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Shares {
+    pub(super) gpu: Share,
+    pub(super) cpu_millis: Share,
+    pub(super) memory_mb: Share,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Share {
+    pub(super) quota: f64,
+    pub(super) limit: f64,
+    pub(super) over_quota_weight: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Job {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) namespace: String,
+    pub(super) queue: String,
+    pub(super) priority: i32,
+    pub(super) preemptibility: String,
+    pub(super) age_s: i64,
+    #[serde(default)]
+    pub(super) running_for_s: Option<i64>,
+    #[serde(default)]
+    pub(super) stale_for_s: Option<i64>,
+    #[serde(default)]
+    pub(super) staleness_grace_period_s: Option<i64>,
+    #[serde(default)]
+    pub(super) preemption_delay_s: u64,
+    #[serde(default)]
+    pub(super) delete_when_released: bool,
+    pub(super) gang: Gang,
+    pub(super) tasks: Vec<Task>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Gang {
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) min_sub_group: Option<u32>,
+    #[serde(default)]
+    pub(super) sub_groups: Vec<Gang>,
+    #[serde(default)]
+    pub(super) pod_sets: Vec<PodSet>,
+    #[serde(default)]
+    pub(super) topology_constraint: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct PodSet {
+    pub(super) name: String,
+    pub(super) min_available: u32,
+    #[serde(default)]
+    pub(super) topology_constraint: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Task {
+    pub(super) id: String,
+    pub(super) state: String,
+    #[serde(default)]
+    pub(super) node: Option<String>,
+    #[serde(default)]
+    pub(super) subgroup: Option<String>,
+    pub(super) request: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub(super) gpus_total: f64,
+    #[serde(default, rename = "task_priority_label")]
+    pub(super) priority_label: Option<Value>,
+    #[serde(default)]
+    pub(super) required_node_affinity_in: Vec<String>,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) pod_affinity_topology_key: Option<String>,
+    #[serde(default)]
+    pub(super) pod_anti_affinity_topology_key: Option<String>,
+    #[serde(flatten)]
+    pub(super) other: BTreeMap<String, Value>,
+}
+
+/// What must have become of jobs, tasks and nodes. What is not listed is not compared.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Expected {
+    #[serde(default)]
+    pub(super) jobs: BTreeMap<String, Outcome>,
+    #[serde(default)]
+    pub(super) tasks: BTreeMap<String, Outcome>,
+    #[serde(default)]
+    pub(super) nodes: BTreeMap<String, NodeOutcome>,
+    #[serde(default)]
+    pub(super) dead_task_ids: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Outcome {
+    pub(super) status: String,
+    #[serde(default)]
+    pub(super) node: Option<String>,
+    pub(super) gpus_requested_sum: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct NodeOutcome {
+    pub(super) idle_gpus: f64,
+    pub(super) releasing_gpus: f64,
+}
+
+/// Task fields that ask for more than whole devices, and what they ask for.
+const BEYOND_WHOLE_DEVICES: [(&str, &str); 8] = [
+    ("gpu_fraction", "a fraction of a GPU"),
+    ("gpu_memory_mib", "GPU memory"),
+    ("gpu_fraction_devices", "fractions of several GPUs"),
+    ("gpu_groups", "a shared GPU"),
+    ("mig_instances", "MIG"),
+    ("legacy_mig", "MIG"),
+    ("resource_claim_names", "resource claims"),
+    ("pvc_names", "volumes"),
+];
+
+impl Case {
+    /// What it needs that the core does not know yet; `None`: it can be run.
+    pub fn unsupported(&self) -> Option<&'static str> {
+        if self.expected.is_none() {
+            return Some("expectations in words");
+        }
+        if self
+            .config
+            .as_ref()
+            .is_some_and(|config| config.get("scheduler_conf_override").is_some())
+        {
+            return Some("a scheduler configuration of its own");
+        }
+        if self.cluster.dra.is_some() {
+            return Some("resource claims");
+        }
+        if !self.cluster.topologies.is_empty() || self.jobs.iter().any(|job| job.gang.is_placed()) {
+            return Some("topology");
+        }
+        if self.cluster.nodes.iter().any(|node| node.numa.is_some()) {
+            return Some("NUMA");
+        }
+        if self.cluster.nodes.iter().any(|node| node.mig_strategy.is_some()) {
+            return Some("MIG");
+        }
+        let tasks = self.jobs.iter().flat_map(|job| &job.tasks);
+        tasks.flat_map(|task| task.other.iter()).find_map(|(field, value)| {
+            let empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+            let known = BEYOND_WHOLE_DEVICES.iter().find(|(name, _)| name == field);
+            known.filter(|_| !empty).map(|(_, what)| *what)
+        })
+    }
+}
+
+impl Gang {
+    fn is_placed(&self) -> bool {
+        self.topology_constraint.is_some()
+            || self.pod_sets.iter().any(|set| set.topology_constraint.is_some())
+            || self.sub_groups.iter().any(Self::is_placed)
+    }
+}

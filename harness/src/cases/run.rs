@@ -1,0 +1,97 @@
+//! Runs a case: once, or in rounds in which promised and evicted pods come back.
+
+use std::time::Duration;
+
+use schedlab_scheduler_core::{
+    Decision, Plan, Profile, Snapshot,
+    model::{Pod, PodStatus, Time},
+    schedule,
+};
+
+use super::{
+    build,
+    compare::{self, Fate, fates},
+    format::{CallLimits, Case, Rounds},
+};
+
+/// How the outcome differs from what the case expects: nothing when it passes.
+pub fn differences(case: &Case) -> Vec<String> {
+    let (snapshot, profile) = (build::snapshot(case), build::profile(case));
+    if let Some(rounds) = &case.rounds {
+        return in_rounds(case, rounds, snapshot, &profile);
+    }
+    let plan = schedule(&snapshot, &profile);
+    let mut found = compare::differences(case, &snapshot, &fates(&snapshot, &plan));
+    found.extend(calls_over_limit(case.call_limits_per_session.as_ref(), &plan));
+    found
+}
+
+fn in_rounds(
+    case: &Case,
+    rounds: &Rounds,
+    mut snapshot: Snapshot,
+    profile: &Profile,
+) -> Vec<String> {
+    let limits = case.call_limits_per_session.as_ref();
+    let delay = Duration::try_from_secs_f64(rounds.delay_between_rounds_s).unwrap_or_default();
+    let mut found = Vec::new();
+    for _ in 0..rounds.until_match {
+        let plan = schedule(&snapshot, profile);
+        found.extend(calls_over_limit(limits, &plan));
+        snapshot = next_round(case, &snapshot, &fates(&snapshot, &plan), delay);
+    }
+    let nothing = Plan::default();
+    found.extend(compare::differences(case, &snapshot, &fates(&snapshot, &nothing)));
+    for round in 0..rounds.after_match {
+        if !found.is_empty() {
+            break;
+        }
+        let plan = schedule(&snapshot, profile);
+        let outcome = fates(&snapshot, &plan);
+        let moved = compare::differences(case, &snapshot, &outcome);
+        found.extend(moved.into_iter().map(|text| format!("moved in round {round}: {text}")));
+        snapshot = next_round(case, &snapshot, &outcome, delay);
+    }
+    found
+}
+
+/// Bound pods run; evicted and promised ones wait again, at once.
+fn next_round(case: &Case, snapshot: &Snapshot, fates: &[Fate], delay: Duration) -> Snapshot {
+    let mut next = snapshot.clone();
+    let passed = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+    next.now = Time(next.now.0.saturating_add(passed));
+    for (pod, fate) in next.pods.iter_mut().zip(fates) {
+        let group = pod.group.expect("every task of a case has a job");
+        let stays = case.jobs[group.0 as usize].delete_when_released;
+        match fate.state {
+            "Binding" => {
+                next.pod_groups[group.0 as usize].last_start = Some(next.now);
+                (pod.status, pod.node) = (PodStatus::Running, fate.node);
+            }
+            "Releasing" if stays => {
+                pod.status = PodStatus::Releasing;
+                pod.released_since = pod.released_since.or(Some(next.now));
+            }
+            "Releasing" | "Pipelined" => wait_again(pod),
+            _ => {}
+        }
+    }
+    next
+}
+
+fn wait_again(pod: &mut Pod) {
+    (pod.status, pod.node, pod.released_since) = (PodStatus::Pending, None, None);
+}
+
+fn calls_over_limit(limits: Option<&CallLimits>, plan: &Plan) -> Vec<String> {
+    let Some(limits) = limits else { return Vec::new() };
+    let count = |of: fn(&Decision) -> bool| plan.decisions.iter().filter(|one| of(one)).count();
+    let counts = [
+        ("binds", count(|one| matches!(one, Decision::Bind { .. })), limits.binds),
+        ("evictions", count(|one| matches!(one, Decision::Evict { .. })), limits.evictions),
+        ("pipelines", count(|one| matches!(one, Decision::Pipeline { .. })), limits.pipelines),
+    ];
+    let over = counts.into_iter().filter(|(_, made, allowed)| made > allowed);
+    over.map(|(what, made, allowed)| format!("{made} {what} in one session, {allowed} allowed"))
+        .collect()
+}
