@@ -116,9 +116,10 @@ impl Draft {
         })
     }
 
-    /// A pod of its own, not an owner's.
+    /// A pod of its own, not an owner's: it ends when its container does.
     pub(super) fn pod(&self, name: &str) -> Value {
         let mut pod = self.template();
+        pod["spec"]["restartPolicy"] = json!("Never");
         pod["apiVersion"] = json!("v1");
         pod["kind"] = json!("Pod");
         pod["metadata"]["name"] = json!(name);
@@ -270,6 +271,6 @@ mod tests {
         );
         let pod = &workload(&row, "kai-scheduler").unwrap()[0];
         assert_snapshot!(pod["metadata"], @r#"{"annotations":{"schedlab.dev/run-time":"10m"},"labels":{"kai.scheduler/preemptibility":"non-preemptible","kai.scheduler/queue":"q","schedlab.dev/workload":"a"},"name":"a","namespace":"default"}"#);
-        assert_snapshot!(pod["spec"], @r#"{"containers":[{"image":"registry.k8s.io/pause:3.10","name":"main","resources":{"limits":{"nvidia.com/gpu":"2"},"requests":{"nvidia.com/gpu":"2"}}}],"schedulerName":"kai-scheduler"}"#);
+        assert_snapshot!(pod["spec"], @r#"{"containers":[{"image":"registry.k8s.io/pause:3.10","name":"main","resources":{"limits":{"nvidia.com/gpu":"2"},"requests":{"nvidia.com/gpu":"2"}}}],"restartPolicy":"Never","schedulerName":"kai-scheduler"}"#);
     }
 }

@@ -14,6 +14,7 @@ const NODES: &str = "/api/v1/nodes";
 /// ```gherkin
 /// When node "node-1" dies
 /// ```
+#[given(expr = "node {string} dies")]
 #[when(expr = "node {string} dies")]
 async fn dies(world: &mut World, name: String) -> StepResult {
     annotate(world, &name, json!("true")).await
@@ -38,6 +39,7 @@ async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
 /// ```gherkin
 /// When node "node-1" is deleted
 /// ```
+#[given(expr = "node {string} is deleted")]
 #[when(expr = "node {string} is deleted")]
 async fn deleted(world: &mut World, name: String) -> StepResult {
     world.delete(&format!("{NODES}/{name}")).await?;

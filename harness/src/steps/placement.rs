@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use cucumber::then;
+use cucumber::{given, then};
 
 use super::StepResult;
 use super::parameters::{Count, Stays, When};
 use super::subjects::Workload;
 use crate::quantity::thousandths;
 use crate::view::{Kind, Pod, View};
-use crate::world::World;
+use crate::world::{TimeWord, World};
 
 /// Every pod of the workload that has a node is on this one, and there is at least one.
 /// ```gherkin
@@ -78,6 +78,15 @@ async fn on_nodes(
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
+}
+
+/// The same as a starting point: everything settles, and then this must hold.
+/// ```gherkin
+/// Given pod "filler" is on 4 nodes
+/// ```
+#[given(expr = "{workload} is on {count} node(s)")]
+async fn stands_on(world: &mut World, which: Workload, count: Count) -> StepResult {
+    on_nodes(world, When(TimeWord::Settled), which, count, Stays(0)).await
 }
 
 /// The nodes of the workload's pods have so many different values of a label.

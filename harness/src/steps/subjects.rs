@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use cucumber::Parameter;
 
-use crate::view::{Kind, Pod, View};
+use crate::view::{Kind, Pod, View, WORKLOAD};
 
 /// `queue "a"`, `job "train"`, `node "node-1"`, `the cluster`: a set of pods.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
@@ -56,7 +56,8 @@ impl Subject {
             "queue" => pod.queue(view).is_some_and(|queue| is_in(queue, &self.name, view)),
             "namespace" => pod.namespace() == self.name,
             "node" => pod.node() == self.name,
-            "pod" => is_named(pod, &self.name),
+            // Pods that were submitted together are known by the name they were given.
+            "pod" => is_named(pod, &self.name) || pod.label(WORKLOAD) == Some(&self.name),
             _ => pod.belongs_to(&self.name) || is_in_group(pod, &self.name),
         }
     }

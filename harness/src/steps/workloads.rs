@@ -190,6 +190,7 @@ async fn deleted(world: &mut World, which: Workload) -> StepResult {
 /// ```gherkin
 /// When 2 pods of gang "train" are deleted
 /// ```
+#[given(expr = "{int} pod(s) of {workload} is/are deleted")]
 #[when(expr = "{int} pod(s) of {workload} is/are deleted")]
 async fn some_deleted(world: &mut World, count: usize, which: Workload) -> StepResult {
     delete_pods(world, &which, count).await
@@ -243,6 +244,7 @@ async fn scaled(world: &mut World, which: Workload, replicas: u32) -> StepResult
 /// ```gherkin
 /// When 1 pod of gang "train" fails
 /// ```
+#[given(expr = "{int} pod(s) of {workload} fail(s)")]
 #[when(expr = "{int} pod(s) of {workload} fail(s)")]
 async fn fail(world: &mut World, count: usize, which: Workload) -> StepResult {
     end(world, &which, count, "1").await
@@ -252,6 +254,7 @@ async fn fail(world: &mut World, count: usize, which: Workload) -> StepResult {
 /// ```gherkin
 /// When 1 pod of gang "train" finishes
 /// ```
+#[given(expr = "{int} pod(s) of {workload} finish(es)")]
 #[when(expr = "{int} pod(s) of {workload} finish(es)")]
 async fn finish(world: &mut World, count: usize, which: Workload) -> StepResult {
     end(world, &which, count, "0").await
