@@ -6,7 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use schedlab_scheduler_core::{Profile, Snapshot, schedule, synthetic};
+use schedlab_scheduler_core::{
+    Decision, Profile, Snapshot,
+    audit::{Rules, breaches_of},
+    schedule, synthetic,
+};
 
 use crate::table::{Row, Table, median, time};
 
@@ -53,7 +57,8 @@ pub(crate) fn measure(table: &mut Table) {
     for family in FAMILIES.iter().filter(|family| table.wants(family.name)) {
         let mut last: Option<(u32, Duration)> = None;
         for nodes in SIZES {
-            let took = cycle(&(family.cluster)(nodes));
+            let cluster = (family.cluster)(nodes);
+            let (took, decisions) = cycle(&cluster);
             table.row(&Row {
                 name: format!("{}, {nodes} nodes", family.name),
                 figure: time(took),
@@ -62,7 +67,7 @@ pub(crate) fn measure(table: &mut Table) {
                 } else {
                     String::new()
                 },
-                others: compared(family, nodes, took, last),
+                others: format!("{decisions}; {}", compared(family, nodes, took, last)),
             });
             last = Some((nodes, took));
             if took > Duration::from_secs(20) {
@@ -72,15 +77,25 @@ pub(crate) fn measure(table: &mut Table) {
     }
 }
 
-fn cycle(cluster: &Snapshot) -> Duration {
+/// How long a cycle takes, and what it decides. A plan that breaks a rule is no figure.
+fn cycle(cluster: &Snapshot) -> (Duration, String) {
     let profile = Profile::kai();
     let once = || {
         let start = now();
-        black_box(schedule(black_box(cluster), &profile));
-        start.elapsed()
+        let plan = black_box(schedule(black_box(cluster), &profile));
+        (start.elapsed(), plan)
     };
-    let first = once();
-    if first > Duration::from_secs(2) { first } else { median((0..5).map(|_| once()).collect()) }
+    let (first, plan) = once();
+    let breaches = breaches_of(cluster, &plan, Rules::kai());
+    assert!(breaches.is_empty(), "the plan breaks rules: {:?}", breaches.first());
+    let count = |is: fn(&Decision) -> bool| plan.decisions.iter().filter(|one| is(one)).count();
+    let binds = count(|decision| matches!(decision, Decision::Bind { .. }));
+    let evictions = count(|decision| matches!(decision, Decision::Evict { .. }));
+    let decisions = format!("{binds} binds, {evictions} evictions");
+    if first > Duration::from_secs(2) {
+        return (first, decisions);
+    }
+    (median((0..5).map(|_| once().0).collect()), decisions)
 }
 
 fn compared(family: &Family, nodes: u32, took: Duration, last: Option<(u32, Duration)>) -> String {
