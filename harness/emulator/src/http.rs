@@ -122,7 +122,7 @@ impl Router {
                 .store
                 .read(|store| discovery::resources(store.kinds(), group, version))
                 .map(|found| page(&found)),
-            Path::OpenApi => Ok(page(&self.documents.index(&self.store))),
+            Path::OpenApi => Ok(page(&openapi::Documents::index(&self.store))),
             Path::OpenApiOf(group, version) => {
                 let document = self.documents.of(&self.store, group, version)?;
                 Ok(reply::raw(StatusCode::OK, "application/json", document))

@@ -31,12 +31,17 @@ struct Built {
 
 impl Documents {
     /// `/openapi/v3`: where the documents are.
-    pub(super) fn index(&self, store: &SharedStore) -> Value {
-        let groups: Vec<(String, String)> = store.read(|store| group_version_pairs(store.kinds()));
+    pub(super) fn index(store: &SharedStore) -> Value {
         let mut paths = Map::new();
-        for (group, version) in groups {
-            let path = path_of(&group, &version);
-            let hash = self.of(store, &group, &version).map_or(0, |document| hash_of(&document));
+        let entries = store.read(|store| {
+            let kinds = store.kinds();
+            let fingerprint = |(group, version): (String, String)| {
+                let print = fingerprint(&served(kinds, &group, &version), &version);
+                (path_of(&group, &version), print)
+            };
+            group_version_pairs(kinds).into_iter().map(fingerprint).collect::<Vec<_>>()
+        });
+        for (path, hash) in entries {
             let url = format!("/openapi/v3/{path}?hash={hash:016X}");
             paths.insert(path, json!({ "serverRelativeURL": url }));
         }
@@ -74,9 +79,18 @@ fn path_of(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-fn hash_of(document: &Bytes) -> u64 {
+/// Tells documents apart without building them: clients keep a document for as long as this
+/// stays the same.
+fn fingerprint(kinds: &[Arc<Kind>], version: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
-    document.hash(&mut hasher);
+    KUBERNETES_VERSION.hash(&mut hasher);
+    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    for kind in kinds {
+        kind.resource.hash(&mut hasher);
+        kind.kind.hash(&mut hasher);
+        let schema = kind.version(version).and_then(|version| version.schema.as_ref());
+        schema.map(|schema| schema.raw.to_string()).hash(&mut hasher);
+    }
     hasher.finish()
 }
 
