@@ -55,13 +55,19 @@ pub fn collection() -> Collection<World> {
 fn read(area: &'static str, source: &str) -> Vec<StepDoc> {
     let mut docs: Vec<&str> = Vec::new();
     let mut patterns: Vec<(&'static str, String)> = Vec::new();
+    let mut open = String::new();
     let mut steps = Vec::new();
     for line in source.lines() {
         if let Some(doc) = line.strip_prefix("///") {
             docs.push(doc.strip_prefix(' ').unwrap_or(doc));
-        } else if let Some(pattern) = attribute(line) {
-            patterns.push(pattern);
-        } else if !line.starts_with("#[") && !line.starts_with(' ') && !line.starts_with(')') {
+        } else if !open.is_empty() || line.starts_with("#[") {
+            // An attribute that is too long for a line goes on below.
+            open.push_str(line.trim());
+            if line.ends_with(")]") {
+                patterns.extend(attribute(&open));
+                open.clear();
+            }
+        } else if !line.starts_with(' ') && !line.starts_with(')') {
             if !patterns.is_empty() {
                 steps.extend(step_docs(area, &docs, &patterns));
             }
@@ -73,12 +79,10 @@ fn read(area: &'static str, source: &str) -> Vec<StepDoc> {
 }
 
 /// The keyword and pattern of `#[given(expr = "…")]`.
-fn attribute(line: &str) -> Option<(&'static str, String)> {
-    let words = [("given", "Given"), ("when", "When"), ("then", "Then")];
-    let (attribute, keyword) =
-        words.iter().find(|(word, _)| line.starts_with(&format!("#[{word}(")))?;
-    let rest = line.strip_prefix(&format!("#[{attribute}(expr = \""))?;
-    let pattern = rest.strip_suffix("\")]")?;
+fn attribute(text: &str) -> Option<(&'static str, String)> {
+    let words = [("#[given(", "Given"), ("#[when(", "When"), ("#[then(", "Then")];
+    let (open, keyword) = words.iter().find(|(open, _)| text.starts_with(open))?;
+    let pattern = text.strip_prefix(open)?.strip_prefix("expr = \"")?.strip_suffix("\")]")?;
     Some((keyword, pattern.replace("\\\"", "\"").replace("\\\\", "\\")))
 }
 
@@ -113,7 +117,8 @@ fn step_docs(
 pub fn undefined(step: &Step) -> String {
     let keyword = keyword_of(step.ty);
     let vocabulary = vocabulary();
-    let mut message = format!("no step of the vocabulary says `{} {}`", step.keyword, step.value);
+    let mut message =
+        format!("no step of the vocabulary says `{} {}`", step.keyword.trim(), step.value);
     let same = vocabulary.iter().filter(|doc| doc.keywords.contains(&keyword));
     if let Some(nearest) = same.min_by_key(|doc| distance(&step.value, &doc.pattern)) {
         let example = nearest.example.replace('\n', "\n         ");
@@ -171,4 +176,53 @@ fn alignment<T>(a: &[T], b: &[T], cost: impl Fn(&T, &T) -> usize, gap: usize) ->
         }
     }
     row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::features::load_text;
+    use crate::runner::mismatch;
+
+    /// Every function behind a step has an entry in the vocabulary: as many of each keyword.
+    #[test]
+    fn every_step_is_documented_with_a_meaning_and_an_example() {
+        let documented: usize = vocabulary().iter().map(|step| step.keywords.len()).sum();
+        let registered = inventory::iter::<<World as WorldInventory>::Given>.into_iter().count()
+            + inventory::iter::<<World as WorldInventory>::When>.into_iter().count()
+            + inventory::iter::<<World as WorldInventory>::Then>.into_iter().count();
+        assert_eq!(documented, registered);
+        for step in vocabulary() {
+            assert!(!step.meaning.is_empty(), "{} has no meaning", step.pattern);
+            assert!(!step.example.is_empty(), "{} has no example", step.pattern);
+        }
+    }
+
+    #[test]
+    fn every_example_is_understood_and_by_one_step_only() {
+        let steps = collection();
+        let mut used = BTreeSet::new();
+        for step in vocabulary() {
+            let text = format!("Feature: f\n  Scenario: s\n{}\n", step.example);
+            let cases = load_text("example.feature", &text);
+            let cases = cases.unwrap_or_else(|e| panic!("{}: {e}", step.pattern));
+            for example in &cases[0].steps {
+                let wrong = mismatch(example, &steps).map(|(_, message)| message);
+                assert_eq!(wrong, None, "example of {}", step.pattern);
+                let location = steps.find(example).unwrap().unwrap().2;
+                used.insert(location.map(|l| (l.path, l.line)));
+            }
+        }
+        assert!(used.len() > 60, "examples show {} step functions", used.len());
+    }
+
+    #[test]
+    fn a_step_that_is_nearly_right_is_shown_what_it_is_near_to() {
+        let text = "Feature: f\n  Scenario: s\n    Then queue \"a\" has 8 runing pods\n";
+        let cases = load_text("f.feature", text).unwrap();
+        let message = undefined(&cases[0].steps[0]);
+        assert!(message.contains("nearest: Then {when}{subject} has {tally}{stays}"), "{message}");
+    }
 }

@@ -1,0 +1,63 @@
+@gang
+Feature: A gang runs whole or not at all
+
+  Background:
+    Given a fleet of 4 nodes with 8 GPUs each
+    And a queue "team-a" with a quota of 32
+
+  Scenario: Ten GPUs asked with eight free hold nothing until ten are free
+    Given 24 pods "filler" with 1 GPU each are submitted to queue "team-a"
+    And queue "team-a" has 24 running pods
+    When a gang "train" of 10 pods with 1 GPU each is submitted to queue "team-a"
+    Then for 10 minutes gang "train" has 10 pending pods
+    And never within 1 hour gang "train" has at least 1 running pod
+    And 8 GPUs are free
+    When 2 pods of workload "filler" are deleted
+    Then eventually within 1 minute gang "train" has 10 running pods
+    And gang "train" is whole or absent
+
+  Scenario Outline: A <kind> is one gang
+    Given 29 pods "filler" with 1 GPU each are submitted to queue "team-a"
+    And queue "team-a" has 29 running pods
+    When these workloads are submitted:
+      | name  | kind   | queue  | pods | gpus |
+      | train | <kind> | team-a | 4    | 1    |
+    Then <kind> "train" has 4 pending pods
+    When 1 pod of workload "filler" is deleted
+    Then <kind> "train" has 4 running pods
+
+    Examples:
+      | kind       |
+      | gang       |
+      | pytorchjob |
+      | trainjob   |
+      | jobset     |
+
+  @robustness
+  Scenario Outline: A scheduler that dies at write <n> of a gang's start leaves no torn gang
+    Given the scheduler dies before its write number <n> and is restarted
+    When a gang "train" of 4 pods with 8 GPUs each is submitted to queue "team-a"
+    Then gang "train" has 4 running pods and stays so for 5 cycles
+    And no pods of the cluster were evicted
+
+    Examples:
+      | n |
+      | 1 |
+      | 2 |
+      | 3 |
+      | 4 |
+      | 5 |
+      | 6 |
+      | 7 |
+      | 8 |
+      | 9 |
+
+  @robustness
+  Scenario: A node dies under a gang
+    Given a gang "train" of 2 pods with 8 GPUs each is submitted to queue "team-a"
+    And gang "train" is running
+    When node "node-1" dies
+    Then eventually within 2 minutes node "node-1" is not ready
+    And after 15 minutes the cluster has no pending pods
+    When node "node-1" returns
+    Then eventually within 1 minute node "node-1" is ready

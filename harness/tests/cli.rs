@@ -1,0 +1,174 @@
+//! The program as scripts see it: what it prints, what it writes and how it ends.
+
+#[path = "cli/lab.rs"]
+mod lab;
+
+use lab::Lab;
+
+#[test]
+fn a_run_that_passes_ends_with_0_and_leaves_its_results() {
+    let lab = Lab::of("passes");
+    let run = lab.run(&["run"]);
+    assert_eq!(run.code, 0, "{}", run.all());
+    assert!(run.out.contains("3 scenarios: 3 passed"), "{}", run.out);
+    for file in ["report.json", "junit.xml"] {
+        assert!(lab.exists(&format!("results/latest/{file}")), "{file}");
+    }
+}
+
+#[test]
+fn a_failure_ends_with_1_and_with_the_line_that_reproduces_it() {
+    let lab = Lab::of("fails");
+    let run = lab.run(&["run", "--seed", "7"]);
+    assert_eq!(run.code, 1, "{}", run.all());
+    assert!(run.out.contains("expected 15 free GPUs, found 16"), "{}", run.out);
+    let again = "schedlab run features/fleet.feature:3 --seed 7";
+    assert!(run.out.contains(again), "{}", run.out);
+    let words: Vec<&str> = again.split(' ').skip(1).collect();
+    let second = lab.run(&words);
+    assert_eq!(second.code, 1);
+    assert!(second.out.contains("1 scenarios: 0 passed, 1 failed"), "{}", second.out);
+}
+
+#[test]
+fn the_last_failures_alone_can_be_run_again() {
+    let lab = Lab::of("fails");
+    lab.run(&["run"]);
+    let again = lab.run(&["list", "--last-failed"]);
+    assert_eq!(again.out, "features/fleet.feature:3: A claim is wrong\n");
+}
+
+#[test]
+fn fail_fast_begins_nothing_after_a_failure() {
+    let lab = Lab::of("fails");
+    let run = lab.run(&["run", "--fail-fast", "-j", "1"]);
+    assert!(run.out.contains("0 passed, 1 failed, 1 not run"), "{}", run.out);
+}
+
+#[test]
+fn an_undefined_step_fails_with_the_nearest_known_one_and_a_snippet() {
+    let lab = Lab::of("undefined");
+    let run = lab.run(&["run"]);
+    assert_eq!(run.code, 1);
+    for words in [
+        "no step of the vocabulary says `Given a flet of 2 nodes with 8 GPUs each`",
+        "nearest: Given a fleet of {int} node(s) with {int} GPU(s) each",
+        "#[given(expr = ",
+    ] {
+        assert!(run.out.contains(words), "{words}: {}", run.out);
+    }
+    let check = lab.run(&["check"]);
+    assert_eq!(check.code, 1);
+    assert!(check.err.contains("features/fleet.feature:4: no step"), "{}", check.err);
+}
+
+#[test]
+fn a_short_row_is_told_with_file_line_and_what_is_allowed() {
+    let run = Lab::of("short-row").run(&["run"]);
+    assert_eq!(run.code, 1);
+    assert_eq!(
+        run.err.trim(),
+        "features/queues.feature:6: this row has 2 cells, but line 5 gives the table 3: queue, \
+         quota, weight"
+    );
+}
+
+#[test]
+fn a_bad_cell_is_told_with_its_own_line() {
+    let run = Lab::of("bad-cell").run(&["run"]);
+    assert_eq!(run.code, 1);
+    let words = "features/queues.feature:8: column `quota`: found eight, allowed is a number";
+    assert!(run.out.contains(words), "{}", run.out);
+}
+
+#[test]
+fn an_empty_selection_ends_with_4() {
+    let lab = Lab::of("passes");
+    for selection in [["--tags", "@none"], ["--name", "nobody"]] {
+        let run = lab.run(&[&["run"][..], &selection].concat());
+        assert_eq!(run.code, 4, "{}", run.all());
+        assert!(run.err.contains("nothing selected"), "{}", run.err);
+    }
+}
+
+#[test]
+fn a_path_that_is_not_there_and_a_wrong_flag_are_told() {
+    let lab = Lab::of("passes");
+    let missing = lab.run(&["run", "featurs"]);
+    assert_eq!((missing.code, missing.err.trim()), (1, "featurs: no such file or folder"));
+    assert_eq!(lab.run(&["run", "--shard", "5/4"]).code, 2);
+    assert_eq!(lab.run(&["run", "--reporter", "html=x"]).code, 2);
+    assert_eq!(lab.run(&["run", "--tags", "gang and"]).code, 2);
+}
+
+#[test]
+fn selections_mean_tags_names_and_lines() {
+    let lab = Lab::of("passes");
+    let list = |args: &[&str]| lab.run(&[&["list"], args].concat()).out;
+    let fast = "features/fleet.feature:5: Nodes are ready\n";
+    assert_eq!(list(&["--tags", "@fast"]), fast);
+    assert_eq!(list(&["--name", "Nodes are ready", "--exact"]), fast);
+    assert_eq!(list(&["features/fleet.feature:6"]), fast);
+    let row = "features/fleet.feature:16: A pool of 3 nodes has 24 GPUs\n";
+    assert_eq!(list(&["features/fleet.feature:16"]), row);
+    let json = list(&["--format", "json", "--tags", "@fast"]);
+    assert!(json.contains("\"id\": \"features/fleet.feature: Nodes are ready\""), "{json}");
+}
+
+#[test]
+fn twenty_runs_are_equal_to_the_byte() {
+    let lab = Lab::of("passes");
+    let run = lab.run(&["run", "--repeat", "20", "--shuffle", "--seed", "3"]);
+    assert_eq!(run.code, 0, "{}", run.all());
+    let first = lab.read("results/latest/report.json");
+    lab.run(&["run", "-j", "1", "--seed", "3"]);
+    assert_eq!(lab.read("results/latest/report.json"), first);
+}
+
+#[test]
+fn a_new_snapshot_waits_is_accepted_and_then_guards() {
+    let lab = Lab::of("snapshot");
+    let snapshot = "snapshots/placement__an-empty-fleet-is-shown.snap";
+    let first = lab.run(&["run"]);
+    assert_eq!(first.code, 5, "{}", first.all());
+    assert!(lab.exists(&format!("{snapshot}.new")));
+    assert_eq!(lab.run(&["snapshot", "accept"]).code, 0);
+    assert_eq!(lab.run(&["run"]).code, 0);
+    let text = lab.read(snapshot);
+    lab.write(snapshot, &text.replace("node", "nude"));
+    let changed = lab.run(&["run"]);
+    assert_eq!(changed.code, 1, "{}", changed.all());
+    assert!(changed.out.contains(&format!("{snapshot} differs")), "{}", changed.out);
+    assert_eq!(lab.run(&["snapshot", "reject"]).code, 0);
+    assert!(!lab.exists(&format!("{snapshot}.new")));
+}
+
+#[test]
+fn ci_writes_no_snapshot_and_takes_none_that_waits() {
+    let lab = Lab::of("snapshot");
+    let run = lab.run_with(&["run"], &[("CI", "true"), ("INSTA_UPDATE", "always")]);
+    assert_eq!(run.code, 5, "{}", run.all());
+    assert!(!lab.exists("snapshots"));
+    lab.run(&["run"]);
+    let run = lab.run_with(&["run"], &[("CI", "true")]);
+    assert_eq!(run.code, 5, "{}", run.all());
+    assert!(run.err.contains("waits for review"), "{}", run.err);
+}
+
+#[test]
+fn an_orphan_snapshot_fails_the_run() {
+    let run = Lab::of("orphan").run(&["run"]);
+    assert_eq!(run.code, 1, "{}", run.all());
+    assert!(run.err.contains("snapshots/fleet__renamed.snap: orphan snapshot"), "{}", run.err);
+}
+
+#[test]
+fn reports_go_where_they_are_asked_for() {
+    let lab = Lab::of("fails");
+    lab.run(&["run", "--reporter", "junit=out.xml,json=out.json"]);
+    assert!(lab.read("out.xml").contains("failures=\"1\""));
+    assert!(lab.read("out.json").contains("\"outcome\": \"failed\""));
+    let github = lab.run_with(&["run"], &[("GITHUB_ACTIONS", "true")]);
+    let annotation = "::error file=features/fleet.feature,line=5,title=A claim is wrong::";
+    assert!(github.out.contains(annotation), "{}", github.out);
+}

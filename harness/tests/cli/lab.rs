@@ -1,0 +1,75 @@
+//! A folder of features of its own, and the program run in it.
+
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// A copy of one of `fixtures/runs`.
+pub(crate) struct Lab(TempDir);
+
+/// What a run printed and how it ended.
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    pub(crate) fn all(&self) -> String {
+        format!("exit {}\n{}\n{}", self.code, self.out, self.err)
+    }
+}
+
+impl Lab {
+    pub(crate) fn of(name: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/runs").join(name);
+        copy(&source, folder.path());
+        Self(folder)
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Ended {
+        self.run_with(args, &[])
+    }
+
+    pub(crate) fn run_with(&self, args: &[&str], environment: &[(&str, &str)]) -> Ended {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+        command.args(args).current_dir(self.0.path());
+        for name in ["CI", "GITHUB_ACTIONS", "INSTA_UPDATE", "INSTA_FORCE_UPDATE"] {
+            command.env_remove(name);
+        }
+        command.envs(environment.iter().copied());
+        let output = command.output().expect("the program runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
+        Ended {
+            code: output.status.code().unwrap_or(-1),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.0.path().join(path).exists()
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(path)).expect("the file is there")
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        std::fs::write(self.0.path().join(path), text).expect("the file can be written");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("the fixture is there").flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            std::fs::create_dir_all(&target).expect("a folder can be made");
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("a file can be copied");
+        }
+    }
+}
