@@ -30,8 +30,13 @@ pub(super) fn patch(
     let old = old.map_or_else(|| store.get(&request.key), Ok)?;
     let shown = shown(request, subresource, &old);
     let shown = match patch {
-        PatchBody::Apply { .. } => with_owners(store, request, &shown, &shape(&request.asked)),
-        PatchBody::Json(_) | PatchBody::Merge(_) | PatchBody::Strategic(_) => shown,
+        PatchBody::Apply { .. } if is_as_stored(request, subresource) => {
+            with_owners(store, request, &shown, &shape(&request.asked))
+        }
+        PatchBody::Apply { .. }
+        | PatchBody::Json(_)
+        | PatchBody::Merge(_)
+        | PatchBody::Strategic(_) => shown,
     };
     let patched = patched(request, subresource, &shown, patch)?;
     if subresource == Subresource::Scale {
@@ -40,6 +45,11 @@ pub(super) fn patch(
     let new = request.decode(update::narrowed(subresource, patched))?;
     update::check_place(request, &new)?;
     update::replace(store, request, subresource, (&old, new))
+}
+
+/// Whether the patch's writer sees what the log holds, not a scale or another view of it.
+fn is_as_stored(request: &Request, subresource: Subresource) -> bool {
+    subresource != Subresource::Scale && request.asked.origin != Origin::View
 }
 
 /// The object as the patch's writer sees it.

@@ -1,6 +1,7 @@
 //! Through `kube::Client`.
 
 use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
@@ -171,4 +172,22 @@ async fn a_quantity_is_the_same_in_any_form() {
     let again = pods.patch("p", &PatchParams::apply("a"), &Patch::Apply(&wanted)).await.unwrap();
     assert_eq!(first.metadata.resource_version, again.metadata.resource_version);
     pods.patch("p", &PatchParams::apply("b"), &Patch::Apply(&wanted)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_is_applied_too() {
+    let sets: Api<ReplicaSet> = Api::default_namespaced(server().await.client());
+    let set = serde_json::from_value(json!({"metadata": {"name": "r"}, "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}}}));
+    sets.create(&PostParams::default(), &set.unwrap()).await.unwrap();
+    let wanted = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "r"},
+        "spec": {"replicas": 4},
+    });
+    let params = PatchParams::apply("scaler").force();
+    let scale = sets.patch_scale("r", &params, &Patch::Apply(&wanted)).await.unwrap();
+    assert_eq!(scale.spec.unwrap().replicas, Some(4));
+    assert_eq!(sets.get("r").await.unwrap().spec.unwrap().replicas, Some(4));
 }
