@@ -224,6 +224,121 @@ fn a_queue_that_goes_and_comes_back_is_told_and_used_again() {
     });
 }
 
+const WORKLOADS: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {kai.scheduler/queue: q}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, labels: {project: q}}
+spec:
+  replicas: 2
+  serviceName: db
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i}]}
+---
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: set, labels: {kai.scheduler/queue: q}}
+spec:
+  replicatedJobs:
+  - name: leader
+    template: {spec: {template: {spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i}]}}}}
+  - name: worker
+    replicas: 2
+    template:
+      spec:
+        parallelism: 2
+        completions: 2
+        template: {spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i}]}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: torch}
+spec:
+  mlPolicy: {numNodes: 1, torch: {numProcPerNode: auto}}
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          spec: {template: {spec: {schedulerName: kai-scheduler, containers: [{name: node, image: torch}]}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: tj, labels: {kai.scheduler/queue: q}}
+spec:
+  runtimeRef: {name: torch}
+  trainer: {numNodes: 4, resourcesPerNode: {limits: {nvidia.com/gpu: 1}}}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: pt, labels: {kai.scheduler/queue: q, kai.scheduler/preemptibility: non-preemptible}}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template: {spec: {schedulerName: kai-scheduler, containers: [{name: pytorch, image: i}]}}
+    Worker:
+      replicas: 3
+      template: {spec: {schedulerName: kai-scheduler, containers: [{name: pytorch, image: i}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: alone, labels: {kai.scheduler/queue: q, priorityClassName: build}}
+spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i}]}
+";
+
+#[test]
+fn workloads_are_grouped_by_the_owners_at_the_top() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(2, 8);
+        lab.queue("q", 8, -1);
+        lab.start();
+        lab.apply(WORKLOADS);
+        lab.pass(5).await;
+        assert_snapshot!(lab.pod_groups(), @r#"
+        pg-alone {"minMember":1,"priorityClassName":"build","queue":"q"}
+        pg-db {"minMember":1,"priorityClassName":"train","queue":"q"}
+        pg-pt {"minMember":4,"preemptibility":"non-preemptible","priorityClassName":"train","queue":"q"}
+        pg-set {"minMember":5,"priorityClassName":"train","queue":"q"}
+        pg-tj {"minMember":4,"priorityClassName":"train","queue":"q"}
+        pg-web {"minMember":1,"priorityClassName":"inference","queue":"q"}
+        pg-web {"minMember":1,"priorityClassName":"inference","queue":"q"}
+        "#);
+        assert!(lab.pods().lines().all(|pod| pod.contains("Running")), "{}", lab.pods());
+    });
+}
+
+#[test]
+fn equal_runs_write_equal_bytes() {
+    let history = || {
+        Lab::tell(async |mut lab| {
+            lab.nodes(2, 4);
+            lab.queue("q", 4, -1);
+            lab.queue("r", 4, -1);
+            lab.start();
+            lab.apply(WORKLOADS);
+            lab.job("borrower", "r", (9, 1));
+            lab.pass(30).await;
+            lab.history()
+        })
+    };
+    let first = history();
+    assert!(first.lines().count() > 200);
+    assert!(first == history(), "two runs differ");
+}
+
 /// Tells a story again and again: each time the scheduler dies one write later, a new one takes
 /// over at once, and in the end everything must stand as `expected`.
 fn dies_before_each_write(
@@ -242,7 +357,7 @@ fn dies_before_each_write(
             lab.until(|| tried.load(Ordering::Relaxed) > writes).await;
             lab.stop().await;
             lab.start();
-            lab.pass(20).await;
+            lab.pass(10).await;
             (tried.load(Ordering::Relaxed), lab.outcome())
         });
         assert_eq!(told, expected, "after {writes} writes");

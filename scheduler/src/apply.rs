@@ -9,6 +9,7 @@ mod evictions;
 mod pending;
 mod placements;
 mod pod_groups;
+mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,6 +45,8 @@ pub(crate) struct Applier {
     flavor: Flavor,
     /// Promises told, by pod: the name of the event.
     promised: BTreeMap<Key, String>,
+    /// Warnings told, by the names of their events.
+    warned: BTreeSet<String>,
     /// The last pod whose reason was told anew.
     refreshed: Option<Key>,
     outcome: Outcome,
@@ -69,8 +72,8 @@ impl Cycle<'_> {
 
 impl Applier {
     pub(crate) fn new(api: Api, flavor: Flavor) -> Self {
-        let (promised, refreshed, outcome) = Default::default();
-        Self { api, flavor, promised, refreshed, outcome }
+        let (promised, warned, refreshed, outcome) = Default::default();
+        Self { api, flavor, promised, warned, refreshed, outcome }
     }
 
     /// Applies a plan, and keeps the mirror up with what was written.
@@ -84,6 +87,7 @@ impl Applier {
         let snapshot = &translation.snapshot;
         let cycle = Cycle { snapshot, plan, now: snapshot.now };
         self.promised.retain(|key, _| mirror.pods.get(key).is_some_and(PodRecord::waits));
+        self.warn(mirror, cycle.now).await;
         self.mark_stale(mirror, &cycle).await;
         self.decide(mirror, &cycle).await;
         self.explain(mirror, &cycle, &translation.troubles).await;

@@ -17,6 +17,9 @@ mod translate;
 mod usage;
 mod watch;
 
+#[cfg(test)]
+mod malformed_tests;
+
 pub use config::{Clock, Config, Flavor, Idle};
 pub use run::run;
 pub use status::{QueueStatus, Status};

@@ -14,6 +14,7 @@ use schedlab_scheduler_core::{
     model::{Name, NodeId},
 };
 
+pub(crate) use groups::is_known_class;
 pub(crate) use queues::problem as queue_problem;
 
 use pods::{Context, Entry, Shapes};

@@ -58,6 +58,36 @@ impl Lab {
         self.emulator.create(&Resource::new(group, plural), object.clone()).unwrap();
     }
 
+    /// Creates the objects of a YAML text; their namespace is `default`.
+    pub(crate) fn apply(&self, yaml: &str) {
+        for document in yaml.split("---\n") {
+            let mut object: Value = serde_yaml::from_str(document).unwrap();
+            let (group, plural) = match object["kind"].as_str().unwrap() {
+                "Deployment" => ("apps", "deployments"),
+                "StatefulSet" => ("apps", "statefulsets"),
+                "JobSet" => ("jobset.x-k8s.io", "jobsets"),
+                "ClusterTrainingRuntime" => ("trainer.kubeflow.org", "clustertrainingruntimes"),
+                "TrainJob" => ("trainer.kubeflow.org", "trainjobs"),
+                "PyTorchJob" => ("kubeflow.org", "pytorchjobs"),
+                "Pod" => ("", "pods"),
+                "PodGroup" => ("scheduling.run.ai", "podgroups"),
+                other => panic!("{other} is not known here"),
+            };
+            if plural != "clustertrainingruntimes" {
+                object["metadata"]["namespace"] = json!("default");
+            }
+            self.create(group, plural, &object);
+        }
+    }
+
+    /// Every change so far, byte for byte.
+    pub(crate) fn history(&self) -> String {
+        let log = self.emulator.log_since(1).unwrap();
+        let lines: Vec<_> =
+            log.iter().map(|entry| format!("{:?} {}", entry.kind, *entry.object)).collect();
+        lines.join("\n")
+    }
+
     pub(crate) fn delete(&self, plural: &str, group: &str, name: &str) {
         let key = Key::new(Resource::new(group, plural), "", name);
         self.emulator
@@ -298,6 +328,10 @@ fn without_endings(text: &str) -> String {
         let mut parts: Vec<&str> = word.split('-').collect();
         if parts.len() > 5 {
             parts.truncate(parts.len() - 5);
+            // A pod of a Deployment has two random endings of its own.
+            if parts.len() == 4 {
+                parts.truncate(2);
+            }
         } else if parts.len() == 3 && parts[2].trim_end_matches('.').len() == 5 {
             parts.truncate(2);
         }

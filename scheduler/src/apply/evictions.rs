@@ -33,7 +33,8 @@ impl Applier {
         let on_group = victim
             .group
             .filter(|_| self.flavor == Flavor::Kai)
-            .map(|group| pod_groups::about(&cycle.snapshot.pod_groups[group.0 as usize]));
+            .map(|group| &cycle.snapshot.pod_groups[group.0 as usize])
+            .map(|group| pod_groups::about(&pod_groups::key(group), &group.uid));
         for about in [Some(on_pod), on_group].iter().flatten() {
             let level = Level::Normal;
             let event = Event { about, level, reason, message: &message, occasion: &victim.uid };

@@ -1,6 +1,6 @@
 //! What is told on pod groups: when they started, lost a pod, became stale, and why they wait.
 
-use schedlab_scheduler_core::model::{PodGroup, PodGroupId};
+use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId};
 use serde_json::{Value, json};
 
 use super::{About, Applier, Cycle, Event, Level, rfc3339};
@@ -13,11 +13,11 @@ use crate::{
 
 const GROUPS: &str = "scheduling.run.ai/v2alpha2";
 
-pub(super) fn about(group: &PodGroup) -> About {
-    About { api_version: GROUPS, kind: "PodGroup", key: key(group), uid: group.uid.clone() }
+pub(super) fn about(key: &Key, uid: &Name) -> About {
+    About { api_version: GROUPS, kind: "PodGroup", key: key.clone(), uid: Name::clone(uid) }
 }
 
-fn key(group: &PodGroup) -> Key {
+pub(super) fn key(group: &PodGroup) -> Key {
     Key { namespace: group.namespace.clone(), name: group.name.clone() }
 }
 
@@ -59,7 +59,7 @@ impl Applier {
             if *stale {
                 let group = &cycle.snapshot.pod_groups[id.0 as usize];
                 let event = Event {
-                    about: &about(group),
+                    about: &about(&key(group), &group.uid),
                     level: Level::Warning,
                     reason: "StaleJob",
                     message: "Job has fewer pods than its minimum and will be evicted unless they return",
@@ -121,7 +121,8 @@ impl Applier {
                 _ => (Level::Warning, "Unschedulable"),
             };
             let occasion = &told.version.to_string();
-            let event = Event { about: &about(group), level, reason, message, occasion };
+            let event =
+                Event { about: &about(&key(group), &group.uid), level, reason, message, occasion };
             self.tell(&event, cycle.now).await;
         }
         let conditions = match waits {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     mirror::{ClassRecord, GroupRecord, Key, Owner, PodRecord},
     parse::{Malformed, list, strings},
+    translate::is_known_class,
 };
 
 const QUEUE_LABEL: &str = "kai.scheduler/queue";
@@ -268,7 +269,7 @@ fn priority_class(
 ) -> Name {
     let label = "priorityClassName";
     let stated = owner.get(label).or_else(|| pod.labels.get(label)).or(pod.priority_class.as_ref());
-    if let Some(stated) = stated.filter(|class| classes.contains_key(*class)) {
+    if let Some(stated) = stated.filter(|class| is_known_class(classes, class)) {
         return Name::clone(stated);
     }
     match grouping {

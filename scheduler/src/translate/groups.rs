@@ -1,13 +1,13 @@
 //! Pod groups: those of the API, or one for each pod where the scheduler knows none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_scheduler_core::model::{Name, PodGroup, QueueProblem, SubGroup};
 
 use super::queues::QueueOf;
 use crate::{
     config::Flavor,
-    mirror::{GroupRecord, Key, Mirror, PodRecord},
+    mirror::{ClassRecord, GroupRecord, Key, Mirror, PodRecord},
 };
 
 /// KAI's priority of workloads that name no class, or one that does not exist.
@@ -87,6 +87,11 @@ fn group(key: &Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) -
         staleness_grace: record.staleness_grace,
         preemption_delay: record.preemption_delay,
     }
+}
+
+/// It exists, or is one of KAI's own.
+pub(crate) fn is_known_class(classes: &BTreeMap<Name, ClassRecord>, class: &Name) -> bool {
+    classes.contains_key(class) || WELL_KNOWN_CLASSES.iter().any(|(name, _)| *name == &**class)
 }
 
 fn priority(mirror: &Mirror, class: Option<&Name>) -> i32 {

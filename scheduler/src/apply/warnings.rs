@@ -1,0 +1,55 @@
+//! Objects that cannot be read as they stand, told on the objects themselves, once.
+
+use schedlab_scheduler_core::model::{Name, Time};
+
+use super::{About, Applier, Event, Level, pod_groups};
+use crate::{
+    config::Flavor,
+    mirror::{Key, Mirror},
+    translate::is_known_class,
+};
+
+impl Applier {
+    pub(super) async fn warn(&mut self, mirror: &Mirror, now: Time) {
+        let mut warnings = nodes(mirror);
+        if self.flavor == Flavor::Kai {
+            warnings.extend(groups(mirror));
+        }
+        for (about, reason, message) in &warnings {
+            let level = Level::Warning;
+            let event = Event { about, level, reason, message, occasion: "" };
+            if !self.outcome.in_doubt && self.warned.insert(event.name()) {
+                self.tell(&event, now).await;
+            }
+        }
+    }
+}
+
+type Warning = (About, &'static str, String);
+
+fn nodes(mirror: &Mirror) -> Vec<Warning> {
+    let warning = |(name, record): (&Name, &crate::mirror::NodeRecord)| {
+        let key = Key { namespace: "".into(), name: Name::clone(name) };
+        let uid = Name::clone(&record.uid);
+        let malformed = record.malformed.as_ref()?;
+        let about = About { api_version: "v1", kind: "Node", key, uid };
+        Some((about, "Malformed", format!("{malformed}; until then it counts as nothing")))
+    };
+    mirror.nodes.iter().filter_map(warning).collect()
+}
+
+fn groups(mirror: &Mirror) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (key, record) in &mirror.groups {
+        let about = || pod_groups::about(key, &record.uid);
+        if let Some(malformed) = &record.malformed {
+            warnings.push((about(), "Malformed", malformed.to_string()));
+        }
+        let class = record.priority_class.as_ref();
+        if let Some(class) = class.filter(|class| !is_known_class(&mirror.classes, class)) {
+            let message = format!("PriorityClass '{class}' does not exist: the default is used");
+            warnings.push((about(), "PriorityClassNotFound", message));
+        }
+    }
+    warnings
+}

@@ -1,0 +1,224 @@
+//! Objects of any form: whatever an API server, or a hole in one, lets through, the scheduler
+//! goes on and schedules the rest.
+
+use schedlab_scheduler_core::{Decision, Profile, schedule};
+use serde_json::{Value, json};
+
+use crate::{
+    config::Flavor,
+    mirror::{Key, Mirror},
+    translate::Translator,
+    watch::Kind,
+};
+
+/// Values that stand where nobody expects them.
+fn oddities() -> Vec<Value> {
+    vec![
+        Value::Null,
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(i64::MIN),
+        json!(u64::MAX),
+        json!(1e308),
+        json!(-0.5),
+        json!(""),
+        json!("-1"),
+        json!("9223372036854775808"),
+        json!("1e400"),
+        json!("NaN"),
+        json!("-9999999h"),
+        json!("9999-99-99T99:99:99Z"),
+        json!("default/../x \u{0} é"),
+        json!([]),
+        json!([null, 1, "x", {}, []]),
+        json!({}),
+        json!({ "": { "": null } }),
+    ]
+}
+
+/// One object of each kind with everything that is read in it.
+const OBJECTS: &str = r#"
+kind: Pod
+metadata:
+  {name: odd, namespace: ns, uid: u, resourceVersion: "7", creationTimestamp: "2026-01-01T00:00:00Z",
+   labels: {kai.scheduler/subgroup-name: a, kai.scheduler/task-priority: "1"},
+   annotations: {pod-group-name: odd},
+   ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: v, controller: true}]}
+spec:
+  schedulerName: kai-scheduler
+  priority: 5
+  preemptionPolicy: Never
+  containers:
+  - {name: c, image: i, ports: [{hostPort: 80, protocol: TCP}],
+     resources: {requests: {cpu: "1", memory: 1Gi}, limits: {nvidia.com/gpu: 1}}}
+  initContainers: [{name: s, restartPolicy: Always, resources: {requests: {cpu: "1"}}}]
+  overhead: {cpu: 1m}
+  nodeSelector: {a: b}
+  tolerations: [{key: k, operator: Exists, effect: NoExecute}]
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Gt, values: ["1"]}]}]
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - {weight: 1, preference: {matchFields: [{key: metadata.name, operator: In, values: [x]}]}}
+    podAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - {labelSelector: {matchLabels: {a: b}}, namespaces: [ns], namespaceSelector: {}, topologyKey: z}
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - {weight: 1, podAffinityTerm: {labelSelector: {}, topologyKey: z}}
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - {labelSelector: {matchExpressions: [{key: a, operator: Exists}]}, topologyKey: z}
+  topologySpreadConstraints:
+  - {maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, labelSelector: {}, minDomains: 1}
+status:
+  {phase: Pending, startTime: "2026-01-01T00:00:00Z",
+   conditions: [{type: PodScheduled, status: "False", message: m}]}
+---
+kind: Pod
+metadata: {name: standing, namespace: ns, deletionTimestamp: "2026-01-01T00:00:00Z",
+           deletionGracePeriodSeconds: 30, annotations: {pod-group-name: odd}}
+spec:
+  {schedulerName: kai-scheduler, nodeName: good, containers: [{resources: {requests: {cpu: "1"}}}]}
+status: {phase: Running}
+---
+kind: Node
+metadata: {name: odd, labels: {z: z, a: "2"}}
+spec: {taints: [{key: k, effect: NoSchedule}], unschedulable: false}
+status:
+  {allocatable: {cpu: "8", nvidia.com/gpu: "8", pods: "110"},
+   conditions: [{type: Ready, status: "True"}]}
+---
+kind: Queue
+metadata: {name: odd}
+spec:
+  parentQueue: ""
+  priority: 1
+  preemptMinRuntime: 1s
+  reclaimMinRuntime: 1s
+  resources:
+    gpu: {quota: 1, overQuotaWeight: 1, limit: -1}
+    cpu: {quota: 1, overQuotaWeight: 1, limit: -1}
+    memory: {quota: 1, overQuotaWeight: 1, limit: -1}
+status: {allocated: {cpu: "1"}, childQueues: [x]}
+---
+kind: PodGroup
+metadata:
+  name: odd
+  namespace: ns
+  annotations: {kai.scheduler/last-start-timestamp: "2026-01-01T00:00:00Z"}
+spec:
+  {minMember: 1, minSubGroup: 1, queue: odd, priorityClassName: odd, preemptibility: preemptible,
+   stalenessGracePeriod: 1s, preemptionDelay: 1s,
+   subGroups: [{name: a, minMember: 1, parent: b}, {name: b, minSubGroup: 1}]}
+---
+kind: PriorityClass
+metadata: {name: odd}
+value: 7
+"#;
+
+/// A pod that nothing stands in the way of, and a node for it alone.
+const GOOD: &str = "
+kind: Node
+metadata: {name: good}
+spec: {taints: [{key: good, effect: NoSchedule}]}
+status:
+  {allocatable: {nvidia.com/gpu: '8', pods: '110'}, conditions: [{type: Ready, status: 'True'}]}
+---
+kind: Queue
+metadata: {name: good}
+spec:
+  resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}
+---
+kind: PodGroup
+metadata: {name: good, namespace: ns}
+spec: {queue: good}
+---
+kind: Pod
+metadata: {name: good, namespace: ns, annotations: {pod-group-name: good}}
+spec:
+  schedulerName: kai-scheduler
+  tolerations: [{key: good, operator: Exists}]
+  containers: [{resources: {limits: {nvidia.com/gpu: 1}}}]
+";
+
+fn objects(yaml: &str) -> Vec<(Kind, Value)> {
+    let object = |text| {
+        let object: Value = serde_yaml::from_str(text).unwrap();
+        let kind = match object["kind"].as_str().unwrap() {
+            "Node" => Kind::Node,
+            "Queue" => Kind::Queue,
+            "PodGroup" => Kind::PodGroup,
+            "PriorityClass" => Kind::PriorityClass,
+            _ => Kind::Pod,
+        };
+        (kind, object)
+    };
+    yaml.split("---\n").map(object).collect()
+}
+
+/// Every place in an object.
+fn places(value: &Value, at: &str) -> Vec<String> {
+    let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    let inner: Vec<String> = match value {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(key, field)| places(field, &format!("{at}/{}", escaped(key))))
+            .collect(),
+        Value::Array(items) => (0..)
+            .zip(items)
+            .flat_map(|(index, item): (usize, _)| places(item, &format!("{at}/{index}")))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    };
+    inner.into_iter().chain([at.to_owned()]).collect()
+}
+
+fn binds_good(mirror: &mut Mirror, flavor: Flavor, profile: &Profile) -> bool {
+    mirror.changes.everything = true;
+    let mut translator = Translator::new(flavor, 0);
+    translator.refresh(mirror);
+    let snapshot = &translator.translation.snapshot;
+    let plan = schedule(snapshot, profile);
+    plan.decisions.iter().any(|decision| match decision {
+        Decision::Bind { pod, .. } => &*snapshot.pods[pod.0 as usize].name == "good",
+        Decision::Evict { .. } | Decision::Pipeline { .. } => false,
+    })
+}
+
+/// Every object with every oddity in every place.
+fn odd_objects() -> Vec<(Kind, String, Value)> {
+    let mut odd = Vec::new();
+    for (kind, whole) in objects(OBJECTS) {
+        let changes = places(&whole, "")
+            .into_iter()
+            .flat_map(|place| oddities().into_iter().map(move |oddity| (place.clone(), oddity)));
+        for (place, oddity) in changes {
+            let mut object = whole.clone();
+            let what = format!("{kind:?} {place} = {oddity}");
+            *object.pointer_mut(&place).expect("a place of it") = oddity;
+            odd.push((kind, what, object));
+        }
+    }
+    odd
+}
+
+#[test]
+fn any_value_in_any_place_leaves_the_rest_scheduled() {
+    let flavors = [(Flavor::Kai, Profile::kai()), (Flavor::Kube, Profile::kube())];
+    let around: Vec<_> = objects(GOOD).into_iter().chain(objects(OBJECTS)).collect();
+    let good = Key { namespace: "ns".into(), name: "good".into() };
+    for ((kind, what, object), (flavor, profile)) in
+        odd_objects().iter().zip(flavors.iter().cycle())
+    {
+        let mut mirror = Mirror::new("kai-scheduler");
+        for (kind, object) in &around {
+            mirror.upsert(*kind, object);
+        }
+        mirror.upsert(*kind, object);
+        assert!(binds_good(&mut mirror, *flavor, profile), "{flavor:?} {what}");
+        mirror.remove(*kind, object);
+        assert!(mirror.pods.contains_key(&good), "{what}");
+    }
+}
