@@ -7,6 +7,8 @@ use std::fmt;
 use schedlab_emulator::store::{EventKind, LogEntry};
 use serde_json::Value;
 
+use crate::fields::{at, text};
+
 /// One thing that happened to the object of a log entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Happening {
@@ -70,8 +72,8 @@ pub fn happenings(entry: &LogEntry) -> Vec<Happening> {
         EventKind::Deleted => return vec![Happening::Gone],
         EventKind::Modified => {}
     }
-    if let Some(grace) = new.pointer("/metadata/deletionGracePeriodSeconds")
-        && old.is_some_and(|old| old.pointer("/metadata/deletionTimestamp").is_none())
+    if let Some(grace) = at(new, "/metadata/deletionGracePeriodSeconds")
+        && old.is_some_and(|old| at(old, "/metadata/deletionTimestamp").is_none())
     {
         found.push(Happening::AskedToLeave(grace.as_i64().unwrap_or(0)));
     }
@@ -87,9 +89,9 @@ pub fn happenings(entry: &LogEntry) -> Vec<Happening> {
 }
 
 fn pod(found: &mut Vec<Happening>, old: Option<&Value>, new: &Value) {
-    let fresh = |at: &str| {
-        let was = old.and_then(|old| text(old, at));
-        text(new, at).filter(|is| Some(*is) != was && !is.is_empty())
+    let fresh = |path: &str| {
+        let was = old.and_then(|old| text(old, path));
+        text(new, path).filter(|is| Some(*is) != was && !is.is_empty())
     };
     found.extend(fresh("/spec/nodeName").map(|node| Happening::Bound(node.to_owned())));
     let devices = fresh("/metadata/annotations/schedlab.dev~1gpu-devices");
@@ -122,7 +124,7 @@ pub fn eviction_cause(pod: &Value) -> Option<&str> {
 
 /// Was the object asked to go by this very write? An unbound pod goes at once.
 pub fn asked_to_leave(entry: &LogEntry) -> bool {
-    let leaving = |object: &Value| object.pointer("/metadata/deletionTimestamp").is_some();
+    let leaving = |object: &Value| at(object, "/metadata/deletionTimestamp").is_some();
     let stayed = entry.previous.as_ref().is_some_and(|old| !leaving(old));
     stayed && (leaving(&entry.object) || entry.kind == EventKind::Deleted)
 }
@@ -132,9 +134,8 @@ fn node(found: &mut Vec<Happening>, old: Option<&Value>, new: &Value) {
     if ready(new) != old.and_then(ready) {
         found.extend(ready(new).map(Happening::Ready));
     }
-    let cordoned = |node: &Value| {
-        node.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false)
-    };
+    let cordoned =
+        |node: &Value| at(node, "/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false);
     if cordoned(new) != old.is_some_and(cordoned) {
         found.push(Happening::Cordoned(cordoned(new)));
     }
@@ -145,9 +146,9 @@ fn node(found: &mut Vec<Happening>, old: Option<&Value>, new: &Value) {
 }
 
 fn taints(node: &Value) -> Vec<String> {
-    let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+    let taints = at(node, "/spec/taints").and_then(Value::as_array);
     let word = |taint: &Value| {
-        let part = |at| text(taint, at).unwrap_or_default();
+        let part = |path| text(taint, path).unwrap_or_default();
         let (key, value, effect) = (part("/key"), part("/value"), part("/effect"));
         if value.is_empty() { format!("{key}:{effect}") } else { format!("{key}={value}:{effect}") }
     };
@@ -155,12 +156,8 @@ fn taints(node: &Value) -> Vec<String> {
 }
 
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    let conditions = object.pointer("/status/conditions")?.as_array()?;
+    let conditions = at(object, "/status/conditions")?.as_array()?;
     conditions.iter().find(|condition| text(condition, "/type") == Some(kind))
-}
-
-fn text<'a>(object: &'a Value, at: &str) -> Option<&'a str> {
-    object.pointer(at)?.as_str()
 }
 
 /// A time since the start, as people read it: `+0s`, `+1.5s`, `+2h03m00s`.

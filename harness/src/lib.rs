@@ -28,6 +28,7 @@ pub mod cluster;
 pub mod view;
 
 pub mod audit;
+mod fields;
 pub mod happenings;
 pub mod quantity;
 pub mod snapshots;

@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use schedlab_emulator::store::{Key, LogEntry};
 use schedlab_scheduler_core::{audit::Concern, model::Time};
 
-use crate::happenings::{happenings, offset};
+use crate::{
+    fields::text,
+    happenings::{happenings, offset},
+};
 
 /// How many writes are kept, and how many lines are told of one breach.
 const WRITES_MAX: usize = 4096;
@@ -37,7 +40,7 @@ impl History {
     /// What the log says of these objects, oldest first.
     pub(super) fn about(&self, concerns: &[Concern]) -> Vec<String> {
         let relevant = self.writes.iter().rev().filter(|entry| {
-            let node = entry.object.pointer("/spec/nodeName").and_then(|name| name.as_str());
+            let node = text(&entry.object, "/spec/nodeName");
             concerns.iter().any(|concern| names(concern, &entry.key, node))
         });
         let mut lines: Vec<String> =

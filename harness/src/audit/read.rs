@@ -11,7 +11,10 @@ use schedlab_scheduler_core::{
 };
 use serde_json::Value;
 
-use crate::quantity::thousandths;
+use crate::{
+    fields::{at, list, text},
+    quantity::thousandths,
+};
 
 /// KAI's own classes, for clusters in which they were not created.
 const KAI_CLASSES: [(&str, i32); 4] =
@@ -22,8 +25,8 @@ pub(super) fn node(node: &Value) -> NodeView {
         text(condition, "/type") == Some("Ready") && text(condition, "/status") == Some("True")
     });
     NodeView {
-        allocatable: amounts(node.pointer("/status/allocatable")),
-        labels: labels(node.pointer("/metadata/labels")),
+        allocatable: amounts(at(node, "/status/allocatable")),
+        labels: labels(at(node, "/metadata/labels")),
         taints: list(node, "/spec/taints").iter().filter_map(taint).collect(),
         cordoned: flag(node, "/spec/unschedulable"),
         ready,
@@ -43,7 +46,7 @@ pub(super) fn queue(queue: &Value) -> QueueView {
 fn bounds(queue: &Value, field: &str) -> Amounts {
     let listed = [("gpu", "nvidia.com/gpu", 1), ("cpu", "cpu", 1000), ("memory", "memory", 0)];
     let bounds = listed.into_iter().filter_map(|(resource, name, divisor)| {
-        let found = queue.pointer(&format!("/spec/resources/{resource}/{field}"));
+        let found = at(queue, &format!("/spec/resources/{resource}/{field}"));
         let bound = found.and_then(thousandths).unwrap_or(0);
         let amount = if divisor == 0 { bound * 1_000_000 } else { bound / divisor };
         (bound != -1000).then(|| (Name::from(name), amount))
@@ -103,10 +106,10 @@ pub(super) fn pod(pod: &Value) -> PodView {
             Some(_) | None if gated => Phase::Gated,
             Some(_) | None => Phase::Alive,
         },
-        leaving: pod.pointer("/metadata/deletionTimestamp").is_some(),
-        priority: pod.pointer("/spec/priority").and_then(as_i32).unwrap_or(0),
-        node_selector: labels(pod.pointer("/spec/nodeSelector")),
-        node_affinity: pod.pointer(affinity).map(|affinity| {
+        leaving: at(pod, "/metadata/deletionTimestamp").is_some(),
+        priority: at(pod, "/spec/priority").and_then(as_i32).unwrap_or(0),
+        node_selector: labels(at(pod, "/spec/nodeSelector")),
+        node_affinity: at(pod, affinity).map(|affinity| {
             list(affinity, "/nodeSelectorTerms").iter().map(node_selector_term).collect()
         }),
         tolerations: list(pod, "/spec/tolerations").iter().map(toleration).collect(),
@@ -136,7 +139,7 @@ pub(crate) fn requests(pod: &Value) -> Amounts {
     let mut running = Amounts::new();
     let mut peak = Amounts::new();
     for container in list(pod, "/spec/initContainers") {
-        let asked = amounts(container.pointer("/resources/requests"));
+        let asked = amounts(at(container, "/resources/requests"));
         if text(container, "/restartPolicy") == Some("Always") {
             add(&mut running, &asked);
             raise(&mut peak, &running);
@@ -147,10 +150,10 @@ pub(crate) fn requests(pod: &Value) -> Amounts {
         }
     }
     for container in list(pod, "/spec/containers") {
-        add(&mut running, &amounts(container.pointer("/resources/requests")));
+        add(&mut running, &amounts(at(container, "/resources/requests")));
     }
     raise(&mut running, &peak);
-    add(&mut running, &amounts(pod.pointer("/spec/overhead")));
+    add(&mut running, &amounts(at(pod, "/spec/overhead")));
     running.insert("pods".into(), 1000);
     running
 }
@@ -195,7 +198,7 @@ fn effect(name: &str) -> Option<TaintEffect> {
 }
 
 fn node_selector_term(term: &Value) -> NodeSelectorTerm {
-    let read = |at: &str| list(term, at).iter().filter_map(requirement).collect();
+    let read = |path: &str| list(term, path).iter().filter_map(requirement).collect();
     NodeSelectorTerm { labels: read("/matchExpressions"), fields: read("/matchFields") }
 }
 
@@ -224,20 +227,12 @@ fn labels(found: Option<&Value>) -> Labels {
     listed.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect()
 }
 
-fn list<'a>(object: &'a Value, at: &str) -> &'a [Value] {
-    object.pointer(at).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+fn flag(object: &Value, path: &str) -> bool {
+    at(object, path).and_then(Value::as_bool).unwrap_or(false)
 }
 
-fn text<'a>(object: &'a Value, at: &str) -> Option<&'a str> {
-    object.pointer(at).and_then(Value::as_str)
-}
-
-fn flag(object: &Value, at: &str) -> bool {
-    object.pointer(at).and_then(Value::as_bool).unwrap_or(false)
-}
-
-fn count(object: &Value, at: &str) -> Option<usize> {
-    usize::try_from(object.pointer(at)?.as_u64()?).ok()
+fn count(object: &Value, path: &str) -> Option<usize> {
+    usize::try_from(at(object, path)?.as_u64()?).ok()
 }
 
 fn as_i32(value: &Value) -> Option<i32> {

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use schedlab_emulator::store::{EventKind, LogEntry};
-use serde_json::Value;
 
 use super::{objects, trace::TraceJob};
-use crate::happenings::{asked_to_leave, eviction_cause};
+use crate::{
+    fields::text,
+    happenings::{asked_to_leave, eviction_cause},
+};
 
 /// Something for the player to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,8 +130,8 @@ impl Tally {
     }
 
     fn node(&mut self, entry: &LogEntry) {
-        let text = entry.object.pointer("/status/allocatable/nvidia.com~1gpu");
-        let gpus = text.and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let gpus = text(&entry.object, "/status/allocatable/nvidia.com~1gpu");
+        let gpus = gpus.and_then(|gpus| gpus.parse().ok()).unwrap_or(0);
         let node = self.nodes.entry(entry.key.name.to_string()).or_default();
         self.fleet.gpus = self.fleet.gpus - node.gpus + gpus;
         node.gpus = gpus;
@@ -140,7 +142,7 @@ impl Tally {
         let Some(at) = self.pods.get(name).copied() else { return };
         self.pass(entry.time);
         let pod = &entry.object;
-        let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+        let phase = text(pod, "/status/phase").unwrap_or_default();
         let finished = matches!(phase, "Succeeded" | "Failed");
         match entry.kind {
             EventKind::Added => self.jobs[at].come(entry.time),
@@ -149,7 +151,7 @@ impl Tally {
                 if finished {
                     self.release(at, name);
                     self.outbox.push(Note::Finished(name.to_owned()));
-                } else if let Some(node) = pod.pointer("/spec/nodeName").and_then(Value::as_str) {
+                } else if let Some(node) = text(pod, "/spec/nodeName") {
                     self.bind(at, name, node, entry.time);
                     self.run(at, name, phase == "Running");
                 }

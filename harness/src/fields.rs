@@ -1,0 +1,36 @@
+//! Fields of raw API objects by path, as `/metadata/labels/kai.scheduler~1queue`. As
+//! [`Value::pointer`], without its copies: this runs at every write.
+
+use serde_json::Value;
+
+/// What stands at a path. Lists are not looked into.
+pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('/').skip(1).try_fold(object, |value, key| {
+        if key.contains('~') { value.get(key.replace("~1", "/")) } else { value.get(key) }
+    })
+}
+
+/// The text at a path.
+pub(crate) fn text<'a>(object: &'a Value, path: &str) -> Option<&'a str> {
+    at(object, path)?.as_str()
+}
+
+/// The list at a path; nothing there is an empty one.
+pub(crate) fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+    at(object, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_fields_or_to_nothing() {
+        let object = json!({"a": {"b/c": "x", "d": [1]}});
+        assert_eq!(text(&object, "/a/b~1c"), Some("x"));
+        assert_eq!(list(&object, "/a/d"), [json!(1)]);
+        assert_eq!(at(&object, "/a/e/f"), None);
+    }
+}
