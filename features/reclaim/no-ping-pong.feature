@@ -1,0 +1,69 @@
+@reclaim
+Feature: What was reclaimed is not reclaimed back
+
+  @bug-volcano-4947
+  Scenario: A job that does not fit its queue's share does not start a cycle of evictions
+    Given a fleet of 1 node with 8 GPUs each
+    And these queues:
+      | queue | quota |
+      | q1    | 3     |
+      | q2    | 5     |
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | preemptible |
+      | one  | deployment | q1    | 1    | 4    | yes         |
+      | fill | deployment | q2    | 1    | 4    | yes         |
+    And the cluster has 2 running pods
+    When these workloads are submitted:
+      | name | kind       | queue | pods | gpus | preemptible |
+      | two  | deployment | q2    | 1    | 4    | yes         |
+    Then for 10 minutes at most 1 pod of the cluster was evicted
+
+  @bug-volcano-3729
+  Scenario: Two queues whose quotas exceed the fleet do not reclaim from each other for ever
+    Given a fleet:
+      | pool | nodes | gpus |
+      | gpu  | 1     | 11   |
+    And these queues:
+      | queue | quota |
+      | q1    | 6     |
+      | q2    | 6     |
+    When these workloads are submitted:
+      | name | kind       | queue | pods | gpus | preemptible |
+      | one  | deployment | q1    | 6    | 1    | yes         |
+      | two  | deployment | q2    | 6    | 1    | yes         |
+    Then the cluster has 11 running and 1 pending pods
+    And for 10 minutes no pods of the cluster were evicted
+
+  @bug-volcano-3869
+  Scenario: Two elastic gangs divide the fleet once
+    Given a fleet of 1 node with 8 GPUs each
+    And these queues:
+      | queue | quota |
+      | q1    | 4     |
+      | q2    | 4     |
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | preemptible |
+      | one  | deployment | q1    | 8    | 1    | yes         |
+    And the cluster has 8 running pods
+    When these workloads are submitted:
+      | name | kind       | queue | pods | gpus | preemptible |
+      | two  | deployment | q2    | 8    | 1    | yes         |
+    Then eventually within 2 minutes queue "q2" has 4 running pods
+    And for 10 minutes queue "q2" has 4 running pods
+    And 4 pods of the cluster were evicted
+
+  @bug-volcano-4648
+  Scenario: Nobody is evicted for a job that would still not fit
+    Given a fleet of 2 nodes with 8 GPUs each
+    And these queues:
+      | queue    | quota |
+      | borrower | 4     |
+      | owner    | 12    |
+    And these workloads are submitted:
+      | name     | kind | queue    | pods | gpus | spread by              | preemptible |
+      | pinned   | pod  | borrower | 2    | 1    | kubernetes.io/hostname | no          |
+      | borrowed | pod  | borrower | 12   | 1    |                        | yes         |
+    And the cluster has 14 running pods
+    When a gang "whole" of 1 pod with 8 GPUs each is submitted to queue "owner"
+    Then for 10 minutes no pods of the cluster were evicted
+    And gang "whole" is pending
