@@ -55,17 +55,15 @@ fn what_waits_is_told_why_once_and_then_left_alone() {
         small-1 Running n-0
         small-2 Running n-0
         "#);
-        assert_snapshot!(lab.events(), @r#"
+        assert_snapshot!(lab.events(), @r"
         Pod Scheduled Successfully assigned pod default/small-0 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/small-1 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/small-2 to node n-0 at node-pool default
         Pod Unschedulable Queue 'nowhere' does not exist
-        Pod Unschedulable q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
-        Pod Unschedulable q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
-        Pod Unschedulable q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
+        3 × Pod Unschedulable q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
         PodGroup Unschedulable Queue 'nowhere' does not exist
         PodGroup Unschedulable q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs
-        "#);
+        ");
         assert_snapshot!(lab.pod_groups(), @r#"
         pg-lost {"minMember":1,"priorityClassName":"train","queue":"nowhere"} "QueueDoesNotExist": "Queue 'nowhere' does not exist"
         pg-second {"minMember":3,"priorityClassName":"train","queue":"q"} "OverLimit": "q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs"
