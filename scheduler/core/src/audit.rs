@@ -135,6 +135,9 @@ impl Auditor {
     pub fn evicted_for(&mut self, at: Time, eviction: &Eviction) {
         self.advance(at);
         eviction::judge_cause(self, eviction);
+        if eviction.why == Why::Consolidate {
+            gang::note_moved(self, &eviction.pod);
+        }
     }
 
     /// A queue's status says that so much of it is used, in all and by work that cannot be

@@ -9,6 +9,7 @@ use crate::{
         consolidate, preempt, reclaim,
         stale_gangs::{self, Staleness},
     },
+    deadlines,
     decision::Preemption,
     framework::WaitingRoom,
     model::{NodeId, PodGroupId, PodId, QueueId},
@@ -40,8 +41,11 @@ pub fn schedule(snapshot: &Snapshot, profile: &Profile) -> Plan {
 
     // 4. Why whoever still waits does.
     let waiting = reasons_to_wait(&session, reasons);
+
+    // 5. When to look again though nothing happened.
+    let next_end = staleness.next_end.into_iter().chain(deadlines::next_end(&session)).min();
     let look_again_in_millis =
-        staleness.next_end.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        next_end.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
 
     Plan {
         decisions: session.into_decisions(),
@@ -87,6 +91,9 @@ fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
         let nominated = matches!(reason, Reason::Unschedulable { .. });
         members.wait() || members.gated() > 0 || nominated
     });
+    for (group, reason) in &mut reasons {
+        deadlines::add_delay(session, *group, reason);
+    }
     for (group, mut nodes) in promised {
         nodes.sort_unstable();
         nodes.dedup();

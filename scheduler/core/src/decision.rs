@@ -8,6 +8,7 @@ mod words;
 use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use misfit::{EvenWhenEmpty, Misfit, Misfits};
 pub use reason::{Preemption, Reason, ReasonKind};
+pub(crate) use words::Decimal;
 pub use words::Quantity;
 
 /// One step of a plan.

@@ -7,6 +7,7 @@
 mod actions;
 pub mod audit;
 mod cycle;
+mod deadlines;
 pub mod decision;
 pub mod fairshare;
 pub mod framework;

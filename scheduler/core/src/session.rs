@@ -20,6 +20,7 @@ pub use members::{Members, NotReady, SubMembers};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
 pub use placing::Unplaced;
 pub use state::PodState;
+pub(crate) use state::RELEASE_MAX;
 
 /// One cycle's view of the cluster: the snapshot and what was decided since.
 #[derive(Clone, Debug)]

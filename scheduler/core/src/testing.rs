@@ -17,16 +17,18 @@
 //! there is one queue without bounds. Lines lower down are younger.
 
 mod build;
+mod rounds;
 mod show;
 mod words;
 
 use std::sync::Arc;
 
 use crate::{
-    Plan, Profile, Snapshot,
+    Decision, Plan, Profile, Snapshot,
     audit::{self, Rule, Rules},
     profile::Placement,
     schedule,
+    words::eviction_message,
 };
 
 /// The cluster of `text`.
@@ -57,6 +59,23 @@ pub(crate) fn kube_plan_of(text: &str) -> String {
     let snapshot = build::snapshot(text, build::Grouping::EachPod);
     let plan = schedule(&snapshot, &Profile::kube());
     report(&snapshot, &plan, Rules::kube())
+}
+
+/// What every evicted pod is told under profile `kai`.
+pub(crate) fn messages_of(text: &str) -> String {
+    let snapshot = snapshot_of(text);
+    let plan = schedule(&snapshot, &Profile::kai());
+    let messages = plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Evict { pod, cause } => Some(eviction_message(&snapshot, *pod, cause)),
+        Decision::Bind { .. } | Decision::Pipeline { .. } => None,
+    });
+    messages.collect::<Vec<_>>().join("\n")
+}
+
+/// What profile `kai` decides cycle after cycle, until it decides nothing any more. Pods that
+/// were evicted are gone, and wait again, before the next cycle.
+pub(crate) fn rounds_of(text: &str) -> String {
+    rounds::until_steady(snapshot_of(text))
 }
 
 fn report(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> String {

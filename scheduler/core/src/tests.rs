@@ -1,6 +1,11 @@
 //! Tables of whole cycles, by area.
 
+mod consolidate;
 mod gangs;
 mod kube;
 mod limits;
 mod placement;
+mod preempt;
+mod reclaim;
+mod stale;
+mod steady;

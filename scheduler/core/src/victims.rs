@@ -58,6 +58,15 @@ pub(crate) struct Wanted {
     pub(crate) request: PerResource<i64>,
 }
 
+/// May a gang's pods be moved while others of it stay?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Splits {
+    /// Only those move that must.
+    Allowed,
+    /// All of them move, or none.
+    Forbidden,
+}
+
 /// What it takes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Solution {

@@ -20,7 +20,7 @@ pub fn eviction_message(snapshot: &Snapshot, pod: PodId, cause: &EvictionCause) 
     };
     match cause {
         EvictionCause::Reclaim { preemptor, usage } => {
-            format!("Pod {pod} was preempted by workload {}. {usage}", workload(preemptor))
+            format!("Pod {pod} was preempted by workload {}.\n{usage}", workload(preemptor))
         }
         EvictionCause::Preempt { preemptor } => {
             format!("Pod {pod} was preempted by higher priority workload {}", workload(preemptor))

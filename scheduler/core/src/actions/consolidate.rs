@@ -9,7 +9,7 @@ use crate::{
     model::{PodGroupId, QueueId},
     profile::Placement,
     session::Session,
-    victims::{Before, Purpose, Solution, Unit, Wanted, serve},
+    victims::{Before, Purpose, Solution, Splits, Unit, Wanted, serve},
 };
 
 /// Serves every preemptible job that fits once others have moved.
@@ -41,6 +41,10 @@ impl Purpose for Consolidate {
     fn accepts(&self, _: &Before<'_>, _: &Wanted, solution: &Solution) -> bool {
         let jobs: BTreeSet<PodGroupId> = solution.moved.iter().map(|unit| unit.group).collect();
         solution.victims.is_empty() && jobs.len() <= self.victims_max
+    }
+
+    fn splits(&self) -> Splits {
+        Splits::Allowed
     }
 
     fn cause(&self, _: &Before<'_>, wanted: &Wanted, _: &Unit) -> EvictionCause {

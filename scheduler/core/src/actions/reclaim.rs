@@ -52,7 +52,7 @@ impl Purpose for Reclaim {
 
     fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause {
         let queues = (wanted.queue, unit.queue);
-        let usage = usage_lines(before.ledger, &before.snapshot.queues, queues, wanted.request);
+        let usage = usage_lines(before.ledger, &before.snapshot.queues, queues);
         EvictionCause::Reclaim { preemptor: wanted.group, usage: usage.into() }
     }
 }

@@ -1,7 +1,8 @@
 //! Rules 4 and 12: a gang comes and goes whole. What counts is what the scheduler did within
 //! one moment; members that fail or are deleted by others meanwhile count as if they were still
-//! there, finished ones count as present, and a moment that a crash cut short is judged at the
-//! next rest instead.
+//! there, finished ones count as present, pods that consolidation moves have a place elsewhere
+//! (KAI moves no more of a gang than it must), and a moment that a crash cut short is judged at
+//! the next rest instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,6 +46,15 @@ pub(super) fn note(
     } else if was && !is {
         let part = before.and_then(|pod| pod.sub_group.clone());
         moment.lost.entry(group).or_default().push(part);
+    }
+}
+
+/// The pod was evicted, and promised a place elsewhere.
+pub(super) fn note_moved(auditor: &mut Auditor, pod: &Name) {
+    let Some(pod) = auditor.view.pods.get(pod) else { return };
+    if let Some(group) = pod.group.clone() {
+        let part = pod.sub_group.clone();
+        auditor.moment.lost.entry(group).or_default().push(part);
     }
 }
 

@@ -53,9 +53,9 @@ impl fmt::Display for Quantity {
 }
 
 /// A fraction as a decimal, to thousandths, without trailing zeros.
-struct Decimal {
-    amount: i64,
-    per_unit: i64,
+pub(crate) struct Decimal {
+    pub(crate) amount: i64,
+    pub(crate) per_unit: i64,
 }
 
 impl fmt::Display for Decimal {

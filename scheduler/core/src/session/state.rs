@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::model::{NodeId, Pod, PodStatus, Time};
 
 /// A pod that is longer than this on its way out is stuck: its room cannot be promised.
-const RELEASE_MAX: Duration = Duration::from_mins(2);
+pub(crate) const RELEASE_MAX: Duration = Duration::from_mins(2);
 
 /// Where a pod is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,12 @@ pub(crate) fn preemption_delay_left(now: Time, job: &PodGroup) -> Option<Duratio
     (!left.is_zero()).then_some(left)
 }
 
-fn still_to_run(now: Time, started: Option<Time>, minimum: Duration) -> Option<Duration> {
+/// How much of `minimum` is left since the start; `None`: nothing, or it never started.
+pub(crate) fn still_to_run(
+    now: Time,
+    started: Option<Time>,
+    minimum: Duration,
+) -> Option<Duration> {
     let left = minimum.saturating_sub(now.since(started?));
     (!left.is_zero()).then_some(left)
 }

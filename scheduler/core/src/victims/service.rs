@@ -4,7 +4,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Backlog, Before, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted, protection};
+use super::{
+    Backlog, Before, Pool, Rooms, Search, Solution, Splits, Unit, VictimLine, Wanted, protection,
+};
 use crate::{
     decision::EvictionCause,
     model::{PodGroupId, PodId, QueueId, ShapeId},
@@ -22,6 +24,10 @@ pub(crate) trait Purpose {
     fn protected_for(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> Option<Duration>;
     /// Is it acceptable as a whole?
     fn accepts(&self, before: &Before<'_>, wanted: &Wanted, solution: &Solution) -> bool;
+    /// May gangs be split when they move?
+    fn splits(&self) -> Splits {
+        Splits::Forbidden
+    }
     /// What the unit's pods are told.
     fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause;
 }
@@ -99,7 +105,8 @@ fn search(
     };
     let candidates = VictimLine::new(pool, &ledger, queues, may_go);
     let accepts = |solution: &Solution| purpose.accepts(&before, wanted, solution);
-    let search = Search { session, rooms, backlog, wanted, accepts, gone: Vec::new() };
+    let splits = purpose.splits();
+    let search = Search { session, rooms, backlog, wanted, accepts, splits, gone: Vec::new() };
     let solution = search.run(candidates)?;
     let causes: BTreeMap<PodId, EvictionCause> = solution
         .units()

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Search, Solution, Unit,
+    Search, Solution, Splits, Unit,
     returning::{Entry, Returning},
     search::Limits,
 };
@@ -90,7 +90,7 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
     /// The job and what was evicted for it get places, each in its turn. What comes before the
     /// job goes wherever it is best; what comes after it stays where it is, if it can.
     fn serve_in_turn(&mut self, evicted: &[&'p Unit]) -> bool {
-        let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted));
+        let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.splits);
         let mut returning =
             Returning::new(self.session.ledger(), self.backlog, self.wanted, evicted);
         let mut job_is_served = false;
@@ -152,11 +152,12 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
 struct Elsewhere {
     left: PerResource<i64>,
     homeless: BTreeSet<ShapeId>,
+    splits: Splits,
 }
 
 impl Elsewhere {
-    const fn new(left: PerResource<i64>) -> Self {
-        Self { left, homeless: BTreeSet::new() }
+    const fn new(left: PerResource<i64>, splits: Splits) -> Self {
+        Self { left, homeless: BTreeSet::new(), splits }
     }
 
     fn take(&mut self, amount: PerResource<i64>) {
@@ -171,7 +172,7 @@ impl Elsewhere {
         {
             return false;
         }
-        let found = find_place(session, unit);
+        let found = find_place(session, unit, self.splits);
         if !found && unit.pods.len() == 1 {
             self.homeless.extend(shapes);
         }
@@ -196,18 +197,18 @@ fn keep(session: &mut Session<'_>, unit: &Unit) -> bool {
     fits
 }
 
-/// Promises the unit's pods room where it is best; who would be back where it was, stays.
-fn find_place(session: &mut Session<'_>, unit: &Unit) -> bool {
+/// Promises the unit's pods room where it is best. Who would be back where it was stays: always
+/// when that is true of all, else only where gangs may be split.
+fn find_place(session: &mut Session<'_>, unit: &Unit, splits: Splits) -> bool {
     let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
     if !within_limits(session.ledger(), unit) || !session.promise_all(&pods, None) {
         return false;
     }
-    for pod in pods {
-        if let PodState::Moving { from, to } = session.state(pod)
-            && from == to
-        {
-            session.restore(pod);
-        }
+    let is_back =
+        |pod: &PodId| matches!(session.state(*pod), PodState::Moving { from, to } if from == to);
+    let (back, moving): (Vec<PodId>, Vec<PodId>) = pods.iter().copied().partition(is_back);
+    if moving.is_empty() || splits == Splits::Allowed {
+        back.into_iter().for_each(|pod| session.restore(pod));
     }
     true
 }

@@ -1,0 +1,57 @@
+//! What changes by time alone, without any event: protections and delays that end. A scheduler
+//! that sleeps until something happens must wake for these.
+
+use std::time::Duration;
+
+use crate::{
+    decision::Reason,
+    model::{PodGroupId, PodStatus, QueueId},
+    session::{RELEASE_MAX, Session},
+    victims::protection::{preemption_delay_left, still_to_run},
+};
+
+/// How long until the next of them, when anybody waits.
+pub(crate) fn next_end(session: &Session<'_>) -> Option<Duration> {
+    let now = session.snapshot.now;
+    let waiting = || session.groups().filter(|group| session.members(*group).wait());
+    waiting().next()?;
+    let delays = waiting().filter_map(|group| preemption_delay_left(now, session.group(group)));
+    let protections = session.groups().flat_map(|group| protections(session, group));
+    let leaving = session.snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Releasing);
+    let stuck = leaving.filter_map(|pod| {
+        let left = RELEASE_MAX.checked_sub(now.since(pod.released_since?))?;
+        Some(left + Duration::from_millis(1))
+    });
+    delays.chain(protections).chain(stuck).min()
+}
+
+/// A job that finds no room and is too young to make others leave waits for that, too.
+pub(crate) fn add_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
+    let is_short_of_room = matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. });
+    let left = preemption_delay_left(session.snapshot.now, session.group(id));
+    if let Some(left) = left.filter(|_| is_short_of_room) {
+        *reason = Reason::PreemptionDelay {
+            instead: Box::new(reason.clone()),
+            remaining_millis: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+        };
+    }
+}
+
+/// When the running gang loses the protection of each minimum run time that may apply to it.
+fn protections<'a>(
+    session: &'a Session<'_>,
+    id: PodGroupId,
+) -> impl Iterator<Item = Duration> + 'a {
+    let group = session.group(id);
+    let leaf = group.queue.as_ref().ok().copied().flatten();
+    let runs = group.preemptible && session.members(id).active() > 0;
+    let queues = leaf.filter(|_| runs).into_iter().flat_map(|leaf| session.ledger().path(leaf));
+    let of_queue = |queue: QueueId| {
+        let queue = &session.snapshot.queues[queue.0 as usize];
+        [queue.preempt_min_runtime, queue.reclaim_min_runtime]
+    };
+    let (profile, now) = (session.profile, session.snapshot.now);
+    let defaults = [profile.preempt_min_runtime, profile.reclaim_min_runtime];
+    let minima = queues.flat_map(of_queue).flatten().chain(defaults);
+    minima.filter_map(move |minimum| still_to_run(now, group.last_start, minimum))
+}

@@ -1,0 +1,50 @@
+//! Cycle after cycle on a closed system: nothing arrives, nothing finishes, and whatever is
+//! evicted comes back.
+
+use super::show;
+use crate::{
+    Decision, Plan, Profile, Snapshot,
+    model::{NodeId, PodStatus, Time},
+    schedule,
+};
+
+/// After so many cycles without rest it never comes to rest.
+const CYCLES_MAX: usize = 20;
+
+pub(super) fn until_steady(mut snapshot: Snapshot) -> String {
+    let mut lines = Vec::new();
+    for cycle in 1..=CYCLES_MAX {
+        let plan = schedule(&snapshot, &Profile::kai());
+        if plan.decisions.is_empty() {
+            lines.push(format!("steady after {}", cycle - 1));
+            return lines.join("\n");
+        }
+        let decided = Plan { decisions: plan.decisions, ..Plan::default() };
+        lines.extend(
+            show::lines(&snapshot, &decided).into_iter().map(|line| format!("{cycle}: {line}")),
+        );
+        snapshot = next(&snapshot, &decided);
+    }
+    lines.push("NEVER STEADY".to_owned());
+    lines.join("\n")
+}
+
+/// A second later: bound pods run, evicted ones are gone and wait again.
+fn next(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
+    let mut next = snapshot.clone();
+    next.now = Time(next.now.0 + 1000);
+    for decision in &plan.decisions {
+        let (pod, status, node): (_, _, Option<NodeId>) = match decision {
+            Decision::Bind { pod, node } => (pod, PodStatus::Running, Some(*node)),
+            Decision::Evict { pod, .. } => (pod, PodStatus::Pending, None),
+            Decision::Pipeline { .. } => continue,
+        };
+        let pod = &mut next.pods[pod.0 as usize];
+        (pod.status, pod.node) = (status, node);
+        let group = pod.group.map(|group| &mut next.pod_groups[group.0 as usize]);
+        if let (Some(group), Some(_)) = (group, node) {
+            group.last_start = group.last_start.or(Some(next.now));
+        }
+    }
+    next
+}

@@ -1,0 +1,106 @@
+//! Running work moves together to make room in one piece.
+
+use std::fmt::Write;
+
+use insta::assert_snapshot;
+
+use crate::testing::{plan_of, spread_plan_of};
+
+#[test]
+fn a_fragmented_fleet_is_packed_for_a_job_that_needs_a_whole_node() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        job left gpus=2 on n1
+        job right gpus=2 on n2
+        job whole gpus=4
+    "), @r"
+    right leaves n2 for whole (consolidation)
+    right waits for n1
+    whole waits for n2
+    whole pending: Room was promised on n2 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_gang_moves_as_far_as_it_must_and_no_further() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        gang pair pods=2 gpus=2 on n1 n2
+        job whole gpus=4
+    "), @r"
+    pair leaves n2 for whole (consolidation)
+    pair waits for n1
+    whole waits for n2
+    whole pending: Room was promised on n2 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn where_work_is_spread_nothing_moves() {
+    assert_snapshot!(spread_plan_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        job left gpus=2 on n1
+        job right gpus=2 on n2
+        job whole gpus=4
+    "), @"whole pending: Resources were not found for pod default/whole due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn nothing_moves_that_would_find_no_other_place() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        job left gpus=3 on n1
+        job right gpus=3 on n2
+        job whole gpus=4
+    "), @"whole pending: Resources were not found for pod default/whole due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn work_that_cannot_be_preempted_neither_moves_nor_makes_others_move() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        job left gpus=2 non-preemptible on n1
+        job right gpus=2 on n2
+        job whole gpus=4 non-preemptible
+    "), @"whole pending: Resources were not found for pod default/whole due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn a_queue_over_its_limit_moves_nobody() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        queue q quota=4 limit=6
+        job left gpus=2 queue=q on n1
+        job right gpus=2 queue=q on n2
+        job whole gpus=4 queue=q
+    "), @"whole pending: q quota has reached the allowable limit of GPUs. Limit is 6 GPUs, currently 4 GPUs allocated and workload requested 4 GPUs");
+}
+
+#[test]
+fn sixteen_jobs_move_for_one() {
+    let plan = plan_of(&scattered(16));
+    assert_eq!(plan.matches(" leaves n2 for whole (consolidation)").count(), 16);
+}
+
+#[test]
+fn seventeen_jobs_do_not_move_for_one() {
+    let plan = plan_of(&scattered(17));
+    assert_eq!(plan.matches(" leaves ").count(), 0);
+}
+
+/// A job that needs the whole node on which `jobs` others run.
+fn scattered(jobs: usize) -> String {
+    let mut text = format!("node n1 gpus={0}\nnode n2 gpus={0}\n", jobs + 1);
+    text.push_str("job fixed gpus=1 non-preemptible on n1\n");
+    for job in 0..jobs {
+        let _ = writeln!(text, "job small{job:02} gpus=1 on n2");
+    }
+    let _ = writeln!(text, "job whole gpus={}", jobs + 1);
+    text
+}

@@ -1,0 +1,158 @@
+//! Higher priority first, inside one queue.
+
+use insta::assert_snapshot;
+
+use crate::testing::plan_of;
+
+#[test]
+fn a_higher_priority_takes_the_place_of_a_lower_one_of_its_queue() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        queue a quota=2
+        job low gpus=1 queue=a priority=50 on n1
+        job lower gpus=1 queue=a priority=40 on n1
+        job high gpus=1 queue=a priority=75
+    "), @r"
+    lower leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn an_equal_priority_waits() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        queue a quota=1
+        job first gpus=1 queue=a priority=50 on n1
+        job second gpus=1 queue=a priority=50
+    "), @"second pending: Resources were not found for pod default/second due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn priority_does_not_reach_into_other_queues() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        queue a quota=1
+        queue b quota=1
+        job low gpus=1 queue=a priority=1 on n1
+        job mine gpus=1 queue=b priority=75 on n1
+        job high gpus=1 queue=b priority=75
+    "), @"high pending: Resources were not found for pod default/high due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn the_preemptor_may_be_beyond_its_fair_share() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=1
+        queue b quota=3
+        gang low pods=2 gpus=2 queue=a priority=50 on n1 n1
+        gang high pods=1 gpus=4 queue=a priority=75
+    "), @r"
+    low leaves n1 x2 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn work_that_cannot_be_preempted_preempts_only_inside_the_quota() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=2
+        job low pods=4 min=1 gpus=1 queue=a priority=50 on n1 n1 n1 n1
+        gang inside pods=2 gpus=1 queue=a priority=100
+        gang beyond pods=3 gpus=1 queue=a priority=125
+    "), @r"
+    low leaves n1 x2 for inside (preempt)
+    inside waits for n1 x2
+    beyond pending: Non-preemptible workload is over quota. Workload requested 3 GPUs, but a quota is 2 GPUs, while 0 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
+    inside pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_queue_at_its_limit_makes_room_inside_itself_though_nodes_are_idle() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        queue a quota=2 limit=2
+        job low gpus=1 queue=a priority=50 on n1
+        job mid gpus=1 queue=a priority=60 on n1
+        job high gpus=1 queue=a priority=75
+    "), @r"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn of_a_gang_elastic_surplus_leaves_first() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=4
+        job elastic pods=4 min=2 gpus=1 queue=a priority=50 on n1 n1 n1 n1
+        job high gpus=1 queue=a priority=75
+    "), @r"
+    elastic leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_young_gang_is_protected_by_the_minimum_run_time_of_its_queue_or_one_above() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        queue lab quota=2 preempt-min-runtime=5m
+        queue a parent=lab quota=2
+        gang young pods=2 gpus=1 queue=a priority=50 started=1m on n1 n1
+        job high gpus=1 queue=a priority=75
+    "), @"high pending: Resources were not found for pod default/high due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn no_more_leave_than_the_preemptor_needs() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=4
+        job one gpus=1 queue=a priority=50 on n1
+        job two gpus=2 queue=a priority=50 on n1
+        job three gpus=1 queue=a priority=50 on n1
+        job high gpus=2 queue=a priority=75
+    "), @r"
+    two leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_preemptor_that_fits_nowhere_evicts_nobody() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        queue a quota=8
+        job low1 gpus=4 queue=a priority=50 on n1
+        job low2 gpus=4 queue=a priority=50 on n2
+        job high gpus=8 queue=a priority=75
+    "), @"high pending: Resources were not found for pod default/high due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn nobody_leaves_a_node_on_which_the_preemptor_may_not_run() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 taint dedicated=other:NoSchedule
+        node n2 gpus=1
+        queue a quota=2
+        job tolerant gpus=1 queue=a priority=10 on n1
+        job low gpus=1 queue=a priority=50 on n2
+        job high gpus=1 queue=a priority=75
+    "), @r"
+    low leaves n2 for high (preempt)
+    high waits for n2
+    high pending: Room was promised on n2 and is being released by pods that are leaving
+    ");
+}

@@ -1,0 +1,307 @@
+//! Who takes back from whom, and how much.
+
+use insta::assert_snapshot;
+
+use crate::testing::{messages_of, plan_of};
+
+#[test]
+fn an_owner_takes_back_what_a_sibling_borrowed() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=2
+        queue b quota=2
+        job borrowed1 gpus=1 queue=a on n1
+        job borrowed2 gpus=1 queue=a on n1
+        job borrowed3 gpus=1 queue=a on n1
+        job borrowed4 gpus=1 queue=a on n1
+        job owner pods=2 min=2 gpus=1 queue=b
+    "), @r"
+    borrowed4 leaves n1 for owner (reclaim)
+    borrowed3 leaves n1 for owner (reclaim)
+    owner waits for n1 x2
+    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn the_youngest_of_the_lowest_priority_leaves() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=2
+        queue b quota=2
+        job old gpus=1 queue=a priority=50 on n1
+        job important gpus=1 queue=a priority=75 on n1
+        job young gpus=1 queue=a priority=50 on n1
+        job newest gpus=1 queue=a priority=75 on n1
+        job owner gpus=1 queue=b
+    "), @r"
+    young leaves n1 for owner (reclaim)
+    owner waits for n1
+    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_gang_leaves_whole_though_less_is_needed() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=2
+        queue b quota=2
+        gang borrowed pods=4 gpus=1 queue=a on n1 n1 n1 n1
+        job owner gpus=1 queue=b
+    "), @r"
+    borrowed leaves n1 x4 for owner (reclaim)
+    owner waits for n1
+    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn elastic_surplus_leaves_before_any_gang() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=6
+        queue a quota=2
+        queue b quota=2
+        job elastic pods=4 min=2 gpus=1 queue=a on n1 n1 n1 n1
+        gang young pods=2 gpus=1 queue=a on n1 n1
+        job owner pods=2 min=2 gpus=1 queue=b
+    "), @r"
+    elastic leaves n1 x2 for owner (reclaim)
+    owner waits for n1 x2
+    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn nobody_inside_its_fair_share_leaves() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=2
+        queue b quota=2
+        gang mine pods=2 gpus=1 queue=a on n1 n1
+        gang theirs pods=2 gpus=1 queue=b on n1 n1
+        job more gpus=1 queue=b
+    "), @"more pending: Resources were not found for pod default/more due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn what_cannot_be_preempted_stays() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        queue a quota=2
+        queue b quota=2
+        job fixed pods=2 min=1 gpus=1 queue=a non-preemptible on n1 n1
+        job owner gpus=1 queue=b
+    "), @"owner pending: Resources were not found for pod default/owner due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn a_reclaimer_waits_for_room_that_is_being_released_and_evicts_no_more() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=2
+        queue b quota=2
+        job leaving pods=2 min=1 gpus=1 queue=a releasing on n1 n1
+        job borrowed pods=2 min=1 gpus=1 queue=a on n1 n1
+        gang owner pods=2 gpus=1 queue=b
+    "), @r"
+    owner waits for n1 x2
+    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn room_that_is_not_released_for_minutes_is_not_waited_for() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=2
+        queue b quota=2
+        job stuck gpus=1 queue=a releasing for=3m on n1
+        job borrowed pods=3 min=1 gpus=1 queue=a on n1 n1 n1
+        gang owner pods=1 gpus=1 queue=b
+    "), @r"
+    borrowed leaves n1 for owner (reclaim)
+    owner waits for n1
+    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn victims_stand_on_the_fewest_nodes_that_suffice() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        node n2 gpus=2
+        node n3 gpus=2
+        queue a quota=0
+        queue b quota=6
+        job a1 gpus=1 queue=a on n1
+        job a2 gpus=1 queue=a on n2
+        job a3 gpus=1 queue=a on n3
+        job a4 gpus=1 queue=a on n1
+        job a5 gpus=1 queue=a on n2
+        job a6 gpus=1 queue=a on n3
+        gang owner pods=1 gpus=2 queue=b
+    "), @r"
+    a6 leaves n3 for owner (reclaim)
+    a3 leaves n3 for owner (reclaim)
+    owner waits for n3
+    owner pending: Room was promised on n3 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn who_fits_elsewhere_is_moved_and_not_lost() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=3
+        node n2 gpus=2
+        queue a quota=3
+        queue b quota=2
+        job a1 gpus=2 queue=a on n1
+        job a2 gpus=1 queue=a on n2
+        job owner gpus=2 queue=b non-preemptible
+    "), @r"
+    a2 leaves n2 for owner (reclaim)
+    a2 waits for n1
+    owner waits for n2
+    owner pending: Room was promised on n2 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_department_takes_back_from_the_other_one_not_from_its_own_team() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue left quota=4
+        queue right quota=4
+        queue left-a parent=left quota=2
+        queue left-b parent=left quota=2
+        queue right-a parent=right quota=4
+        job la pods=2 min=1 gpus=1 queue=left-a on n1 n1
+        job ra pods=6 min=1 gpus=1 queue=right-a on n1 n1 n1 n1 n1 n1
+        gang lb pods=2 gpus=1 queue=left-b
+    "), @r"
+    ra leaves n1 x2 for lb (reclaim)
+    lb waits for n1 x2
+    lb pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn osmo_scenario_one_low_priority_work_gives_way_to_a_guarantee() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=100
+        queue pool-a quota=30 weight=1 limit=70
+        queue pool-b quota=50 weight=3
+        job a-normal gpus=30 queue=pool-a priority=100 on n1
+        job a-low-one gpus=34 queue=pool-a priority=50 on n1
+        job a-low pods=6 min=1 gpus=1 queue=pool-a priority=50 on n1 n1 n1 n1 n1 n1
+        job b-normal gpus=30 queue=pool-b priority=100 on n1
+        gang b-more pods=4 gpus=1 queue=pool-b priority=100
+    "), @r"
+    a-low leaves n1 x4 for b-more (reclaim)
+    b-more waits for n1 x4
+    b-more pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn osmo_scenario_two_low_priority_work_beyond_the_share_waits() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=100
+        queue pool-a quota=30 weight=1 limit=70
+        queue pool-b quota=50 weight=3
+        job a-normal gpus=25 queue=pool-a priority=100 on n1
+        gang a-low pods=1 gpus=40 queue=pool-a priority=50 on n1
+        job b-normal gpus=35 queue=pool-b priority=100 on n1
+        gang a-more pods=5 gpus=1 queue=pool-a priority=50
+    "), @"a-more pending: Resources were found for 0 pods while 5 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn osmo_scenario_three_a_guarantee_evicts_its_own_low_priority_work() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=100
+        queue pool-a quota=30 weight=1 limit=70
+        queue pool-b quota=50 weight=3
+        job a-normal gpus=25 queue=pool-a priority=100 on n1
+        job a-low pods=8 min=1 gpus=5 queue=pool-a priority=50 on n1 n1 n1 n1 n1 n1 n1 n1
+        job b-normal gpus=35 queue=pool-b priority=100 on n1
+        gang a-more pods=5 gpus=1 queue=pool-a priority=100
+    "), @r"
+    a-low leaves n1 for a-more (preempt)
+    a-more waits for n1 x5
+    a-more pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_young_gang_is_protected_by_its_minimum_run_time() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=0 reclaim-min-runtime=5m
+        queue b quota=4
+        gang young pods=2 gpus=1 queue=a started=4m on n1 n1
+        gang older pods=2 gpus=1 queue=a started=6m on n1 n1
+        gang owner pods=4 gpus=1 queue=b
+    "), @"owner pending: Resources were found for 0 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn a_minimum_run_time_does_not_protect_elastic_surplus() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue a quota=0 reclaim-min-runtime=5m
+        queue b quota=4
+        job young pods=4 min=2 gpus=1 queue=a started=1m on n1 n1 n1 n1
+        gang owner pods=2 gpus=1 queue=b
+    "), @r"
+    young leaves n1 x2 for owner (reclaim)
+    owner waits for n1 x2
+    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn across_departments_the_department_says_how_long_a_gang_is_protected() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue lab quota=4
+        queue left parent=lab quota=4
+        queue right parent=lab quota=0 reclaim-min-runtime=1m
+        queue left-a parent=left quota=4
+        queue right-a parent=right quota=0 reclaim-min-runtime=60m
+        gang victim pods=4 gpus=1 queue=right-a started=5m on n1 n1 n1 n1
+        gang owner pods=1 gpus=1 queue=left-a
+    "), @r"
+    victim leaves n1 x4 for owner (reclaim)
+    owner waits for n1
+    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_job_asks_nobody_to_leave_before_its_delay_is_over() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        queue a quota=0
+        queue b quota=1
+        job victim gpus=1 queue=a on n1
+        job owner gpus=1 queue=b delay=30s
+    "), @"owner pending: Resources were not found for pod default/owner due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may make others leave in 29 s.");
+}
+
+#[test]
+fn victims_are_told_for_whom_and_what_both_queues_use() {
+    assert_snapshot!(messages_of("
+        node n1 gpus=4
+        queue a quota=1
+        queue b quota=3
+        job a1 gpus=1.5 queue=a on n1
+        job a2 gpus=2 queue=a on n1
+        job b1 gpus=2 queue=b
+    "), @r"
+    Pod default/a2 was preempted by workload default/b1.
+    a uses <GPU: 3.5, CPU: 0 (cores), memory: 0 (GB)> with a quota of <GPU: 1, CPU: Unlimited (cores), memory: Unlimited (GB)>, fair-share of <GPU: 2, CPU: 0 (cores), memory: 0 (GB)> and queue priority of <100>.
+    b uses <GPU: 0, CPU: 0 (cores), memory: 0 (GB)> with a quota of <GPU: 3, CPU: Unlimited (cores), memory: Unlimited (GB)>, fair-share of <GPU: 2, CPU: 0 (cores), memory: 0 (GB)> and queue priority of <100>.
+    ");
+}

@@ -1,0 +1,184 @@
+//! A closed system comes to rest: what is taken is not taken back. Each table is a loop that
+//! some scheduler fell into.
+
+use insta::assert_snapshot;
+
+use crate::testing::rounds_of;
+
+#[test]
+fn what_was_reclaimed_stays_reclaimed() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        queue a quota=2
+        queue b quota=2
+        job borrowed pods=4 min=1 gpus=1 queue=a on n1 n1 n1 n1
+        gang owner pods=2 gpus=1 queue=b
+    "), @r"
+    1: borrowed leaves n1 x2 for owner (reclaim)
+    1: owner waits for n1 x2
+    2: owner runs on n1 x2
+    steady after 2
+    ");
+}
+
+#[test]
+fn volcano_4947_the_smaller_queue_does_not_take_back_what_the_larger_deserves() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        queue q1 quota=3
+        queue q2 quota=5
+        gang one pods=1 gpus=4 queue=q1 on n1
+        gang filler pods=1 gpus=4 queue=q1 on n2
+        gang two pods=1 gpus=4 queue=q2
+    "), @r"
+    1: filler leaves n2 for two (reclaim)
+    1: two waits for n2
+    2: two runs on n2
+    steady after 2
+    ");
+}
+
+#[test]
+fn volcano_3729_an_odd_unit_is_not_fought_over() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=11
+        queue a quota=5
+        queue b quota=5
+        job a pods=8 min=1 gpus=1 queue=a on n1 n1 n1 n1 n1 n1
+        job b pods=8 min=1 gpus=1 queue=b on n1 n1 n1 n1 n1
+    "), @"steady after 0");
+}
+
+#[test]
+fn volcano_3869_two_elastic_jobs_share_and_rest() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=6
+        queue a
+        queue b
+        job a pods=6 min=1 gpus=1 queue=a on n1 n1 n1 n1 n1 n1
+        job b pods=6 min=1 gpus=1 queue=b
+    "), @r"
+    1: a leaves n1 for b (reclaim)
+    1: b waits for n1
+    2: b runs on n1
+    2: a leaves n1 for b (reclaim)
+    2: b waits for n1
+    3: b runs on n1
+    3: a leaves n1 for b (reclaim)
+    3: b waits for n1
+    4: b runs on n1
+    steady after 4
+    ");
+}
+
+#[test]
+fn a_larger_job_ahead_that_cannot_be_served_stops_what_would_go_back_and_forth() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        queue a quota=2 weight=2
+        queue b quota=2 weight=2
+        job a1 gpus=2 queue=a on n1
+        job a2 gpus=1 queue=a on n1
+        job b1 gpus=1 queue=b on n1
+        job b2 gpus=3 queue=b
+        job b3 gpus=1 queue=b
+        job a3 gpus=1 queue=a
+    "), @"steady after 0");
+}
+
+#[test]
+fn kueue_3779_departments_with_unequal_teams_come_to_rest() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=8
+        queue left quota=4
+        queue right quota=4
+        queue left-a parent=left
+        queue left-b parent=left
+        queue right-a parent=right
+        job la pods=8 min=1 gpus=1 queue=left-a on n1 n1 n1 n1 n1 n1 n1 n1
+        job lb pods=4 min=1 gpus=1 queue=left-b
+        job ra pods=6 min=1 gpus=1 queue=right-a
+    "), @r"
+    1: la leaves n1 for ra (reclaim)
+    1: ra waits for n1
+    1: la leaves n1 for lb (reclaim)
+    1: lb waits for n1
+    2: ra runs on n1 x2
+    2: la leaves n1 for ra (reclaim)
+    2: ra waits for n1
+    2: la leaves n1 for lb (reclaim)
+    2: lb waits for n1
+    3: ra runs on n1 x2
+    3: la leaves n1 for lb (reclaim)
+    3: lb waits for n1
+    4: lb runs on n1
+    4: la leaves n1 for lb (reclaim)
+    4: lb waits for n1
+    5: lb runs on n1
+    steady after 5
+    ");
+}
+
+#[test]
+fn kueue_6947_an_infeasible_head_neither_evicts_nor_blocks() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        queue a quota=8
+        job low gpus=2 queue=a priority=50 on n1
+        job huge gpus=8 queue=a priority=90
+        job small gpus=2 queue=a priority=40
+    "), @r"
+    1: small runs on n1
+    steady after 1
+    ");
+}
+
+#[test]
+fn two_gangs_of_which_only_one_fits_do_not_deadlock() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        queue a quota=4
+        queue b quota=4
+        gang one pods=6 gpus=1 queue=a
+        gang two pods=6 gpus=1 queue=b
+    "), @r"
+    1: one runs on n1 x4, n2 x2
+    steady after 1
+    ");
+}
+
+#[test]
+fn a_preempted_job_does_not_preempt_back() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=2
+        queue a quota=2
+        gang low pods=2 gpus=1 queue=a priority=50 on n1 n1
+        gang high pods=2 gpus=1 queue=a priority=75
+    "), @r"
+    1: low leaves n1 x2 for high (preempt)
+    1: high waits for n1 x2
+    2: high runs on n1 x2
+    steady after 2
+    ");
+}
+
+#[test]
+fn consolidation_is_done_once() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        job left gpus=2 on n1
+        job right gpus=2 on n2
+        job whole gpus=4
+    "), @r"
+    1: right leaves n2 for whole (consolidation)
+    1: right waits for n1
+    1: whole waits for n2
+    2: right runs on n1
+    2: whole runs on n2
+    steady after 2
+    ");
+}
