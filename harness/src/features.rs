@@ -55,12 +55,7 @@ pub fn load(asked: &[Asked]) -> Result<Suite, Problems> {
     let mut files = Vec::new();
     let mut problems = Vec::new();
     for asked in asked {
-        if asked.path.exists() {
-            collect(&asked.path, &mut files);
-        } else {
-            let path = shown(&asked.path);
-            problems.push(Problem::new(&path, 0, "no such file or folder".to_owned()));
-        }
+        collect(&asked.path, &mut files);
     }
     files.sort();
     files.dedup();

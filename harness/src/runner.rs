@@ -180,3 +180,123 @@ fn fail(report: &mut CaseReport, kind: FailureKind, line: usize, message: String
     report.flaky = false;
     report.failure = Some(Failure { kind, line, message, reproduce });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cucumber::codegen::Regex;
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::features::load_text;
+
+    fn settings() -> Settings {
+        Settings {
+            jobs: NonZeroUsize::MIN,
+            seed: 1,
+            timeout: Duration::from_hours(1),
+            retries: 0,
+            repeat: NonZeroUsize::MIN,
+            shuffle: false,
+            fail_fast: false,
+            update: Update::No,
+            interrupted: Interrupt::default(),
+        }
+    }
+
+    fn regex(text: &str) -> Regex {
+        Regex::new(text).unwrap()
+    }
+
+    /// Two steps that overlap, and one that never ends.
+    fn steps() -> Collection<World> {
+        Collection::new()
+            .given(None, regex("^a task panics$"), |_, _| Box::pin(async {}))
+            .given(None, regex("^nothing ends$"), |_, _| Box::pin(std::future::pending()))
+            .given(None, regex("^an? .*$"), |_, _| Box::pin(async {}))
+    }
+
+    async fn lose_a_task() {
+        let lost = tokio::spawn(async { panic!("nobody looks") });
+        assert!(lost.await.is_err());
+    }
+
+    fn judged(step: &str, settings: &Settings) -> CaseReport {
+        let text = format!("Feature: f\n  Scenario: s\n    Given {step}\n");
+        panics::keep_silent();
+        judge(&load_text("f.feature", &text).unwrap()[0], &steps(), settings)
+    }
+
+    fn message(report: &CaseReport) -> String {
+        report.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_step_that_two_patterns_match_fails_before_anything_runs() {
+        let report = judged("a task panics", &settings());
+        assert_eq!(report.outcome, Outcome::Failed);
+        assert_snapshot!(message(&report), @r"
+        more than one step matches `a task panics`:
+          ^a task panics$
+          ^an? .*$
+        ");
+    }
+
+    #[test]
+    fn a_panic_that_nobody_looks_at_fails_the_case() {
+        let text = "Feature: f\n  Scenario: s\n    Given a task panics\n";
+        let steps =
+            Collection::new().given(None, regex("^a task panics$"), |_, _| Box::pin(lose_a_task()));
+        panics::keep_silent();
+        let report = judge(&load_text("f.feature", text).unwrap()[0], &steps, &settings());
+        assert_eq!(report.outcome, Outcome::Failed);
+        assert!(message(&report).contains("a task panicked at"), "{}", message(&report));
+        assert!(message(&report).contains("nobody looks"), "{}", message(&report));
+    }
+
+    #[test]
+    fn a_step_that_never_ends_is_ended_in_virtual_time() {
+        let report = judged("nothing ends", &settings());
+        assert_eq!(report.failure.as_ref().map(|f| f.kind), Some(FailureKind::Timeout));
+        assert_eq!(report.virtual_millis, 3_600_000);
+    }
+
+    #[test]
+    fn after_an_interrupt_nothing_is_judged() {
+        let settings = settings();
+        settings.interrupted.raise();
+        let report = judged("nothing ends", &settings);
+        assert_eq!((report.outcome, report.failure), (Outcome::NotRun, None));
+    }
+
+    #[test]
+    fn a_failure_that_goes_away_is_flaky_and_remembered() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let steps = Collection::new().given(None, regex("^luck$"), |_, _| {
+            Box::pin(async { assert!(RUNS.fetch_add(1, Ordering::Relaxed) > 0, "bad luck") })
+        });
+        panics::keep_silent();
+        let text = "Feature: f\n  Scenario: s\n    Given luck\n";
+        let case = &load_text("f.feature", text).unwrap()[0];
+        let report = judge(case, &steps, &Settings { retries: 1, ..settings() });
+        assert_eq!((report.outcome, report.flaky), (Outcome::Passed, true));
+        assert!(message(&report).contains("bad luck"), "{}", message(&report));
+    }
+
+    #[test]
+    fn two_runs_that_differ_fail_the_case() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let steps = Collection::new().given(None, regex("^a clock$"), |_, _| {
+            let time = Duration::from_secs(RUNS.fetch_add(1, Ordering::Relaxed));
+            Box::pin(tokio::time::sleep(time))
+        });
+        let text = "Feature: f\n  Scenario: s\n    Given a clock\n";
+        let case = &load_text("f.feature", text).unwrap()[0];
+        let twice = NonZeroUsize::new(2).unwrap();
+        let report = judge(case, &steps, &Settings { repeat: twice, ..settings() });
+        assert_eq!(report.failure.map(|f| f.kind), Some(FailureKind::Nondeterministic));
+    }
+}

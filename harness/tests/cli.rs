@@ -95,7 +95,10 @@ fn an_empty_selection_ends_with_4() {
 fn a_path_that_is_not_there_and_a_wrong_flag_are_told() {
     let lab = Lab::of("passes");
     let missing = lab.run(&["run", "featurs"]);
-    assert_eq!((missing.code, missing.err.trim()), (1, "featurs: no such file or folder"));
+    assert_eq!(
+        (missing.code, missing.err.trim()),
+        (2, "schedlab: featurs: no such file or folder")
+    );
     assert_eq!(lab.run(&["run", "--shard", "5/4"]).code, 2);
     assert_eq!(lab.run(&["run", "--reporter", "html=x"]).code, 2);
     assert_eq!(lab.run(&["run", "--tags", "gang and"]).code, 2);

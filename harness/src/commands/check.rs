@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::Output;
+use super::{Output, UsageError};
 use crate::cli::{Check, List, ListFormat, Selection};
 use crate::exit::Exit;
 use crate::features::{self, Asked, Case, Query, Suite};
@@ -28,6 +28,17 @@ pub(super) fn query(selection: &Selection, results: &std::path::Path) -> anyhow:
     })
 }
 
+/// Loads the features that are asked for.
+pub(super) fn load(asked: &[Asked]) -> anyhow::Result<Suite> {
+    for asked in asked {
+        if !asked.path.exists() {
+            let path = features::shown(&asked.path);
+            return Err(UsageError(format!("{path}: no such file or folder")).into());
+        }
+    }
+    Ok(features::load(asked)?)
+}
+
 /// Says that nothing is left of a selection.
 pub(super) fn nothing_selected(suite: &Suite, output: &mut Output) -> Exit {
     output.note(&format!(
@@ -43,7 +54,7 @@ pub(super) fn nothing_selected(suite: &Suite, output: &mut Output) -> Exit {
 pub fn list(args: &List) -> anyhow::Result<Exit> {
     let mut output = Output::detect();
     let query = query(&args.selection, &args.results)?;
-    let suite = features::load(&query.asked)?;
+    let suite = load(&query.asked)?;
     let cases = features::select(&suite.cases, &query);
     if cases.is_empty() {
         return Ok(nothing_selected(&suite, &mut output));
@@ -95,7 +106,7 @@ fn json(cases: &[&Case]) -> anyhow::Result<String> {
 pub fn check(args: &Check) -> anyhow::Result<Exit> {
     let mut output = Output::detect();
     let asked: Vec<Asked> = args.paths.iter().map(|path| Asked::parse(path)).collect();
-    let suite = features::load(&asked)?;
+    let suite = load(&asked)?;
     if suite.cases.is_empty() {
         return Ok(nothing_selected(&suite, &mut output));
     }

@@ -21,7 +21,7 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     let clock = Clock::real();
     let began = clock.now();
     let query = check::query(&args.selection, &args.results)?;
-    let suite = features::load(&query.asked)?;
+    let suite = check::load(&query.asked)?;
     let cases = features::select(&suite.cases, &query);
     if cases.is_empty() {
         return Ok(check::nothing_selected(&suite, &mut output));

@@ -86,7 +86,9 @@ fn slug(name: &str) -> String {
             slug.push('-');
         }
     }
-    slug.trim_end_matches('-').to_owned()
+    // File names have an end.
+    let short: String = slug.chars().take(100).collect();
+    short.trim_end_matches('-').to_owned()
 }
 
 /// The cases of a feature, in the order of their lines.

@@ -1,7 +1,9 @@
 //! One run of one case: a world, its steps, and what must hold after each and at the end.
 
+use std::any::Any;
 use std::fmt::Write as _;
 use std::panic::AssertUnwindSafe;
+use std::task::Poll;
 use std::time::Duration;
 
 use cucumber::step::Collection;
@@ -10,7 +12,7 @@ use gherkin::Step;
 use schedlab_emulator::clock::Clock;
 use tokio::runtime;
 
-use super::{CaseReport, FailureKind, Outcome, Settings, blank, fail, panics};
+use super::{CaseReport, FailureKind, Interrupt, Outcome, Settings, blank, fail, panics};
 use crate::features::Case;
 use crate::reviewed::{self, Verdict};
 use crate::world::World;
@@ -61,7 +63,11 @@ async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Att
         if settings.interrupted.is_raised() {
             return Attempt { report, history: Vec::new() };
         }
-        broken = run_step(&mut world, step, steps, settings.timeout).await;
+        broken = match run_step(&mut world, step, steps, settings).await {
+            Ended::Held => None,
+            Ended::Broken(broken) => Some(broken),
+            Ended::Interrupted => return Attempt { report, history: Vec::new() },
+        };
         report.steps[index].outcome =
             if broken.is_some() { Outcome::Failed } else { Outcome::Passed };
         if broken.is_some() {
@@ -86,46 +92,78 @@ async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Att
     Attempt { report, history }
 }
 
+/// How a step ended.
+enum Ended {
+    Held,
+    Broken(Broken),
+    Interrupted,
+}
+
 async fn run_step(
     world: &mut World,
     step: &Step,
     steps: &Collection<World>,
-    timeout: Duration,
-) -> Option<Broken> {
-    let broken = |kind, message| Some(Broken { kind, line: step.position.line, message });
+    settings: &Settings,
+) -> Ended {
+    let broken =
+        |(kind, message)| Ended::Broken(Broken { kind, line: step.position.line, message });
     let (function, _, _, context) =
         steps.find(step).ok().flatten().expect("every step was matched before the case ran");
     let future = AssertUnwindSafe(function(world, context)).catch_unwind();
-    let ended = tokio::time::timeout(timeout, future).await;
-    let mut panicked = panics::take();
+    let future = interruptible(future, &settings.interrupted);
+    let ended = tokio::time::timeout(settings.timeout, future).await;
+    let panicked = panics::take();
     match ended {
-        Ok(Ok(())) => {}
-        Ok(Err(payload)) => {
-            let message = panics::text(&*payload);
-            let own = panicked.iter().position(|panic| panic.message == message);
-            let own = own.map(|index| panicked.remove(index));
-            let place = own.filter(|p| !p.place.contains("harness/src/steps")).map(|p| p.place);
-            let message = match place {
-                Some(place) => format!("panic at {place}: {message}"),
-                None => message,
-            };
-            return broken(FailureKind::Step, with_panics(message, &panicked));
-        }
+        Ok(None) => return Ended::Interrupted,
+        Ok(Some(Ok(()))) => {}
+        Ok(Some(Err(payload))) => return broken(own_failure(&*payload, panicked)),
         Err(_) => {
             let message = format!(
-                "the step took more than {} s of virtual time (--timeout)",
-                timeout.as_secs()
+                "the step took more than {} s of virtual time (--timeout)\n{}",
+                settings.timeout.as_secs(),
+                world.state_of_affairs()
             );
-            return broken(FailureKind::Timeout, with_panics(message, &panicked));
+            return broken((FailureKind::Timeout, with_panics(message, &panicked)));
         }
     }
     if !panicked.is_empty() {
-        return broken(FailureKind::Panic, with_panics(String::new(), &panicked));
+        return broken((FailureKind::Panic, with_panics(String::new(), &panicked)));
     }
     if let Some(breach) = world.breach() {
-        return broken(FailureKind::Audit, breach);
+        return broken((FailureKind::Audit, breach));
     }
-    world.dead_scheduler().and_then(|message| broken(FailureKind::Panic, message))
+    match world.dead_scheduler() {
+        Some(message) => broken((FailureKind::Panic, message)),
+        None => Ended::Held,
+    }
+}
+
+/// Ends with `None` at the first poll after an interrupt.
+async fn interruptible<F: Future>(future: F, interrupt: &Interrupt) -> Option<F::Output> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|context| {
+        if interrupt.is_raised() {
+            return Poll::Ready(None);
+        }
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+/// What a step that did not hold says; a real panic says where, too.
+fn own_failure(
+    payload: &(dyn Any + Send),
+    mut panicked: Vec<panics::Panic>,
+) -> (FailureKind, String) {
+    let message = panics::text(payload);
+    let own = panicked.iter().position(|panic| panic.message == message);
+    let own = own.map(|index| panicked.remove(index));
+    let place = own.filter(|panic| !panic.place.contains("harness/src/steps"));
+    let message = match place {
+        Some(panic) => format!("panic at {}: {message}", panic.place),
+        None => message,
+    };
+    (FailureKind::Step, with_panics(message, &panicked))
 }
 
 fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {
