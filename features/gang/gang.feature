@@ -61,3 +61,9 @@ Feature: A gang runs whole or not at all
     And after 15 minutes the cluster has no pending pods
     When node "node-1" returns
     Then eventually within 1 minute node "node-1" is ready
+
+  @robustness
+  Scenario: A scheduler that dies after every fourth write still gets everything running
+    Given the scheduler dies after every 4 writes
+    When a gang "train" of 4 pods with 8 GPUs each is submitted to queue "team-a"
+    Then eventually within 10 minutes gang "train" has 4 running pods

@@ -18,3 +18,11 @@ Feature: What matters more runs first
     Then workload "high" has 2 running pods and stays so for 5 cycles
     And 2 pods of workload "low" were evicted for workload "high"
     And no pods of workload "mid" were evicted
+
+  Scenario: A stream of small work does not starve a large gang
+    Given every 1 minute 2 pods "small" with 1 GPU each that run for 5 minutes arrive in queue "team-a"
+    And 15 minutes pass
+    When a gang "large" of 1 pod with 8 GPUs each is submitted to queue "team-a"
+    Then never within 10 minutes gang "large" is running
+    When no more pods "small" arrive
+    Then eventually within 10 minutes gang "large" is running

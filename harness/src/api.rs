@@ -82,6 +82,20 @@ impl Api {
         self.send(request, Some(&options)).await
     }
 
+    /// Creates an object. A priority class may be there already: rows call for them by value.
+    pub async fn create(&mut self, object: &Value) -> anyhow::Result<()> {
+        let (collection, _) = self.place(object).await?;
+        match self.post(&collection, object).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status))
+                if status.reason == "AlreadyExists" && object["kind"] == "PriorityClass" =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(refusal(error)).with_context(|| title(object)),
+        }
+    }
+
     /// Creates an object; one that is there already gets the manifest's fields.
     pub async fn apply(&mut self, object: &Value) -> anyhow::Result<Applied> {
         let (collection, name) = self.place(object).await?;

@@ -4,9 +4,11 @@ mod emulated;
 mod fuse;
 mod in_process;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use schedlab_scheduler::crds;
+use serde_json::Value;
 
 use crate::api::{Api, refusal};
 
@@ -57,9 +59,11 @@ pub struct Unsettled {
 
 /// Brings what comes with the scheduler: kinds and priority classes.
 pub(crate) async fn install(api: &Api) -> anyhow::Result<()> {
-    for definition in crds::all() {
+    // Made once: their schemas are derived from types.
+    static DEFINITIONS: LazyLock<Vec<Value>> = LazyLock::new(crds::all);
+    for definition in DEFINITIONS.iter() {
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        api.post(path, &definition).await.map_err(refusal)?;
+        api.post(path, definition).await.map_err(refusal)?;
     }
     for class in crds::priority_classes() {
         api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.map_err(refusal)?;

@@ -10,7 +10,7 @@ mod workload;
 mod workload_kinds;
 
 pub(crate) use fleet::{FLEET_COLUMNS, fleet};
-pub(crate) use manifest::documents;
+pub(crate) use manifest::{Document, documents};
 pub(crate) use queue::{QUEUE_COLUMNS, queue, set_queue_field};
 pub(crate) use rows::{Row, RowError, Rows};
 pub(crate) use workload::{WORKLOAD_COLUMNS, workload};

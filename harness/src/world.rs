@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use schedlab_emulator::store::LogEntry;
 use schedlab_scheduler::Config;
 use serde_json::Value;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::api::Api;
@@ -25,6 +26,9 @@ pub(crate) use claims::TimeWord;
 
 /// How long a step waits for pods to start or to leave before it takes them as they are.
 const MOTION_MAX: Duration = Duration::from_mins(10);
+
+/// The longest wait in one piece.
+const PART: Duration = Duration::from_mins(10);
 
 /// One scenario's world.
 #[derive(Debug, cucumber::World)]
@@ -41,6 +45,8 @@ pub struct World {
     case: Case,
     /// What was submitted, by the name of the workload, so that it can go and come again.
     submitted: BTreeMap<String, Vec<Value>>,
+    /// Work that arrives by itself, by name.
+    streams: BTreeMap<String, AbortHandle>,
     /// What snapshot steps showed.
     shown: Vec<String>,
     /// Writes and time at which the cluster was last at rest.
@@ -73,6 +79,7 @@ impl World {
             audit: None,
             case: case.clone(),
             submitted: BTreeMap::new(),
+            streams: BTreeMap::new(),
             shown: Vec::new(),
             rest: None,
         })
@@ -86,10 +93,21 @@ impl World {
     pub(crate) async fn pass(&mut self, time: Duration) -> anyhow::Result<()> {
         self.begin();
         let end = Instant::now() + time;
-        while let Ok(taken) = tokio::time::timeout_at(end, self.view.next()).await {
-            taken?;
-        }
+        while self.change_before(end).await? {}
         Ok(())
+    }
+
+    /// Waits for one change and takes it in; `false` when none came until then. Long waits are
+    /// taken in parts, so that somebody who wants to interrupt them is heard.
+    async fn change_before(&mut self, end: Instant) -> anyhow::Result<bool> {
+        loop {
+            let part = end.min(Instant::now() + PART);
+            match tokio::time::timeout_at(part, self.view.next()).await {
+                Ok(taken) => return taken.map(|()| true),
+                Err(_) if part == end => return Ok(false),
+                Err(_) => {}
+            }
+        }
     }
 
     /// Lets the cluster run until nothing changes any more and no pod is on its way.
@@ -106,9 +124,7 @@ impl World {
             if !self.in_motion() || Instant::now() >= end {
                 break;
             }
-            if let Ok(taken) = tokio::time::timeout_at(end, self.view.next()).await {
-                taken?;
-            }
+            self.change_before(end).await?;
         }
         if let (Some(audit), true) = (&self.audit, self.scheduler_runs()) {
             audit.at_rest(self.cluster.now());

@@ -2,8 +2,21 @@
 
 use serde_json::Value;
 
+/// An object and where it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Document {
+    /// `file:line`.
+    pub(crate) place: String,
+    /// The object.
+    pub(crate) object: Value,
+}
+
 /// The objects of a text. `file` and `first_line` place its messages.
-pub(crate) fn documents(file: &str, first_line: usize, text: &str) -> Result<Vec<Value>, String> {
+pub(crate) fn documents(
+    file: &str,
+    first_line: usize,
+    text: &str,
+) -> Result<Vec<Document>, String> {
     let mut objects = Vec::new();
     for (line, part) in parts(text) {
         let line = first_line + line;
@@ -24,9 +37,11 @@ pub(crate) fn documents(file: &str, first_line: usize, text: &str) -> Result<Vec
                 ));
             }
         }
+        let place = format!("{file}:{line}");
         match object["items"].as_array() {
-            Some(items) => objects.extend(items.iter().cloned()),
-            None => objects.push(object),
+            Some(items) => objects
+                .extend(items.iter().map(|o| Document { place: place.clone(), object: o.clone() })),
+            None => objects.push(Document { place, object }),
         }
     }
     if objects.is_empty() {
@@ -60,7 +75,7 @@ mod tests {
     fn documents_and_lists_become_objects() {
         let text = "# two\napiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node}\n";
         let objects = documents("f.yaml", 1, text).unwrap();
-        let kinds: Vec<_> = objects.iter().map(|o| o["kind"].clone()).collect();
+        let kinds: Vec<_> = objects.iter().map(|d| d.object["kind"].clone()).collect();
         assert_eq!(kinds, ["Pod", "Node"]);
     }
 

@@ -17,6 +17,7 @@ pub(crate) const WORKLOAD_COLUMNS: &[&str] = &[
     "cpu",
     "memory",
     "min",
+    "gang",
     "priority",
     "preemptible",
     "run time",
@@ -63,6 +64,8 @@ pub(super) struct Draft {
     pub(super) namespace: String,
     /// How many pods; `None`: one, which bears the workload's own name.
     pub(super) pods: Option<u32>,
+    /// How many of its own pods, the last of them, wait for a gate to be lifted.
+    gated: u32,
     /// Labels of its owner and pods.
     pub(super) labels: Map<String, Value>,
     /// Annotations of its pods.
@@ -95,6 +98,7 @@ impl Draft {
         Ok(Self {
             namespace: row.text("namespace").unwrap_or("default").to_owned(),
             pods: row.count("pods", 0)?,
+            gated: row.count("gated", 1)?.unwrap_or(0),
             annotations: annotations(row)?,
             pod_spec: pod_spec(row, &name, scheduler, class)?,
             labels,
@@ -117,7 +121,7 @@ impl Draft {
     }
 
     /// A pod of its own, not an owner's: it ends when its container does.
-    pub(super) fn pod(&self, name: &str) -> Value {
+    fn pod(&self, name: &str) -> Value {
         let mut pod = self.template();
         pod["spec"]["restartPolicy"] = json!("Never");
         pod["apiVersion"] = json!("v1");
@@ -127,11 +131,24 @@ impl Draft {
         pod
     }
 
+    /// Pods of its own by these names; the last of them may be gated.
+    pub(super) fn own_pods(&self, names: &[String]) -> Vec<Value> {
+        let open = names.len().saturating_sub(self.gated as usize);
+        let pods = names.iter().enumerate().map(|(index, name)| {
+            let mut pod = self.pod(name);
+            if index >= open {
+                pod["spec"]["schedulingGates"] = json!([{"name": "schedlab.dev/gate"}]);
+            }
+            pod
+        });
+        pods.collect()
+    }
+
     /// Names of pods of its own.
     pub(super) fn pod_names(&self) -> Vec<String> {
         match self.pods {
             None => vec![self.name.clone()],
-            Some(count) => (0..count).map(|number| format!("{}-{number}", self.name)).collect(),
+            Some(count) => numbered(&self.name, count),
         }
     }
 
@@ -139,6 +156,11 @@ impl Draft {
     pub(super) fn pod_count(&self) -> u32 {
         self.pods.unwrap_or(1)
     }
+}
+
+/// `<name>-0`, `<name>-1` …
+pub(super) fn numbered(name: &str, count: u32) -> Vec<String> {
+    (0..count).map(|number| format!("{name}-{number}")).collect()
 }
 
 /// The priority class's name, and the class itself when the row gives a number.
@@ -202,9 +224,6 @@ fn pod_spec(
     }
     if let Some(node) = row.text("node") {
         spec["nodeName"] = json!(node);
-    }
-    if row.yes_or_no("gated")? == Some(Answer::Yes) {
-        spec["schedulingGates"] = json!([{"name": "schedlab.dev/gate"}]);
     }
     places::add(row, name, &mut spec)?;
     Ok(spec)

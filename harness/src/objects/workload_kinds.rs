@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::rows::{Row, RowError};
-use super::workload::Draft;
+use super::workload::{Draft, numbered};
 
 /// The annotation with which pods name their group.
 const GROUP: &str = "pod-group-name";
@@ -16,7 +16,7 @@ const KINDS: [&str; 8] =
 /// A workload's objects, in the order of their creation.
 pub(super) fn objects(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
     match row.text("kind").unwrap_or("pod") {
-        "pod" => Ok(pods(draft)),
+        "pod" => Ok(pods(row, draft)),
         "gang" => gang(row, draft),
         "job" => job(row, draft),
         "deployment" => Ok(deployment(draft)),
@@ -28,8 +28,21 @@ pub(super) fn objects(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowErr
     }
 }
 
-fn pods(draft: &Draft) -> Vec<Value> {
-    draft.pod_names().iter().map(|name| draft.pod(name)).collect()
+/// Single pods, or further members of a gang.
+fn pods(row: &Row<'_>, draft: &Draft) -> Vec<Value> {
+    let mut pods = draft.own_pods(&draft.pod_names());
+    if let Some(gang) = row.text("gang") {
+        for pod in &mut pods {
+            join(pod, gang);
+        }
+    }
+    pods
+}
+
+/// Makes a pod a member of a group that is there.
+fn join(pod: &mut Value, gang: &str) {
+    pod["metadata"]["annotations"][GROUP] = json!(gang);
+    pod["metadata"]["annotations"]["kai.scheduler/skip-podgrouper"] = json!("true");
 }
 
 /// A pod group and its pods, without an owner.
@@ -71,31 +84,32 @@ fn gang(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
 }
 
 fn members(draft: &Draft, sub_groups: &[SubGroup]) -> Vec<Value> {
-    let member = |name: &str, sub_group: Option<&str>| {
-        let mut pod = draft.pod(name);
-        pod["metadata"]["annotations"][GROUP] = json!(draft.name);
-        pod["metadata"]["annotations"]["kai.scheduler/skip-podgrouper"] = json!("true");
-        if let Some(sub_group) = sub_group {
-            pod["metadata"]["labels"][SUB_GROUP] = json!(sub_group);
-        }
-        pod
+    let mut pods = if sub_groups.is_empty() {
+        draft.own_pods(&numbered(&draft.name, draft.pod_count()))
+    } else {
+        sub_groups.iter().flat_map(|sub_group| sub_group.members(draft)).collect()
     };
-    if sub_groups.is_empty() {
-        let count = draft.pod_count();
-        let names = (0..count).map(|number| format!("{}-{number}", draft.name));
-        return names.map(|name| member(&name, None)).collect();
+    for pod in &mut pods {
+        join(pod, &draft.name);
     }
-    let of_group = |sub: &SubGroup| -> Vec<Value> {
-        let names = (0..sub.pods).map(|n| format!("{}-{}-{n}", draft.name, sub.name));
-        names.map(|name| member(&name, Some(&sub.name))).collect()
-    };
-    sub_groups.iter().flat_map(of_group).collect()
+    pods
 }
 
 struct SubGroup {
     name: String,
     pods: u32,
     min: u32,
+}
+
+impl SubGroup {
+    fn members(&self, draft: &Draft) -> Vec<Value> {
+        let mut pods =
+            draft.own_pods(&numbered(&format!("{}-{}", draft.name, self.name), self.pods));
+        for pod in &mut pods {
+            pod["metadata"]["labels"][SUB_GROUP] = json!(self.name);
+        }
+        pods
+    }
 }
 
 /// `leader 1, workers 2/4`: name, minimum, and after a slash how many pods there are.

@@ -155,7 +155,7 @@ fn dies_and_returns(world: &mut World, write: u32) {
 /// Every scheduler from now on is killed after so many writes, and a new one starts a second
 /// later.
 /// ```gherkin
-/// When the scheduler dies after every 2 writes
+/// When the scheduler dies after every 4 writes
 /// ```
 #[given(expr = "the scheduler dies after every {int} write(s)")]
 #[when(expr = "the scheduler dies after every {int} write(s)")]

@@ -17,7 +17,8 @@ use crate::world::World;
 /// master, the rest workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (members
 /// that must run together), priority (a class, or a number), preemptible (yes, no), run time,
 /// startup, termination, exit code, grace (seconds), preemption delay, staleness grace,
-/// sub-groups (`leader 1, workers 2/4`), gated (yes), labels, annotations, node selector,
+/// sub-groups (`leader 1, workers 2/4`), gang (of a pod: the gang that it is a further member of),
+/// gated (how many of the pods wait for a gate), labels, annotations, node selector,
 /// node affinity (`key in a b; key gt 3`), prefer (the same), together by, apart by, spread by
 /// (a node label), tolerations (`key=value:Effect`), host port, node, scheduler, namespace.
 /// ```gherkin
@@ -105,6 +106,62 @@ async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
     Ok(())
 }
 
+/// Work arrives by itself from now on: so many pods each time, `<name>-0-0` and so on, which run
+/// for so long. Claims about a cluster that never rests need a time word.
+/// ```gherkin
+/// When every 10 minutes 4 pods "small" with 1 GPU each that run for 15 minutes arrive in queue "a"
+/// ```
+#[given(
+    expr = "every {duration} {int} pod(s) {string} with {int} GPU(s) each that run(s) for {duration} arrive(s) in queue {string}"
+)]
+#[when(
+    expr = "every {duration} {int} pod(s) {string} with {int} GPU(s) each that run(s) for {duration} arrive(s) in queue {string}"
+)]
+#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
+#[expect(clippy::needless_pass_by_value, reason = "steps are handed what the sentence says")]
+fn stream(
+    world: &mut World,
+    every: Span,
+    pods: u32,
+    name: String,
+    gpus: u32,
+    time: Span,
+    queue: String,
+) -> StepResult {
+    let (count, gpus) = (pods.to_string(), gpus.to_string());
+    let time = format!("{}s", time.0.as_secs());
+    let cells = [
+        ("name", &*name),
+        ("pods", &count),
+        ("gpus", &gpus),
+        ("run time", &time),
+        ("queue", &queue),
+    ];
+    let objects = workload(&Row::of(String::new(), &cells), &world.scheduler_name())?;
+    world.stream(&name, every.0, move |number| {
+        let numbered = objects.iter().zip(0..).map(|(object, index)| {
+            let mut object = object.clone();
+            let workload = object["metadata"]["labels"][crate::view::WORKLOAD].clone();
+            let workload = workload.as_str().unwrap_or_default();
+            object["metadata"]["name"] = json!(format!("{workload}-{number}-{index}"));
+            object
+        });
+        numbered.collect()
+    });
+    Ok(())
+}
+
+/// No more of that work arrives.
+/// ```gherkin
+/// When no more pods "small" arrive
+/// ```
+#[when(expr = "no more pods {string} arrive")]
+#[expect(clippy::needless_pass_by_value, reason = "steps are handed what the sentence says")]
+fn stream_ends(world: &mut World, name: String) -> StepResult {
+    world.end_stream(&name)?;
+    Ok(())
+}
+
 /// Plain Kubernetes YAML from a file under fixtures/: created, or changed where it is there.
 /// ```gherkin
 /// When the manifest "lab/exercise-a.yaml" is applied
@@ -112,8 +169,8 @@ async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
 #[given(expr = "the manifest {string} is applied")]
 #[when(expr = "the manifest {string} is applied")]
 async fn manifest_file(world: &mut World, file: String) -> StepResult {
-    let objects = world.read_fixture(&file)?;
-    world.submit(objects).await?;
+    let documents = world.read_fixture(&file)?;
+    world.apply(documents).await?;
     Ok(())
 }
 
@@ -129,8 +186,8 @@ async fn manifest_file(world: &mut World, file: String) -> StepResult {
 #[given(expr = "this manifest is applied:")]
 #[when(expr = "this manifest is applied:")]
 async fn manifest(world: &mut World, step: &Step) -> StepResult {
-    let objects = world.read_docstring(step)?;
-    world.submit(objects).await?;
+    let documents = world.read_docstring(step)?;
+    world.apply(documents).await?;
     Ok(())
 }
 
@@ -147,8 +204,8 @@ async fn manifest(world: &mut World, step: &Step) -> StepResult {
 #[when(expr = "this manifest is refused with {string}:")]
 #[then(expr = "this manifest is refused with {string}:")]
 async fn refused(world: &mut World, step: &Step, words: String) -> StepResult {
-    let objects = world.read_docstring(step)?;
-    match world.submit(objects).await {
+    let documents = world.read_docstring(step)?;
+    match world.apply(documents).await {
         Ok(()) => Err(anyhow!("the API server took it").into()),
         Err(error) if format!("{error:#}").contains(&words) => Ok(()),
         Err(error) => Err(anyhow!("it was refused with other words: {error:#}").into()),

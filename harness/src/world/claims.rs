@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::World;
 use crate::happenings::offset;
@@ -70,9 +70,8 @@ impl World {
         let end = Instant::now() + time;
         self.view.drain().await?;
         while claim(self).is_err() {
-            match timeout_at(end, self.view.next()).await {
-                Ok(taken) => taken?,
-                Err(_) => return claim(self).map_err(|found| self.mismatch(&found)),
+            if !self.change_before(end).await? {
+                return claim(self).map_err(|found| self.mismatch(&found));
             }
         }
         Ok(())
@@ -85,9 +84,8 @@ impl World {
         }
         loop {
             claim(self).map_err(|found| self.mismatch(&found))?;
-            match timeout_at(end, self.view.next()).await {
-                Ok(taken) => taken?,
-                Err(_) => return Ok(()),
+            if !self.change_before(end).await? {
+                return Ok(());
             }
         }
     }
@@ -99,17 +97,21 @@ impl World {
             if claim(self).is_ok() {
                 return Err(self.mismatch("it came to be, and never should have"));
             }
-            match timeout_at(end, self.view.next()).await {
-                Ok(taken) => taken?,
-                Err(_) => return Ok(()),
+            if !self.change_before(end).await? {
+                return Ok(());
             }
         }
     }
 
     /// What was found, when, and what the scheduler itself says of pods that wait.
     fn mismatch(&self, found: &str) -> anyhow::Error {
+        anyhow::Error::msg(format!("{found}\n{}", self.state_of_affairs()))
+    }
+
+    /// When it is, whom the scheduler keeps waiting and why, and whom it evicted last.
+    pub(crate) fn state_of_affairs(&self) -> String {
         let at = i64::try_from(self.elapsed_millis()).unwrap_or(i64::MAX);
-        let mut text = format!("{found}\n(at {})", offset(at));
+        let mut text = format!("(at {})", offset(at));
         let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for pod in self.view.pods().filter(|pod| pod.phase() == Phase::Pending) {
             let reason = pod.waiting_reason().unwrap_or("the scheduler has said nothing of it");
@@ -126,6 +128,6 @@ impl World {
         for eviction in self.view.evictions().iter().rev().take(3) {
             let _ = write!(text, "\nevicted {}: {}", eviction.name, eviction.message);
         }
-        anyhow::Error::msg(text)
+        text
     }
 }

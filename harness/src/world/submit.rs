@@ -1,29 +1,72 @@
 //! What steps write into the cluster: whole or not at all, and remembered by name.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use gherkin::Step;
 use serde_json::Value;
 
 use super::World;
-use crate::api::Applied;
-use crate::objects::{Row, RowError, Rows, documents};
+use crate::api::{Api, Applied};
+use crate::objects::{Document, Row, RowError, Rows, documents};
 use crate::view::WORKLOAD;
 
 impl World {
-    /// Applies objects in their order. When one is refused, those made before it go again.
+    /// Creates objects in their order. When one is refused, those made before it go again.
     pub(crate) async fn submit(&mut self, objects: Vec<Value>) -> anyhow::Result<()> {
         self.rest = None;
         let mut made: Vec<Value> = Vec::new();
         for object in &objects {
+            if let Err(error) = self.api.create(object).await {
+                self.withdraw(&made).await?;
+                return Err(error);
+            }
+            made.push(object.clone());
+        }
+        self.remember(objects);
+        Ok(())
+    }
+
+    /// Applies a manifest: what is there already is changed. When one of its objects is refused,
+    /// those made before it go again.
+    pub(crate) async fn apply(&mut self, documents: Vec<Document>) -> anyhow::Result<()> {
+        self.rest = None;
+        let mut made: Vec<Value> = Vec::new();
+        for Document { place, object } in &documents {
             match self.api.apply(object).await {
                 Ok(Applied::Created) => made.push(object.clone()),
                 Ok(Applied::Changed) => {}
                 Err(error) => {
                     self.withdraw(&made).await?;
-                    return Err(error);
+                    return Err(error.context(place.clone()));
                 }
             }
         }
+        self.remember(documents.into_iter().map(|document| document.object).collect());
+        Ok(())
+    }
+
+    /// Has work arrive by itself: what `make` gives for 0, 1, 2 …, one each time.
+    pub(crate) fn stream(
+        &mut self,
+        name: &str,
+        every: Duration,
+        make: impl Fn(usize) -> Vec<Value> + Send + 'static,
+    ) {
+        let task = tokio::spawn(arrivals(self.api.clone(), every, make)).abort_handle();
+        if let Some(before) = self.streams.insert(name.to_owned(), task) {
+            before.abort();
+        }
+    }
+
+    /// Ends the arrival of work.
+    pub(crate) fn end_stream(&mut self, name: &str) -> anyhow::Result<()> {
+        let stream = self.streams.remove(name);
+        stream.with_context(|| format!("no work arrives as {name:?}"))?.abort();
+        Ok(())
+    }
+
+    fn remember(&mut self, objects: Vec<Value>) {
         for object in objects {
             let label = object["metadata"]["labels"][WORKLOAD].as_str();
             let name = label.or_else(|| object["metadata"]["name"].as_str()).unwrap_or_default();
@@ -32,7 +75,6 @@ impl World {
                 known.push(object);
             }
         }
-        Ok(())
     }
 
     /// The objects that were submitted under a name.
@@ -72,7 +114,7 @@ impl World {
     }
 
     /// The objects of a fixture.
-    pub(crate) fn read_fixture(&self, name: &str) -> anyhow::Result<Vec<Value>> {
+    pub(crate) fn read_fixture(&self, name: &str) -> anyhow::Result<Vec<Document>> {
         let (path, text) = self.fixture_text(name)?;
         documents(&path, 1, &text).map_err(anyhow::Error::msg)
     }
@@ -88,7 +130,7 @@ impl World {
     }
 
     /// The objects of a step's doc string.
-    pub(crate) fn read_docstring(&self, step: &Step) -> anyhow::Result<Vec<Value>> {
+    pub(crate) fn read_docstring(&self, step: &Step) -> anyhow::Result<Vec<Document>> {
         let text = step.docstring.as_ref().context(
             "this step needs a manifest below it: YAML between two lines of three quotes",
         )?;
@@ -119,5 +161,15 @@ impl World {
             objects.extend(make(row)?);
         }
         Ok(objects)
+    }
+}
+
+async fn arrivals(mut api: Api, every: Duration, make: impl Fn(usize) -> Vec<Value>) {
+    for number in 0.. {
+        tokio::time::sleep(every).await;
+        for object in make(number) {
+            let created = api.create(&object).await;
+            created.expect("what could be made once can be made again under another name");
+        }
     }
 }
