@@ -134,6 +134,69 @@ fn borrowed_room_is_given_back_and_victims_are_told_for_whom() {
     });
 }
 
+#[test]
+fn nothing_ticks_while_nothing_changes_where_that_is_asked_for() {
+    Lab::tell(async |mut lab| {
+        lab.sleep_until_events();
+        lab.nodes(1, 4);
+        lab.queue("q", 4, -1);
+        let status = lab.start();
+        lab.job("runs", "q", (3, 3));
+        lab.job("waits", "q", (2, 2));
+        lab.pass(10).await;
+        let cycles = status.borrow().cycles;
+        lab.pass(86_400).await;
+        assert_eq!(status.borrow().cycles, cycles);
+        lab.delete_in("default", "jobs", "batch", "runs");
+        lab.pass(40).await;
+        assert_eq!(lab.outcome(), "waits: 2 Running; 5 bound, 3 evicted; 5 Scheduled");
+    });
+}
+
+#[test]
+fn the_rest_of_a_gang_that_stays_below_its_minimum_is_evicted_after_its_grace() {
+    Lab::tell(async |mut lab| {
+        lab.sleep_until_events();
+        lab.nodes(2, 2);
+        lab.queue("q", 4, -1);
+        lab.start();
+        lab.job("gang", "q", (4, 4));
+        lab.pass(10).await;
+        lab.delete("nodes", "", "n-0");
+        lab.pass(30).await;
+        assert_snapshot!(lab.pods(), @r"
+        gang-0 Running n-0
+        gang-1 Running n-1
+        gang-2 Running n-1
+        gang-3 Running n-0
+        ");
+        lab.pass(120).await;
+        assert_snapshot!(lab.pods(), @r"
+        gang-0 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        gang-1 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        gang-2 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        gang-3 Pending -: The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        ");
+        assert_snapshot!(lab.events(), @r"
+        Pod Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-1
+        Pod Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-2
+        2 × Pod Killing Stopping container
+        Pod Scheduled Successfully assigned pod default/gang-0 to node n-0 at node-pool default
+        Pod Scheduled Successfully assigned pod default/gang-1 to node n-1 at node-pool default
+        Pod Scheduled Successfully assigned pod default/gang-2 to node n-1 at node-pool default
+        Pod Scheduled Successfully assigned pod default/gang-3 to node n-0 at node-pool default
+        2 × Pod Unschedulable Resources were found for 2 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        4 × Pod Unschedulable The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        PodGroup Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-1
+        PodGroup Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-2
+        PodGroup StaleJob Job has fewer pods than its minimum and will be evicted unless they return
+        PodGroup Unschedulable Resources were found for 2 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        PodGroup Unschedulable The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        Queue GuaranteesAboveCapacity Quotas of the top queues add up to more than the cluster has: 4 of 2 GPUs
+        ");
+    });
+}
+
 /// Another scheduler's API: single pods, no queues.
 #[test]
 fn profile_kube_binds_pods_one_by_one_and_tells_it_in_its_own_words() {

@@ -20,7 +20,7 @@ use schedlab_emulator::{
     clock::Clock,
     store::{DeleteOptions, FieldValidation, Key, Op, Resource, Write},
 };
-use schedlab_scheduler::{Config, Status, crds};
+use schedlab_scheduler::{Config, Idle, Status, crds};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use tower::{ServiceExt as _, service_fn};
@@ -88,8 +88,17 @@ impl Lab {
         lines.join("\n")
     }
 
+    /// The scheduler to come runs no cycle while nothing changes.
+    pub(crate) fn sleep_until_events(&mut self) {
+        self.config.idle = Idle::UntilEvent;
+    }
+
     pub(crate) fn delete(&self, plural: &str, group: &str, name: &str) {
-        let key = Key::new(Resource::new(group, plural), "", name);
+        self.delete_in("", plural, group, name);
+    }
+
+    pub(crate) fn delete_in(&self, namespace: &str, plural: &str, group: &str, name: &str) {
+        let key = Key::new(Resource::new(group, plural), namespace, name);
         self.emulator
             .store()
             .write(Write {
