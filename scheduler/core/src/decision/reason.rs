@@ -171,11 +171,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Queue(problem) => problem.fmt(f),
-            Self::NotReady(NotReady { missing, exist, gated }) => write!(
-                f,
-                "Job is not ready for scheduling. Waiting for {missing} pods, currently {exist} \
-                 exist, {gated} are gated"
-            ),
+            Self::NotReady(not_ready) => self::not_ready(f, not_ready),
             Self::OverLimit { queue, limit, allocated, requested } => write!(
                 f,
                 "{queue} quota has reached the allowable limit of {}. Limit is {limit}, currently \
@@ -213,6 +209,17 @@ impl fmt::Display for Reason {
                 write!(f, "{}{}", misfits.in_kube_words(), preemption.words(misfits.nodes))
             }
         }
+    }
+}
+
+fn not_ready(f: &mut fmt::Formatter<'_>, not_ready: &NotReady) -> fmt::Result {
+    let NotReady { sub_group, required, exist, gated } = not_ready;
+    write!(f, "Job is not ready for scheduling. Waiting for {required} pods")?;
+    match sub_group {
+        Some(name) => {
+            write!(f, " for SubGroup {name}, currently {exist} exist, {gated} are gated.")
+        }
+        None => write!(f, ", currently {exist} exist, {gated} are gated"),
     }
 }
 

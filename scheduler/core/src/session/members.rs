@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::PodState;
 use crate::{
     Snapshot,
-    model::{Pod, PodGroup, PodId, PodStatus},
+    model::{Name, Pod, PodGroup, PodId, PodStatus},
     queues::Shortfall,
 };
 
@@ -33,10 +33,12 @@ pub struct SubMembers {
 }
 
 /// A gang whose pods are not all there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReady {
-    /// Pods that are missing or gated.
-    pub missing: u32,
+    /// Which part of the gang, where it has several.
+    pub sub_group: Option<Name>,
+    /// How many pods it takes.
+    pub required: u32,
     /// Pods that exist and are not finished.
     pub exist: u32,
     /// Of those, pods behind scheduling gates.
@@ -145,12 +147,24 @@ impl Members {
         if tree.can_be_satisfied(None) { Ok(()) } else { Err(self.not_ready(group)) }
     }
 
-    /// What is there and what is missing of the minimum.
+    /// What it takes and what is there, of the first sub-group that cannot reach its minimum.
     pub fn not_ready(&self, group: &PodGroup) -> NotReady {
-        let missing = Tree { group, members: self }.missing(None);
-        let gated = self.sub_groups.iter().map(|members| members.gated).sum();
-        let exist = self.sub_groups.iter().map(SubMembers::alive).sum::<u32>() + gated;
-        NotReady { missing, exist, gated }
+        let mut all = group.sub_groups.iter().zip(&self.sub_groups);
+        let short = all.find(|(of, members)| members.alive() < of.min_member);
+        if let Some((of, members)) = short.filter(|_| group.sub_groups.len() > 1) {
+            return NotReady {
+                sub_group: Some(Name::clone(&of.name)),
+                required: of.min_member,
+                exist: members.alive() + members.gated,
+                gated: members.gated,
+            };
+        }
+        NotReady {
+            sub_group: None,
+            required: group.sub_groups.iter().map(|of| of.min_member).sum(),
+            exist: self.sub_groups.iter().map(SubMembers::alive).sum::<u32>() + self.gated(),
+            gated: self.gated(),
+        }
     }
 
     /// The pods to place next: what a gang misses of its minimum, else one more pod, or one
@@ -217,22 +231,6 @@ impl Tree<'_> {
         }
         let able = children.iter().filter(|child| self.can_be_satisfied(Some(**child))).count();
         able >= self.needed(at, children.len())
-    }
-
-    /// How many pods more it takes at least until it can be satisfied.
-    fn missing(&self, at: Option<usize>) -> u32 {
-        let children = self.children(at);
-        if children.is_empty() {
-            let missing = |leaf: usize| {
-                self.minimum(leaf).saturating_sub(self.members.sub_groups[leaf].alive())
-            };
-            return at.map_or(0, missing);
-        }
-        let needed = self.needed(at, children.len());
-        let mut missing: Vec<u32> =
-            children.into_iter().map(|child| self.missing(Some(child))).collect();
-        missing.sort_unstable();
-        missing.into_iter().take(needed).sum()
     }
 
     fn chunk(&self, at: Option<usize>) -> Vec<PodId> {

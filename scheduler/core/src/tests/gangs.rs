@@ -59,7 +59,7 @@ fn a_gang_waits_for_members_that_do_not_exist_yet() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         gang a pods=3 min=4 gpus=1
-    "), @"a pending: Job is not ready for scheduling. Waiting for 1 pods, currently 3 exist, 0 are gated");
+    "), @"a pending: Job is not ready for scheduling. Waiting for 4 pods, currently 3 exist, 0 are gated");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_gang_waits_for_gated_members() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
         gang a pods=4 gpus=1 gated=1
-    "), @"a pending: Job is not ready for scheduling. Waiting for 1 pods, currently 4 exist, 1 are gated");
+    "), @"a pending: Job is not ready for scheduling. Waiting for 4 pods, currently 4 exist, 1 are gated");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_pod_that_lost_its_node_does_not_count() {
         node n1 gpus=2
         gang a pods=3 min=3 gpus=1 on n1 gone
     "), @r"
-    a pending: Job is not ready for scheduling. Waiting for 1 pods, currently 2 exist, 0 are gated
+    a pending: Job is not ready for scheduling. Waiting for 3 pods, currently 2 exist, 0 are gated
     a is stale
     ");
 }
