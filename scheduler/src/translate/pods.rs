@@ -106,14 +106,14 @@ fn status(record: &PodRecord, context: &Context<'_>) -> Option<(PodStatus, Optio
         let status = if record.gated { PodStatus::Gated } else { PodStatus::Pending };
         return record.waits().then_some((status, None));
     };
-    // A pod of a node that is gone holds nothing and is no member of anything.
-    let node = *context.nodes.get(node)?;
+    // A pod of a node that is gone is charged to its queue until it goes too, as the API has it.
+    let node = context.nodes.get(node).copied();
     let status = match (record.leaving_since, record.phase) {
         (Some(_), _) => PodStatus::Releasing,
         (None, Phase::Running) => PodStatus::Running,
         (None, Phase::Pending | Phase::Succeeded | Phase::Failed) => PodStatus::Bound,
     };
-    Some((status, Some(node)))
+    Some((status, node))
 }
 
 /// The pod group and sub-group of a pod of ours.

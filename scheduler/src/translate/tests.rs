@@ -130,13 +130,14 @@ fn pods_are_in_the_state_that_their_objects_show() {
 }
 
 #[test]
-fn a_pod_of_a_deleted_node_holds_nothing_and_is_no_member() {
+fn a_pod_of_a_deleted_node_takes_no_room_and_is_charged_until_it_goes() {
     let objects = [
         group("g", &json!({})),
         in_phase(pod("ghost", "g", &json!({ "nodeName": "gone" })), "Running"),
         pod("waits", "g", &json!({})),
     ];
     assert_snapshot!(told(&objects), @r"
+    ghost Running group=g node=- gpu=1000
     waits Pending group=g node=- gpu=1000
     g priority=50 preemptible queue=The workload names no queue: set label kai.scheduler/queue
     ");
