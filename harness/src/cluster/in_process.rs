@@ -34,6 +34,8 @@ struct Life {
     /// Kill in place of this write of a life that has not begun.
     next: u32,
     then: AfterKill,
+    /// How often it was killed at a write.
+    deaths: usize,
     /// Why it ended, when nobody wanted that.
     error: Option<String>,
 }
@@ -41,7 +43,13 @@ struct Life {
 impl InProcess {
     /// A scheduler that does not run yet. `on_kill` is told of every death that a step causes.
     pub fn new(emulator: Emulator, config: Config, on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
-        let life = Life { fuse: Arc::default(), next: 0, then: AfterKill::StayDead, error: None };
+        let life = Life {
+            fuse: Arc::default(),
+            next: 0,
+            then: AfterKill::StayDead,
+            deaths: 0,
+            error: None,
+        };
         let status = config.status.subscribe();
         let shared = Arc::new(Shared { life: Mutex::new(life), on_kill });
         Self { emulator, config, shared, supervisor: None, status }
@@ -65,6 +73,11 @@ impl InProcess {
     /// Whether a step started it and none stopped it.
     pub fn is_started(&self) -> bool {
         self.supervisor.is_some()
+    }
+
+    /// How often it was killed at a write.
+    pub fn deaths(&self) -> usize {
+        self.shared.life().deaths
     }
 
     /// Why it ended, when nobody wanted that.
@@ -94,10 +107,13 @@ impl SchedulerUnderTest for InProcess {
     fn kill_before_write(&mut self, n: u32, then: AfterKill) {
         let mut life = self.shared.life();
         life.then = then;
-        if self.supervisor.as_ref().is_some_and(|task| !task.is_finished()) {
+        let lives = self.supervisor.as_ref().is_some_and(|task| !task.is_finished());
+        if lives {
             life.fuse.arm(n);
         }
-        life.next = n;
+        // One death is enough, unless every life is to end.
+        let again = then == AfterKill::RestartAndKillAgain;
+        life.next = if again || !lives { n } else { 0 };
     }
 }
 
@@ -122,6 +138,7 @@ async fn supervise(emulator: Emulator, config: Config, shared: Arc<Shared>) {
             return;
         }
         (shared.on_kill)();
+        shared.life().deaths += 1;
         if shared.life().then == AfterKill::StayDead {
             return;
         }

@@ -1,10 +1,13 @@
 //! What happens to nodes.
 
+use std::collections::BTreeSet;
+
 use anyhow::anyhow;
 use cucumber::{given, when};
 use serde_json::{Value, json};
 
 use super::StepResult;
+use super::subjects::Workload;
 use crate::view::Kind;
 use crate::world::World;
 
@@ -44,6 +47,23 @@ async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
 async fn deleted(world: &mut World, name: String) -> StepResult {
     world.delete(&format!("{NODES}/{name}")).await?;
     Ok(())
+}
+
+/// Deletes the node on which a workload's pods are.
+/// ```gherkin
+/// When the node of pod "a" is deleted
+/// ```
+#[when(expr = "the node of {workload} is deleted")]
+async fn node_of_deleted(world: &mut World, which: Workload) -> StepResult {
+    world.view.drain().await?;
+    let pods = which.pods(&world.view);
+    let nodes: BTreeSet<String> =
+        pods.iter().map(|pod| pod.node().to_owned()).filter(|node| !node.is_empty()).collect();
+    let mut nodes = nodes.into_iter();
+    let (Some(node), None) = (nodes.next(), nodes.next()) else {
+        return Err(anyhow!("{which} is on no node, or on more than one").into());
+    };
+    deleted(world, node).await
 }
 
 /// Adds a node again as it was first added, under its old name.

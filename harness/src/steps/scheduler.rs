@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use cucumber::{given, when};
+use cucumber::{given, then, when};
 use schedlab_scheduler::Config;
 use schedlab_scheduler_core::profile::Placement;
 
 use super::StepResult;
-use super::parameters::Span;
+use super::parameters::{Count, Span, Stays, When};
 use crate::cluster::AfterKill;
 use crate::world::World;
 
@@ -162,4 +162,18 @@ fn dies_and_returns(world: &mut World, write: u32) {
 fn dies_again(world: &mut World, writes: u32) {
     let next = writes.saturating_add(1);
     world.kill_scheduler_before_write(next, AfterKill::RestartAndKillAgain);
+}
+
+/// How often the scheduler was killed at a write: whether there were that many writes.
+/// ```gherkin
+/// Then the scheduler has died 1 time
+/// ```
+#[then(expr = "{when}the scheduler has died {count} time(s){stays}")]
+async fn died(world: &mut World, when: When, count: Count, stays: Stays) -> StepResult {
+    let claim = |world: &World| match world.scheduler_deaths() {
+        deaths if count.means(deaths) => Ok(()),
+        deaths => Err(format!("expected {count} deaths of the scheduler, found {deaths}")),
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
 }

@@ -82,6 +82,14 @@ impl World {
         matches!(&self.scheduler, Scheduler::Started(scheduler) if scheduler.is_started())
     }
 
+    /// How often the scheduler was killed at a write.
+    pub(crate) fn scheduler_deaths(&self) -> usize {
+        match &self.scheduler {
+            Scheduler::Started(scheduler) => scheduler.deaths(),
+            Scheduler::Awaited(_) | Scheduler::Absent => 0,
+        }
+    }
+
     /// Why the scheduler ended by itself, if it did.
     pub(crate) fn dead_scheduler(&self) -> Option<String> {
         match &self.scheduler {
