@@ -76,6 +76,7 @@ async fn warn(
             level: Level::Warning,
             reason: kind,
             message: &condition.message,
+            gist: None,
             occasion: &rfc3339(now),
         };
         let (path, body) = event.request(&api.name, now);

@@ -34,6 +34,8 @@ pub(crate) struct Event<'a> {
     pub(crate) level: Level,
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
+    /// What makes it the same news although the message has other numbers; else the message.
+    pub(crate) gist: Option<&'a str>,
     /// Tells apart equal news of different occasions.
     pub(crate) occasion: &'a str,
 }
@@ -41,7 +43,8 @@ pub(crate) struct Event<'a> {
 impl Event<'_> {
     /// Its name: short enough, and the same whenever the same is told.
     pub(crate) fn name(&self) -> String {
-        let parts = [&*self.about.uid, self.reason, self.message, self.occasion];
+        let gist = self.gist.unwrap_or(self.message);
+        let parts = [&*self.about.uid, self.reason, gist, self.occasion];
         let name: String = self.about.key.name.chars().take(230).collect();
         format!("{name}.{:016x}", fnv1a(&parts))
     }
@@ -95,14 +98,14 @@ mod tests {
     #[test]
     fn an_event_has_the_same_name_whenever_the_same_is_told() {
         let about = About::pod(&Key { namespace: "ns".into(), name: "p".into() }, &"u1".into());
-        let name = |message, occasion| {
-            let event =
-                Event { about: &about, level: Level::Normal, reason: "R", message, occasion };
-            event.name()
+        let level = Level::Normal;
+        let name = |message, gist, occasion| {
+            Event { about: &about, level, reason: "R", message, gist, occasion }.name()
         };
-        assert_eq!(name("a", ""), name("a", ""));
-        assert_ne!(name("a", ""), name("b", ""));
-        assert_ne!(name("a", "1"), name("a", "2"));
-        assert!(name("a", "").starts_with("p."));
+        assert_eq!(name("a", None, ""), name("a", None, ""));
+        assert_ne!(name("a", None, ""), name("b", None, ""));
+        assert_ne!(name("a", None, "1"), name("a", None, "2"));
+        assert_eq!(name("uses 16", Some("for b"), ""), name("uses 15", Some("for b"), ""));
+        assert!(name("a", None, "").starts_with("p."));
     }
 }

@@ -35,9 +35,16 @@ impl Applier {
             .filter(|_| self.flavor == Flavor::Kai)
             .map(|group| &cycle.snapshot.pod_groups[group.0 as usize])
             .map(|group| pod_groups::about(&pod_groups::key(group), &group.uid));
+        // A scheduler that follows one that died here may find other amounts in use.
+        let preemptor = cause.preemptor().map(|group| {
+            let group = &cycle.snapshot.pod_groups[group.0 as usize];
+            format!("{} {}", cause.action(), group.uid)
+        });
+        let gist = preemptor.as_deref();
         for about in [Some(on_pod), on_group].iter().flatten() {
             let level = Level::Normal;
-            let event = Event { about, level, reason, message: &message, occasion: &victim.uid };
+            let event =
+                Event { about, level, reason, message: &message, gist, occasion: &victim.uid };
             self.tell(&event, cycle.now).await;
         }
         if !self.mark_disrupted(mirror, cycle, &key, &message).await {

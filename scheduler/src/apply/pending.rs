@@ -76,6 +76,7 @@ impl Applier {
                 Flavor::Kube => "FailedScheduling",
             },
             message: text,
+            gist: None,
             occasion: &pod.told.version.to_string(),
         };
         self.tell(&event, cycle.now).await;

@@ -36,6 +36,7 @@ impl Applier {
             level: Level::Normal,
             reason: "Scheduled",
             message: &message,
+            gist: None,
             occasion: "",
         };
         self.tell(&event, cycle.now).await;
@@ -70,6 +71,7 @@ impl Applier {
                     level: Level::Normal,
                     reason: "Pipelined",
                     message: &format!("Pod {key} was pipelined to node {node}"),
+                    gist: None,
                     occasion: "",
                 };
                 let name = event.name();

@@ -63,6 +63,7 @@ impl Applier {
                     level: Level::Warning,
                     reason: "StaleJob",
                     message: "Job has fewer pods than its minimum and will be evicted unless they return",
+                    gist: None,
                     occasion: &rfc3339(cycle.now),
                 };
                 self.tell(&event, cycle.now).await;
@@ -121,8 +122,14 @@ impl Applier {
                 _ => (Level::Warning, "Unschedulable"),
             };
             let occasion = &told.version.to_string();
-            let event =
-                Event { about: &about(&key(group), &group.uid), level, reason, message, occasion };
+            let event = Event {
+                about: &about(&key(group), &group.uid),
+                level,
+                reason,
+                message,
+                gist: None,
+                occasion,
+            };
             self.tell(&event, cycle.now).await;
         }
         let conditions = match waits {

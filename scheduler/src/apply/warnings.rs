@@ -17,7 +17,7 @@ impl Applier {
         }
         for (about, reason, message) in &warnings {
             let level = Level::Warning;
-            let event = Event { about, level, reason, message, occasion: "" };
+            let event = Event { about, level, reason, message, gist: None, occasion: "" };
             if !self.outcome.in_doubt && self.warned.insert(event.name()) {
                 self.tell(&event, now).await;
             }
