@@ -112,6 +112,12 @@ fn broken(auditor: &Auditor, name: &Name, moment: &Moment) -> Option<String> {
     if verdicts.iter().any(Option::is_none) { None } else { verdicts.into_iter().next()? }
 }
 
+/// Its node was there at some time of the moment: a member whose node is gone runs no more.
+fn stands(auditor: &Auditor, pod: &PodView, moment: &Moment) -> bool {
+    let node = pod.node.as_ref().and_then(|node| auditor.view.nodes.get(node));
+    node.is_some_and(|node| node.seen(moment.began).next().is_some())
+}
+
 /// Members of a group that is being judged, by part.
 #[derive(Default)]
 struct Count {
@@ -124,7 +130,7 @@ impl Count {
         let mut count = Self::default();
         let members = auditor.accounts.members(group);
         for pod in members.filter_map(|name| auditor.view.pods.get(name)) {
-            if pod.stays() {
+            if pod.stays() && stands(auditor, pod, moment) {
                 *count.staying.entry(pod.sub_group.clone()).or_default() += 1;
             } else if pod.phase == Phase::Succeeded {
                 *count.excused.entry(pod.sub_group.clone()).or_default() += 1;
