@@ -1,0 +1,94 @@
+@gang @podgrouper
+Feature: A workload's pods are one gang, whoever makes them
+
+  Background:
+    Given a fleet of 1 node with 8 GPUs each
+    And these queues:
+      | queue    | quota |
+      | training | 8     |
+
+  Scenario Outline: A <kind> of <pods> pods is one gang
+    Given 6 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 6 running pods
+    When these workloads are submitted:
+      | name  | kind   | queue    | pods   | gpus |
+      | train | <kind> | training | <pods> | 1    |
+    Then <kind> "train" has <pods> pending pods and stays so for 5 cycles
+    When 2 pods of pod "filler" finish
+    Then eventually within 1 minute <kind> "train" has <pods> running pods
+
+    Examples:
+      | kind       | pods |
+      | pytorchjob | 4    |
+      | trainjob   | 4    |
+      | jobset     | 4    |
+
+  Scenario: A PyTorchJob is one master and three workers, all or none
+    Given 5 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 5 running pods
+    When these workloads are submitted:
+      | name  | kind       | queue    | pods | gpus |
+      | train | pytorchjob | training | 4    | 1    |
+    Then pytorchjob "train" is pending because "Resources were found for 3 pods while 4 are required for gang scheduling"
+
+  Scenario: A PyTorchJob may ask for fewer pods to start with
+    Given 5 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 5 running pods
+    When these workloads are submitted:
+      | name  | kind       | queue    | pods | gpus | min |
+      | train | pytorchjob | training | 4    | 1    | 2   |
+    Then pytorchjob "train" has 3 running and 1 pending pods
+
+  Scenario: A JobSet is one gang over all of its replicated jobs
+    Given 3 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 3 running pods
+    When the manifest "gang/jobset.yaml" is applied
+    Then jobset "sweep" has 6 pending pods and stays so for 5 cycles
+    And jobset "sweep" is pending because "Resources were found for 5 pods while 6 are required for gang scheduling"
+    When 1 pod of pod "filler" finishes
+    Then jobset "sweep" has 6 running pods
+
+  Scenario: A TrainJob of four nodes is a gang of four
+    Given 5 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 5 running pods
+    When the manifest "gang/trainjob.yaml" is applied
+    Then trainjob "llm" has 4 pending pods and stays so for 5 cycles
+    And trainjob "llm" is pending because "Resources were found for 3 pods while 4 are required for gang scheduling"
+    When 1 pod of pod "filler" finishes
+    Then trainjob "llm" has 4 running pods
+
+  Scenario: A Job's pods start one by one unless it asks for a gang
+    Given 6 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 6 running pods
+    When these workloads are submitted:
+      | name  | kind | queue    | pods | gpus | annotations                        |
+      | loose | job  | training | 4    | 1    |                                    |
+    Then job "loose" has 2 running and 2 pending pods
+
+  Scenario: The annotation batch-min-member makes a Job a gang
+    Given 6 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 6 running pods
+    When these workloads are submitted:
+      | name  | kind | queue    | pods | gpus | min |
+      | tight | job  | training | 4    | 1    | 4   |
+    Then job "tight" has 4 pending pods and stays so for 5 cycles
+    When 2 pods of pod "filler" finish
+    Then eventually within 1 minute job "tight" has 4 running pods
+
+  Scenario: A Deployment is not a gang
+    Given 6 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 6 running pods
+    When these workloads are submitted:
+      | name | kind       | queue    | pods | gpus |
+      | web  | deployment | training | 4    | 1    |
+    Then deployment "web" has 4 running pods
+    And 2 pods of pod "filler" were evicted for deployment "web"
+
+  Scenario: A StatefulSet starts with one pod and adds the others as room allows
+    Given 6 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 6 running pods
+    When these workloads are submitted:
+      | name | kind        | queue    | pods | gpus | priority |
+      | db   | statefulset | training | 4    | 1    | train    |
+    Then statefulset "db" has 2 running and 2 pending pods
+    And no pods of the cluster were evicted

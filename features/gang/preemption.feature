@@ -1,0 +1,40 @@
+@gang @preemption
+Feature: A gang loses its room whole or not at all
+
+  Background:
+    Given a fleet of 4 nodes with 8 GPUs each
+    And these queues:
+      | queue    | quota |
+      | training | 32    |
+      | other    | 0     |
+
+  Scenario: A gang is evicted whole even when one member's room would do
+    Given these workloads are submitted:
+      | name | kind | queue    | pods | gpus | priority |
+      | low  | gang | training | 32   | 1    | 50       |
+    And gang "low" is running
+    When these workloads are submitted:
+      | name   | kind | queue    | pods | gpus | priority |
+      | urgent | pod  | training | 1    | 1    | 75       |
+    Then pod "urgent" has 1 running pods
+    And 32 pods of gang "low" were evicted for pod "urgent"
+
+  Scenario: A gang does not evict others while it would still not have room for all
+    Given these workloads are submitted:
+      | name | kind | queue    | pods | gpus | priority |
+      | safe | pod  | training | 24   | 1    | build    |
+      | low  | pod  | training | 8    | 1    | 50       |
+    And queue "training" has 32 running pods
+    When these workloads are submitted:
+      | name   | kind | queue    | pods | gpus | priority |
+      | urgent | gang | training | 9    | 1    | 75       |
+    Then gang "urgent" has 9 pending pods and stays so for 5 cycles
+    And no pods of the cluster were evicted
+
+  Scenario: A borrowing gang gives back the whole of its room
+    Given a gang "guest" of 20 pods with 1 GPU each is submitted to queue "other"
+    And gang "guest" is running
+    When a gang "owner" of 16 pods with 1 GPU each is submitted to queue "training"
+    Then gang "owner" has 16 running pods
+    And 20 pods of gang "guest" were evicted for gang "owner"
+    And the placement matches its snapshot

@@ -1,0 +1,14 @@
+@gang
+Feature: The members of a gang need not be alike
+
+  Background:
+    Given a queue "training" with a quota of 32
+
+  Scenario: Workers do not start where their head finds no node
+    Given a fleet:
+      | pool    | nodes | gpus | cpu |
+      | workers | 2     | 8    | 16  |
+    When the manifest "gang/head-and-workers.yaml" is applied
+    Then gang "ray" has 3 pending pods and stays so for 5 cycles
+    And 16 GPUs are free
+    And gang "ray" is pending because "CPU"

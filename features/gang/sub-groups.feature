@@ -1,0 +1,51 @@
+@gang @sub-groups
+Feature: A gang of several parts needs the minimum of each
+
+  Background:
+    Given a fleet of 4 nodes with 8 GPUs each
+    And these queues:
+      | queue    | quota |
+      | training | 32    |
+
+  Scenario: No part starts before every part has room
+    Given 29 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 29 running pods
+    When these workloads are submitted:
+      | name | kind | queue    | pods | gpus | sub-groups          |
+      | ray  | gang | training | 5    | 1    | head 1, workers 3/4 |
+    Then gang "ray" has 5 pending pods and stays so for 5 cycles
+    And gang "ray" is pending because "from all sub-groups while sub-group workers requires 3 pods for gang scheduling"
+    When 1 pod of pod "filler" finishes
+    Then gang "ray" has 4 running and 1 pending pods
+    And pod "ray-head-0" is running
+    When 1 pod of pod "filler" finishes
+    Then gang "ray" has 5 running pods
+
+  Scenario: A part whose members do not all exist is named
+    When these workloads are submitted:
+      | name | kind | queue    | pods | gpus | sub-groups          |
+      | ray  | gang | training | 3    | 1    | head 1, workers 4/2 |
+    Then gang "ray" is pending because "Waiting for 4 pods for SubGroup workers, currently 2 exist, 0 are gated."
+
+  Scenario: When some of the parts are enough, the others follow as room allows
+    Given 28 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 28 running pods
+    When these workloads are submitted:
+      | name  | kind | queue    | gpus | min | sub-groups         |
+      | serve | gang | training | 1    | 1   | left 3/3, right 3/3 |
+    Then gang "serve" has 3 running and 3 pending pods
+    And for 10 minutes gang "serve" has 3 running pods
+    And no pods of gang "serve" were evicted
+    When 1 pod of pod "filler" finishes
+    Then gang "serve" has 3 running and 3 pending pods
+    When 1 pod of pod "filler" finishes
+    Then gang "serve" has 6 running pods
+
+  Scenario: A part that falls below its minimum makes the whole gang stale
+    Given these workloads are submitted:
+      | name | kind | queue    | gpus | sub-groups        |
+      | ray  | gang | training | 1    | head 1, workers 3 |
+    And gang "ray" has 4 running pods
+    When 1 pod of pod "ray-head-0" fails
+    Then for 50 seconds gang "ray" has 3 running pods
+    And eventually within 20 seconds gang "ray" has no running pods
