@@ -1,0 +1,146 @@
+@robustness @malformed
+Feature: What cannot be read stops nobody else, and says so
+
+  Background:
+    Given a fleet of 1 node with 8 GPUs each
+    And these queues:
+      | queue    | quota |
+      | training | 8     |
+
+  Scenario Outline: A queue whose <field> is <value> stops its own work only
+    Given this manifest is applied:
+      """yaml
+      apiVersion: scheduling.run.ai/v2
+      kind: Queue
+      metadata: {name: broken}
+      spec:
+        resources:
+          gpu: {<field>: <value>}
+          cpu: {quota: -1, overQuotaWeight: 1, limit: -1}
+          memory: {quota: -1, overQuotaWeight: 1, limit: -1}
+      """
+    When 2 pods "bad" with 1 GPU each are submitted to queue "broken"
+    And 2 pods "good" with 1 GPU each are submitted to queue "training"
+    Then pod "good" has 2 running pods
+    And pod "bad" has 2 pending pods and stays so for 5 cycles
+    And pod "bad" is pending because "Queue 'broken' cannot be used: spec.resources.gpu.<field>"
+
+    Examples:
+      | field           | value |
+      | quota           | -7    |
+      | limit           | -0.5  |
+      | quota           | 1e30  |
+      | overQuotaWeight | -3    |
+
+  Scenario Outline: A pod group whose <field> is <value> keeps its own pods waiting only
+    Given this manifest is applied:
+      """yaml
+      apiVersion: scheduling.run.ai/v2alpha2
+      kind: PodGroup
+      metadata: {name: bad, namespace: default}
+      spec: {queue: training, <field>: <value>}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata:
+        name: bad-0
+        namespace: default
+        annotations: {pod-group-name: bad}
+      spec:
+        schedulerName: kai-scheduler
+        containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+      """
+    When 2 pods "good" with 1 GPU each are submitted to queue "training"
+    Then pod "good" has 2 running pods
+    And pod "bad-0" is pending because "PodGroup bad cannot be scheduled: spec.<field>"
+
+    Examples:
+      | field                | value                                                        |
+      | stalenessGracePeriod | soon                                                         |
+      | preemptionDelay      | "1 fortnight"                                                |
+      | subGroups            | [{name: a, minMember: 1}, {name: a, minMember: 1}]           |
+      | subGroups            | [{name: a, parent: b}, {name: b, parent: a}]                 |
+      | subGroups            | [{name: a, minMember: 1, parent: nobody}]                    |
+
+  Scenario: A pod that names a sub-group which its group has not is told so
+    Given these workloads are submitted:
+      | name | kind | queue    | gpus | sub-groups        |
+      | ray  | gang | training | 1    | head 1, workers 3 |
+    And gang "ray" is running
+    When this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Pod
+      metadata:
+        name: stray
+        namespace: default
+        labels: {kai.scheduler/subgroup-name: tail}
+        annotations: {pod-group-name: ray}
+      spec:
+        schedulerName: kai-scheduler
+        containers: [{name: main, image: ray, resources: {limits: {nvidia.com/gpu: 1}}}]
+      """
+    Then pod "stray" is pending because "PodGroup ray has no sub-group tail, named in label kai.scheduler/subgroup-name"
+    And pod "ray-head-0" is running
+
+  Scenario: A Job whose minimum is no number is told so and the rest runs
+    Given these workloads are submitted:
+      | name | kind | queue    | pods | gpus |
+      | good | job  | training | 2    | 1    |
+    When this manifest is applied:
+      """yaml
+      apiVersion: batch/v1
+      kind: Job
+      metadata:
+        name: bad
+        namespace: default
+        labels: {kai.scheduler/queue: training}
+        annotations: {kai.scheduler/batch-min-member: many}
+      spec:
+        parallelism: 2
+        completions: 2
+        template:
+          spec:
+            schedulerName: kai-scheduler
+            restartPolicy: Never
+            containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+      """
+    Then job "good" has 2 running pods
+    And job "bad" has 2 pending pods and stays so for 5 cycles
+    And job "bad" is pending because "kai.scheduler/batch-min-member"
+
+  Scenario: A workload without a queue is told which label names one
+    Given 1 pod "good" with 1 GPU each is submitted to queue "training"
+    When these workloads are submitted:
+      | name | kind | pods | gpus |
+      | lost | job  | 2    | 1    |
+    Then job "lost" is pending because "default-queue"
+    And pod "good" has 1 running pod
+
+  Scenario: A pod group that is mended lets its pods run
+    Given this manifest is applied:
+      """yaml
+      apiVersion: scheduling.run.ai/v2alpha2
+      kind: PodGroup
+      metadata: {name: bad, namespace: default}
+      spec: {queue: training, stalenessGracePeriod: soon}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata:
+        name: bad-0
+        namespace: default
+        annotations: {pod-group-name: bad}
+      spec:
+        schedulerName: kai-scheduler
+        containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+      """
+    And pod "bad-0" has 1 pending pod
+    When this manifest is applied:
+      """yaml
+      apiVersion: scheduling.run.ai/v2alpha2
+      kind: PodGroup
+      metadata: {name: bad, namespace: default}
+      spec: {queue: training, stalenessGracePeriod: 5m}
+      """
+    Then pod "bad-0" has 1 running pod

@@ -1,0 +1,68 @@
+@robustness @nodes
+Feature: Nodes come and go under the pods
+
+  Background:
+    Given a fleet of 3 nodes with 8 GPUs each
+    And these queues:
+      | queue    | quota |
+      | training | 24    |
+
+  Scenario: A gang moves on when a node dies under it
+    Given the manifest "gang/patient-job.yaml" is applied
+    And job "train" has 16 running pods
+    And job "train" is on 2 nodes
+    When node "node-1" dies
+    Then eventually within 2 minutes node "node-1" is not ready
+    And after 16 minutes job "train" has 16 running and 8 terminating pods
+    And no pods of the cluster were evicted
+    And the placement matches its snapshot
+
+  Scenario: Nothing is placed on a node that does not answer
+    Given node "node-1" dies
+    And 2 minutes pass
+    When 20 pods "work" with 1 GPU each are submitted to queue "training"
+    Then pod "work" has 16 running and 4 pending pods and stays so for 5 cycles
+    And pod "work" is not on node "node-1"
+    And pod "work" is pending because "1 node(s) were not ready"
+    When node "node-1" returns
+    Then pod "work" has 20 running pods
+
+  Scenario: A node that returns in time keeps its pods
+    Given a gang "train" of 24 pods with 1 GPU each is submitted to queue "training"
+    And gang "train" is running
+    When node "node-2" dies
+    And 2 minutes pass
+    And node "node-2" returns
+    Then for 10 minutes gang "train" has 24 running pods
+    And no pods of the cluster were evicted
+
+  Scenario: A cordoned node keeps its pods and takes no more
+    Given 4 pods "early" with 1 GPU each are submitted to queue "training"
+    And pod "early" is running
+    And pod "early" is on 1 node
+    When node "node-1" is cordoned
+    And 18 pods "late" with 1 GPU each are submitted to queue "training"
+    Then pod "early" has 4 running pods
+    And pod "late" has 16 running and 2 pending pods
+    And pod "late" is not on node "node-1"
+    When node "node-1" is uncordoned
+    Then pod "late" has 18 running pods
+
+  Scenario: A drained node's gang starts again whole elsewhere
+    Given the manifest "gang/patient-job.yaml" is applied
+    And job "train" has 16 running pods
+    And job "train" is on 2 nodes
+    When node "node-1" is drained
+    Then eventually within 5 minutes job "train" has 16 running pods
+    And job "train" is not on node "node-1"
+
+  Scenario: A taint that nobody tolerates empties the node
+    Given 24 pods "work" with 1 GPU each are submitted to queue "training"
+    And pod "work" is running
+    When node "node-3" is tainted with "gpu=broken:NoExecute"
+    Then pod "work" has 16 running pods
+    And node "node-3" has 8 free GPUs
+    When 2 pods "more" with 1 GPU each are submitted to queue "training"
+    Then pod "more" is pending because "untolerated taint {gpu: broken}"
+    When the taint "gpu" of node "node-3" is removed
+    Then pod "more" is on node "node-3"

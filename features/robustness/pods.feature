@@ -1,0 +1,52 @@
+@robustness @pods
+Feature: Pods come and go in the middle of things
+
+  Background:
+    Given a fleet of 1 node with 8 GPUs each
+    And these queues:
+      | queue    | quota |
+      | training | 8     |
+
+  Scenario: A waiting pod that comes again under its name is a new pod
+    Given 8 pods "work" with 1 GPU each are submitted to queue "training"
+    And pod "work" is running
+    And 3 pods "next" with 1 GPU each are submitted to queue "training"
+    And pod "next" has 3 pending pods
+    When 3 pods of pod "next" are deleted
+    And pod "next" is submitted again
+    Then pod "next" has 3 pending pods
+    And pod "next" is pending because "didn't have enough resources: GPUs"
+    When 3 pods of pod "work" finish
+    Then pod "next" has 3 running pods and stays so for 5 cycles
+    And queue "training" uses 8 GPUs
+
+  Scenario: A running pod that comes again under its name is a new pod
+    Given 8 pods "work" with 1 GPU each are submitted to queue "training"
+    And pod "work" is running
+    When 8 pods of pod "work" are deleted
+    And 1 second passes
+    And pod "work" is submitted again
+    Then pod "work" has 8 running pods and stays so for 5 cycles
+    And queue "training" uses 8 GPUs
+
+  Scenario: A pod that does not leave keeps its room and is waited for
+    Given these workloads are submitted:
+      | name  | kind | queue    | pods | gpus | grace | termination |
+      | stuck | pod  | training | 8    | 1    | 3600  | 1h          |
+    And pod "stuck" is running
+    When 8 pods of pod "stuck" are deleted
+    And 4 pods "next" with 1 GPU each are submitted to queue "training"
+    Then for 40 minutes pod "next" has 4 pending pods
+    And after 15 minutes pod "next" has 4 running pods
+
+  Scenario: Pods of another scheduler take room and are left alone
+    Given these workloads are submitted:
+      | name    | kind | queue    | pods | gpus | scheduler         | node   |
+      | foreign | pod  |          | 5    | 1    | default-scheduler | node-1 |
+      | unseen  | pod  | training | 1    | 1    | default-scheduler |        |
+    And pod "foreign" is running
+    When 8 pods "work" with 1 GPU each are submitted to queue "training"
+    Then pod "work" has 3 running and 5 pending pods
+    And pod "foreign" has 5 running pods
+    And pod "unseen" has 1 pending pod
+    And no pods of the cluster were evicted
