@@ -1,0 +1,19 @@
+@gang
+Feature: Gangs do not keep one another from starting
+
+  @bug-volcano-3373
+  Scenario: Two gangs, each as large as the fleet, run one after the other
+    Given a fleet of 100 nodes with 1 GPU each
+    And a queue "training" with a quota of 100
+    And node "node-50" is cordoned
+    When these workloads are submitted:
+      | name | kind | queue    | pods | gpus | run time |
+      | one  | gang | training | 100  | 1    | 10m      |
+      | two  | gang | training | 100  | 1    | 10m      |
+    Then the cluster has 200 pending pods and stays so for 5 cycles
+    When node "node-50" is uncordoned
+    Then the cluster has 100 running and 100 pending pods and stays so for 5 cycles
+    And gang "one" is whole or absent
+    And gang "two" is whole or absent
+    And after 10 minutes the cluster has 100 succeeded and 100 running pods
+    And after 10 minutes the cluster has 200 succeeded pods
