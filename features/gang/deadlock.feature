@@ -17,3 +17,14 @@ Feature: Gangs do not keep one another from starting
     And gang "two" is whole or absent
     And after 10 minutes the cluster has 100 succeeded and 100 running pods
     And after 10 minutes the cluster has 200 succeeded pods
+
+  @bug-scheduler-plugins-117
+  Scenario: Gangs whose members arrive in turn do not share the room
+    Given a fleet of 1 node with 8 GPUs each
+    And a queue "training" with a quota of 8
+    When the manifest "gang/interleaved.yaml" is applied
+    Then the cluster has 5 running and 5 pending pods and stays so for 5 cycles
+    And gang "red" is whole or absent
+    And gang "blue" is whole or absent
+    And after 10 minutes the cluster has 5 succeeded and 5 running pods
+    And after 10 minutes the cluster has 10 succeeded pods
