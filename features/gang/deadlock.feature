@@ -28,3 +28,25 @@ Feature: Gangs do not keep one another from starting
     And gang "blue" is whole or absent
     And after 10 minutes the cluster has 5 succeeded and 5 running pods
     And after 10 minutes the cluster has 10 succeeded pods
+
+  @bug-volcano-2083
+  Scenario: Gangs that were promised room do not hold it from others
+    Given a fleet of 1 node with 8 GPUs each
+    And these queues:
+      | queue    | quota |
+      | training | 8     |
+      | guests   | 0     |
+    And these workloads are submitted:
+      | name   | kind | queue  | pods | gpus | termination | grace |
+      | guests | pod  | guests | 8    | 1    | 60s         | 60    |
+    And pod "guests" is running
+    When these workloads are submitted:
+      | name | kind | queue    | pods | gpus | run time |
+      | a    | gang | training | 6    | 1    | 10m      |
+      | b    | gang | training | 6    | 1    | 10m      |
+      | c    | gang | training | 6    | 1    | 10m      |
+    And 90 seconds pass
+    Then queue "training" has 6 running and 12 pending pods
+    And 6 pods of queue "guests" were evicted
+    And after 10 minutes queue "training" has 6 succeeded and 6 running and 6 pending pods
+    And after 10 minutes queue "training" has 12 succeeded and 6 running pods
