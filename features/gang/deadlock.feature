@@ -50,3 +50,22 @@ Feature: Gangs do not keep one another from starting
     And 6 pods of queue "guests" were evicted
     And after 10 minutes queue "training" has 6 succeeded and 6 running and 6 pending pods
     And after 10 minutes queue "training" has 12 succeeded and 6 running pods
+
+  @bug-volcano-5805
+  Scenario: Room that a repaired node brings goes to the gang below its minimum
+    Given a fleet of 2 nodes with 8 GPUs each
+    And these queues:
+      | queue     | quota | weight |
+      | training  | 16    | 1      |
+      | scavenger | 0     | 0      |
+    And the manifest "gang/patient-job.yaml" is applied
+    And job "train" has 16 running pods
+    And 8 pods "zero" with 1 GPU each are submitted to queue "scavenger"
+    And pod "zero" has 8 pending pods
+    When node "node-2" dies
+    And 10 minutes pass
+    And node "node-2" returns
+    Then eventually within 5 minutes job "train" has 16 running pods
+    And job "train" has 16 running pods and stays so for 5 cycles
+    And queue "scavenger" has 8 pending pods
+    And no pods of the cluster were evicted
