@@ -31,6 +31,17 @@ Feature: A gang loses its room whole or not at all
     Then gang "urgent" has 9 pending pods and stays so for 5 cycles
     And no pods of the cluster were evicted
 
+  @bug-armada-4232
+  Scenario: A gang that loses a race for the room in one cycle is left whole or absent
+    Given these workloads are submitted:
+      | name   | kind | queue    | pods | gpus | min | priority |
+      | low    | gang | training | 20   | 1    | 20  | 50       |
+      | high   | pod  | training | 16   | 1    |     | 75       |
+    Then pod "high" has 16 running pods
+    And gang "low" has 20 pending pods and stays so for 5 cycles
+    And gang "low" is pending because "Resources were found for 16 pods while 20 are required for gang scheduling"
+    And no pods of the cluster were evicted
+
   Scenario: A borrowing gang gives back the whole of its room
     Given a gang "guest" of 20 pods with 1 GPU each is submitted to queue "other"
     And gang "guest" is running
