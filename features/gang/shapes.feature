@@ -4,6 +4,17 @@ Feature: The members of a gang need not be alike
   Background:
     Given a queue "training" with a quota of 32
 
+  @bug-kuberay-1752
+  Scenario: A head and its workers each find a node that suits them
+    Given a fleet:
+      | pool    | nodes | gpus | cpu |
+      | workers | 2     | 8    | 16  |
+      | heads   | 1     | 0    | 64  |
+    When the manifest "gang/head-and-workers.yaml" is applied
+    Then gang "ray" is running
+    And pod "ray-head" is on node "heads-1"
+    And gang "ray" is on 3 nodes
+
   Scenario: Workers do not start where their head finds no node
     Given a fleet:
       | pool    | nodes | gpus | cpu |
