@@ -43,6 +43,16 @@ Feature: A gang that lost members is given back after a grace
     Then for 3 hours gang "train" has 3 running pods
     And no pods of gang "train" were evicted
 
+  @bug-KAI-1968
+  Scenario: A gang that finishes one by one is not stale
+    Given a gang "train" of 4 pods with 1 GPU each is submitted to queue "training"
+    And gang "train" has 4 running pods
+    When 1 pod of gang "train" finishes
+    Then for 10 minutes gang "train" has 3 running pods
+    When 2 pods of gang "train" finish
+    Then for 10 minutes gang "train" has 1 running pods
+    And no pods of gang "train" were evicted
+
   Scenario: A gang whose member returns in time is left alone
     Given the manifest "gang/three-of-four.yaml" is applied
     And the manifest "gang/the-fourth.yaml" is applied
