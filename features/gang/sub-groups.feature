@@ -27,6 +27,20 @@ Feature: A gang of several parts needs the minimum of each
       | ray  | gang | training | 3    | 1    | head 1, workers 4/2 |
     Then gang "ray" is pending because "Waiting for 4 pods for SubGroup workers, currently 2 exist, 0 are gated."
 
+  @bug-koordinator-872
+  Scenario: Two gangs of two parts each do not start with one part each
+    Given 20 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 20 running pods
+    When these workloads are submitted:
+      | name | kind | queue    | gpus | run time | sub-groups |
+      | one  | gang | training | 1    | 10m      | a 4, b 4   |
+      | two  | gang | training | 1    | 10m      | c 4, d 4   |
+    Then queue "training" has 28 running and 8 pending pods and stays so for 5 cycles
+    And gang "one" is whole or absent
+    And gang "two" is whole or absent
+    And after 10 minutes queue "training" has 8 succeeded and 28 running pods
+    And after 10 minutes queue "training" has 16 succeeded and 20 running pods
+
   Scenario: When some of the parts are enough, the others follow as room allows
     Given 28 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 28 running pods
