@@ -114,6 +114,19 @@ Feature: A scheduler that dies loses and repeats nothing
       | 7      |
       | 13     |
 
+  @bug-kubernetes-106361
+  Scenario: A new scheduler counts pods that are bound and have not started
+    Given these workloads are submitted:
+      | name | kind | queue  | pods | gpus | startup |
+      | slow | pod  | guests | 16   | 1    | 5m      |
+    And 2 seconds pass
+    When the scheduler is restarted
+    And 4 pods "late" with 1 GPU each are submitted to queue "guests"
+    Then after 1 minute pod "slow" has 16 starting pods
+    And now pod "late" has 4 pending pods
+    And pod "late" is pending because "didn't have enough resources: GPUs"
+    And pod "slow" has 16 running pods
+
   Scenario: What happened while no scheduler ran is known to the next
     Given 16 pods "a" with 1 GPU each are submitted to queue "guests"
     And pod "a" is running
