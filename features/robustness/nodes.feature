@@ -27,6 +27,19 @@ Feature: Nodes come and go under the pods
     When node "node-1" returns
     Then pod "work" has 20 running pods
 
+  @bug-kubernetes-63262
+  Scenario: A node that is deleted and added again under its name starts clean
+    Given 24 pods "old" with 1 GPU each are submitted to queue "training"
+    And pod "old" is running
+    When node "node-2" is deleted
+    And 1 minute passes
+    Then pod "old" has 16 running pods
+    When node "node-2" is added again
+    And 10 pods "new" with 1 GPU each are submitted to queue "training"
+    Then pod "new" has 8 running and 2 pending pods
+    And pod "new" is on node "node-2"
+    And the placement matches its snapshot
+
   Scenario: A node that returns in time keeps its pods
     Given a gang "train" of 24 pods with 1 GPU each is submitted to queue "training"
     And gang "train" is running
