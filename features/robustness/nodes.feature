@@ -40,6 +40,18 @@ Feature: Nodes come and go under the pods
     And pod "new" is on node "node-2"
     And the placement matches its snapshot
 
+  @bug-kubernetes-94437
+  Scenario: A deleted node is no room and no reason
+    Given 16 pods "old" with 1 GPU each are submitted to queue "training"
+    And pod "old" is running
+    And pod "old" is on 2 nodes
+    When node "node-1" is deleted
+    And 20 pods "new" with 1 GPU each are submitted to queue "training"
+    And 1 minute passes
+    Then pod "new" has 8 running and 12 pending pods
+    And pod "new" is on node "node-3"
+    And pod "new" is pending because "found: 2 node(s) didn't have enough resources: GPUs"
+
   Scenario: A node that returns in time keeps its pods
     Given a gang "train" of 24 pods with 1 GPU each is submitted to queue "training"
     And gang "train" is running
