@@ -52,6 +52,23 @@ Feature: Nodes come and go under the pods
     And pod "new" is on node "node-3"
     And pod "new" is pending because "found: 2 node(s) didn't have enough resources: GPUs"
 
+  @bug-kubernetes-140306
+  Scenario: A member on a lost node does not count when the rest of its gang starts
+    Given these workloads are submitted:
+      | name  | kind | queue    | pods | gpus |
+      | train | gang | training | 3    | 8    |
+    And the scheduler dies before its write number 5
+    When 2 seconds pass
+    Then now gang "train" has 1 running and 2 pending pods
+    When the node of gang "train" is deleted
+    And the scheduler is started
+    Then gang "train" has 2 pending pods and stays so for 5 cycles
+    And gang "train" is pending because "Waiting for 3 pods, currently 2 exist, 0 are gated"
+    When a node "node-4" with 8 GPUs is added
+    And 1 minute passes
+    And gang "train" is submitted again
+    Then gang "train" has 3 running pods
+
   Scenario: A node that returns in time keeps its pods
     Given a gang "train" of 24 pods with 1 GPU each is submitted to queue "training"
     And gang "train" is running
