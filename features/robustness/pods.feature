@@ -7,6 +7,18 @@ Feature: Pods come and go in the middle of things
       | queue    | quota |
       | training | 8     |
 
+  @bug-kubernetes-134217
+  Scenario: A pod that is deleted while it starts frees its node
+    Given these workloads are submitted:
+      | name | kind | queue    | pods | gpus | startup |
+      | slow | pod  | training | 8    | 1    | 30m     |
+    And 5 seconds pass
+    And 3 pods "next" with 1 GPU each are submitted to queue "training"
+    And 5 seconds pass
+    When 3 pods of pod "slow" are deleted
+    Then eventually within 10 seconds pod "next" has 3 running pods
+    And now pod "slow" has 5 starting pods
+
   Scenario: A waiting pod that comes again under its name is a new pod
     Given 8 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running
