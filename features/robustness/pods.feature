@@ -41,6 +41,16 @@ Feature: Pods come and go in the middle of things
     Then pod "work" has 8 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
+  @bug-yunikorn-core-90
+  Scenario: A pod that failed frees its GPU and its quota
+    Given 8 pods "work" with 1 GPU each are submitted to queue "training"
+    And pod "work" is running
+    And 2 pods "next" with 1 GPU each are submitted to queue "training"
+    And pod "next" has 2 pending pods
+    When 2 pods of pod "work" fail
+    Then pod "next" has 2 running pods
+    And queue "training" uses 8 GPUs
+
   Scenario: A pod that does not leave keeps its room and is waited for
     Given these workloads are submitted:
       | name  | kind | queue    | pods | gpus | grace | termination |
