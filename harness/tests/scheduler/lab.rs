@@ -242,7 +242,7 @@ impl Lab {
         text
     }
 
-    /// Each event as who, what and the words, sorted; with uids and random endings left out.
+    /// Each event as who, what and the first words, sorted; with uids and random endings left out.
     pub(crate) fn events(&self) -> String {
         let told = |event: &Value| {
             let part = |pointer| event.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
@@ -252,7 +252,7 @@ impl Lab {
                 part("/involvedObject/kind"),
                 part("/reason"),
                 count.map(|count| format!(" x{count}")).unwrap_or_default(),
-                without_endings(part("/message"))
+                first_sentence(&without_endings(part("/message")))
             )
         };
         let mut events: Vec<String> = self.list("", "events").iter().map(told).collect();
@@ -329,6 +329,13 @@ impl Lab {
         });
         set.count()
     }
+}
+
+/// The core's tables have the rest of the words.
+fn first_sentence(text: &str) -> &str {
+    let line = text.lines().next().unwrap_or_default();
+    let line = line.split_once(". ").map_or(line, |(first, _)| first);
+    line.split_once(" uses <").map_or(line, |(first, _)| first)
 }
 
 /// A text without uids and the random endings of pods' names.
