@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     decision::Reason,
     model::{PodGroupId, PodStatus, QueueId},
-    session::{RELEASE_MAX, Session},
+    session::Session,
     victims::protection::{preemption_delay_left, still_to_run},
 };
 
@@ -19,7 +19,7 @@ pub(crate) fn next_end(session: &Session<'_>) -> Option<Duration> {
     let protections = session.groups().flat_map(|group| protections(session, group));
     let leaving = session.snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Releasing);
     let stuck = leaving.filter_map(|pod| {
-        let left = RELEASE_MAX.checked_sub(now.since(pod.released_since?))?;
+        let left = session.profile.release_max?.checked_sub(now.since(pod.released_since?))?;
         Some(left + Duration::from_millis(1))
     });
     delays.chain(protections).chain(stuck).min()

@@ -19,6 +19,8 @@ pub struct Profile {
     pub k_value_milli: i64,
     /// Grace of stale gangs that set none.
     pub staleness_grace: Duration,
+    /// A pod that takes longer than this to leave is stuck: its room is promised to nobody.
+    pub release_max: Option<Duration>,
     /// Most victim jobs of one consolidation.
     pub consolidation_victims_max: usize,
     /// Protects running work from preemption where no queue says otherwise.
@@ -68,6 +70,7 @@ impl Profile {
             cpu_placement: Placement::BinPack,
             k_value_milli: 1000,
             staleness_grace: Duration::from_mins(1),
+            release_max: Some(Duration::from_mins(2)),
             consolidation_victims_max: 16,
             preempt_min_runtime: Duration::ZERO,
             reclaim_min_runtime: Duration::ZERO,
@@ -81,6 +84,8 @@ impl Profile {
             plugins: Plugins::kube(),
             gpu_placement: Placement::Spread,
             cpu_placement: Placement::Spread,
+            // A preemptor waits for its victims for as long as they take.
+            release_max: None,
             ..Self::kai()
         }
     }

@@ -20,7 +20,6 @@ pub use members::{Members, NotReady, SubMembers};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
 pub use placing::Unplaced;
 pub use state::PodState;
-pub(crate) use state::RELEASE_MAX;
 
 /// One cycle's view of the cluster: the snapshot and what was decided since.
 #[derive(Clone, Debug)]
@@ -62,11 +61,12 @@ pub struct Checkpoint(usize);
 impl<'s> Session<'s> {
     /// The cluster as the snapshot shows it.
     pub fn new(snapshot: &'s Snapshot, profile: &'s Profile) -> Self {
+        let state_of = |pod| PodState::of(pod, snapshot.now, profile.release_max);
         let mut session = Self {
             snapshot,
             profile,
             nodes: snapshot.nodes.iter().map(NodeRoom::empty).collect(),
-            pods: snapshot.pods.iter().map(|pod| PodState::of(pod, snapshot.now)).collect(),
+            pods: snapshot.pods.iter().map(state_of).collect(),
             members: snapshot.pod_groups.iter().map(Members::of).collect(),
             task_ranks: members::task_ranks(snapshot),
             ledger: Ledger::open(snapshot, profile),

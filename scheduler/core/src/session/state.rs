@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use crate::model::{NodeId, Pod, PodStatus, Time};
 
-/// A pod that is longer than this on its way out is stuck: its room cannot be promised.
-pub(crate) const RELEASE_MAX: Duration = Duration::from_mins(2);
-
 /// Where a pod is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodState {
@@ -50,7 +47,8 @@ pub(super) enum Hold {
 }
 
 impl PodState {
-    pub(super) fn of(pod: &Pod, now: Time) -> Self {
+    /// A pod that takes longer than `release_max` to leave is stuck.
+    pub(super) fn of(pod: &Pod, now: Time, release_max: Option<Duration>) -> Self {
         match (pod.status, pod.node) {
             (PodStatus::Pending, _) => Self::Pending,
             (PodStatus::Gated, _) => Self::Gated,
@@ -58,7 +56,7 @@ impl PodState {
             (PodStatus::Bound | PodStatus::Running, None) => Self::Lost,
             (PodStatus::Releasing, Some(node)) => {
                 let since = pod.released_since.unwrap_or(now);
-                if now.since(since) > RELEASE_MAX {
+                if release_max.is_some_and(|max| now.since(since) > max) {
                     Self::Stuck(node)
                 } else {
                     Self::Releasing(node)

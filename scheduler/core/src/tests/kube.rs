@@ -140,6 +140,20 @@ fn a_nominated_pod_waits_on_its_node_and_evicts_nobody_else() {
 }
 
 #[test]
+fn however_long_its_victims_take_a_nominated_pod_evicts_nobody_else() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        node n2 gpus=1
+        job leaving gpus=1 priority=1 releasing for=60m on n1
+        job low gpus=1 priority=1 on n2
+        job high gpus=1 priority=5 nominated=n1
+    "), @r"
+    high waits for n1
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: not eligible due to a terminating pod on the nominated node.
+    ");
+}
+
+#[test]
 fn nobody_takes_the_room_of_a_nominated_pod() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=2
