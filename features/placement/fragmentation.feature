@@ -1,0 +1,89 @@
+@placement @consolidation
+Feature: Free GPUs that no pod can use are brought together
+
+  Background:
+    Given a fleet of 2 nodes with 8 GPUs each
+    And a queue "team" with a quota of 16
+
+  Scenario: Two half-full nodes make room for a pod that needs a whole one
+    Given these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | a    | deployment | team  | 1    | 4    | train    |
+    And deployment "a" is running
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | b    | deployment | team  | 1    | 4    | train    |
+    And deployment "b" is running
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | c    | deployment | team  | 1    | 4    | train    |
+    And deployment "c" is running
+    When deployment "b" is deleted
+    And everything has settled
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | all  | deployment | team  | 1    | 8    | train    |
+    Then deployment "all" is running and stays so for 5 cycles
+    And deployment "a" is running
+    And deployment "c" is running
+    And 1 pod of the cluster was evicted
+    And 1 pod of the cluster was evicted with "resource consolidation"
+    And the placement matches its snapshot
+
+  Scenario: Nobody is moved when that would not be enough
+    Given these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | a    | deployment | team  | 1    | 5    | train    |
+    And deployment "a" is running
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | b    | deployment | team  | 1    | 3    | train    |
+    And deployment "b" is running
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | c    | deployment | team  | 1    | 5    | train    |
+    And deployment "c" is running
+    When deployment "b" is deleted
+    And everything has settled
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | big  | deployment | team  | 1    | 6    | train    |
+    Then deployment "big" is pending because "2 node(s) didn't have enough resources: GPUs"
+    And for 10 minutes no pods of the cluster were evicted
+
+  Scenario: Who may not be preempted is not moved either
+    Given these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | a    | deployment | team  | 1    | 4    | build    |
+    And deployment "a" is running
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | b    | deployment | team  | 1    | 4    | build    |
+    And deployment "b" is running
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | c    | deployment | team  | 1    | 4    | build    |
+    And deployment "c" is running
+    When deployment "b" is deleted
+    And everything has settled
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | all  | deployment | team  | 1    | 8    | train    |
+    Then deployment "all" is pending
+    And for 10 minutes no pods of the cluster were evicted
+
+  Scenario: Nobody is moved under the strategy that spreads
+    Given the placement strategy "spread"
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | a    | deployment | team  | 1    | 4    | train    |
+    And deployment "a" is running
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | c    | deployment | team  | 1    | 4    | train    |
+    And deployment "c" is running
+    When these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | all  | deployment | team  | 1    | 8    | train    |
+    Then deployment "all" is pending
+    And for 10 minutes no pods of the cluster were evicted
