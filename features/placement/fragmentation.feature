@@ -87,3 +87,28 @@ Feature: Free GPUs that no pod can use are brought together
       | all  | deployment | team  | 1    | 8    | train    |
     Then deployment "all" is pending
     And for 10 minutes no pods of the cluster were evicted
+
+  @gang @bug-kueue-4329
+  Scenario: Quota and free GPUs for a gang are not enough: its pods need nodes with room
+    Given these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | a    | deployment | team  | 1    | 3    | build    |
+    And deployment "a" is running
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | b    | deployment | team  | 1    | 5    | build    |
+    And deployment "b" is running
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | priority |
+      | c    | deployment | team  | 1    | 3    | build    |
+    And deployment "c" is running
+    When deployment "b" is deleted
+    And everything has settled
+    And these workloads are submitted:
+      | name | kind | queue | pods | gpus |
+      | ring | gang | team  | 5    | 2    |
+    Then gang "ring" is pending because "Resources were found for 4 pods while 5 are required for gang scheduling"
+    And for 10 minutes 10 GPUs are free
+    And no pods of the cluster were evicted
+    When deployment "a" is deleted
+    Then gang "ring" is running
