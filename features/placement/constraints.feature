@@ -24,6 +24,18 @@ Feature: Pods go only where they may
     And deployment "other" is pending
     And 1 node has no GPU in use
 
+  @taints @bug-kueue-9616
+  Scenario: A pod that is pinned to a tainted node waits for the taint to go
+    When these workloads are submitted:
+      | name   | kind       | queue | pods | gpus | node selector              |
+      | pinned | deployment | team  | 1    | 1    | kubernetes.io/hostname=h-1 |
+      | free   | deployment | team  | 1    | 1    |                            |
+    Then deployment "free" is running
+    And for 10 minutes deployment "pinned" is pending
+    And deployment "pinned" is pending because "2 node(s) had untolerated taint {gpu: h100}"
+    When the taint "gpu" of node "h-1" is removed
+    Then deployment "pinned" is running
+    And deployment "pinned" is on node "h-1"
 
   @taints
   Scenario: A taint of effect NoExecute sends those away who do not tolerate it
