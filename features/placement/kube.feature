@@ -54,6 +54,19 @@ Feature: Where the default kube-scheduler puts pods
     And 1 pod of the cluster was evicted
     And deployment "mid" is running
 
+  @preemption @bug-kubernetes-141694
+  Scenario: While its victims take their time to leave, the preemptor evicts nobody else
+    Given these workloads are submitted:
+      | name | kind       | pods | gpus | priority | grace | termination |
+      | low  | deployment | 4    | 8    | 10       | 300   | 4m          |
+    And deployment "low" is running
+    When these workloads are submitted:
+      | name | kind | gpus | priority |
+      | high | pod  | 8    | 1000     |
+    Then after 2 minutes 1 pod of the cluster was evicted
+    And eventually within 5 minutes pod "high" is running
+    And 1 pod of the cluster was evicted
+    And deployment "low" has 3 running and 1 pending pods
 
   @gang
   Scenario: A gang runs in part
