@@ -1,0 +1,22 @@
+@quota
+Feature: What is charged to a queue is what its pods hold, once and no longer
+
+  Background:
+    Given a fleet of 2 nodes with 8 GPUs each
+    And these queues:
+      | queue  | quota | limit |
+      | team-a | 8     | 8     |
+      | team-b | 8     |       |
+
+  @bug-yunikorn-core-90
+  Scenario: Pods that finished are charged no longer, though others of their gang run on
+    Given these workloads are submitted:
+      | name | kind | queue  | pods | gpus | min | preemptible |
+      | long | gang | team-a | 8    | 1    | 1   | no          |
+    And gang "long" is running
+    And 4 non-preemptible pods "next" with 1 GPU each are submitted to queue "team-a"
+    And queue "team-a" has 8 running and 4 pending pods
+    When 4 pods of gang "long" finish
+    Then eventually within 10 seconds workload "next" has 4 running pods
+    And gang "long" has 4 running and 4 succeeded pods
+    And queue "team-a" uses 8 GPUs
