@@ -20,3 +20,14 @@ Feature: What is charged to a queue is what its pods hold, once and no longer
     Then eventually within 10 seconds workload "next" has 4 running pods
     And gang "long" has 4 running and 4 succeeded pods
     And queue "team-a" uses 8 GPUs
+
+  @bug-volcano-5099
+  Scenario: A pod that was bound and has not started is charged once
+    Given these workloads are submitted:
+      | name  | kind | queue  | pods | gpus | startup |
+      | first | pod  | team-a | 6    | 1    | 5m      |
+    When 10 seconds pass
+    Then now workload "first" has 6 starting pods
+    When 2 pods "more" with 1 GPU each are submitted to queue "team-a"
+    Then eventually within 10 seconds workload "more" has 2 running pods
+    And now workload "first" has 6 starting pods
