@@ -31,3 +31,14 @@ Feature: What is charged to a queue is what its pods hold, once and no longer
     When 2 pods "more" with 1 GPU each are submitted to queue "team-a"
     Then eventually within 10 seconds workload "more" has 2 running pods
     And now workload "first" has 6 starting pods
+
+  @bug-kueue-6757
+  Scenario: Pods that cannot leave a dead node hold no quota
+    Given these workloads are submitted:
+      | name  | kind       | queue  | pods | gpus | preemptible |
+      | serve | deployment | team-a | 8    | 1    | no          |
+    And deployment "serve" is running
+    And deployment "serve" is on 1 node
+    When node "node-1" dies
+    Then eventually within 10 minutes node "node-2" has 0 free GPUs
+    And queue "team-a" has 8 terminating pods
