@@ -42,3 +42,19 @@ Feature: What is charged to a queue is what its pods hold, once and no longer
     When node "node-1" dies
     Then eventually within 10 minutes node "node-2" has 0 free GPUs
     And queue "team-a" has 8 terminating pods
+
+  @bug-volcano-2264
+  Scenario: Pods that were deleted while they waited claim no share
+    Given these queues:
+      | queue | quota | weight |
+      | left  | 0     | 1      |
+      | right | 0     | 1      |
+    And these workloads are submitted:
+      | name | kind | queue | pods | gpus | min |
+      | work | gang | left  | 20   | 1    | 1   |
+      | wait | gang | right | 40   | 1    | 1   |
+    And queue "right" has 8 running and 32 pending pods
+    When 36 pods of gang "wait" are deleted
+    Then eventually within 2 minutes queue "left" has 12 running pods
+    And queue "left" has a fair share of 12 GPUs
+    And queue "right" has a fair share of 4 GPUs
