@@ -58,3 +58,20 @@ Feature: What is charged to a queue is what its pods hold, once and no longer
     Then eventually within 2 minutes queue "left" has 12 running pods
     And queue "left" has a fair share of 12 GPUs
     And queue "right" has a fair share of 4 GPUs
+
+  @bug-kueue-11139
+  Scenario: Requests whose sum is beyond 64 bits do not wrap into nothing
+    When this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: huge, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        schedulerName: kai-scheduler
+        containers:
+          - {name: a, image: a, resources: {requests: {memory: "9223372036854775807"}}}
+          - {name: b, image: b, resources: {requests: {memory: "9223372036854775807"}}}
+      """
+    And 8 pods "fine" with 1 GPU each are submitted to queue "team-a"
+    Then pod "fine" is running
+    And pod "huge" is pending because "9223372036854775807" and stays so for 5 cycles
