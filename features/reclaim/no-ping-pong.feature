@@ -1,23 +1,6 @@
 @reclaim
 Feature: What was reclaimed is not reclaimed back
 
-  @bug-volcano-4947
-  Scenario: A job that does not fit its queue's share does not start a cycle of evictions
-    Given a fleet of 1 node with 8 GPUs each
-    And these queues:
-      | queue | quota |
-      | q1    | 3     |
-      | q2    | 5     |
-    And these workloads are submitted:
-      | name | kind       | queue | pods | gpus | preemptible |
-      | one  | deployment | q1    | 1    | 4    | yes         |
-      | fill | deployment | q2    | 1    | 4    | yes         |
-    And the cluster has 2 running pods
-    When these workloads are submitted:
-      | name | kind       | queue | pods | gpus | preemptible |
-      | two  | deployment | q2    | 1    | 4    | yes         |
-    Then for 10 minutes at most 1 pod of the cluster was evicted
-
   @bug-volcano-3729
   Scenario: Two queues whose quotas exceed the fleet do not reclaim from each other for ever
     Given a fleet:

@@ -1,0 +1,21 @@
+@reclaim
+Feature: What is reclaimed is reclaimed once, and for somebody
+
+  @bug-volcano-4947
+  Scenario: Who was reclaimed from does not take the room back before the owner has it
+    Given a fleet of 1 node with 8 GPUs each
+    And these queues:
+      | queue | quota |
+      | q1    | 3     |
+      | q2    | 5     |
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | preemptible |
+      | one  | deployment | q1    | 1    | 4    | yes         |
+      | two  | deployment | q2    | 1    | 1    | yes         |
+    And the cluster has 2 running pods
+    When these workloads are submitted:
+      | name  | kind       | queue | pods | gpus | preemptible |
+      | three | deployment | q2    | 1    | 4    | yes         |
+    Then eventually within 2 minutes deployment "three" is running
+    And for 10 minutes 1 pod of the cluster was evicted
+    And deployment "one" is pending
