@@ -19,3 +19,19 @@ Feature: What is reclaimed is reclaimed once, and for somebody
     Then eventually within 2 minutes deployment "three" is running
     And for 10 minutes 1 pod of the cluster was evicted
     And deployment "one" is pending
+
+  @bug-kueue-13662
+  Scenario: Room that frees before the rest is kept for whom it was reclaimed
+    Given a fleet of 1 node with 5 GPUs each
+    And these queues:
+      | queue    | quota |
+      | borrower | 2     |
+      | owner    | 5     |
+    And these workloads are submitted:
+      | name  | kind       | queue    | pods | gpus | preemptible | grace | termination |
+      | slow  | deployment | borrower | 1    | 3    | yes         | 120   | 90s         |
+      | quick | deployment | borrower | 1    | 2    | yes         | 120   | 2s          |
+    And the cluster has 2 running pods
+    When a gang "whole" of 1 pod with 4 GPUs each is submitted to queue "owner"
+    Then for 10 minutes at most 2 pods of the cluster were evicted
+    And gang "whole" is running
