@@ -35,3 +35,22 @@ Feature: What is reclaimed is reclaimed once, and for somebody
     When a gang "whole" of 1 pod with 4 GPUs each is submitted to queue "owner"
     Then for 10 minutes at most 2 pods of the cluster were evicted
     And gang "whole" is running
+
+  @bug-kueue-6947
+  Scenario: A head that fits nowhere keeps neither the one behind it waiting nor evicts for ever
+    Given a fleet of 1 node with 3 GPUs each
+    And these queues:
+      | queue | quota |
+      | a     | 4     |
+      | b     | 0     |
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | preemptible |
+      | w1   | deployment | b     | 1    | 1    | yes         |
+    And deployment "w1" is running
+    When these workloads are submitted:
+      | name | kind | queue | pods | gpus |
+      | w4   | gang | a     | 4    | 1    |
+      | w3   | gang | a     | 3    | 1    |
+    Then eventually within 1 minute gang "w3" is running
+    And gang "w4" is pending
+    And for 10 minutes 1 pod of the cluster was evicted
