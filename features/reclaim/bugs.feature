@@ -54,3 +54,21 @@ Feature: What is reclaimed is reclaimed once, and for somebody
     Then eventually within 1 minute gang "w3" is running
     And gang "w4" is pending
     And for 10 minutes 1 pod of the cluster was evicted
+
+  @bug-volcano-4648
+  Scenario: Nobody is evicted for pods that would still not get along
+    Given a fleet of 2 nodes with 8 GPUs each
+    And these queues:
+      | queue    | quota |
+      | borrower | 8     |
+      | owner    | 8     |
+    And these workloads are submitted:
+      | name     | kind | queue    | pods | gpus | preemptible | node selector                 |
+      | fixed    | pod  | borrower | 8    | 1    | no          | kubernetes.io/hostname=node-1 |
+      | borrowed | pod  | borrower | 8    | 1    | yes         | kubernetes.io/hostname=node-2 |
+    And the cluster has 16 running pods
+    When these workloads are submitted:
+      | name | kind | queue | pods | gpus | apart by               |
+      | pair | gang | owner | 2    | 4    | kubernetes.io/hostname |
+    Then for 10 minutes no pods of the cluster were evicted
+    And gang "pair" is pending

@@ -35,7 +35,6 @@ Feature: What was reclaimed is not reclaimed back
     And for 10 minutes queue "q2" has 4 running pods
     And 4 pods of the cluster were evicted
 
-  @bug-volcano-4648
   Scenario: Nobody is evicted for a job that would still not fit
     Given a fleet of 2 nodes with 8 GPUs each
     And these queues:
