@@ -72,3 +72,17 @@ Feature: What is reclaimed is reclaimed once, and for somebody
       | pair | gang | owner | 2    | 4    | kubernetes.io/hostname |
     Then for 10 minutes no pods of the cluster were evicted
     And gang "pair" is pending
+
+  @bug-scheduler-plugins-683
+  Scenario: A department at its limit still gives its owner back what a sibling borrowed
+    Given a fleet of 1 node with 8 GPUs each
+    And these queues:
+      | queue      | parent     | quota | limit |
+      | department |            | 5     | 5     |
+      | borrower   | department | 3     |       |
+      | owner      | department | 2     |       |
+    And 5 pods "borrowed" with 1 GPU each are submitted to queue "borrower"
+    And queue "borrower" has 5 running pods
+    When 1 pod "owned" with 1 GPU each is submitted to queue "owner"
+    Then eventually within 1 minute queue "owner" has 1 running pod and stays so for 5 cycles
+    And 1 pod of queue "borrower" was evicted for queue "owner"
