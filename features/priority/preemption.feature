@@ -20,20 +20,6 @@ Feature: A higher priority preempts inside its queue, and only where that helps
     Then gang "second" is running
     And gang "first" is pending
 
-  @bug-volcano-2622
-  Scenario: The lowest priority is preempted first
-    Given these workloads are submitted:
-      | name   | kind | queue | pods | gpus | priority |
-      | middle | pod  | team  | 4    | 1    | middle   |
-      | low    | pod  | team  | 4    | 1    | low      |
-    And the cluster has 8 running pods
-    When these workloads are submitted:
-      | name   | kind | queue | pods | gpus | priority |
-      | urgent | gang | team  | 2    | 1    | high     |
-    Then eventually within 1 minute gang "urgent" is running
-    And 2 pods of workload "low" were evicted for gang "urgent"
-    And no pods of workload "middle" were evicted
-
   Scenario: Equal priority waits its turn
     Given these workloads are submitted:
       | name    | kind | queue | pods | gpus | priority |

@@ -1,0 +1,25 @@
+@priority
+Feature: Preemption takes the right ones, once, and ends with the preemptor running
+
+  Background:
+    Given a fleet of 1 node with 8 GPUs each
+    And these queues:
+      | queue | quota |
+      | team  | 8     |
+    And a priority class "low" with value 10
+    And a priority class "middle" with value 20
+    And a priority class "high" with value 30
+
+  @bug-volcano-2622
+  Scenario: The lowest priority goes first, however long it has run
+    Given these workloads are submitted:
+      | name   | kind | queue | pods | gpus | priority |
+      | low    | pod  | team  | 4    | 1    | low      |
+      | middle | pod  | team  | 4    | 1    | middle   |
+    And the cluster has 8 running pods
+    When these workloads are submitted:
+      | name   | kind | queue | pods | gpus | priority |
+      | urgent | gang | team  | 2    | 1    | high     |
+    Then eventually within 1 minute gang "urgent" is running
+    And 2 pods of workload "low" were evicted for gang "urgent"
+    And no pods of workload "middle" were evicted
