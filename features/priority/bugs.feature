@@ -23,3 +23,16 @@ Feature: Preemption takes the right ones, once, and ends with the preemptor runn
     Then eventually within 1 minute gang "urgent" is running
     And 2 pods of workload "low" were evicted for gang "urgent"
     And no pods of workload "middle" were evicted
+
+  @bug-kubernetes-141694
+  Scenario: While its victims leave, the preemptor evicts no more
+    Given these workloads are submitted:
+      | name | kind | queue | pods | gpus | priority | grace | termination |
+      | low  | pod  | team  | 8    | 1    | low      | 120   | 100s        |
+    And the cluster has 8 running pods
+    When these workloads are submitted:
+      | name   | kind | queue | pods | gpus | priority |
+      | urgent | gang | team  | 2    | 1    | high     |
+    Then for 95 seconds at most 2 pods of the cluster were evicted
+    And eventually within 1 minute gang "urgent" is running
+    And 2 pods of the cluster were evicted
