@@ -36,3 +36,19 @@ Feature: Preemption takes the right ones, once, and ends with the preemptor runn
     Then for 95 seconds at most 2 pods of the cluster were evicted
     And eventually within 1 minute gang "urgent" is running
     And 2 pods of the cluster were evicted
+
+  @bug-kueue-6143
+  Scenario: A victim that does not go is waited for two minutes, then another goes
+    Given these workloads are submitted:
+      | name   | kind | queue | pods | gpus | priority | grace | termination |
+      | prompt | pod  | team  | 1    | 4    | low      |       |             |
+      | sticky | pod  | team  | 1    | 4    | low      | 10800 | 3h          |
+    And the cluster has 2 running pods
+    When these workloads are submitted:
+      | name   | kind | queue | pods | gpus | priority |
+      | urgent | gang | team  | 1    | 4    | high     |
+    And 10 seconds pass
+    Then now workload "sticky" is terminating
+    And eventually within 5 minutes gang "urgent" is running
+    And now workload "sticky" is terminating
+    And 1 pod of workload "prompt" was evicted for gang "urgent"
