@@ -1,7 +1,6 @@
 @priority @starvation
 Feature: Nobody with a claim starves
 
-  @bug-volcano-3095
   Scenario: Small jobs cannot starve a large one that has a quota
     Given a fleet of 2 nodes with 8 GPUs each
     And these queues:
