@@ -46,17 +46,6 @@ Feature: Nobody with a claim starves
     And the priority of queue "guest" becomes 200
     Then eventually within 2 minutes queue "guest" has 4 running pods and stays so for 5 cycles
 
-  @bug-kueue-13320
-  Scenario: A head job that cannot run does not hold up those behind it
-    Given a fleet of 1 node with 8 GPUs each
-    And these queues:
-      | queue | quota |
-      | team  | 8     |
-    When a gang "hero" of 2 pods with 8 GPUs each is submitted to queue "team"
-    And 8 pods "small" with 1 GPU each are submitted to queue "team"
-    Then queue "team" has 8 running and 2 pending pods
-    And gang "hero" is pending
-
   Scenario: A stream of low priority does not delay high priority
     Given a fleet of 1 node with 8 GPUs each
     And these queues:
