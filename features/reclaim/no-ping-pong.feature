@@ -1,7 +1,6 @@
 @reclaim
 Feature: What was reclaimed is not reclaimed back
 
-  @bug-volcano-3729
   Scenario: Two queues whose quotas exceed the fleet do not reclaim from each other for ever
     Given a fleet:
       | pool | nodes | gpus |
@@ -17,7 +16,6 @@ Feature: What was reclaimed is not reclaimed back
     Then the cluster has 11 running and 1 pending pods
     And for 10 minutes no pods of the cluster were evicted
 
-  @bug-volcano-3869
   Scenario: Two elastic gangs divide the fleet once
     Given a fleet of 1 node with 8 GPUs each
     And these queues:
