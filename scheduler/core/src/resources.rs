@@ -95,19 +95,64 @@ impl Resources {
         self.extended.get(name).copied().unwrap_or(0)
     }
 
-    /// What is asked for here and is short there, in a fixed order.
-    pub fn short_in(&self, room: &Self) -> Vec<ResourceName> {
+    /// What is asked for here and is short there.
+    pub fn short_in(&self, room: &Self) -> Shortage {
+        let short = |asked: i64, free: i64| asked > 0 && asked > free;
+        let extended = self.extended.iter();
+        let extended = extended.filter(|(name, asked)| short(**asked, room.extended_of(name)));
+        Shortage {
+            gpu: short(self.gpu_milli, room.gpu_milli),
+            cpu: short(self.cpu_milli, room.cpu_milli),
+            memory: short(self.memory_bytes, room.memory_bytes),
+            pods: short(self.pods, room.pods),
+            extended: extended.map(|(name, _)| name.clone()).collect(),
+        }
+    }
+
+    /// How much of one resource.
+    pub fn amount(&self, resource: &ResourceName) -> i64 {
+        match resource {
+            ResourceName::Gpu => self.gpu_milli,
+            ResourceName::Cpu => self.cpu_milli,
+            ResourceName::Memory => self.memory_bytes,
+            ResourceName::Pods => self.pods,
+            ResourceName::Extended(name) => self.extended_of(name),
+        }
+    }
+}
+
+/// Which resources are short.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of resources, made for every node")]
+pub struct Shortage {
+    /// `nvidia.com/gpu` is.
+    pub gpu: bool,
+    /// `cpu` is.
+    pub cpu: bool,
+    /// `memory` is.
+    pub memory: bool,
+    /// `pods` is.
+    pub pods: bool,
+    /// Others that are.
+    pub extended: Vec<Name>,
+}
+
+impl Shortage {
+    /// Nothing is short.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is short, in a fixed order.
+    pub fn resources(&self) -> impl Iterator<Item = ResourceName> + '_ {
         let fixed = [
-            (ResourceName::Gpu, self.gpu_milli, room.gpu_milli),
-            (ResourceName::Cpu, self.cpu_milli, room.cpu_milli),
-            (ResourceName::Memory, self.memory_bytes, room.memory_bytes),
-            (ResourceName::Pods, self.pods, room.pods),
+            (self.gpu, ResourceName::Gpu),
+            (self.cpu, ResourceName::Cpu),
+            (self.memory, ResourceName::Memory),
+            (self.pods, ResourceName::Pods),
         ];
-        let extended = self.extended.iter().map(|(name, asked)| {
-            (ResourceName::Extended(name.clone()), *asked, room.extended_of(name))
-        });
-        let all = fixed.into_iter().chain(extended);
-        all.filter(|(_, asked, free)| *asked > 0 && asked > free).map(|(name, ..)| name).collect()
+        let fixed = fixed.into_iter().filter(|(short, _)| *short).map(|(_, name)| name);
+        fixed.chain(self.extended.iter().cloned().map(ResourceName::Extended))
     }
 }
 

@@ -36,6 +36,11 @@ pub(crate) fn snapshot_of(text: &str) -> Snapshot {
     build::snapshot(text, build::Grouping::ByLine)
 }
 
+/// The same where every pod is for itself.
+pub(crate) fn kube_snapshot_of(text: &str) -> Snapshot {
+    build::snapshot(text, build::Grouping::EachPod)
+}
+
 /// What profile `kai` decides, and what of it the audit objects to.
 pub(crate) fn plan_of(text: &str) -> String {
     plan_with(&Profile::kai(), text)
@@ -56,7 +61,7 @@ pub(crate) fn spread_plan_of(text: &str) -> String {
 
 /// What profile `kube` decides: every pod is for itself, and queues do not exist.
 pub(crate) fn kube_plan_of(text: &str) -> String {
-    let snapshot = build::snapshot(text, build::Grouping::EachPod);
+    let snapshot = kube_snapshot_of(text);
     let plan = schedule(&snapshot, &Profile::kube());
     report(&snapshot, &plan, Rules::kube())
 }

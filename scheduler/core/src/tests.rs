@@ -6,6 +6,7 @@ mod kube;
 mod limits;
 mod placement;
 mod preempt;
+mod properties;
 mod reclaim;
 mod stale;
 mod steady;

@@ -9,7 +9,7 @@ use crate::{
     decision::{Quantity, Reason},
     model::{Name, PodGroupId, PodId, ShapeId},
     queues::Shortfall,
-    resources::{ResourceName, Resources},
+    resources::Resources,
     session::{Session, Unplaced},
 };
 
@@ -22,51 +22,62 @@ pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &
     let mut hopeless = Hopeless::default();
     while let Some(group) = line.pop(session) {
         match place_next(session, group, &mut hopeless) {
-            Ok(()) => {
+            Outcome::Placed => {
                 session.commit();
                 line.served(session, group);
                 if session.members(group).wait() {
                     line.push(session, group);
                 }
             }
-            Err(reason) => {
+            Outcome::Waits(reason) => {
                 reasons.insert(group, reason);
             }
+            Outcome::IsHopeless => {}
         }
     }
+    hopeless.explain(session, reasons);
+}
+
+/// What came of a group's turn.
+enum Outcome {
+    Placed,
+    Waits(Reason),
+    /// Why is told when nothing changes any more.
+    IsHopeless,
 }
 
 /// Places the next pods of the group.
-fn place_next(
-    session: &mut Session<'_>,
-    group: PodGroupId,
-    hopeless: &mut Hopeless,
-) -> Result<(), Reason> {
+fn place_next(session: &mut Session<'_>, group: PodGroupId, hopeless: &mut Hopeless) -> Outcome {
     let pods = session.next_chunk(group);
-    let Some(&first) = pods.first() else { return Err(nothing_to_gain(session, group)) };
+    let Some(&first) = pods.first() else {
+        return Outcome::Waits(nothing_to_gain(session, group));
+    };
     for plugin in &session.profile.plugins.pre_filter {
-        plugin.pre_filter(session, group, &pods)?;
+        if let Err(reason) = plugin.pre_filter(session, group, &pods) {
+            return Outcome::Waits(reason);
+        }
     }
     let key = Hopeless::key(session, &pods);
-    let placed = match key.as_ref().and_then(|key| hopeless.0.get(key)) {
-        Some(failed) => Err(failed.clone()),
-        None => session.place_all(&pods),
-    };
-    let Err(unplaced) = placed else { return Ok(()) };
+    if let Some(groups) = key.as_ref().and_then(|key| hopeless.0.get_mut(key)) {
+        groups.push(group);
+        return Outcome::IsHopeless;
+    }
+    let Err(unplaced) = session.place_all(&pods) else { return Outcome::Placed };
     if let Some(key) = key {
-        hopeless.0.insert(key, unplaced.clone());
+        hopeless.0.insert(key, vec![group]);
+        return Outcome::IsHopeless;
     }
     let mut reason = reason(session, group, &pods, unplaced);
     for plugin in &session.profile.plugins.post_filter {
         reason = plugin.post_filter(session, first, reason);
     }
-    Err(reason)
+    Outcome::Waits(reason)
 }
 
-/// Pods that found no room in this action, by shape. Nobody leaves while it runs, so the same
-/// shapes find none again.
+/// Groups whose next pods found no room in this action, by the shapes of those. Nobody leaves
+/// while it runs, so the same shapes find none again.
 #[derive(Default)]
-struct Hopeless(BTreeMap<Vec<ShapeId>, Unplaced>);
+struct Hopeless(BTreeMap<Vec<ShapeId>, Vec<PodGroupId>>);
 
 impl Hopeless {
     fn key(session: &Session<'_>, pods: &[PodId]) -> Option<Vec<ShapeId>> {
@@ -74,6 +85,22 @@ impl Hopeless {
         let stays_hopeless = session.profile.plugins.post_filter.is_empty();
         let known = stays_hopeless && pods.iter().all(alike);
         known.then(|| pods.iter().map(|pod| session.pod(*pod).shape).collect())
+    }
+
+    /// Why they wait, as things are when all others have been served.
+    fn explain(self, session: &mut Session<'_>, reasons: &mut Reasons) {
+        for groups in self.0.into_values() {
+            let start = session.checkpoint();
+            let pods = session.next_chunk(groups[0]);
+            let placed = session.place_all(&pods);
+            debug_assert!(placed.is_err(), "there was no room before, and nobody left");
+            session.undo_to(start);
+            let Err(unplaced) = placed else { continue };
+            for group in groups {
+                let pods = session.next_chunk(group);
+                reasons.insert(group, reason(session, group, &pods, unplaced.clone()));
+            }
+        }
     }
 }
 
@@ -136,22 +163,12 @@ fn larger_than_fleet(session: &Session<'_>, pods: &[PodId]) -> Option<Reason> {
     for pod in pods {
         requested.add(&session.shape_of(*pod).requests);
     }
-    let resource = requested.short_in(&offered).into_iter().next()?;
+    let resource = requested.short_in(&offered).resources().next()?;
     if offered == Resources::default() {
         return None;
     }
     let of =
-        |all: &Resources| Quantity { amount: amount(all, &resource), resource: resource.clone() };
+        |all: &Resources| Quantity { amount: all.amount(&resource), resource: resource.clone() };
     let count = u32::try_from(pods.len()).expect("pod ids are 32 bits");
     Some(Reason::LargerThanFleet { pods: count, requested: of(&requested), offered: of(&offered) })
-}
-
-fn amount(all: &Resources, resource: &ResourceName) -> i64 {
-    match resource {
-        ResourceName::Gpu => all.gpu_milli,
-        ResourceName::Cpu => all.cpu_milli,
-        ResourceName::Memory => all.memory_bytes,
-        ResourceName::Pods => all.pods,
-        ResourceName::Extended(name) => all.extended_of(name),
-    }
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{model::Name, resources::ResourceName};
+use crate::{
+    model::Name,
+    resources::{ResourceName, Shortage},
+};
 
 /// Why a pod does not fit on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,7 +13,7 @@ pub enum Misfit {
     /// Room is short.
     TooLittle {
         /// Of what.
-        resources: Vec<ResourceName>,
+        of: Shortage,
         /// Is it short even on the empty node?
         even_when_empty: EvenWhenEmpty,
     },
@@ -71,7 +74,7 @@ impl Misfit {
     /// In kube-scheduler's words; a node can be short of several things.
     fn kube_words(&self) -> Vec<String> {
         match self {
-            Self::TooLittle { resources, .. } => resources.iter().map(insufficient).collect(),
+            Self::TooLittle { of, .. } => of.resources().map(|it| insufficient(&it)).collect(),
             Self::Taint { .. }
             | Self::Unschedulable
             | Self::NotReady
@@ -99,8 +102,8 @@ fn insufficient(resource: &ResourceName) -> String {
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLittle { resources, .. } => {
-                let names: Vec<&str> = resources.iter().map(short_name).collect();
+            Self::TooLittle { of, .. } => {
+                let names: Vec<Name> = of.resources().map(short_name).collect();
                 write!(f, "node(s) didn't have enough resources: {}", names.join(", "))
             }
             Self::Taint { key, value } => {
@@ -127,12 +130,12 @@ impl fmt::Display for Misfit {
     }
 }
 
-fn short_name(resource: &ResourceName) -> &str {
+fn short_name(resource: ResourceName) -> Name {
     match resource {
-        ResourceName::Gpu => "GPUs",
-        ResourceName::Cpu => "CPU cores",
-        ResourceName::Memory => "memory",
-        ResourceName::Pods => "pods",
+        ResourceName::Gpu => "GPUs".into(),
+        ResourceName::Cpu => "CPU cores".into(),
+        ResourceName::Memory => "memory".into(),
+        ResourceName::Pods => "pods".into(),
         ResourceName::Extended(name) => name,
     }
 }

@@ -36,13 +36,13 @@ impl Filter for NodeResourcesFit {
 
 fn too_little(session: &Session<'_>, request: &Resources, node: NodeId) -> Misfit {
     let room = session.room(node);
-    let mut resources = request.short_in(&room.idle);
-    if resources.is_empty() {
-        resources = request.short_in(&room.free_later());
+    let mut of = request.short_in(&room.idle);
+    if of.is_empty() {
+        of = request.short_in(&room.free_later());
     }
     let fits_when_empty = request.fits_in(&session.node(node).allocatable);
     let even_when_empty = if fits_when_empty { EvenWhenEmpty::No } else { EvenWhenEmpty::Yes };
-    Misfit::TooLittle { resources, even_when_empty }
+    Misfit::TooLittle { of, even_when_empty }
 }
 
 /// What kube-scheduler counts for a pod that asks for no CPU or memory when it scores.

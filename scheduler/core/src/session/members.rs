@@ -2,7 +2,7 @@
 //! which order, and which of them are next. A sub-group is a leaf with a minimum of pods, or an
 //! inner node of which so many children must be satisfied.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::PodState;
 use crate::{
@@ -15,6 +15,10 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     sub_groups: Vec<SubMembers>,
+    /// Children of each inner sub-group.
+    children: BTreeMap<usize, Vec<usize>>,
+    /// Children of the group itself.
+    top: Vec<usize>,
 }
 
 /// The members of one sub-group.
@@ -76,7 +80,17 @@ fn task_order(pod: &Pod) -> impl Ord + use<'_> {
 
 impl Members {
     pub(super) fn of(group: &PodGroup) -> Self {
-        Self { sub_groups: vec![SubMembers::default(); group.sub_groups.len()] }
+        let mut members = Self {
+            sub_groups: vec![SubMembers::default(); group.sub_groups.len()],
+            ..Self::default()
+        };
+        for (at, sub_group) in group.sub_groups.iter().enumerate() {
+            match sub_group.parent {
+                Some(parent) => members.children.entry(parent).or_default().push(at),
+                None => members.top.push(at),
+            }
+        }
+        members
     }
 
     /// The members of one sub-group, by position.
@@ -200,10 +214,12 @@ struct Tree<'a> {
     members: &'a Members,
 }
 
-impl Tree<'_> {
-    fn children(&self, at: Option<usize>) -> Vec<usize> {
-        let all = self.group.sub_groups.iter().enumerate();
-        all.filter(|(_, sub_group)| sub_group.parent == at).map(|(child, _)| child).collect()
+impl<'a> Tree<'a> {
+    fn children(&self, at: Option<usize>) -> &'a [usize] {
+        match at {
+            Some(at) => self.members.children.get(&at).map_or(&[], Vec::as_slice),
+            None => &self.members.top,
+        }
     }
 
     fn needed(&self, at: Option<usize>, children: usize) -> usize {
@@ -258,7 +274,7 @@ impl Tree<'_> {
     /// Children that can be satisfied, in the order in which they are served: unsatisfied ones,
     /// then by fewer pods per minimum, those without a minimum last; then by name.
     fn in_order(&self, at: Option<usize>) -> Vec<usize> {
-        let mut children = self.children(at);
+        let mut children = self.children(at).to_vec();
         children.retain(|child| self.can_be_satisfied(Some(*child)));
         let key = |child: usize| {
             let satisfied = self.is_satisfied(Some(child));
@@ -266,7 +282,7 @@ impl Tree<'_> {
             let per_minimum = if satisfied { active * 1_000_000 / minimum.max(1) } else { 0 };
             (minimum == 0, satisfied, per_minimum, &self.group.sub_groups[child].name)
         };
-        children.sort_by(|a, b| key(*a).cmp(&key(*b)));
+        children.sort_by_cached_key(|child| key(*child));
         children
     }
 
@@ -278,7 +294,7 @@ impl Tree<'_> {
         }
         let needed = self.needed(Some(at), children.len());
         let (mut active, mut minima) = (0, Vec::new());
-        for (below, minimum) in children.into_iter().map(|child| self.size(child)) {
+        for (below, minimum) in children.iter().map(|child| self.size(*child)) {
             active += below;
             minima.push(minimum);
         }

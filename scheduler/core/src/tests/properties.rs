@@ -1,0 +1,228 @@
+//! What holds of allocation on any cluster, with all that pods can ask for: random clusters,
+//! written as tables, so that a failure can be read.
+
+use std::fmt::Write;
+
+use proptest::prelude::*;
+
+use crate::{
+    Profile, Snapshot,
+    audit::{self, Rule, Rules},
+    framework::Ranking,
+    model::{NodeId, PodId},
+    profile::{Action, Placement},
+    schedule,
+    session::{PodState, Session},
+    testing::{kube_snapshot_of, snapshot_of},
+};
+
+/// A job of a random cluster.
+#[derive(Clone, Debug)]
+struct Job {
+    pods: u32,
+    minimum: u32,
+    gpus: u32,
+    cpu: u32,
+    queue: u32,
+    priority: u32,
+    running: u32,
+    extra: &'static str,
+}
+
+fn job() -> impl Strategy<Value = Job> {
+    let extras = prop_oneof![
+        12 => Just(""),
+        1 => Just("label app=x far app=x/host"),
+        1 => Just("label app=x near app=x/zone"),
+        1 => Just("label app=x spread app=x/zone/1"),
+        1 => Just("label app=x likes app=x/zone"),
+        1 => Just("needs zone=a"),
+        1 => Just("tolerates dedicated"),
+        1 => Just("port=80"),
+        1 => Just("releasing"),
+        1 => Just("nominated=n0"),
+    ];
+    (1..5_u32, 1..5_u32, 0..5_u32, 0..5_u32, 0..3_u32, 0..4_u32, 0..6_u32, extras).prop_map(
+        |(pods, minimum, gpus, cpu, queue, priority, running, extra)| Job {
+            pods,
+            minimum: minimum.min(pods),
+            gpus,
+            cpu,
+            queue,
+            priority: [40, 50, 60, 100][priority as usize],
+            running: if running > pods { 0 } else { running },
+            extra,
+        },
+    )
+}
+
+/// A table; what runs has room.
+fn cluster() -> impl Strategy<Value = String> {
+    let nodes = prop::collection::vec((0..9_u32, 4..20_u32, 0..8_u32), 1..6);
+    let queues = prop::collection::vec((0..9_i32, -1..9_i32), 3..4);
+    (nodes, queues, prop::collection::vec(job(), 0..14)).prop_map(|(nodes, queues, jobs)| {
+        let mut text = String::new();
+        for (at, (gpus, cpu, kind)) in nodes.iter().enumerate() {
+            let zone = if at % 2 == 0 { "a" } else { "b" };
+            let kind = match kind {
+                0 => "taint dedicated=x:NoSchedule",
+                1 => "cordoned",
+                2 => "not-ready",
+                _ => "",
+            };
+            let _ = writeln!(text, "node n{at} gpus={gpus} cpu={cpu} label zone={zone} {kind}");
+        }
+        text.push_str("queue lab quota=8 limit=20\n");
+        for (at, (quota, limit)) in queues.iter().enumerate() {
+            let parent = if at < 2 { "parent=lab" } else { "" };
+            let _ = writeln!(text, "queue q{at} {parent} quota={quota} limit={limit}");
+        }
+        let mut free: Vec<(u32, u32)> = nodes.iter().map(|(gpus, cpu, _)| (*gpus, *cpu)).collect();
+        for (at, job) in jobs.iter().enumerate() {
+            job.write(&mut text, at, &mut free);
+        }
+        text
+    })
+}
+
+impl Job {
+    fn write(&self, text: &mut String, at: usize, free: &mut [(u32, u32)]) {
+        let Self { pods, minimum, gpus, cpu, queue, priority, extra, .. } = self;
+        let _ = write!(
+            text,
+            "job j{at:02} pods={pods} min={minimum} gpus={gpus} cpu={cpu} queue=q{queue} \
+             priority={priority} {extra} on"
+        );
+        for _ in 0..self.running {
+            let room = |(_, free): &(usize, &mut (u32, u32))| free.0 >= *gpus && free.1 >= *cpu;
+            let Some((node, free)) = free.iter_mut().enumerate().find(room) else { break };
+            *free = (free.0 - gpus, free.1 - cpu);
+            let _ = write!(text, " n{node}");
+        }
+        text.push('\n');
+    }
+}
+
+/// What the plan breaks. What was broken before is no fault of the plan.
+fn breaches(snapshot: &Snapshot, profile: &Profile, rules: Rules) -> Vec<String> {
+    let plan = schedule(snapshot, profile);
+    let breaches = audit::breaches_of(snapshot, &plan, rules);
+    let now = breaches.iter().filter(|breach| breach.at == snapshot.now);
+    let fresh = now.filter(|breach| breach.rule != Rule::Gang || !started_in_part(snapshot));
+    fresh.map(|breach| format!("{breach:?}")).collect()
+}
+
+/// Some gang was below its minimum before.
+fn started_in_part(snapshot: &Snapshot) -> bool {
+    let profile = Profile::kai();
+    let session = Session::new(snapshot, &profile);
+    session.groups().any(|id| {
+        let all = session.group(id).sub_groups.iter().enumerate();
+        all.into_iter().any(|(at, sub_group)| {
+            let members = session.members(id).of_sub_group(at);
+            (1..sub_group.min_member).contains(&(members.active + members.leaving))
+        })
+    })
+}
+
+fn spread() -> Profile {
+    let (gpu_placement, cpu_placement) = (Placement::Spread, Placement::Spread);
+    Profile { gpu_placement, cpu_placement, ..Profile::kai() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn allocation_breaks_no_rule(text in cluster()) {
+        let snapshot = snapshot_of(&text);
+        let profile = Profile { actions: vec![Action::Allocate], ..Profile::kai() };
+        prop_assert_eq!(breaches(&snapshot, &profile, Rules::kai()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn no_rule_of_profile_kube_is_broken(text in cluster()) {
+        let snapshot = kube_snapshot_of(&text);
+        prop_assert_eq!(breaches(&snapshot, &Profile::kube(), Rules::kube()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn looking_up_the_best_node_is_looking_at_all(text in cluster(), spreads: bool) {
+        let snapshot = snapshot_of(&text);
+        let ordered = if spreads { spread() } else { Profile::kai() };
+        let mut looks_at_all = ordered.clone();
+        looks_at_all.plugins.ranking = Ranking::Sum;
+        let [looked_up, looked_at] = [ordered, looks_at_all].map(|profile| schedule(&snapshot, &profile));
+        prop_assert_eq!(looked_up.decisions, looked_at.decisions);
+    }
+
+    #[test]
+    fn everybody_who_waits_has_a_reason(text in cluster()) {
+        let snapshot = snapshot_of(&text);
+        let plan = schedule(&snapshot, &Profile::kai());
+        let bound = |at: u32| plan.decisions.iter().any(|decision| {
+            matches!(decision, crate::Decision::Bind { pod, .. } if *pod == PodId(at))
+        });
+        for (pod, at) in snapshot.pods.iter().zip(0..) {
+            let waits = pod.status == crate::model::PodStatus::Pending && !bound(at);
+            let group = pod.group.expect("all are ours");
+            prop_assert!(!waits || plan.waiting.contains_key(&group), "{} of\n{text}", pod.name);
+        }
+    }
+
+    #[test]
+    fn undoing_leaves_nothing_behind(text in cluster(), steps in prop::collection::vec((0..60_u32, 0..5_u32), 0..40)) {
+        let snapshot = snapshot_of(&text);
+        let profile = Profile::kai();
+        let mut session = Session::new(&snapshot, &profile);
+        let before = image(&session);
+        let start = session.checkpoint();
+        for (pod, node) in steps {
+            step(&mut session, PodId(pod), NodeId(node));
+        }
+        session.undo_to(start);
+        prop_assert_eq!(image(&session), before);
+    }
+}
+
+/// Does what can be done with the pod.
+fn step(session: &mut Session<'_>, pod: PodId, node: NodeId) {
+    let (pods, nodes) = (session.snapshot.pods.len(), session.snapshot.nodes.len());
+    if pod.0 as usize >= pods || node.0 as usize >= nodes {
+        return;
+    }
+    match session.state(pod) {
+        PodState::Pending if node.0.is_multiple_of(2) => session.place(pod, node),
+        PodState::Pending => session.promise(pod, node),
+        PodState::Releasing(_) if session.pod(pod).released_since.is_none() => {
+            session.promise(pod, node);
+        }
+        PodState::Moving { .. } => session.restore(pod),
+        PodState::Holding(_) if session.can_evict(pod) => session.evict(pod),
+        PodState::Holding(_)
+        | PodState::Gated
+        | PodState::Releasing(_)
+        | PodState::Stuck(_)
+        | PodState::Promised(_)
+        | PodState::Lost
+        | PodState::Finished => {}
+    }
+}
+
+/// All that a session knows, in an order that does not depend on how it came to know it.
+fn image(session: &Session<'_>) -> String {
+    let mut image = format!("{:?}\n", session.ledger());
+    for node in session.node_ids() {
+        let mut room = session.room(node).clone();
+        room.staying.sort_unstable();
+        room.leaving.sort_unstable();
+        let _ = writeln!(image, "{room:?}");
+    }
+    for pod in session.pod_ids() {
+        let _ = writeln!(image, "{:?}", session.state(pod));
+    }
+    for group in session.groups() {
+        let _ = writeln!(image, "{:?}", session.members(group));
+    }
+    image
+}
