@@ -1,11 +1,12 @@
 //! Gangs: enough members must be there before any is looked at, and when some of those that are
-//! placed together must wait for room, all wait. And who takes the room of nodes.
+//! placed together, or the gang whose surplus they are, must wait for room, all wait. And who
+//! takes the room of nodes.
 
 use crate::{
     decision::Reason,
     framework::{Permission, Permit, PreEnqueue, Reserve},
     model::{NodeId, PodGroupId, PodId},
-    session::{Fits, PodState, Session},
+    session::{Fits, Session},
 };
 
 /// All or none.
@@ -20,8 +21,11 @@ impl PreEnqueue for Gang {
 
 impl Permit for Gang {
     fn permit(&self, session: &Session<'_>, pods: &[PodId]) -> Permission {
-        let waits = |pod: &PodId| matches!(session.state(*pod), PodState::Promised(_));
-        if pods.iter().any(waits) { Permission::WaitTogether } else { Permission::Go }
+        let waits = |pod: &PodId| session.state(*pod).is_promised();
+        let groups = pods.iter().filter_map(|pod| session.pod(*pod).group);
+        let gang_waits =
+            groups.take(1).any(|id| session.members(id).minimum_waits(session.group(id)));
+        if gang_waits || pods.iter().any(waits) { Permission::WaitTogether } else { Permission::Go }
     }
 }
 

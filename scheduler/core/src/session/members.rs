@@ -28,6 +28,8 @@ pub struct SubMembers {
     pub waiting: BTreeSet<(u32, PodId)>,
     /// Pods that hold, or were promised, a node.
     pub active: u32,
+    /// Of those, pods that only were promised one.
+    pub promised: u32,
     /// Pods behind scheduling gates.
     pub gated: u32,
     /// Pods that were asked to leave, or lost their node.
@@ -104,6 +106,7 @@ impl Members {
             sub_group.waiting.insert((rank, pod));
         } else if let Some(count) = sub_group.count(state, of.status) {
             *count += 1;
+            sub_group.promised += u32::from(state.is_promised());
         }
     }
 
@@ -113,7 +116,16 @@ impl Members {
             sub_group.waiting.remove(&(rank, pod));
         } else if let Some(count) = sub_group.count(state, of.status) {
             *count -= 1;
+            sub_group.promised -= u32::from(state.is_promised());
         }
+    }
+
+    /// A minimum is met only by pods that wait for the room they were promised.
+    pub fn minimum_waits(&self, group: &PodGroup) -> bool {
+        let all = self.sub_groups.iter().zip(&group.sub_groups);
+        all.into_iter().any(|(members, sub_group)| {
+            members.promised > 0 && members.active - members.promised < sub_group.min_member
+        })
     }
 
     /// Pods of it wait for a node.

@@ -83,6 +83,11 @@ impl PodState {
         holds.into_iter().flatten()
     }
 
+    /// It waits for room that it was promised in this cycle.
+    pub const fn is_promised(self) -> bool {
+        matches!(self, Self::Promised(_) | Self::Moving { .. })
+    }
+
     /// Its queue pays for it.
     pub const fn is_charged(self) -> bool {
         match self {

@@ -283,3 +283,15 @@ fn a_pod_that_lost_its_node_does_not_count() {
     a is stale
     ");
 }
+
+#[test]
+fn surplus_does_not_run_before_the_gang_that_waits() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        foreign leaving gpus=3 releasing on n1
+        job a pods=3 min=2 gpus=1
+    "), @r"
+    a waits for n1 x3
+    a pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
