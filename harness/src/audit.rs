@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::happenings::{asked_to_leave, eviction_cause};
 use history::History;
-pub(crate) use read::requests;
+pub(crate) use read::{eviction, requests};
 
 /// Follows one cluster. Clones share what they know, so one can observe and another be asked.
 #[derive(Clone, Debug)]

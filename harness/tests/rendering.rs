@@ -94,10 +94,10 @@ fn a_placement_shows_every_device_every_reason_and_every_queue() {
     let fair = BTreeMap::from([("research".to_owned(), 8.0), ("prod".to_owned(), 2.5)]);
     assert_snapshot!(placed(&nodes, &pods, &queues, &fair), @"
     nodes
-      gpu-1         c0  c0  c0  c0  ..  d0  ..  ..
-      gpu-2         c1  c1  c1  c1  ..  ..  d1  a0-
-      gpu-8, gpu-9  ..  ..  ..  ..  ..  ..  ..  ..
-      gpu-10        ..  ..  ..  ..  ..  ..  ..  ..  (cordoned)
+      gpu-1    c0  c0  c0  c0  ..  d0  ..  ..
+      gpu-2    c1  c1  c1  c1  ..  ..  d1  a0-
+      gpu-8,9  ..  ..  ..  ..  ..  ..  ..  ..
+      gpu-10   ..  ..  ..  ..  ..  ..  ..  ..  (cordoned)
     workloads
       a  late-*   queue prod  1 leaving
       b  solo     queue prod  1 pending
@@ -239,10 +239,10 @@ fn an_event_stream_tells_what_happened_when_and_why() {
     log.delete(3760.0, "kubectl", "pods", &web(names[2], None));
     assert_snapshot!(event_stream(&log.entries, Log::start()), @"
     +0s        node gpu-1 created
-    +1s        web#0, web#1 bound to gpu-1
+    +1s        web#0,1 bound to gpu-1
     +1s        web#2 waits: 1 node has too few free GPUs: default/web#2 needs 1
-    +3s        web#0, web#1 started
-    +1m00s     web#0 evicted: Pod default/web#0 was preempted by workload default/pg-big.
+    +3s        web#0,1 started
+    +1m00s     web#0 evicted for big (reclaim)
     +1h01m40s  node gpu-1 is not ready
     +1h02m40s  web#2 deleted by kubectl
     ");

@@ -119,7 +119,7 @@ pub(super) fn pod(pod: &Value) -> PodView {
 }
 
 /// For whom and why, from the words that the scheduler told the victim.
-pub(super) fn eviction(pod: &Name, cause: &str) -> Option<Eviction> {
+pub(crate) fn eviction(pod: &Name, cause: &str) -> Option<Eviction> {
     let (before, after) = cause.split_once("workload ")?;
     let workload = after.split_whitespace().next()?.trim_end_matches(['.', ',']);
     let why = if before.contains("resource consolidation") {

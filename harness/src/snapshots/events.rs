@@ -5,9 +5,11 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use jiff::Timestamp;
 use schedlab_emulator::store::{EventKind, LogEntry};
+use schedlab_scheduler_core::audit::Why;
 use serde_json::Value;
 
 use super::ordinals::{Ordinals, Shown, joined};
+use crate::audit;
 use crate::happenings::{Happening, eviction_cause, happenings, offset};
 
 /// Times are told to a tenth of a second: the millisecond in which a test waits for quiet is no
@@ -23,8 +25,8 @@ pub fn event_stream(log: &[Arc<LogEntry>], start: Timestamp) -> String {
     let times: Vec<String> = story.lines.iter().map(|line| offset(line.at)).collect();
     let width = times.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
-    for (at, Line { who, what, .. }) in times.into_iter().zip(story.lines) {
-        let _ = writeln!(text, "{at:<width$}  {} {what}", joined(who));
+    for (at, line) in times.into_iter().zip(&story.lines) {
+        let _ = writeln!(text, "{at:<width$}  {}", line.text());
     }
     text
 }
@@ -36,10 +38,32 @@ struct Story {
     lines: Vec<Line>,
 }
 
+/// Who, what, and for evictions for whom.
 struct Line {
     at: i64,
     who: Vec<Shown>,
-    what: String,
+    what: What,
+    for_whom: Vec<Shown>,
+}
+
+/// What happened: lines of one moment that say the same are one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    Plain(String),
+    /// Evicted for somebody, by this rule.
+    Evicted(&'static str),
+}
+
+impl Line {
+    fn text(&self) -> String {
+        let who = joined(self.who.clone());
+        match &self.what {
+            What::Plain(what) => format!("{who} {what}"),
+            What::Evicted(why) => {
+                format!("{who} evicted for {} ({why})", joined(self.for_whom.clone()))
+            }
+        }
+    }
 }
 
 impl Story {
@@ -54,10 +78,10 @@ impl Story {
         }
         let at = (millis + TICK_MILLIS / 2) / TICK_MILLIS * TICK_MILLIS;
         for happening in happenings(entry) {
-            let what = match plural {
+            let told = match plural {
                 "pods" => self.of_pod(entry, &happening),
-                "nodes" => of_node(entry, &happening),
-                "queues" => of_queue(&happening),
+                "nodes" => of_node(entry, &happening).map(told),
+                "queues" => of_queue(&happening).map(told),
                 _ => None,
             };
             let who = match plural {
@@ -65,27 +89,35 @@ impl Story {
                 "queues" => Shown { stem: format!("queue {}", entry.key.name), number: None },
                 _ => Shown::plain(&format!("node {}", entry.key.name)),
             };
-            if let Some(what) = what {
-                self.line(at, who, what);
+            if let Some((what, for_whom)) = told {
+                self.line((at, who), what, for_whom);
             }
         }
     }
 
     /// Adds to a line of this moment that says the same, or begins one.
-    fn line(&mut self, at: i64, who: Shown, what: String) {
+    fn line(&mut self, (at, who): (i64, Shown), what: What, for_whom: Option<Shown>) {
         let mut present = self.lines.iter_mut().rev().take_while(|line| line.at == at);
         match present.find(|line| line.what == what) {
-            Some(line) => line.who.push(who),
-            None => self.lines.push(Line { at, who: vec![who], what }),
+            Some(line) => {
+                line.who.push(who);
+                line.for_whom.extend(for_whom);
+            }
+            None => {
+                let for_whom = for_whom.into_iter().collect();
+                self.lines.push(Line { at, who: vec![who], what, for_whom });
+            }
         }
     }
 
-    fn of_pod(&self, entry: &LogEntry, happening: &Happening) -> Option<String> {
+    fn of_pod(&self, entry: &LogEntry, happening: &Happening) -> Option<(What, Option<Shown>)> {
         match happening {
             Happening::Bound(_) | Happening::Started | Happening::Succeeded | Happening::Failed => {
-                Some(happening.to_string())
+                Some(told(happening.to_string()))
             }
-            Happening::Waits(reason) => Some(format!("waits: {}", self.ordinals.tidy(reason))),
+            Happening::Waits(reason) => {
+                Some(told(format!("waits: {}", self.ordinals.tidy(reason))))
+            }
             Happening::AskedToLeave(_) => Some(self.farewell(entry)),
             Happening::Gone => {
                 let asked = entry.object.pointer("/metadata/deletionTimestamp").is_some();
@@ -101,15 +133,29 @@ impl Story {
         }
     }
 
-    /// Why a pod goes: the scheduler's cause, or else who took it away.
-    fn farewell(&self, entry: &LogEntry) -> String {
+    /// Why a pod goes: for whom the scheduler evicts it, or else who took it away.
+    fn farewell(&self, entry: &LogEntry) -> (What, Option<Shown>) {
         let pod = format!("{}/{}", entry.key.namespace, entry.key.name);
-        let told = self.causes.get(&(pod, entry.time.as_millisecond())).map(String::as_str);
-        match eviction_cause(&entry.object).or(told) {
-            Some(cause) => format!("evicted: {}", self.ordinals.tidy(cause)),
-            None => format!("deleted by {}", entry.manager),
+        let said = self.causes.get(&(pod.clone(), entry.time.as_millisecond()));
+        let Some(cause) = eviction_cause(&entry.object).or(said.map(String::as_str)) else {
+            return told(format!("deleted by {}", entry.manager));
+        };
+        match audit::eviction(&pod.into(), cause) {
+            Some(eviction) => {
+                let why = match eviction.why {
+                    Why::Reclaim => "reclaim",
+                    Why::Preempt => "priority",
+                    Why::Consolidate => "consolidation",
+                };
+                (What::Evicted(why), Some(self.ordinals.workload(&eviction.preemptor)))
+            }
+            None => told(format!("evicted: {}", self.ordinals.tidy(cause))),
         }
     }
+}
+
+fn told(what: String) -> (What, Option<Shown>) {
+    (What::Plain(what), None)
 }
 
 fn of_node(entry: &LogEntry, happening: &Happening) -> Option<String> {

@@ -83,6 +83,14 @@ impl Ordinals {
         tidy
     }
 
+    /// A workload by its name: without the group's prefix, and as its pods are shown.
+    pub(super) fn workload(&self, group: &str) -> Shown {
+        let (namespace, name) = group.split_once('/').unwrap_or(("default", group));
+        let bare = without_uid(name);
+        let bare = bare.strip_prefix("pg-").unwrap_or(&bare);
+        self.shown(namespace, bare)
+    }
+
     fn tidy_word(&self, word: &str) -> String {
         // A sentence may end in a name.
         let name = word.trim_end_matches('.');
@@ -116,32 +124,41 @@ fn without_uid(name: &str) -> String {
     }
 }
 
-/// Names in one word where they follow each other: `train#0…3, infer-1`.
+/// Names in as few words as tell them apart: `train#0…3,7, infer-1`.
 pub(super) fn joined(mut names: Vec<Shown>) -> String {
     names.sort();
     names.dedup();
     let mut words: Vec<String> = Vec::new();
     let mut rest = names.as_slice();
     while let Some(first) = rest.first() {
-        let run = run_length(rest);
-        let last = &rest[run - 1];
-        words.push(match (run, last.number) {
-            (1, _) | (_, None) => first.text(),
-            (2, Some(_)) => format!("{}, {}", first.text(), last.text()),
-            (_, Some(number)) => format!("{}…{number}", first.text()),
-        });
-        rest = &rest[run..];
+        let kin = rest.iter().take_while(|name| name.stem == first.stem).count();
+        let (family, others) = rest.split_at(kin);
+        let numbers: Vec<usize> = family.iter().filter_map(|name| name.number).collect();
+        if numbers.len() < family.len() {
+            words.push(first.stem.clone());
+        }
+        if !numbers.is_empty() {
+            words.push(format!("{}{}", first.stem, runs(&numbers)));
+        }
+        rest = others;
     }
     words.join(", ")
 }
 
-/// How many names at the front follow each other.
-fn run_length(names: &[Shown]) -> usize {
-    let follows = |pair: &[Shown]| {
-        pair[0].stem == pair[1].stem
-            && pair[0].number.is_some_and(|number| pair[1].number == Some(number + 1))
-    };
-    1 + names.windows(2).take_while(|pair| follows(pair)).count()
+/// `0…3,7,9`: three or more that follow each other are told by the first and the last.
+fn runs(numbers: &[usize]) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut rest = numbers;
+    while let Some(first) = rest.first() {
+        let length = 1 + rest.windows(2).take_while(|pair| pair[1] == pair[0] + 1).count();
+        let run = if length < 3 { 1 } else { length };
+        words.push(match run {
+            1 => first.to_string(),
+            _ => format!("{first}…{}", first + run - 1),
+        });
+        rest = &rest[run..];
+    }
+    words.join(",")
 }
 
 #[cfg(test)]
@@ -171,6 +188,6 @@ mod tests {
     #[test]
     fn neighbours_are_told_in_one_word() {
         let names = ["a-1", "a-0", "a-2", "b-7", "b-8", "c", "a-4"].map(Shown::plain);
-        assert_eq!(joined(names.to_vec()), "a-0…2, a-4, b-7, b-8, c");
+        assert_eq!(joined(names.to_vec()), "a-0…2,4, b-7,8, c");
     }
 }
