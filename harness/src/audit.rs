@@ -164,7 +164,7 @@ impl State {
         let cause = eviction_cause(&entry.object).filter(|_| asked_to_leave(entry));
         let scheduler = cause.is_some() || *entry.manager == *self.scheduler;
         let writer = if scheduler { Writer::Scheduler } else { Writer::Other };
-        if let Some(eviction) = cause.and_then(|cause| read::eviction(&name, cause)) {
+        if let Some(eviction) = cause.and_then(|cause| eviction(&name, cause)) {
             self.auditor.evicted_for(at, &eviction);
         }
         self.auditor.pod(at, &name, pod.as_ref(), writer);

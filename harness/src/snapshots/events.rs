@@ -22,6 +22,8 @@ pub fn event_stream(log: &[Arc<LogEntry>], start: Timestamp) -> String {
     for entry in log {
         story.tell(entry, start);
     }
+    // Within a moment: first what makes room, then who takes it, then who waits.
+    story.lines.sort_by_key(|line| (line.at, line.what.rank()));
     let times: Vec<String> = story.lines.iter().map(|line| offset(line.at)).collect();
     let width = times.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
@@ -52,6 +54,21 @@ enum What {
     Plain(String),
     /// Evicted for somebody, by this rule.
     Evicted(&'static str),
+}
+
+impl What {
+    fn rank(&self) -> usize {
+        const BEGINNINGS: [&str; 6] =
+            ["evicted", "stopped", "succeeded", "failed", "bound", "started"];
+        match self {
+            Self::Evicted(_) => 1,
+            Self::Plain(what) if what.starts_with("waits") => BEGINNINGS.len() + 1,
+            Self::Plain(what) => {
+                let at = BEGINNINGS.iter().position(|word| what.starts_with(word));
+                at.map_or(0, |at| at + 1)
+            }
+        }
+    }
 }
 
 impl Line {
@@ -98,20 +115,20 @@ impl Story {
     /// Adds to a line of this moment that says the same, or begins one.
     fn line(&mut self, (at, who): (i64, Shown), what: What, for_whom: Option<Shown>) {
         let mut present = self.lines.iter_mut().rev().take_while(|line| line.at == at);
-        match present.find(|line| line.what == what) {
-            Some(line) => {
-                line.who.push(who);
-                line.for_whom.extend(for_whom);
-            }
-            None => {
-                let for_whom = for_whom.into_iter().collect();
-                self.lines.push(Line { at, who: vec![who], what, for_whom });
-            }
+        if let Some(line) = present.find(|line| line.what == what) {
+            line.who.push(who);
+            line.for_whom.extend(for_whom);
+        } else {
+            let for_whom = for_whom.into_iter().collect();
+            self.lines.push(Line { at, who: vec![who], what, for_whom });
         }
     }
 
     fn of_pod(&self, entry: &LogEntry, happening: &Happening) -> Option<(What, Option<Shown>)> {
         match happening {
+            Happening::Succeeded | Happening::Failed if leaves(&entry.object) => {
+                Some(told("stopped".to_owned()))
+            }
             Happening::Bound(_) | Happening::Started | Happening::Succeeded | Happening::Failed => {
                 Some(told(happening.to_string()))
             }
@@ -120,8 +137,8 @@ impl Story {
             }
             Happening::AskedToLeave(_) => Some(self.farewell(entry)),
             Happening::Gone => {
-                let asked = entry.object.pointer("/metadata/deletionTimestamp").is_some();
-                let told = asked && entry.previous.as_ref().is_some_and(|old| bound(old));
+                let told =
+                    leaves(&entry.object) && entry.previous.as_ref().is_some_and(|old| bound(old));
                 (!told).then(|| self.farewell(entry))
             }
             Happening::Created
@@ -193,6 +210,10 @@ fn of_queue(happening: &Happening) -> Option<String> {
         | Happening::Cordoned(_)
         | Happening::Tainted(_) => None,
     }
+}
+
+fn leaves(pod: &Value) -> bool {
+    pod.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 fn bound(pod: &Value) -> bool {

@@ -45,7 +45,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             apply: api config mirror translate watch
             cli:
             crds:
-            podgrouper: api mirror parse watch
+            podgrouper: api mirror parse translate watch
             queues: api apply mirror translate
             usage:
             run: api apply config mirror podgrouper queues status translate usage watch
@@ -80,9 +80,10 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
         "harness",
         "
             api:
-            happenings:
+            happenings: fields
             quantity:
-            audit: happenings quantity
+            fields:
+            audit: fields happenings quantity
             cluster: api audit
             exit:
             report:
@@ -95,7 +96,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             features: report vocabulary
             reviewed: features
             runner: features report reviewed vocabulary world
-            simulate: audit happenings
+            simulate: audit fields happenings
             commands: api cli cluster exit features report reviewed runner simulate steps vocabulary
             cli: commands exit features report simulate
         ",
