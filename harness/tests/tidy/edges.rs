@@ -8,109 +8,87 @@ use std::{
 
 use crate::source::Source;
 
-/// By crate folder: `module: what it may import`. Modules stand from the ground up.
+/// By crate folder. Each line is a layer, from the ground up: its modules may import each other
+/// and everything above them in the list. `module -> …` says exactly what a module may import,
+/// and nobody imports it but the crate's root.
 pub(crate) const EDGES: [(&str, &str); 4] = [
     (
         "scheduler/core",
         "
-            resources: model
-            model: resources
-            framework: decision model session
-            profile: framework
-            fairshare: model resources
-            snapshot: model
-            queues: fairshare model profile resources snapshot
-            session: decision framework model profile queues resources snapshot
-            decision: model resources session
-            victims: decision model profile queues resources session snapshot
-            actions: decision model profile queues resources session victims
-            plan: decision model resources
-            audit: decision model plan resources snapshot
-            cycle: actions decision framework model plan profile resources session snapshot
-            plugins: decision framework model profile queues resources session
-            synthetic: model resources snapshot
-            words: decision model snapshot
+            model resources
+            snapshot
+            fairshare
+            decision framework plan profile queues session words
+            plugins victims
+            actions deadlines
+            cycle
+            synthetic -> model resources snapshot
+            audit -> decision model plan resources snapshot
         ",
     ),
     (
         "scheduler",
         "
-            api:
-            status:
-            config: status
-            parse:
-            watch: api config
-            mirror: parse watch
-            translate: config mirror parse
-            apply: api config mirror translate watch
-            cli:
-            crds:
-            podgrouper: api mirror parse translate watch
-            queues: api apply mirror translate
-            usage:
-            run: api apply config mirror podgrouper queues status translate usage watch
+            api crds parse status usage
+            config
+            watch
+            mirror
+            translate
+            apply podgrouper
+            queues
+            run
+            cli ->
         ",
     ),
     (
         "harness/emulator",
         "
-            names:
-            object:
-            quantity:
-            select: error kinds names object
-            kinds: error names object quantity select
-            error: kinds
-            store: error kinds object select
-            actors: error object quantity select store
-            admit: error kinds names object quantity select store
-            clock:
-            crds:
-            shared: clock error store
-            driver: actors error object shared store
-            fleet: actors object quantity
-            patch: error
-            watch: error object select store
-            http: error kinds object patch select shared store watch
-            serve: error http
-            emulator: actors clock crds driver error fleet http serve shared store
-            write: admit error kinds object patch select store
+            clock crds names object quantity
+            error kinds select
+            patch store
+            admit shared watch
+            write
+            actors http
+            driver fleet serve
+            emulator
         ",
     ),
     (
         "harness",
         "
-            api:
-            happenings: fields
-            quantity:
-            fields:
-            audit: fields happenings quantity
-            cluster: api audit
-            exit:
-            report:
-            view: api happenings quantity
-            objects: view
-            snapshots: audit happenings quantity
-            world: api audit cluster features happenings objects view
-            steps: api cli cluster objects quantity snapshots view world
-            vocabulary: steps world
-            features: report vocabulary
-            reviewed: features
-            runner: features report reviewed vocabulary world
-            simulate: audit fields happenings
-            commands: api cli cluster exit features report reviewed runner simulate steps vocabulary
-            cli: commands exit features report simulate
+            api exit fields quantity report
+            happenings
+            audit
+            snapshots view
+            cluster objects
+            simulate
+            cli commands features reviewed runner steps vocabulary world
+            cases ->
         ",
     ),
 ];
 
+/// Edges between modules of one layer that are ruled out all the same.
+pub(crate) const APART: [(&str, &str); 2] = [("actors", "http"), ("http", "actors")];
+
+/// What each module of a crate may import.
 pub(crate) fn parsed(table: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let lines = table.lines().filter_map(|line| line.split_once(':'));
-    lines
-        .map(|(module, may)| {
-            let may = may.split_whitespace().map(str::to_owned).collect();
-            (module.trim().to_owned(), may)
-        })
-        .collect()
+    let mut allowed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut below: BTreeSet<String> = BTreeSet::new();
+    for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        if let Some((module, may)) = line.split_once("->") {
+            allowed.insert(module.trim().to_owned(), words(may).into_iter().collect());
+            continue;
+        }
+        below.extend(words(line));
+        for module in words(line) {
+            let apart = |other: &String| APART.contains(&(module.as_str(), other.as_str()));
+            let may = below.iter().filter(|other| !apart(other)).cloned().collect();
+            allowed.insert(module, may);
+        }
+    }
+    allowed
 }
 
 /// The top module that a source belongs to; nothing for the crate's root, its binaries and what
