@@ -18,7 +18,7 @@ Feature: A gang waits for its members
   Scenario: A gated member keeps the gang waiting until its gate is lifted
     Given these workloads are submitted:
       | name  | kind | queue    | pods | gpus | gated |
-      | train | gang | training | 4    | 1    | yes   |
+      | train | gang | training | 4    | 1    | 4     |
     And gang "train" has 4 gated pods
     When the gates of pod "train-0" are lifted
     Then gang "train" has 3 gated and 1 pending pods
