@@ -35,7 +35,7 @@ Feature: A gang waits for its members
     When 4 pods of pod "filler" finish
     Then gang "train" has 3 pending pods and stays so for 5 cycles
     And gang "train" is pending because "Waiting for 4 pods, currently 3 exist"
-    When gang "train" is submitted again
+    When the manifest "gang/the-fourth.yaml" is applied
     Then gang "train" has 4 running pods
 
   Scenario: A lower minimum lets a waiting gang start

@@ -66,7 +66,7 @@ Feature: Nodes come and go under the pods
     And gang "train" is pending because "Waiting for 3 pods, currently 2 exist, 0 are gated"
     When a node "node-4" with 8 GPUs is added
     And 1 minute passes
-    And gang "train" is submitted again
+    And the manifest "gang/the-fourth.yaml" is applied
     Then gang "train" has 3 running pods
 
   Scenario: A node that returns in time keeps its pods
