@@ -38,7 +38,7 @@ impl Plugins {
             pre_enqueue: vec![Arc::new(queue_limits::UsableQueue), Arc::new(gang::Gang)],
             queue_sort: Arc::new(queue_sort::QueueTree),
             pre_filter: vec![Arc::new(queue_limits::QueueLimits)],
-            filter: filters(),
+            filter: [vec![Arc::new(node_status::NodeReady) as Arc<dyn Filter>], filters()].concat(),
             post_filter: Vec::new(),
             score: weighted(scores),
             ranking: Ranking::Bands,
@@ -74,13 +74,11 @@ impl Plugins {
     }
 }
 
-/// In the order of default kube-scheduler: the first that refuses a node is its reason.
-/// kube-scheduler keeps pods off nodes that are not ready by their taints; a fresh node without
-/// them is kept from both profiles here.
+/// In the order of default kube-scheduler: the first that refuses a node is its reason. It keeps
+/// pods off nodes that are not ready by their taints alone; KAI looks at the condition, too.
 fn filters() -> Vec<Arc<dyn Filter>> {
     vec![
         Arc::new(node_status::NodeUnschedulable),
-        Arc::new(node_status::NodeReady),
         Arc::new(taint_toleration::TaintToleration),
         Arc::new(node_affinity::NodeAffinity),
         Arc::new(host_ports::NodePorts),

@@ -19,7 +19,7 @@ use crate::{
 pub use members::{Members, NotReady, SubMembers};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
 pub use placing::Unplaced;
-pub use state::PodState;
+pub use state::{PodState, Stays};
 
 /// One cycle's view of the cluster: the snapshot and what was decided since.
 #[derive(Clone, Debug)]
@@ -40,11 +40,11 @@ pub struct Session<'s> {
     decisions: Vec<Decision>,
 }
 
-/// What some shapes of the snapshot ask for, so that others need not look.
-#[derive(Clone, Copy, Debug)]
+/// Pods that care for where others are, so that nobody else need be asked.
+#[derive(Clone, Debug)]
 struct Customs {
-    anti_affinity: bool,
-    affinity_scores: bool,
+    shunning: Vec<PodId>,
+    preferring: Vec<PodId>,
 }
 
 /// A pod changed its state; this is the one it had.
@@ -73,7 +73,7 @@ impl<'s> Session<'s> {
             log: Vec::new(),
             changed: ChangedNodes::default(),
             candidates: candidates::Candidates::default(),
-            customs: Customs::of(&snapshot.shapes),
+            customs: Customs::of(snapshot),
             decisions: Vec::new(),
         };
         for at in 0..snapshot.pods.len() {
@@ -222,14 +222,14 @@ impl<'s> Session<'s> {
         &self.changed
     }
 
-    /// Some pods shun others.
-    pub const fn some_shun_others(&self) -> bool {
-        self.customs.anti_affinity
+    /// Pods that shun others, wherever they are.
+    pub fn shunning_pods(&self) -> &[PodId] {
+        &self.customs.shunning
     }
 
-    /// Some pods would like, or need, to be near to or far from others.
-    pub const fn some_prefer_others(&self) -> bool {
-        self.customs.affinity_scores
+    /// Pods that would like, or need, to be near to or far from others, wherever they are.
+    pub fn preferring_pods(&self) -> &[PodId] {
+        &self.customs.preferring
     }
 
     /// The node as the snapshot shows it.
@@ -284,12 +284,18 @@ impl<'s> Session<'s> {
 }
 
 impl Customs {
-    fn of(shapes: &[PodShape]) -> Self {
-        let prefers =
-            |shape: &PodShape| !shape.pod_preferences.is_empty() || !shape.pod_affinity.is_empty();
+    fn of(snapshot: &Snapshot) -> Self {
+        let with = |cares: fn(&PodShape) -> bool| {
+            let shapes: Vec<bool> = snapshot.shapes.iter().map(cares).collect();
+            let pods = snapshot.pods.iter().zip(0..);
+            let caring = pods.filter(|(pod, _)| shapes[pod.shape.0 as usize]);
+            caring.map(|(_, at)| PodId(at)).collect()
+        };
         Self {
-            anti_affinity: shapes.iter().any(|shape| !shape.pod_anti_affinity.is_empty()),
-            affinity_scores: shapes.iter().any(prefers),
+            shunning: with(|shape| !shape.pod_anti_affinity.is_empty()),
+            preferring: with(|shape| {
+                !shape.pod_preferences.is_empty() || !shape.pod_affinity.is_empty()
+            }),
         }
     }
 }

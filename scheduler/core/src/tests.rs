@@ -1,5 +1,6 @@
 //! Tables of whole cycles, by area.
 
+mod amounts;
 mod consolidate;
 mod gangs;
 mod kube;

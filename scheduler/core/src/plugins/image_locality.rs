@@ -40,7 +40,7 @@ impl Score for ImageLocality {
                 Some(size.saturating_mul(*having) / nodes)
             });
             let (least, most) = (LEAST, MOST * containers);
-            let sum = sizes.sum::<i64>().clamp(least, most);
+            let sum = sizes.fold(0, i64::saturating_add).clamp(least, most);
             100 * (sum - least) / (most - least)
         })
     }

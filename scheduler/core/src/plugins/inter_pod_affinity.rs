@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use super::{
-    pod_counts::{PodCounts, Stays, pods_on_nodes},
+    pod_counts::{PodCounts, on_nodes},
     selectors::term_selects,
 };
 use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{Name, NodeId, Pod, PodAffinityTerm, PodId, PodShape},
-    session::{Fits, Session},
+    session::{Fits, Session, Stays},
 };
 
 /// Filters by required, scores by preferred terms.
@@ -24,13 +24,10 @@ impl Filter for InterPodAffinity {
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        let shape = session.shape_of(pod);
-        let concerned = !shape.pod_affinity.is_empty() || !shape.pod_anti_affinity.is_empty();
-        let others = session.some_shun_others();
-        if !concerned && !others {
+        let terms = Terms::of(session, pod);
+        if terms.say_nothing() {
             return None;
         }
-        let terms = Terms::of(session, pod);
         Some(Box::new(move |node| terms.judge(session, node)))
     }
 }
@@ -61,8 +58,13 @@ impl<'a> Terms<'a> {
             shunning: [PodCounts::default(), PodCounts::default()],
             shunning_keys: BTreeSet::new(),
         };
-        for (other, node, stays) in pods_on_nodes(session) {
-            if other != id {
+        let shunning = session.shunning_pods().iter().copied().filter(|other| *other != id);
+        for (other, node, stays) in on_nodes(session, shunning) {
+            terms.note_shunning(session, pod, (other, node, stays));
+        }
+        if !shape.pod_affinity.is_empty() || !shape.pod_anti_affinity.is_empty() {
+            let others = session.pod_ids().filter(|other| *other != id);
+            for (other, node, stays) in on_nodes(session, others) {
                 terms.note(session, pod, (other, node, stays));
             }
         }
@@ -88,12 +90,28 @@ impl<'a> Terms<'a> {
                 self.shunned[at].add(session, (node, &term.topology_key), 1);
             }
         }
+    }
+
+    fn note_shunning(
+        &mut self,
+        session: &'a Session<'_>,
+        pod: &Pod,
+        (other, node, stays): (PodId, NodeId, Stays),
+    ) {
+        let at = usize::from(stays == Stays::No);
         for term in &session.shape_of(other).pod_anti_affinity {
-            if term_selects(term, of_other, pod) {
+            if term_selects(term, session.pod(other), pod) {
                 self.shunning[at].add(session, (node, &term.topology_key), 1);
                 self.shunning_keys.insert(&term.topology_key);
             }
         }
+    }
+
+    fn say_nothing(&self) -> bool {
+        let own = &self.shape;
+        own.pod_affinity.is_empty()
+            && own.pod_anti_affinity.is_empty()
+            && self.shunning_keys.is_empty()
     }
 
     fn judge(&self, session: &Session<'_>, node: NodeId) -> Result<Fits, Misfit> {
@@ -135,14 +153,15 @@ impl Score for InterPodAffinity {
         DependsOn::Cluster
     }
 
-    fn applies(&self, session: &Session<'_>, _: PodId) -> bool {
-        session.some_prefer_others()
+    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+        let mut others = on_nodes(session, others_that_matter(session, pod));
+        others.any(|(other, ..)| terms_between(session, pod, other).next().is_some())
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let mut sums = PodCounts::default();
         let mut keys = BTreeSet::<&Name>::new();
-        for (other, node, _) in pods_on_nodes(session).filter(|(other, ..)| *other != pod) {
+        for (other, node, _) in on_nodes(session, others_that_matter(session, pod)) {
             for (term, weight) in terms_between(session, pod, other) {
                 sums.add(session, (node, &term.topology_key), weight);
                 keys.insert(&term.topology_key);
@@ -157,6 +176,19 @@ impl Score for InterPodAffinity {
         for score in scores {
             *score = if spread == 0 { 0 } else { 100 * (*score - least) / spread };
         }
+    }
+}
+
+/// All others when the pod itself has preferences, else those that have some.
+fn others_that_matter<'a>(
+    session: &'a Session<'_>,
+    pod: PodId,
+) -> Box<dyn Iterator<Item = PodId> + 'a> {
+    let others = move |other: &PodId| *other != pod;
+    if session.shape_of(pod).pod_preferences.is_empty() {
+        Box::new(session.preferring_pods().iter().copied().filter(others))
+    } else {
+        Box::new(session.pod_ids().filter(others))
     }
 }
 

@@ -70,8 +70,14 @@ impl Score for LeastAllocated {
             let (extra_cpu, extra_memory) =
                 if some_ask_nothing { uncounted(session, node) } else { (0, 0) };
             let parts = [
-                left_percent(offered.cpu_milli, used.0 + extra_cpu + cpu),
-                left_percent(offered.memory_bytes, used.1 + extra_memory + memory),
+                left_percent(
+                    offered.cpu_milli,
+                    used.0.saturating_add(extra_cpu).saturating_add(cpu),
+                ),
+                left_percent(
+                    offered.memory_bytes,
+                    used.1.saturating_add(extra_memory).saturating_add(memory),
+                ),
             ];
             let offered: Vec<i64> = parts.into_iter().flatten().collect();
             let count = i64::try_from(offered.len()).unwrap_or(1).max(1);
@@ -94,8 +100,8 @@ impl Score for BalancedAllocation {
         let request = &session.shape_of(pod).requests;
         Box::new(move |node| {
             let (offered, used) = (&session.node(node).allocatable, used(session, node));
-            let cpu = (used.0 + request.cpu_milli, offered.cpu_milli);
-            let memory = (used.1 + request.memory_bytes, offered.memory_bytes);
+            let cpu = (used.0.saturating_add(request.cpu_milli), offered.cpu_milli);
+            let memory = (used.1.saturating_add(request.memory_bytes), offered.memory_bytes);
             balance_percent(cpu, memory)
         })
     }

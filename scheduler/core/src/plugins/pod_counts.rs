@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     model::{Name, NodeId, PodId},
-    session::Session,
+    session::{Session, Stays},
 };
 
 /// Counts by label key and value.
@@ -37,23 +37,12 @@ impl<'a> PodCounts<'a> {
     }
 }
 
-/// Every pod that has, or was promised, room, with its node, and whether it stays.
-pub(super) fn pods_on_nodes<'a>(
+/// Those of `pods` that have, or were promised, room, with the node, and whether they stay.
+pub(super) fn on_nodes<'a>(
     session: &'a Session<'_>,
+    pods: impl Iterator<Item = PodId> + 'a,
 ) -> impl Iterator<Item = (PodId, NodeId, Stays)> + 'a {
-    session.node_ids().flat_map(move |node| {
-        let room = session.room(node);
-        let staying = room.staying.iter().chain(&room.stuck).map(|pod| (*pod, Stays::Yes));
-        let leaving = room.leaving.iter().map(|pod| (*pod, Stays::No));
-        staying.chain(leaving).map(move |(pod, stays)| (pod, node, stays))
+    pods.flat_map(move |pod| {
+        session.state(pod).places().map(move |(node, stays)| (pod, node, stays))
     })
-}
-
-/// Whether a pod stays on its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stays {
-    /// It does, as far as we know.
-    Yes,
-    /// It was asked to leave.
-    No,
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    pod_counts::{Stays, pods_on_nodes},
+    pod_counts::on_nodes,
     selectors::{labels_match, selects_node},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
         LabelSelector, Name, NodeId, Operator, Pod, PodId, Requirement, TopologySpread,
         WhenUnsatisfiable,
     },
-    session::{Fits, Session},
+    session::{Fits, Session, Stays},
 };
 
 /// Filters by `DoNotSchedule`, scores by `ScheduleAnyway`.
@@ -91,7 +91,7 @@ impl Domains<'_> {
         let Some(value) = value else { return 0.0 };
         let here = self.counts.get(value).copied().unwrap_or(0);
         let here = f64::from(u32::try_from(here).unwrap_or(u32::MAX));
-        here * weight + f64::from(self.constraint.max_skew - 1)
+        here * weight + f64::from(self.constraint.max_skew) - 1.0
     }
 }
 
@@ -117,7 +117,7 @@ fn domains<'a>(
         domains.counts = values.map(|value| (value, 0)).collect();
     }
     let namespace = &session.pod(pod).namespace;
-    for (other, node, stays) in pods_on_nodes(session) {
+    for (other, node, stays) in on_nodes(session, session.pod_ids()) {
         let of_other = session.pod(other);
         let counts = other != pod && stays == Stays::Yes && of_other.namespace == *namespace;
         if !counts || !counted.contains(&node) {

@@ -46,6 +46,15 @@ pub(super) enum Hold {
     IsPromised,
 }
 
+/// Whether a pod stays on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stays {
+    /// It does, as far as we know, or will come.
+    Yes,
+    /// It was asked to leave.
+    No,
+}
+
 impl PodState {
     /// A pod that takes longer than `release_max` to leave is stuck.
     pub(super) fn of(pod: &Pod, now: Time, release_max: Option<Duration>) -> Self {
@@ -81,6 +90,14 @@ impl PodState {
             Self::Pending | Self::Gated | Self::Lost | Self::Finished => [None, None],
         };
         holds.into_iter().flatten()
+    }
+
+    /// The nodes on which it is or will be, and whether it stays there.
+    pub fn places(self) -> impl Iterator<Item = (NodeId, Stays)> {
+        self.holds().map(|(node, hold)| match hold {
+            Hold::Has | Hold::IsStuck | Hold::IsPromised => (node, Stays::Yes),
+            Hold::Releases => (node, Stays::No),
+        })
     }
 
     /// It waits for room that it was promised in this cycle.

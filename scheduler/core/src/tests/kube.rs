@@ -243,3 +243,15 @@ fn every_short_resource_is_counted() {
         job a gpus=4 cpu=8
     "), @"a pending: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.");
 }
+
+#[test]
+fn a_node_that_is_not_ready_is_kept_free_by_its_taint_only() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1 not-ready
+        node n2 gpus=1 not-ready taint node.kubernetes.io/not-ready=:NoSchedule
+        job a pods=2 gpus=1
+    "), @r"
+    a-0 runs on n1
+    a-1 pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }. preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.
+    ");
+}

@@ -169,3 +169,18 @@ fn a_job_that_does_not_fit_does_not_hold_up_smaller_ones() {
     a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     ");
 }
+
+#[test]
+fn absurd_requests_neither_fit_nor_wrap() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        queue q quota=8 limit=16
+        job a pods=3 min=3 memory=9223372036854775807 queue=q
+        job b memory=9223372036854775807 gpus=1 queue=q
+        job c gpus=1 queue=q
+    "), @r"
+    c runs on n1
+    a pending: The workload cannot run on this cluster as it is: 3 pods that must run together ask for 9223372036.854 GB memory, and all nodes on which they may run offer 1099.511 GB memory.
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: memory.
+    ");
+}

@@ -208,7 +208,9 @@ fn find_place(session: &mut Session<'_>, unit: &Unit, splits: Splits) -> bool {
         |pod: &PodId| matches!(session.state(*pod), PodState::Moving { from, to } if from == to);
     let (back, moving): (Vec<PodId>, Vec<PodId>) = pods.iter().copied().partition(is_back);
     if moving.is_empty() || splits == Splits::Allowed {
-        back.into_iter().for_each(|pod| session.restore(pod));
+        for pod in back {
+            session.restore(pod);
+        }
     }
     true
 }
