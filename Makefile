@@ -5,8 +5,9 @@
 demo: ## boots the fleets, runs every feature, compares every snapshot
 	cargo run --release --quiet --package schedlab -- run features
 
-test: ## everything that must hold
+test: ## everything that must hold, and every feature
 	cargo test --workspace
+	cargo run --quiet --package schedlab -- run features
 
 check: ## what every commit passes
 	cargo fmt --check

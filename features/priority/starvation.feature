@@ -66,6 +66,7 @@ Feature: Nobody with a claim starves
   Scenario: Who used the fleet for a day makes room for who waited
     Given a fleet of 1 node with 8 GPUs each
     And fairness over time with a window of 24 hours and k 1
+    And a scheduling period of 1 minute
     And these queues:
       | queue | quota | weight |
       | early | 0     | 1      |
@@ -78,4 +79,4 @@ Feature: Nobody with a claim starves
     And these workloads are submitted:
       | name | kind       | queue | pods | gpus | preemptible |
       | late | deployment | late  | 20   | 1    | yes         |
-    Then eventually within 2 minutes queue "late" has at least 5 running pods
+    Then eventually within 5 minutes queue "late" has at least 5 running pods
