@@ -84,14 +84,20 @@ impl Api {
 
     /// Creates an object. A priority class may be there already: rows call for them by value.
     pub async fn create(&mut self, object: &Value) -> anyhow::Result<()> {
+        if object["kind"] == "PriorityClass" {
+            return self.ensure(object).await;
+        }
+        let (collection, _) = self.place(object).await?;
+        let created = self.post(&collection, object).await;
+        created.map(drop).map_err(refusal).with_context(|| title(object))
+    }
+
+    /// Creates an object, unless it is there.
+    pub async fn ensure(&mut self, object: &Value) -> anyhow::Result<()> {
         let (collection, _) = self.place(object).await?;
         match self.post(&collection, object).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status))
-                if status.reason == "AlreadyExists" && object["kind"] == "PriorityClass" =>
-            {
-                Ok(())
-            }
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
             Err(error) => Err(refusal(error)).with_context(|| title(object)),
         }
     }

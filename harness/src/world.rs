@@ -27,6 +27,10 @@ pub(crate) use claims::TimeWord;
 /// How long a step waits for pods to start or to leave before it takes them as they are.
 const MOTION_MAX: Duration = Duration::from_mins(10);
 
+/// How long something may be written in every other cycle before that is a failure: somebody
+/// writes the same again and again.
+const BUSY_MAX: Duration = Duration::from_mins(3);
+
 /// The longest wait in one piece.
 const PART: Duration = Duration::from_mins(10);
 
@@ -118,7 +122,7 @@ impl World {
         }
         let end = Instant::now() + MOTION_MAX;
         loop {
-            let settled = self.cluster.settle(MOTION_MAX).await;
+            let settled = self.cluster.settle(BUSY_MAX).await;
             settled.with_context(|| self.last_writes())?;
             self.view.drain().await?;
             if !self.in_motion() || Instant::now() >= end {

@@ -3,6 +3,8 @@
 //! so, or warned, as by the real ones. Pod templates are not looked into: the pods made from
 //! them are.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 const TEXTS: [&str; 4] = [
@@ -14,5 +16,10 @@ const TEXTS: [&str; 4] = [
 
 /// The `CustomResourceDefinition`s, by name.
 pub fn workload_kinds() -> Vec<Value> {
-    TEXTS.iter().map(|text| serde_saphyr::from_str(text).expect("our own YAML is sound")).collect()
+    // Read once: every scenario boots a cluster.
+    static KINDS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+        let read = |text: &&str| serde_saphyr::from_str(text).expect("our own YAML is sound");
+        TEXTS.iter().map(read).collect()
+    });
+    KINDS.clone()
 }

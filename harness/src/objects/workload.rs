@@ -98,7 +98,7 @@ impl Draft {
         Ok(Self {
             namespace: row.text("namespace").unwrap_or("default").to_owned(),
             pods: row.count("pods", 0)?,
-            gated: row.count("gated", 1)?.unwrap_or(0),
+            gated: gated(row)?,
             annotations: annotations(row)?,
             pod_spec: pod_spec(row, &name, scheduler, class)?,
             labels,
@@ -155,6 +155,15 @@ impl Draft {
     /// How many pods, one when the row does not say.
     pub(super) fn pod_count(&self) -> u32 {
         self.pods.unwrap_or(1)
+    }
+}
+
+/// How many pods are gated: a number, or all of them.
+fn gated(row: &Row<'_>) -> Result<u32, RowError> {
+    match row.text("gated") {
+        Some("yes") => Ok(u32::MAX),
+        Some("no") | None => Ok(0),
+        Some(cell) => cell.parse().map_err(|_| row.error("gated", cell, "yes, no or a number")),
     }
 }
 

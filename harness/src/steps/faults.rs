@@ -72,8 +72,7 @@ async fn node_of_deleted(world: &mut World, which: Workload) -> StepResult {
 /// ```
 #[when(expr = "node {string} is added again")]
 async fn added_again(world: &mut World, name: String) -> StepResult {
-    let objects = world.submitted(&name)?;
-    world.submit(objects).await?;
+    world.resubmit(&name).await?;
     Ok(())
 }
 

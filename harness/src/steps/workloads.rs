@@ -18,7 +18,7 @@ use crate::world::World;
 /// that must run together), priority (a class, or a number), preemptible (yes, no), run time,
 /// startup, termination, exit code, grace (seconds), preemption delay, staleness grace,
 /// sub-groups (`leader 1, workers 2/4`), gang (of a pod: the gang that it is a further member of),
-/// gated (how many of the pods wait for a gate), labels, annotations, node selector,
+/// gated (yes, or how many of the pods wait for a gate), labels, annotations, node selector,
 /// node affinity (`key in a b; key gt 3`), prefer (the same), together by, apart by, spread by
 /// (a node label), tolerations (`key=value:Effect`), host port, node, scheduler, namespace.
 /// ```gherkin
@@ -266,14 +266,13 @@ async fn delete_pods(world: &mut World, which: &Workload, count: usize) -> StepR
     Ok(())
 }
 
-/// Submits once more, under the same names, what was submitted as this workload.
+/// Submits once more, under the same names, what was submitted as this workload and is gone.
 /// ```gherkin
 /// When pod "a" is submitted again
 /// ```
 #[when(expr = "{workload} is submitted again")]
 async fn again(world: &mut World, which: Workload) -> StepResult {
-    let objects = world.submitted(which.name())?;
-    world.submit(objects).await?;
+    world.resubmit(which.name()).await?;
     Ok(())
 }
 

@@ -77,6 +77,15 @@ impl World {
         }
     }
 
+    /// Creates again what was submitted under a name and is gone.
+    pub(crate) async fn resubmit(&mut self, name: &str) -> anyhow::Result<()> {
+        self.rest = None;
+        for object in self.submitted(name)? {
+            self.api.ensure(&object).await?;
+        }
+        Ok(())
+    }
+
     /// The objects that were submitted under a name.
     pub(crate) fn submitted(&self, name: &str) -> anyhow::Result<Vec<Value>> {
         self.submitted.get(name).cloned().with_context(|| {

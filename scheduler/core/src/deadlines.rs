@@ -28,11 +28,12 @@ pub(crate) fn next_end(session: &Session<'_>) -> Option<Duration> {
 /// A job that finds no room and is too young to make others leave waits for that, too.
 pub(crate) fn add_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
     let is_short_of_room = matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. });
-    let left = preemption_delay_left(session.snapshot.now, session.group(id));
-    if let Some(left) = left.filter(|_| is_short_of_room) {
+    let group = session.group(id);
+    let is_young = preemption_delay_left(session.snapshot.now, group).is_some();
+    if is_young && is_short_of_room {
         *reason = Reason::PreemptionDelay {
             instead: Box::new(reason.clone()),
-            remaining_millis: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            delay_millis: u64::try_from(group.preemption_delay.as_millis()).unwrap_or(u64::MAX),
         };
     }
 }

@@ -73,8 +73,9 @@ pub enum Reason {
     PreemptionDelay {
         /// Why it does not fit as things are.
         instead: Box<Reason>,
-        /// When it may, in milliseconds from now.
-        remaining_millis: u64,
+        /// How old it must be, in milliseconds. Not how long it still takes: a reason that
+        /// changed with the clock would be told anew in every cycle.
+        delay_millis: u64,
     },
     /// The pod fits on no node (profile `kube`).
     Unschedulable {
@@ -200,10 +201,10 @@ impl fmt::Display for Reason {
                 "Room was promised on {} and is being released by pods that are leaving",
                 nodes.join(", ")
             ),
-            Self::PreemptionDelay { instead, remaining_millis } => write!(
+            Self::PreemptionDelay { instead, delay_millis } => write!(
                 f,
-                "{instead} It may make others leave in {} s.",
-                remaining_millis.div_ceil(1000)
+                "{instead} It may make others leave when it is {} s old.",
+                delay_millis.div_ceil(1000)
             ),
             Self::Unschedulable { misfits, preemption } => {
                 write!(f, "{}{}", misfits.in_kube_words(), preemption.words(misfits.nodes))

@@ -287,7 +287,7 @@ fn a_job_asks_nobody_to_leave_before_its_delay_is_over() {
         queue b quota=1
         job victim gpus=1 queue=a on n1
         job owner gpus=1 queue=b delay=30s
-    "), @"owner pending: Resources were not found for pod default/owner due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may make others leave in 29 s.");
+    "), @"owner pending: Resources were not found for pod default/owner due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may make others leave when it is 30 s old.");
 }
 
 #[test]
