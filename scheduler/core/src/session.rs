@@ -37,6 +37,7 @@ pub struct Session<'s> {
     changed: ChangedNodes,
     candidates: candidates::Candidates,
     customs: Customs,
+    looks_ahead: bool,
     decisions: Vec<Decision>,
 }
 
@@ -74,6 +75,7 @@ impl<'s> Session<'s> {
             changed: ChangedNodes::default(),
             candidates: candidates::Candidates::default(),
             customs: Customs::of(snapshot),
+            looks_ahead: false,
             decisions: Vec::new(),
         };
         for at in 0..snapshot.pods.len() {
@@ -220,6 +222,19 @@ impl<'s> Session<'s> {
     /// Which nodes changed, in order, for whoever keeps something about them.
     pub const fn changed_nodes(&self) -> &ChangedNodes {
         &self.changed
+    }
+
+    /// From now on nodes are compared as they will be when everything is released (`true`), or
+    /// with those first on which a pod fits at once. What is promised ahead is kept only if the
+    /// next cycle, which finds the room free, would choose the same node.
+    pub fn look_ahead(&mut self, ahead: bool) {
+        self.looks_ahead = ahead;
+        self.candidates = candidates::Candidates::default();
+    }
+
+    /// Nodes are compared as they will be when everything is released.
+    pub const fn looks_ahead(&self) -> bool {
+        self.looks_ahead
     }
 
     /// Pods that shun others, wherever they are.

@@ -85,10 +85,15 @@ pub(crate) fn rounds_of(text: &str) -> String {
 
 fn report(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> String {
     let mut lines = show::lines(snapshot, plan);
+    lines.extend(breaches(snapshot, plan, rules));
+    lines.join("\n")
+}
+
+/// What the audit objects to.
+fn breaches(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<String> {
     let mut breaches = audit::breaches_of(snapshot, plan, rules);
     breaches.retain(|breach| breach.rule != Rule::Gang || breach.at == snapshot.now);
-    lines.extend(breaches.iter().map(|breach| format!("BREACH {breach:?}")));
-    lines.join("\n")
+    breaches.iter().map(|breach| format!("BREACH {breach:?}")).collect()
 }
 
 /// A name.

@@ -8,6 +8,7 @@ mod limits;
 mod placement;
 mod preempt;
 mod properties;
+mod random;
 mod reclaim;
 mod stale;
 mod steady;

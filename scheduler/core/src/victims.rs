@@ -58,13 +58,13 @@ pub(crate) struct Wanted {
     pub(crate) request: PerResource<i64>,
 }
 
-/// May a gang's pods be moved while others of it stay?
+/// What a search is out for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Splits {
-    /// Only those move that must.
-    Allowed,
-    /// All of them move, or none.
-    Forbidden,
+pub(crate) enum Manner {
+    /// Others have to leave for the job. A gang that is moved is moved whole.
+    Evict,
+    /// Others only move, and no further than they must, even a part of a gang.
+    Move,
 }
 
 /// What it takes.

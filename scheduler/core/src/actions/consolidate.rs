@@ -9,7 +9,7 @@ use crate::{
     model::{PodGroupId, QueueId},
     profile::Placement,
     session::Session,
-    victims::{Before, Purpose, Solution, Splits, Unit, Wanted, serve},
+    victims::{Before, Manner, Purpose, Solution, Unit, Wanted, serve},
 };
 
 /// Serves every preemptible job that fits once others have moved.
@@ -43,8 +43,8 @@ impl Purpose for Consolidate {
         solution.victims.is_empty() && jobs.len() <= self.victims_max
     }
 
-    fn splits(&self) -> Splits {
-        Splits::Allowed
+    fn manner(&self) -> Manner {
+        Manner::Move
     }
 
     fn cause(&self, _: &Before<'_>, wanted: &Wanted, _: &Unit) -> EvictionCause {

@@ -44,8 +44,8 @@ impl Score for NodeAvailability {
         DependsOn::Room
     }
 
-    fn applies(&self, _: &Session<'_>, _: PodId) -> bool {
-        true
+    fn applies(&self, session: &Session<'_>, _: PodId) -> bool {
+        !session.looks_ahead()
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {

@@ -4,6 +4,7 @@
 use super::show;
 use crate::{
     Decision, Plan, Profile, Snapshot,
+    audit::Rules,
     model::{NodeId, PodStatus, Time},
     schedule,
 };
@@ -20,9 +21,9 @@ pub(super) fn until_steady(mut snapshot: Snapshot) -> String {
             return lines.join("\n");
         }
         let decided = Plan { decisions: plan.decisions, ..Plan::default() };
-        lines.extend(
-            show::lines(&snapshot, &decided).into_iter().map(|line| format!("{cycle}: {line}")),
-        );
+        let mut decisions = show::lines(&snapshot, &decided);
+        decisions.extend(super::breaches(&snapshot, &decided, Rules::kai()));
+        lines.extend(decisions.into_iter().map(|line| format!("{cycle}: {line}")));
         snapshot = next(&snapshot, &decided);
     }
     lines.push("NEVER STEADY".to_owned());

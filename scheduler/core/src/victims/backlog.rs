@@ -1,18 +1,22 @@
 //! All jobs that wait, by leaf queue and place: those that stand ahead of a job decide when its
 //! queue's turn comes, even where they cannot be served.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
 use crate::{
     model::QueueId,
-    queues::{JobKey, Waiting},
+    queues::{Direction, JobKey, Ledger, Offer, Race, Waiting},
     resources::PerResource,
 };
 
-/// What each waiting job asks for next.
+/// What each waiting job asks for next, and whose turn it would be.
 #[derive(Clone, Debug)]
 pub(crate) struct Backlog {
     leaves: Vec<Leaf>,
+    race: Race,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -23,14 +27,21 @@ struct Leaf {
 }
 
 impl Backlog {
-    pub(crate) fn new(queues: usize, jobs: &[Waiting]) -> Self {
-        let mut backlog = Self { leaves: vec![Leaf::default(); queues] };
+    pub(crate) fn new(ledger: &Ledger, jobs: &[Waiting]) -> Self {
+        let leaves = vec![Leaf::default(); ledger.len()];
+        let mut backlog = Self { leaves, race: Race::new(ledger, Direction::ToServe) };
+        let mut queues = BTreeSet::new();
         for job in jobs {
             backlog.insert(job);
+            queues.insert(job.queue);
+        }
+        for queue in queues {
+            backlog.accounts_changed(ledger, queue);
         }
         backlog
     }
 
+    /// A job came. To be followed by [`Self::accounts_changed`].
     pub(crate) fn insert(&mut self, job: &Waiting) {
         let leaf = &mut self.leaves[job.queue.0 as usize];
         if leaf.jobs.insert(job.key, job.request).is_none() {
@@ -38,7 +49,7 @@ impl Backlog {
         }
     }
 
-    /// It was served.
+    /// It was served. To be followed by [`Self::accounts_changed`].
     pub(crate) fn remove(&mut self, queue: QueueId, key: JobKey) {
         let leaf = &mut self.leaves[queue.0 as usize];
         let Some(request) = leaf.jobs.remove(&key) else { return };
@@ -49,10 +60,16 @@ impl Backlog {
         }
     }
 
-    /// Queues in which jobs wait.
-    pub(super) fn queues(&self) -> impl Iterator<Item = QueueId> + '_ {
-        let filled = (0..).zip(&self.leaves).filter(|(_, leaf)| !leaf.jobs.is_empty());
-        filled.map(|(at, _)| QueueId(at))
+    /// To be called when jobs or accounts of `queue` changed.
+    pub(crate) fn accounts_changed(&mut self, ledger: &Ledger, queue: QueueId) {
+        let first = self.first(queue, None, None);
+        let offer = first.map(|(_, job)| Offer { job, victims: PerResource::default() });
+        self.race.update(ledger, queue, offer);
+    }
+
+    /// Whose turn it would be if nobody but these waited.
+    pub(super) const fn race(&self) -> &Race {
+        &self.race
     }
 
     /// The first job of `queue` behind `after` and before `end`, and what it asks for.

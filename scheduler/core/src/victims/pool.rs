@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{
     Unit, UnitKey,
-    units::{Pods, units_of},
+    units::{Running, units_of},
 };
 use crate::{
-    model::{PodId, QueueId},
+    model::QueueId,
     queues::age_ranks,
     session::{PodState, Session},
 };
@@ -22,21 +22,24 @@ impl Pool {
     /// Of the pods that hold a node since before this cycle.
     pub(crate) fn new(session: &Session<'_>) -> Self {
         let snapshot = session.snapshot;
-        let mut running: Vec<Pods> = vec![Vec::new(); snapshot.pod_groups.len()];
-        for (pod, at) in snapshot.pods.iter().zip(0..) {
+        let mut jobs = vec![Running::default(); snapshot.pod_groups.len()];
+        for (pod, id) in snapshot.pods.iter().zip(session.pod_ids()) {
             let preemptible = pod.group.filter(|group| session.group(*group).preemptible);
-            let state = session.state(PodId(at));
-            if let (Some(group), PodState::Holding(node)) = (preemptible, state)
-                && session.can_evict(PodId(at))
-            {
-                running[group.0 as usize].push((PodId(at), node));
+            let (Some(group), PodState::Holding(node)) = (preemptible, session.state(id)) else {
+                continue;
+            };
+            let job = &mut jobs[group.0 as usize];
+            if session.can_evict(id) {
+                job.pods.push((id, node));
+            } else {
+                job.newly_placed.push(pod.sub_group);
             }
         }
         let ranks = age_ranks(&snapshot.pod_groups);
         let mut leaves = vec![BTreeMap::new(); snapshot.queues.len()];
-        for (group, pods) in session.groups().zip(&running).filter(|(_, pods)| !pods.is_empty()) {
+        for (group, job) in session.groups().zip(&jobs).filter(|(_, job)| !job.pods.is_empty()) {
             let Ok(Some(queue)) = session.group(group).queue else { continue };
-            let units = units_of(session, (group, queue), ranks[group.0 as usize], pods);
+            let units = units_of(session, (group, queue), ranks[group.0 as usize], job);
             leaves[queue.0 as usize].extend(units.into_iter().map(|unit| (unit.key, unit)));
         }
         Self { leaves }

@@ -1,14 +1,14 @@
 //! A trial's turns: the job and what was evicted for it are served in the order of queues and
-//! jobs. Whatever else waits is not served, but it counts for whose turn it is: otherwise what
-//! is reclaimed for a small job would go back, in the next cycle, to the queue it came from,
-//! because a larger job stands ahead of the small one.
+//! jobs. Whatever else waits has its turn, too: it decides when its queue comes, and would take
+//! the room if it came first. Otherwise what is reclaimed for a job would go, in the next cycle,
+//! to another, and be reclaimed again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Backlog, Piece, Unit, UnitKey, Wanted};
 use crate::{
     model::{PodGroupId, QueueId},
-    queues::{Direction, JobKey, Ledger, Offer, Race, Shortfall},
+    queues::{JobKey, Ledger, Offer, Race, Shortfall},
     resources::PerResource,
 };
 
@@ -37,6 +37,9 @@ pub(super) enum Entry<'p> {
     Job(&'p Wanted),
     /// What was evicted.
     Unit(&'p Unit),
+    /// A job that waits, and is only looked at. One stands for all that follow it in its queue
+    /// and ask for the same.
+    Bystander(PodGroupId),
 }
 
 impl<'p> Returning<'p> {
@@ -44,7 +47,7 @@ impl<'p> Returning<'p> {
         ledger: &Ledger,
         backlog: &'p Backlog,
         job: &'p Wanted,
-        evicted: &[&'p Unit],
+        evicted: &'p [Unit],
     ) -> Self {
         let mut leaves: BTreeMap<QueueId, Leaf<'p>> = BTreeMap::new();
         let jobs = [(job.queue, (job.key, 0), Entry::Job(job))];
@@ -52,15 +55,8 @@ impl<'p> Returning<'p> {
         for (queue, key, entry) in jobs.into_iter().chain(units) {
             leaves.entry(queue).or_default().entries.insert(key, entry);
         }
-        let parents: BTreeSet<_> =
-            leaves.keys().map(|queue| ledger.account(*queue).parent).collect();
-        if parents.len() > 1 {
-            for queue in backlog.queues() {
-                leaves.entry(queue).or_default();
-            }
-        }
         let queues: Vec<QueueId> = leaves.keys().copied().collect();
-        let race = Race::new(ledger, Direction::ToServe);
+        let race = backlog.race().clone();
         let (left, broken) = (evicted.len() + 1, BTreeSet::new());
         let mut returning = Self { backlog, race, leaves, left, broken };
         for queue in queues {
@@ -73,25 +69,26 @@ impl<'p> Returning<'p> {
     pub(super) fn next(&mut self, ledger: &Ledger) -> Option<Entry<'p>> {
         while self.left > 0 {
             let queue = self.race.best()?;
-            let entry = self.take_turn(queue);
+            let entry = self.take_turn(queue)?;
             self.accounts_changed(ledger, queue);
-            self.left -= usize::from(entry.is_some());
             match entry {
-                Some(Entry::Unit(unit)) if self.broken.contains(&unit.group) => {}
-                Some(entry) => return Some(entry),
-                None => {}
+                Entry::Bystander(_) => return Some(entry),
+                Entry::Job(_) | Entry::Unit(_) => self.left -= 1,
+            }
+            let is_broken = matches!(entry, Entry::Unit(unit) if self.broken.contains(&unit.group));
+            if !is_broken {
+                return Some(entry);
             }
         }
         None
     }
 
-    /// The entry whose turn it is, or `None` when jobs of the backlog stood before it.
     fn take_turn(&mut self, queue: QueueId) -> Option<Entry<'p>> {
-        let leaf = self.leaves.get_mut(&queue)?;
+        let leaf = self.leaves.entry(queue).or_default();
         let first = leaf.entries.first_key_value().map(|(key, _)| key.0);
-        if let Some(last) = self.backlog.last_alike(queue, leaf.passed, first) {
-            leaf.passed = Some(last);
-            return None;
+        if let Some((ahead, _)) = self.backlog.first(queue, leaf.passed, first) {
+            leaf.passed = self.backlog.last_alike(queue, leaf.passed, first);
+            return Some(Entry::Bystander(ahead.group()));
         }
         let (key, entry) = leaf.entries.pop_first()?;
         leaf.passed = Some(key.0);
@@ -105,16 +102,15 @@ impl<'p> Returning<'p> {
 
     /// To be called when something returned to `queue`.
     pub(super) fn accounts_changed(&mut self, ledger: &Ledger, queue: QueueId) {
-        let offer = self.leaves.get(&queue).and_then(|leaf| {
-            let entry = leaf.entries.first_key_value();
-            let ahead = self.backlog.first(queue, leaf.passed, entry.map(|(key, _)| key.0));
-            match (ahead, entry.map(|(_, entry)| entry)) {
-                (Some((_, request)), _) => Some(request),
-                (None, Some(Entry::Job(job))) => Some(job.request),
-                (None, Some(Entry::Unit(unit))) => Some(unit.amount),
-                (None, None) => None,
-            }
-        });
+        let leaf = self.leaves.entry(queue).or_default();
+        let entry = leaf.entries.first_key_value();
+        let ahead = self.backlog.first(queue, leaf.passed, entry.map(|(key, _)| key.0));
+        let offer = match (ahead, entry.map(|(_, entry)| entry)) {
+            (Some((_, request)), _) => Some(request),
+            (None, Some(Entry::Job(job))) => Some(job.request),
+            (None, Some(Entry::Unit(unit))) => Some(unit.amount),
+            (None, Some(Entry::Bystander(_)) | None) => None,
+        };
         let offer = offer.map(|job| Offer { job, victims: PerResource::default() });
         self.race.update(ledger, queue, offer);
     }

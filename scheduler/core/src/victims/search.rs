@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Backlog, Rooms, Solution, Splits, Unit, Wanted};
+use super::{Backlog, Manner, Rooms, Solution, Unit, Wanted};
 use crate::{
     model::{QueueId, ShapeId},
     queues::Ledger,
@@ -25,7 +25,7 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) wanted: &'p Wanted,
     /// Is what it takes acceptable?
     pub(crate) accepts: A,
-    pub(crate) splits: Splits,
+    pub(crate) manner: Manner,
     /// Candidates that are imagined gone.
     pub(crate) gone: Vec<&'p Unit>,
 }

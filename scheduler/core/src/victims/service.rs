@@ -2,10 +2,13 @@
 //! search, the first acceptable solution decided at once, and no second search for what was
 //! hopeless before.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{
-    Backlog, Before, Pool, Rooms, Search, Solution, Splits, Unit, VictimLine, Wanted, protection,
+    Backlog, Before, Manner, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted, protection,
 };
 use crate::{
     decision::EvictionCause,
@@ -24,9 +27,9 @@ pub(crate) trait Purpose {
     fn protected_for(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> Option<Duration>;
     /// Is it acceptable as a whole?
     fn accepts(&self, before: &Before<'_>, wanted: &Wanted, solution: &Solution) -> bool;
-    /// May gangs be split when they move?
-    fn splits(&self) -> Splits {
-        Splits::Forbidden
+    /// What a search is out for.
+    fn manner(&self) -> Manner {
+        Manner::Evict
     }
     /// What the unit's pods are told.
     fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause;
@@ -51,9 +54,10 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
     let mut line = JobLine::new(session.ledger(), jobs.iter().copied());
     let free = session.node_ids().map(|node| session.room(node).free_later());
     let rooms = Rooms::new(free.collect());
-    let backlog = Backlog::new(session.ledger().len(), &jobs);
+    let backlog = Backlog::new(session.ledger(), &jobs);
     let mut ground = Ground { pool, rooms, backlog };
     let mut hopeless = Hopeless::default();
+    session.look_ahead(true);
     while let Some(job) = line.pop(session.ledger()) {
         let wanted = Wanted::of(session, job);
         if !may_search(session, &ground, &wanted, purpose) || hopeless.covers(session, &wanted) {
@@ -64,17 +68,22 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
             hopeless.remember(session, &wanted);
             continue;
         };
-        for unit in solution.units() {
-            ground.pool.remove(unit);
-            line.accounts_changed(session.ledger(), unit.queue);
-        }
-        line.accounts_changed(session.ledger(), wanted.queue);
         ground.backlog.remove(wanted.queue, wanted.key);
         if let Some(more) = waiting(session, &ranks, wanted.group) {
             ground.backlog.insert(&more);
         }
+        let mut touched = BTreeSet::from([wanted.queue]);
+        for unit in solution.units() {
+            ground.pool.remove(unit);
+            touched.insert(unit.queue);
+        }
+        for queue in touched {
+            line.accounts_changed(session.ledger(), queue);
+            ground.backlog.accounts_changed(session.ledger(), queue);
+        }
         catch_up(&mut ground.rooms, session, mark);
     }
+    session.look_ahead(false);
 }
 
 fn may_search(
@@ -105,8 +114,8 @@ fn search(
     };
     let candidates = VictimLine::new(pool, &ledger, queues, may_go);
     let accepts = |solution: &Solution| purpose.accepts(&before, wanted, solution);
-    let splits = purpose.splits();
-    let search = Search { session, rooms, backlog, wanted, accepts, splits, gone: Vec::new() };
+    let manner = purpose.manner();
+    let search = Search { session, rooms, backlog, wanted, accepts, manner, gone: Vec::new() };
     let solution = search.run(candidates)?;
     let causes: BTreeMap<PodId, EvictionCause> = solution
         .units()

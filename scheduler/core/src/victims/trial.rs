@@ -5,18 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Search, Solution, Splits, Unit,
+    Manner, Piece, Search, Solution, Unit, UnitKey,
     returning::{Entry, Returning},
     search::Limits,
 };
 use crate::{
-    model::{NodeId, PodId, ShapeId},
+    model::{NodeId, PodGroupId, PodId, ShapeId},
     queues::Ledger,
     resources::{Amount, PerResource},
     session::{PodState, Session},
 };
 
-impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
+impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// First on as few nodes as the counts say; if that is not enough, on all that have room.
     pub(super) fn try_for_real(&mut self, needed: &BTreeMap<ShapeId, u64>) -> Option<Solution> {
         let few = self.fewest_nodes(needed);
@@ -52,34 +52,52 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         chosen
     }
 
-    /// The imagined candidates that stand on `nodes`, and as many more as limits ask for.
-    fn units_on(&self, nodes: &BTreeSet<NodeId>) -> Vec<&'p Unit> {
+    /// The imagined candidates that stand on `nodes`, as many more as limits ask for, and all
+    /// surplus of gangs whose core is among them.
+    fn units_on(&self, nodes: &BTreeSet<NodeId>) -> Vec<Unit> {
         let ledger = self.session.ledger();
         let stands_there = |unit: &Unit| unit.pods.iter().any(|(_, node)| nodes.contains(node));
+        let mut chosen: BTreeSet<UnitKey> = BTreeSet::new();
         let mut limits = Limits::default();
-        let mut chosen: Vec<bool> = self.gone.iter().map(|unit| stands_there(unit)).collect();
-        for (unit, _) in self.gone.iter().zip(&chosen).filter(|(_, chosen)| **chosen) {
+        for unit in self.gone.iter().filter(|unit| stands_there(unit)) {
             limits.give(ledger, unit);
+            chosen.insert(unit.key);
         }
-        for (unit, chosen) in self.gone.iter().zip(&mut chosen) {
+        for unit in &self.gone {
             if limits.suffice(ledger, self.wanted) {
                 break;
             }
-            if !*chosen {
+            if chosen.insert(unit.key) {
                 limits.give(ledger, unit);
-                *chosen = true;
             }
         }
-        self.gone.iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(unit, _)| *unit).collect()
+        let is_chosen = |unit: &&&Unit| chosen.contains(&unit.key);
+        let cores = self.gone.iter().filter(is_chosen).filter(|unit| unit.piece == Piece::Core);
+        let whole: BTreeSet<PodGroupId> = cores.map(|unit| unit.group).collect();
+        let evicted =
+            self.gone.iter().filter(|unit| is_chosen(unit) || whole.contains(&unit.group));
+        evicted.map(|unit| (*unit).clone()).collect()
     }
 
+    /// Evicts, serves, and does so again with only those that left, until all of them leave: in
+    /// the next cycle the others will not have moved. Then what it takes must be acceptable.
     fn trial(&mut self, nodes: &BTreeSet<NodeId>) -> Option<Solution> {
         let start = self.session.checkpoint();
-        let evicted = self.units_on(nodes);
-        for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
-            self.session.evict(*pod);
-        }
-        let solution = self.serve_in_turn(&evicted).then(|| self.outcome(&evicted));
+        let mut evicted = self.units_on(nodes);
+        let solution = loop {
+            for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
+                self.session.evict(*pod);
+            }
+            if !self.serve_in_turn(&evicted) {
+                break None;
+            }
+            let leaving = self.leaving(&evicted);
+            if count_pods(&leaving) == count_pods(&evicted) {
+                break Some(self.outcome(evicted));
+            }
+            self.session.undo_to(start);
+            evicted = leaving;
+        };
         let solution = solution.filter(|solution| (self.accepts)(solution));
         if solution.is_none() {
             self.session.undo_to(start);
@@ -89,8 +107,8 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
 
     /// The job and what was evicted for it get places, each in its turn. What comes before the
     /// job goes wherever it is best; what comes after it stays where it is, if it can.
-    fn serve_in_turn(&mut self, evicted: &[&'p Unit]) -> bool {
-        let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.splits);
+    fn serve_in_turn(&mut self, evicted: &[Unit]) -> bool {
+        let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.manner);
         let mut returning =
             Returning::new(self.session.ledger(), self.backlog, self.wanted, evicted);
         let mut job_is_served = false;
@@ -101,15 +119,20 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
                     (job.queue, job.request, job_is_served)
                 }
                 Entry::Unit(unit) => {
-                    let stays = job_is_served && keep(self.session, unit);
+                    let may_stay = job_is_served && !elsewhere.moving.contains(&unit.group);
+                    let stays = may_stay && keep(self.session, unit);
                     let served = stays || elsewhere.find_place(self.session, unit);
                     (unit.queue, unit.amount, served)
                 }
+                Entry::Bystander(group) if elsewhere.would_gain(self.session, group) => {
+                    return false;
+                }
+                Entry::Bystander(_) => continue,
             };
             match (entry, served) {
                 (Entry::Job(_), false) => return false,
                 (Entry::Unit(unit), false) => returning.lost(unit),
-                (Entry::Job(_) | Entry::Unit(_), true) => {
+                (Entry::Job(_) | Entry::Unit(_) | Entry::Bystander(_), _) => {
                     elsewhere.take(amount);
                     returning.accounts_changed(self.session.ledger(), queue);
                 }
@@ -123,28 +146,39 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
             && self.session.promise_all(&self.wanted.pods, None)
     }
 
-    fn free_with_all_gone(&self, evicted: &[&Unit]) -> PerResource<i64> {
+    fn free_with_all_gone(&self, evicted: &[Unit]) -> PerResource<i64> {
         let free = self.rooms.free_in_all();
         evicted.iter().fold(free, |sum, unit| sum.plus(unit.amount))
     }
 
-    /// What became of the evicted.
-    fn outcome(&self, evicted: &[&'p Unit]) -> Solution {
-        let mut solution = Solution::default();
-        for &unit in evicted {
-            let state = |pod: &(PodId, NodeId)| self.session.state(pod.0);
+    /// Of the evicted, those that do not stay.
+    fn leaving(&self, evicted: &[Unit]) -> Vec<Unit> {
+        let stays =
+            |(pod, _): &(PodId, NodeId)| matches!(self.session.state(*pod), PodState::Holding(_));
+        let mut leaving = Vec::new();
+        for unit in evicted {
             let mut unit = unit.clone();
-            if unit.pods.iter().any(|pod| matches!(state(pod), PodState::Releasing(_))) {
-                solution.victims.push(unit);
-                continue;
-            }
-            unit.pods.retain(|pod| matches!(state(pod), PodState::Moving { .. }));
+            unit.pods.retain(|pod| !stays(pod));
             if !unit.pods.is_empty() {
-                solution.moved.push(unit);
+                leaving.push(unit);
             }
         }
-        solution
+        leaving
     }
+
+    /// What becomes of those that leave.
+    fn outcome(&self, leaving: Vec<Unit>) -> Solution {
+        let has_place = |(pod, _): &(PodId, NodeId)| {
+            matches!(self.session.state(*pod), PodState::Moving { .. })
+        };
+        let (moved, victims) =
+            leaving.into_iter().partition(|unit| unit.pods.iter().all(has_place));
+        Solution { victims, moved }
+    }
+}
+
+fn count_pods(units: &[Unit]) -> usize {
+    units.iter().map(|unit| unit.pods.len()).sum()
 }
 
 /// Looks for places on any node, but not where there can be none: `left` is all that is free on
@@ -152,12 +186,36 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
 struct Elsewhere {
     left: PerResource<i64>,
     homeless: BTreeSet<ShapeId>,
-    splits: Splits,
+    manner: Manner,
+    /// Gangs that move as a whole.
+    moving: BTreeSet<PodGroupId>,
+    /// Shapes of bystanders that would not fit.
+    harmless: BTreeSet<Vec<ShapeId>>,
 }
 
 impl Elsewhere {
-    const fn new(left: PerResource<i64>, splits: Splits) -> Self {
-        Self { left, homeless: BTreeSet::new(), splits }
+    fn new(left: PerResource<i64>, manner: Manner) -> Self {
+        let (homeless, harmless) = (BTreeSet::new(), BTreeSet::new());
+        Self { left, homeless, manner, moving: BTreeSet::new(), harmless }
+    }
+
+    /// Would a job that only waits take room that was made for another? KAI does not ask, and
+    /// may evict the same pods again and again.
+    fn would_gain(&mut self, session: &mut Session<'_>, group: PodGroupId) -> bool {
+        let pods = session.next_chunk(group);
+        let shapes: Vec<ShapeId> = pods.iter().map(|pod| session.pod(*pod).shape).collect();
+        if pods.is_empty() || self.harmless.contains(&shapes) {
+            return false;
+        }
+        let may = session.profile.plugins.pre_filter.iter();
+        let start = session.checkpoint();
+        let gains = may.clone().all(|plugin| plugin.pre_filter(session, group, &pods).is_ok())
+            && session.promise_all(&pods, None);
+        session.undo_to(start);
+        if !gains {
+            self.harmless.insert(shapes);
+        }
+        gains
     }
 
     fn take(&mut self, amount: PerResource<i64>) {
@@ -172,11 +230,32 @@ impl Elsewhere {
         {
             return false;
         }
-        let found = find_place(session, unit, self.splits);
-        if !found && unit.pods.len() == 1 {
+        if !within_limits(session.ledger(), unit) {
+            return false;
+        }
+        let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
+        let found = session.promise_all(&pods, None);
+        if found {
+            self.let_stay(session, unit.group, &pods);
+        } else if pods.len() == 1 {
             self.homeless.extend(shapes);
         }
         found
+    }
+
+    /// Who would be back where it was stays: always when that is true of all, else only where
+    /// gangs may be split.
+    fn let_stay(&mut self, session: &mut Session<'_>, group: PodGroupId, pods: &[PodId]) {
+        let is_back = |pod: &PodId| matches!(session.state(*pod), PodState::Moving { from, to } if from == to);
+        let back: Vec<PodId> = pods.iter().copied().filter(is_back).collect();
+        let all_stay = back.len() == pods.len() && !self.moving.contains(&group);
+        if !all_stay && self.manner == Manner::Evict {
+            self.moving.insert(group);
+            return;
+        }
+        for pod in back {
+            session.restore(pod);
+        }
     }
 }
 
@@ -195,24 +274,6 @@ fn keep(session: &mut Session<'_>, unit: &Unit) -> bool {
         session.undo_to(start);
     }
     fits
-}
-
-/// Promises the unit's pods room where it is best. Who would be back where it was stays: always
-/// when that is true of all, else only where gangs may be split.
-fn find_place(session: &mut Session<'_>, unit: &Unit, splits: Splits) -> bool {
-    let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
-    if !within_limits(session.ledger(), unit) || !session.promise_all(&pods, None) {
-        return false;
-    }
-    let is_back =
-        |pod: &PodId| matches!(session.state(*pod), PodState::Moving { from, to } if from == to);
-    let (back, moving): (Vec<PodId>, Vec<PodId>) = pods.iter().copied().partition(is_back);
-    if moving.is_empty() || splits == Splits::Allowed {
-        for pod in back {
-            session.restore(pod);
-        }
-    }
-    true
 }
 
 /// Would the unit's queue, and all above it, keep their limits if it came back?

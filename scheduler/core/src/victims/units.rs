@@ -36,20 +36,31 @@ pub(crate) struct Unit {
     pub(crate) amount: PerResource<i64>,
 }
 
+/// The pods of a job that hold a node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Running {
+    /// Those that may be evicted.
+    pub(super) pods: Pods,
+    /// The sub-groups of those that got their node in this cycle. They stay, and with them the
+    /// core of their gang.
+    pub(super) newly_placed: Vec<usize>,
+}
+
 /// The running pods of one job and its tree of sub-groups.
 struct Job<'a> {
     group: &'a PodGroup,
     /// By sub-group, best pod first.
     running: Vec<Vec<(PodId, NodeId)>>,
+    /// By sub-group, how many more hold a node.
+    staying: Vec<usize>,
 }
 
-/// The pieces of `group`, worst first. `running` are those of its pods that hold a node and may
-/// be evicted.
+/// The pieces of a job, worst first.
 pub(crate) fn units_of(
     session: &Session<'_>,
     (id, queue): (PodGroupId, QueueId),
     age_rank: u32,
-    running: &[(PodId, NodeId)],
+    running: &Running,
 ) -> Vec<Unit> {
     let group = session.group(id);
     let mut job = Job::new(session, group, running);
@@ -58,7 +69,7 @@ pub(crate) fn units_of(
         pieces.push((Piece::Surplus, pods));
     }
     let core: Pods = job.running.into_iter().flatten().collect();
-    if !core.is_empty() {
+    if !core.is_empty() && running.newly_placed.is_empty() {
         pieces.push((Piece::Core, core));
     }
     let count = u32::try_from(pieces.len()).expect("pod ids are 32 bits");
@@ -77,15 +88,19 @@ pub(crate) fn units_of(
 }
 
 impl<'a> Job<'a> {
-    fn new(session: &Session<'_>, group: &'a PodGroup, running: &[(PodId, NodeId)]) -> Self {
+    fn new(session: &Session<'_>, group: &'a PodGroup, running: &Running) -> Self {
         let mut by_sub_group = vec![Vec::new(); group.sub_groups.len()];
-        for &(pod, node) in running {
+        for &(pod, node) in &running.pods {
             by_sub_group[session.pod(pod).sub_group].push((pod, node));
         }
         for pods in &mut by_sub_group {
             pods.sort_by_key(|(pod, _)| session.task_rank(*pod));
         }
-        Self { group, running: by_sub_group }
+        let mut staying = vec![0; group.sub_groups.len()];
+        for sub_group in &running.newly_placed {
+            staying[*sub_group] += 1;
+        }
+        Self { group, running: by_sub_group, staying }
     }
 
     /// Takes out the worst piece that the job can do without.
@@ -107,7 +122,7 @@ impl<'a> Job<'a> {
         worst_first.sort_by(|a, b| self.worse(*a, *b));
         let satisfied = worst_first.iter().filter(|child| self.is_satisfied(**child)).count();
         let needed = needed.map_or(usize::MAX, |needed| needed as usize);
-        if satisfied > needed {
+        if satisfied > needed && self.stays_without(worst_first[0]) {
             return Some(self.take_all(worst_first[0]));
         }
         worst_first.into_iter().find_map(|child| self.take_from(Some(child)))
@@ -115,8 +130,17 @@ impl<'a> Job<'a> {
 
     fn take_pod(&mut self, leaf: usize) -> Option<Pods> {
         let minimum = self.group.sub_groups[leaf].min_member as usize;
-        let pods = &mut self.running[leaf];
-        if pods.len() > minimum { pods.pop().map(|pod| vec![pod]) } else { None }
+        let spare = (self.running[leaf].len() + self.staying[leaf]).saturating_sub(minimum);
+        if spare == 0 {
+            return None;
+        }
+        self.running[leaf].pop().map(|pod| vec![pod])
+    }
+
+    /// Nobody in it got a node in this cycle.
+    fn stays_without(&self, at: usize) -> bool {
+        self.staying[at] == 0
+            && self.children(Some(at)).into_iter().all(|child| self.stays_without(child))
     }
 
     fn take_all(&mut self, at: usize) -> Pods {
@@ -134,7 +158,7 @@ impl<'a> Job<'a> {
 
     fn size(&self, at: usize) -> usize {
         let below: usize = self.children(Some(at)).into_iter().map(|child| self.size(child)).sum();
-        self.running[at].len() + below
+        self.running[at].len() + self.staying[at] + below
     }
 
     /// How many pods it takes at least to satisfy it.
@@ -154,7 +178,8 @@ impl<'a> Job<'a> {
     fn is_satisfied(&self, at: usize) -> bool {
         let children = self.children(Some(at));
         if children.is_empty() {
-            return self.running[at].len() >= self.group.sub_groups[at].min_member as usize;
+            let holding = self.running[at].len() + self.staying[at];
+            return holding >= self.group.sub_groups[at].min_member as usize;
         }
         let satisfied = children.iter().filter(|child| self.is_satisfied(**child)).count();
         let needed = self.group.sub_groups[at].min_sub_group;
