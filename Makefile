@@ -1,6 +1,6 @@
 # schedlab: what people and CI type. `make demo` is the main job.
 
-.PHONY: demo test check bench
+.PHONY: demo test check bench control-plane
 
 demo: ## boots the fleets, runs every feature, compares every snapshot
 	cargo run --release --quiet --package schedlab -- run features
@@ -19,3 +19,6 @@ check: ## what every commit passes
 
 bench: ## speed and size, as the README quotes them
 	cargo bench --quiet --package schedlab --bench figures
+
+control-plane: ## builds the real etcd, kube-apiserver and friends into the user's cache, once
+	@kind-configs/control-plane/build
