@@ -1,12 +1,16 @@
 //! Scheduling cases as neutral data: one cluster, the actions to take, and what must have become
-//! of every job. They are read, run on the scheduler's core directly (without an API, a clock or
-//! a store) and compared. What a case needs and the core does not know yet is said by
-//! [`Case::unsupported`]; such cases are not run.
+//! of every job; and single decisions with their inputs. They are read, run on the scheduler's
+//! core directly (without an API, a clock or a store) and compared. A case that needs what the
+//! core does not know, or in which it decides otherwise on purpose, is not applicable and says
+//! why.
 
 mod build;
 mod compare;
+mod folder;
 mod format;
+mod oracle;
+mod report;
 mod run;
 
-pub use format::{Case, CaseFile};
-pub use run::differences;
+pub use folder::run_folder;
+pub use report::{Counts, FileReport, Judged, Report, Verdict};

@@ -42,6 +42,8 @@ pub enum Command {
     Snapshot(SnapshotVerb),
     /// Play a whole trace in virtual time and report what came of it.
     Simulate(Box<crate::simulate::Args>),
+    /// Run recorded scheduling cases and decisions on the scheduler's core and compare.
+    Cases(Cases),
 }
 
 /// `schedlab run`.
@@ -187,6 +189,29 @@ pub enum ProfileName {
     Kube,
 }
 
+/// `schedlab cases`.
+#[derive(Debug, Args)]
+pub struct Cases {
+    /// Folder of JSON files with `cases` or `entries`; other JSON files in it are left alone.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Only cases whose id, or whose file's name, contains this.
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub filter: String,
+    /// A table by file and the failures, or JSON with every verdict.
+    #[arg(long, value_enum, default_value_t = CasesFormat::Terse)]
+    pub format: CasesFormat,
+}
+
+/// Formats of `schedlab cases`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CasesFormat {
+    /// A table, the failures, and a line with the sum.
+    Terse,
+    /// One JSON object.
+    Json,
+}
+
 /// `schedlab snapshot`.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotVerb {
@@ -223,6 +248,7 @@ pub fn main() -> ExitCode {
         Command::Up(args) => commands::up(&args),
         Command::Snapshot(verb) => commands::snapshot(&verb),
         Command::Simulate(args) => commands::simulate(&args),
+        Command::Cases(args) => commands::cases(&args),
     };
     ended.unwrap_or_else(|error| commands::report_error(&error)).into()
 }

@@ -1,5 +1,6 @@
 //! What each verb does. Data goes to standard output, everything else to standard error.
 
+mod cases;
 mod check;
 mod output;
 mod run;
@@ -11,6 +12,7 @@ mod up;
 use crate::exit::Exit;
 use crate::features::Problems;
 
+pub use cases::cases;
 pub use check::{check, list};
 pub(crate) use output::Output;
 pub use run::run;

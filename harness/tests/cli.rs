@@ -175,3 +175,31 @@ fn reports_go_where_they_are_asked_for() {
     let annotation = "::error file=features/fleet.feature,line=5,title=A claim is wrong::";
     assert!(github.out.contains(annotation), "{}", github.out);
 }
+
+#[test]
+fn recorded_cases_are_counted_by_file_and_a_difference_is_a_failure() {
+    let lab = Lab::of("cases");
+    let run = lab.run(&["cases", "recorded"]);
+    assert_eq!(run.code, 1, "{}", run.all());
+    assert!(run.out.contains("wrong.json                 0      1    0"), "{}", run.out);
+    assert!(run.out.contains("a: Binding on n2 expected; a-0 Binding on n1"), "{}", run.out);
+    assert!(run.out.ends_with("\n2 passed, 1 failed, 0 not applicable\n"), "{}", run.out);
+    let packing = lab.run(&["cases", "recorded", "--filter", "packing"]);
+    assert_eq!(packing.code, 0, "{}", packing.all());
+    assert!(packing.out.ends_with("\n1 passed, 0 failed, 0 not applicable\n"), "{}", packing.out);
+    assert_eq!(lab.run(&["cases", "recorded", "--filter", "nothing"]).code, 4);
+    let json = lab.run(&["cases", "recorded", "--format", "json"]);
+    assert!(json.out.contains("\"verdict\": \"failed\""), "{}", json.out);
+}
+
+#[test]
+fn a_case_of_another_form_is_named_with_its_file_and_field() {
+    let lab = Lab::of("cases");
+    let text = lab.read("recorded/packing.json").replace("\"allocate\"", "\"advertise\"");
+    lab.write("recorded/packing.json", &text);
+    let run = lab.run(&["cases", "recorded"]);
+    assert_eq!(run.code, 3, "{}", run.all());
+    let place = "recorded/packing.json: cases[0] (packing#0): unknown variant `advertise`";
+    assert!(run.err.contains(place), "{}", run.err);
+    assert_eq!(lab.run(&["cases", "nowhere"]).code, 3);
+}

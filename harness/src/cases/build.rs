@@ -13,7 +13,7 @@ use schedlab_scheduler_core::{
     resources::{Amount, PerResource, Resources},
 };
 
-use super::format::{Case, Gang, Job, NodeSpec, QueueSpec, Share, Task};
+use super::format::{ActionName, Case, Gang, Job, NodeSpec, QueueSpec, Share, State, Task};
 
 const START: Time = Time(1_767_225_600_000);
 /// The node label that required affinity of cases looks at.
@@ -44,13 +44,12 @@ pub(super) fn snapshot(case: &Case) -> Snapshot {
 /// Test settings of the recordings: victims of a consolidation without limit, and no grace for
 /// stale gangs but in the cases about it.
 pub(super) fn profile(case: &Case) -> Profile {
-    let actions = case.actions.iter().map(|action| match action.as_str() {
-        "allocate" => Action::Allocate,
-        "consolidation" => Action::Consolidate,
-        "reclaim" => Action::Reclaim,
-        "preempt" => Action::Preempt,
-        "stalegangeviction" => Action::StaleGangEviction,
-        other => panic!("{}: no action is called {other}", case.id),
+    let actions = case.actions.iter().map(|action| match action {
+        ActionName::Allocate => Action::Allocate,
+        ActionName::Consolidation => Action::Consolidate,
+        ActionName::Reclaim => Action::Reclaim,
+        ActionName::Preempt => Action::Preempt,
+        ActionName::StaleGangEviction => Action::StaleGangEviction,
     });
     let grace = if case.id.starts_with("stalegangeviction/") { 60 } else { 0 };
     Profile {
@@ -175,16 +174,15 @@ fn affinity_to_like(task: &Task, topology_key: Option<&str>) -> Vec<PodAffinityT
 }
 
 fn pod(snapshot: &Snapshot, (job, group): (&Job, PodGroupId), task: &Task, shape: ShapeId) -> Pod {
-    let (status, released_since) = match task.state.as_str() {
-        "Pending" => (PodStatus::Pending, None),
-        "Gated" => (PodStatus::Gated, None),
-        "Running" => (PodStatus::Running, None),
-        "Bound" | "Binding" | "Allocated" => (PodStatus::Bound, None),
-        "Releasing" => (PodStatus::Releasing, Some(START)),
-        "StuckInReleasing" => (PodStatus::Releasing, Some(Time(START.0 - 600_000))),
-        "Succeeded" => (PodStatus::Succeeded, None),
-        "Failed" => (PodStatus::Failed, None),
-        other => panic!("{}: no task state is called {other}", task.id),
+    let (status, released_since) = match task.state {
+        State::Pending => (PodStatus::Pending, None),
+        State::Gated => (PodStatus::Gated, None),
+        State::Running => (PodStatus::Running, None),
+        State::Bound | State::Binding | State::Allocated => (PodStatus::Bound, None),
+        State::Releasing => (PodStatus::Releasing, Some(START)),
+        State::StuckInReleasing => (PodStatus::Releasing, Some(Time(START.0 - 600_000))),
+        State::Succeeded => (PodStatus::Succeeded, None),
+        State::Failed => (PodStatus::Failed, None),
     };
     let sub_group = task.subgroup.as_deref().unwrap_or("default");
     let sub_groups = &snapshot.pod_groups[group.0 as usize].sub_groups;

@@ -97,11 +97,18 @@ fn differs(
     if !(wrong_state || wrong_node || wrong_sum) {
         return None;
     }
-    let mut text = format!("{name}: {} on {:?} expected;", outcome.status, outcome.node);
+    let mut text = format!("{name}: {}{} expected;", outcome.status, on(outcome.node.as_deref()));
     for (_, task, fate) in tasks {
-        let _ = write!(text, " {} {} on {:?}", task.id, fate.state, node_name(fate));
+        let _ = write!(text, " {} {}{}", task.id, fate.state, on(node_name(fate)));
+    }
+    if wrong_sum {
+        let _ = write!(text, " asking for {sum} GPUs, not {}", outcome.gpus_requested_sum);
     }
     Some(text)
+}
+
+fn on(node: Option<&str>) -> String {
+    node.map(|node| format!(" on {node}")).unwrap_or_default()
 }
 
 /// Idle and releasing (less promised) GPUs.

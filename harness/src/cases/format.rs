@@ -6,19 +6,15 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A file of cases.
-#[derive(Clone, Debug, Deserialize)]
-pub struct CaseFile {
-    /// All of them, in order.
-    pub cases: Vec<Case>,
-}
-
 /// One cluster and what must come of it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Case {
+pub(super) struct Case {
     /// Unique name.
-    pub id: String,
-    pub(super) actions: Vec<String>,
+    pub(super) id: String,
+    /// What it is about.
+    #[serde(default)]
+    pub(super) title: String,
+    pub(super) actions: Vec<ActionName>,
     #[serde(default)]
     pub(super) rounds: Option<Rounds>,
     #[serde(default)]
@@ -30,6 +26,31 @@ pub struct Case {
     pub(super) jobs: Vec<Job>,
     #[serde(default)]
     pub(super) expected: Option<Expected>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ActionName {
+    Allocate,
+    Consolidation,
+    Reclaim,
+    Preempt,
+    StaleGangEviction,
+}
+
+/// The states in which tasks begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum State {
+    Pending,
+    Gated,
+    Allocated,
+    Binding,
+    Bound,
+    Running,
+    Releasing,
+    StuckInReleasing,
+    Succeeded,
+    Failed,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -144,7 +165,7 @@ pub(super) struct PodSet {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Task {
     pub(super) id: String,
-    pub(super) state: String,
+    pub(super) state: State,
     #[serde(default)]
     pub(super) node: Option<String>,
     #[serde(default)]
@@ -207,7 +228,7 @@ const BEYOND_WHOLE_DEVICES: [(&str, &str); 8] = [
 
 impl Case {
     /// What it needs that the core does not know yet; `None`: it can be run.
-    pub fn unsupported(&self) -> Option<&'static str> {
+    pub(super) fn unsupported(&self) -> Option<&'static str> {
         if self.expected.is_none() {
             return Some("expectations in words");
         }

@@ -12,10 +12,20 @@ use super::{
     build,
     compare::{self, Fate, fates},
     format::{CallLimits, Case, Rounds},
+    report::Verdict,
 };
 
+/// Runs the case, if the core knows what it needs.
+pub(super) fn verdict(case: &Case) -> Verdict {
+    if let Some(why) = case.unsupported() {
+        return Verdict::NotApplicable(why.to_owned());
+    }
+    let differences = differences(case);
+    if differences.is_empty() { Verdict::Passed } else { Verdict::Failed(differences) }
+}
+
 /// How the outcome differs from what the case expects: nothing when it passes.
-pub fn differences(case: &Case) -> Vec<String> {
+fn differences(case: &Case) -> Vec<String> {
     let (snapshot, profile) = (build::snapshot(case), build::profile(case));
     if let Some(rounds) = &case.rounds {
         return in_rounds(case, rounds, snapshot, &profile);

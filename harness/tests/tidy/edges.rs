@@ -61,9 +61,9 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             audit
             snapshots view
             cluster objects
+            cases
             simulate
             cli commands features reviewed runner steps vocabulary world
-            cases ->
         ",
     ),
 ];

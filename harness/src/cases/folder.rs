@@ -1,0 +1,136 @@
+//! A folder of cases: every JSON file in it with `cases` or `entries`, read and run on all
+//! cores.
+
+use std::{
+    num::NonZeroUsize,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
+use anyhow::{Context as _, anyhow};
+use serde_json::Value;
+
+use super::{
+    format::Case,
+    oracle::Entry,
+    report::{FileReport, Judged, Report, Verdict},
+    run,
+};
+
+/// Reads the folder and runs what is selected: all whose id contains `filter`.
+///
+/// # Errors
+/// The folder or a file cannot be read, or a file is not of the format.
+pub fn run_folder(folder: &Path, filter: &str) -> anyhow::Result<Report> {
+    let paths = json_files(folder)?;
+    let files = in_parallel(&paths, |path| read(path, filter));
+    let files: Vec<(String, Vec<Item>)> = files.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    let items: Vec<&Item> = files.iter().flat_map(|(_, items)| items).collect();
+    let mut judged = in_parallel(&items, |item| item.judge()).into_iter();
+    let report = |(file, items): &(String, Vec<Item>)| FileReport {
+        file: file.clone(),
+        judged: judged.by_ref().take(items.len()).collect(),
+    };
+    let files = files.iter().filter(|(_, items)| !items.is_empty()).map(report).collect();
+    Ok(Report { files })
+}
+
+fn json_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder)
+        .with_context(|| format!("cannot read the folder {}", folder.display()))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.with_context(|| format!("in {}", folder.display()))?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// What can be run on its own.
+enum Item {
+    Case(Box<Case>),
+    Entry(String, Entry),
+}
+
+/// A file's name and what is selected of it.
+fn read(path: &Path, filter: &str) -> anyhow::Result<(String, Vec<Item>)> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let mut content: Value =
+        serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+    let mut items = Vec::new();
+    let stem = name.trim_end_matches(".json");
+    for (at, case) in list(&mut content, "cases").into_iter().enumerate() {
+        let id = case.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if id.contains(filter) || stem.contains(filter) {
+            let case = serde_json::from_value(case)
+                .map_err(|error| anyhow!("{}: cases[{at}] ({id}): {error}", path.display()))?;
+            items.push(Item::Case(Box::new(case)));
+        }
+    }
+    for (at, entry) in list(&mut content, "entries").into_iter().enumerate() {
+        let id = format!("{stem}#{at}");
+        if id.contains(filter) {
+            let entry = Entry::read(entry)
+                .map_err(|error| anyhow!("{}: entries[{at}]: {error}", path.display()))?;
+            items.push(Item::Entry(id, entry));
+        }
+    }
+    Ok((name, items))
+}
+
+fn list(content: &mut Value, field: &str) -> Vec<Value> {
+    match content.get_mut(field).map(Value::take) {
+        Some(Value::Array(items)) => items,
+        Some(_) | None => Vec::new(),
+    }
+}
+
+impl Item {
+    fn judge(&self) -> Judged {
+        let (id, title) = match self {
+            Self::Case(case) => (case.id.clone(), case.title.clone()),
+            Self::Entry(id, _) => (id.clone(), String::new()),
+        };
+        let verdict = catch_unwind(AssertUnwindSafe(|| self.verdict()));
+        let panicked = || Verdict::Failed(vec!["the scheduler panicked".to_owned()]);
+        Judged { id, title, verdict: verdict.unwrap_or_else(|_| panicked()) }
+    }
+
+    fn verdict(&self) -> Verdict {
+        match self {
+            Self::Case(case) => run::verdict(case),
+            Self::Entry(_, entry) => match entry.difference() {
+                Some(difference) => Verdict::Failed(vec![difference]),
+                None => Verdict::Passed,
+            },
+        }
+    }
+}
+
+/// `work` done on every item, by as many threads as there are cores; results in order.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut done = Vec::new();
+        while let Some((at, item)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, items.get(at)?)))
+        {
+            done.push((at, work(item)));
+        }
+        done
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+        let joined = workers.into_iter().map(thread::ScopedJoinHandle::join);
+        joined.flat_map(|done| done.expect("panics are caught item by item")).collect()
+    });
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}

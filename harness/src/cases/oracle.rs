@@ -1,0 +1,336 @@
+//! Single decisions with everything they depend on: the division of capacity, who may start
+//! reclaiming, which victims are acceptable, which queue is served first. Each is asked of the
+//! core directly.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use schedlab_scheduler_core::{
+    fairshare::{Pot, QueueDemand, divide},
+    model::{QueueId, Time},
+    queues::{
+        Account, Ledger,
+        reclaim::{Reclaimer, Victims},
+        standing::Standing,
+    },
+    resources::{Amount, PerResource},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One decision and its inputs.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    /// How one amount is divided between siblings.
+    Division(Division),
+    /// Which of two siblings is served first.
+    Order(Box<Order>),
+    /// May this job take these victims?
+    Reclaimable(Reclaimable),
+    /// May this job start reclaiming?
+    CanReclaim(CanReclaim),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Division {
+    resource: ResourceName,
+    total: f64,
+    k_value: f64,
+    queues: BTreeMap<String, DividedQueue>,
+    fair_share: BTreeMap<String, f64>,
+    remaining: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+enum ResourceName {
+    #[serde(rename = "GPU")]
+    Gpu,
+    #[serde(rename = "CPU")]
+    Cpu,
+    Memory,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct DividedQueue {
+    priority: i32,
+    creation: i64,
+    deserved: f64,
+    limit: f64,
+    over_quota_weight: f64,
+    #[serde(default)]
+    usage: f64,
+    request: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Order {
+    left: Side,
+    right: Side,
+    total: Amounts,
+    result: i8,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Side {
+    #[serde(flatten)]
+    account: QueueAccount,
+    #[serde(default)]
+    job_request: Option<Amounts>,
+    #[serde(default)]
+    victims: Option<Vec<Amounts>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Reclaimable {
+    queues: BTreeMap<String, QueueAccount>,
+    reclaimer: Claim,
+    victims: BTreeMap<String, Vec<Amounts>>,
+    saturation_multiplier: f64,
+    result: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct CanReclaim {
+    queues: BTreeMap<String, QueueAccount>,
+    reclaimer: Claim,
+    result: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Claim {
+    queue: String,
+    preemptible: bool,
+    requested: Amounts,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct QueueAccount {
+    #[serde(default)]
+    parent: String,
+    priority: i32,
+    #[serde(default)]
+    creation: i64,
+    #[serde(rename = "GPU")]
+    gpu: QueueStanding,
+    #[serde(rename = "CPU")]
+    cpu: QueueStanding,
+    #[serde(rename = "Memory")]
+    memory: QueueStanding,
+}
+
+/// Where a queue stands with one resource.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct QueueStanding {
+    allocated: f64,
+    #[serde(default)]
+    allocated_non_preemptible: f64,
+    deserved: f64,
+    fair_share: f64,
+    limit: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct Amounts {
+    #[serde(rename = "GPU", default)]
+    gpu: f64,
+    #[serde(rename = "CPU", default)]
+    cpu: f64,
+    #[serde(rename = "Memory", default)]
+    memory: f64,
+}
+
+impl Entry {
+    /// Which decision it is shows in its fields.
+    pub(super) fn read(value: Value) -> Result<Self, serde_json::Error> {
+        let has = |field: &str| value.get(field).is_some();
+        if has("left") {
+            return serde_json::from_value(value).map(Box::new).map(Self::Order);
+        }
+        if has("fair_share") {
+            return serde_json::from_value(value).map(Self::Division);
+        }
+        if has("victims") {
+            return serde_json::from_value(value).map(Self::Reclaimable);
+        }
+        serde_json::from_value(value).map(Self::CanReclaim)
+    }
+
+    /// How the core's decision differs from the recorded one; `None`: it does not.
+    pub(super) fn difference(&self) -> Option<String> {
+        match self {
+            Self::Division(division) => division.difference(),
+            Self::Order(order) => differs(&order.decided(), &order.result),
+            Self::Reclaimable(entry) => entry.difference(),
+            Self::CanReclaim(entry) => entry.difference(),
+        }
+    }
+}
+
+fn differs<T: PartialEq + std::fmt::Display>(decided: &T, recorded: &T) -> Option<String> {
+    (decided != recorded).then(|| format!("decided {decided}, recorded {recorded}"))
+}
+
+impl Division {
+    fn difference(&self) -> Option<String> {
+        let unit = match self.resource {
+            ResourceName::Gpu => 1000,
+            ResourceName::Cpu | ResourceName::Memory => 1,
+        };
+        let of_unit = |value: f64| rounded(value * f64::from(unit));
+        let bound = |value: f64| bound(value, f64::from(unit));
+        let demands: Vec<QueueDemand> = self
+            .queues
+            .iter()
+            .map(|(name, queue)| QueueDemand {
+                name: name.as_str().into(),
+                priority: queue.priority,
+                created: Time(queue.creation),
+                quota: bound(queue.deserved),
+                limit: bound(queue.limit),
+                weight_milli: rounded(queue.over_quota_weight * 1000.0),
+                usage_micro: rounded(queue.usage * 1000.0) * 1000,
+                request: of_unit(queue.request),
+            })
+            .collect();
+        let total = of_unit(self.total);
+        let pot =
+            Pot { total, unit: i64::from(unit), k_value_milli: rounded(self.k_value * 1000.0) };
+        let division = divide(pot, &demands);
+        let share = |name: &String| of_unit(self.fair_share.get(name).copied().unwrap_or(0.0));
+        let expected: Vec<i64> = self.queues.keys().map(share).collect();
+        let rest = of_unit(self.remaining);
+        (division.shares != expected || division.rest != rest).then(|| {
+            let (shares, left) = (division.shares, division.rest);
+            format!("decided {shares:?} and rest {left}, recorded {expected:?} and rest {rest}")
+        })
+    }
+}
+
+impl Order {
+    /// -1: the left queue goes first.
+    fn decided(&self) -> i8 {
+        let sides = [&self.left, &self.right];
+        let accounts = sides.map(|side| side.account.account(None)).to_vec();
+        let ledger = Ledger::of(accounts, self.total.exact());
+        let standing = |side: &Side, at: u32| {
+            let job = side.job_request.unwrap_or_default().exact();
+            let victims = side.victims.iter().flatten().map(|victim| victim.exact());
+            let victims = victims.fold(PerResource::default(), PerResource::plus);
+            Standing::of(&ledger, QueueId(at), job, victims)
+        };
+        match standing(&self.left, 0).cmp_siblings(&standing(&self.right, 1)) {
+            Ordering::Less => -1,
+            Ordering::Equal | Ordering::Greater => 1,
+        }
+    }
+}
+
+impl Reclaimable {
+    fn difference(&self) -> Option<String> {
+        let tree = Tree::of(&self.queues);
+        let mut victims = Victims::new();
+        for (queue, taken) in &self.victims {
+            let Some(queue) = tree.ids.get(queue.as_str()) else {
+                return Some(format!("victims: queue {queue} is not among queues"));
+            };
+            victims.insert(*queue, taken.iter().map(|amount| amount.exact()).collect());
+        }
+        let Some(reclaimer) = tree.reclaimer(&self.reclaimer) else {
+            return Some(unknown_reclaimer(&self.reclaimer));
+        };
+        let saturation_milli = rounded(self.saturation_multiplier * 1000.0);
+        let decided = reclaimer.may_take(&tree.ledger, &victims, saturation_milli);
+        differs(&decided, &self.result)
+    }
+}
+
+impl CanReclaim {
+    fn difference(&self) -> Option<String> {
+        let tree = Tree::of(&self.queues);
+        match tree.reclaimer(&self.reclaimer) {
+            Some(reclaimer) => differs(&reclaimer.may_start(&tree.ledger), &self.result),
+            None => Some(unknown_reclaimer(&self.reclaimer)),
+        }
+    }
+}
+
+fn unknown_reclaimer(claim: &Claim) -> String {
+    format!("reclaimer: queue {} is not among queues", claim.queue)
+}
+
+/// The queues of an entry and their accounts.
+struct Tree<'a> {
+    ids: BTreeMap<&'a str, QueueId>,
+    ledger: Ledger,
+}
+
+impl<'a> Tree<'a> {
+    fn of(queues: &'a BTreeMap<String, QueueAccount>) -> Self {
+        let names = queues.keys().map(String::as_str);
+        let ids: BTreeMap<&str, QueueId> =
+            names.zip(0..).map(|(name, at)| (name, QueueId(at))).collect();
+        let parent = |queue: &QueueAccount| ids.get(queue.parent.as_str()).copied();
+        let accounts = queues.values().map(|queue| queue.account(parent(queue))).collect();
+        let ledger = Ledger::of(accounts, PerResource::default());
+        Self { ids, ledger }
+    }
+
+    fn reclaimer(&self, claim: &Claim) -> Option<Reclaimer> {
+        Some(Reclaimer {
+            queue: *self.ids.get(claim.queue.as_str())?,
+            preemptible: claim.preemptible,
+            request: claim.requested.exact(),
+        })
+    }
+}
+
+impl QueueAccount {
+    fn account(&self, parent: Option<QueueId>) -> Account {
+        let of = |field: fn(&QueueStanding) -> f64| {
+            let [gpu, cpu, memory] = [&self.gpu, &self.cpu, &self.memory].map(field);
+            Amounts { gpu, cpu, memory }
+        };
+        Account {
+            parent,
+            priority: self.priority,
+            created: Time(self.creation),
+            quota: of(|queue| queue.deserved).bounds(),
+            limit: of(|queue| queue.limit).bounds(),
+            fair_share: of(|queue| queue.fair_share).exact(),
+            allocated: of(|queue| queue.allocated).exact(),
+            allocated_non_preemptible: of(|queue| queue.allocated_non_preemptible).exact(),
+            requested: PerResource::default(),
+        }
+    }
+}
+
+impl Amounts {
+    fn exact(self) -> PerResource<i64> {
+        PerResource {
+            gpu: rounded(self.gpu * 1000.0),
+            cpu: rounded(self.cpu),
+            memory: rounded(self.memory),
+        }
+    }
+
+    fn bounds(self) -> PerResource<Amount> {
+        PerResource {
+            gpu: bound(self.gpu, 1000.0),
+            cpu: bound(self.cpu, 1.0),
+            memory: bound(self.memory, 1.0),
+        }
+    }
+}
+
+/// -1 is no bound.
+fn bound(value: f64, unit: f64) -> Amount {
+    if (value + 1.0).abs() < f64::EPSILON {
+        Amount::Unlimited
+    } else {
+        Amount::Exactly(rounded(value * unit))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
+fn rounded(value: f64) -> i64 {
+    value.round() as i64
+}

@@ -1,0 +1,122 @@
+//! What came of a folder of cases: a table by file, or JSON.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::Serialize;
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// By file name.
+    pub files: Vec<FileReport>,
+}
+
+/// What came of one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileReport {
+    /// Its name.
+    pub file: String,
+    /// In the order of the file.
+    pub judged: Vec<Judged>,
+}
+
+/// What came of one case or entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Judged {
+    /// Which.
+    pub id: String,
+    /// What it is about; empty for entries.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// Passed or not.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// Passed or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", content = "why", rename_all = "snake_case")]
+pub enum Verdict {
+    /// It ended as recorded.
+    Passed,
+    /// It ended otherwise: how, line by line.
+    Failed(Vec<String>),
+    /// It was not run, and why.
+    NotApplicable(String),
+}
+
+/// How many of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Ended as recorded.
+    pub passed: usize,
+    /// Ended otherwise.
+    pub failed: usize,
+    /// Not run.
+    pub not_applicable: usize,
+}
+
+impl Report {
+    /// How many of each in all files.
+    pub fn counts(&self) -> Counts {
+        Counts::of(self.files.iter().flat_map(|file| &file.judged))
+    }
+
+    /// A table by file, then every failure, then the sum.
+    pub fn terse(&self) -> String {
+        let width = self.files.iter().map(|file| file.file.len()).max().unwrap_or(0);
+        let head = ["passed", "failed", "n/a"];
+        let mut text = format!("{:width$} {:>6} {:>6} {:>4}\n", "file", head[0], head[1], head[2]);
+        for file in &self.files {
+            let Counts { passed, failed, not_applicable } = Counts::of(&file.judged);
+            let name = &file.file;
+            let _ = write!(text, "{name:width$} {passed:>6} {failed:>6} {not_applicable:>4}");
+            let reasons = file.reasons();
+            if !reasons.is_empty() {
+                let _ = write!(text, "  {}", reasons.join("; "));
+            }
+            text.push('\n');
+        }
+        for judged in self.files.iter().flat_map(|file| &file.judged) {
+            if let Verdict::Failed(differences) = &judged.verdict {
+                let differences = differences.join("\n  ");
+                let _ = writeln!(text, "\nfailed: {} {}\n  {differences}", judged.id, judged.title);
+            }
+        }
+        let Counts { passed, failed, not_applicable } = self.counts();
+        let _ = writeln!(text, "{passed} passed, {failed} failed, {not_applicable} not applicable");
+        text
+    }
+}
+
+impl FileReport {
+    /// Why some were not run, and how many for each reason.
+    fn reasons(&self) -> Vec<String> {
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for judged in &self.judged {
+            if let Verdict::NotApplicable(why) = &judged.verdict {
+                *reasons.entry(why).or_default() += 1;
+            }
+        }
+        reasons.into_iter().map(|(why, count)| format!("{count} {why}")).collect()
+    }
+}
+
+impl Counts {
+    fn of<'a>(all: impl IntoIterator<Item = &'a Judged>) -> Self {
+        let mut counts = Self::default();
+        for judged in all {
+            match judged.verdict {
+                Verdict::Passed => counts.passed += 1,
+                Verdict::Failed(_) => counts.failed += 1,
+                Verdict::NotApplicable(_) => counts.not_applicable += 1,
+            }
+        }
+        counts
+    }
+
+    /// How many in all.
+    pub fn all(self) -> usize {
+        self.passed + self.failed + self.not_applicable
+    }
+}

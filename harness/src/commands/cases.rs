@@ -1,0 +1,27 @@
+//! `schedlab cases`: recorded decisions run on the scheduler's core.
+
+use super::Output;
+use crate::cases::{self, Report};
+use crate::cli::{Cases, CasesFormat};
+use crate::exit::Exit;
+
+/// Prints the table. Whatever ended otherwise than recorded is a failure.
+pub fn cases(args: &Cases) -> anyhow::Result<Exit> {
+    let mut output = Output::detect();
+    let report = cases::run_folder(&args.folder, &args.filter)?;
+    let counts = report.counts();
+    if counts.all() == 0 {
+        let (folder, filter) = (args.folder.display(), &args.filter);
+        output.note(&format!("no case in {folder} has an id that contains {filter:?}"));
+        return Ok(Exit::NothingSelected);
+    }
+    output.data(&text(&report, args.format)?);
+    Ok(if counts.failed == 0 { Exit::Passed } else { Exit::Failed })
+}
+
+fn text(report: &Report, format: CasesFormat) -> anyhow::Result<String> {
+    Ok(match format {
+        CasesFormat::Terse => report.terse(),
+        CasesFormat::Json => format!("{}\n", serde_json::to_string_pretty(report)?),
+    })
+}
