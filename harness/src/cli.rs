@@ -44,6 +44,28 @@ pub enum Command {
     Simulate(Box<crate::simulate::Args>),
     /// Run recorded scheduling cases and decisions on the scheduler's core and compare.
     Cases(Cases),
+    /// Take away what a crash left: processes, containers, networks, namespaces, folders.
+    Clean(Clean),
+}
+
+/// How data is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// `schedlab clean`.
+#[derive(Debug, Args)]
+pub struct Clean {
+    /// Only say what would be removed.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
 }
 
 /// `schedlab run`.
@@ -249,6 +271,7 @@ pub fn main() -> ExitCode {
         Command::Snapshot(verb) => commands::snapshot(&verb),
         Command::Simulate(args) => commands::simulate(&args),
         Command::Cases(args) => commands::cases(&args),
+        Command::Clean(args) => commands::clean(&args),
     };
     ended.unwrap_or_else(|error| commands::report_error(&error)).into()
 }

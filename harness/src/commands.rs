@@ -2,6 +2,7 @@
 
 mod cases;
 mod check;
+mod clean;
 mod output;
 mod run;
 mod simulate;
@@ -14,6 +15,7 @@ use crate::features::Problems;
 
 pub use cases::cases;
 pub use check::{check, list};
+pub use clean::clean;
 pub(crate) use output::Output;
 pub use run::run;
 pub use simulate::simulate;

@@ -25,6 +25,8 @@ pub mod world;
 
 pub mod api;
 pub mod cluster;
+pub mod leftovers;
+pub mod tools;
 pub mod view;
 
 pub mod audit;

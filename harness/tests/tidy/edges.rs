@@ -56,8 +56,8 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
     (
         "harness",
         "
-            api exit fields quantity report
-            happenings
+            api exit fields quantity report tools
+            happenings leftovers
             audit
             snapshots view
             cluster objects

@@ -1,0 +1,118 @@
+use std::process::Stdio;
+
+use super::*;
+
+fn sleeper() -> Command {
+    let mut command = Command::new("sleep");
+    command.arg("600").stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Makes a record look as after a `kill -9` of its run: its process is another one now.
+fn kill(state: &Path, run: &Run) {
+    let file = state.join("runs").join(format!("{}.json", run.id()));
+    let mut record = Record::read(&file).unwrap().unwrap();
+    record.started += 1;
+    record.write(&file).unwrap();
+}
+
+async fn cleaned(state: &Path, doing: Doing) -> Vec<RunReport> {
+    clean(state, doing).await
+}
+
+#[tokio::test]
+async fn what_a_killed_run_left_goes_and_a_live_run_is_not_touched() {
+    let state = tempfile::tempdir().unwrap();
+    let dead = Run::begin_in(state.path(), "up").unwrap();
+    let live = Run::begin_in(state.path(), "run").unwrap();
+    assert_ne!(dead.id(), live.id());
+    let mut of_dead = dead.spawn(&mut sleeper()).unwrap();
+    let mut of_live = live.spawn(&mut sleeper()).unwrap();
+    let folder_of_dead = dead.temp_folder("etcd").unwrap();
+    let folder_of_live = live.temp_folder("etcd").unwrap();
+    kill(state.path(), &dead);
+
+    let looked = cleaned(state.path(), Doing::Look).await;
+    let ends: Vec<&End> = looked.iter().flat_map(|run| &run.things).map(|one| &one.end).collect();
+    assert_eq!(ends, [&End::There, &End::There], "{looked:?}");
+    assert!(folder_of_dead.is_dir());
+
+    let reports = cleaned(state.path(), Doing::Remove).await;
+    let lives: Vec<(&str, Life)> = reports.iter().map(|r| (&*r.run, r.life)).collect();
+    assert_eq!(lives, [(dead.id(), Life::Ended), (live.id(), Life::Lives)]);
+    assert!(!of_dead.wait().unwrap().success());
+    assert!(!folder_of_dead.exists());
+    assert!(of_live.try_wait().unwrap().is_none());
+    assert!(folder_of_live.is_dir());
+
+    let again = cleaned(state.path(), Doing::Remove).await;
+    assert_eq!(again.iter().map(|run| &*run.run).collect::<Vec<_>>(), [live.id()]);
+    assert_eq!(live.clone().end().await, []);
+    assert!(!of_live.wait().unwrap().success());
+    assert!(cleaned(state.path(), Doing::Remove).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_child_that_was_never_noted_is_found_by_its_mark_and_its_children_too() {
+    let state = tempfile::tempdir().unwrap();
+    let run = Run::begin_in(state.path(), "run").unwrap();
+    let (name, id) = run.mark();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' TERM; sleep 601 & echo $!; wait"]);
+    let mut shell = shell.env(name, id).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = String::new();
+    let mut out = std::io::BufReader::new(shell.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut out, &mut child).unwrap();
+    let child = Process::find(child.trim().parse().unwrap()).unwrap();
+    kill(state.path(), &run);
+    let reports = cleaned(state.path(), Doing::Remove).await;
+    assert!(reports[0].things.iter().all(|one| one.end == End::Removed), "{reports:?}");
+    assert_eq!(reports[0].things.len(), 2, "{reports:?}");
+    shell.wait().unwrap();
+    assert_ne!(Process::find(child.pid), Some(child));
+}
+
+#[tokio::test]
+async fn a_process_id_that_means_another_process_now_is_left_alone() {
+    let state = tempfile::tempdir().unwrap();
+    let run = Run::begin_in(state.path(), "run").unwrap();
+    let mut stranger = sleeper().spawn().unwrap();
+    let started = Process::find(stranger.id()).unwrap().started - 1;
+    run.note(Thing::Process { pid: stranger.id(), started, command: "etcd".to_owned() }).unwrap();
+    assert_eq!(run.end().await, []);
+    assert!(stranger.try_wait().unwrap().is_none());
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_the_runs_own_stays_and_is_told() {
+    let state = tempfile::tempdir().unwrap();
+    let precious = tempfile::tempdir().unwrap();
+    let run = Run::begin_in(state.path(), "run").unwrap();
+    run.note(Thing::Folder { path: precious.path().to_owned() }).unwrap();
+    let problems = run.end().await;
+    assert_eq!(problems.len(), 1);
+    assert!(precious.path().is_dir());
+    // The record remains, for the next attempt.
+    assert_eq!(record::records(state.path()).len(), 1);
+}
+
+#[test]
+fn a_record_of_another_machine_is_not_judged() {
+    let state = tempfile::tempdir().unwrap();
+    let run = Run::begin_in(state.path(), "run").unwrap();
+    let mut record = run.record().clone();
+    record.place.host = "elsewhere".to_owned();
+    assert_eq!(record.life(), Life::Elsewhere);
+    record.place = record::Place { boot: "an earlier one".to_owned(), ..record::Place::here() };
+    assert_eq!(record.life(), Life::Ended);
+}
+
+#[test]
+fn an_id_can_be_part_of_a_name_in_a_cluster() {
+    let state = tempfile::tempdir().unwrap();
+    let run = Run::begin_in(state.path(), "run").unwrap();
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    assert!(run.id().chars().all(allowed) && run.id().len() < 40, "{}", run.id());
+}

@@ -1,0 +1,82 @@
+//! The programs of others that real clusters need, and what to do when they fail.
+
+mod remedy;
+
+use std::process::{Command, Output};
+
+pub use remedy::remedy;
+
+/// A program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// Docker's command line.
+    Docker,
+    /// kind.
+    Kind,
+    /// kubectl.
+    Kubectl,
+    /// Helm.
+    Helm,
+}
+
+/// A program of somebody else that could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{command}` failed: {said}{}", to_do(remedy.as_deref()))]
+pub struct ToolError {
+    /// The command line.
+    pub command: String,
+    /// Its own words.
+    pub said: String,
+    /// What to do, where that is known.
+    pub remedy: Option<String>,
+}
+
+fn to_do(remedy: Option<&str>) -> String {
+    remedy.map_or_else(String::new, |remedy| format!("\nto do: {remedy}"))
+}
+
+impl Tool {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Kind => "kind",
+            Self::Kubectl => "kubectl",
+            Self::Helm => "helm",
+        }
+    }
+
+    /// Runs it to its end and answers what it printed.
+    pub fn run(self, args: &[&str]) -> Result<String, ToolError> {
+        let mut command = Command::new(self.name());
+        command.args(args);
+        self.check(args, command.output())
+    }
+
+    /// What a run of it printed, or why it failed: for those who run it in their own way.
+    pub fn check(self, args: &[&str], ran: std::io::Result<Output>) -> Result<String, ToolError> {
+        let command = format!("{} {}", self.name(), args.join(" "));
+        let said = match ran {
+            Ok(output) if output.status.success() => {
+                return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+            }
+            Ok(output) => words(&output),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                format!("there is no {} on the PATH", self.name())
+            }
+            Err(error) => error.to_string(),
+        };
+        let remedy = remedy(self, &said);
+        Err(ToolError { command, said, remedy })
+    }
+}
+
+/// The end of what it said, where the reason stands.
+fn words(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    match lines.split_at(lines.len().saturating_sub(5)).1 {
+        [] => output.status.to_string(),
+        last => last.join("\n"),
+    }
+}
