@@ -2,6 +2,8 @@
 
 .PHONY: demo test check bench control-plane
 
+SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
+
 demo: ## boots the fleets, runs every feature, compares every snapshot
 	cargo run --release --quiet --package schedlab -- run features
 
@@ -16,6 +18,8 @@ check: ## what every commit passes
 	else echo "skipped: cargo deny check (cargo install cargo-deny --locked)"; fi
 	@if typos --version >/dev/null 2>&1; then typos; \
 	else echo "skipped: typos (cargo install typos-cli --locked)"; fi
+	@if shellcheck --version >/dev/null 2>&1; then shellcheck $(SCRIPTS); \
+	else echo "skipped: shellcheck (apt-get install shellcheck)"; fi
 
 bench: ## speed and size, as the README quotes them
 	cargo bench --quiet --package schedlab --bench figures
