@@ -13,7 +13,11 @@ use crate::{
 /// How long until the next of them, when anybody waits.
 pub(crate) fn next_end(session: &Session<'_>) -> Option<Duration> {
     let now = session.snapshot.now;
-    let waiting = || session.groups().filter(|group| session.members(*group).wait());
+    let has_not_all = |group: &PodGroupId| {
+        let members = session.members(*group);
+        members.wait() || members.were_promised()
+    };
+    let waiting = || session.groups().filter(has_not_all);
     waiting().next()?;
     let delays = waiting().filter_map(|group| preemption_delay_left(now, session.group(group)));
     let protections = session.groups().flat_map(|group| protections(session, group));

@@ -12,3 +12,4 @@ mod random;
 mod reclaim;
 mod stale;
 mod steady;
+mod time;

@@ -133,6 +133,11 @@ impl Members {
         self.sub_groups.iter().any(|members| !members.waiting.is_empty())
     }
 
+    /// Pods of it wait for room that they were promised.
+    pub fn were_promised(&self) -> bool {
+        self.sub_groups.iter().any(|members| members.promised > 0)
+    }
+
     /// The pods that wait, by sub-group and task order.
     pub fn waiting(&self) -> impl Iterator<Item = PodId> + '_ {
         self.sub_groups.iter().flat_map(|members| members.waiting.iter().map(|(_, pod)| *pod))

@@ -1,0 +1,126 @@
+//! A plan that changes nothing holds until something happens or the moment that it names itself
+//! has come: a shell may sleep, or repeat the plan, until then.
+
+use std::fmt::Write;
+
+use proptest::{collection::vec, prelude::*};
+
+use crate::{Decision, Plan, Profile, Snapshot, model::Time, schedule, testing::snapshot_of};
+
+const DAY_MILLIS: i64 = 86_400_000;
+
+fn plan_after(snapshot: &Snapshot, millis: i64) -> Plan {
+    let later = Snapshot { now: Time(snapshot.now.0 + millis), ..snapshot.clone() };
+    schedule(&later, &Profile::kai())
+}
+
+/// When the plan of this cluster may change, in milliseconds.
+fn looks_again_after(text: &str) -> Option<u64> {
+    plan_after(&snapshot_of(text), 0).look_again_in_millis
+}
+
+#[test]
+fn who_waits_for_promised_room_looks_again_when_it_is_not_released_for_long() {
+    assert_eq!(
+        looks_again_after(
+            "
+            node n1 gpus=1
+            queue a quota=1
+            job leaving gpus=1 queue=a releasing for=30s on n1
+            gang owner pods=1 gpus=1 queue=a
+            "
+        ),
+        Some(90_001)
+    );
+}
+
+#[test]
+fn whom_nobody_waits_for_needs_no_look() {
+    assert_eq!(
+        looks_again_after(
+            "
+            node n1 gpus=2
+            queue a quota=1 reclaim-min-runtime=10m
+            job leaving gpus=1 queue=a releasing for=30s on n1
+            job young gpus=1 queue=a started=1m on n1
+            "
+        ),
+        None
+    );
+}
+
+/// Two teams whose rules take time, and jobs of every age.
+fn cluster() -> impl Strategy<Value = String> {
+    let times = prop_oneof![Just("10s"), Just("90s"), Just("5m"), Just("20m")];
+    let queue = (0..4_u32, times.clone(), times.clone());
+    let extra = prop_oneof![
+        4 => Just("started=1m"),
+        2 => Just("started=4m delay=5m"),
+        2 => Just("age=1m delay=90s"),
+        1 => Just("age=10m evicted=1m delay=5m"),
+        1 => Just("started=10m stale=20s"),
+        1 => Just("started=10m stale=2m grace=5m"),
+        2 => Just("releasing for=30s"),
+        1 => Just("releasing for=3m"),
+    ];
+    let job = (0..3_usize, 1..4_u32, 1..4_u32, 1..3_u32, 0..4_u32, extra);
+    (vec(1..5_u32, 1..4), vec(queue, 3), vec(job, 1..9)).prop_map(|(nodes, queues, jobs)| {
+        let mut text = String::new();
+        for (at, gpus) in nodes.iter().enumerate() {
+            let _ = writeln!(text, "node n{at} gpus={gpus}");
+        }
+        for (name, (quota, preempt, reclaim)) in ["lab", "one", "two"].iter().zip(queues) {
+            let parent = if *name == "lab" { "" } else { "parent=lab" };
+            let _ = writeln!(
+                text,
+                "queue {name} {parent} quota={quota} preempt-min-runtime={preempt} \
+                 reclaim-min-runtime={reclaim}"
+            );
+        }
+        let mut free = nodes;
+        for (at, (queue, pods, min, gpus, priority, extra)) in jobs.into_iter().enumerate() {
+            let queue = ["one", "two", "two"][queue];
+            let (min, priority) = (min.min(pods), 40 + 10 * priority);
+            let places = places(&mut free, pods, gpus);
+            let _ = writeln!(
+                text,
+                "job j{at} pods={pods} min={min} gpus={gpus} queue={queue} priority={priority} \
+                 {extra} on{places}"
+            );
+        }
+        text
+    })
+}
+
+/// ` n0 n1`: as many of the pods as there is room for.
+fn places(free: &mut [u32], pods: u32, gpus: u32) -> String {
+    let mut places = String::new();
+    for _ in 0..pods {
+        if let Some(node) = free.iter().position(|free| *free >= gpus) {
+            free[node] -= gpus;
+            let _ = write!(places, " n{node}");
+        }
+    }
+    places
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_plan_that_changes_nothing_holds_until_the_moment_it_names(text in cluster()) {
+        let snapshot = snapshot_of(&text);
+        let plan = plan_after(&snapshot, 0);
+        let promises = |decision: &Decision| matches!(decision, Decision::Pipeline { .. });
+        if !plan.decisions.iter().all(promises) {
+            return Ok(());
+        }
+        let until = plan.look_again_in_millis.and_then(|millis| i64::try_from(millis).ok());
+        let last = until.map_or(DAY_MILLIS, |millis| millis - 1);
+        for millis in [1, last / 2, last].into_iter().filter(|millis| *millis <= last) {
+            let later = plan_after(&snapshot, millis);
+            let later = Plan { look_again_in_millis: plan.look_again_in_millis, ..later };
+            prop_assert_eq!(&later, &plan, "{} ms later, of\n{}", millis, text);
+        }
+    }
+}
