@@ -8,6 +8,8 @@ use std::sync::atomic::Ordering;
 
 use insta::assert_snapshot;
 use lab::Lab;
+use schedlab_scheduler::Status;
+use tokio::sync::watch;
 
 #[test]
 fn a_job_is_grouped_bound_and_told() {
@@ -69,11 +71,19 @@ fn what_waits_is_told_why_once_and_then_left_alone() {
         pg-second {"minMember":3,"priorityClassName":"train","queue":"q"} "OverLimit": "q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs"
         pg-small {"minMember":3,"priorityClassName":"train","queue":"q"}
         "#);
-        let (writes, cycles) = (lab.writes(), status.borrow().cycles);
+        let (writes, cycles, plans) = told(&lab, &status);
         lab.pass(100).await;
-        assert_eq!(lab.writes(), writes, "nothing is written while nothing changes");
-        assert_eq!(status.borrow().cycles, cycles + 100);
+        assert_eq!(told(&lab, &status), (writes, cycles + 100, plans), "all is decided and said");
+        lab.job("late", "q", (1, 1));
+        lab.pass(5).await;
+        assert_eq!(lab.pods().matches("late-0 Running").count(), 1);
     });
+}
+
+/// Writes to the cluster, and cycles and plans of its scheduler.
+fn told(lab: &Lab, status: &watch::Receiver<Status>) -> (usize, u64, u64) {
+    let status = status.borrow();
+    (lab.writes(), status.cycles, status.plans)
 }
 
 #[test]

@@ -1,5 +1,10 @@
 //! Requests to the API server: plain JSON in and out, and what their failures mean here.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 use http::Request;
 use kube::Client;
 use serde_json::Value;
@@ -59,9 +64,20 @@ pub(crate) struct Api {
     pub(crate) client: Client,
     /// The field manager of our writes, and the component of our events.
     pub(crate) name: String,
+    /// Requests so far, by whichever clone.
+    requests: Arc<AtomicU64>,
 }
 
 impl Api {
+    pub(crate) fn new(client: Client, name: String) -> Self {
+        Self { client, name, requests: Arc::default() }
+    }
+
+    /// How many requests were made.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Result<Value, ApiError> {
         self.send(Request::get(path), Vec::new()).await
     }
@@ -97,6 +113,7 @@ impl Api {
         request: http::request::Builder,
         body: Vec<u8>,
     ) -> Result<Value, ApiError> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let request = request.body(body).expect("paths are made of names that a URI may hold");
         Ok(self.client.request(request).await?)
     }

@@ -49,7 +49,7 @@ enum Event {
 /// # Errors
 /// The API server cannot be reached or refuses what the scheduler has to read.
 pub async fn run(client: Client, config: Config, now: Clock) -> anyhow::Result<()> {
-    let api = Api { client, name: config.scheduler_name.clone() };
+    let api = Api::new(client, config.scheduler_name.clone());
     for kind in Kind::watched(config.flavor) {
         match api.get(&format!("{}?limit=1", kind.path())).await {
             // A kind without a definition is asked for again and again.
@@ -85,6 +85,15 @@ struct Scheduler {
     translated: Option<u64>,
     last_cycle: Option<Instant>,
     due: Option<Instant>,
+    rest: Option<Rest>,
+}
+
+/// The last cycle changed nothing and wrote nothing: until there are news, or this moment has
+/// come, the next ones would only decide the same again.
+#[derive(Debug)]
+struct Rest {
+    plan: Plan,
+    until: Option<Instant>,
 }
 
 impl Scheduler {
@@ -100,6 +109,7 @@ impl Scheduler {
             translated: None,
             last_cycle: None,
             due: None,
+            rest: None,
             api,
             config,
             now,
@@ -125,6 +135,7 @@ impl Scheduler {
     }
 
     fn take(&mut self, news: News) {
+        self.rest = None;
         let before = self.mirror.revision;
         match news {
             News::All(kind, objects) => {
@@ -154,6 +165,11 @@ impl Scheduler {
         self.last_cycle = Some(started);
         self.due = None;
         let now = Time((self.now)().as_millisecond());
+        if self.rest.as_ref().is_some_and(|rest| rest.until.is_none_or(|until| started < until)) {
+            self.repeat(started, now);
+            return;
+        }
+        let before = self.api.requests();
         let grouped = self.group().await;
         self.look(now);
         let plan = schedule(&self.translator.translation.snapshot, &self.config.profile);
@@ -167,6 +183,38 @@ impl Scheduler {
         }
         self.tell_status(&plan, &outcome, &uses);
         self.plan_next(started, &plan, &outcome);
+        let is_quiet = self.api.requests() == before && outcome == Outcome::default();
+        self.rest = is_quiet.then(|| self.rest_after(started, plan));
+    }
+
+    /// A cycle that would only decide again what the last one did.
+    fn repeat(&mut self, started: Instant, now: Time) {
+        debug_assert!(self.decides_the_same(now), "the plan changed by time before its deadline");
+        self.config.status.send_modify(|status| status.cycles += 1);
+        if self.config.idle == Idle::EveryPeriod {
+            self.call_cycle(started);
+        }
+        if let Some(until) = self.rest.as_ref().and_then(|rest| rest.until) {
+            self.call_cycle(until);
+        }
+    }
+
+    fn decides_the_same(&mut self, now: Time) -> bool {
+        let snapshot = &mut self.translator.translation.snapshot;
+        snapshot.now = now;
+        let mut plan = schedule(snapshot, &self.config.profile);
+        self.rest.as_ref().is_some_and(|rest| {
+            plan.look_again_in_millis = rest.plan.look_again_in_millis;
+            plan == rest.plan
+        })
+    }
+
+    /// Usage moves with time, and is looked at now and then; the rest has a deadline in the plan.
+    fn rest_after(&self, started: Instant, plan: Plan) -> Rest {
+        let deadline = plan.look_again_in_millis.map(Duration::from_millis);
+        let usage = self.usage.is_some().then_some(USAGE_STEP);
+        let until = deadline.into_iter().chain(usage).min().map(|time| started + time);
+        Rest { plan, until }
     }
 
     async fn group(&mut self) -> Result<(), ApiError> {
@@ -236,6 +284,7 @@ impl Scheduler {
         let queues = self.translator.translation.snapshot.queues.iter().map(queue).collect();
         self.config.status.send_modify(|status| {
             status.cycles += 1;
+            status.plans += 1;
             status.decisions = plan.decisions.len();
             status.waiting = plan.waiting.len();
             status.last_failure.clone_from(&outcome.failure);

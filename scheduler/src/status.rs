@@ -11,6 +11,9 @@ use schedlab_scheduler_core::{
 pub struct Status {
     /// Cycles completed since the start: decided and applied.
     pub cycles: u64,
+    /// Plans made in them. A cycle before which nothing happened and nothing came due keeps the
+    /// plan of the one before.
+    pub plans: u64,
     /// Binds, evictions and promises of the last cycle.
     pub decisions: usize,
     /// Pod groups that waited after the last cycle.
