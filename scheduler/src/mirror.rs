@@ -155,6 +155,9 @@ impl Mirror {
     /// Takes an object as a watch, or the answer to a write of ours, shows it.
     pub(crate) fn upsert(&mut self, kind: Kind, object: &Value) {
         let key = Key::of(object);
+        if self.is_known(kind, &key, object) {
+            return;
+        }
         match kind {
             Kind::Node => self.upsert_node(key.name, NodeRecord::read(object)),
             Kind::PriorityClass => {
@@ -168,6 +171,16 @@ impl Mirror {
             Kind::PodGroup => self.upsert_group(key, GroupRecord::read(object)),
             Kind::Pod => self.upsert_pod(key, PodRecord::read(object, &self.scheduler_name)),
         }
+    }
+
+    /// The very object was the answer to a write of ours, and now the watch tells of it.
+    fn is_known(&self, kind: Kind, key: &Key, object: &Value) -> bool {
+        let known = match kind {
+            Kind::Pod => self.pods.get(key).map(|pod| pod.told.version),
+            Kind::PodGroup => self.groups.get(key).map(|group| group.told.version),
+            Kind::Node | Kind::PriorityClass | Kind::Queue => None,
+        };
+        known.is_some_and(|known| known != 0 && known == version(object))
     }
 
     /// Takes away what a watch says is gone.

@@ -43,9 +43,23 @@ impl Malformed {
     }
 }
 
+/// What stands at a JSON pointer without escapes, as paths of fields are. Every watch event is
+/// read with it, so nothing is copied, as `Value::pointer` does for the sake of escapes.
+pub(crate) fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+    let mut fields = pointer.split('/');
+    debug_assert!(fields.clone().next() == Some("") && !pointer.contains('~'), "{pointer}");
+    fields.next();
+    fields.try_fold(object, |value, field| match value {
+        Value::Array(items) => field.parse().ok().and_then(|index: usize| items.get(index)),
+        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            value.get(field)
+        }
+    })
+}
+
 /// The string at a JSON pointer; `None` when absent or not a string.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
-    object.pointer(pointer).and_then(Value::as_str)
+    at(object, pointer).and_then(Value::as_str)
 }
 
 /// The string at a JSON pointer as a name; `None` when absent or empty.
@@ -55,12 +69,12 @@ pub(crate) fn name(object: &Value, pointer: &str) -> Option<Name> {
 
 /// The list at a JSON pointer; empty when absent.
 pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    at(object, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// The map of strings at a JSON pointer; what is not a string is left out.
 pub(crate) fn strings(object: &Value, pointer: &str) -> BTreeMap<Name, Name> {
-    let entries = object.pointer(pointer).and_then(Value::as_object);
+    let entries = at(object, pointer).and_then(Value::as_object);
     let entry = |(key, value): (&String, &Value)| {
         value.as_str().map(|value| (Name::from(key.as_str()), Name::from(value)))
     };
@@ -69,7 +83,7 @@ pub(crate) fn strings(object: &Value, pointer: &str) -> BTreeMap<Name, Name> {
 
 /// The number at a JSON pointer, if it fits.
 pub(crate) fn int32(object: &Value, pointer: &str) -> Option<i32> {
-    object.pointer(pointer).and_then(Value::as_i64).and_then(|number| i32::try_from(number).ok())
+    at(object, pointer).and_then(Value::as_i64).and_then(|number| i32::try_from(number).ok())
 }
 
 /// The moment at a JSON pointer.

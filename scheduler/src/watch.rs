@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::{
     api::{ApiError, path},
     config::Flavor,
+    parse::at,
 };
 
 /// Wait after the first failure in a row; doubled with each further one.
@@ -154,7 +155,7 @@ impl Watch {
     async fn list(&self) -> Result<(String, Vec<Value>), ApiError> {
         let request = Request::get(self.kind.path()).body(Vec::new()).expect("a fixed path");
         let mut list: Value = self.client.request(request).await?;
-        let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let version = at(&list, "/metadata/resourceVersion").and_then(Value::as_str);
         let version = version.unwrap_or("0").to_owned();
         let objects = match list.get_mut("items").map(Value::take) {
             Some(Value::Array(objects)) => objects,
@@ -194,7 +195,7 @@ impl Watch {
         let Ok(line) = serde_json::from_slice::<Line>(&self.line) else {
             return (None, State::Reading(version, lines));
         };
-        let seen = line.object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let seen = at(&line.object, "/metadata/resourceVersion").and_then(Value::as_str);
         let seen = seen.filter(|seen| !seen.is_empty()).map_or(version, str::to_owned);
         let news = match line.kind.as_str() {
             "ADDED" | "MODIFIED" => Some(News::Changed(self.kind, line.object)),

@@ -5,7 +5,9 @@ use std::time::Duration;
 use schedlab_scheduler_core::model::{Name, StalenessGrace, SubGroup, Time};
 use serde_json::Value;
 
-use crate::parse::{GoDuration, Malformed, go_duration, list, name, parse_time, shown, text, time};
+use crate::parse::{
+    GoDuration, Malformed, at, go_duration, list, name, parse_time, shown, text, time,
+};
 
 /// What is kept of a pod group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +60,7 @@ impl GroupRecord {
         let min_member = min_member.unwrap_or(1);
         let sub_groups = reader.sub_groups(min_member);
         let at = |key: &str| {
-            let annotations = object.pointer("/metadata/annotations")?;
+            let annotations = at(object, "/metadata/annotations")?;
             parse_time(annotations.get(key)?.as_str()?)
         };
         Self {

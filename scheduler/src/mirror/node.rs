@@ -6,7 +6,7 @@ use schedlab_scheduler_core::model::{Name, Node, Taint};
 use serde_json::Value;
 
 use super::{condition, requests, selectors};
-use crate::parse::{Malformed, list, strings, text};
+use crate::parse::{Malformed, at, list, strings, text};
 
 /// What is kept of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) struct NodeRecord {
 impl NodeRecord {
     pub(crate) fn read(object: &Value) -> Self {
         let (allocatable, mut malformed) =
-            requests::resources(object.pointer("/status/allocatable"), "status.allocatable");
+            requests::resources(at(object, "/status/allocatable"), "status.allocatable");
         let mut taints = Vec::new();
         for item in list(object, "/spec/taints") {
             match taint(item) {
@@ -32,7 +32,7 @@ impl NodeRecord {
         }
         taints.sort();
         let ready = condition(object, "Ready").is_some_and(|ready| &*ready.status == "True");
-        let unschedulable = object.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
+        let unschedulable = at(object, "/spec/unschedulable") == Some(&Value::Bool(true));
         let node = Node {
             name: text(object, "/metadata/name").unwrap_or_default().into(),
             labels: strings(object, "/metadata/labels"),
@@ -50,7 +50,7 @@ impl NodeRecord {
 fn images(object: &Value) -> BTreeMap<Name, i64> {
     let images = list(object, "/status/images").iter();
     let named = images.flat_map(|image| {
-        let size = image.pointer("/sizeBytes").and_then(Value::as_i64).unwrap_or(0);
+        let size = at(image, "/sizeBytes").and_then(Value::as_i64).unwrap_or(0);
         list(image, "/names").iter().filter_map(Value::as_str).map(move |name| (name.into(), size))
     });
     named.collect()

@@ -6,7 +6,7 @@ use schedlab_scheduler_core::model::{HostPort, Labels, Name, PodShape, Preemptio
 use serde_json::Value;
 
 use super::{Condition, condition, requests, selectors};
-use crate::parse::{Malformed, int32, list, name, strings, text, time, version};
+use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
 
 /// What is kept of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl PodRecord {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let (shape, malformed) = read_shape(spec);
         let annotation =
-            |key: &str| object.pointer("/metadata/annotations").and_then(|a| a.get(key)?.as_str());
+            |key: &str| at(object, "/metadata/annotations").and_then(|a| a.get(key)?.as_str());
         Self {
             uid: text(object, "/metadata/uid").unwrap_or_default().into(),
             ours: text(spec, "/schedulerName").unwrap_or("default-scheduler") == scheduler_name,
@@ -133,7 +133,7 @@ fn phase(object: &Value) -> Phase {
 fn leaving_since(object: &Value) -> Option<Time> {
     let ends = time(object, "/metadata/deletionTimestamp")?;
     let grace =
-        object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+        at(object, "/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
     Some(Time(ends.0.saturating_sub(grace.saturating_mul(1000))))
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schedlab_scheduler_core::{model::Name, resources::Resources};
 use serde_json::{Map, Value};
 
-use crate::parse::{Malformed, Unit, list, quantity, shown, text};
+use crate::parse::{Malformed, Unit, at, list, quantity, shown, text};
 
 type Amounts = BTreeMap<Name, i64>;
 
@@ -43,7 +43,7 @@ pub(super) fn pod_requests(spec: &Value) -> (Resources, Option<Malformed>) {
     at_least(&mut running, &starting);
     let whole_pod = sum.of_container(spec, "spec");
     running.extend(whole_pod);
-    let overhead = sum.read(spec.pointer("/overhead"), "spec.overhead");
+    let overhead = sum.read(at(spec, "/overhead"), "spec.overhead");
     sum.add(&mut running, &overhead);
     running.insert("pods".into(), 1);
     (into_resources(running), sum.malformed)
@@ -70,10 +70,9 @@ impl Sum {
             Some(name) => format!("{list_field}[{name}].resources"),
             None => format!("{list_field}.resources"),
         };
-        let mut amounts =
-            self.read(container.pointer("/resources/limits"), &format!("{field}.limits"));
+        let mut amounts = self.read(at(container, "/resources/limits"), &format!("{field}.limits"));
         let requests =
-            self.read(container.pointer("/resources/requests"), &format!("{field}.requests"));
+            self.read(at(container, "/resources/requests"), &format!("{field}.requests"));
         amounts.extend(requests);
         amounts
     }

@@ -6,7 +6,7 @@ use schedlab_scheduler_core::model::{
 };
 use serde_json::Value;
 
-use crate::parse::{Malformed, int32, list, name, shown, strings, text};
+use crate::parse::{Malformed, at, int32, list, name, shown, strings, text};
 
 const OPERATORS: &str = "In, NotIn, Exists, DoesNotExist, Gt or Lt";
 const EFFECTS: &str = "NoSchedule, PreferNoSchedule or NoExecute";
@@ -15,7 +15,7 @@ const NAMESPACES: &str = "{} (every namespace) or kubernetes.io/metadata.name In
 /// `spec.affinity.nodeAffinity`'s required terms.
 pub(super) fn node_terms(spec: &Value) -> Result<Option<Vec<NodeSelectorTerm>>, Malformed> {
     let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
-    let Some(selector) = spec.pointer(required) else {
+    let Some(selector) = at(spec, required) else {
         return Ok(None);
     };
     list(selector, "/nodeSelectorTerms").iter().map(node_term).collect::<Result<_, _>>().map(Some)
