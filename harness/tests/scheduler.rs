@@ -3,6 +3,8 @@
 
 #[path = "scheduler/lab.rs"]
 mod lab;
+#[path = "scheduler/leader.rs"]
+mod leader;
 
 use std::sync::atomic::Ordering;
 
