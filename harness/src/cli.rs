@@ -44,6 +44,8 @@ pub enum Command {
     Simulate(Box<crate::simulate::Args>),
     /// Run recorded scheduling cases and decisions on the scheduler's core and compare.
     Cases(Cases),
+    /// Show what differs between two runs: placements and what happened, scenario by scenario.
+    Diff(DiffRuns),
     /// Take away what a crash left: processes, containers, networks, namespaces, folders.
     Clean(Clean),
 }
@@ -55,6 +57,25 @@ pub enum Format {
     Text,
     /// For programs.
     Json,
+}
+
+/// `schedlab diff`.
+#[derive(Debug, Args)]
+pub struct DiffRuns {
+    /// The first run: its folder, its name in the results folder, or `latest`.
+    pub run_a: String,
+    /// The second run.
+    pub run_b: String,
+    /// The order in which workloads were served is no difference (it never is one when a run was
+    /// on a real cluster).
+    #[arg(long)]
+    pub any_order: bool,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Folder for the results of runs.
+    #[arg(long, default_value = "results", value_name = "DIR")]
+    pub results: PathBuf,
 }
 
 /// `schedlab clean`.
@@ -271,6 +292,7 @@ pub fn main() -> ExitCode {
         Command::Snapshot(verb) => commands::snapshot(&verb),
         Command::Simulate(args) => commands::simulate(&args),
         Command::Cases(args) => commands::cases(&args),
+        Command::Diff(args) => commands::diff(&args),
         Command::Clean(args) => commands::clean(&args),
     };
     ended.unwrap_or_else(|error| commands::report_error(&error)).into()

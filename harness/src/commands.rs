@@ -3,6 +3,7 @@
 mod cases;
 mod check;
 mod clean;
+mod diff;
 mod output;
 mod run;
 mod simulate;
@@ -16,6 +17,7 @@ use crate::features::Problems;
 pub use cases::cases;
 pub use check::{check, list};
 pub use clean::clean;
+pub use diff::diff;
 pub(crate) use output::Output;
 pub use run::run;
 pub use simulate::simulate;

@@ -16,6 +16,7 @@ pub mod vocabulary;
 
 pub mod runner;
 
+pub mod diff;
 pub mod report;
 pub mod reviewed;
 

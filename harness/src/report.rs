@@ -8,6 +8,7 @@ mod github;
 mod junit;
 mod pretty;
 mod results;
+mod showing;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub use junit::junit;
 pub use pretty::{Colours, Painter, summary};
 pub(crate) use results::json;
 pub use results::{latest_report, write_results};
+pub use showing::{Showing, WorkloadShowing};
 
 /// Where a report goes and in which form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,10 +51,13 @@ impl FromStr for Reporter {
 }
 
 /// A run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Seed of every random choice.
     pub seed: u64,
+    /// On what kind of cluster it was.
+    #[serde(default = "emulator")]
+    pub cluster: String,
     /// What came of each case, in the order of files and lines.
     pub cases: Vec<CaseReport>,
 }
@@ -87,6 +92,9 @@ pub struct CaseReport {
     /// Why it did not pass; on a flaky one, why it failed at first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<Failure>,
+    /// Who ran where and what happened to whom, for comparison with other runs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub showing: Option<Showing>,
     /// How long it took here. No part of the data that is compared.
     #[serde(skip)]
     pub wall: Duration,
@@ -156,7 +164,22 @@ pub enum FailureKind {
     NotStarted,
 }
 
+impl Default for Report {
+    fn default() -> Self {
+        Self { seed: 0, cluster: emulator(), cases: Vec::new() }
+    }
+}
+
+fn emulator() -> String {
+    "emulator".to_owned()
+}
+
 impl Report {
+    /// Whether its time is virtual, so that the order of what happened is no chance.
+    pub fn is_virtual(&self) -> bool {
+        self.cluster == emulator()
+    }
+
     /// Ids of the cases that did not pass.
     pub fn failed_ids(&self) -> BTreeSet<String> {
         let failed = self.cases.iter().filter(|c| c.outcome != Outcome::Passed);

@@ -172,6 +172,7 @@ fn blank(case: &Case) -> CaseReport {
         virtual_millis: 0,
         steps: case.steps.iter().map(step).collect(),
         failure: None,
+        showing: None,
         wall: Duration::ZERO,
     }
 }

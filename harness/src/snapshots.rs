@@ -2,9 +2,11 @@
 //! ([`event_stream`]). Stable from run to run: no uid, revision or wall time, and made-up name
 //! endings are replaced by ordinals. Files and their review are not here.
 
+mod comparable;
 mod events;
 mod ordinals;
 mod placement;
 
+pub use comparable::showing;
 pub use events::event_stream;
 pub use placement::{Cluster, FairShares, placement};

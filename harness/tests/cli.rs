@@ -1,5 +1,7 @@
 //! The program as scripts see it: what it prints, what it writes and how it ends.
 
+#[path = "cli/diff.rs"]
+mod diff;
 #[path = "cli/lab.rs"]
 mod lab;
 

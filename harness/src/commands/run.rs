@@ -28,7 +28,7 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     }
     watch_for_interrupt(&settings.interrupted)?;
     let reports = run_cases(&cases, args, &settings, &mut output);
-    let report = Report { seed: settings.seed, cases: reports };
+    let report = Report { seed: settings.seed, cases: reports, ..Report::default() };
     let left = leftovers(&suite, &query.asked, output.ci);
     let wall = clock.now().duration_since(began).try_into().unwrap_or_default();
     if args.reporter.contains(&Reporter::Pretty) {

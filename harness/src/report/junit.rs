@@ -92,6 +92,7 @@ mod tests {
             virtual_millis: 1500,
             steps: Vec::<StepReport>::new(),
             failure: failed.then_some(failure),
+            showing: None,
             wall: Duration::ZERO,
         }
     }
@@ -100,6 +101,7 @@ mod tests {
     fn a_failure_a_flaky_pass_and_a_skipped_case_are_told_apart() {
         let report = Report {
             seed: 1,
+            cluster: "emulator".to_owned(),
             cases: vec![
                 case(Outcome::Failed, false, true),
                 case(Outcome::Passed, true, true),

@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn latest_means_the_newest_of_two_runs_in_one_second() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Report { seed: 1, cases: Vec::new() };
-        let second = Report { seed: 2, cases: Vec::new() };
+        let first = Report { seed: 1, ..Report::default() };
+        let second = Report { seed: 2, ..Report::default() };
         write_results(folder.path(), "t", &first).unwrap();
         let path = write_results(folder.path(), "t", &second).unwrap();
         assert!(path.ends_with("t-2"));

@@ -15,6 +15,7 @@ use tokio::runtime;
 use super::{CaseReport, FailureKind, Interrupt, Outcome, Settings, blank, fail, panics};
 use crate::features::Case;
 use crate::reviewed::{self, Verdict};
+use crate::snapshots::showing;
 use crate::world::World;
 
 /// What came of one run.
@@ -82,6 +83,7 @@ async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Att
         });
     }
     report.virtual_millis = world.elapsed_millis();
+    report.showing = Some(showing(&world.log()));
     match broken {
         Some(Broken { kind, line, message }) => {
             fail(&mut report, kind, line, message, settings.seed);

@@ -108,7 +108,7 @@ pub(super) fn without_hash<'a>(pod: &Value, owner: &'a str) -> &'a str {
 }
 
 /// `pg-train-<uid>` is `pg-train`.
-fn without_uid(name: &str) -> String {
+pub(super) fn without_uid(name: &str) -> String {
     const LENGTHS: [usize; 5] = [8, 4, 4, 4, 12];
     let parts: Vec<&str> = name.split('-').collect();
     let hex =

@@ -49,6 +49,10 @@ impl Lab {
         }
     }
 
+    pub(crate) fn path(&self, path: &str) -> std::path::PathBuf {
+        self.0.path().join(path)
+    }
+
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.0.path().join(path).exists()
     }

@@ -64,7 +64,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             snapshots view
             cluster objects
             cases
-            simulate
+            diff simulate
             cli commands features reviewed runner steps vocabulary world
         ",
     ),

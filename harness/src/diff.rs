@@ -1,0 +1,189 @@
+//! What differs between two runs of the same scenarios: where pods are and what happened to them.
+//! Runs may be of different clusters or schedulers. What makes no difference to a user, as which
+//! of several equal nodes, GPUs or pods it was, has been left out by who recorded it; times are
+//! no part of it either.
+
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::report::{CaseReport, Outcome, Report, Showing};
+
+pub use text::text;
+
+/// Two runs compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diff {
+    /// The scenarios that differ, in the order of the first run.
+    pub differ: Vec<CaseDiff>,
+    /// How many were run in both and are equal.
+    pub equal: usize,
+    /// Run in the first alone.
+    pub only_a: Vec<String>,
+    /// Run in the second alone.
+    pub only_b: Vec<String>,
+}
+
+/// A scenario that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CaseDiff {
+    /// File and name.
+    pub id: String,
+    /// Where it stands.
+    pub place: String,
+    /// What differs.
+    pub differences: Vec<Difference>,
+}
+
+/// One thing that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What it is about.
+    pub about: String,
+    /// What only the first run shows.
+    pub a: Vec<String>,
+    /// What only the second run shows.
+    pub b: Vec<String>,
+}
+
+/// Whether the order in which different workloads were served counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// It does: both runs have the same clock.
+    Counts,
+    /// It does not: on a real cluster, chance decides what is seen first.
+    IsChance,
+}
+
+/// Compares two runs.
+pub fn diff(a: &Report, b: &Report, order: Order) -> Diff {
+    let in_b: BTreeMap<&str, &CaseReport> = ran(b).map(|case| (&*case.id, case)).collect();
+    let in_a: BTreeSet<&str> = ran(a).map(|case| &*case.id).collect();
+    let mut diff = Diff { differ: Vec::new(), equal: 0, only_a: Vec::new(), only_b: Vec::new() };
+    for case in ran(a) {
+        let Some(other) = in_b.get(&*case.id) else {
+            diff.only_a.push(case.id.clone());
+            continue;
+        };
+        let differences = differences(case, other, order);
+        if differences.is_empty() {
+            diff.equal += 1;
+        } else {
+            let place = format!("{}:{}", case.file, case.line);
+            diff.differ.push(CaseDiff { id: case.id.clone(), place, differences });
+        }
+    }
+    let only_b = ran(b).filter(|case| !in_a.contains(&*case.id));
+    diff.only_b = only_b.map(|case| case.id.clone()).collect();
+    diff
+}
+
+/// Scenarios of which anything was run.
+fn ran(report: &Report) -> impl Iterator<Item = &CaseReport> {
+    report.cases.iter().filter(|case| case.outcome != Outcome::NotRun)
+}
+
+fn differences(a: &CaseReport, b: &CaseReport, order: Order) -> Vec<Difference> {
+    let mut found = Vec::new();
+    found.extend(lines("verdict", &[verdict(a)], &[verdict(b)]));
+    match (&a.showing, &b.showing) {
+        (Some(a), Some(b)) => found.extend(showings(a, b, order)),
+        (Some(_), None) => found.extend(lines("record", &[], &["has none".to_owned()])),
+        (None, Some(_)) => found.extend(lines("record", &["has none".to_owned()], &[])),
+        (None, None) => {}
+    }
+    found
+}
+
+fn verdict(case: &CaseReport) -> String {
+    let word = match case.outcome {
+        Outcome::Passed => "passed",
+        Outcome::Failed => "failed",
+        Outcome::Pending => "pending",
+        Outcome::NotRun => "not run",
+    };
+    let why = case.failure.as_ref().filter(|_| case.outcome == Outcome::Failed);
+    let why = why.and_then(|failure| failure.message.lines().next());
+    why.map_or_else(|| word.to_owned(), |why| format!("{word}: {why}"))
+}
+
+fn showings(a: &Showing, b: &Showing, order: Order) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let names: BTreeSet<&String> = a.workloads.keys().chain(b.workloads.keys()).collect();
+    for name in names {
+        let (a, b) = (a.workloads.get(name), b.workloads.get(name));
+        let pods = |one: Option<&crate::report::WorkloadShowing>| {
+            one.map_or_else(Vec::new, |one| counted(&one.pods))
+        };
+        let stories = |one: Option<&crate::report::WorkloadShowing>| {
+            one.map_or_else(Vec::new, |one| counted(&one.stories))
+        };
+        found.extend(lines(&format!("pods of {name}"), &pods(a), &pods(b)));
+        let about = format!("what happened to pods of {name}");
+        found.extend(lines(&about, &stories(a), &stories(b)));
+    }
+    let kinds: BTreeSet<&String> = a.nodes.keys().chain(b.nodes.keys()).collect();
+    for kind in kinds {
+        let held = |one: &Showing| one.nodes.get(kind).cloned().unwrap_or_default();
+        let difference = lines(&format!("nodes like {kind}"), &held(a), &held(b));
+        found.extend(difference.map(|one| Difference {
+            a: on_nodes(&one.a),
+            b: on_nodes(&one.b),
+            ..one
+        }));
+    }
+    // An order of other things is no news.
+    let same = a.order.iter().collect::<BTreeSet<_>>() == b.order.iter().collect();
+    if order == Order::Counts && same && a.order != b.order {
+        let (a, b) = moved(&a.order, &b.order);
+        found.push(Difference { about: "order".to_owned(), a, b });
+    }
+    found
+}
+
+fn counted(counts: &BTreeMap<String, usize>) -> Vec<String> {
+    counts.iter().map(|(what, count)| format!("{count} {what}")).collect()
+}
+
+/// What nodes hold, with how many hold it.
+fn on_nodes(held: &[String]) -> Vec<String> {
+    let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
+    for one in held {
+        *counts.entry(one).or_default() += 1;
+    }
+    let words = |(held, count): (&String, usize)| match count {
+        1 => format!("{held} on one node"),
+        several => format!("{held} on each of {several} nodes"),
+    };
+    counts.into_iter().map(words).collect()
+}
+
+/// What is in one list and not in the other, each as often as it is there more often.
+fn lines(about: &str, a: &[String], b: &[String]) -> Option<Difference> {
+    let without = |these: &[String], those: &[String]| {
+        let mut those = those.to_vec();
+        let mut left = Vec::new();
+        for one in these {
+            match those.iter().position(|other| other == one) {
+                Some(at) => drop(those.swap_remove(at)),
+                None => left.push(one.clone()),
+            }
+        }
+        left
+    };
+    let (a, b) = (without(a, b), without(b, a));
+    (!a.is_empty() || !b.is_empty()).then(|| Difference { about: about.to_owned(), a, b })
+}
+
+/// The parts of two orders between what they begin and end with in common.
+fn moved(a: &[String], b: &[String]) -> (Vec<String>, Vec<String>) {
+    let front = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let back = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+    let part = |all: &[String]| all[front..all.len() - back].to_vec();
+    (part(a), part(b))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use std::collections::BTreeMap;
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::report::WorkloadShowing;
+
+/// `8 running, 4 pending: quota` as counts.
+fn counts(text: &str) -> BTreeMap<String, usize> {
+    let one = |part: &str| {
+        let (count, what) = part.split_once(' ').unwrap();
+        (what.to_owned(), count.parse().unwrap())
+    };
+    text.split("; ").map(one).collect()
+}
+
+fn listed(text: &str) -> Vec<String> {
+    text.split("; ").filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn showing(pods: &str, stories: &str, nodes: &str, order: &str) -> Showing {
+    let train = WorkloadShowing { pods: counts(pods), stories: counts(stories) };
+    Showing {
+        workloads: BTreeMap::from([("train".to_owned(), train)]),
+        nodes: BTreeMap::from([("node-1…4".to_owned(), listed(nodes))]),
+        order: listed(order),
+    }
+}
+
+fn case(name: &str, showing: Showing) -> CaseReport {
+    let id = format!("f.feature: {name}");
+    let text = format!(
+        r#"{{"id": "{id}", "file": "f.feature", "line": 3, "feature": "f", "name": "{name}",
+            "tags": [], "outcome": "passed", "virtual_millis": 1, "steps": []}}"#
+    );
+    CaseReport { showing: Some(showing), ..serde_json::from_str(&text).unwrap() }
+}
+
+fn report(cases: Vec<CaseReport>) -> Report {
+    Report { seed: 1, cases, ..Report::default() }
+}
+
+fn packed() -> Showing {
+    showing("8 running", "8 bound, started", "8 train", "train bound; train started")
+}
+
+#[test]
+fn equal_runs_differ_in_nothing() {
+    let run = || report(vec![case("s", packed())]);
+    let diff = diff(&run(), &run(), Order::Counts);
+    assert_eq!((diff.differ.len(), diff.equal), (0, 1));
+}
+
+#[test]
+fn what_differs_is_told_once_and_what_is_equal_not_at_all() {
+    let other = showing(
+        "6 running; 2 pending: over quota",
+        "6 bound, started; 2 never bound",
+        "4 train; 2 train",
+        "train bound; train started",
+    );
+    let diff =
+        diff(&report(vec![case("s", packed())]), &report(vec![case("s", other)]), Order::Counts);
+    assert_snapshot!(text(&diff, "kai", "kube"), @r"
+    - kai
+    + kube
+
+    f.feature:3  s
+      pods of train
+        - 8 running
+        + 2 pending: over quota
+        + 6 running
+      what happened to pods of train
+        - 8 bound, started
+        + 6 bound, started
+        + 2 never bound
+      nodes like node-1…4
+        - 8 train on one node
+        + 2 train on one node
+        + 4 train on one node
+
+    scenarios: 1 different, 0 equal, 0 in the first run alone, 0 in the second alone
+    ");
+}
+
+#[test]
+fn a_pod_that_came_later_on_one_cluster_is_no_difference_by_itself() {
+    let order = |words: &str| Showing { order: listed(words), ..packed() };
+    let a = report(vec![case("s", order("infer bound; train bound"))]);
+    let b = report(vec![case("s", order("train bound; infer bound"))]);
+    assert_eq!(diff(&a, &b, Order::IsChance).differ, []);
+    let counted = diff(&a, &b, Order::Counts);
+    assert_eq!(counted.differ[0].differences[0].about, "order");
+}
+
+#[test]
+fn scenarios_of_one_run_alone_are_told_and_compared_with_nothing() {
+    let a = report(vec![case("s", packed()), case("t", packed())]);
+    let mut skipped = case("u", packed());
+    skipped.outcome = Outcome::NotRun;
+    let b = report(vec![case("s", packed()), skipped]);
+    let diff = diff(&a, &b, Order::Counts);
+    assert_eq!(diff.only_a, ["f.feature: t"]);
+    assert!(diff.only_b.is_empty());
+    assert_eq!(diff.equal, 1);
+}

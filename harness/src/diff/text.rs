@@ -1,0 +1,50 @@
+//! A comparison for people: `-` is the first run, `+` the second.
+
+use std::fmt::Write as _;
+
+use super::Diff;
+
+/// How many names of scenarios are listed.
+const LISTED_MAX: usize = 10;
+
+/// The text; `a` and `b` say which runs they are.
+pub fn text(diff: &Diff, a: &str, b: &str) -> String {
+    let mut out = format!("- {a}\n+ {b}\n");
+    for case in &diff.differ {
+        let name = case.id.split_once(": ").map_or(&*case.id, |(_, name)| name);
+        let _ = write!(out, "\n{}  {name}\n", case.place);
+        for difference in &case.differences {
+            let _ = writeln!(out, "  {}", difference.about);
+            for line in &difference.a {
+                let _ = writeln!(out, "    - {line}");
+            }
+            for line in &difference.b {
+                let _ = writeln!(out, "    + {line}");
+            }
+        }
+    }
+    alone(&mut out, "-", &diff.only_a);
+    alone(&mut out, "+", &diff.only_b);
+    let _ = writeln!(
+        out,
+        "\nscenarios: {} different, {} equal, {} in the first run alone, {} in the second alone",
+        diff.differ.len(),
+        diff.equal,
+        diff.only_a.len(),
+        diff.only_b.len()
+    );
+    out
+}
+
+fn alone(out: &mut String, sign: &str, ids: &[String]) {
+    if ids.is_empty() {
+        return;
+    }
+    out.push('\n');
+    for id in ids.iter().take(LISTED_MAX) {
+        let _ = writeln!(out, "{sign} only here: {id}");
+    }
+    if ids.len() > LISTED_MAX {
+        let _ = writeln!(out, "{sign} and {} more", ids.len() - LISTED_MAX);
+    }
+}

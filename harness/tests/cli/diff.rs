@@ -1,0 +1,54 @@
+//! `schedlab diff` as scripts see it.
+
+use super::lab::Lab;
+
+#[test]
+fn two_runs_of_one_scheduler_are_equal() {
+    let lab = Lab::of("diff");
+    lab.run(&["run", "--results", "a"]);
+    lab.run(&["run", "--results", "b", "-j", "1"]);
+    let diff = lab.run(&["diff", "a/latest", "b/latest"]);
+    assert_eq!(diff.code, 0, "{}", diff.all());
+    assert!(diff.out.contains("scenarios: 0 different, 2 equal"), "{}", diff.out);
+}
+
+#[test]
+fn another_strategy_is_seen_in_what_the_nodes_hold() {
+    let lab = Lab::of("diff");
+    lab.run(&["run"]);
+    let first = std::fs::read_link(lab.path("results/latest")).unwrap();
+    let feature = lab.read("features/strategy.feature");
+    lab.write("features/strategy.feature", &feature.replace("\"bin-pack\"", "\"spread\""));
+    lab.run(&["run"]);
+    let diff = lab.run(&["diff", first.to_str().unwrap(), "latest"]);
+    assert_eq!(diff.code, 1, "{}", diff.all());
+    let told = diff.out.split_once("\n\n").unwrap().1;
+    insta::assert_snapshot!(told, @r"
+    features/strategy.feature:8  A few pods
+      nodes like node-1…4
+        - 4 small on one node
+        + 1 small on each of 4 nodes
+
+    scenarios: 1 different, 1 equal, 0 in the first run alone, 0 in the second alone
+    ");
+    let json = lab.run(&["diff", first.to_str().unwrap(), "latest", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(json["differ"][0]["differences"][0]["about"], "nodes like node-1…4");
+    assert_eq!(json["equal"], 1);
+}
+
+#[test]
+fn a_run_that_is_not_there_is_told_with_those_that_are() {
+    let lab = Lab::of("diff");
+    lab.run(&["run"]);
+    let diff = lab.run(&["diff", "latest", "last-week"]);
+    assert_eq!(diff.code, 2, "{}", diff.all());
+    assert!(diff.err.contains("`last-week` is no run"), "{}", diff.err);
+    assert!(diff.err.contains("-seed1"), "{}", diff.err);
+    std::fs::create_dir(lab.path("results/old")).expect("a folder can be made");
+    lab.write("results/old/report.json", r#"{"seed": 1, "cases": []}"#);
+    let old = lab.run(&["diff", "latest", "old"]);
+    assert_eq!(old.code, 2, "{}", old.all());
+    lab.write("results/old/report.json", "[]");
+    assert!(lab.run(&["diff", "latest", "old"]).err.contains("not a report of `schedlab run`"));
+}
