@@ -62,7 +62,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             snapshots view
             cluster objects
             cases
-            diff simulate
+            diff doctor simulate
             cli commands features reviewed runner steps vocabulary world
         ",
     ),
