@@ -39,6 +39,7 @@ pub(crate) fn on_create(admission: &Admission<'_>, object: &mut Value) -> Result
     node::complete(admission, object);
     pod::complete(admission, object)?;
     workload::complete(admission, object);
+    defaults::fill_status(admission.kind, object);
     others::complete(admission, object)?;
     metadata::check(admission, object)?;
     custom::check(admission, None, object)?;
@@ -74,7 +75,7 @@ fn check_built_in(
     let kind = admission.kind;
     match (&*kind.resource.group, &*kind.kind) {
         ("", "Pod") => pod::check(old, new, &mut errors),
-        ("", "Node") => node::check(new, &mut errors),
+        ("", "Node") => node::check(old, new, &mut errors),
         ("scheduling.k8s.io", "PriorityClass") => priority::check_class(old, new, &mut errors),
         ("apps" | "batch", _) | ("", "ReplicationController") => {
             workload::check(kind, (old, new), &mut errors);

@@ -32,6 +32,8 @@ pub struct Options {
     pub workload_kinds: bool,
     /// How many of the last changes the log keeps; all when `None`.
     pub log_keep: Option<u64>,
+    /// Whether kubelets and controllers act; without them it is an API server alone.
+    pub acts: bool,
 }
 
 impl Options {
@@ -43,6 +45,7 @@ impl Options {
             defaults: KubeletDefaults::default(),
             workload_kinds: true,
             log_keep: None,
+            acts: true,
         }
     }
 }
@@ -52,7 +55,7 @@ impl Options {
 pub struct Emulator {
     shared: SharedStore,
     router: Router,
-    _actors: Arc<Actors>,
+    _actors: Option<Arc<Actors>>,
 }
 
 /// The actors' task, which ends with the cluster.
@@ -82,7 +85,7 @@ impl Emulator {
         });
         born.expect("what a new cluster has is valid");
         let driver = Driver::new(shared.clone(), options.defaults, options.log_keep);
-        let actors = Arc::new(Actors(tokio::spawn(driver.run())));
+        let actors = options.acts.then(|| Arc::new(Actors(tokio::spawn(driver.run()))));
         Self { router: Router::new(shared.clone()), shared, _actors: actors }
     }
 

@@ -186,7 +186,14 @@ impl ApiError {
     /// 405: the resource does not do this.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        Self::new(405, "MethodNotAllowed", message)
+        let mut error = Self::new(405, "MethodNotAllowed", message);
+        error.details = Some(Box::default());
+        error
+    }
+
+    /// 500: what the server did not foresee, in its own words and without a reason.
+    pub fn unforeseen(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
     }
 
     /// 415: the body's content type is not one of these.

@@ -43,7 +43,7 @@ pub(crate) use reply::refusal;
 pub use reply::{Reply, ReplyBody};
 
 /// The version of Kubernetes that the API speaks.
-pub const KUBERNETES_VERSION: &str = "v1.35.0";
+pub const KUBERNETES_VERSION: &str = "v1.35.4";
 
 /// Answers HTTP requests from a store. Clones answer from the same one.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ impl Router {
                 let document = self.documents.of(&self.store, group, version)?;
                 Ok(reply::raw(StatusCode::OK, "application/json", document))
             }
-            Path::Target(_) | Path::Unknown => Err(ApiError::no_such_resource()),
+            Path::Target(_) | Path::Unknown => Ok(reply::no_such_page()),
         }
     }
 
@@ -141,11 +141,27 @@ impl Router {
             return reply;
         }
         let Target { group, version, plural, .. } = target;
-        let kind = self.store.read(|store| store.kinds().by_path(group, version, plural).cloned());
-        let kind = kind.ok_or_else(ApiError::no_such_resource)?;
+        let plural =
+            if target.is_bindings() && parts.method == Method::POST { "pods" } else { plural };
+        let found = self.store.read(|store| store.kinds().by_path(group, version, plural).cloned());
+        let Some(kind) = found else { return self.no_such_kind(group, version) };
         let headers = &parts.headers;
         let call = Call { store: &self.store, kind, target, query, accept, headers, body };
         call.answer(&parts.method)
+    }
+
+    /// 404: as a Status where the group's version is served, as a page where nothing is.
+    fn no_such_kind(&self, group: &str, version: &str) -> Result<Reply, ApiError> {
+        let is_served = self.store.read(|store| {
+            store.kinds().iter().any(|kind| {
+                *kind.resource.group == *group
+                    && kind.version(version).is_some_and(|version| version.served)
+            })
+        });
+        if is_served || group.is_empty() {
+            return Err(ApiError::no_such_resource());
+        }
+        Ok(reply::no_such_page())
     }
 }
 
@@ -163,13 +179,15 @@ impl Call<'_> {
                 ApiError::method_not_allowed()
             });
         }
-        if self.target.is_watch || (*method == Method::GET && self.query.is_on("watch")) {
+        let asks_watch = *method == Method::GET && !is_object && self.query.is_on("watch");
+        if self.target.is_watch || asks_watch {
             return self.watch();
         }
         match (method.as_str(), is_object, subresource.as_deref()) {
             ("GET", true, None) => self.get(),
             ("GET", true, Some(part)) => self.get_part(part),
             ("GET", false, _) => self.list(),
+            ("POST", false, _) if self.target.is_bindings() => self.bind_named(),
             ("POST", false, _) => self.create(),
             ("POST", true, Some(part)) => self.create_part(part),
             ("PUT", true, part) => self.update(part),

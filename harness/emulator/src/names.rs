@@ -4,7 +4,7 @@
 pub(crate) fn dns_label(name: &str) -> Option<String> {
     let fine = name.len() <= 63 && is_dns_label(name);
     if name.len() > 63 {
-        return Some("must be no more than 63 bytes".to_owned());
+        return Some("must be no more than 63 characters".to_owned());
     }
     (!fine).then(|| {
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
@@ -17,7 +17,7 @@ pub(crate) fn dns_label(name: &str) -> Option<String> {
 /// RFC 1123 subdomain: most names.
 pub(crate) fn dns_subdomain(name: &str) -> Option<String> {
     if name.len() > 253 {
-        return Some("must be no more than 253 bytes".to_owned());
+        return Some("must be no more than 253 characters".to_owned());
     }
     let fine = !name.is_empty() && name.split('.').all(is_dns_label);
     (!fine).then(|| {
@@ -32,7 +32,7 @@ pub(crate) fn dns_subdomain(name: &str) -> Option<String> {
 /// RFC 1035 label: services.
 pub(crate) fn dns_1035_label(name: &str) -> Option<String> {
     if name.len() > 63 {
-        return Some("must be no more than 63 bytes".to_owned());
+        return Some("must be no more than 63 characters".to_owned());
     }
     let fine = is_dns_label(name) && name.starts_with(|letter: char| letter.is_ascii_lowercase());
     (!fine).then(|| {
@@ -68,7 +68,7 @@ pub(crate) fn qualified_name(key: &str) -> Option<String> {
         return Some("name part must be non-empty".to_owned());
     }
     if name.len() > 63 {
-        return Some("name part must be no more than 63 bytes".to_owned());
+        return Some("name part must be no more than 63 characters".to_owned());
     }
     (!is_name(name)).then(|| {
         "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
@@ -81,7 +81,7 @@ pub(crate) fn qualified_name(key: &str) -> Option<String> {
 /// A label's value.
 pub(crate) fn label_value(value: &str) -> Option<String> {
     if value.len() > 63 {
-        return Some("must be no more than 63 bytes".to_owned());
+        return Some("must be no more than 63 characters".to_owned());
     }
     (!value.is_empty() && !is_name(value)).then(|| {
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \

@@ -167,7 +167,7 @@ pub fn bookmark(kind: &str, api_version: &str, revision: u64, ends_initial_event
     let mut object = json!({
         "kind": kind,
         "apiVersion": api_version,
-        "metadata": {"resourceVersion": revision.to_string(), "creationTimestamp": null},
+        "metadata": {"resourceVersion": revision.to_string()},
     });
     if ends_initial_events {
         object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
@@ -182,7 +182,7 @@ fn parse_revision(text: &str) -> Result<u64, ApiError> {
     text.parse().map_err(|_| {
         let why =
             format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
-        ApiError::bad_request(format!("resourceVersion: {why}"))
+        ApiError::unforeseen(format!("resourceVersion: {why}"))
     })
 }
 

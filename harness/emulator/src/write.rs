@@ -15,7 +15,8 @@ mod update;
 use jiff::Timestamp;
 
 use crate::error::ApiError;
-use crate::store::{ListQuery, Object, Op, Store, Subresource, Write, Written};
+use crate::kinds::{Origin, Resource};
+use crate::store::{Key, ListQuery, Object, Op, Preconditions, Store, Subresource, Write, Written};
 
 use request::Request;
 
@@ -72,9 +73,8 @@ fn check_seen(request: &Request, old: &Object, seen: &Seen<'_>) -> Result<(), Ap
     let (resource, name) = (&request.key.resource, &*request.key.name);
     let uid = crate::object::uid(old);
     if let Some(seen) = seen.uid.filter(|seen| *seen != uid) {
-        let why =
-            format!("Precondition failed: UID in precondition: {seen}, UID in object meta: {uid}");
-        return Err(ApiError::conflict(resource, name, &why));
+        let why = format!("UID in precondition: {seen}, UID in object meta: {uid}");
+        return Err(ApiError::conflict(resource, name, &precondition_failed(request, &why)));
     }
     let revision = crate::object::resource_version(old);
     match seen.revision {
@@ -83,13 +83,54 @@ fn check_seen(request: &Request, old: &Object, seen: &Seen<'_>) -> Result<(), Ap
         }
         Some(stale) if stale != revision => {
             let why = format!(
-                "Precondition failed: ResourceVersion in precondition: {stale}, ResourceVersion \
-                 in object meta: {revision}"
+                "ResourceVersion in precondition: {stale}, ResourceVersion in object meta: \
+                 {revision}"
             );
-            Err(ApiError::conflict(resource, name, &why))
+            Err(ApiError::conflict(resource, name, &precondition_failed(request, &why)))
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// In the words of the real server's storage, which names the object's key in etcd.
+fn precondition_failed(request: &Request, why: &str) -> String {
+    let Key { resource, namespace, name } = &request.key;
+    let folder = match (&*resource.group, &*resource.plural) {
+        ("", "nodes") => "minions".to_owned(),
+        ("", "services") => "services/specs".to_owned(),
+        (group, plural) if request.kind.origin == Origin::Custom => format!("{group}/{plural}"),
+        (_, plural) => plural.to_owned(),
+    };
+    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{folder}/{namespace}{name}, \
+         ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {why}"
+    )
+}
+
+/// Refuses a deletion by someone who means another object, or another state of it.
+fn check_deleted(
+    request: &Request,
+    old: &Object,
+    preconditions: &Preconditions,
+) -> Result<(), ApiError> {
+    let uid = crate::object::uid(old);
+    let revision = crate::object::resource_version(old);
+    let (what, seen, found, how) = match preconditions {
+        Preconditions { uid: Some(seen), .. } if seen != uid => {
+            ("UID", seen, uid, "deleted and then recreated")
+        }
+        Preconditions { resource_version: Some(seen), .. } if seen != revision => {
+            ("ResourceVersion", seen, revision, "modified")
+        }
+        Preconditions { .. } => return Ok(()),
+    };
+    let kind = Resource::new(&request.kind.resource.group, &request.kind.kind);
+    let why = format!(
+        "the {what} in the precondition ({seen}) does not match the {what} in record ({found}). \
+         The object might have been {how}"
+    );
+    Err(ApiError::conflict(&kind, &request.key.name, &why))
 }
 
 /// Whether the kind's subresource can be written at all.

@@ -58,7 +58,7 @@ fn check_tolerations(spec: &Value, field: &str, errors: &mut FieldErrors) {
             "Exists" if of("value").is_empty() => {}
             "Exists" => {
                 let rule = "value must be empty when `operator` is 'Exists'";
-                errors.invalid(place("operator"), toleration, rule);
+                errors.invalid(place("operator"), &of("value").into(), rule);
             }
             _ => errors.unsupported(place("operator"), &operator.into(), &["Equal", "Exists"]),
         }

@@ -27,9 +27,35 @@ pub(super) fn check_containers(spec: &Value, field: &str, errors: &mut FieldErro
             if text(container, &["image"]).is_empty() {
                 errors.required(format!("{place}.image"), "");
             }
+            check_choices(container, &place, errors);
             check_resources(&container["resources"], &format!("{place}.resources"), errors);
             check_ports(container, &place, errors);
             check_mounts(container, (&place, &volumes), errors);
+        }
+    }
+}
+
+fn check_choices(container: &Value, place: &str, errors: &mut FieldErrors) {
+    let choices: [(&str, &[&str]); 2] = [
+        ("terminationMessagePolicy", &["File", "FallbackToLogsOnError"]),
+        ("imagePullPolicy", &["Always", "IfNotPresent", "Never"]),
+    ];
+    for (field, allowed) in choices {
+        let value = text(container, &[field]);
+        if !value.is_empty() && !allowed.contains(&value) {
+            errors.unsupported(format!("{place}.{field}"), &value.into(), allowed);
+        }
+    }
+    for (index, variable) in list(container, &["env"]).iter().enumerate() {
+        let name = text(variable, &["name"]);
+        let is_name = name.chars().all(|c| (' '..='~').contains(&c) && c != '=');
+        let place = format!("{place}.env[{index}].name");
+        if name.is_empty() {
+            errors.required(place, "");
+        } else if !is_name {
+            let rule = "a valid environment variable name must consist only of printable ASCII \
+                        characters other than '='";
+            errors.invalid(place, &name.into(), rule);
         }
     }
 }

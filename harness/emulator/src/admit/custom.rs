@@ -21,6 +21,10 @@ pub(super) fn check(
         }
         if errors.is_empty() {
             errors.extend(schema.broken_rules(old, new));
+        } else if schema.has_rules() {
+            let rule = "some validation rules were not checked because the object was invalid; \
+                        correct the existing errors to complete validation";
+            errors.invalid("<nil>", &Value::Null, rule);
         }
         return errors.refuse(admission.kind, &admission.key.name);
     }

@@ -6,6 +6,24 @@ use super::template::{fill_spec, items_mut};
 use crate::kinds::Kind;
 use crate::object::{self, set_default};
 
+/// What a new object's status is, where Go writes a status before anybody has set it.
+pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
+    let status = match (&*kind.resource.group, &*kind.kind) {
+        ("apps", "Deployment") | ("batch", "Job" | "CronJob") | ("", "ResourceQuota") => json!({}),
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => json!({"replicas": 0}),
+        ("apps", "StatefulSet") => json!({"availableReplicas": 0, "replicas": 0}),
+        ("apps", "DaemonSet") => json!({
+            "currentNumberScheduled": 0, "desiredNumberScheduled": 0,
+            "numberMisscheduled": 0, "numberReady": 0,
+        }),
+        ("policy", "PodDisruptionBudget") => json!({
+            "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+        }),
+        _ => return,
+    };
+    set_default(object, &["status"], status);
+}
+
 /// Fills in what the writer left open.
 pub(super) fn fill(kind: &Kind, object: &mut Value) {
     match (&*kind.resource.group, &*kind.kind) {
@@ -13,6 +31,7 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("", "PodTemplate") => fill_template(&mut object["template"]),
         ("", "Service") => fill_service(&mut object["spec"]),
         ("", "Secret") => fill_secret(object),
+        ("networking.k8s.io", "NetworkPolicy") => fill_network_policy(&mut object["spec"]),
         ("", "PersistentVolumeClaim") => {
             set_default(object, &["spec", "volumeMode"], "Filesystem");
             set_default(object, &["status", "phase"], "Pending");
@@ -23,9 +42,18 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
             set_default(object, &["status", "phase"], "Pending");
         }
         ("apps", "Deployment") => fill_deployment(object),
-        ("apps", "ReplicaSet") | ("", "ReplicationController") => {
+        ("apps", "ReplicaSet") => {
             set_default(object, &["spec", "replicas"], 1);
             fill_template(&mut object["spec"]["template"]);
+        }
+        ("", "ReplicationController") => {
+            set_default(object, &["spec", "replicas"], 1);
+            fill_template(&mut object["spec"]["template"]);
+            let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+            if labels.is_object() {
+                set_default(object, &["spec", "selector"], labels.clone());
+                set_default(object, &["metadata", "labels"], labels);
+            }
         }
         ("apps", "StatefulSet") => fill_stateful_set(object),
         ("apps", "DaemonSet") => fill_daemon_set(object),
@@ -82,6 +110,7 @@ fn fill_pod(spec: &mut Value) {
 
 fn fill_template(template: &mut Value) {
     if template.is_object() {
+        set_default(template, &["metadata"], json!({}));
         fill_spec(&mut template["spec"]);
     }
 }
@@ -99,6 +128,12 @@ fn fill_service(spec: &mut Value) {
         let number = port["port"].clone();
         set_default(port, &["targetPort"], number);
     }
+}
+
+fn fill_network_policy(spec: &mut Value) {
+    let types =
+        if spec["egress"].is_array() { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    set_default(spec, &["policyTypes"], types);
 }
 
 fn fill_deployment(object: &mut Value) {
@@ -166,6 +201,6 @@ fn fill_cron_job(object: &mut Value) {
     set_default(object, &["spec", "suspend"], false);
     set_default(object, &["spec", "successfulJobsHistoryLimit"], 3);
     set_default(object, &["spec", "failedJobsHistoryLimit"], 1);
-    let template = &mut object["spec"]["jobTemplate"]["spec"]["template"];
-    fill_template(template);
+    set_default(object, &["spec", "jobTemplate", "metadata"], json!({}));
+    fill_template(&mut object["spec"]["jobTemplate"]["spec"]["template"]);
 }

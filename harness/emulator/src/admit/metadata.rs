@@ -59,7 +59,7 @@ fn check_name(admission: &Admission<'_>, object: &Value, errors: &mut FieldError
             (name.contains('/') || name.contains('%')).then(|| "may not contain '/'".to_owned())
         }
         "Namespace" => names::dns_label(name),
-        "Service" if group.is_empty() => names::dns_label(name),
+        "Service" if group.is_empty() => names::dns_1035_label(name),
         _ => names::dns_subdomain(name),
     };
     if let Some(rule) = rule {
@@ -69,7 +69,7 @@ fn check_name(admission: &Admission<'_>, object: &Value, errors: &mut FieldError
 
 fn check_owners(object: &Value, errors: &mut FieldErrors) {
     let owners = object::list(object, &["metadata", "ownerReferences"]);
-    for (index, owner) in owners.iter().enumerate() {
+    for owner in owners {
         for (field, rule) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -77,15 +77,23 @@ fn check_owners(object: &Value, errors: &mut FieldErrors) {
             ("uid", "must not be empty"),
         ] {
             if object::text(owner, &[field]).is_empty() {
-                let place = format!("metadata.ownerReferences[{index}].{field}");
-                errors.invalid(place, &"".into(), rule);
+                errors.invalid(format!("metadata.ownerReferences.{field}"), &"".into(), rule);
             }
         }
     }
-    let controllers = owners.iter().filter(|owner| owner["controller"] == true).count();
-    if controllers > 1 {
-        let rule = "Only one reference can have Controller set to true";
+    let controllers: Vec<String> = owners
+        .iter()
+        .filter(|owner| owner["controller"] == true)
+        .map(|owner| {
+            format!("{}/{}", object::text(owner, &["kind"]), object::text(owner, &["name"]))
+        })
+        .collect();
+    if let [one, other, ..] = controllers.as_slice() {
+        let rule = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references \
+             for {one} and {other}"
+        );
         let value = Value::from(owners.to_vec());
-        errors.invalid("metadata.ownerReferences", &value, rule);
+        errors.invalid("metadata.ownerReferences", &value, &rule);
     }
 }

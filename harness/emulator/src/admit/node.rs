@@ -27,7 +27,12 @@ pub(super) fn complete(admission: &Admission<'_>, node: &mut Value) {
     }
 }
 
-pub(super) fn check(node: &Value, errors: &mut FieldErrors) {
+pub(super) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors) {
+    let before = old.map_or("", |old| text(old, &["spec", "providerID"]));
+    if !before.is_empty() && before != text(node, &["spec", "providerID"]) {
+        let rule = "node updates may not change providerID except from \"\" to valid";
+        errors.forbidden("spec.providerID", rule);
+    }
     for field in ["capacity", "allocatable"] {
         for (name, quantity) in map(node, &["status", field]).into_iter().flatten() {
             check_quantity(&format!("status.{field}[{name}]"), (name, quantity), errors);
@@ -53,8 +58,14 @@ pub(super) fn check(node: &Value, errors: &mut FieldErrors) {
         let same =
             |other: &&Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];
         if taints.iter().take(index).any(|other| same(&other)) {
-            let field = format!("metadata.taints[{index}]");
-            errors.duplicate(field, taint);
+            let value = json!({
+                "Key": taint["key"], "Value": value, "Effect": effect, "TimeAdded": null,
+            });
+            errors.duplicate_by(
+                format!("metadata.taints[{index}]"),
+                &value,
+                "taints must be unique by key and effect pair",
+            );
         }
     }
 }

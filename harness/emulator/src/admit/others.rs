@@ -12,6 +12,13 @@ use crate::object::{self, number, text};
 pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
     match (&*admission.kind.resource.group, &*admission.kind.kind) {
         ("", "Service") => give_address(admission, object),
+        ("", "PersistentVolumeClaim") => {
+            object::set_default(
+                object,
+                &["metadata", "finalizers"],
+                json!(["kubernetes.io/pvc-protection"]),
+            );
+        }
         ("scheduling.k8s.io", "PriorityClass") => priority::complete_class(admission, object)?,
         _ => {}
     }
@@ -46,7 +53,11 @@ type Change<'c> = (Option<&'c Value>, &'c Value);
 
 pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldErrors) {
     match (&*kind.resource.group, &*kind.kind) {
-        ("", "ConfigMap" | "Secret") => check_fixed(old, new, errors),
+        ("", "ConfigMap" | "Secret") => {
+            check_fixed(old, new, errors);
+            check_keys(new, errors);
+        }
+        ("", "ResourceQuota") => check_quota(new, errors),
         ("", "Event") => check_event(new, errors),
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),
         ("policy", "PodDisruptionBudget") => check_budget(new, errors),
@@ -61,6 +72,32 @@ fn check_fixed(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     for field in ["immutable", "data", "binaryData"] {
         if old[field] != new[field] {
             errors.forbidden(field, "field is immutable when `immutable` is set");
+        }
+    }
+}
+
+fn check_keys(object: &Value, errors: &mut FieldErrors) {
+    let is_key = |key: &str| {
+        let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        !key.is_empty() && key.chars().all(letter)
+    };
+    for field in ["data", "binaryData"] {
+        for key in object::map(object, &[field]).into_iter().flat_map(|map| map.keys()) {
+            if !is_key(key) {
+                let rule = "a valid config key must consist of alphanumeric characters, '-', '_' \
+                            or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used \
+                            for validation is '[-._a-zA-Z0-9]+')";
+                errors.invalid(format!("{field}[{key}]"), &key.as_str().into(), rule);
+            }
+        }
+    }
+}
+
+fn check_quota(quota: &Value, errors: &mut FieldErrors) {
+    for (name, amount) in object::map(quota, &["spec", "hard"]).into_iter().flatten() {
+        if super::container::amount(amount) < 0 {
+            let rule = "must be greater than or equal to 0";
+            errors.invalid(format!("spec.hard[{name}]"), amount, rule);
         }
     }
 }
@@ -102,7 +139,9 @@ fn check_budget(budget: &Value, errors: &mut FieldErrors) {
             errors.invalid(place, &count.into(), "must be greater than or equal to 0");
         } else if let Some(text) = value.as_str() {
             let percent = text.strip_suffix('%').and_then(|number| number.parse::<u32>().ok());
-            if percent.is_none_or(|percent| percent > 100) {
+            if percent.is_some_and(|percent| percent > 100) {
+                errors.invalid(place, value, "must not be greater than 100%");
+            } else if percent.is_none() {
                 let rule = "a valid percent string must be a numeric string followed by an ending \
                             '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
                 errors.invalid(place, value, rule);

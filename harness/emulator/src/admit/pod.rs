@@ -37,7 +37,7 @@ pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(),
             "reason": "SchedulingGated",
             "message": GATED,
             "lastProbeTime": null,
-            "lastTransitionTime": null,
+            "lastTransitionTime": pod["metadata"]["creationTimestamp"],
         });
         object::set(pod, &["status", "conditions"], json!([condition]));
     }
@@ -121,7 +121,7 @@ pub(super) fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
     check_placement(spec, field, errors);
     let choices: [(&str, &[&str]); 3] = [
         ("restartPolicy", &["Always", "OnFailure", "Never"]),
-        ("dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
+        ("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]),
         ("preemptionPolicy", &["Never", "PreemptLowerPriority"]),
     ];
     for (name, allowed) in choices {

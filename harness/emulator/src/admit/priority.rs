@@ -97,9 +97,15 @@ pub(super) fn check_class(old: Option<&Value>, new: &Value, errors: &mut FieldEr
     let value = number(new, &["value"]).unwrap_or(0);
     let system = SYSTEM.iter().find(|(known, _)| *known == name);
     if name.starts_with("system-") && system.is_none_or(|(_, known)| *known != value) {
-        let rule = "priority class names with 'system-' prefix are reserved for system use only. \
-                    error: only system priority classes with their own value may have such a name";
-        errors.forbidden("metadata.name", rule);
+        let why = match system {
+            None => format!("{name} is not a known system priority class"),
+            Some((_, known)) => format!("value of {name} PriorityClass must be {known}"),
+        };
+        let rule = format!(
+            "priority class names with 'system-' prefix are reserved for system use only. error: \
+             {why}"
+        );
+        errors.forbidden("metadata.name", &rule);
     } else if system.is_none() && value > HIGHEST_OF_USERS {
         let rule =
             format!("maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}");
@@ -107,7 +113,7 @@ pub(super) fn check_class(old: Option<&Value>, new: &Value, errors: &mut FieldEr
     }
     let policy = text(new, &["preemptionPolicy"]);
     if !matches!(policy, "" | "PreemptLowerPriority" | "Never") {
-        let allowed = ["Never", "PreemptLowerPriority"];
+        let allowed = ["PreemptLowerPriority", "Never"];
         errors.unsupported("preemptionPolicy", &policy.into(), &allowed);
     }
     let Some(old) = old else {

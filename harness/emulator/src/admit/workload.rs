@@ -9,8 +9,14 @@ use crate::kinds::Kind;
 use crate::object::{self, number, text};
 use crate::select::LabelSelector;
 
+const MISMATCH: &str = "`selector` does not match template `labels`";
+
 /// A new Job selects its own pods by its uid.
 pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) {
+    if admission.kind.is("apps", "DaemonSet") {
+        let key = "deprecated.daemonset.template.generation";
+        object::set(object, &["metadata", "annotations", key], "1".into());
+    }
     if !admission.kind.is("batch", "Job") || object["spec"]["manualSelector"] == true {
         return;
     }
@@ -27,6 +33,8 @@ pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) {
     }
     let path = ["spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid"];
     object::set(object, &path, uid);
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+    object::set_default(object, &["metadata", "labels"], labels);
 }
 
 /// Old state, if there is one, and new.
@@ -56,6 +64,10 @@ fn check_selector(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
     let selector = &new["spec"]["selector"];
     if selector.is_null() {
         errors.required("spec.selector", "");
+        let labels = &new["spec"]["template"]["metadata"]["labels"];
+        if labels.is_object() && !kind.is("batch", "Job") {
+            errors.invalid("spec.template.metadata.labels", labels, MISMATCH);
+        }
         return;
     }
     let selects = match LabelSelector::from_object(selector) {
@@ -72,8 +84,7 @@ fn check_selector(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
     };
     if !selects {
         let labels = &new["spec"]["template"]["metadata"]["labels"];
-        let rule = "`selector` does not match template `labels`";
-        errors.invalid("spec.template.metadata.labels", labels, rule);
+        errors.invalid("spec.template.metadata.labels", labels, MISMATCH);
     }
 }
 

@@ -82,6 +82,16 @@ impl FieldErrors {
         self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
     }
 
+    /// The same twice, as far as a rule looks.
+    pub fn duplicate_by(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
+        self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}: {rule}"));
+    }
+
+    /// A rule about the whole is broken, and the value is not shown.
+    pub fn broken(&mut self, field: impl Into<String>, rule: &str) {
+        self.add("FieldValueInvalid", field, format!("Invalid value: {rule}"));
+    }
+
     /// May not stand there.
     pub fn forbidden(&mut self, field: impl Into<String>, rule: &str) {
         self.add("FieldValueForbidden", field, format!("Forbidden: {rule}"));

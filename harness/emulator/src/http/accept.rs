@@ -46,12 +46,20 @@ impl Accept {
         if header.trim().is_empty() {
             return Ok(Self::default());
         }
-        header.split(',').find_map(one).ok_or_else(|| {
-            let message = "only the following media types are accepted: application/json, \
-                           application/yaml";
-            ApiError::new(406, "NotAcceptable", message)
-        })
+        header.split(',').find_map(one).ok_or_else(|| refusal(header))
     }
+}
+
+/// Types that nobody speaks are refused in other words than forms that nobody knows.
+fn refusal(header: &str) -> ApiError {
+    let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    let has_form = header.split(',').any(|range| range.contains("as="));
+    if has_form {
+        let message = format!("only the following media types are accepted: {types}");
+        return ApiError::new(406, "NotAcceptable", message);
+    }
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {types}");
+    ApiError { details: Some(Box::default()), ..ApiError::new(406, "NotAcceptable", message) }
 }
 
 fn one(range: &str) -> Option<Accept> {
@@ -73,7 +81,7 @@ fn one(range: &str) -> Option<Accept> {
     let shape = match (form, group, version) {
         ("", _, _) => Shape::Plain,
         ("Table", "meta.k8s.io" | "", "v1beta1") => Shape::Table("v1beta1"),
-        ("Table", "meta.k8s.io" | "", _) => Shape::Table("v1"),
+        ("Table", "meta.k8s.io" | "", "v1" | "") => Shape::Table("v1"),
         ("PartialObjectMetadata" | "PartialObjectMetadataList", _, _) => Shape::PartialMetadata,
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Shape::Discovery("v2"),
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => Shape::Discovery("v2beta1"),

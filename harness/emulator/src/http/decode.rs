@@ -26,7 +26,11 @@ pub(super) fn object(headers: &HeaderMap, body: &[u8]) -> Result<Value, ApiError
     match content_type(headers) {
         "" | "application/json" => json(body),
         "application/yaml" => yaml(body),
-        _ => Err(ApiError::unsupported_media_type(&["application/json", "application/yaml"])),
+        _ => Err(ApiError::unsupported_media_type(&[
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+        ])),
     }
 }
 
@@ -50,12 +54,10 @@ pub(super) fn patch(
         _ if is_custom => {
             Err(ApiError::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]))
         }
-        _ => Err(ApiError::unsupported_media_type(&[
-            JSON_PATCH,
-            MERGE_PATCH,
-            STRATEGIC_PATCH,
-            APPLY_PATCH,
-        ])),
+        _ => {
+            let refusal = ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+            Err(ApiError { details: Some(Box::default()), ..refusal })
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::stream;
 use hyper::body::Bytes;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch::Receiver;
 use tokio::time::Sleep;
@@ -172,6 +173,6 @@ fn write_event(piece: &mut Vec<u8>, name: &str, object: &Value) {
 }
 
 /// Writes a value behind what is already written.
-pub(super) fn write_json(bytes: &mut Vec<u8>, value: &Value) {
+pub(super) fn write_json(bytes: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(bytes, value).expect("a tree of JSON can be written to memory");
 }

@@ -41,6 +41,13 @@ pub(super) struct Target {
     pub(super) is_watch: bool,
 }
 
+impl Target {
+    /// `/api/v1/namespaces/…/bindings`, where nothing is kept.
+    pub(super) fn is_bindings(&self) -> bool {
+        self.group.is_empty() && self.plural == "bindings"
+    }
+}
+
 impl Path {
     pub(super) fn parse(path: &str) -> Self {
         let parts: Vec<String> =

@@ -44,41 +44,46 @@ impl Query {
     pub(super) fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
         let Some(value) = self.get(name).filter(|value| !value.is_empty()) else { return Ok(None) };
         value.parse().map(Some).map_err(|_| {
-            ApiError::bad_request(format!(
-                "unable to decode query parameter {name}: strconv.ParseInt: parsing {value:?}: \
-                 invalid syntax"
-            ))
+            let why = format!("strconv.ParseInt: parsing {value:?}: invalid syntax");
+            ApiError::bad_request(why)
         })
     }
 
-    /// `dryRun`.
-    pub(super) fn is_dry_run(&self) -> Result<bool, ApiError> {
-        match self.get("dryRun") {
-            None | Some("") => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => {
-                let message = format!("Unsupported value: {other:?}: supported values: \"All\"");
-                Err(invalid_options("CreateOptions", "dryRun", "FieldValueNotSupported", message))
-            }
+    /// `dryRun`, of the options of this name.
+    pub(super) fn is_dry_run(&self, options: &str) -> Result<bool, ApiError> {
+        let runs = self.0.iter().filter(|(key, _)| key == "dryRun");
+        let runs: Vec<&str> = runs.map(|(_, value)| value.as_str()).collect();
+        if runs.iter().all(|run| *run == "All") {
+            return Ok(!runs.is_empty());
         }
+        let message =
+            format!("Unsupported value: {}: supported values: \"All\"", serde_json::json!(runs));
+        Err(invalid_options(options, "dryRun", "FieldValueNotSupported", message))
     }
 
-    pub(super) fn field_validation(&self) -> Result<FieldValidation, ApiError> {
+    pub(super) fn field_validation(&self, options: &str) -> Result<FieldValidation, ApiError> {
         match self.get("fieldValidation") {
             None | Some("" | "Warn") => Ok(FieldValidation::Warn),
             Some("Ignore") => Ok(FieldValidation::Ignore),
             Some("Strict") => Ok(FieldValidation::Strict),
             Some(other) => {
                 let message = format!(
-                    "Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+                    "Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \
+                     \"Warn\""
                 );
                 let reason = "FieldValueNotSupported";
-                Err(invalid_options("CreateOptions", "fieldValidation", reason, message))
+                Err(invalid_options(options, "fieldValidation", reason, message))
             }
         }
     }
 
     pub(super) fn list(&self, kind: &Kind, target: &Selected<'_>) -> Result<ListQuery, ApiError> {
+        if self.get("sendInitialEvents").is_some() {
+            let message = "Forbidden: sendInitialEvents is forbidden for list".to_owned();
+            let field = "sendInitialEvents";
+            return Err(invalid_options("ListOptions", field, "FieldValueForbidden", message));
+        }
+        self.number("timeoutSeconds")?;
         let (labels, fields) = self.selectors(kind, target)?;
         Ok(ListQuery {
             namespace: target.namespace.map(str::to_owned),
@@ -135,7 +140,7 @@ pub(super) fn propagation(text: &str) -> Result<Propagation, ApiError> {
         other => {
             let message = format!(
                 "Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \
-                 \"Orphan\""
+                 \"Orphan\", \"nil\""
             );
             let reason = "FieldValueNotSupported";
             Err(invalid_options("DeleteOptions", "propagationPolicy", reason, message))
@@ -170,11 +175,11 @@ mod tests {
     fn wrong_values_are_named() {
         let query = Query::parse(Some("dryRun=some&fieldValidation=hard&limit=few"));
         assert_eq!(
-            query.is_dry_run().unwrap_err().message,
-            "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: \"some\": \
+            query.is_dry_run("CreateOptions").unwrap_err().message,
+            "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"some\"]: \
              supported values: \"All\""
         );
-        assert_eq!(query.field_validation().unwrap_err().code, 422);
+        assert_eq!(query.field_validation("CreateOptions").unwrap_err().code, 422);
         assert_eq!(query.number("limit").unwrap_err().code, 400);
     }
 }

@@ -1,6 +1,7 @@
 //! GET: objects, their parts, lists.
 
 use ::http::StatusCode;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::accept::{Encoding, Shape};
@@ -9,6 +10,7 @@ use super::reply::{self, Reply};
 use super::table::{Table, partial_metadata};
 use super::{Call, feed};
 use crate::error::ApiError;
+use crate::kinds::Origin;
 use crate::object;
 use crate::store::{Key, Listed, Object};
 
@@ -51,8 +53,23 @@ impl Call<'_> {
         }
     }
 
+    /// At the asked revision or any later one.
     fn find(&self) -> Result<Object, ApiError> {
         let key = self.key();
+        let asked = self.query.get("resourceVersion").unwrap_or_default();
+        let current = self.store.revision();
+        match asked.parse() {
+            _ if asked.is_empty() => {}
+            Ok(asked) if asked > current => {
+                return Err(ApiError::too_large_revision(asked, current));
+            }
+            Ok(_) => {}
+            Err(_) => {
+                let why = format!("strconv.ParseUint: parsing {asked:?}: invalid syntax");
+                let what = format!("resourceVersion: Invalid value: {asked:?}: {why}");
+                return Err(ApiError::unforeseen(what));
+            }
+        }
         self.store.read(|store| {
             store
                 .find(&key)
@@ -120,7 +137,7 @@ impl Call<'_> {
                 );
             }
             Shape::Plain | Shape::Discovery(_) => {
-                let items: Vec<Object> = objects.collect();
+                let items: Vec<Value> = objects.map(|object| self.item(&object)).collect();
                 json!({
                     "kind": &*self.kind.list_kind,
                     "apiVersion": self.kind.api_version(&self.target.version),
@@ -146,6 +163,16 @@ impl Call<'_> {
         reply::object(StatusCode::OK, encoding, &whole)
     }
 
+    /// An object as lists have it: built-in kinds say what they are once, at the top.
+    fn item(&self, object: &Object) -> Value {
+        let mut item = Value::clone(object);
+        if self.kind.origin != Origin::Custom {
+            object::remove(&mut item, &["kind"]);
+            object::remove(&mut item, &["apiVersion"]);
+        }
+        item
+    }
+
     /// A list written object by object, without a tree of the whole.
     fn written_list(&self, metadata: &Value, objects: impl Iterator<Item = Object>) -> Vec<u8> {
         let head = json!({
@@ -160,10 +187,25 @@ impl Call<'_> {
             if index > 0 {
                 written.push(b',');
             }
-            feed::write_json(&mut written, &object);
+            if self.kind.origin == Origin::Custom {
+                feed::write_json(&mut written, &object);
+            } else {
+                feed::write_json(&mut written, &Bare(&object));
+            }
         }
         written.extend_from_slice(b"]}");
         written
+    }
+}
+
+/// An object without kind and version.
+struct Bare<'o>(&'o Value);
+
+impl Serialize for Bare<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = self.0.as_object().into_iter().flatten();
+        serializer
+            .collect_map(fields.filter(|(name, _)| !matches!(name.as_str(), "kind" | "apiVersion")))
     }
 }
 

@@ -95,6 +95,11 @@ pub(super) fn encoded(encoding: Encoding, value: &impl Serialize) -> Vec<u8> {
     }
 }
 
+/// 404 where no group or version is at home: not even a `Status`.
+pub(super) fn no_such_page() -> Reply {
+    raw(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
+}
+
 /// Some text.
 pub(super) fn text(text: impl Into<String>) -> Reply {
     raw(StatusCode::OK, "text/plain; charset=utf-8", text.into())
@@ -129,6 +134,9 @@ pub(super) fn status_of(error: &ApiError) -> Value {
         "reason": error.reason,
         "code": error.code,
     });
+    if error.reason.is_empty() {
+        drop(status.as_object_mut().and_then(|status| status.remove("reason")));
+    }
     if let Some(details) = &error.details {
         status["details"] = json!(details);
     }

@@ -5,6 +5,7 @@ mod duration;
 mod json_path;
 mod node;
 mod pod;
+mod rare;
 mod small;
 mod workload;
 
@@ -31,6 +32,7 @@ pub(super) struct Table<'k> {
 
 enum Rows<'k> {
     BuiltIn(&'static [(&'static str, &'static str, i64)], fn(&Value, Timestamp) -> Vec<Value>),
+    Rare(&'static [rare::Rare]),
     Custom(&'k [Column]),
 }
 
@@ -54,7 +56,10 @@ impl<'k> Table<'k> {
             Origin::Custom => {
                 Rows::Custom(kind.version(kind_version).map_or(&[], |version| &version.columns))
             }
-            Origin::BuiltIn | Origin::View => built_in(kind),
+            Origin::BuiltIn | Origin::View => {
+                let rare = rare::columns(&kind.resource.group, &kind.kind);
+                rare.map_or_else(|| built_in(kind), Rows::Rare)
+            }
         };
         let include = match include {
             Some("None") => Include::None,
@@ -117,6 +122,15 @@ impl<'k> Table<'k> {
         };
         match &self.rows {
             Rows::BuiltIn(columns, _) => columns.iter().map(built_in).collect(),
+            Rows::Rare(columns) => {
+                let name = definition("Name", "string", "name", "", 0);
+                // "Attacher" is a slip of the real server's.
+                let format = |name: &str| if name == "Attacher" { "name" } else { "" };
+                let others = columns.iter().map(|column| {
+                    definition(column.name, column.kind, format(column.name), "", column.priority)
+                });
+                std::iter::once(name).chain(others).collect()
+            }
             Rows::Custom(columns) => {
                 let mut all = vec![definition("Name", "string", "name", "", 0)];
                 if columns.is_empty() {
@@ -134,6 +148,7 @@ impl<'k> Table<'k> {
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         match &self.rows {
             Rows::BuiltIn(_, cells) => cells(object, now),
+            Rows::Rare(columns) => rare::cells(columns, object, now),
             Rows::Custom(columns) => {
                 let mut cells = vec![json!(text(object, &["metadata", "name"]))];
                 if columns.is_empty() {
@@ -179,7 +194,6 @@ fn built_in(kind: &Kind) -> Rows<'static> {
             ("", "Service") => (small::SERVICE, small::service),
             ("", "ConfigMap") => (small::CONFIG_MAP, small::config_map),
             ("", "Secret") => (small::SECRET, small::secret),
-            ("", "ServiceAccount") => (small::SERVICE_ACCOUNT, small::service_account),
             ("" | "apps", "ReplicationController" | "ReplicaSet") => {
                 (workload::REPLICA_SET, workload::replica_set)
             }

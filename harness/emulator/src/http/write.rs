@@ -28,6 +28,16 @@ impl Call<'_> {
         Ok(self.reply_written(StatusCode::CREATED, &written))
     }
 
+    /// POST of a binding beside the pods: it names its pod itself.
+    pub(super) fn bind_named(&self) -> Result<Reply, ApiError> {
+        let body = decode::object(self.headers, self.body)?;
+        let mut write = self.write(Op::Bind(Value::Null))?;
+        write.key.name = object::name(&body).into();
+        write.op = Op::Bind(body);
+        self.store.write(write)?;
+        Ok(reply::object(StatusCode::CREATED, self.accept.encoding, &created()))
+    }
+
     pub(super) fn create_part(&self, part: &str) -> Result<Reply, ApiError> {
         let body = || decode::object(self.headers, self.body);
         let op = match part {
@@ -36,14 +46,7 @@ impl Call<'_> {
             _ => return Err(ApiError::no_such_resource()),
         };
         let written = self.store.write(self.write(op)?)?;
-        let success = json!({
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "code": 201,
-        });
-        let mut reply = reply::object(StatusCode::CREATED, self.accept.encoding, &success);
+        let mut reply = reply::object(StatusCode::CREATED, self.accept.encoding, &created());
         reply::warn(&mut reply, &written.warnings);
         Ok(reply)
     }
@@ -149,6 +152,14 @@ impl Call<'_> {
             .as_bool()
             .or_else(|| self.query.get("orphanDependents").map(|value| value == "true"));
         let policy = match named("propagationPolicy") {
+            Some(policy) if orphan.is_some() => {
+                let message = format!(
+                    "Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot \
+                     be both set"
+                );
+                let (kind, field) = ("DeleteOptions", "propagationPolicy");
+                return Err(invalid_options(kind, field, "FieldValueInvalid", message));
+            }
             Some(policy) => Some(propagation(&policy)?),
             None => orphan.map(
                 |orphan| {
@@ -189,13 +200,24 @@ impl Call<'_> {
     fn write(&self, op: Op) -> Result<Write, ApiError> {
         let mut key = self.key();
         key.resource = self.kind.resource.clone();
+        let options = options_of(&op);
+        self.check_manager(options)?;
         Ok(Write {
             key,
             op,
-            dry_run: self.query.is_dry_run()?,
+            dry_run: self.query.is_dry_run(options)?,
             field_manager: self.manager().to_owned(),
-            field_validation: self.query.field_validation()?,
+            field_validation: self.query.field_validation(options)?,
         })
+    }
+
+    fn check_manager(&self, options: &str) -> Result<(), ApiError> {
+        let manager = self.query.get("fieldManager").unwrap_or_default();
+        if manager.len() <= MANAGER_BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes");
+        Err(invalid_options(options, "fieldManager", "FieldValueTooLong", message))
     }
 
     /// Who writes: `fieldManager`, else the program that asks.
@@ -225,5 +247,20 @@ impl Call<'_> {
         let mut reply = self.reply_object(code, &written.object);
         reply::warn(&mut reply, &written.warnings);
         reply
+    }
+}
+
+/// What a POST to a part of an object is answered with.
+fn created() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+}
+
+/// Under which name refusals speak of a write's options.
+fn options_of(op: &Op) -> &'static str {
+    match op {
+        Op::Create(_) | Op::Bind(_) | Op::Evict(_) => "CreateOptions",
+        Op::Update(..) => "UpdateOptions",
+        Op::Patch(..) => "PatchOptions",
+        Op::Delete(_) => "DeleteOptions",
     }
 }

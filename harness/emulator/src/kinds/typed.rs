@@ -39,6 +39,11 @@ pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiErro
     Ok(decoded)
 }
 
+/// Whether a group has a built-in kind of this name.
+pub(crate) fn is_known(group: &str, kind: &str) -> bool {
+    catalogue::form(group, kind).is_some()
+}
+
 /// Has the type of a built-in kind described as a JSON schema, and names it.
 pub(crate) fn describe(kind: &Kind, generator: &mut schemars::SchemaGenerator) -> Option<String> {
     catalogue::describe(&kind.resource.group, &kind.kind, generator)

@@ -1,6 +1,7 @@
 //! The two patch types that know nothing of kinds: JSON Patch (RFC 6902) and merge patch
 //! (RFC 7386).
 
+use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
 use super::unfit_patch;
@@ -12,8 +13,11 @@ const OPERATIONS_MAX: usize = 10_000;
 /// Applies a JSON Patch. Errors: 400 when it is none, 413 when it is too long, 422 when it does
 /// not fit `current` (a failed `test`, a path that is not there).
 pub fn json(current: &Value, patch: &Value) -> Result<Value, ApiError> {
-    let operations: json_patch::Patch = serde_json::from_value(patch.clone())
-        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    if !patch.is_array() {
+        return Err(undecodable(patch, "[]handlers.jsonPatchOp"));
+    }
+    let operations: json_patch::Patch =
+        serde_json::from_value(patch.clone()).map_err(|_| unfit_patch())?;
     if operations.0.len() > OPERATIONS_MAX {
         let message = format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
@@ -22,16 +26,43 @@ pub fn json(current: &Value, patch: &Value) -> Result<Value, ApiError> {
         return Err(ApiError::new(413, "RequestEntityTooLarge", message));
     }
     let mut patched = current.clone();
-    match json_patch::patch_unsafe(&mut patched, &operations) {
-        Ok(()) if patched.is_object() => Ok(patched),
-        Ok(()) | Err(_) => Err(unfit_patch()),
+    for operation in operations.0 {
+        let operation = json_patch::Patch(vec![as_done(operation, &patched)]);
+        json_patch::patch_unsafe(&mut patched, &operation).map_err(|_| unfit_patch())?;
     }
+    if patched.is_object() { Ok(patched) } else { Err(unfit_patch()) }
+}
+
+/// The real server's library differs from the RFC: what is to be replaced in a map need not be
+/// there.
+fn as_done(operation: PatchOperation, current: &Value) -> PatchOperation {
+    let PatchOperation::Replace(replace) = operation else { return operation };
+    let parent = replace.path.parent().and_then(|parent| current.pointer(parent.as_str()));
+    if parent.is_some_and(Value::is_object) {
+        return PatchOperation::Add(AddOperation { path: replace.path, value: replace.value });
+    }
+    PatchOperation::Replace(replace)
+}
+
+/// 400: JSON, but of another type than a patch is.
+fn undecodable(patch: &Value, wanted: &str) -> ApiError {
+    let found = match patch {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    ApiError::bad_request(format!(
+        "error decoding patch: json: cannot unmarshal {found} into Go value of type {wanted}"
+    ))
 }
 
 /// Applies a merge patch: maps merge, null removes, everything else replaces.
 pub fn merge(current: &Value, patch: &Value) -> Result<Value, ApiError> {
     let Value::Object(fields) = patch else {
-        return Err(ApiError::bad_request("error decoding patch: a merge patch is a JSON object"));
+        return Err(undecodable(patch, "map[string]interface {}"));
     };
     let mut patched = current.clone();
     merge_fields(&mut patched, fields);

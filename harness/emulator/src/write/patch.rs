@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::history::with_owners;
 use super::request::Request;
 use super::{check_subresource, create, scale, update};
-use crate::error::ApiError;
+use crate::error::{ApiError, Cause};
 use crate::kinds::{Kind, Origin};
 use crate::object;
 use crate::patch::{self, Author, Shape};
@@ -38,13 +38,70 @@ pub(super) fn patch(
         | PatchBody::Merge(_)
         | PatchBody::Strategic(_) => shown,
     };
+    let written_as = WrittenAs::of(&patch);
     let patched = patched(request, subresource, &shown, patch)?;
     if subresource == Subresource::Scale {
         return scale::scale(store, request, &old, &patched);
     }
-    let new = request.decode(update::narrowed(subresource, patched))?;
+    let new = request
+        .decode(update::narrowed(subresource, patched.clone()))
+        .map_err(|error| unfit_object(request, error, &written_as.shown(&patched)))?;
     update::check_place(request, &new)?;
     update::replace(store, request, subresource, (&old, new))
+}
+
+/// What a refusal shows of a patch that leads to no valid object.
+enum WrittenAs {
+    /// The object it led to.
+    Object,
+    /// The patch itself.
+    Patch(String),
+}
+
+impl WrittenAs {
+    fn of(patch: &PatchBody) -> Self {
+        match patch {
+            PatchBody::Strategic(changes) => Self::Patch(in_go(changes)),
+            PatchBody::Json(_) | PatchBody::Merge(_) | PatchBody::Apply { .. } => Self::Object,
+        }
+    }
+
+    fn shown(self, patched: &Value) -> Value {
+        match self {
+            Self::Object => patched.to_string().into(),
+            Self::Patch(patch) => patch.into(),
+        }
+    }
+}
+
+/// 422: decoded by itself, the patched object would be refused as a bad request.
+fn unfit_object(request: &Request, error: ApiError, shown: &Value) -> ApiError {
+    let kind = &request.asked.kind;
+    let head = format!("cannot be handled as a {kind}: ");
+    let Some((_, why)) = error.message.split_once(&head).filter(|_| error.code == 400) else {
+        return error;
+    };
+    let message = format!("Invalid value: {shown}: {why}");
+    let text = format!(" \"\" is invalid: patch: {message}");
+    let cause =
+        Cause { reason: "FieldValueInvalid".to_owned(), message, field: "patch".to_owned() };
+    ApiError::new(422, "Invalid", text).with_cause(cause)
+}
+
+/// A value as Go prints it.
+fn in_go(value: &Value) -> String {
+    let several = |parts: Vec<String>| parts.join(" ");
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(switch) => switch.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", several(items.iter().map(in_go).collect())),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, field)| format!("{name}:{}", in_go(field)));
+            format!("map[{}]", several(fields.collect()))
+        }
+    }
 }
 
 /// Whether the patch's writer sees what the log holds, not a scale or another view of it.
@@ -105,7 +162,9 @@ fn apply_new(
     let shape = shape(&request.asked);
     let author = author(request, Subresource::None, &wanted);
     let object = patch::apply(None, &wanted, force, &shape, &author)?;
-    let object = request.decode(object)?;
+    let mut object = request.decode(object)?;
+    // Who applies does not say what must be there already.
+    object::remove(&mut object, &["metadata", "resourceVersion"]);
     create::create_decoded(store, request, object)
 }
 
@@ -115,12 +174,13 @@ fn reachable(
     subresource: Subresource,
     mut wanted: Value,
 ) -> Result<Value, ApiError> {
-    for field in ["apiVersion", "kind"] {
-        if object::text(&wanted, &[field]).is_empty() {
-            return Err(ApiError::bad_request(format!(
-                "invalid object type: {field} is required in an applied configuration"
-            )));
-        }
+    let (version, kind) =
+        (object::text(&wanted, &["apiVersion"]), object::text(&wanted, &["kind"]));
+    let is_other = kind != &*request.asked.kind && subresource != Subresource::Scale;
+    if version.is_empty() || kind.is_empty() || is_other {
+        let slash = if version.contains('/') { "" } else { "/" };
+        let what = format!("invalid object type: {slash}{version}, Kind={kind}");
+        return Err(ApiError::bad_request(what));
     }
     let name = object::name(&wanted);
     if !name.is_empty() && *name != *request.key.name {

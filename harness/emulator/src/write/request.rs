@@ -67,15 +67,13 @@ impl Request {
         if !body.is_object() {
             return Err(ApiError::bad_request("the object provided is unrecognized: not a map"));
         }
-        if !kind.is_empty() && kind != &*self.asked.kind {
-            return Err(ApiError::bad_request(format!(
-                "{kind} in version \"{version}\" cannot be handled as a {}: converting to {} \
-                 failed: no kind \"{kind}\" is registered for this resource",
-                self.asked.kind, self.asked.kind
-            )));
-        }
         let versions = &self.asked.versions;
         let known = versions.iter().find(|known| self.asked.api_version(&known.name) == version);
+        let is_other = !kind.is_empty() && kind != &*self.asked.kind;
+        let is_versioned = known.is_some() || version.is_empty();
+        if is_other || (!is_versioned && self.kind.origin != Origin::Custom) {
+            return Err(self.unconvertible(kind, version, is_versioned));
+        }
         if let Some(known) = known {
             self.version = Arc::clone(&known.name);
         } else if !version.is_empty() {
@@ -88,6 +86,28 @@ impl Request {
         let mut object = self.asked.to_stored(body);
         self.fit(&mut object)?;
         Ok(object)
+    }
+
+    /// 400: the body is of another kind than the path.
+    fn unconvertible(&self, kind: &str, version: &str, is_versioned: bool) -> ApiError {
+        let asked = &self.asked.kind;
+        let bare = version.rsplit('/').next().unwrap_or_default();
+        let package = match self.asked.resource.group.split('.').next() {
+            None | Some("") => "core",
+            Some(package) => package,
+        };
+        let is_kind = typed::is_known(&self.asked.resource.group, kind);
+        let why = if is_kind && is_versioned {
+            format!("converting ({bare}.{kind}) to ({package}.{asked}): unknown conversion")
+        } else {
+            format!(
+                "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
+                 \"pkg/runtime/scheme.go:111\""
+            )
+        };
+        ApiError::bad_request(format!(
+            "{kind} in version \"{bare}\" cannot be handled as a {asked}: {why}"
+        ))
     }
 
     /// Drops what the schema does not know, as far as `fieldValidation` lets that pass, and fills

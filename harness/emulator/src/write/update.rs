@@ -1,6 +1,8 @@
 //! PUT, and the second half of PATCH: a new state of an object that is there. The object itself
 //! and its status are written apart; a write that changes nothing leaves no trace.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::patch::note_owner;
@@ -8,7 +10,7 @@ use super::request::Request;
 use super::{Seen, check_seen, check_subresource, create, scale};
 use crate::admit;
 use crate::error::{ApiError, FieldErrors};
-use crate::kinds::{Generation, Origin};
+use crate::kinds::{Generation, Kind, Origin};
 use crate::object;
 use crate::store::{Object, Store, Subresource, Written};
 
@@ -27,13 +29,15 @@ pub(super) fn update(
         return create::create(store, request, body);
     }
     let new = request.decode(narrowed(subresource, body))?;
-    let old = store.get(&request.key)?;
     check_place(request, &new)?;
+    let old = store.get(&request.key)?;
     if object::resource_version(&new).is_empty() && !may_be_unconditional(request) {
         let mut errors = FieldErrors::new();
         let rule = "must be specified for an update";
         errors.invalid("metadata.resourceVersion", &0.into(), rule);
-        errors.refuse(&request.kind, &request.key.name)?;
+        // This refusal names the collection where others name the kind.
+        let plural = Arc::clone(&request.kind.resource.plural);
+        errors.refuse(&Kind { kind: plural, ..Kind::clone(&request.kind) }, &request.key.name)?;
     }
     replace(store, request, subresource, (&old, new))
 }
@@ -49,10 +53,9 @@ pub(super) fn check_place(request: &Request, new: &Value) -> Result<(), ApiError
     }
     let namespace = object::namespace(new);
     if !namespace.is_empty() && *namespace != *request.key.namespace {
-        return Err(ApiError::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
-            request.key.namespace
-        )));
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }
@@ -97,6 +100,10 @@ pub(super) fn replace(
             .filter(|text| !text.is_empty())
     };
     let by_update = Seen { uid: seen("uid"), revision: seen("resourceVersion"), by_update: true };
+    if let Some(text) = by_update.revision.filter(|text| text.parse::<u64>().is_err()) {
+        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        return Err(ApiError::unforeseen(why));
+    }
     check_seen(request, old, &by_update)?;
     let mut new = match subresource {
         Subresource::None | Subresource::Other => with_old_parts(request, subresource, old, new),
@@ -124,7 +131,9 @@ pub(super) fn settle(
         return Request::unchanged(old);
     }
     if is_over(request, old, &new) {
-        return request.take_away(store, old);
+        // The writer sees what the last write made of the object, at the revision it had.
+        let written = request.take_away(store, old);
+        return Written { object: new.into(), ..written };
     }
     request.commit(store, new, false)
 }
@@ -167,7 +176,6 @@ fn with_old_parts(
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
         "generation",
-        "generateName",
         "selfLink",
         "resourceVersion",
     ] {

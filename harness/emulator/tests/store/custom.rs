@@ -189,7 +189,7 @@ fn an_update_must_say_which_state_it_saw() {
     let mut lab = lab();
     lab.create(gang(&json!({"queue": "team"}))).unwrap();
     let key = lab.key("lab.dev", "Gang", "a");
-    assert_snapshot!(said(lab.update(key, gang(&json!({"queue": "other"})))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#);
+    assert_snapshot!(said(lab.update(key, gang(&json!({"queue": "other"})))), @r#"422 Invalid: gangs.lab.dev "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#);
 }
 
 #[test]
@@ -311,10 +311,10 @@ fn rules_in_cel_are_kept() {
         {"rule": "self.queue == oldSelf.queue", "message": "the queue stays"},
     ]));
     let many = gang(&json!({"queue": "team", "replicas": 5}));
-    assert_snapshot!(said(lab.create(many)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: "object": more than 3 must be soft"#);
+    assert_snapshot!(said(lab.create(many)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: more than 3 must be soft"#);
     lab.create(gang(&json!({"queue": "team", "replicas": 2}))).unwrap();
     let key = lab.key("lab.dev", "Gang", "a");
-    assert_snapshot!(said(lab.edit(key.clone(), &["spec", "queue"], json!("other"))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: "object": the queue stays"#);
+    assert_snapshot!(said(lab.edit(key.clone(), &["spec", "queue"], json!("other"))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: the queue stays"#);
     lab.edit(key, &["spec", "replicas"], json!(3)).unwrap();
 }
 

@@ -71,11 +71,12 @@ fn a_delete_of_another_state_or_another_object_conflicts() {
     assert_eq!(
         delete_with(&mut lab, "ConfigMap", of("other", "")),
         format!(
-            "409 Operation cannot be fulfilled on configmaps \"a\": Precondition failed: UID in \
-             precondition: other, UID in object meta: {uid}"
+            "409 Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (other) \
+             does not match the UID in record ({uid}). The object might have been deleted and then \
+             recreated"
         )
     );
-    assert_snapshot!(delete_with(&mut lab, "ConfigMap", of("", "1")), @r#"409 Operation cannot be fulfilled on configmaps "a": Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: 3"#);
+    assert_snapshot!(delete_with(&mut lab, "ConfigMap", of("", "1")), @r#"409 Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (3). The object might have been modified"#);
     assert_eq!(delete_with(&mut lab, "ConfigMap", of(&uid, "3")), "gone");
 }
 

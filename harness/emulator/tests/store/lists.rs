@@ -119,12 +119,12 @@ fn revision_parameters_that_exclude_each_other_are_refused() {
         ))
     };
     assert_snapshot!(refusal("999", "", ""), @"504 Timeout: Timeout: Too large resource version: 999, current: 4");
-    assert_snapshot!(refusal("x", "", ""), @r#"400 BadRequest: invalid resource version: strconv.ParseUint: parsing "x": invalid syntax"#);
+    assert_snapshot!(refusal("x", "", ""), @r#"400 BadRequest: invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax"#);
     assert_snapshot!(refusal("", "Exact", ""), @r#"422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"#);
     assert_snapshot!(refusal("0", "Exact", ""), @r#"422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0""#);
-    assert_snapshot!(refusal("1", "Sometimes", ""), @r#"422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Unsupported value: "Sometimes": supported values: "Exact", "NotOlderThan""#);
+    assert_snapshot!(refusal("1", "Sometimes", ""), @r#"422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Unsupported value: "Sometimes": supported values: "Exact", "NotOlderThan", """#);
     assert_snapshot!(refusal("1", "", &token), @"400 BadRequest: specifying resource version is not allowed when using continue");
-    assert_snapshot!(refusal("0", "NotOlderThan", &token), @r#"422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for continue"#);
+    assert_snapshot!(refusal("0", "NotOlderThan", &token), @r#"422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided"#);
     assert_eq!(refusal("0", "", ""), "accepted");
 }
 

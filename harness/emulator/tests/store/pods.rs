@@ -121,7 +121,7 @@ fn gates_can_only_be_taken_away() {
     lab.create(pod("a")).unwrap();
     let key = lab.key("", "Pod", "a");
     let gates = json!([{"name": "x.io/y"}]);
-    assert_snapshot!(said(lab.edit(key, &["spec", "schedulingGates"], gates)), @r#"422 Invalid: Pod "a" is invalid: spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling gate 'x.io/y'"#);
+    assert_snapshot!(said(lab.edit(key, &["spec", "schedulingGates"], gates)), @r#"422 Invalid: Pod "a" is invalid: spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'x.io/y'"#);
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn a_selector_must_fit_its_template_and_stay() {
     odd["spec"]["selector"] = json!({"matchLabels": {"app": "db"}});
     assert_snapshot!(said(lab.create(odd.clone())), @r#"422 Invalid: Deployment.apps "web" is invalid: spec.template.metadata.labels: Invalid value: {"app":"web"}: `selector` does not match template `labels`"#);
     odd["spec"]["selector"] = Value::Null;
-    assert_snapshot!(said(lab.create(odd)), @r#"422 Invalid: Deployment.apps "web" is invalid: spec.selector: Required value"#);
+    assert_snapshot!(said(lab.create(odd)), @r#"422 Invalid: Deployment.apps "web" is invalid: [spec.selector: Required value, spec.template.metadata.labels: Invalid value: {"app":"web"}: `selector` does not match template `labels`]"#);
     lab.create(workload("apps/v1", "Deployment")).unwrap();
     let key = lab.key("apps", "Deployment", "web");
     let other = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});

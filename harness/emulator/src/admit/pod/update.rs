@@ -15,9 +15,17 @@ pub(super) fn check(old: &Value, new: &Value, errors: &mut FieldErrors) {
     if old == new {
         return;
     }
+    for kind in ["containers", "initContainers"] {
+        if list(old, &[kind]).len() != list(new, &[kind]).len() {
+            let rule = "pod updates may not add or remove containers";
+            errors.forbidden(format!("spec.{kind}"), rule);
+            return;
+        }
+    }
     check_deadline(old, new, errors);
     check_tolerations(old, new, errors);
     check_gates(old, new, errors);
+    check_node_selector(old, new, errors);
     if frozen(old, new) != *old {
         errors.forbidden("spec", RULE);
     }
@@ -58,8 +66,8 @@ fn check_deadline(old: &Value, new: &Value, errors: &mut FieldErrors) {
     let field = "spec.activeDeadlineSeconds";
     match (of(old), of(new)) {
         (Some(old), Some(new)) if new > old => {
-            let rule = format!("must be less than or equal to previous value: {old}");
-            errors.invalid(field, &new.into(), &rule);
+            let rule = "must be less than or equal to previous value";
+            errors.invalid(field, &new.into(), rule);
         }
         (Some(_), None) => {
             errors.invalid(
@@ -86,13 +94,24 @@ fn check_tolerations(old: &Value, new: &Value, errors: &mut FieldErrors) {
     }
 }
 
+/// While gates hold a pod, its node selector can grow.
+fn check_node_selector(old: &Value, new: &Value, errors: &mut FieldErrors) {
+    let of = |spec: &Value| object::map(spec, &["nodeSelector"]).cloned().unwrap_or_default();
+    let (before, after) = (of(old), of(new));
+    let is_kept = before.iter().all(|(key, value)| after.get(key) == Some(value));
+    if !is_kept && !list(old, &["schedulingGates"]).is_empty() {
+        let rule = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        errors.invalid("spec.nodeSelector", &after.into(), rule);
+    }
+}
+
 fn check_gates(old: &Value, new: &Value, errors: &mut FieldErrors) {
     let olds = list(old, &["schedulingGates"]);
-    for gate in list(new, &["schedulingGates"]) {
+    for (index, gate) in list(new, &["schedulingGates"]).iter().enumerate() {
         if !olds.iter().any(|old| old["name"] == gate["name"]) {
             let name = text(gate, &["name"]);
             let rule = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            errors.forbidden("spec.schedulingGates", &rule);
+            errors.forbidden(format!("spec.schedulingGates[{index}].name"), &rule);
         }
     }
 }

@@ -51,8 +51,6 @@ pub(super) const CONFIG_MAP: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Data", "string", 0), ("Age", "string", 0)];
 pub(super) const SECRET: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Type", "string", 0), ("Data", "string", 0), ("Age", "string", 0)];
-pub(super) const SERVICE_ACCOUNT: &[(&str, &str, i64)] =
-    &[("Name", "string", 0), ("Secrets", "string", 0), ("Age", "string", 0)];
 pub(super) const RUNTIME_CLASS: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Handler", "string", 0), ("Age", "string", 0)];
 pub(super) const CLAIM: &[(&str, &str, i64)] =
@@ -187,7 +185,7 @@ pub(super) fn lease(object: &Value, now: Timestamp) -> Vec<Value> {
 
 fn entries(object: &Value, fields: &[&str]) -> Value {
     let count = |field: &&str| map(object, &[*field]).map_or(0, serde_json::Map::len);
-    json!(fields.iter().map(count).sum::<usize>().to_string())
+    json!(fields.iter().map(count).sum::<usize>())
 }
 
 pub(super) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -196,10 +194,6 @@ pub(super) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
 
 pub(super) fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), json!(text(object, &["type"])), entries(object, &["data"]), age(object, now)]
-}
-
-pub(super) fn service_account(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), json!(list(object, &["secrets"]).len().to_string()), age(object, now)]
 }
 
 pub(super) fn runtime_class(object: &Value, now: Timestamp) -> Vec<Value> {

@@ -11,8 +11,8 @@ use crate::select::LabelSelector;
 pub(super) const DEPLOYMENT: &[(&str, &str, i64)] = &[
     ("Name", "string", 0),
     ("Ready", "string", 0),
-    ("Up-to-date", "integer", 0),
-    ("Available", "integer", 0),
+    ("Up-to-date", "string", 0),
+    ("Available", "string", 0),
     ("Age", "string", 0),
     ("Containers", "string", 1),
     ("Images", "string", 1),

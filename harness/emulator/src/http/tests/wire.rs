@@ -21,13 +21,17 @@ async fn create_pod(router: &Router, name: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn unknown_paths_are_not_found() {
     let router = server().await;
-    for path in ["/nothing", "/api/v1/nothings", "/apis/none.x/v1", "/openapi/v2"] {
+    for path in ["/api/v1/nothings", "/api/v2/pods", "/apis/none.x/v1"] {
         let (code, body) = get(&router, path).await;
         assert_eq!(
             (code, &body["message"], &body["kind"]),
             (404, &json!("the server could not find the requested resource"), &json!("Status")),
             "{path}"
         );
+    }
+    for path in ["/nothing", "/apis/none.x/v1/things", "/openapi/v2"] {
+        let (code, body) = get(&router, path).await;
+        assert_eq!((code, body), (404, json!("404 page not found\n")), "{path}");
     }
 }
 
@@ -141,15 +145,7 @@ async fn an_apply_needs_a_manager_and_other_patches_no_force() {
     let request = patch_of(format!("{path}?force=true"), "merge-patch+json");
     assert_eq!(send_with(&router, request, "{}").await.0, 422);
     let (code, body) = send_with(&router, patch_of(path.to_owned(), "xml"), "").await;
-    assert_eq!(
-        (code, body["message"].as_str().unwrap()),
-        (
-            415,
-            "the body of the request was in an unknown format - accepted media types include: \
-             application/json-patch+json, application/merge-patch+json, \
-             application/strategic-merge-patch+json, application/apply-patch+yaml"
-        )
-    );
+    assert_eq!((code, body["message"].as_str().unwrap()), (415, "415: Unsupported Media Type"));
 }
 
 #[tokio::test(start_paused = true)]

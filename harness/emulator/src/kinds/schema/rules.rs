@@ -6,7 +6,7 @@ use kube_cel::{CompiledSchema, ErrorKind, ValidationError, Validator, compile_sc
 use serde_json::{Value, json};
 
 use super::Schema;
-use super::validate::{shown, type_of};
+use super::validate::shown;
 use crate::error::FieldErrors;
 
 /// The rules of a whole schema; none if it has none.
@@ -36,6 +36,11 @@ pub(super) fn check(raw: &Value, field: &str, errors: &mut FieldErrors) {
 }
 
 impl Schema {
+    /// Whether it has rules in CEL.
+    pub fn has_rules(&self) -> bool {
+        self.cel.is_some()
+    }
+
     /// Every rule that `new` breaks, but for those about a part that has not changed.
     pub fn broken_rules(&self, old: Option<&Value>, new: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
@@ -65,8 +70,7 @@ fn report(rule: &ValidationError, value: Option<&Value>, errors: &mut FieldError
         Some("FieldValueRequired") => errors.required(field, &rule.message),
         Some("FieldValueDuplicate") => errors.duplicate(field, value.unwrap_or(&Value::Null)),
         Some(_) | None => {
-            let kind = value.map_or("object", type_of);
-            errors.invalid(field, &kind.into(), &rule.message);
+            errors.broken(field, &rule.message);
         }
     }
 }

@@ -141,7 +141,10 @@ fn mismatch(shape: &Shape, value: &Value, place: Place<'_>) -> String {
     let found = match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "bool".to_owned(),
-        Value::Number(number) => format!("number {number}"),
+        Value::Number(number) if matches!(shape, Shape::Int32 | Shape::Int64) => {
+            format!("number {number}")
+        }
+        Value::Number(_) => "number".to_owned(),
         Value::String(_) => "string".to_owned(),
         Value::Array(_) => "array".to_owned(),
         Value::Object(_) => "object".to_owned(),

@@ -34,6 +34,8 @@ fn json_patch_operations_change_what_their_paths_name() {
         ("{a: 1}", "[{op: test, path: /a, value: 1}]", r#"{"a":1}"#),
         ("{a/b: 1}", "[{op: remove, path: /a~1b}]", "{}"),
         ("{a: 1}", "[]", r#"{"a":1}"#),
+        // Here the real server's library differs from RFC 6902.
+        ("{a: 1}", "[{op: replace, path: /b, value: 2}]", r#"{"a":1,"b":2}"#),
     ];
     for (current, patch, expected) in cases {
         assert_eq!(json_patched(current, patch), expected, "{current} with {patch}");
@@ -45,7 +47,9 @@ fn a_json_patch_that_does_not_fit_is_refused_and_changes_nothing() {
     let cases = [
         ("{a: 1}", "[{op: test, path: /a, value: 2}]"),
         ("{a: 1}", "[{op: remove, path: /b}]"),
-        ("{a: 1}", "[{op: replace, path: /b, value: 1}]"),
+        ("{a: [1]}", "[{op: replace, path: /a/1, value: 1}]"),
+        ("{a: 1}", "[{op: fly, path: /a}]"),
+        ("{a: 1}", "[{path: /a}]"),
         ("{a: 1}", "[{op: add, path: /b/c, value: 1}]"),
         ("{a: [1]}", "[{op: add, path: /a/7, value: 1}]"),
         ("{a: 1}", "[{op: replace, path: '', value: 3}]"),
@@ -57,10 +61,8 @@ fn a_json_patch_that_does_not_fit_is_refused_and_changes_nothing() {
 
 #[test]
 fn what_is_no_json_patch_is_a_bad_request() {
-    for patch in ["{a: 1}", "[{op: fly, path: /a}]", "[{path: /a}]"] {
-        let answer = json_patched("{a: 1}", patch);
-        assert!(answer.starts_with("400 BadRequest: error decoding patch: "), "{answer}");
-    }
+    let answer = json_patched("{a: 1}", "{a: 1}");
+    assert!(answer.starts_with("400 BadRequest: error decoding patch: "), "{answer}");
 }
 
 #[test]
