@@ -1,8 +1,12 @@
 //! The scheduler on the emulator, end to end: what its shell writes, and that it can die before
 //! any of its writes.
 
+#[path = "scheduler/installation.rs"]
+mod installation;
 #[path = "scheduler/lab.rs"]
 mod lab;
+#[path = "scheduler/leader.rs"]
+mod leader;
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,8 @@
-//! The command line. Exit codes: 0 done, 1 failed, 2 wrong arguments (clap's).
+//! The command line. Exit codes: 0 done, 1 failed or led no more, 2 wrong arguments (clap's).
 
 use std::{
     io::{self, Write as _},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -10,8 +11,16 @@ use std::{
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use schedlab_scheduler::{Clock, Config, Idle, Status, crds};
-use tokio::sync::watch;
+use schedlab_scheduler::{
+    Clock, Config, Idle, Status, crds,
+    health::{self, Health},
+    leader::{Election, Standing, lead},
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
 
 /// A KAI-compatible Kubernetes scheduler.
 #[derive(Debug, Parser)]
@@ -24,7 +33,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Schedule until stopped.
-    Run(Run),
+    Run(Box<Run>),
     /// Print the custom resource definitions and priority classes, as YAML for `kubectl apply -f -`.
     Crds,
 }
@@ -51,6 +60,34 @@ pub(crate) struct Run {
     /// Do not put pods into PodGroups: another pod grouper does.
     #[arg(long)]
     no_grouping: bool,
+    /// Where probes are answered (/livez, /readyz), as 0.0.0.0:8080; without it nowhere.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    health_address: Option<SocketAddr>,
+    #[command(flatten)]
+    election: ElectionArguments,
+}
+
+/// Named as in Kubernetes' own components.
+#[derive(Debug, clap::Args)]
+struct ElectionArguments {
+    /// Schedule only while this process holds the lease: several may run, one works.
+    #[arg(long = "leader-elect")]
+    elect: bool,
+    /// Namespace of the lease [default: that of the pod, or of the kubeconfig's context].
+    #[arg(long = "leader-elect-resource-namespace", value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Name of the lease [default: the scheduler's].
+    #[arg(long = "leader-elect-resource-name", value_name = "NAME")]
+    name: Option<String>,
+    /// How long others wait after the leader's last sign of life; whole seconds.
+    #[arg(long = "leader-elect-lease-duration", value_name = "TIME", default_value = "15s", value_parser = period)]
+    lease_duration: Duration,
+    /// A leader that could not renew for so long ends.
+    #[arg(long = "leader-elect-renew-deadline", value_name = "TIME", default_value = "10s", value_parser = period)]
+    renew_deadline: Duration,
+    /// Time from one try to the next.
+    #[arg(long = "leader-elect-retry-period", value_name = "TIME", default_value = "2s", value_parser = period)]
+    retry_period: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,24 +105,97 @@ fn period(text: &str) -> Result<Duration, String> {
     Duration::try_from(duration).ok().filter(|period| !period.is_zero()).ok_or(allowed.to_owned())
 }
 
-/// Schedules until the process is interrupted, or the scheduler cannot start.
+/// Schedules until the process is told to stop, leads no more, or cannot start.
 pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    // A second thread gives signs of life while the first one decides.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
     runtime.block_on(async {
         let client = client(arguments.kubeconfig.as_deref()).await?;
         let config = config(arguments);
+        let election = election(arguments, &config, &client)?;
+        let (told, standing) = watch::channel(match election {
+            Some(_) => Standing::Asking,
+            None => Standing::Leading,
+        });
         let complaints = complain_of_failures(config.status.subscribe());
+        let turns = tell_turns(standing.clone());
+        let health = Health { standing, status: config.status.subscribe() };
+        let probes = probes(arguments.health_address, health).await?;
         let now: Clock = Arc::new(wall_clock);
+        let stop = stopped()?;
+        let work = schedlab_scheduler::run(client.clone(), config, Arc::clone(&now));
+        let scheduling = async {
+            if let Some(election) = election {
+                lead(client, (election, now), told, work, stop).await
+            } else {
+                tokio::select! { done = work => done, () = stop => Ok(()) }
+            }
+        };
         tokio::select! {
             biased;
-            done = schedlab_scheduler::run(client, config, now) => done,
+            done = scheduling => done,
+            done = probes => done,
             () = complaints => Ok(()),
-            stopped = tokio::signal::ctrl_c() => stopped.context("cannot wait for interrupts"),
+            () = turns => Ok(()),
         }
     })
+}
+
+/// Returns when somebody wants the process to end, as Ctrl-C or as the kubelet does.
+fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminated = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupted = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        }
+    })
+}
+
+/// Answers probes; never, when there is no address for them.
+async fn probes(
+    address: Option<SocketAddr>,
+    health: Health,
+) -> anyhow::Result<impl Future<Output = anyhow::Result<()>>> {
+    let listener = match address {
+        Some(address) => Some(
+            TcpListener::bind(address)
+                .await
+                .with_context(|| format!("--health-address {address}: cannot listen there"))?,
+        ),
+        None => None,
+    };
+    Ok(async move {
+        let Some(listener) = listener else { return std::future::pending().await };
+        match health::serve(listener, health).await {
+            Ok(never) => match never {},
+            Err(error) => Err(error).context("probes are answered no more"),
+        }
+    })
+}
+
+fn election(
+    arguments: &Run,
+    config: &Config,
+    client: &kube::Client,
+) -> anyhow::Result<Option<Election>> {
+    let asked = &arguments.election;
+    if !asked.elect {
+        return Ok(None);
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .context("cannot tell this candidate from others: no host name")?;
+    let identity = format!("{}_{}", host.trim(), std::process::id());
+    let namespace = asked.namespace.as_deref();
+    let name = asked.name.as_deref().unwrap_or(&config.scheduler_name);
+    let election = Election::new(namespace.unwrap_or(client.default_namespace()), name, &identity)
+        .timed(asked.lease_duration, asked.renew_deadline, asked.retry_period);
+    Ok(Some(election?))
 }
 
 fn config(arguments: &Run) -> Config {
@@ -130,6 +240,19 @@ async fn complain_of_failures(mut status: watch::Receiver<Status>) {
         }
         last = failure;
     }
+}
+
+/// Says when it leads, and who does instead. Alone it has nothing to tell.
+async fn tell_turns(mut standing: watch::Receiver<Standing>) {
+    let mut last = None;
+    while standing.changed().await.is_ok() {
+        let now = standing.borrow_and_update().clone();
+        if last.as_ref() != Some(&now) {
+            complain(&now.to_string());
+        }
+        last = Some(now);
+    }
+    std::future::pending::<()>().await;
 }
 
 /// The machine's time.

@@ -7,6 +7,8 @@ mod api;
 mod apply;
 pub mod config;
 pub mod crds;
+pub mod health;
+pub mod leader;
 mod mirror;
 mod parse;
 mod podgrouper;

@@ -54,8 +54,10 @@ impl Lab {
         })
     }
 
-    pub(crate) fn create(&self, group: &str, plural: &str, object: &Value) {
-        self.emulator.create(&Resource::new(group, plural), object.clone()).unwrap();
+    /// Answers the uid.
+    pub(crate) fn create(&self, group: &str, plural: &str, object: &Value) -> String {
+        let made = self.emulator.create(&Resource::new(group, plural), object.clone()).unwrap();
+        made.object["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
     /// Creates the objects of a YAML text; their namespace is `default`.
@@ -183,6 +185,20 @@ impl Lab {
         tried
     }
 
+    /// A client whose requests are no more answered once `true` is sent.
+    pub(crate) fn client_with_a_plug(&self) -> (kube::Client, watch::Sender<bool>) {
+        let (plug, pulled) = watch::channel(false);
+        let router = self.emulator.service();
+        let service = service_fn(move |request: Request<kube::client::Body>| {
+            let (router, lost) = (router.clone(), pulled.borrow().then(std::future::pending::<()>));
+            async move {
+                OptionFuture::from(lost).await;
+                router.oneshot(request).await
+            }
+        });
+        (kube::Client::new(service, "default"), plug)
+    }
+
     fn start_with(&mut self, client: kube::Client) -> watch::Receiver<Status> {
         let clock = self.emulator.clock().clone();
         let run =
@@ -286,6 +302,24 @@ impl Lab {
             format!("{} {}\n", queue["metadata"]["name"].as_str().unwrap(), queue["status"])
         };
         self.list("scheduling.run.ai", "queues").iter().map(told).collect()
+    }
+
+    /// Who leads, and how often that changed.
+    pub(crate) fn lease(&self) -> String {
+        let leases = self.list("coordination.k8s.io", "leases");
+        let elected = leases.iter().find(|lease| lease["metadata"]["name"] == "kai-scheduler");
+        let spec = &elected.unwrap()["spec"];
+        let holder = spec["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
+        format!("{}, {} transitions", holder.unwrap_or("nobody"), spec["leaseTransitions"])
+    }
+
+    /// Puts a name into the leader's lease, as somebody does who breaks the rules.
+    pub(crate) async fn give_lease_to(&self, name: &str) {
+        let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kai-scheduler";
+        let change = json!({ "spec": { "holderIdentity": name } }).to_string();
+        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+        let request = request.body(change.into_bytes()).unwrap();
+        self.emulator.client().request::<Value>(request).await.unwrap();
     }
 
     /// Writes that mean something so far.

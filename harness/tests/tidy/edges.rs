@@ -37,6 +37,8 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             apply podgrouper
             queues
             run
+            leader -> api config
+            health -> leader status
             cli ->
         ",
     ),

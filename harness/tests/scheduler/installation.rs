@@ -1,0 +1,196 @@
+//! What is installed under `kind-configs` is what the program needs: its kinds, and exactly the
+//! rights that it uses.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use http::{Method, Request};
+use schedlab_scheduler::{
+    Config, crds,
+    leader::{Election, Standing, lead},
+};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tower::{ServiceExt as _, service_fn};
+
+use super::lab::Lab;
+
+fn text(file: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kind-configs");
+    let path = root.join(file);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn documents(yaml: &str) -> Vec<Value> {
+    let documents = serde_yaml::Deserializer::from_str(yaml);
+    let read = documents.map(|document| Value::deserialize(document).unwrap());
+    read.filter(|document| !document.is_null()).collect()
+}
+
+/// The rules of each kind of role.
+fn rules(yaml: &str) -> BTreeMap<String, Value> {
+    let roles = documents(yaml).into_iter().filter(|object| object["rules"].is_array());
+    roles.map(|role| (role["kind"].as_str().unwrap().to_owned(), role["rules"].clone())).collect()
+}
+
+#[test]
+fn the_definitions_that_are_installed_are_those_of_the_program() {
+    let again = "write it anew with `schedlab-scheduler crds`";
+    let same = documents(&text("kustomize/crds.yaml")) == crds::all();
+    assert!(same, "kind-configs/kustomize/crds.yaml is of another version: {again}");
+    let same = documents(&text("kustomize/priority-classes.yaml")) == crds::priority_classes();
+    assert!(same, "kind-configs/kustomize/priority-classes.yaml is of another version: {again}");
+}
+
+#[test]
+fn chart_and_kustomize_give_the_same_rights() {
+    let template = text("chart/templates/rbac.yaml");
+    let plain = template.replace("{{ .Values.schedulerName }}", "kai-scheduler");
+    let plain: Vec<&str> = plain.lines().filter(|line| !line.contains("{{")).collect();
+    assert_eq!(rules(&plain.join("\n")), rules(&text("kustomize/rbac.yaml")));
+}
+
+#[test]
+fn the_rights_are_those_that_the_scheduler_uses() {
+    let granted: BTreeSet<String> =
+        rules(&text("kustomize/rbac.yaml")).values().flat_map(rights).collect();
+    let used = Lab::tell(async |lab| {
+        let (client, used) = noting(&lab);
+        work(&lab, client).await;
+        let used = used.lock().unwrap();
+        used.clone()
+    });
+    let missing: Vec<_> = used.difference(&granted).collect();
+    let idle: Vec<_> = granted.difference(&used).collect();
+    assert!(
+        missing.is_empty() && idle.is_empty(),
+        "not granted: {missing:#?}\nnot used: {idle:#?}"
+    );
+}
+
+/// A life in which everything happens that the scheduler asks the API server for.
+async fn work(lab: &Lab, client: kube::Client) {
+    lab.create("", "namespaces", &json!({ "metadata": { "name": "kai-scheduler" } }));
+    lab.nodes(1, 8);
+    lab.queue("borrower", 0, -1);
+    lab.queue("owner", 8, -1);
+    lab.queue("default-queue", 0, 0);
+    lab.job("borrowed", "borrower", (8, 1));
+    let clock = lab.emulator.clock().clone();
+    let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
+    let election = Election::new("kai-scheduler", "kai-scheduler", "me");
+    let run = schedlab_scheduler::run(client.clone(), Config::kai(), Arc::clone(&now));
+    let (told, _) = watch::channel(Standing::default());
+    let task = tokio::spawn(lead(client, (election, now), told, run, std::future::pending()));
+    lab.pass(5).await;
+    lab.job("owned", "owner", (4, 4));
+    lab.job("too-large", "owner", (40, 40));
+    lab.queue("q", 0, -1);
+    lab.apply(super::WORKLOADS);
+    // Kinds whose controllers the emulator has not got.
+    let template = json!({
+        "metadata": { "labels": { "app": "agent" } },
+        "spec": { "restartPolicy": "Always", "containers": [{ "name": "c", "image": "i" }] },
+    });
+    let daemons = json!({
+        "selector": { "matchLabels": { "app": "agent" } }, "template": template,
+    });
+    owned_pod(lab, ("apps", "daemonsets", "DaemonSet"), &daemons);
+    let jobs = json!({
+        "schedule": "@daily",
+        "jobTemplate": { "spec": { "template": { "spec": {
+            "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }],
+        } } } },
+    });
+    owned_pod(lab, ("batch", "cronjobs", "CronJob"), &jobs);
+    lab.pass(90).await;
+    task.abort();
+}
+
+/// Creates an owner and a pod of it.
+fn owned_pod(lab: &Lab, (group, plural, kind): (&str, &str, &str), spec: &Value) {
+    let api_version = format!("{group}/v1");
+    let owner = json!({
+        "apiVersion": api_version, "kind": kind,
+        "metadata": { "name": "owner", "namespace": "default" }, "spec": spec,
+    });
+    let uid = lab.create(group, plural, &owner);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("of-{plural}"), "namespace": "default",
+            "ownerReferences": [{ "apiVersion": api_version, "kind": kind, "name": "owner",
+                                  "uid": uid, "controller": true }],
+        },
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "containers": [{ "name": "main", "image": "train" }],
+        },
+    });
+    lab.create("", "pods", &pod);
+}
+
+/// A client, and what is asked for through it, as "group resource verb".
+fn noting(lab: &Lab) -> (kube::Client, Arc<Mutex<BTreeSet<String>>>) {
+    let used = Arc::new(Mutex::new(BTreeSet::new()));
+    let (noted, router) = (Arc::clone(&used), lab.emulator.service());
+    let service = service_fn(move |request: Request<kube::client::Body>| {
+        noted.lock().unwrap().extend(right(request.method(), request.uri()));
+        router.clone().oneshot(request)
+    });
+    (kube::Client::new(service, "default"), used)
+}
+
+/// What a request needs; discovery is open to everybody.
+fn right(method: &Method, uri: &http::Uri) -> Option<String> {
+    let parts: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
+    let (group, rest) = match parts.as_slice() {
+        ["api", _, rest @ ..] => ("", rest),
+        ["apis", group, _, rest @ ..] => (*group, rest),
+        _ => panic!("{uri} is no path of the API"),
+    };
+    let rest = match rest {
+        ["namespaces", _, rest @ ..] if !rest.is_empty() => rest,
+        other => other,
+    };
+    let watches = uri.query().is_some_and(|query| query.contains("watch=true"));
+    let verb = match (method.as_str(), rest.len()) {
+        ("GET", 1) if watches => "watch",
+        ("GET", 1) => "list",
+        ("GET", _) => "get",
+        ("POST", _) => "create",
+        ("PATCH", _) => "patch",
+        ("DELETE", _) => "delete",
+        (other, _) => panic!("{other} is not known here"),
+    };
+    match rest {
+        [] => None,
+        [resource] | [resource, _] => Some(format!("{group} {resource} {verb}")),
+        [resource, _, sub] => Some(format!("{group} {resource}/{sub} {verb}")),
+        _ => panic!("{uri} is no path of the API"),
+    }
+}
+
+/// Each right of some rules by itself.
+fn rights(rules: &Value) -> Vec<String> {
+    let words = |rule: &Value, field: &str| -> Vec<String> {
+        rule[field].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
+    };
+    let mut rights = Vec::new();
+    for rule in rules.as_array().unwrap() {
+        let resources = words(rule, "resources");
+        for group in words(rule, "apiGroups") {
+            for resource in &resources {
+                let verbs = words(rule, "verbs").into_iter();
+                rights.extend(verbs.map(|verb| format!("{group} {resource} {verb}")));
+            }
+        }
+    }
+    rights
+}
