@@ -5,7 +5,7 @@
 //! became worth a look. A write that conflicts is computed anew; one that is refused is tried
 //! again later, less and less often.
 
-mod agenda;
+pub(crate) mod agenda;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -29,6 +29,7 @@ pub mod actors;
 pub mod crds;
 mod driver;
 pub mod fleet;
+pub mod remote;
 
 mod emulator;
 

@@ -28,6 +28,8 @@ use tokio_rustls::TlsAcceptor;
 use crate::error::ApiError;
 use crate::http::{Reply, Router, refusal};
 
+pub use tls::random_token;
+
 /// How long open requests may take to end when a server stops; watches never end by themselves.
 const FAREWELL: Duration = Duration::from_millis(300);
 
@@ -66,7 +68,7 @@ impl Server {
             .with_context(|| format!("cannot listen on {address}"))?;
         let address = listener.local_addr().context("a bound socket has an address")?;
         let identity = tls::Identity::new(address.ip())?;
-        let token = tls::random_token()?;
+        let token = random_token()?;
         let kubeconfig = kubeconfig::text(address, &identity.authority, &token)?;
         let (stop, stopping) = watch::channel(false);
         let door = Door { router, token: token.into(), acceptor: identity.acceptor };

@@ -12,16 +12,16 @@ const LOOKS_MAX: u32 = 1000;
 
 /// One actor's look at one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Task {
+pub(crate) struct Task {
     /// Which actor, by its place in the order.
-    pub(super) actor: usize,
+    pub(crate) actor: usize,
     /// Which object.
-    pub(super) key: Key,
+    pub(crate) key: Key,
 }
 
 /// The tasks.
 #[derive(Debug)]
-pub(super) struct Agenda {
+pub(crate) struct Agenda {
     due: Vec<VecDeque<Key>>,
     queued: BTreeSet<Task>,
     timers: BTreeMap<Timestamp, BTreeSet<Task>>,
@@ -31,7 +31,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    pub(super) fn new(actors: usize) -> Self {
+    pub(crate) fn new(actors: usize) -> Self {
         Self {
             due: vec![VecDeque::new(); actors],
             queued: BTreeSet::new(),
@@ -43,7 +43,7 @@ impl Agenda {
     }
 
     /// Has something looked at now.
-    pub(super) fn push(&mut self, task: Task) {
+    pub(crate) fn push(&mut self, task: Task) {
         if self.queued.contains(&task) {
             return;
         }
@@ -52,7 +52,7 @@ impl Agenda {
     }
 
     /// Has something looked at later, instead of when it was to be looked at before.
-    pub(super) fn set_timer(&mut self, task: &Task, at: Option<Timestamp>) {
+    pub(crate) fn set_timer(&mut self, task: &Task, at: Option<Timestamp>) {
         if let Some(before) = self.timer_of.remove(task) {
             let tasks = self.timers.get_mut(&before).expect("every timer has its place");
             tasks.remove(task);
@@ -67,7 +67,7 @@ impl Agenda {
     }
 
     /// Makes due what was to be looked at by now.
-    pub(super) fn wake(&mut self, now: Timestamp) {
+    pub(crate) fn wake(&mut self, now: Timestamp) {
         while let Some(first) = self.timers.first_entry().filter(|first| *first.key() <= now) {
             for task in first.remove() {
                 self.timer_of.remove(&task);
@@ -77,7 +77,7 @@ impl Agenda {
     }
 
     /// The next task.
-    pub(super) fn pop(&mut self, now: Timestamp) -> Option<Task> {
+    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<Task> {
         if self.looks_at != now {
             self.looks.clear();
             self.looks_at = now;
@@ -98,7 +98,7 @@ impl Agenda {
     }
 
     /// When something is to be looked at next.
-    pub(super) fn next(&self) -> Option<Timestamp> {
+    pub(crate) fn next(&self) -> Option<Timestamp> {
         self.timers.keys().next().copied()
     }
 }

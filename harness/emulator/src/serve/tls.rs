@@ -55,7 +55,7 @@ impl Identity {
 }
 
 /// A token that nobody can guess.
-pub(super) fn random_token() -> anyhow::Result<String> {
+pub fn random_token() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     let provider = rustls::crypto::ring::default_provider();
     provider
