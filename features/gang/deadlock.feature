@@ -51,7 +51,7 @@ Feature: Gangs do not keep one another from starting
     And after 10 minutes queue "training" has 6 succeeded and 6 running and 6 pending pods
     And after 10 minutes queue "training" has 12 succeeded and 6 running pods
 
-  @bug-volcano-5805
+  @bug-volcano-5805 @virtual-time
   Scenario: Room that a repaired node brings goes to the gang below its minimum
     Given a fleet of 2 nodes with 8 GPUs each
     And these queues:

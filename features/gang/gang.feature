@@ -5,6 +5,7 @@ Feature: A gang runs whole or not at all
     Given a fleet of 4 nodes with 8 GPUs each
     And a queue "team-a" with a quota of 32
 
+  @virtual-time
   Scenario: Ten GPUs asked with eight free hold nothing until ten are free
     Given 24 pods "filler" with 1 GPU each are submitted to queue "team-a"
     And queue "team-a" has 24 running pods
@@ -52,7 +53,7 @@ Feature: A gang runs whole or not at all
       | 8 |
       | 9 |
 
-  @robustness
+  @robustness @virtual-time
   Scenario: A node dies under a gang
     Given a gang "train" of 2 pods with 8 GPUs each is submitted to queue "team-a"
     And gang "train" is running

@@ -34,6 +34,7 @@ Feature: A gang that lost members is given back after a grace
     Then for 9 minutes gang "train" has 3 running pods
     And eventually within 2 minutes gang "train" has no running pods
 
+  @virtual-time
   Scenario: A gang with a negative grace is never given up
     Given these workloads are submitted:
       | name  | kind | queue    | pods | gpus | staleness grace |

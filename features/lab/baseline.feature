@@ -17,7 +17,7 @@ Feature: What the default kube-scheduler does with a shared fleet
     And 0 GPUs are free
     And the placement matches its snapshot
 
-  @gang
+  @gang @virtual-time
   Scenario: A job of ten holds eight GPUs and makes no progress
     Given 23 pods "others" with 1 GPU each are submitted to queue "nobody-reads-this"
     And pod "others" is running

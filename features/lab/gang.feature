@@ -8,6 +8,7 @@ Feature: Exercise D: ten pods run together or not at all
     And deployment "filler" has 24 running pods
     And the manifest "lab/exercise-d-gang.yaml" is applied
 
+  @virtual-time
   Scenario: With 8 GPUs free all ten wait, and take none
     Then job "gang" has 0 running and 10 pending pods
     And job "gang" is pending because "Resources were found for 8 pods while 10 are required for gang scheduling"

@@ -134,6 +134,7 @@ Feature: Pods go only where they may
     And deployment "new" is pending because "1 node(s) were unschedulable"
     And deployment "old" is running
 
+  @virtual-time
   Scenario: What a failed node lost is replaced elsewhere, never on that node
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus |

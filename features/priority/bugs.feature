@@ -37,7 +37,7 @@ Feature: Preemption takes the right ones, once, and ends with the preemptor runn
     And eventually within 1 minute gang "urgent" is running
     And 2 pods of the cluster were evicted
 
-  @bug-kueue-6143
+  @bug-kueue-6143 @virtual-time
   Scenario: A victim that does not go is waited for two minutes, then another goes
     Given these workloads are submitted:
       | name   | kind | queue | pods | gpus | priority | grace | termination |

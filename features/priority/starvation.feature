@@ -14,6 +14,7 @@ Feature: Nobody with a claim starves
     When a gang "hero" of 2 pods with 8 GPUs each is submitted to queue "large"
     Then eventually within 2 minutes gang "hero" has 2 running pods and stays so for 5 cycles
 
+  @virtual-time
   Scenario: A stream of work starves a queue without quota, and a quota cures it
     Given a fleet of 1 node with 8 GPUs each
     And these queues:
@@ -30,6 +31,7 @@ Feature: Nobody with a claim starves
     And the quota of queue "guest" becomes 4
     Then eventually within 2 minutes queue "guest" has 4 running pods and stays so for 5 cycles
 
+  @virtual-time
   Scenario: A stream of work starves a queue without quota, and a queue priority cures it
     Given a fleet of 1 node with 8 GPUs each
     And these queues:
@@ -62,7 +64,7 @@ Feature: Nobody with a claim starves
       | urgent | gang | team  | 8    | 1    | high     |
     Then eventually within 1 minute gang "urgent" has 8 running pods
 
-  @time-based-fairness
+  @time-based-fairness @virtual-time
   Scenario: Who used the fleet for a day makes room for who waited
     Given a fleet of 1 node with 8 GPUs each
     And fairness over time with a window of 24 hours and k 1

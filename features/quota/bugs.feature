@@ -32,7 +32,7 @@ Feature: What is charged to a queue is what its pods hold, once and no longer
     Then eventually within 10 seconds workload "more" has 2 running pods
     And now workload "first" has 6 starting pods
 
-  @bug-kueue-6757
+  @bug-kueue-6757 @virtual-time
   Scenario: Pods that cannot leave a dead node hold no quota
     Given these workloads are submitted:
       | name  | kind       | queue  | pods | gpus | preemptible |

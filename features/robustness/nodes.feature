@@ -7,6 +7,7 @@ Feature: Nodes come and go under the pods
       | queue    | quota |
       | training | 24    |
 
+  @virtual-time
   Scenario: A gang moves on when a node dies under it
     Given the manifest "gang/patient-job.yaml" is applied
     And job "train" has 16 running pods
@@ -17,6 +18,7 @@ Feature: Nodes come and go under the pods
     And no pods of the cluster were evicted
     And the placement matches its snapshot
 
+  @virtual-time
   Scenario: Nothing is placed on a node that does not answer
     Given node "node-1" dies
     And 2 minutes pass
@@ -69,6 +71,7 @@ Feature: Nodes come and go under the pods
     And the manifest "gang/the-fourth.yaml" is applied
     Then gang "train" has 3 running pods
 
+  @virtual-time
   Scenario: A node that returns in time keeps its pods
     Given a gang "train" of 24 pods with 1 GPU each is submitted to queue "training"
     And gang "train" is running

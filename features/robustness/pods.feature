@@ -7,7 +7,7 @@ Feature: Pods come and go in the middle of things
       | queue    | quota |
       | training | 8     |
 
-  @bug-kubernetes-134217
+  @bug-kubernetes-134217 @virtual-time
   Scenario: A pod that is deleted while it starts frees its node
     Given these workloads are submitted:
       | name | kind | queue    | pods | gpus | startup |
@@ -51,6 +51,7 @@ Feature: Pods come and go in the middle of things
     Then pod "next" has 2 running pods
     And queue "training" uses 8 GPUs
 
+  @virtual-time
   Scenario: A pod that does not leave keeps its room and is waited for
     Given these workloads are submitted:
       | name  | kind | queue    | pods | gpus | grace | termination |

@@ -11,6 +11,7 @@ use crate::commands;
 use crate::exit::Exit;
 use crate::features::{Shard, TagExpression};
 use crate::report::Reporter;
+use crate::target::Which;
 
 /// Runs GPU-scheduling features on emulated clusters.
 #[derive(Debug, Parser)]
@@ -40,14 +41,15 @@ pub enum Command {
     /// Look at pending snapshots and take or drop them.
     #[command(subcommand)]
     Snapshot(SnapshotVerb),
+    /// Runs a program for as long as standard input is open.
+    #[command(hide = true)]
+    Keep(Keep),
     /// Play a whole trace in virtual time and report what came of it.
     Simulate(Box<crate::simulate::Args>),
     /// Run recorded scheduling cases and decisions on the scheduler's core and compare.
     Cases(Cases),
     /// Show what differs between two runs: placements and what happened, scenario by scenario.
     Diff(DiffRuns),
-    /// Say what this machine can run, and what to install for the rest.
-    Doctor(Doctor),
     /// Take away what a crash left: processes, containers, networks, namespaces, folders.
     Clean(Clean),
 }
@@ -80,17 +82,6 @@ pub struct DiffRuns {
     pub results: PathBuf,
 }
 
-/// `schedlab doctor`.
-#[derive(Debug, Args)]
-pub struct Doctor {
-    /// Look at this alone, and end with 3 if it cannot run.
-    #[arg(value_enum)]
-    pub target: Option<crate::doctor::Target>,
-    /// How to tell it.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-}
-
 /// `schedlab clean`.
 #[derive(Debug, Args)]
 pub struct Clean {
@@ -111,6 +102,9 @@ pub struct Run {
     /// How they run.
     #[command(flatten)]
     pub flow: Flow,
+    /// Where they run.
+    #[command(flatten)]
+    pub stage: Stage,
     /// What is written about them: `pretty`, `junit=PATH`, `json=PATH`, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "pretty")]
     pub reporter: Vec<Reporter>,
@@ -170,6 +164,61 @@ pub struct Flow {
     /// How much virtual time one step may take, as `90s` or `2h`.
     #[arg(long, value_parser = duration, default_value = "30d", value_name = "TIME")]
     pub timeout: Duration,
+}
+
+/// Where scenarios run.
+#[derive(Clone, Debug, Args)]
+pub struct Stage {
+    /// The cluster.
+    #[arg(long, value_enum, default_value_t = ClusterName::Emulator)]
+    pub cluster: ClusterName,
+    /// Folder with etcd, kube-apiserver and kube-controller-manager; `KUBEBUILDER_ASSETS`, else
+    /// what `make control-plane` built, when absent.
+    #[arg(long, value_name = "DIR")]
+    pub assets: Option<PathBuf>,
+    /// The kubeconfig of `--cluster kubeconfig`; KUBECONFIG, else ~/.kube/config, when absent.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context in that kubeconfig: yes, this is the cluster in which scenarios may make
+    /// nodes and namespaces.
+    #[arg(long, value_name = "NAME")]
+    pub yes_this_cluster: Option<String>,
+    /// The scheduler: `ours`, `process:COMMAND` with the placeholders {kubeconfig},
+    /// {scheduler-name}, {profile} and {dir}, or `installed:NAME` for one that runs there.
+    #[arg(long, default_value = "ours", value_name = "WHICH")]
+    pub scheduler: Which,
+    /// What that scheduler is and can do; known are schedlab-scheduler and kube-scheduler.
+    #[arg(long, value_name = "FILE")]
+    pub target: Option<PathBuf>,
+    /// What durations are multiplied with on a real cluster; a scenario that speaks of more than
+    /// a minute is shortened to it when absent.
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    pub time_scale: Option<f64>,
+    /// Also run scenarios that need what the cluster or the scheduler lacks.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// The kinds of clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClusterName {
+    /// In this process, in virtual time.
+    Emulator,
+    /// etcd, kube-apiserver and kube-controller-manager as processes on this machine.
+    ControlPlane,
+    /// The cluster that a kubeconfig names.
+    Kubeconfig,
+}
+
+impl ClusterName {
+    /// As it is said on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Emulator => "emulator",
+            Self::ControlPlane => "control-plane",
+            Self::Kubeconfig => "kubeconfig",
+        }
+    }
 }
 
 /// What a flaky scenario counts as.
@@ -268,6 +317,17 @@ pub enum CasesFormat {
     Json,
 }
 
+/// `schedlab keep`.
+#[derive(Debug, Args)]
+pub struct Keep {
+    /// Where its output goes.
+    #[arg(long)]
+    pub log: PathBuf,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    pub words: Vec<String>,
+}
+
 /// `schedlab snapshot`.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotVerb {
@@ -302,14 +362,22 @@ pub fn main() -> ExitCode {
         Command::Check(args) => commands::check(&args),
         Command::Steps(args) => commands::steps(&args),
         Command::Up(args) => commands::up(&args),
+        Command::Keep(args) => {
+            crate::processes::keep(&args.log, &args.words).map(|()| Exit::Passed)
+        }
         Command::Snapshot(verb) => commands::snapshot(&verb),
         Command::Simulate(args) => commands::simulate(&args),
         Command::Cases(args) => commands::cases(&args),
         Command::Diff(args) => commands::diff(&args),
-        Command::Doctor(args) => commands::doctor(&args),
         Command::Clean(args) => commands::clean(&args),
     };
     ended.unwrap_or_else(|error| commands::report_error(&error)).into()
+}
+
+/// A factor above 0.
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| *factor > 0.0 && f64::is_finite(*factor));
+    factor.ok_or_else(|| "allowed is a number above 0, as 0.1 or 1".to_owned())
 }
 
 /// A duration as `90s`, `10m` or `1h 30m`.

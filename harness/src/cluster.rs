@@ -2,7 +2,14 @@
 
 mod emulated;
 mod fuse;
+mod gate;
 mod in_process;
+mod lives;
+mod place;
+mod process;
+mod real;
+mod record;
+mod under;
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -15,6 +22,10 @@ use crate::api::{Api, refusal};
 pub use emulated::Emulated;
 pub(crate) use emulated::epoch;
 pub use in_process::InProcess;
+pub(crate) use place::{Door, Place};
+pub(crate) use process::{Process, Start};
+pub use real::Real;
+pub(crate) use under::Under;
 
 /// Where scenarios run. What a Kubernetes client can do is done through `client()`; this holds
 /// only the rest.

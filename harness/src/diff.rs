@@ -82,7 +82,7 @@ pub fn diff(a: &Report, b: &Report, order: Order) -> Diff {
 
 /// Scenarios of which anything was run.
 fn ran(report: &Report) -> impl Iterator<Item = &CaseReport> {
-    report.cases.iter().filter(|case| case.outcome != Outcome::NotRun)
+    report.cases.iter().filter(|case| !matches!(case.outcome, Outcome::NotRun | Outcome::Skipped))
 }
 
 fn differences(a: &CaseReport, b: &CaseReport, order: Order) -> Vec<Difference> {
@@ -103,6 +103,7 @@ fn verdict(case: &CaseReport) -> String {
         Outcome::Failed => "failed",
         Outcome::Pending => "pending",
         Outcome::NotRun => "not run",
+        Outcome::Skipped => "skipped",
     };
     let why = case.failure.as_ref().filter(|_| case.outcome == Outcome::Failed);
     let why = why.and_then(|failure| failure.message.lines().next());

@@ -5,6 +5,7 @@
 
 mod case;
 mod examples;
+mod needs;
 mod problem;
 mod select;
 mod source;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use case::split;
 pub use case::{Case, Place};
+pub use needs::VIRTUAL_TIME;
 pub use problem::{Problem, Problems};
 pub use select::{Query, Shard, last_failed, select};
 pub use tags::TagExpression;

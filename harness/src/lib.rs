@@ -26,8 +26,12 @@ pub mod world;
 
 pub mod api;
 pub mod cluster;
+pub mod ground;
 pub mod leftovers;
+mod processes;
+pub mod target;
 pub mod tools;
+mod veil;
 pub mod view;
 
 pub mod audit;
@@ -37,5 +41,4 @@ pub mod quantity;
 pub mod snapshots;
 
 pub mod cases;
-pub mod doctor;
 pub mod simulate;

@@ -82,6 +82,9 @@ pub struct CaseReport {
     pub tags: Vec<String>,
     /// The verdict.
     pub outcome: Outcome,
+    /// Why it was skipped.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub skipped: Option<String>,
     /// It failed first and passed on a retry.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub flaky: bool,
@@ -112,6 +115,8 @@ pub enum Outcome {
     Pending,
     /// It was not run: Ctrl-C, or `--fail-fast`.
     NotRun,
+    /// The cluster or the scheduler cannot run it.
+    Skipped,
 }
 
 /// What came of one step.
@@ -182,7 +187,8 @@ impl Report {
 
     /// Ids of the cases that did not pass.
     pub fn failed_ids(&self) -> BTreeSet<String> {
-        let failed = self.cases.iter().filter(|c| c.outcome != Outcome::Passed);
+        let held = [Outcome::Passed, Outcome::Skipped];
+        let failed = self.cases.iter().filter(|case| !held.contains(&case.outcome));
         failed.map(|case| case.id.clone()).collect()
     }
 

@@ -66,6 +66,30 @@ pub enum Verdict {
     Differs(String),
 }
 
+/// Compares a form of a text with the same form of its snapshot; writes nothing. A form that
+/// neither has is equal.
+pub fn compare_form(
+    path: &Path,
+    text: &str,
+    form: impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<Verdict> {
+    let Some(now) = form(text) else { return Ok(Verdict::Same) };
+    let Some(old) = files::read(path)?.as_deref().and_then(form) else {
+        return Ok(Verdict::New(format!(
+            "{} has nothing like this; it is written on the emulator:\n{now}",
+            path.display()
+        )));
+    };
+    if old == now {
+        return Ok(Verdict::Same);
+    }
+    let diff = diff(&old, &now);
+    Ok(Verdict::Differs(format!(
+        "{} differs, up to what is equal there (- snapshot, + now):\n{diff}",
+        path.display()
+    )))
+}
+
 /// Compares a text with its snapshot.
 pub fn compare(
     path: &Path,

@@ -13,13 +13,18 @@ use std::time::Duration;
 
 use cucumber::step::Collection;
 
-use crate::features::Case;
+use crate::features::{Case, VIRTUAL_TIME};
+use crate::ground::Ground;
 use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
 use crate::reviewed::Update;
+use crate::target::Target;
 use crate::vocabulary;
-use crate::world::World;
+use crate::world::{Pace, World};
 
 pub use pool::Progress;
+
+/// What waits for longer is not run against a scheduler whose own times stay what they are.
+const WAIT_MAX: Duration = Duration::from_mins(2);
 
 /// How cases run.
 #[derive(Clone, Debug)]
@@ -42,6 +47,45 @@ pub struct Settings {
     pub update: Update,
     /// Ctrl-C sets it.
     pub interrupted: Interrupt,
+    /// The real cluster in which they run; the emulator when there is none.
+    pub ground: Option<Arc<Ground>>,
+    /// What durations are multiplied with on a real cluster; by what they are when not said.
+    pub time_scale: Option<f64>,
+    /// The scheduler that is tested.
+    pub target: Target,
+    /// Run also what cannot be expected to pass.
+    pub force: bool,
+}
+
+impl Settings {
+    /// Why a case cannot run here, if so.
+    fn unfit(&self, case: &Case) -> Option<String> {
+        if self.force {
+            return None;
+        }
+        let virtual_time = case.tags.iter().any(|tag| tag == VIRTUAL_TIME);
+        if self.ground.is_some() && virtual_time {
+            return Some("it needs virtual time (@virtual-time)".to_owned());
+        }
+        let name = &self.target.name;
+        let longest = case.longest_wait();
+        if !self.target.keeps_pace() && longest > WAIT_MAX {
+            let secs = longest.as_secs();
+            return Some(format!("it waits for {secs} s, and {name} cannot be made faster"));
+        }
+        let lacks = self.target.lacks(&case.capabilities());
+        (!lacks.is_empty()).then(|| format!("{name} lacks {}", lacks.join(", ")))
+    }
+
+    /// How long a case's durations are.
+    fn pace(&self, case: &Case) -> Pace {
+        match (&self.ground, self.time_scale) {
+            (None, _) => Pace::default(),
+            (Some(_), Some(factor)) => Pace::real(factor),
+            (Some(_), None) if !self.target.keeps_pace() => Pace::real(1.0),
+            (Some(_), None) => Pace::real(case.time_factor()),
+        }
+    }
 }
 
 /// A request to stop, seen by all threads.
@@ -75,6 +119,9 @@ pub fn run(
 fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
     if let Some(unmatched) = unmatched(case, steps, settings.seed) {
         return unmatched;
+    }
+    if let Some(why) = settings.unfit(case) {
+        return CaseReport { outcome: Outcome::Skipped, skipped: Some(why), ..blank(case) };
     }
     let mut first = attempt::attempt(case, steps, settings);
     for _ in 0..settings.retries {
@@ -168,6 +215,7 @@ fn blank(case: &Case) -> CaseReport {
         name: case.name.clone(),
         tags: case.tags.clone(),
         outcome: Outcome::NotRun,
+        skipped: None,
         flaky: false,
         virtual_millis: 0,
         steps: case.steps.iter().map(step).collect(),
@@ -206,6 +254,10 @@ mod tests {
             fail_fast: false,
             update: Update::No,
             interrupted: Interrupt::default(),
+            ground: None,
+            time_scale: None,
+            target: Target::ours(),
+            force: false,
         }
     }
 

@@ -6,7 +6,9 @@ mod comparable;
 mod events;
 mod ordinals;
 mod placement;
+mod symmetric;
 
 pub use comparable::showing;
 pub use events::event_stream;
 pub use placement::{Cluster, FairShares, placement};
+pub use symmetric::symmetric;

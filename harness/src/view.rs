@@ -11,6 +11,7 @@ use std::task::Poll;
 use serde_json::Value;
 
 use crate::api::Api;
+use crate::veil::Marks;
 use watch::Watch;
 
 pub use objects::{Eviction, Phase, Pod};
@@ -82,7 +83,8 @@ impl View {
         })
         .await;
         let watch = &mut self.watches[index];
-        if let Some((place, pod)) = watch.take(change?)
+        let Some(change) = change? else { return watch.reopen().await };
+        if let Some((place, pod)) = watch.take(change)
             && watch.kind == Kind::Pods
         {
             self.gone.insert(place, pod);
@@ -102,6 +104,11 @@ impl View {
             taken?;
         }
         Ok(())
+    }
+
+    /// Whether everything that is marked as written has been taken in.
+    pub(crate) fn has_seen(&self, marks: &Marks) -> bool {
+        self.watches.iter().all(|watch| watch.has_seen(marks))
     }
 
     /// The objects of a kind, in the order of their names.

@@ -1,6 +1,7 @@
 //! What a scenario's steps act on: one cluster, its scheduler, and what was shown so far.
 
 mod claims;
+mod pace;
 mod setup;
 mod submit;
 
@@ -18,11 +19,14 @@ use tokio::time::Instant;
 
 use crate::api::Api;
 use crate::audit::Audit;
-use crate::cluster::{Cluster as _, Emulated, InProcess, install};
+use crate::cluster::{Cluster as _, Emulated, Place, Real, Under, install};
 use crate::features::Case;
+use crate::ground::Ground;
+use crate::target::Target;
 use crate::view::{Phase, Pod, View};
 
 pub(crate) use claims::TimeWord;
+pub use pace::Pace;
 
 /// How long a step waits for pods to start or to leave before it takes them as they are.
 const MOTION_MAX: Duration = Duration::from_mins(10);
@@ -31,8 +35,12 @@ const MOTION_MAX: Duration = Duration::from_mins(10);
 /// writes the same again and again.
 const BUSY_MAX: Duration = Duration::from_mins(3);
 
+/// How long the watches may lag behind what was written.
+const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+
 /// The longest wait in one piece.
 const PART: Duration = Duration::from_mins(10);
+const PART_REAL: Duration = Duration::from_millis(500);
 
 /// One scenario's world.
 #[derive(Debug, cucumber::World)]
@@ -42,7 +50,11 @@ pub struct World {
     pub(crate) api: Api,
     /// What the cluster says of itself.
     pub(crate) view: View,
-    cluster: Emulated,
+    cluster: Place,
+    /// Which scheduler is tested.
+    target: Target,
+    /// How long the feature's durations are here.
+    pace: Pace,
     scheduler: Scheduler,
     /// Watches every write once the scheduler has started.
     audit: Option<Audit>,
@@ -62,23 +74,46 @@ enum Scheduler {
     /// It starts when time first passes.
     Awaited(Box<Config>),
     /// It was started; it may have been stopped or killed since.
-    Started(Box<InProcess>),
+    Started(Box<Under>),
     /// The scenario has none.
     Absent,
 }
 
 impl World {
     /// Boots an empty cluster for a case, on the current runtime.
-    pub async fn start(case: &Case, seed: u64) -> anyhow::Result<Self> {
+    pub async fn emulated(case: &Case, seed: u64) -> anyhow::Result<Self> {
         let cluster = Emulated::start(seed);
+        install(&Api::new(cluster.client())).await?;
+        let target = Target::ours();
+        Self::on(Place::Emulated(cluster), case, &target, (seed, Pace::default())).await
+    }
+
+    /// Gives a case a part of a real cluster, on the current runtime.
+    pub async fn real(
+        case: &Case,
+        ground: &Arc<Ground>,
+        target: &Target,
+        (seed, pace): (u64, Pace),
+    ) -> anyhow::Result<Self> {
+        let cluster = Place::Real(Box::new(Real::start(ground).await?));
+        Self::on(cluster, case, target, (seed, pace)).await
+    }
+
+    async fn on(
+        cluster: Place,
+        case: &Case,
+        target: &Target,
+        (seed, pace): (u64, Pace),
+    ) -> anyhow::Result<Self> {
         let api = Api::new(cluster.client());
-        install(&api).await?;
         let view = View::open(&api).await?;
-        let config = Config { seed, ..Config::kai() };
+        let config = target.config(seed);
         Ok(Self {
             api,
             view,
             cluster,
+            target: target.clone(),
+            pace,
             scheduler: Scheduler::Awaited(Box::new(config)),
             audit: None,
             case: case.clone(),
@@ -96,16 +131,33 @@ impl World {
     /// Lets time pass.
     pub(crate) async fn pass(&mut self, time: Duration) -> anyhow::Result<()> {
         self.begin();
-        let end = Instant::now() + time;
+        let end = Instant::now() + self.pace.of(time);
         while self.change_before(end).await? {}
         Ok(())
+    }
+
+    /// Takes in everything that was written until now.
+    pub(crate) async fn catch_up(&mut self) -> anyhow::Result<()> {
+        self.view.drain().await?;
+        let Some(marks) = self.cluster.marks() else { return Ok(()) };
+        let end = Instant::now() + CATCH_UP_MAX;
+        while !self.view.has_seen(&marks) {
+            if !self.change_before(end).await? {
+                break;
+            }
+        }
+        self.view.drain().await
     }
 
     /// Waits for one change and takes it in; `false` when none came until then. Long waits are
     /// taken in parts, so that somebody who wants to interrupt them is heard.
     async fn change_before(&mut self, end: Instant) -> anyhow::Result<bool> {
         loop {
-            let part = end.min(Instant::now() + PART);
+            let part = match self.cluster {
+                Place::Emulated(_) => PART,
+                Place::Real(_) => PART_REAL,
+            };
+            let part = end.min(Instant::now() + part);
             match tokio::time::timeout_at(part, self.view.next()).await {
                 Ok(taken) => return taken.map(|()| true),
                 Err(_) if part == end => return Ok(false),
@@ -117,14 +169,14 @@ impl World {
     /// Lets the cluster run until nothing changes any more and no pod is on its way.
     pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
         self.begin();
-        if self.rest == Some((self.cluster.writes(), Instant::now())) {
+        if self.is_at_rest() {
             return Ok(());
         }
-        let end = Instant::now() + MOTION_MAX;
+        let end = Instant::now() + self.pace.of(MOTION_MAX);
         loop {
             let settled = self.cluster.settle(BUSY_MAX).await;
             settled.with_context(|| self.last_writes())?;
-            self.view.drain().await?;
+            self.catch_up().await?;
             if !self.in_motion() || Instant::now() >= end {
                 break;
             }
@@ -135,6 +187,23 @@ impl World {
         }
         self.rest = Some((self.cluster.writes(), Instant::now()));
         Ok(())
+    }
+
+    /// Whether nothing has happened since everything settled. In virtual time a moment later is
+    /// another moment: a cycle may have been due.
+    fn is_at_rest(&self) -> bool {
+        match (&self.cluster, self.rest) {
+            (_, None) => false,
+            (Place::Emulated(_), rest) => rest == Some((self.cluster.writes(), Instant::now())),
+            (Place::Real(_), Some((writes, _))) => writes == self.cluster.writes(),
+        }
+    }
+
+    /// Takes away everything that the scenario made. Answers what is left.
+    pub(crate) async fn close(mut self) -> Vec<String> {
+        self.stop_scheduler();
+        self.streams.values().for_each(AbortHandle::abort);
+        self.cluster.close().await
     }
 
     /// Whether a pod on a living node has not started yet or has not gone yet.
@@ -154,6 +223,16 @@ impl World {
             return Some(format!("at the end of the scenario: {error:#}"));
         }
         self.breach()
+    }
+
+    /// When the cluster's time began.
+    pub(crate) fn born(&self) -> jiff::Timestamp {
+        self.cluster.born()
+    }
+
+    /// How long the feature's durations are here.
+    pub(crate) fn pace(&self) -> Pace {
+        self.pace
     }
 
     /// Milliseconds of the cluster's time since it began.

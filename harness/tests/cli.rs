@@ -2,8 +2,6 @@
 
 #[path = "cli/diff.rs"]
 mod diff;
-#[path = "cli/doctor.rs"]
-mod doctor;
 #[path = "cli/lab.rs"]
 mod lab;
 

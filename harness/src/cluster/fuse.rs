@@ -14,7 +14,7 @@ use tower::Service;
 
 /// One life of a scheduler.
 #[derive(Debug, Default)]
-pub(super) struct Fuse {
+pub(crate) struct Fuse {
     /// Kill in place of this write; 0: never.
     at: AtomicU32,
     written: AtomicU32,
@@ -69,9 +69,9 @@ impl Fuse {
 
 /// A service behind a fuse.
 #[derive(Clone, Debug)]
-pub(super) struct Fused<S> {
-    pub(super) inner: S,
-    pub(super) fuse: Arc<Fuse>,
+pub(crate) struct Fused<S> {
+    pub(crate) inner: S,
+    pub(crate) fuse: Arc<Fuse>,
 }
 
 impl<S> Service<Request<Body>> for Fused<S>

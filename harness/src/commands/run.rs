@@ -2,17 +2,20 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
 use super::{Output, UsageError, check};
-use crate::cli::{FlakyResult, Run};
+use crate::cli::{ClusterName, FlakyResult, Run, Stage};
 use crate::exit::Exit;
 use crate::features::{self, Asked, Case, Suite};
+use crate::ground::{Access, Ground};
 use crate::report::{self, CaseReport, Outcome, Painter, Report, Reporter};
 use crate::reviewed::{self, Ci, Update};
 use crate::runner::{self, Interrupt, Progress, Settings};
+use crate::target::{Target, Which};
 
 /// Runs scenarios, compares snapshots, reports.
 pub fn run(args: &Run) -> anyhow::Result<Exit> {
@@ -27,8 +30,18 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
         return Ok(check::nothing_selected(&suite, &mut output));
     }
     watch_for_interrupt(&settings.interrupted)?;
+    let mut settings = settings;
+    settings.ground = ground(&args.stage, &mut output)?;
     let reports = run_cases(&cases, args, &settings, &mut output);
-    let report = Report { seed: settings.seed, cases: reports, ..Report::default() };
+    let left = settings.ground.take().and_then(Arc::into_inner).map(Ground::close);
+    for left in left.into_iter().flatten() {
+        output.note(&format!("could not be removed: {left}"));
+    }
+    let report = Report {
+        seed: settings.seed,
+        cluster: args.stage.cluster.name().to_owned(),
+        cases: reports,
+    };
     let left = leftovers(&suite, &query.asked, output.ci);
     let wall = clock.now().duration_since(began).try_into().unwrap_or_default();
     if args.reporter.contains(&Reporter::Pretty) {
@@ -41,11 +54,49 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     Ok(exit(args, &report, &left, &settings))
 }
 
+/// The scheduler that is asked for, where it can run.
+fn target(stage: &Stage) -> anyhow::Result<Target> {
+    let target = Target::find(&stage.scheduler, stage.target.as_deref())?;
+    if stage.cluster == ClusterName::Emulator && target.which != Which::Ours {
+        let message = "--scheduler: another process cannot live in the emulator's virtual time; \
+                       name a real cluster: --cluster control-plane or kubeconfig";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    Ok(target)
+}
+
+/// Boots or reaches the real cluster that is asked for.
+fn ground(stage: &Stage, output: &mut Output) -> anyhow::Result<Option<Arc<Ground>>> {
+    let clock = Clock::real();
+    let began = clock.now();
+    let ground = match stage.cluster {
+        ClusterName::Emulator => return Ok(None),
+        ClusterName::ControlPlane => Ground::control_plane(stage.assets.as_deref())?,
+        ClusterName::Kubeconfig => Ground::kubeconfig(&Access {
+            path: stage.kubeconfig.clone(),
+            confirmed: stage.yes_this_cluster.clone(),
+            scheduler: match &stage.scheduler {
+                Which::Installed(name) => Some(name.clone()),
+                Which::Ours | Which::Process(_) => None,
+            },
+        })?,
+    };
+    let took = clock.now().duration_since(began).as_secs_f64();
+    output.note(&format!("{}, ready in {took:.1} s", ground.title()));
+    Ok(Some(Arc::new(ground)))
+}
+
 fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let word = std::env::var("INSTA_UPDATE").ok();
     Ok(Settings {
-        jobs: args.flow.jobs.unwrap_or(cores),
+        jobs: args.flow.jobs.unwrap_or(match args.stage.cluster {
+            ClusterName::Emulator => cores,
+            // They wait more than they work.
+            ClusterName::ControlPlane | ClusterName::Kubeconfig => {
+                cores.saturating_mul(NonZeroUsize::new(3).unwrap_or(NonZeroUsize::MIN))
+            }
+        }),
         seed: args.flow.seed,
         timeout: args.flow.timeout,
         retries: args.flow.retries,
@@ -54,6 +105,10 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         fail_fast: args.flow.fail_fast,
         update: Update::from_words(word.as_deref(), ci).map_err(UsageError)?,
         interrupted: Interrupt::default(),
+        ground: None,
+        time_scale: args.stage.time_scale,
+        target: target(&args.stage)?,
+        force: args.stage.force,
     })
 }
 
@@ -153,6 +208,7 @@ fn write(
 
 fn exit(args: &Run, report: &Report, left: &[(Exit, String)], settings: &Settings) -> Exit {
     let has = |outcome| report.count(outcome) > 0;
+    let all_skipped = report.count(Outcome::Skipped) == report.cases.len();
     let flaky = report.cases.iter().any(|case| case.flaky);
     let not_started = |case: &CaseReport| {
         let kind = case.failure.as_ref().map(|failure| failure.kind);
@@ -160,6 +216,8 @@ fn exit(args: &Run, report: &Report, left: &[(Exit, String)], settings: &Setting
     };
     if settings.interrupted.is_raised() {
         Exit::Interrupted
+    } else if all_skipped {
+        Exit::NothingSelected
     } else if report.cases.iter().any(not_started) {
         Exit::NotStarted
     } else if has(Outcome::Failed) || left.iter().any(|(exit, _)| *exit == Exit::Failed) {

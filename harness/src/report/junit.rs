@@ -39,9 +39,12 @@ fn test_case(case: &CaseReport) -> TestCase {
 fn status(case: &CaseReport) -> TestCaseStatus {
     let mut status = match case.outcome {
         Outcome::Passed => TestCaseStatus::success(),
-        Outcome::NotRun => TestCaseStatus::skipped(),
+        Outcome::NotRun | Outcome::Skipped => TestCaseStatus::skipped(),
         Outcome::Failed | Outcome::Pending => TestCaseStatus::non_success(NonSuccessKind::Failure),
     };
+    if let Some(why) = &case.skipped {
+        status.set_message(why.as_str());
+    }
     let Some(failure) = &case.failure else { return status };
     if case.flaky {
         status.add_rerun(rerun(failure));
@@ -88,6 +91,7 @@ mod tests {
             name: "a".to_owned(),
             tags: Vec::new(),
             outcome,
+            skipped: None,
             flaky,
             virtual_millis: 1500,
             steps: Vec::<StepReport>::new(),

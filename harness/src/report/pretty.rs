@@ -46,7 +46,10 @@ impl Painter {
             let _ = writeln!(out, "{gap}{name}  {}", self.dim.apply_to(&case.file));
             self.feature = Some(heading);
         }
-        let detail = format!("{} steps, {}", case.steps.len(), virtual_time(case.virtual_millis));
+        let detail = case.skipped.as_ref().map_or_else(
+            || format!("{} steps, {}", case.steps.len(), virtual_time(case.virtual_millis)),
+            |why| format!("skipped: {why}"),
+        );
         let flaky = if case.flaky { "  flaky" } else { "" };
         let (mark, style) = self.mark(case.outcome);
         let _ = writeln!(
@@ -88,7 +91,7 @@ impl Painter {
             Outcome::Passed => ("✔", &self.good),
             Outcome::Failed => ("✘", &self.bad),
             Outcome::Pending => ("?", &self.warn),
-            Outcome::NotRun => ("-", &self.dim),
+            Outcome::NotRun | Outcome::Skipped => ("-", &self.dim),
         }
     }
 }
@@ -109,8 +112,12 @@ pub fn summary(report: &Report, wall: Duration) -> String {
     let passed_steps = passed_steps.filter(|step| step.outcome == Outcome::Passed).count();
     let millis: u64 = report.cases.iter().map(|case| case.virtual_millis).sum();
     let mut parts = vec![format!("{} passed", report.count(Outcome::Passed))];
-    let others =
-        [(Outcome::Failed, "failed"), (Outcome::Pending, "pending"), (Outcome::NotRun, "not run")];
+    let others = [
+        (Outcome::Failed, "failed"),
+        (Outcome::Pending, "pending"),
+        (Outcome::Skipped, "skipped"),
+        (Outcome::NotRun, "not run"),
+    ];
     for (outcome, word) in others {
         if report.count(outcome) > 0 {
             parts.push(format!("{} {word}", report.count(outcome)));

@@ -15,7 +15,7 @@ use tokio::runtime;
 use super::{CaseReport, FailureKind, Interrupt, Outcome, Settings, blank, fail, panics};
 use crate::features::Case;
 use crate::reviewed::{self, Verdict};
-use crate::snapshots::showing;
+use crate::snapshots::{showing, symmetric};
 use crate::world::World;
 
 /// What came of one run.
@@ -37,11 +37,12 @@ pub(super) fn attempt(case: &Case, steps: &Collection<World>, settings: &Setting
     let stopwatch = Clock::real();
     let began = stopwatch.now();
     panics::note();
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime without sockets always starts");
+    let mut builder = runtime::Builder::new_current_thread();
+    let runtime = match &settings.ground {
+        None => builder.enable_time().start_paused(true).build(),
+        Some(_) => builder.enable_all().build(),
+    };
+    let runtime = runtime.expect("this machine can wait for time and sockets");
     let mut attempt = runtime.block_on(run(case, steps, settings));
     drop(runtime);
     let wall = stopwatch.now().duration_since(began);
@@ -50,21 +51,44 @@ pub(super) fn attempt(case: &Case, steps: &Collection<World>, settings: &Setting
 }
 
 async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Attempt {
-    let mut report = blank(case);
-    let mut world = match World::start(case, settings.seed).await {
+    let world = match &settings.ground {
+        None => World::emulated(case, settings.seed).await,
+        Some(ground) => {
+            let pace = settings.pace(case);
+            World::real(case, ground, &settings.target, (settings.seed, pace)).await
+        }
+    };
+    let mut world = match world {
         Ok(world) => world,
         Err(error) => {
+            let mut report = blank(case);
             let message = format!("the cluster could not start: {error:#}");
             fail(&mut report, FailureKind::NotStarted, case.place.line, message, settings.seed);
             return Attempt { report, history: Vec::new() };
         }
     };
+    let mut attempt = play(&mut world, case, steps, settings).await;
+    let left = world.close().await;
+    if !left.is_empty() && attempt.report.outcome == Outcome::Passed {
+        let message = format!("the scenario's objects could not be removed:\n{}", left.join("\n"));
+        fail(&mut attempt.report, FailureKind::Step, case.place.line, message, settings.seed);
+    }
+    attempt
+}
+
+async fn play(
+    world: &mut World,
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+) -> Attempt {
+    let mut report = blank(case);
     let mut broken = None;
     for (index, step) in case.steps.iter().enumerate() {
         if settings.interrupted.is_raised() {
             return Attempt { report, history: Vec::new() };
         }
-        broken = match run_step(&mut world, step, steps, settings).await {
+        broken = match run_step(world, step, steps, settings).await {
             Ended::Held => None,
             Ended::Broken(broken) => Some(broken),
             Ended::Interrupted => return Attempt { report, history: Vec::new() },
@@ -88,7 +112,7 @@ async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Att
         Some(Broken { kind, line, message }) => {
             fail(&mut report, kind, line, message, settings.seed);
         }
-        None => compare_snapshot(case, &world, settings, &mut report),
+        None => compare_snapshot(case, world, settings, &mut report),
     }
     let history = if settings.repeat.get() > 1 { world.history() } else { Vec::new() };
     Attempt { report, history }
@@ -184,7 +208,10 @@ fn compare_snapshot(case: &Case, world: &World, settings: &Settings, report: &mu
     let Some(text) = world.shown() else { return };
     let path = case.snapshot();
     let file = &case.place.file;
-    let compared = reviewed::compare(&path, file, &case.name, &text, settings.update);
+    let compared = match settings.ground {
+        None => reviewed::compare(&path, file, &case.name, &text, settings.update),
+        Some(_) => reviewed::compare_form(&path, &text, symmetric),
+    };
     let (outcome, message) = match compared {
         Ok(Verdict::Same | Verdict::Written) => return,
         Ok(Verdict::New(message)) => (Outcome::Pending, message),

@@ -55,7 +55,7 @@ async fn deleted(world: &mut World, name: String) -> StepResult {
 /// ```
 #[when(expr = "the node of {workload} is deleted")]
 async fn node_of_deleted(world: &mut World, which: Workload) -> StepResult {
-    world.view.drain().await?;
+    world.catch_up().await?;
     let pods = which.pods(&world.view);
     let nodes: BTreeSet<String> =
         pods.iter().map(|pod| pod.node().to_owned()).filter(|node| !node.is_empty()).collect();
@@ -106,7 +106,7 @@ async fn uncordoned(world: &mut World, name: String) -> StepResult {
 #[when(expr = "node {string} is drained")]
 async fn drained(world: &mut World, name: String) -> StepResult {
     cordoned(world, name.clone()).await?;
-    world.view.drain().await?;
+    world.catch_up().await?;
     let pods: Vec<(String, String)> = world
         .view
         .pods()
@@ -156,7 +156,7 @@ async fn untainted(world: &mut World, key: String, name: String) -> StepResult {
 }
 
 async fn taints(world: &mut World, name: &str) -> anyhow::Result<Vec<Value>> {
-    world.view.drain().await?;
+    world.catch_up().await?;
     let node = world.view.get(Kind::Nodes, name);
     let node = node.ok_or_else(|| anyhow!("there is no node {name:?}"))?;
     Ok(node["spec"]["taints"].as_array().cloned().unwrap_or_default())

@@ -158,7 +158,11 @@ async fn later(world: &mut World, late: Workload, by: Span, early: Workload) -> 
     let claim = |world: &World| {
         let (a, b) = (start(world, &early)?, start(world, &late)?);
         let apart = std::time::Duration::try_from(b.duration_since(a)).unwrap_or_default();
-        if apart >= by.0 { Ok(()) } else { Err(format!("{early} started at {a}, {late} at {b}")) }
+        if apart >= world.pace().of(by.0) {
+            Ok(())
+        } else {
+            Err(format!("{early} started at {a}, {late} at {b}"))
+        }
     };
     world.expect(TimeWord::Settled, 0, &claim).await?;
     Ok(())

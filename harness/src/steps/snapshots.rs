@@ -4,7 +4,6 @@
 use cucumber::then;
 
 use super::StepResult;
-use crate::cluster::epoch;
 use crate::snapshots::{Cluster, FairShares, event_stream, placement};
 use crate::view::{Kind, View};
 use crate::world::{TimeWord, World};
@@ -42,7 +41,7 @@ async fn placement_matches_now(world: &mut World) -> StepResult {
 #[then(expr = "the events match their snapshot")]
 async fn events_match(world: &mut World) -> StepResult {
     world.expect(TimeWord::Settled, 0, &|_| Ok(())).await?;
-    let text = event_stream(&world.log(), epoch());
+    let text = event_stream(&world.log(), world.born());
     world.show("events", &text);
     Ok(())
 }

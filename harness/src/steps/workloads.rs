@@ -254,7 +254,7 @@ async fn some_deleted(world: &mut World, count: usize, which: Workload) -> StepR
 }
 
 async fn delete_pods(world: &mut World, which: &Workload, count: usize) -> StepResult {
-    world.view.drain().await?;
+    world.catch_up().await?;
     let pods = which.pods(&world.view);
     if pods.len() < count {
         return Err(anyhow!("{which} has only {} pods", pods.len()).into());
@@ -360,7 +360,7 @@ async fn annotation(world: &mut World, key: String, which: Workload, value: Stri
 }
 
 async fn patch_pods(world: &mut World, which: &Workload, patch: &serde_json::Value) -> StepResult {
-    world.view.drain().await?;
+    world.catch_up().await?;
     let pods = which.pods(&world.view);
     if pods.is_empty() {
         return Err(anyhow!("{which} has no pods").into());
@@ -383,7 +383,7 @@ async fn patch_pods(world: &mut World, which: &Workload, patch: &serde_json::Val
 async fn pod_group(world: &mut World, step: &Step, which: Workload) -> StepResult {
     let text = step.docstring.as_deref().unwrap_or_default();
     let patch: serde_json::Value = serde_saphyr::from_str(text)?;
-    world.view.drain().await?;
+    world.catch_up().await?;
     let pods = which.pods(&world.view);
     let group = pods.first().and_then(|pod| pod.group(&world.view));
     let Some(group) = group else { return Err(anyhow!("{which} has no pod group").into()) };

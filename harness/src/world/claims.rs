@@ -51,13 +51,15 @@ impl World {
         self.begin();
         match when {
             TimeWord::Settled => self.settle().await?,
-            TimeWord::Now => self.view.drain().await?,
+            TimeWord::Now => self.catch_up().await?,
             TimeWord::After(time) => self.pass(time).await?,
-            TimeWord::EventuallyWithin(time) => self.eventually(time, claim).await?,
-            TimeWord::NeverWithin(time) => self.never(time, claim).await?,
+            TimeWord::EventuallyWithin(time) => {
+                self.eventually(self.pace.patience(time), claim).await?;
+            }
+            TimeWord::NeverWithin(time) => self.never(self.pace.of(time), claim).await?,
             TimeWord::For(time) => {
                 self.settle().await?;
-                self.holds(time, claim).await?;
+                self.holds(self.pace.of(time), claim).await?;
             }
         }
         if !matches!(when, TimeWord::NeverWithin(_)) {
@@ -68,7 +70,7 @@ impl World {
 
     async fn eventually(&mut self, time: Duration, claim: Claim<'_>) -> anyhow::Result<()> {
         let end = Instant::now() + time;
-        self.view.drain().await?;
+        self.catch_up().await?;
         while claim(self).is_err() {
             if !self.change_before(end).await? {
                 return claim(self).map_err(|found| self.mismatch(&found));
@@ -92,7 +94,7 @@ impl World {
 
     async fn never(&mut self, time: Duration, claim: Claim<'_>) -> anyhow::Result<()> {
         let end = Instant::now() + time;
-        self.view.drain().await?;
+        self.catch_up().await?;
         loop {
             if claim(self).is_ok() {
                 return Err(self.mismatch("it came to be, and never should have"));

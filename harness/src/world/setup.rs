@@ -5,7 +5,8 @@ use schedlab_scheduler_core::audit::Rules;
 
 use super::{Scheduler, World};
 use crate::audit::Audit;
-use crate::cluster::{AfterKill, InProcess, SchedulerUnderTest as _};
+use crate::cluster::{AfterKill, InProcess, Process, SchedulerUnderTest as _, Start, Under};
+use crate::target::Which;
 
 impl World {
     /// Starts the scheduler, unless it was started before or the scenario has none.
@@ -20,18 +21,32 @@ impl World {
     }
 
     /// A scheduler that does not run yet, watched by the audit of its kind.
-    fn prepare(&mut self, config: Config) -> InProcess {
+    fn prepare(&mut self, config: Config) -> Under {
+        let config = self.pace.config(config);
         let rules = match config.flavor {
             Flavor::Kai => Rules::kai(),
             Flavor::Kube => Rules::kube(),
         };
+        let rules = Rules { moment: self.cluster.moment(), ..rules };
         let audit = Audit::new(rules, &config.scheduler_name);
         self.cluster.observe(&audit);
         self.cluster.set_period(config.period);
         self.audit = Some(audit.clone());
-        let clock = self.cluster.emulator().clock().clone();
+        let clock = self.cluster.clock();
         let on_kill = Box::new(move || audit.scheduler_killed(clock.now()));
-        InProcess::new(self.cluster.emulator().clone(), config, on_kill)
+        let door = self.cluster.door(&config.scheduler_name);
+        match (&self.target.which, self.cluster.ground()) {
+            (Which::Installed(_), _) => Under::Installed(Box::new(config)),
+            (Which::Process(_), Some(ground)) => {
+                let (folder, run) = ground.folder();
+                let start = Start { door, config, target: self.target.clone(), folder, run };
+                Under::Process(Box::new(Process::new(start, on_kill)))
+            }
+            (Which::Ours, _) | (Which::Process(_), None) => {
+                self.cluster.listen(config.status.subscribe());
+                Under::InProcess(Box::new(InProcess::new(door, config, on_kill)))
+            }
+        }
     }
 
     /// The scheduler's set-up, before it starts.
@@ -56,16 +71,16 @@ impl World {
         match &self.scheduler {
             Scheduler::Awaited(config) => config.scheduler_name.clone(),
             Scheduler::Started(scheduler) => scheduler.config().scheduler_name.clone(),
-            Scheduler::Absent => "kai-scheduler".to_owned(),
+            Scheduler::Absent => self.target.config(0).scheduler_name,
         }
     }
 
     /// The time from one cycle to the next.
     pub(crate) fn period(&self) -> std::time::Duration {
         match &self.scheduler {
-            Scheduler::Awaited(config) => config.period,
+            Scheduler::Awaited(config) => self.pace.of(config.period),
             Scheduler::Started(scheduler) => scheduler.config().period,
-            Scheduler::Absent => std::time::Duration::from_secs(1),
+            Scheduler::Absent => self.pace.of(std::time::Duration::from_secs(1)),
         }
     }
 
@@ -107,7 +122,7 @@ impl World {
             Scheduler::Started(scheduler) => scheduler.start(),
             Scheduler::Awaited(_) => self.begin(),
             Scheduler::Absent => {
-                self.scheduler = Scheduler::Awaited(Box::new(Config::kai()));
+                self.scheduler = Scheduler::Awaited(Box::new(self.target.config(0)));
                 self.begin();
             }
         }

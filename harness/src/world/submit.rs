@@ -13,8 +13,11 @@ use crate::view::WORKLOAD;
 
 impl World {
     /// Creates objects in their order. When one is refused, those made before it go again.
-    pub(crate) async fn submit(&mut self, objects: Vec<Value>) -> anyhow::Result<()> {
+    pub(crate) async fn submit(&mut self, mut objects: Vec<Value>) -> anyhow::Result<()> {
         self.rest = None;
+        for object in &mut objects {
+            self.pace.object(object);
+        }
         let mut made: Vec<Value> = Vec::new();
         for object in &objects {
             if let Err(error) = self.api.create(object).await {
@@ -29,8 +32,11 @@ impl World {
 
     /// Applies a manifest: what is there already is changed. When one of its objects is refused,
     /// those made before it go again.
-    pub(crate) async fn apply(&mut self, documents: Vec<Document>) -> anyhow::Result<()> {
+    pub(crate) async fn apply(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
         self.rest = None;
+        for document in &mut documents {
+            self.pace.object(&mut document.object);
+        }
         let mut made: Vec<Value> = Vec::new();
         for Document { place, object } in &documents {
             match self.api.apply(object).await {
@@ -53,6 +59,14 @@ impl World {
         every: Duration,
         make: impl Fn(usize) -> Vec<Value> + Send + 'static,
     ) {
+        let (every, pace) = (self.pace.of(every), self.pace);
+        let make = move |number| {
+            let mut objects = make(number);
+            for object in &mut objects {
+                pace.object(object);
+            }
+            objects
+        };
         let task = tokio::spawn(arrivals(self.api.clone(), every, make)).abort_handle();
         if let Some(before) = self.streams.insert(name.to_owned(), task) {
             before.abort();
@@ -111,7 +125,9 @@ impl World {
     /// Changes one object by JSON merge.
     pub(crate) async fn patch(&mut self, at: &str, patch: &Value) -> anyhow::Result<()> {
         self.rest = None;
-        let patched = self.api.merge(at, patch).await;
+        let mut patch = patch.clone();
+        self.pace.object(&mut patch);
+        let patched = self.api.merge(at, &patch).await;
         patched.map(drop).map_err(crate::api::refusal).with_context(|| at.to_owned())
     }
 

@@ -52,6 +52,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             write
             actors http
             driver fleet serve
+            remote
             emulator
         ",
     ),
@@ -61,10 +62,11 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             api exit fields quantity report tools
             happenings leftovers
             audit
+            processes veil
             snapshots view
-            cluster objects
+            cluster ground objects target
             cases
-            diff doctor simulate
+            diff simulate
             cli commands features reviewed runner steps vocabulary world
         ",
     ),

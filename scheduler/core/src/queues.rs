@@ -4,7 +4,6 @@
 
 mod ledger;
 mod line;
-mod price;
 mod race;
 pub mod reclaim;
 pub mod standing;
@@ -12,7 +11,6 @@ mod usage;
 
 pub use ledger::{Account, Ledger};
 pub use line::{JobKey, JobLine, Shortfall, Waiting};
-pub use price::{Prices, with_mig};
 pub use race::{Direction, Offer, Race};
 pub use usage::usage_lines;
 

@@ -5,7 +5,6 @@ mod consolidate;
 mod gangs;
 mod kube;
 mod limits;
-mod parts;
 mod placement;
 mod preempt;
 mod properties;

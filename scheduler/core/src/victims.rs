@@ -4,7 +4,6 @@
 //! set ([`serve`]). By which rules is said by each action's [`Purpose`].
 
 mod backlog;
-mod free;
 mod line;
 mod pool;
 pub(crate) mod protection;
@@ -29,10 +28,9 @@ pub(crate) use service::{Purpose, serve};
 pub(crate) use units::{Piece, Unit};
 
 use backlog::Backlog;
-use free::Free;
 use line::VictimLine;
 use pool::Pool;
-use room::{About, Rooms};
+use room::Rooms;
 use search::Search;
 use units::UnitKey;
 

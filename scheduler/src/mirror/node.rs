@@ -38,7 +38,6 @@ impl NodeRecord {
             labels: strings(object, "/metadata/labels"),
             taints,
             allocatable,
-            gpu_memory_mib: 0,
             images: images(object),
             unschedulable,
             ready,

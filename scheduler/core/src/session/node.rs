@@ -1,8 +1,8 @@
 //! The room of a node, and which nodes changed.
 
-use super::{device::SharedDevice, state::Hold};
+use super::state::Hold;
 use crate::{
-    model::{Node, NodeId, PodId, PodShape},
+    model::{Node, NodeId, PodId},
     resources::Resources,
 };
 
@@ -13,8 +13,6 @@ pub struct NodeRoom {
     pub idle: Resources,
     /// On its way back, less what was promised: negative when promises also take what is idle.
     pub releasing: Resources,
-    /// Devices of which pods have, or were promised, parts.
-    pub shared: Vec<SharedDevice>,
     /// Pods that have room here, or were promised some.
     pub staying: Vec<PodId>,
     /// Pods that were asked to leave.
@@ -33,12 +31,10 @@ pub enum Fits {
 }
 
 impl NodeRoom {
-    /// Nobody is there.
-    pub fn empty(node: &Node) -> Self {
+    pub(super) fn empty(node: &Node) -> Self {
         Self {
             idle: node.allocatable.clone(),
             releasing: Resources::default(),
-            shared: Vec::new(),
             staying: Vec::new(),
             leaving: Vec::new(),
             stuck: Vec::new(),
@@ -56,15 +52,6 @@ impl NodeRoom {
             return Some(Fits::Now);
         }
         releases.then_some(Fits::Later)
-    }
-
-    /// The same for all that a pod of `shape` asks for on `node`, parts of GPUs included.
-    pub fn fits_shape(&self, node: &Node, shape: &PodShape) -> Option<Fits> {
-        let fits = self.fits(&shape.requests)?;
-        match &shape.shared_gpu {
-            None => Some(fits),
-            Some(shared) => self.fits_parts(node, shared).map(|parts| parts.max(fits)),
-        }
     }
 
     /// What can be promised: idle or on its way back, and not promised.

@@ -65,8 +65,7 @@ impl Session<'_> {
     /// A pod that got room at once is promised the same room.
     fn wait_instead(&mut self, pod: PodId) {
         if let PodState::Holding(node) = self.state(pod) {
-            let parts = self.parts.of_pod(pod).promise_what_is_held();
-            self.step(pod, PodState::Promised(node), parts);
+            self.step(pod, PodState::Promised(node));
         }
     }
 }

@@ -8,8 +8,7 @@ use std::{
 };
 
 use super::{
-    About, Backlog, Before, Free, Manner, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted,
-    protection,
+    Backlog, Before, Manner, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted, protection,
 };
 use crate::{
     decision::EvictionCause,
@@ -53,7 +52,7 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
     let jobs: Vec<Waiting> =
         session.groups().filter_map(|group| waiting(session, &ranks, group)).collect();
     let mut line = JobLine::new(session.ledger(), jobs.iter().copied());
-    let free = session.node_ids().map(|node| Free::of(session, node));
+    let free = session.node_ids().map(|node| session.room(node).free_later());
     let rooms = Rooms::new(free.collect());
     let backlog = Backlog::new(session.ledger(), &jobs);
     let mut ground = Ground { pool, rooms, backlog };
@@ -107,11 +106,7 @@ fn search(
 ) -> Option<Solution> {
     let ledger = session.ledger().clone();
     let before = Before::of(session, &ledger, rooms);
-    let about = |pod: PodId| About {
-        shape: session.shape_of(pod),
-        nodes: &session.snapshot.nodes,
-        eligible: session.eligible_nodes(pod),
-    };
+    let about = |pod: PodId| (&session.shape_of(pod).requests, session.eligible_nodes(pod));
     rooms.focus(wanted.pods.iter().map(|pod| (*pod, session.pod(*pod).shape)), about);
     let queues = pool.queues().filter(|queue| purpose.may_take_from(&before, wanted, *queue));
     let may_go = |unit: &Unit| {
@@ -144,7 +139,7 @@ fn waiting(session: &Session<'_>, ranks: &[u32], id: PodGroupId) -> Option<Waiti
 }
 
 fn catch_up(rooms: &mut Rooms, session: &Session<'_>, mark: Mark) {
-    let set = |rooms: &mut Rooms, node| rooms.set_free(node, Free::of(session, node));
+    let set = |rooms: &mut Rooms, node| rooms.set_free(node, session.room(node).free_later());
     match session.changed_nodes().since(mark) {
         Some(nodes) => nodes.iter().for_each(|node| set(rooms, *node)),
         None => session.node_ids().for_each(|node| set(rooms, node)),

@@ -1,0 +1,163 @@
+//! A scheduler as a process of its own, which reaches the scenario through a [`Gate`].
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use schedlab_scheduler::{Config, Flavor};
+use tokio::task::AbortHandle;
+
+use super::fuse::Fuse;
+use super::gate::Gate;
+use super::in_process::RESTART;
+use super::lives::{Lively, Lives};
+use super::{AfterKill, Door, SchedulerUnderTest};
+use crate::leftovers::Run;
+use crate::processes::Kept;
+use crate::target::Target;
+
+/// How often it is looked after.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A scheduler in a process of its own.
+pub(crate) struct Process {
+    start: Arc<Start>,
+    lives: Arc<Lives>,
+    supervisor: Option<AbortHandle>,
+}
+
+/// What its start takes.
+pub(crate) struct Start {
+    /// How it reaches the cluster.
+    pub(crate) door: Door,
+    /// How it is set up, as far as its command line says.
+    pub(crate) config: Config,
+    /// What it is.
+    pub(crate) target: Target,
+    /// Names a folder of its own.
+    pub(crate) folder: String,
+    /// Where its folder and its process are noted.
+    pub(crate) run: Run,
+}
+
+impl Process {
+    /// A scheduler that does not run yet. `on_kill` is told of every death that a step causes.
+    pub(crate) fn new(start: Start, on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self { start: Arc::new(start), lives: Arc::new(Lives::new(on_kill)), supervisor: None }
+    }
+
+    /// How it is set up.
+    pub(crate) fn config(&self) -> &Config {
+        &self.start.config
+    }
+
+    /// Whether a step started it and none stopped it.
+    pub(crate) fn is_started(&self) -> bool {
+        self.supervisor.is_some()
+    }
+
+    /// How often it was killed at a write.
+    pub(crate) fn deaths(&self) -> usize {
+        self.lives.life().deaths
+    }
+
+    /// Why it ended, when nobody wanted that.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.lives.life().error.clone()
+    }
+
+    fn lives(&self) -> bool {
+        self.supervisor.as_ref().is_some_and(|task| !task.is_finished())
+    }
+}
+
+impl SchedulerUnderTest for Process {
+    fn start(&mut self) {
+        if !self.lives() {
+            let supervisor = supervise(Arc::clone(&self.start), Arc::clone(&self.lives));
+            self.supervisor = Some(tokio::spawn(supervisor).abort_handle());
+        }
+    }
+
+    fn stop(&mut self) {
+        if let Some(supervisor) = self.supervisor.take() {
+            supervisor.abort();
+            self.lives.stop();
+        }
+    }
+
+    fn kill_before_write(&mut self, n: u32, then: AfterKill) {
+        let lively = if self.lives() { Lively::Yes } else { Lively::No };
+        self.lives.kill_before_write(n, then, lively);
+    }
+}
+
+/// Lets one life follow the other, as steps want it.
+async fn supervise(start: Arc<Start>, lives: Arc<Lives>) {
+    loop {
+        let fuse = lives.next_life();
+        let ended = start.live(&fuse).await;
+        if !fuse.is_blown() {
+            let words = ended.unwrap_or_else(|error| format!("{error:#}"));
+            lives.life().error = Some(words);
+            return;
+        }
+        if !lives.died() {
+            return;
+        }
+        tokio::time::sleep(RESTART).await;
+    }
+}
+
+impl Start {
+    /// One life, until the process ends or the fuse blows. Answers how it ended.
+    async fn live(&self, fuse: &Arc<Fuse>) -> anyhow::Result<String> {
+        let gate = Gate::open((self.door.connect)(Arc::clone(fuse))).await?;
+        let folder = self.run.temp_folder(&self.folder)?;
+        let write = |name: &str, text: &str| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        };
+        write("kubeconfig", &gate.kubeconfig)?;
+        for (name, text) in &self.target.files {
+            write(name, &self.filled(text, &folder))?;
+        }
+        let crate::target::Which::Process(command) = &self.target.which else {
+            anyhow::bail!("{} has no command", self.target.name)
+        };
+        let words = ["-c".to_owned(), format!("exec {}", self.filled(command, &folder))];
+        let log = folder.join("log");
+        let mut kept = Kept::start(Path::new("/bin/sh"), &words, &log, &self.run)?;
+        while kept.lives() && !fuse.is_blown() {
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(last_words(&log))
+    }
+
+    /// A text with its placeholders filled in.
+    fn filled(&self, text: &str, folder: &Path) -> String {
+        let profile = match self.config.flavor {
+            Flavor::Kai => "kai",
+            Flavor::Kube => "kube",
+        };
+        let folder = folder.display().to_string();
+        text.replace("{kubeconfig}", &format!("{folder}/kubeconfig"))
+            .replace("{scheduler-name}", &self.config.scheduler_name)
+            .replace("{profile}", profile)
+            .replace("{dir}", &folder)
+    }
+}
+
+fn last_words(log: &Path) -> String {
+    let log = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    let last = lines.len().saturating_sub(5);
+    format!("its process ended; its last words: {}", lines[last..].join(" | "))
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process").field("target", &self.start.target.name).finish_non_exhaustive()
+    }
+}

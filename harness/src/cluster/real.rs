@@ -1,0 +1,246 @@
+//! A scenario's part of a cluster that runs elsewhere, in real time: its fleet is simulated by
+//! the emulator's actors through the API, its log is put together from watches.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use schedlab_emulator::actors::KubeletDefaults;
+use schedlab_emulator::clock::Clock;
+use schedlab_emulator::remote::{Cast, Collection, Troupe};
+use schedlab_emulator::store::LogEntry;
+use schedlab_scheduler::Status;
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::record::Record;
+use super::{Cluster, Unsettled};
+use crate::api::{Api, is_not_found, refusal};
+use crate::audit::Audit;
+use crate::ground::Ground;
+use crate::veil::{Marks, Veil};
+
+/// The least time without a write that counts as quiet: controllers of a busy machine think
+/// for a while between what they read and what they write.
+const QUIET_LEAST: Duration = Duration::from_millis(1500);
+
+/// What is watched: what the actors read, and what the log tells of.
+const COLLECTIONS: [(&str, &str, &str); 12] = [
+    ("v1", "nodes", "Node"),
+    ("v1", "pods", "Pod"),
+    ("v1", "events", "Event"),
+    ("coordination.k8s.io/v1", "leases", "Lease"),
+    ("batch/v1", "jobs", "Job"),
+    ("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet"),
+    ("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob"),
+    ("trainer.kubeflow.org/v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime"),
+    ("kubeflow.org/v1", "pytorchjobs", "PyTorchJob"),
+    ("scheduling.run.ai/v2", "queues", "Queue"),
+    ("scheduling.run.ai/v2alpha2", "podgroups", "PodGroup"),
+    ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
+];
+
+/// Cluster-scoped collections of which a scenario may have objects.
+const FENCED: [&str; 5] = [
+    "/apis/scheduling.run.ai/v2/queues",
+    "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/kai.scheduler/v1alpha1/topologies",
+    "/api/v1/nodes",
+];
+
+/// A part of a cluster.
+pub struct Real {
+    ground: Arc<Ground>,
+    veil: Veil,
+    client: kube::Client,
+    clock: Clock,
+    born: Timestamp,
+    record: Record,
+    quiet: Duration,
+    /// What a scheduler in this process tells after each cycle.
+    pulse: Option<watch::Receiver<Status>>,
+    troupe: Troupe,
+}
+
+impl Real {
+    /// Makes room for a scenario, on the current runtime.
+    pub(crate) async fn start(ground: &Arc<Ground>) -> anyhow::Result<Self> {
+        let veil = Veil::new(ground.client()?, Arc::new(ground.names()));
+        let client = veil.client();
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
+        });
+        let made = Api::new(client.clone()).post("/api/v1/namespaces", &namespace).await;
+        made.map_err(refusal).context("cannot make a namespace")?;
+        let clock = Clock::real();
+        let record = Record::new(veil.ledger().clone());
+        let heard = record.clone();
+        let collections =
+            COLLECTIONS.iter().map(|(api, plural, kind)| Collection::new(api, plural, kind));
+        let troupe = Troupe::start(Cast {
+            client: client.clone(),
+            clock: clock.clone(),
+            actors: ground.actors(),
+            collections: collections.collect(),
+            defaults: KubeletDefaults::default(),
+            observe: Box::new(move |entry| heard.hear(entry)),
+        });
+        let troupe = troupe.await.context("cannot watch the cluster")?;
+        Ok(Self {
+            ground: Arc::clone(ground),
+            veil,
+            client,
+            born: clock.now(),
+            clock,
+            record,
+            quiet: QUIET_LEAST,
+            pulse: None,
+            troupe,
+        })
+    }
+
+    /// Has an audit see every change, those of the past included.
+    pub(crate) fn observe(&self, audit: &Audit) {
+        self.record.observe(audit);
+    }
+
+    /// The time from one scheduling cycle to the next.
+    pub(crate) fn set_period(&mut self, period: Duration) {
+        self.quiet = QUIET_LEAST.max(2 * period);
+    }
+
+    /// Has quiet mean that this scheduler has had its cycles, however busy the machine is.
+    pub(crate) fn listen(&mut self, pulse: watch::Receiver<Status>) {
+        self.pulse = Some(pulse);
+    }
+
+    /// A while without a write, in which the scheduler had two cycles to make one; one that is
+    /// dead is not waited for long.
+    async fn while_passes(&self) {
+        let patience = self.quiet * 4;
+        let Some(mut pulse) = self.pulse.clone() else {
+            return tokio::time::sleep(self.quiet).await;
+        };
+        let cycles = pulse.borrow_and_update().cycles + 2;
+        let two = async {
+            tokio::time::sleep(self.quiet).await;
+            let _ = pulse.wait_for(|status| status.cycles >= cycles || status.cycles < 2).await;
+        };
+        let _ = tokio::time::timeout(patience, two).await;
+    }
+
+    /// Its time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Its clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// When the scenario began.
+    pub(crate) fn born(&self) -> Timestamp {
+        self.born
+    }
+
+    /// How many changes there were that mean something.
+    pub(crate) fn writes(&self) -> u64 {
+        self.record.writes()
+    }
+
+    /// Every change so far.
+    pub(crate) fn log(&self) -> Vec<Arc<LogEntry>> {
+        self.record.log()
+    }
+
+    /// What a scheduler of the scenario talks through.
+    pub(crate) fn veil(&self) -> &Veil {
+        &self.veil
+    }
+
+    /// The whole cluster.
+    pub(crate) fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
+    /// Up to where it was written by anybody of the scenario.
+    pub(crate) fn marks(&self) -> Marks {
+        self.veil.ledger().marks()
+    }
+
+    /// Takes away everything that the scenario made. Answers what the cluster did not let go.
+    pub(crate) async fn close(self) -> Vec<String> {
+        let api = Api::new(self.client.clone());
+        drop(self.troupe);
+        let mut left = Vec::new();
+        let namespaces = names(&api, "/api/v1/namespaces", &mut left).await;
+        for namespace in &namespaces {
+            delete(&api, &format!("/api/v1/namespaces/{namespace}"), &mut left).await;
+        }
+        for namespace in &namespaces {
+            // Nobody ends their containers any more.
+            let pods = format!("/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0");
+            delete(&api, &pods, &mut left).await;
+        }
+        for collection in FENCED {
+            let all = names(&api, collection, &mut left).await;
+            for name in all.iter().filter(|name| !self.ground.is_shared(name)) {
+                delete(&api, &format!("{collection}/{name}"), &mut left).await;
+            }
+        }
+        left
+    }
+}
+
+impl fmt::Debug for Real {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Real").field("ground", &self.ground).finish_non_exhaustive()
+    }
+}
+
+async fn names(api: &Api, collection: &str, left: &mut Vec<String>) -> Vec<String> {
+    let list = match api.get(collection).await {
+        Ok(list) => list,
+        Err(error) if is_not_found(&error) => return Vec::new(),
+        Err(error) => {
+            left.push(format!("{collection}: {:#}", refusal(error)));
+            return Vec::new();
+        }
+    };
+    let items = list["items"].as_array().into_iter().flatten();
+    items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect()
+}
+
+async fn delete(api: &Api, path: &str, left: &mut Vec<String>) {
+    match api.delete(path).await {
+        Ok(_) => {}
+        Err(error) if is_not_found(&error) => {}
+        Err(error) => left.push(format!("{path}: {:#}", refusal(error))),
+    }
+}
+
+impl Cluster for Real {
+    fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    /// Quiet is: no change was told for a while, and the scheduler had two cycles to make one.
+    async fn settle(&self, limit: Duration) -> Result<(), Unsettled> {
+        let end = tokio::time::Instant::now() + limit;
+        loop {
+            let before = self.writes();
+            self.while_passes().await;
+            if self.writes() == before {
+                self.record.enter_until(self.now());
+                return Ok(());
+            }
+            if tokio::time::Instant::now() >= end {
+                return Err(Unsettled { limit });
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a case needs of the cluster and the scheduler it runs on, beyond what all have. Most of
+//! it is said by its tags; what follows from its steps is read from them.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use regex::Regex;
+
+use super::case::Case;
+use crate::target::CAPABILITIES;
+
+/// The tag of cases that only virtual time can run in a sensible time.
+pub const VIRTUAL_TIME: &str = "virtual-time";
+
+/// In real time no case waits longer than this for one thing.
+const WAIT_MAX: Duration = Duration::from_mins(1);
+
+/// The strongest shortening: below it the seconds of the API are too coarse.
+const FACTOR_LEAST: f64 = 0.05;
+
+impl Case {
+    /// What a scheduler has to be able to do: by its tags, and by steps that ask for it.
+    pub fn capabilities(&self) -> BTreeSet<&'static str> {
+        let known = CAPABILITIES.iter().map(|(name, _)| *name);
+        let mut needed: BTreeSet<&str> =
+            known.filter(|name| self.tags.iter().any(|tag| tag == name)).collect();
+        for step in &self.steps {
+            let text = &step.value;
+            let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+            let asks = [
+                (
+                    "kai-words",
+                    says(&[" because \"", " say \"", " says \"", "was evicted", "were evicted"]),
+                ),
+                (
+                    "kai-settings",
+                    says(&[
+                        "placement strategy",
+                        "fair share",
+                        "fairness over time",
+                        "a default \"",
+                    ]),
+                ),
+                ("kube-profile", says(&["scheduler profile \"kube\""])),
+                ("faults", says(&["scheduler is st", "scheduler is restarted", "scheduler dies"])),
+                ("gang", says(&["gang \""])),
+            ];
+            needed.extend(asks.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name));
+        }
+        needed
+    }
+
+    /// The longest time that it has to wait through, for what it says. What shall happen within
+    /// a time ends when it happens and does not count.
+    pub fn longest_wait(&self) -> Duration {
+        static TIMES: LazyLock<Regex> = LazyLock::new(|| {
+            let pattern = r"(?:^|[ |])(within )?(-?[0-9.]+ ?(?:s|seconds?|m|minutes?|h|hours?|d|days?))(?:$|[ ,|])";
+            Regex::new(pattern).expect("a fixed pattern")
+        });
+        let mut longest = Duration::ZERO;
+        for step in &self.steps {
+            let rows = step.table.iter().flat_map(|table| &table.rows);
+            let cells = rows.flatten().map(String::as_str);
+            for text in cells.chain([step.value.as_str()]) {
+                let never = text.starts_with("never");
+                let waits =
+                    TIMES.captures_iter(text).filter(|found| never || found.get(1).is_none());
+                let times = waits.filter_map(|found| crate::cli::duration(&found[2]).ok());
+                longest = times.fold(longest, Duration::max);
+            }
+        }
+        longest
+    }
+
+    /// What its durations are multiplied with in real time, so that it waits for a minute at
+    /// most, as far as that can be.
+    pub fn time_factor(&self) -> f64 {
+        let longest = self.longest_wait();
+        if longest <= WAIT_MAX {
+            return 1.0;
+        }
+        (WAIT_MAX.as_secs_f64() / longest.as_secs_f64()).max(FACTOR_LEAST)
+    }
+
+    /// Why it cannot run in real time, when its steps show it.
+    pub fn needs_virtual_time(&self) -> Option<String> {
+        let dies = |step: &gherkin::Step| {
+            step.value.starts_with("node \"") && step.value.ends_with(" dies")
+        };
+        let longest = self.longest_wait();
+        if longest.mul_f64(FACTOR_LEAST) > WAIT_MAX {
+            return Some(format!("it waits for {} minutes", longest.as_secs() / 60));
+        }
+        let lost = self.steps.iter().any(dies);
+        lost.then(|| "a node is given up, and its pods, in Kubernetes' own minutes".to_owned())
+    }
+}

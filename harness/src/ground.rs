@@ -1,0 +1,229 @@
+//! A cluster that runs elsewhere and in which scenarios get parts of their own: a control plane
+//! that we start, or one that a kubeconfig names. One a run; scenarios on many threads share it.
+
+mod assets;
+mod control_plane;
+mod identity;
+mod install;
+mod kubeconfig;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use schedlab_emulator::clock::Clock;
+use schedlab_scheduler::crds;
+
+use crate::api::Api;
+use crate::leftovers::Run;
+use crate::veil::{Fence, Names};
+use assets::Assets;
+use control_plane::ControlPlane;
+
+pub use kubeconfig::Access;
+
+/// Actors where controllers of a control plane are ours to choose: it runs those for workloads,
+/// namespaces and garbage, and the life of nodes is simulated.
+const OWN_CLUSTER: &[&str] = &[
+    "node",
+    "node-life",
+    "kubelet",
+    "taint-eviction",
+    "pod-gc",
+    "jobset-controller",
+    "trainjob-controller",
+    "pytorchjob-controller",
+];
+
+/// Actors on a cluster of somebody else, whose controllers all run.
+const OTHERS_CLUSTER: &[&str] =
+    &["node", "kubelet", "jobset-controller", "trainjob-controller", "pytorchjob-controller"];
+
+/// How long the end of a run waits until everything that it made is gone.
+const GOODBYE: Duration = Duration::from_mins(1);
+
+/// A real cluster, for one run.
+pub struct Ground {
+    config: kube::Config,
+    /// What the run makes is noted here.
+    run: Run,
+    /// Stands in all names that the run makes, and in nothing else.
+    name: String,
+    scenarios: AtomicUsize,
+    shared: BTreeSet<String>,
+    fence: Fence,
+    actors: &'static [&'static str],
+    scheduler: Option<String>,
+    version: String,
+    /// Definitions and classes that the run brought and takes away.
+    brought: Vec<String>,
+    plane: Option<ControlPlane>,
+}
+
+/// What distinguishes the kinds of clusters once they are there.
+struct Found {
+    config: kube::Config,
+    version: String,
+    fence: Fence,
+    actors: &'static [&'static str],
+    /// The scheduler that runs there and is to be tested.
+    scheduler: Option<String>,
+    plane: Option<ControlPlane>,
+}
+
+impl Ground {
+    /// Boots a control plane of our own.
+    pub fn control_plane(assets: Option<&Path>) -> anyhow::Result<Self> {
+        let assets = assets::find(assets)?;
+        let run = Run::begin("run")?;
+        let booted = boot(&assets, &run).and_then(|found| Self::on(found, &run));
+        booted.inspect_err(|_| end(run))
+    }
+
+    /// Uses a cluster that is there.
+    pub fn kubeconfig(access: &Access) -> anyhow::Result<Self> {
+        let (config, ..) = on_runtime(access.connect())?;
+        let version = on_runtime(kubeconfig::examine(&config))?;
+        let run = Run::begin("run")?;
+        let found = Found {
+            config,
+            version,
+            fence: Fence::Taint,
+            actors: OTHERS_CLUSTER,
+            scheduler: access.scheduler.clone(),
+            plane: None,
+        };
+        Self::on(found, &run).inspect_err(|_| end(run))
+    }
+
+    /// Brings what the scheduler needs.
+    fn on(found: Found, run: &Run) -> anyhow::Result<Self> {
+        let strange = match found.scheduler {
+            Some(_) => install::Strange::Use,
+            None => install::Strange::Refuse,
+        };
+        let brought = on_runtime(install::install(&found.config, strange))?;
+        let classes = crds::priority_classes();
+        let name =
+            |class: &serde_json::Value| class["metadata"]["name"].as_str().map(str::to_owned);
+        Ok(Self {
+            config: found.config,
+            run: run.clone(),
+            name: run_name(),
+            scenarios: AtomicUsize::new(0),
+            shared: classes.iter().filter_map(name).collect(),
+            fence: found.fence,
+            actors: found.actors,
+            scheduler: found.scheduler,
+            version: found.version,
+            brought,
+            plane: found.plane,
+        })
+    }
+
+    /// What it is, for people: `Kubernetes v1.35.4 at https://…`.
+    pub fn title(&self) -> String {
+        format!("Kubernetes {} at {}", self.version, self.config.cluster_url)
+    }
+
+    /// The name of a folder for one scheduler's files, and where it and its process are noted.
+    pub(crate) fn folder(&self) -> (String, Run) {
+        let number = self.scenarios.fetch_add(1, Ordering::Relaxed);
+        (format!("scheduler-{number}"), self.run.clone())
+    }
+
+    /// A client of the whole cluster, on the current runtime.
+    pub(crate) fn client(&self) -> anyhow::Result<kube::Client> {
+        kube::Client::try_from(self.config.clone()).context("cannot make a client")
+    }
+
+    /// Names for one more scenario.
+    pub(crate) fn names(&self) -> Names {
+        let number = self.scenarios.fetch_add(1, Ordering::Relaxed);
+        Names {
+            prefix: format!("{}x{number}-", self.name),
+            run: self.run.id().to_owned(),
+            shared: self.shared.clone(),
+            fence: self.fence,
+            scheduler: self.scheduler.clone(),
+        }
+    }
+
+    /// The actors that play the fleet.
+    pub(crate) fn actors(&self) -> &'static [&'static str] {
+        self.actors
+    }
+
+    /// Whether all scenarios share a cluster-scoped object of that name.
+    pub(crate) fn is_shared(&self, name: &str) -> bool {
+        self.shared.contains(name) || name.starts_with("system-")
+    }
+
+    /// Ends the run: a control plane of ours goes, another cluster is left as it was found.
+    /// Answers what is left of us there.
+    pub fn close(self) -> Vec<String> {
+        let left = if self.plane.is_some() {
+            Vec::new()
+        } else {
+            let ended = install::withdraw(&self.config, self.run.id(), &self.brought, GOODBYE);
+            on_runtime(ended).unwrap_or_else(|error| vec![format!("{error:#}")])
+        };
+        drop(self.plane);
+        end(self.run);
+        left
+    }
+}
+
+impl std::fmt::Debug for Ground {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ground").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+fn boot(assets: &Assets, run: &Run) -> anyhow::Result<Found> {
+    let mut plane = ControlPlane::start(assets, run)?;
+    let version = on_runtime(plane.ready())?;
+    Ok(Found {
+        config: plane.config()?,
+        version,
+        fence: Fence::None,
+        actors: OWN_CLUSTER,
+        scheduler: None,
+        plane: Some(plane),
+    })
+}
+
+/// Takes away what is left of a run on this machine.
+fn end(run: Run) {
+    // What stays is in its record, and `schedlab clean` tells why.
+    let _ = on_runtime(async { Ok(run.end().await) });
+}
+
+/// A name that no other run has, and that occurs in no other word.
+fn run_name() -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz";
+    let mut state =
+        Clock::real().now().as_nanosecond().unsigned_abs() ^ (u128::from(std::process::id()) << 64);
+    let mut name = "q".to_owned();
+    for _ in 0..5 {
+        let index = usize::try_from(state % LETTERS.len() as u128).unwrap_or(0);
+        state = (state / LETTERS.len() as u128) ^ state.rotate_left(29);
+        name.push(char::from(LETTERS[index]));
+    }
+    name
+}
+
+fn on_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")?;
+    runtime.block_on(work)
+}
+
+/// The API as an administrator.
+fn api(config: &kube::Config) -> anyhow::Result<Api> {
+    Ok(Api::new(kube::Client::try_from(config.clone()).context("cannot make a client")?))
+}

@@ -1,0 +1,200 @@
+//! etcd, kube-apiserver and kube-controller-manager as processes on the loopback interface, each
+//! on a port that was free, with keys of their own in a folder of their own.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use k8s_openapi::ByteString;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
+
+use super::assets::Assets;
+use super::identity::{Identity, secretly};
+use crate::api::Api;
+use crate::leftovers::Run;
+use crate::processes::Kept;
+
+/// How long it may take to be ready; a machine that is very busy needs a while.
+const READY_WITHIN: Duration = Duration::from_mins(2);
+
+/// How often it is asked.
+const ASK: Duration = Duration::from_millis(50);
+
+/// What a control plane does besides storing: workloads, namespaces, garbage. Nodes are ours.
+const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,\
+    deployment-controller,replicaset-controller,statefulset-controller,job-controller,\
+    disruption-controller,ttl-after-finished-controller";
+
+/// A control plane that runs.
+#[derive(Debug)]
+pub(super) struct ControlPlane {
+    folder: PathBuf,
+    kubeconfig: String,
+    /// The controller manager, the API server, etcd: in the order in which they end.
+    processes: Vec<(&'static str, Kept)>,
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        self.processes.clear();
+    }
+}
+
+impl ControlPlane {
+    /// Starts all three; they come up beside each other.
+    pub(super) fn start(assets: &Assets, run: &Run) -> anyhow::Result<Self> {
+        let folder = run.temp_folder("control-plane")?;
+        let identity = Identity::write(&folder)?;
+        let [etcd, peers, api] = free_ports()?;
+        let kubeconfig = kubeconfig(api, &identity)?;
+        secretly(&folder.join("kubeconfig"), &kubeconfig)?;
+        let mut plane = Self { folder, kubeconfig, processes: Vec::new() };
+        plane.run("etcd", assets, &etcd_arguments(&plane.folder, etcd, peers), run)?;
+        plane.run("kube-apiserver", assets, &api_arguments(&plane.folder, etcd, api), run)?;
+        plane.run("kube-controller-manager", assets, &manager_arguments(&plane.folder), run)?;
+        plane.processes.reverse();
+        Ok(plane)
+    }
+
+    fn run(
+        &mut self,
+        name: &'static str,
+        assets: &Assets,
+        arguments: &[String],
+        run: &Run,
+    ) -> anyhow::Result<()> {
+        let log = self.folder.join(format!("{name}.log"));
+        let kept = Kept::start(&assets.program(name), arguments, &log, run)?;
+        self.processes.push((name, kept));
+        Ok(())
+    }
+
+    /// How to reach it as an administrator.
+    pub(super) fn config(&self) -> anyhow::Result<kube::Config> {
+        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig).context("our own kubeconfig")?;
+        super::on_runtime(async {
+            let options = KubeConfigOptions::default();
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+            config.context("our own kubeconfig")
+        })
+    }
+
+    /// Waits until the API server is ready; answers its version.
+    pub(super) async fn ready(&mut self) -> anyhow::Result<String> {
+        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig).context("our own kubeconfig")?;
+        let client = kube::Client::try_from(kubeconfig).context("our own kubeconfig")?;
+        let api = Api::new(client);
+        let end = tokio::time::Instant::now() + READY_WITHIN;
+        loop {
+            let mut processes = self.processes.iter_mut();
+            let ended = processes.find_map(|(name, kept)| (!kept.lives()).then_some(*name));
+            if let Some(name) = ended {
+                anyhow::bail!("{name} ended: {}", last_words(&self.folder, name));
+            }
+            // What the first scenario needs: the namespace of leases is made last.
+            if api.get("/api/v1/namespaces/kube-node-lease").await.is_ok() {
+                let version = api.get("/version").await.context("it does not tell its version")?;
+                return Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned());
+            }
+            if tokio::time::Instant::now() > end {
+                let words = last_words(&self.folder, "kube-apiserver");
+                anyhow::bail!("the control plane was not ready in {READY_WITHIN:?}: {words}");
+            }
+            tokio::time::sleep(ASK).await;
+        }
+    }
+}
+
+/// The end of a process's log.
+fn last_words(folder: &Path, name: &str) -> String {
+    let log = std::fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    let last = lines.len().saturating_sub(8);
+    format!("its log ends with\n  {}", lines[last..].join("\n  "))
+}
+
+/// Ports that are free now.
+fn free_ports() -> anyhow::Result<[u16; 3]> {
+    let free = || TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let held = [free(), free(), free()]
+        .map(|bound| bound.and_then(|listener| Ok((listener.local_addr()?.port(), listener))));
+    let mut ports = [0; 3];
+    for (port, bound) in ports.iter_mut().zip(&held) {
+        match bound {
+            Ok((free, _)) => *port = *free,
+            Err(error) => anyhow::bail!("no free port on the loopback interface: {error}"),
+        }
+    }
+    Ok(ports)
+}
+
+fn etcd_arguments(folder: &Path, port: u16, peers: u16) -> Vec<String> {
+    let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peers}"));
+    vec![
+        format!("--data-dir={}", folder.join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        "--log-level=warn".to_owned(),
+        // It is gone with the run: nothing has to be on a disk.
+        "--unsafe-no-fsync=true".to_owned(),
+    ]
+}
+
+fn api_arguments(folder: &Path, etcd: u16, port: u16) -> Vec<String> {
+    let file = |name: &str| folder.join(name).display().to_string();
+    vec![
+        format!("--etcd-servers=http://127.0.0.1:{etcd}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        format!("--secure-port={port}"),
+        format!("--cert-dir={}", file("")),
+        format!("--tls-cert-file={}", file("serving.crt")),
+        format!("--tls-private-key-file={}", file("serving.key")),
+        format!("--token-auth-file={}", file("tokens.csv")),
+        "--authorization-mode=RBAC".to_owned(),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        format!("--service-account-key-file={}", file("accounts.pub")),
+        format!("--service-account-signing-key-file={}", file("accounts.key")),
+        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        // Nobody makes the accounts that it would ask for.
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        "--max-requests-inflight=3000".to_owned(),
+        "--max-mutating-requests-inflight=1000".to_owned(),
+        "--profiling=false".to_owned(),
+    ]
+}
+
+fn manager_arguments(folder: &Path) -> Vec<String> {
+    vec![
+        format!("--kubeconfig={}", folder.join("kubeconfig").display()),
+        format!("--controllers={CONTROLLERS}"),
+        "--leader-elect=false".to_owned(),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--secure-port=0".to_owned(),
+        "--kube-api-qps=300".to_owned(),
+        "--kube-api-burst=600".to_owned(),
+        "--concurrent-namespace-syncs=20".to_owned(),
+        "--profiling=false".to_owned(),
+    ]
+}
+
+fn kubeconfig(port: u16, identity: &Identity) -> anyhow::Result<String> {
+    let authority = ByteString(identity.authority.as_bytes().to_vec());
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "schedlab", "cluster": {
+            "server": format!("https://127.0.0.1:{port}"),
+            "certificate-authority-data": authority,
+        }}],
+        "users": [{"name": "schedlab", "user": {"token": identity.token}}],
+        "contexts": [{"name": "schedlab", "context": {"cluster": "schedlab", "user": "schedlab"}}],
+        "current-context": "schedlab",
+    });
+    serde_yaml::to_string(&config).context("a kubeconfig can be written as YAML")
+}

@@ -1,0 +1,64 @@
+//! Processes that must not outlive us. Each is kept by a small process of its own, `schedlab
+//! keep`, which ends it as soon as our end of a pipe closes: also when we are killed. The run's
+//! record tells `schedlab clean` what there is, should the keeper be killed, too.
+
+mod keeper;
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use anyhow::Context as _;
+
+pub(crate) use keeper::keep;
+
+use crate::leftovers::Run;
+
+/// A process that ends with us.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    keeper: Child,
+    /// Closing it ends the process.
+    life: Option<ChildStdin>,
+}
+
+impl Kept {
+    /// Starts a program with its output in a file.
+    pub(crate) fn start(
+        program: &Path,
+        arguments: &[String],
+        log: &Path,
+        run: &Run,
+    ) -> anyhow::Result<Self> {
+        let own = std::env::current_exe().context("cannot find our own program")?;
+        let mut command = Command::new(own);
+        command.arg("keep").arg("--log").arg(log).arg("--").arg(program).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        // Ctrl-C is for us alone: we end it when we are done.
+        command.process_group(0);
+        let mut keeper = run.spawn(&mut command).context("cannot start a keeper of processes")?;
+        let life = keeper.stdin.take();
+        let told = keeper.stdout.take().context("a keeper has a pipe")?;
+        let mut answer = String::new();
+        BufReader::new(told).read_line(&mut answer).context("cannot hear the keeper")?;
+        let Ok(pid) = answer.trim().parse::<u32>() else {
+            let _ = keeper.wait();
+            anyhow::bail!("cannot start {}: {}", program.display(), answer.trim());
+        };
+        run.started(pid, &program.display().to_string())?;
+        Ok(Self { keeper, life })
+    }
+
+    /// Whether it runs.
+    pub(crate) fn lives(&mut self) -> bool {
+        matches!(self.keeper.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.life = None;
+        let _ = self.keeper.wait();
+    }
+}

@@ -1,0 +1,58 @@
+//! `schedlab keep`: runs one program for as long as somebody holds the other end of its standard
+//! input.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Runs a program until it ends or standard input does. Its pid, or why it did not start, is the
+/// one line on standard output.
+pub(crate) fn keep(log: &Path, words: &[String]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    let mut child = match start(log, words) {
+        Ok(child) => child,
+        Err(error) => {
+            writeln!(out, "{error:#}")?;
+            return Ok(());
+        }
+    };
+    writeln!(out, "{}", child.id())?;
+    out.flush()?;
+    let pid = child.id();
+    let (sender, ended) = mpsc::channel();
+    let by_itself = sender.clone();
+    thread::spawn(move || {
+        let _ = child.wait();
+        let _ = by_itself.send(());
+    });
+    thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        let _ = sender.send(());
+    });
+    let _ = ended.recv();
+    end_group(pid);
+    Ok(())
+}
+
+fn start(log: &Path, words: &[String]) -> anyhow::Result<Child> {
+    let (program, arguments) = words.split_first().ok_or(anyhow::anyhow!("nothing to start"))?;
+    let log = File::create(log)?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    command.stdout(log.try_clone()?).stderr(log).process_group(0);
+    Ok(command.spawn()?)
+}
+
+/// Kills a process and everything that it started.
+pub(super) fn end_group(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+}

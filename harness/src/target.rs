@@ -1,0 +1,230 @@
+//! The scheduler that is tested: ours in this process, a program that we start, or one that runs
+//! on the cluster already. What it can do is declared; scenarios that need more are skipped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use schedlab_scheduler::{Config, Flavor};
+use serde::Deserialize;
+
+/// What is known of a target without a file, by the name of its program or scheduler.
+const KNOWN: [(&str, &str); 3] = [
+    ("schedlab-scheduler", include_str!("target/schedlab-scheduler.yaml")),
+    ("kube-scheduler", include_str!("target/kube-scheduler.yaml")),
+    ("default-scheduler", include_str!("target/kube-scheduler.yaml")),
+];
+
+/// Tags that name what a scheduler can do, and what each means.
+pub const CAPABILITIES: [(&str, &str); 17] = [
+    ("quota", "queues have a quota that holds"),
+    ("borrowing", "what nobody uses may be used over the quota"),
+    ("reclaim", "what was borrowed is taken back"),
+    ("fair-share", "what is over is shared by weight"),
+    ("time-based-fairness", "who used much before waits for who did not"),
+    ("gang", "all pods of a group start or none"),
+    ("elastic", "a gang grows beyond its minimum, and shrinks to it"),
+    ("sub-groups", "a gang has parts with minimums of their own"),
+    ("podgrouper", "gangs are made from jobs and their like"),
+    ("consolidation", "pods are moved to make room in one place"),
+    ("lab", "the operations lab's manifests: queues and gangs together"),
+    ("osmo", "pools as OSMO lays them out on queues"),
+    ("starvation", "who waits is served in the end, by queue and priority"),
+    ("kai-words", "reasons and events in KAI's words"),
+    ("kai-settings", "KAI's settings: placement strategy, default times, fair shares told"),
+    ("kube-profile", "what the default kube-scheduler does"),
+    ("faults", "it can be stopped, started and killed at a write"),
+];
+
+/// Which scheduler, as people say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Ours, in this process.
+    Ours,
+    /// A program, with placeholders.
+    Process(String),
+    /// The scheduler of that name, which runs on the cluster.
+    Installed(String),
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            None if text == "ours" => Ok(Self::Ours),
+            Some(("process", command)) if !command.trim().is_empty() => {
+                Ok(Self::Process(command.trim().to_owned()))
+            }
+            Some(("installed", name)) if !name.is_empty() => Ok(Self::Installed(name.to_owned())),
+            _ => Err("allowed are ours, process:COMMAND and installed:NAME".to_owned()),
+        }
+    }
+}
+
+/// A scheduler to be tested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// What it is called in reports.
+    pub name: String,
+    /// How it comes to run.
+    pub which: Which,
+    /// Whose rules the audit judges it by.
+    flavor: Flavor,
+    /// What pods name in `spec.schedulerName`.
+    scheduler_name: Option<String>,
+    /// Names of what it can do; `None`: everything.
+    capabilities: Option<BTreeSet<String>>,
+    /// Files that its command names as `{dir}/NAME`, with placeholders.
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+/// A target file.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    name: String,
+    #[serde(default)]
+    scheduler_name: Option<String>,
+    /// `scheduling.run.ai/v2`, or `none`.
+    queues: String,
+    capabilities: Vec<String>,
+    #[serde(default)]
+    command: Option<String>,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+}
+
+impl Target {
+    /// Ours, in this process.
+    pub fn ours() -> Self {
+        Self {
+            name: "ours".to_owned(),
+            which: Which::Ours,
+            flavor: Flavor::Kai,
+            scheduler_name: None,
+            capabilities: None,
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// What a command line asks for; `file` declares it where it is not known.
+    pub fn find(which: &Which, file: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(path) = file {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read target file {}", path.display()))?;
+            return Self::read(&path.display().to_string(), &text, which);
+        }
+        let known = |name: &str| KNOWN.iter().find(|(known, _)| *known == name);
+        let name = match which {
+            Which::Ours => return Ok(Self::ours()),
+            Which::Installed(name) => name.clone(),
+            Which::Process(command) => {
+                let program = command.split_whitespace().next().unwrap_or_default();
+                program.rsplit('/').next().unwrap_or_default().to_owned()
+            }
+        };
+        let (_, text) = known(&name).with_context(|| {
+            let names: Vec<&str> = KNOWN.iter().map(|(name, _)| *name).collect();
+            format!(
+                "what {name:?} can do is not known: declare it in a target file with --target; \
+                 known are {}",
+                names.join(", ")
+            )
+        })?;
+        Self::read(&name, text, which)
+    }
+
+    fn read(place: &str, text: &str, which: &Which) -> anyhow::Result<Self> {
+        let file: File = serde_saphyr::from_str(text)
+            .map_err(|error| anyhow::anyhow!("{place}: no target file: {error}"))?;
+        let known: Vec<&str> = CAPABILITIES.iter().map(|(name, _)| *name).collect();
+        if let Some(unknown) = file.capabilities.iter().find(|one| !known.contains(&one.as_str())) {
+            let line = text.lines().position(|line| line.contains(unknown.as_str()));
+            anyhow::bail!(
+                "{place}:{}: there is no capability {unknown:?}; allowed are {}",
+                line.map_or(1, |line| line + 1),
+                known.join(", ")
+            );
+        }
+        let flavor = match file.queues.as_str() {
+            "scheduling.run.ai/v2" => Flavor::Kai,
+            "none" => Flavor::Kube,
+            other => anyhow::bail!(
+                "{place}: queues: found {other:?}, allowed are scheduling.run.ai/v2 and none"
+            ),
+        };
+        let which = match (which, file.command) {
+            (Which::Ours, Some(command)) => Which::Process(command),
+            (Which::Process(command), Some(rest)) if !command.contains(' ') => {
+                // The program alone: the file knows its arguments.
+                Which::Process(rest.replacen("{program}", command, 1))
+            }
+            (which, _) => which.clone(),
+        };
+        let installed = match &which {
+            Which::Installed(name) => Some(name.clone()),
+            Which::Ours | Which::Process(_) => None,
+        };
+        Ok(Self {
+            name: file.name,
+            which,
+            flavor,
+            scheduler_name: installed.or(file.scheduler_name),
+            capabilities: Some(file.capabilities.into_iter().collect()),
+            files: file.files,
+        })
+    }
+
+    /// How it is set up before a scenario says more.
+    pub(crate) fn config(&self, seed: u64) -> Config {
+        let mut config = match self.flavor {
+            Flavor::Kai => Config::kai(),
+            Flavor::Kube => Config::kube(),
+        };
+        if let Some(name) = &self.scheduler_name {
+            config.scheduler_name.clone_from(name);
+        }
+        Config { seed, ..config }
+    }
+
+    /// Whether its own times can be made shorter: those of a program cannot.
+    pub(crate) fn keeps_pace(&self) -> bool {
+        self.which == Which::Ours
+    }
+
+    /// What it lacks of what is needed.
+    pub(crate) fn lacks<'n>(&self, needed: &BTreeSet<&'n str>) -> Vec<&'n str> {
+        let Some(can) = &self.capabilities else { return Vec::new() };
+        needed.iter().copied().filter(|need| !can.contains(*need)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_file_says_what_is_wrong_and_where() {
+        let text = "name: mine\nqueues: none\ncapabilities:\n- gangs\n";
+        let error = Target::read("t.yaml", text, &Which::Ours).unwrap_err().to_string();
+        assert!(error.starts_with("t.yaml:4: there is no capability \"gangs\""), "{error}");
+        let error =
+            Target::read("t.yaml", "name: x\nqueues: volcano\ncapabilities: []", &Which::Ours);
+        assert!(error.unwrap_err().to_string().contains("allowed are scheduling.run.ai/v2"));
+    }
+
+    #[test]
+    fn what_is_known_can_be_read_and_lacks_what_it_does_not_name() {
+        let which: Which = "process:/opt/kube-scheduler".parse().unwrap();
+        let target = Target::find(&which, None).unwrap();
+        assert_eq!(target.lacks(&BTreeSet::from(["gang", "kube-profile"])), ["gang"]);
+        let Which::Process(command) = &target.which else { panic!("{target:?}") };
+        assert!(command.starts_with("/opt/kube-scheduler --config"), "{command}");
+        let ours = Target::find(&"process:schedlab-scheduler".parse().unwrap(), None).unwrap();
+        assert!(ours.lacks(&BTreeSet::from(["gang", "reclaim", "quota"])).is_empty());
+        let strange = Target::find(&"installed:mine".parse().unwrap(), None).unwrap_err();
+        assert!(strange.to_string().contains("--target"), "{strange}");
+    }
+}

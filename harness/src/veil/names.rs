@@ -1,0 +1,127 @@
+//! How a scenario's names and the cluster's own translate into each other.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+/// Label of everything made for a run, on namespaces and cluster-scoped objects.
+pub(crate) const RUN: &str = "schedlab.dev/run";
+/// Taint of simulated nodes that keeps daemons and other people's pods away.
+pub(crate) const SIMULATED: &str = "schedlab.dev/simulated";
+/// Where kubelets keep their leases: a namespace that all share.
+const LEASES: &str = "kube-node-lease";
+
+/// Where events about what has no namespace stand: another one that all share.
+pub(super) const SHARED: &str = "default";
+
+/// Whether simulated nodes are fenced off from what else runs on the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// Nothing else runs there.
+    None,
+    /// Nodes have a taint that pods of the scenario tolerate; neither shows.
+    Taint,
+}
+
+/// One scenario's names.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// What stands before every name. It occurs nowhere else.
+    pub(crate) prefix: String,
+    /// The run that it belongs to.
+    pub(crate) run: String,
+    /// Names of cluster-scoped objects that all scenarios share.
+    pub(crate) shared: BTreeSet<String>,
+    /// See [`Fence`].
+    pub(crate) fence: Fence,
+    /// The scheduler that was there before us: pods go to it, whatever scheduler they name.
+    pub(crate) scheduler: Option<String>,
+}
+
+/// Whether objects of a cluster-scoped collection belong to scenarios.
+pub(super) fn is_fenced(plural: &str) -> bool {
+    matches!(
+        plural,
+        "nodes"
+            | "namespaces"
+            | "queues"
+            | "priorityclasses"
+            | "topologies"
+            | "clustertrainingruntimes"
+            | "persistentvolumes"
+    )
+}
+
+/// Whether a kind's objects are cluster-scoped and belong to scenarios.
+pub(super) fn is_fenced_kind(kind: &str) -> bool {
+    matches!(
+        kind,
+        "Node"
+            | "Namespace"
+            | "Queue"
+            | "PriorityClass"
+            | "Topology"
+            | "ClusterTrainingRuntime"
+            | "PersistentVolume"
+    )
+}
+
+/// Whether these are the kubelets' leases.
+pub(super) fn is_lease(plural: &str, namespace: &str) -> bool {
+    plural == "leases" && namespace == LEASES
+}
+
+impl Names {
+    /// A name as the cluster has it.
+    pub(super) fn real(&self, name: &str) -> String {
+        if name.is_empty() || self.is_ours(name) {
+            return name.to_owned();
+        }
+        format!("{}{name}", self.prefix)
+    }
+
+    /// The name of a cluster-scoped object as the cluster has it.
+    pub(super) fn real_object(&self, plural: &str, name: &str) -> String {
+        if self.is_shared(plural, name) { name.to_owned() } else { self.real(name) }
+    }
+
+    /// A namespace as the cluster has it, for objects of a collection.
+    pub(super) fn real_namespace(&self, plural: &str, namespace: &str) -> String {
+        if is_lease(plural, namespace) {
+            return namespace.to_owned();
+        }
+        self.real(namespace)
+    }
+
+    /// A scheduler as pods name it.
+    pub(super) fn real_scheduler(&self, name: &str) -> String {
+        self.scheduler.clone().unwrap_or_else(|| self.real(name))
+    }
+
+    /// Whether it is a name of the scenario, as the cluster has it.
+    pub(super) fn is_ours(&self, name: &str) -> bool {
+        name.starts_with(&self.prefix)
+    }
+
+    /// Whether it names an object that scenarios share.
+    pub(super) fn is_shared(&self, plural: &str, name: &str) -> bool {
+        plural == "priorityclasses" && (self.shared.contains(name) || name.starts_with("system-"))
+    }
+
+    /// A text of the cluster as the scenario reads it.
+    pub(super) fn plain(&self, text: &str) -> String {
+        text.replace(&self.prefix, "")
+    }
+
+    /// The taint of simulated nodes.
+    pub(super) fn taint(&self) -> Option<Value> {
+        let taint = json!({"key": SIMULATED, "value": "true", "effect": "NoSchedule"});
+        (self.fence == Fence::Taint).then_some(taint)
+    }
+
+    /// What lets a pod onto simulated nodes.
+    pub(super) fn toleration(&self) -> Option<Value> {
+        let toleration = json!({"key": SIMULATED, "operator": "Exists"});
+        (self.fence == Fence::Taint).then_some(toleration)
+    }
+}

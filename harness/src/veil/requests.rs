@@ -1,0 +1,305 @@
+//! What a scenario asks, with the names that the cluster knows.
+
+use http::{Method, Uri};
+use serde_json::{Map, Value, json};
+
+use super::names::{Names, RUN, SHARED, SIMULATED, is_fenced, is_fenced_kind, is_lease};
+
+/// Labels and annotations whose values are queues.
+const QUEUE_KEYS: [&str; 2] = ["kai.scheduler/queue", "runai/queue"];
+
+/// What a request is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The namespace, as the scenario has it.
+    pub(crate) namespace: Option<String>,
+    /// The collection.
+    pub(crate) plural: String,
+    /// The object, as the scenario has it.
+    pub(crate) name: Option<String>,
+    /// `status`, `binding` …
+    pub(crate) part: Option<String>,
+    /// Whether the answer is a stream of changes.
+    pub(crate) is_watch: bool,
+}
+
+/// The cluster's address of what a scenario asks for.
+pub(super) fn uri(names: &Names, uri: &Uri) -> (Uri, Place) {
+    let mut parts: Vec<String> = uri.path().split('/').map(str::to_owned).collect();
+    let mut place = place(&parts);
+    let root = if parts.get(1).is_some_and(|root| root == "api") { 3 } else { 4 };
+    if !place.plural.is_empty() {
+        if let Some(namespace) = &place.namespace {
+            parts[root + 1] = names.real_namespace(&place.plural, namespace);
+            if is_lease(&place.plural, namespace)
+                && let Some(name) = parts.get_mut(root + 3)
+            {
+                *name = names.real(name);
+            }
+        } else if is_fenced(&place.plural)
+            && let Some(name) = parts.get_mut(root + 1)
+        {
+            *name = names.real_object(&place.plural, name);
+        }
+    }
+    let query = uri.query().map(|query| selected(names, &place, query));
+    let watches = |pair: &str| matches!(pair, "watch=1" | "watch=true");
+    place.is_watch = query.as_ref().is_some_and(|query| query.split('&').any(watches));
+    let query = query.map_or(String::new(), |query| format!("?{query}"));
+    let text = format!("{}{query}", parts.join("/"));
+    (text.parse().unwrap_or_else(|_| uri.clone()), place)
+}
+
+/// Reads `/api/v1/…` and `/apis/group/version/…`; anything else is about no object.
+fn place(parts: &[String]) -> Place {
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let (["", "api", _, rest @ ..] | ["", "apis", _, _, rest @ ..]) = parts.as_slice() else {
+        return Place::default();
+    };
+    let text = |text: &&str| (*text).to_owned();
+    let (namespace, rest) = match rest {
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, rest),
+        ["namespaces", namespace, rest @ ..] => (Some(namespace), rest),
+        rest => (None, rest),
+    };
+    Place {
+        namespace: namespace.map(text),
+        plural: rest.first().map(text).unwrap_or_default(),
+        name: rest.get(1).map(text),
+        part: rest.get(2).map(text),
+        is_watch: false,
+    }
+}
+
+/// Field selectors that name objects of the scenario.
+fn selected(names: &Names, place: &Place, query: &str) -> String {
+    let pairs = query.split('&').map(|pair| {
+        let Some(selector) = pair.strip_prefix("fieldSelector=") else { return pair.to_owned() };
+        let mut selector = selector.replace("%3D", "=").replace("%3d", "=");
+        let fenced = is_fenced(&place.plural) && place.namespace.is_none();
+        let own = if fenced { "metadata.name=" } else { "metadata.namespace=" };
+        for key in ["spec.nodeName=", "metadata.namespace=", own] {
+            if let Some(at) = selector.find(key).map(|at| at + key.len())
+                && selector.get(at..).is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
+                && !selector.get(at..).is_some_and(|rest| names.is_ours(rest))
+            {
+                selector.insert_str(at, &names.prefix);
+            }
+        }
+        format!("fieldSelector={selector}")
+    });
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+/// Gives an object that is on its way to the cluster the cluster's names.
+pub(super) fn hide(names: &Names, place: &Place, method: &Method, object: &mut Value) {
+    let whole = matches!(*method, Method::POST | Method::PUT);
+    let fenced = is_fenced(&place.plural) && place.namespace.is_none();
+    let lease = place.namespace.as_ref().is_some_and(|ns| is_lease(&place.plural, ns));
+    if fenced || lease {
+        if let Some(Value::String(name)) = object.pointer_mut("/metadata/name") {
+            *name = names.real_object(&place.plural, name);
+        }
+        if whole && fenced && place.part.is_none() && object["metadata"].is_object() {
+            object["metadata"]["labels"][RUN] = json!(names.run);
+        }
+        if whole && place.plural == "nodes" && object["spec"]["taints"].is_null() {
+            object["spec"]["taints"] = json!([]);
+        }
+    }
+    Hider { names, place, whole }.walk(object);
+}
+
+/// Kubernetes takes events about what has no namespace in the one called `default` alone, and
+/// that one all scenarios share. Answers where such an event goes; its name tells whose it is.
+pub(super) fn news_of_cluster(
+    names: &Names,
+    place: &Place,
+    method: &Method,
+    event: &mut Value,
+) -> Option<Uri> {
+    if place.plural != "events" || *method != Method::POST {
+        return None;
+    }
+    let about = ["involvedObject", "regarding"].into_iter().find(|key| event[key].is_object())?;
+    if event[about]["namespace"].as_str().is_some_and(|namespace| !namespace.is_empty()) {
+        return None;
+    }
+    event["metadata"]["namespace"] = json!(SHARED);
+    event["metadata"]["labels"][RUN] = json!(names.run);
+    if let Some(Value::String(name)) = event.pointer_mut("/metadata/name") {
+        *name = names.real(name);
+    }
+    let root = if about == "regarding" { "/apis/events.k8s.io/v1" } else { "/api/v1" };
+    format!("{root}/namespaces/{SHARED}/events").parse().ok()
+}
+
+struct Hider<'a> {
+    names: &'a Names,
+    place: &'a Place,
+    /// The object is whole, not a patch.
+    whole: bool,
+}
+
+impl Hider<'_> {
+    fn walk(&self, value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item)),
+            Value::Object(fields) => {
+                self.reference(fields);
+                self.pod_spec(fields);
+                for (key, value) in fields {
+                    self.field(key, value);
+                    self.walk(value);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn field(&self, key: &str, value: &mut Value) {
+        let names = self.names;
+        match value {
+            Value::String(text) if !text.is_empty() => {
+                let real = match key {
+                    "nodeName" | "nominatedNodeName" | "selectedNode" | "parentQueue" => {
+                        names.real(text)
+                    }
+                    "queue" if self.place.plural == "podgroups" => names.real(text),
+                    "namespace" => names.real_namespace(&self.place.plural, text),
+                    "priorityClassName" => names.real_object("priorityclasses", text),
+                    "schedulerName" => names.real_scheduler(text),
+                    key if QUEUE_KEYS.contains(&key) => names.real(text),
+                    _ => return,
+                };
+                *text = real;
+            }
+            Value::Array(items) => match key {
+                "namespaces" => items.iter_mut().for_each(|item| self.real(item)),
+                "taints" => fence(items, names.taint()),
+                "tolerations" => fence(items, names.toleration()),
+                "matchFields" => {
+                    let values = items.iter_mut().filter_map(|item| item["values"].as_array_mut());
+                    values.flatten().for_each(|value| self.real(value));
+                }
+                _ => {}
+            },
+            Value::Object(fields) if key == "runtimeRef" => {
+                if let Some(name) = fields.get_mut("name") {
+                    self.real(name);
+                }
+            }
+            Value::Object(_)
+            | Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_) => {}
+        }
+    }
+
+    fn real(&self, value: &mut Value) {
+        if let Value::String(text) = value {
+            *text = self.names.real(text);
+        }
+    }
+
+    /// A reference to a cluster-scoped object: owner, binding target, what an event is about.
+    fn reference(&self, fields: &mut Map<String, Value>) {
+        let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+        // An object itself has metadata, and its name there.
+        if !is_fenced_kind(kind) || fields.contains_key("metadata") {
+            return;
+        }
+        let class = kind == "PriorityClass";
+        if let Some(Value::String(name)) = fields.get_mut("name") {
+            let plural = if class { "priorityclasses" } else { "" };
+            *name = self.names.real_object(plural, name);
+        }
+    }
+
+    /// A pod that names no scheduler is one of the scenario's all the same.
+    fn pod_spec(&self, fields: &mut Map<String, Value>) {
+        if !self.whole || !fields.get("containers").is_some_and(Value::is_array) {
+            return;
+        }
+        if self.place.plural != "pods" || self.place.part.is_none() {
+            fields.entry("schedulerName").or_insert_with(|| json!("default-scheduler"));
+        }
+        if self.names.toleration().is_some() {
+            fields.entry("tolerations").or_insert_with(|| json!([]));
+        }
+    }
+}
+
+fn fence(items: &mut Vec<Value>, fence: Option<Value>) {
+    if let Some(fence) = fence
+        && !items.iter().any(|item| item["key"] == SIMULATED)
+    {
+        items.push(fence);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::veil::Fence;
+
+    fn names() -> Names {
+        Names {
+            prefix: "qx1-".to_owned(),
+            run: "r".to_owned(),
+            shared: ["train".to_owned()].into(),
+            fence: Fence::None,
+            scheduler: None,
+        }
+    }
+
+    #[test]
+    fn an_event_about_a_cluster_scoped_object_goes_where_kubernetes_takes_it() {
+        let names = names();
+        let (_, place) = uri(&names, &"/api/v1/namespaces/default/events".parse().unwrap());
+        let mut event = json!({
+            "metadata": {"name": "team.1", "namespace": "default"},
+            "involvedObject": {"kind": "Queue", "name": "team"},
+        });
+        hide(&names, &place, &Method::POST, &mut event);
+        let uri = news_of_cluster(&names, &place, &Method::POST, &mut event).unwrap();
+        assert_eq!(uri.path(), "/api/v1/namespaces/default/events");
+        assert_eq!(event["metadata"]["name"], "qx1-team.1");
+        assert_eq!(event["metadata"]["namespace"], "default");
+        assert_eq!(event["involvedObject"]["name"], "qx1-team");
+        assert!(super::super::belongs(
+            &names,
+            &self::place(&["", "api", "v1", "events"].map(str::to_owned)),
+            &event
+        ));
+        event["metadata"]["name"] = json!("other.1");
+        assert!(!super::super::belongs(
+            &names,
+            &self::place(&["", "api", "v1", "events"].map(str::to_owned)),
+            &event
+        ));
+    }
+
+    #[test]
+    fn what_a_scenario_names_gets_its_prefix_but_shared_classes() {
+        let names = names();
+        let real = |path: &str| uri(&names, &path.parse().unwrap()).0.to_string();
+        assert_eq!(real("/api/v1/nodes/n"), "/api/v1/nodes/qx1-n");
+        assert_eq!(real("/api/v1/namespaces/a/pods/p"), "/api/v1/namespaces/qx1-a/pods/p");
+        let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+        assert_eq!(real(&format!("{classes}/train")), format!("{classes}/train"));
+        assert_eq!(real(&format!("{classes}/own")), format!("{classes}/qx1-own"));
+        let mut pod = json!({
+            "metadata": {"name": "p", "labels": {"kai.scheduler/queue": "team"}},
+            "spec": {"priorityClassName": "train", "nodeName": "n", "containers": []},
+        });
+        let (_, place) = uri(&names, &"/api/v1/namespaces/a/pods".parse().unwrap());
+        hide(&names, &place, &Method::POST, &mut pod);
+        assert_eq!(pod["metadata"]["name"], "p");
+        assert_eq!(pod["metadata"]["labels"]["kai.scheduler/queue"], "qx1-team");
+        assert_eq!(pod["spec"]["priorityClassName"], "train");
+        assert_eq!(pod["spec"]["nodeName"], "qx1-n");
+        assert_eq!(pod["spec"]["schedulerName"], "qx1-default-scheduler");
+    }
+}

@@ -1,0 +1,157 @@
+//! How long the durations of a feature are where time is real: all of them are shortened by one
+//! factor, those that it waits for, those that it writes into objects, and the scheduler's own,
+//! so that they keep their proportions. On the emulator they are as long as they are.
+
+use std::time::Duration;
+
+use schedlab_scheduler::Config;
+use serde_json::{Value, json};
+
+/// Least time that something may take to happen: it ends as soon as it does.
+const PATIENCE_LEAST: Duration = Duration::from_secs(20);
+
+/// Keys of objects whose values are durations as `90s`.
+const TEXTS: [&str; 7] = [
+    "schedlab.dev/run-time",
+    "schedlab.dev/startup",
+    "schedlab.dev/termination",
+    "kai.scheduler/preemption-delay",
+    "kai.scheduler/staleness-grace-period",
+    "preemptionDelay",
+    "stalenessGracePeriod",
+];
+
+/// The same on queues.
+const QUEUE_TEXTS: [&str; 2] = ["reclaimMinRuntime", "preemptMinRuntime"];
+
+/// Keys whose values are seconds; none becomes 0.
+const SECONDS: [&str; 3] =
+    ["terminationGracePeriodSeconds", "tolerationSeconds", "activeDeadlineSeconds"];
+
+/// How fast time goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// What every duration is multiplied with.
+    factor: f64,
+    /// Whether what happens within a time may need a machine's own, too.
+    real: bool,
+}
+
+impl Default for Pace {
+    /// Durations are what they are.
+    fn default() -> Self {
+        Self { factor: 1.0, real: false }
+    }
+}
+
+impl Pace {
+    /// Real time, with durations multiplied by a factor.
+    pub fn real(factor: f64) -> Self {
+        Self { factor, real: true }
+    }
+
+    /// A duration of the feature.
+    pub(crate) fn of(self, time: Duration) -> Duration {
+        if self.is_plain() { time } else { time.mul_f64(self.factor) }
+    }
+
+    /// How long to wait for what shall happen within a time of the feature.
+    pub(crate) fn patience(self, time: Duration) -> Duration {
+        if self.real { self.of(time).max(PATIENCE_LEAST) } else { time }
+    }
+
+    /// A scheduler whose own times go as fast.
+    pub(crate) fn config(self, mut config: Config) -> Config {
+        if self.is_plain() {
+            return config;
+        }
+        let profile = &mut config.profile;
+        let times = [
+            &mut profile.staleness_grace,
+            &mut profile.preempt_min_runtime,
+            &mut profile.reclaim_min_runtime,
+            &mut config.period,
+        ];
+        for time in times {
+            *time = self.of(*time);
+        }
+        config.usage_window = config.usage_window.map(|window| self.of(window));
+        config
+    }
+
+    /// An object whose durations go as fast.
+    pub(crate) fn object(self, object: &mut Value) {
+        if !self.is_plain() {
+            self.walk(object);
+        }
+    }
+
+    fn walk(self, value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item)),
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    self.field(key, value);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn field(self, key: &str, value: &mut Value) {
+        if TEXTS.contains(&key) || QUEUE_TEXTS.contains(&key) {
+            self.text(value);
+        } else if SECONDS.contains(&key) {
+            self.seconds(value);
+        } else {
+            self.walk(value);
+        }
+    }
+
+    /// A text that is no duration stays what it is: what is broken shall stay broken.
+    fn text(self, value: &mut Value) {
+        let time = value.as_str().and_then(|text| crate::cli::duration(text).ok());
+        if let Some(time) = time {
+            *value = json!(format!("{}ms", self.of(time).as_millis()));
+        }
+    }
+
+    fn seconds(self, value: &mut Value) {
+        if let Some(seconds) = value.as_u64().filter(|seconds| *seconds > 0) {
+            let millis = self.of(Duration::from_secs(seconds)).as_millis();
+            *value = json!(u64::try_from(millis.div_ceil(1000)).unwrap_or(seconds));
+        }
+    }
+
+    fn is_plain(self) -> bool {
+        (self.factor - 1.0).abs() < f64::EPSILON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_of_objects_keep_their_proportions_and_broken_ones_stay_broken() {
+        let mut object = json!({
+            "metadata": {"annotations": {"schedlab.dev/run-time": "10m", "other": "10m"}},
+            "spec": {"terminationGracePeriodSeconds": 30, "tolerationSeconds": 0,
+                     "reclaimMinRuntime": "soon"},
+        });
+        Pace::real(0.1).object(&mut object);
+        assert_eq!(object["metadata"]["annotations"]["schedlab.dev/run-time"], "60000ms");
+        assert_eq!(object["metadata"]["annotations"]["other"], "10m");
+        assert_eq!(object["spec"]["terminationGracePeriodSeconds"], 3);
+        assert_eq!(object["spec"]["tolerationSeconds"], 0);
+        assert_eq!(object["spec"]["reclaimMinRuntime"], "soon");
+    }
+
+    #[test]
+    fn the_emulator_takes_durations_as_they_are() {
+        let time = Duration::from_hours(24);
+        assert_eq!(Pace::default().of(time), time);
+        assert_eq!(Pace::default().patience(Duration::from_secs(2)), Duration::from_secs(2));
+        assert_eq!(Pace::real(0.1).patience(Duration::from_secs(2)), PATIENCE_LEAST);
+    }
+}

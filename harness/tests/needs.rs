@@ -1,0 +1,50 @@
+//! The features' tags say what they need, and neither more nor less.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use schedlab::features::{Case, VIRTUAL_TIME, load_text};
+
+/// Scenarios that need virtual time though their steps do not show it.
+const EXACT: &[(&str, &str)] = &[];
+
+fn cases() -> std::io::Result<Vec<Case>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../features");
+    let mut cases = Vec::new();
+    for area in std::fs::read_dir(&root)? {
+        for file in std::fs::read_dir(area?.path())? {
+            let path = file?.path();
+            let text = std::fs::read_to_string(&path)?;
+            let shown = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+            cases.extend(load_text(&shown, &text).map_err(std::io::Error::other)?);
+        }
+    }
+    Ok(cases)
+}
+
+/// What a scenario's cases need, by its first line.
+fn needs(cases: &[Case]) -> BTreeMap<(String, usize), (BTreeSet<String>, bool)> {
+    let mut needs: BTreeMap<_, (BTreeSet<String>, bool)> = BTreeMap::new();
+    for case in cases {
+        let place = (case.place.file.clone(), case.place.scenario.start);
+        let entry = needs.entry(place).or_default();
+        entry.0.extend(case.needs_virtual_time());
+        let known = EXACT.iter().filter(|(name, _)| case.name.starts_with(name));
+        entry.0.extend(known.map(|(_, why)| (*why).to_owned()));
+        entry.1 |= case.tags.iter().any(|tag| tag == VIRTUAL_TIME);
+    }
+    needs
+}
+
+#[test]
+fn a_scenario_bears_virtual_time_where_it_needs_it_and_nowhere_else() {
+    let wrong = needs(&cases().unwrap()).into_iter().filter_map(|((file, line), (why, tagged))| {
+        match (why.into_iter().next(), tagged) {
+            (Some(why), false) => Some(format!("{file}:{line} needs @{VIRTUAL_TIME}: {why}")),
+            (None, true) => Some(format!("{file}:{line} is tagged @{VIRTUAL_TIME} for nothing")),
+            (Some(_), true) | (None, false) => None,
+        }
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
