@@ -50,6 +50,8 @@ pub enum Command {
     Cases(Cases),
     /// Show what differs between two runs: placements and what happened, scenario by scenario.
     Diff(DiffRuns),
+    /// Say what this machine can run, and what to install for the rest.
+    Doctor(Doctor),
     /// Take away what a crash left: processes, containers, networks, namespaces, folders.
     Clean(Clean),
 }
@@ -80,6 +82,17 @@ pub struct DiffRuns {
     /// Folder for the results of runs.
     #[arg(long, default_value = "results", value_name = "DIR")]
     pub results: PathBuf,
+}
+
+/// `schedlab doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Look at this alone, and end with 3 if it cannot run.
+    #[arg(value_enum)]
+    pub target: Option<crate::doctor::Target>,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
 }
 
 /// `schedlab clean`.
@@ -369,6 +382,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => commands::simulate(&args),
         Command::Cases(args) => commands::cases(&args),
         Command::Diff(args) => commands::diff(&args),
+        Command::Doctor(args) => commands::doctor(&args),
         Command::Clean(args) => commands::clean(&args),
     };
     ended.unwrap_or_else(|error| commands::report_error(&error)).into()

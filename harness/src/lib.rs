@@ -41,4 +41,5 @@ pub mod quantity;
 pub mod snapshots;
 
 pub mod cases;
+pub mod doctor;
 pub mod simulate;

@@ -2,7 +2,9 @@
 
 mod remedy;
 
+use std::ffi::OsStr;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 pub use remedy::remedy;
 
@@ -51,6 +53,23 @@ impl Tool {
         let mut command = Command::new(self.name());
         command.args(args);
         self.check(args, command.output())
+    }
+
+    /// Asks `program`, which is it under whatever name, and waits no longer than this: a daemon
+    /// that is stopped answers nobody, and its client waits for ever.
+    pub async fn ask(
+        self,
+        program: &OsStr,
+        args: &[&str],
+        limit: Duration,
+    ) -> Result<String, ToolError> {
+        let mut command = tokio::process::Command::new(program);
+        command.args(args).stdin(std::process::Stdio::null()).kill_on_drop(true);
+        let ran = tokio::time::timeout(limit, command.output()).await.unwrap_or_else(|_| {
+            let words = format!("no answer within {} s", limit.as_secs_f64());
+            Err(std::io::Error::new(std::io::ErrorKind::TimedOut, words))
+        });
+        self.check(args, ran)
     }
 
     /// What a run of it printed, or why it failed: for those who run it in their own way.

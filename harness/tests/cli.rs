@@ -2,6 +2,8 @@
 
 #[path = "cli/diff.rs"]
 mod diff;
+#[path = "cli/doctor.rs"]
+mod doctor;
 #[path = "cli/lab.rs"]
 mod lab;
 

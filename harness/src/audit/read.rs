@@ -115,6 +115,8 @@ pub(super) fn pod(pod: &Value) -> PodView {
         tolerations: list(pod, "/spec/tolerations").iter().map(toleration).collect(),
         devices: text(pod, "/metadata/annotations/schedlab.dev~1gpu-devices")
             .map(|devices| devices.split(',').filter_map(|one| one.trim().parse().ok()).collect()),
+        parts: Vec::new(),
+        paid_besides: Amounts::new(),
     }
 }
 

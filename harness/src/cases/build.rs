@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use schedlab_scheduler_core::{
     Profile, Snapshot,
     model::{
-        LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod, PodAffinityTerm,
-        PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue, QueueId, Requirement,
-        ShapeId, StalenessGrace, SubGroup, Time,
+        GpuPart, LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod,
+        PodAffinityTerm, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue,
+        QueueId, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time,
     },
     profile::Action,
     resources::{Amount, PerResource, Resources},
@@ -68,6 +68,7 @@ fn node(spec: &NodeSpec) -> Node {
         name: name(&spec.name),
         labels: labels.collect(),
         allocatable,
+        gpu_memory_mib: spec.gpu_memory_mib,
         ready: true,
         ..Node::default()
     }
@@ -140,8 +141,14 @@ fn add_sub_groups(gang: &Gang, parent: Option<usize>, all: &mut Vec<SubGroup>) {
 }
 
 fn shape(snapshot: &mut Snapshot, task: &Task) -> ShapeId {
+    let mut requests = resources(&task.request);
+    let shared_gpu = shared_gpu(task);
+    if shared_gpu.is_some() {
+        requests.gpu_milli = 0;
+    }
     let shape = PodShape {
-        requests: resources(&task.request),
+        requests,
+        shared_gpu,
         node_affinity: (!task.required_node_affinity_in.is_empty()).then(|| vec![affinity(task)]),
         pod_affinity: affinity_to_like(task, task.pod_affinity_topology_key.as_deref()),
         pod_anti_affinity: affinity_to_like(task, task.pod_anti_affinity_topology_key.as_deref()),
@@ -153,6 +160,12 @@ fn shape(snapshot: &mut Snapshot, task: &Task) -> ShapeId {
         snapshot.shapes.len() - 1
     });
     ShapeId(u32::try_from(at).expect("a case has few shapes"))
+}
+
+fn shared_gpu(task: &Task) -> Option<SharedGpu> {
+    let fraction = task.gpu_fraction.map(|part| GpuPart::Milli(whole(part * 1000.0)));
+    let part = fraction.or_else(|| task.gpu_memory_mib.map(GpuPart::MemoryMib))?;
+    Some(SharedGpu { part, devices: task.gpu_fraction_devices.unwrap_or(1).max(1) })
 }
 
 fn affinity(task: &Task) -> NodeSelectorTerm {
@@ -199,6 +212,11 @@ fn pod(snapshot: &Snapshot, (job, group): (&Job, PodGroupId), task: &Task, shape
         preemption_policy: PreemptionPolicy::default(),
         status,
         node: task.node.as_deref().and_then(|node| node_id(snapshot, node)),
+        gpu_groups: if status == PodStatus::Pending {
+            Vec::new()
+        } else {
+            task.gpu_groups.iter().map(|group| name(group)).collect()
+        },
         nominated: None,
         task_priority: label.and_then(|label| {
             let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);

@@ -4,16 +4,18 @@ use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
-    model::{NodeId, Pod, PodStatus},
+    model::{GpuGroup, NodeId, Pod, PodStatus},
 };
 
 use super::format::{Case, Outcome, Task};
 
 /// What became of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fate {
     pub(super) state: &'static str,
     pub(super) node: Option<NodeId>,
+    /// The shared devices it has, or was promised, there.
+    pub(super) gpu_groups: Vec<GpuGroup>,
 }
 
 /// The fate of every pod of the snapshot under `plan`.
@@ -32,17 +34,20 @@ pub(super) fn fates(snapshot: &Snapshot, plan: &Plan) -> Vec<Fate> {
                 PodStatus::Succeeded => "Succeeded",
                 PodStatus::Failed => "Failed",
             };
-            Fate { state, node: pod.node }
+            Fate { state, node: pod.node, gpu_groups: pod.gpu_groups.clone() }
         })
         .collect();
+    let groups = |pod| plan.gpu_groups.get(pod).cloned().unwrap_or_default();
     for decision in &plan.decisions {
         match decision {
             Decision::Bind { pod, node } => {
-                fates[pod.0 as usize] = Fate { state: "Binding", node: Some(*node) };
+                let (node, gpu_groups) = (Some(*node), groups(pod));
+                fates[pod.0 as usize] = Fate { state: "Binding", node, gpu_groups };
             }
             Decision::Evict { pod, .. } => fates[pod.0 as usize].state = "Releasing",
             Decision::Pipeline { pod, node } => {
-                fates[pod.0 as usize] = Fate { state: "Pipelined", node: Some(*node) };
+                let (node, gpu_groups) = (Some(*node), groups(pod));
+                fates[pod.0 as usize] = Fate { state: "Pipelined", node, gpu_groups };
             }
         }
     }
@@ -58,12 +63,12 @@ fn is_stuck(snapshot: &Snapshot, pod: &Pod) -> bool {
 /// Where `fates` differ from what the case expects, one line each.
 pub(super) fn differences(case: &Case, snapshot: &Snapshot, fates: &[Fate]) -> Vec<String> {
     let Some(expected) = &case.expected else { return Vec::new() };
-    let tasks: Vec<(&str, &Task, Fate)> = case
+    let tasks: Vec<(&str, &Task, &Fate)> = case
         .jobs
         .iter()
         .flat_map(|job| job.tasks.iter().map(move |task| (job.name.as_str(), task)))
         .zip(fates)
-        .map(|((job, task), fate)| (job, task, *fate))
+        .map(|((job, task), fate)| (job, task, fate))
         .collect();
     let mut found = Vec::new();
     for (name, outcome) in &expected.jobs {
@@ -84,7 +89,7 @@ fn differs(
     snapshot: &Snapshot,
     name: &str,
     outcome: &Outcome,
-    tasks: &[&(&str, &Task, Fate)],
+    tasks: &[&(&str, &Task, &Fate)],
 ) -> Option<String> {
     let node_name = |fate: &Fate| fate.node.map(|node| &*snapshot.nodes[node.0 as usize].name);
     let wrong_state = tasks.iter().any(|(_, _, fate)| fate.state != outcome.status);
@@ -111,40 +116,69 @@ fn on(node: Option<&str>) -> String {
     node.map(|node| format!(" on {node}")).unwrap_or_default()
 }
 
-/// Idle and releasing (less promised) GPUs.
+/// Idle and releasing (less promised) GPUs. A shared device is taken while somebody is on it,
+/// and released when everybody leaves.
 fn node_differences(
     case: &Case,
     snapshot: &Snapshot,
-    tasks: &[(&str, &Task, Fate)],
+    tasks: &[(&str, &Task, &Fate)],
 ) -> Vec<String> {
-    let mut idle: BTreeMap<&str, f64> = BTreeMap::new();
-    let mut releasing: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut nodes: BTreeMap<&str, NodeGpus<'_>> = BTreeMap::new();
     for node in &case.cluster.nodes {
-        idle.insert(&node.name, node.allocatable.get("gpus").copied().unwrap_or(0.0));
+        let idle = node.allocatable.get("gpus").copied().unwrap_or(0.0);
+        nodes.insert(&node.name, NodeGpus { idle, ..NodeGpus::default() });
     }
     for (_, task, fate) in tasks {
         let Some(node) = fate.node else { continue };
         let now = &*snapshot.nodes[node.0 as usize].name;
-        match fate.state {
-            "Running" | "Bound" | "Binding" | "StuckInReleasing" => {
-                *idle.entry(now).or_default() -= task.gpus_total;
-            }
-            "Releasing" => {
-                *idle.entry(now).or_default() -= task.gpus_total;
-                *releasing.entry(now).or_default() += task.gpus_total;
-            }
-            "Pipelined" => *releasing.entry(now).or_default() -= task.gpus_total,
-            _ => {}
-        }
+        nodes.entry(now).or_default().add(task, fate);
     }
     let expected = case.expected.iter().flat_map(|expected| &expected.nodes);
     let mut found = Vec::new();
     for (name, outcome) in expected {
-        let of = |all: &BTreeMap<&str, f64>| all.get(name.as_str()).copied().unwrap_or(0.0);
-        let (idle, releasing) = (of(&idle), of(&releasing));
+        let (idle, releasing) = nodes.get(name.as_str()).map_or((0.0, 0.0), NodeGpus::counts);
         if (idle, releasing) != (outcome.idle_gpus, outcome.releasing_gpus) {
             found.push(format!("{name}: idle {idle}, releasing {releasing}; expected {outcome:?}"));
         }
     }
     found
+}
+
+/// The GPUs of a node: whole ones, and who is on shared ones.
+#[derive(Default)]
+struct NodeGpus<'a> {
+    idle: f64,
+    releasing: f64,
+    /// Pods that stay on, leave, and were promised each shared device.
+    shared: BTreeMap<&'a str, [f64; 3]>,
+}
+
+impl<'a> NodeGpus<'a> {
+    fn add(&mut self, task: &Task, fate: &'a Fate) {
+        let (stays, leaves, waits) = match fate.state {
+            "Running" | "Bound" | "Binding" | "StuckInReleasing" => (1.0, 0.0, 0.0),
+            "Releasing" => (0.0, 1.0, 0.0),
+            "Pipelined" => (0.0, 0.0, 1.0),
+            _ => return,
+        };
+        if task.gpu_fraction.is_none() && task.gpu_memory_mib.is_none() {
+            self.idle -= task.gpus_total * (stays + leaves);
+            self.releasing += task.gpus_total * (leaves - waits);
+            return;
+        }
+        for group in &fate.gpu_groups {
+            let device = self.shared.entry(group).or_default();
+            *device = [device[0] + stays, device[1] + leaves, device[2] + waits];
+        }
+    }
+
+    fn counts(&self) -> (f64, f64) {
+        let (mut idle, mut releasing) = (self.idle, self.releasing);
+        for [stay, leave, wait] in self.shared.values() {
+            let (now, later) = (stay + leave > 0.0, stay + wait > 0.0);
+            idle -= f64::from(u8::from(now));
+            releasing += f64::from(u8::from(now)) - f64::from(u8::from(later));
+        }
+        (idle, releasing)
+    }
 }

@@ -86,6 +86,8 @@ pub(super) struct NodeSpec {
     #[serde(default)]
     pub(super) numa: Option<Value>,
     #[serde(default)]
+    pub(super) gpu_memory_mib: i64,
+    #[serde(default)]
     pub(super) mig_strategy: Option<Value>,
 }
 
@@ -180,6 +182,14 @@ pub(super) struct Task {
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
     #[serde(default)]
+    pub(super) gpu_fraction: Option<f64>,
+    #[serde(default)]
+    pub(super) gpu_memory_mib: Option<i64>,
+    #[serde(default)]
+    pub(super) gpu_fraction_devices: Option<u32>,
+    #[serde(default)]
+    pub(super) gpu_groups: Vec<String>,
+    #[serde(default)]
     pub(super) pod_affinity_topology_key: Option<String>,
     #[serde(default)]
     pub(super) pod_anti_affinity_topology_key: Option<String>,
@@ -215,11 +225,7 @@ pub(super) struct NodeOutcome {
 }
 
 /// Task fields that ask for more than whole devices, and what they ask for.
-const BEYOND_WHOLE_DEVICES: [(&str, &str); 8] = [
-    ("gpu_fraction", "a fraction of a GPU"),
-    ("gpu_memory_mib", "GPU memory"),
-    ("gpu_fraction_devices", "fractions of several GPUs"),
-    ("gpu_groups", "a shared GPU"),
+const BEYOND_WHOLE_DEVICES: [(&str, &str); 4] = [
     ("mig_instances", "MIG"),
     ("legacy_mig", "MIG"),
     ("resource_claim_names", "resource claims"),

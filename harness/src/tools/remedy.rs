@@ -3,12 +3,17 @@
 use super::Tool;
 
 /// Words of an error, and what to do about it.
-const REMEDIES: [(Tool, &str, &str); 21] = [
+const REMEDIES: [(Tool, &str, &str); 22] = [
     (Tool::Docker, "no docker on the PATH", "apt-get install docker.io"),
     (
         Tool::Docker,
         "Cannot connect to the Docker daemon",
         "start it: systemctl start docker, or dockerd; or set DOCKER_HOST",
+    ),
+    (
+        Tool::Docker,
+        "no answer within",
+        "its daemon hangs: restart it (systemctl restart docker), or set DOCKER_HOST",
     ),
     (
         Tool::Docker,
@@ -95,7 +100,11 @@ const REMEDIES: [(Tool, &str, &str); 21] = [
         "Forbidden",
         "the kubeconfig's user lacks the right: kubectl auth can-i --list",
     ),
-    (Tool::Helm, "no helm on the PATH", "go install helm.sh/helm/v3/cmd/helm@latest"),
+    (
+        Tool::Helm,
+        "no helm on the PATH",
+        "kind-configs/tool helm in a checkout builds one, or https://helm.sh/docs/intro/install",
+    ),
 ];
 
 /// What to do about words that a tool said.

@@ -64,6 +64,12 @@ impl Lab {
     pub(crate) fn write(&self, path: &str, text: &str) {
         std::fs::write(self.0.path().join(path), text).expect("the file can be written");
     }
+
+    pub(crate) fn write_program(&self, path: &str, script: &str) {
+        self.write(path, script);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.path(path), mode).expect("the mode can be set");
+    }
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -66,7 +66,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             snapshots view
             cluster ground objects target
             cases
-            diff simulate
+            diff doctor simulate
             cli commands features reviewed runner steps vocabulary world
         ",
     ),

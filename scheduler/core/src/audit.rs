@@ -14,6 +14,7 @@ mod breach;
 mod eviction;
 mod gang;
 mod plan;
+mod sharing;
 mod view;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -24,7 +25,9 @@ pub use breach::{Breach, Concern, Rule};
 pub use eviction::{Eviction, Why};
 use gang::Moment;
 pub use plan::breaches_of;
-pub use view::{Amounts, GroupView, NodeView, Phase, PodView, QueueView, SubGroupView, Writer};
+pub use view::{
+    Amounts, GroupView, NodeView, Part, Phase, PodView, QueueView, SubGroupView, Writer,
+};
 use view::{Recent, View};
 
 /// Which rules apply.

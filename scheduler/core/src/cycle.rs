@@ -48,6 +48,7 @@ pub fn schedule(snapshot: &Snapshot, profile: &Profile) -> Plan {
         next_end.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
 
     Plan {
+        gpu_groups: session.chosen_gpu_groups(),
         decisions: session.into_decisions(),
         waiting,
         waiting_pods: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! The nouns of scheduling: node, pod and its shape, pod group, queue. Ids are positions in
 //! the [`crate::Snapshot`]'s lists, which are sorted by name; names are what people see.
 
+mod gpu;
 mod node;
 mod pod;
 mod pod_group;
@@ -8,6 +9,7 @@ mod queue;
 
 use std::sync::Arc;
 
+pub use gpu::{GpuGroup, GpuPart, SharedGpu, mig_gpus};
 pub use node::{Node, Taint, TaintEffect};
 pub use pod::{
     HostPort, LabelSelector, NodeSelectorTerm, Operator, Pod, PodAffinityTerm, PodShape, PodStatus,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     decision::{Decision, Reason},
-    model::{PodGroupId, PodId, QueueId},
+    model::{GpuGroup, PodGroupId, PodId, QueueId},
     resources::{PerResource, Resources},
 };
 
@@ -14,6 +14,9 @@ pub struct Plan {
     /// Bindings, evictions and promises, in the order in which they were decided. Decisions of
     /// one transaction (a gang; an eviction set with its preemptor) stand together.
     pub decisions: Vec<Decision>,
+    /// The shared devices of pods that were bound or promised room above. A name that no pod
+    /// of the snapshot has is a device that nobody shares yet.
+    pub gpu_groups: BTreeMap<PodId, Vec<GpuGroup>>,
     /// Why pod groups with waiting pods wait: one dominant reason each.
     pub waiting: BTreeMap<PodGroupId, Reason>,
     /// Why single pods wait, where it differs from their group's reason.

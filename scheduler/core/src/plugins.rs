@@ -30,6 +30,7 @@ impl Plugins {
         let scores: Vec<(Arc<dyn Score>, i64)> = vec![
             (Arc::new(placement::NominatedNode), 10_000_000 * POINT),
             (Arc::new(inter_pod_affinity::InterPodAffinity), 1_000_000 * POINT),
+            (Arc::new(placement::SharedDevicesFirst), 10_000 * POINT),
             (Arc::new(placement::NodeAvailability), 1_000 * POINT),
             (Arc::new(placement::NodeResourceType), 10 * POINT),
             (Arc::new(placement::ResourcePlacement), 1),
@@ -38,7 +39,12 @@ impl Plugins {
             pre_enqueue: vec![Arc::new(queue_limits::UsableQueue), Arc::new(gang::Gang)],
             queue_sort: Arc::new(queue_sort::QueueTree),
             pre_filter: vec![Arc::new(queue_limits::QueueLimits)],
-            filter: [vec![Arc::new(node_status::NodeReady) as Arc<dyn Filter>], filters()].concat(),
+            filter: [
+                vec![Arc::new(node_status::NodeReady) as Arc<dyn Filter>],
+                filters(),
+                vec![Arc::new(queue_limits::QueueLimits)],
+            ]
+            .concat(),
             post_filter: Vec::new(),
             score: weighted(scores),
             ranking: Ranking::Bands,

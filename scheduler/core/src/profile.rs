@@ -15,6 +15,8 @@ pub struct Profile {
     pub gpu_placement: Placement,
     /// How nodes are chosen for pods that ask for none.
     pub cpu_placement: Placement,
+    /// Which device of a node pods go to that ask for part of one: the fullest, or the emptiest.
+    pub device_placement: Placement,
     /// Weight of historical usage in the fair share, in thousandths (KAI's `kValue`).
     pub k_value_milli: i64,
     /// Grace of stale gangs that set none.
@@ -68,6 +70,7 @@ impl Profile {
             plugins: Plugins::kai(),
             gpu_placement: Placement::BinPack,
             cpu_placement: Placement::BinPack,
+            device_placement: Placement::BinPack,
             k_value_milli: 1000,
             staleness_grace: Duration::from_mins(1),
             release_max: Some(Duration::from_mins(2)),

@@ -4,6 +4,7 @@
 
 mod ledger;
 mod line;
+mod price;
 mod race;
 pub mod reclaim;
 pub mod standing;
@@ -11,6 +12,7 @@ mod usage;
 
 pub use ledger::{Account, Ledger};
 pub use line::{JobKey, JobLine, Shortfall, Waiting};
+pub use price::{Prices, with_mig};
 pub use race::{Direction, Offer, Race};
 pub use usage::usage_lines;
 

@@ -5,20 +5,25 @@
 
 mod candidates;
 mod commit;
+mod device;
 mod members;
 mod node;
+mod parts;
 mod placing;
 mod state;
 
 use crate::{
     Decision, Profile, Snapshot,
-    model::{Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId},
-    queues::Ledger,
+    model::{GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId},
+    queues::{Ledger, Prices},
     resources::PerResource,
 };
+pub use device::{Choice, Device, SharedDevice};
 pub use members::{Members, NotReady, SubMembers};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
+use parts::{Parts, PodParts, new_group};
 pub use placing::Unplaced;
+use state::Hold;
 pub use state::{PodState, Stays};
 
 /// One cycle's view of the cluster: the snapshot and what was decided since.
@@ -30,6 +35,8 @@ pub struct Session<'s> {
     pub profile: &'s Profile,
     nodes: Vec<NodeRoom>,
     pods: Vec<PodState>,
+    parts: Parts,
+    prices: Prices,
     members: Vec<Members>,
     task_ranks: Vec<u32>,
     ledger: Ledger,
@@ -53,6 +60,7 @@ struct Customs {
 struct Change {
     pod: PodId,
     before: PodState,
+    parts_before: PodParts,
 }
 
 /// A point to which everything later can be undone.
@@ -63,6 +71,7 @@ impl<'s> Session<'s> {
     /// The cluster as the snapshot shows it.
     pub fn new(snapshot: &'s Snapshot, profile: &'s Profile) -> Self {
         let state_of = |pod| PodState::of(pod, snapshot.now, profile.release_max);
+        let prices = Prices::of(snapshot);
         let mut session = Self {
             snapshot,
             profile,
@@ -70,7 +79,9 @@ impl<'s> Session<'s> {
             pods: snapshot.pods.iter().map(state_of).collect(),
             members: snapshot.pod_groups.iter().map(Members::of).collect(),
             task_ranks: members::task_ranks(snapshot),
-            ledger: Ledger::open(snapshot, profile),
+            parts: Parts::of(snapshot),
+            ledger: Ledger::open(snapshot, profile, &prices),
+            prices,
             log: Vec::new(),
             changed: ChangedNodes::default(),
             candidates: candidates::Candidates::default(),
@@ -95,15 +106,17 @@ impl<'s> Session<'s> {
     /// takes back what was done since that commit.
     pub fn undo_to(&mut self, checkpoint: Checkpoint) {
         while self.log.len() > checkpoint.0 {
-            let Change { pod, before } = self.log.pop().expect("longer than the checkpoint");
-            self.set_state(pod, before);
+            let change = self.log.pop().expect("longer than the checkpoint");
+            let Change { pod, before, parts_before } = change;
+            self.set_state(pod, before, parts_before);
         }
     }
 
     /// The waiting pod takes idle room on `node` now.
     pub fn place(&mut self, pod: PodId, node: NodeId) {
         debug_assert_eq!(self.state(pod), PodState::Pending);
-        self.step(pod, PodState::Holding(node));
+        let parts = self.choose_parts(pod, node, Hold::Has);
+        self.step(pod, PodState::Holding(node), parts);
     }
 
     /// The pod is promised room on `node`: idle, or being released. It waits, or was evicted in
@@ -123,21 +136,22 @@ impl<'s> Session<'s> {
                 return;
             }
         };
-        self.step(pod, after);
+        let parts = self.choose_parts(pod, node, Hold::IsPromised);
+        self.step(pod, after, parts);
     }
 
     /// The pod is asked to leave its node: its room is being released. See [`Self::can_evict`].
     pub fn evict(&mut self, pod: PodId) {
         debug_assert!(self.can_evict(pod));
         if let PodState::Holding(node) = self.state(pod) {
-            self.step(pod, PodState::Releasing(node));
+            self.step(pod, PodState::Releasing(node), self.parts.of_pod(pod));
         }
     }
 
     /// The pod, evicted since the last commit, stays where it is after all.
     pub fn restore(&mut self, pod: PodId) {
         if let PodState::Releasing(node) | PodState::Moving { from: node, .. } = self.state(pod) {
-            self.step(pod, PodState::Holding(node));
+            self.step(pod, PodState::Holding(node), self.parts.of_pod(pod));
         }
     }
 
@@ -146,29 +160,89 @@ impl<'s> Session<'s> {
         matches!(self.state(pod), PodState::Holding(_)) && self.pod(pod).node.is_some()
     }
 
-    fn step(&mut self, pod: PodId, after: PodState) {
-        self.log.push(Change { pod, before: self.state(pod) });
-        self.set_state(pod, after);
+    fn step(&mut self, pod: PodId, after: PodState, parts: PodParts) {
+        let (before, parts_before) = (self.state(pod), self.parts.of_pod(pod));
+        self.log.push(Change { pod, before, parts_before });
+        self.set_state(pod, after, parts);
     }
 
-    fn set_state(&mut self, pod: PodId, after: PodState) {
+    fn set_state(&mut self, pod: PodId, after: PodState, parts: PodParts) {
         let before = std::mem::replace(&mut self.pods[pod.0 as usize], after);
         self.give_room(pod, before);
+        self.parts.set(pod, parts);
         self.take_room(pod, after);
         if let Some((queue, group)) = self.account_of(pod) {
-            let amount = self.shape_of(pod).requests.accounted();
-            match (before.is_charged(), after.is_charged()) {
-                (false, true) => self.ledger.charge(queue, amount, group.preemptible),
-                (true, false) => self.ledger.refund(queue, amount, group.preemptible),
-                (true, true) | (false, false) => {}
+            let (before, after) = (before.charged_on(), after.charged_on());
+            let price = |node| self.price_on(pod, node);
+            let (before, after) = (before.map(price), after.map(price));
+            if before == after {
+                return;
+            }
+            if let Some(amount) = before {
+                self.ledger.refund(queue, amount, group.preemptible);
+            }
+            if let Some(amount) = after {
+                self.ledger.charge(queue, amount, group.preemptible);
             }
         }
     }
 
+    /// What its queue pays for the pod while it has, or was promised, room on `node`.
+    pub fn price_on(&self, pod: PodId, node: NodeId) -> PerResource<i64> {
+        self.prices.on(self.pod(pod).shape, self.node(node))
+    }
+
+    /// The shared devices of the pod where it is, or where it was promised room.
+    pub fn gpu_groups(&self, pod: PodId) -> &[GpuGroup] {
+        let parts = self.parts.of_pod(pod);
+        let promised = self.state(pod).is_promised();
+        self.parts.groups(if promised { parts.promised } else { parts.held })
+    }
+
+    /// The shared devices that the pod has, or had when it was evicted.
+    pub fn held_gpu_groups(&self, pod: PodId) -> &[GpuGroup] {
+        self.parts.held_by(pod, Hold::Has)
+    }
+
+    /// It was evicted in this cycle and promised the room where it is, down to the devices.
+    pub fn is_promised_what_it_has(&self, pod: PodId) -> bool {
+        matches!(self.state(pod), PodState::Moving { from, to } if from == to)
+            && self.gpu_groups(pod) == self.held_gpu_groups(pod)
+    }
+
+    /// The parts of devices of `node` that the pod gets besides those that it has.
+    fn choose_parts(&mut self, pod: PodId, node: NodeId, hold: Hold) -> PodParts {
+        let parts = self.parts.of_pod(pod);
+        let Some(shared) = &self.shape_of(pod).shared_gpu else { return parts };
+        let (of, room) = (self.node(node), &self.nodes[node.0 as usize]);
+        let choice =
+            Choice { placement: self.profile.device_placement, at_once_first: !self.looks_ahead };
+        let unfit = || vec![(Device::New, Fits::Now); shared.devices as usize];
+        let chosen = room.choose_devices(of, shared, choice).unwrap_or_else(unfit);
+        let mut groups: Vec<GpuGroup> = Vec::new();
+        for (device, _) in chosen {
+            let group = match device {
+                Device::Shared(at) => room.shared[at].group.clone(),
+                Device::New => new_group(&self.pod(pod).uid, room, &groups),
+            };
+            groups.push(group);
+        }
+        let set = self.parts.add(groups);
+        match hold {
+            Hold::IsPromised => PodParts { promised: set, ..parts },
+            Hold::Has | Hold::Releases | Hold::IsStuck => PodParts { held: set, ..parts },
+        }
+    }
+
     fn take_room(&mut self, pod: PodId, state: PodState) {
-        let request = &self.shape_of(pod).requests;
+        let PodShape { requests, shared_gpu, .. } = self.shape_of(pod);
         for (node, hold) in state.holds() {
-            self.nodes[node.0 as usize].take(pod, request, hold);
+            let room = &mut self.nodes[node.0 as usize];
+            room.take(pod, requests, hold);
+            if let Some(shared) = shared_gpu {
+                let units = shared.units_on(&self.snapshot.nodes[node.0 as usize]);
+                room.change_parts(self.parts.held_by(pod, hold), hold, units);
+            }
             self.changed.note(node, self.snapshot.nodes.len());
         }
         let (of, rank) = (self.pod(pod), self.task_ranks[pod.0 as usize]);
@@ -178,9 +252,14 @@ impl<'s> Session<'s> {
     }
 
     fn give_room(&mut self, pod: PodId, state: PodState) {
-        let request = &self.shape_of(pod).requests;
+        let PodShape { requests, shared_gpu, .. } = self.shape_of(pod);
         for (node, hold) in state.holds() {
-            self.nodes[node.0 as usize].give(pod, request, hold);
+            let room = &mut self.nodes[node.0 as usize];
+            room.give(pod, requests, hold);
+            if let Some(shared) = shared_gpu {
+                let units = shared.units_on(&self.snapshot.nodes[node.0 as usize]);
+                room.change_parts(self.parts.held_by(pod, hold), hold, -units);
+            }
             self.changed.note(node, self.snapshot.nodes.len());
         }
         let (of, rank) = (self.pod(pod), self.task_ranks[pod.0 as usize]);
@@ -272,10 +351,10 @@ impl<'s> Session<'s> {
         self.members(group).next_chunk(self.group(group))
     }
 
-    /// What the pods ask for together.
+    /// What the waiting pods ask for together.
     pub fn request_of(&self, pods: &[PodId]) -> PerResource<i64> {
         pods.iter().fold(PerResource::default(), |sum, pod| {
-            sum.plus(self.shape_of(*pod).requests.accounted())
+            sum.plus(self.prices.to_keep_bounds(self.pod(*pod).shape))
         })
     }
 

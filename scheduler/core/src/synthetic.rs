@@ -226,6 +226,7 @@ fn pod(name: Name, (group, shape): (PodGroupId, ShapeId), node: Option<NodeId>) 
         preemption_policy: PreemptionPolicy::default(),
         status: if node.is_some() { PodStatus::Running } else { PodStatus::Pending },
         node,
+        gpu_groups: Vec::new(),
         nominated: None,
         task_priority: None,
         created: START,

@@ -11,6 +11,7 @@
 //!   part head gpus=1
 //!   part rack needs=1                          an inner part: one of its children suffices
 //!   part left parent=rack pods=2 gpus=4
+//! job e pods=2 part=0.5 on n1/g1 n1/g1         half of one GPU each: both of the GPU g1
 //! foreign x gpus=1 on n1                       a pod of another scheduler
 //! ```
 //! Every word is `key=value` or stands alone; unknown words are refused. Without a `queue` line
@@ -55,8 +56,14 @@ pub(crate) fn plan_with(profile: &Profile, text: &str) -> String {
 
 /// The same where work is spread.
 pub(crate) fn spread_plan_of(text: &str) -> String {
-    let (gpu_placement, cpu_placement) = (Placement::Spread, Placement::Spread);
-    plan_with(&Profile { gpu_placement, cpu_placement, ..Profile::kai() }, text)
+    let spread = Placement::Spread;
+    let profile = Profile {
+        gpu_placement: spread,
+        cpu_placement: spread,
+        device_placement: spread,
+        ..Profile::kai()
+    };
+    plan_with(&profile, text)
 }
 
 /// What profile `kube` decides: every pod is for itself, and queues do not exist.

@@ -4,6 +4,7 @@
 //! set ([`serve`]). By which rules is said by each action's [`Purpose`].
 
 mod backlog;
+mod free;
 mod line;
 mod pool;
 pub(crate) mod protection;
@@ -28,9 +29,10 @@ pub(crate) use service::{Purpose, serve};
 pub(crate) use units::{Piece, Unit};
 
 use backlog::Backlog;
+use free::Free;
 use line::VictimLine;
 use pool::Pool;
-use room::Rooms;
+use room::{About, Rooms};
 use search::Search;
 use units::UnitKey;
 

@@ -38,6 +38,7 @@ impl NodeRecord {
             labels: strings(object, "/metadata/labels"),
             taints,
             allocatable,
+            gpu_memory_mib: 0,
             images: images(object),
             unschedulable,
             ready,

@@ -157,6 +157,7 @@ fn read_shape(spec: &Value) -> (PodShape, Option<Malformed>) {
     let images = list(spec, "/containers").iter().filter_map(|container| name(container, "/image"));
     let shape = PodShape {
         requests,
+        shared_gpu: None,
         node_selector: strings(spec, "/nodeSelector"),
         node_affinity: kept(selectors::node_terms(spec), wrong),
         node_preferences: kept(selectors::node_preferences(spec), wrong),

@@ -87,6 +87,7 @@ pub(super) fn translate(
         preemption_policy: record.preemption_policy,
         status,
         node,
+        gpu_groups: Vec::new(),
         nominated,
         task_priority: record.task_priority(),
         created: record.created,

@@ -74,6 +74,7 @@ impl Accounts {
             && before.node == after.node
             && before.group == after.group
             && before.requests == after.requests
+            && before.paid_besides == after.paid_besides
             && before.holds_room() == after.holds_room()
             && before.leaving == after.leaving
         {
@@ -121,12 +122,12 @@ impl Accounts {
         for queue in view.lineage(&group.queue) {
             let account = self.queues.entry(queue).or_default();
             if pod.leaving {
-                add(&mut account.leaving, &pod.requests, sign.factor());
+                add(&mut account.leaving, pod.paid(), sign.factor());
                 continue;
             }
-            add(&mut account.used, &pod.requests, sign.factor());
+            add(&mut account.used, pod.paid(), sign.factor());
             if !group.preemptible {
-                add(&mut account.non_preemptible, &pod.requests, sign.factor());
+                add(&mut account.non_preemptible, pod.paid(), sign.factor());
             }
         }
     }

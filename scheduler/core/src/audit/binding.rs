@@ -5,6 +5,7 @@
 
 use super::{
     Amounts, Auditor, Concern, Conduct, NodeView, Phase, PodView, QueueView, Rule, breach::amount,
+    sharing,
 };
 use crate::model::{Name, NodeSelectorTerm, Operator, Requirement, TaintEffect, Toleration};
 
@@ -59,7 +60,13 @@ fn judge_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
     }
     if let Some(why) = refusal(&seen, |view| shortage(auditor, pod, node, view)) {
         let detail = format!("with pod {name}, pods on node {node} {why}");
-        auditor.breach(Rule::Capacity, concerns, detail);
+        auditor.breach(Rule::Capacity, concerns.clone(), detail);
+    }
+    if !pod.parts.is_empty()
+        && let Some(why) = refusal(&seen, |view| sharing::overfull(auditor, node, view))
+    {
+        let detail = format!("with pod {name}, pods on node {node} {why}");
+        auditor.breach(Rule::Devices, concerns, detail);
     }
     if auditor.rules.conduct == Conduct::Kai {
         judge_bounds(auditor, name, pod);
@@ -171,8 +178,8 @@ fn judge_bounds(auditor: &mut Auditor, name: &Name, pod: &PodView) {
 }
 
 fn excess(pod: &PodView, used: &Amounts, bounds: &Amounts) -> Option<String> {
-    let asked = pod.requests.iter().filter(|(_, asked)| **asked > 0);
-    let (resource, used, bound) = asked.into_iter().find_map(|(resource, _)| {
+    let mut asked = pod.paid().filter(|(_, asked)| **asked > 0);
+    let (resource, used, bound) = asked.find_map(|(resource, _)| {
         let used = used.get(resource).copied().unwrap_or(0);
         let bound = bounds.get(resource).copied()?;
         (used > bound).then_some((resource, used, bound))

@@ -1,12 +1,14 @@
 //! One snapshot and the plan made of it, judged: the way in for tables and property tests.
 
 use super::{
-    Amounts, Auditor, Breach, Eviction, GroupView, NodeView, Phase, PodView, QueueView, Rules,
-    SubGroupView, Why, Writer,
+    Amounts, Auditor, Breach, Eviction, GroupView, NodeView, Part, Phase, PodView, QueueView,
+    Rules, SubGroupView, Why, Writer,
 };
 use crate::{
     Decision, EvictionCause, Plan, Snapshot,
-    model::{Name, Node, Pod, PodGroup, PodGroupId, PodStatus, Queue, Time},
+    model::{
+        GpuPart, Name, Node, Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue, SharedGpu, Time,
+    },
     resources::{Amount, PerResource, Resources},
 };
 
@@ -31,7 +33,7 @@ pub fn breaches_of(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach
     }
     judge_uses(&mut auditor, before, snapshot, plan);
     for decision in &plan.decisions {
-        tell(&mut auditor, &names, &mut pods, decision);
+        tell(&mut auditor, (&names, plan), &mut pods, decision);
     }
     auditor.close_moment();
     auditor.breaches
@@ -48,7 +50,7 @@ fn judge_uses(auditor: &mut Auditor, at: Time, snapshot: &Snapshot, plan: &Plan)
 
 fn tell(
     auditor: &mut Auditor,
-    names: &Names<'_>,
+    (names, plan): (&Names<'_>, &Plan),
     pods: &mut [(Name, PodView)],
     decision: &Decision,
 ) {
@@ -56,7 +58,10 @@ fn tell(
     match decision {
         Decision::Bind { pod, node } => {
             let (name, view) = &mut pods[pod.0 as usize];
-            view.node = Some(names.snapshot.nodes[node.0 as usize].name.clone());
+            let to = &names.snapshot.nodes[node.0 as usize];
+            view.node = Some(to.name.clone());
+            let groups = plan.gpu_groups.get(pod).map_or(&[][..], Vec::as_slice);
+            share(view, names.shape(&names.snapshot.pods[pod.0 as usize]), groups, to);
             auditor.pod(now, name, Some(view), Writer::Scheduler);
         }
         Decision::Evict { pod, cause } => {
@@ -121,10 +126,10 @@ impl Names<'_> {
     }
 
     fn pod_view(&self, pod: &Pod) -> PodView {
-        let shape = &self.snapshot.shapes[pod.shape.0 as usize];
+        let shape = self.shape(pod);
         let group = pod.group.map(|at| &self.snapshot.pod_groups[at.0 as usize]);
         let part = group.and_then(|group| group.sub_groups.get(pod.sub_group));
-        PodView {
+        let mut view = PodView {
             uid: pod.uid.clone(),
             group: group.map(group_name),
             sub_group: part.map(|part| part.name.clone()),
@@ -145,8 +150,37 @@ impl Names<'_> {
             node_affinity: shape.node_affinity.clone(),
             tolerations: shape.tolerations.clone(),
             devices: None,
+            parts: Vec::new(),
+            paid_besides: Amounts::new(),
+        };
+        if let Some(node) = pod.node {
+            share(&mut view, shape, &pod.gpu_groups, &self.snapshot.nodes[node.0 as usize]);
         }
+        view
     }
+
+    fn shape(&self, pod: &Pod) -> &PodShape {
+        &self.snapshot.shapes[pod.shape.0 as usize]
+    }
+}
+
+/// Parts of the devices of `node`, and what queues pay for them. A pod that names no device
+/// shares it with nobody.
+fn share(view: &mut PodView, shape: &PodShape, groups: &[Name], node: &Node) {
+    let Some(SharedGpu { part, devices }) = shape.shared_gpu else { return };
+    let (milli, price) = match part {
+        GpuPart::Milli(milli) => (milli, milli),
+        GpuPart::MemoryMib(mib) => {
+            let device = node.gpu_memory_mib.max(1);
+            (mib * 1000 / device, (mib * 100 + device - 1) / device * 10)
+        }
+    };
+    let name = |at: u32| {
+        let own = || format!("{}/{at}", view.uid).into();
+        groups.get(at as usize).cloned().unwrap_or_else(own)
+    };
+    view.parts = (0..devices).map(|at| Part { device: name(at), milli }).collect();
+    view.paid_besides.insert("nvidia.com/gpu".into(), i128::from(price) * i128::from(devices));
 }
 
 fn group_name(group: &PodGroup) -> Name {

@@ -148,6 +148,19 @@ pub struct PodView {
     pub tolerations: Vec<Toleration>,
     /// Indices of the GPUs it was given.
     pub devices: Option<Vec<u32>>,
+    /// The devices that it shares with others, and the part that it takes of each.
+    pub parts: Vec<Part>,
+    /// What its queues pay beside its requests: parts of GPUs, and MIG instances as GPUs.
+    pub paid_besides: Amounts,
+}
+
+/// A part of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The name under which pods of the node share it.
+    pub device: Name,
+    /// Thousandths of the device, rounded down.
+    pub milli: i64,
 }
 
 /// The life of a pod, as far as rules depend on it.
@@ -183,6 +196,11 @@ impl PodView {
         self.holds_room() && !self.leaving
     }
 
+    /// What its queues pay.
+    pub(super) fn paid(&self) -> impl Iterator<Item = (&Name, &i128)> {
+        self.requests.iter().chain(&self.paid_besides)
+    }
+
     pub(super) fn alive(&self) -> bool {
         match self.phase {
             Phase::Gated | Phase::Alive => true,
@@ -192,7 +210,11 @@ impl PodView {
 }
 
 /// Adds `amounts` to `total`, or takes them away.
-pub(super) fn add(total: &mut Amounts, amounts: &Amounts, factor: i128) {
+pub(super) fn add<'a>(
+    total: &mut Amounts,
+    amounts: impl IntoIterator<Item = (&'a Name, &'a i128)>,
+    factor: i128,
+) {
     for (resource, amount) in amounts {
         *total.entry(resource.clone()).or_default() += amount * factor;
     }

@@ -42,6 +42,8 @@ pub enum Misfit {
     TopologySpread,
     /// The node lacks the label over which the pod is to be spread.
     TopologySpreadLabel,
+    /// What the pod costs there is more than its queues may have: in their words.
+    QueueBound(Name),
 }
 
 /// Whether nobody's leaving would help.
@@ -61,6 +63,7 @@ impl Misfit {
             Self::PodAntiAffinity
             | Self::OthersAntiAffinity
             | Self::HostPort
+            | Self::QueueBound(_)
             | Self::TopologySpread => true,
             Self::Taint { .. }
             | Self::Unschedulable
@@ -84,7 +87,8 @@ impl Misfit {
             | Self::OthersAntiAffinity
             | Self::HostPort
             | Self::TopologySpread
-            | Self::TopologySpreadLabel => vec![self.to_string()],
+            | Self::TopologySpreadLabel
+            | Self::QueueBound(_) => vec![self.to_string()],
         }
     }
 }
@@ -126,6 +130,7 @@ impl fmt::Display for Misfit {
             Self::TopologySpreadLabel => f.write_str(
                 "node(s) didn't match pod topology spread constraints (missing required label)",
             ),
+            Self::QueueBound(why) => write!(f, "node(s) are too costly: {why}"),
         }
     }
 }

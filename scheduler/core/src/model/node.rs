@@ -16,6 +16,8 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// `status.allocatable`.
     pub allocatable: Resources,
+    /// Memory of each GPU in MiB (label `nvidia.com/gpu.memory`); 0: unknown.
+    pub gpu_memory_mib: i64,
     /// `status.images`: bytes by name. They matter to profile `kube`'s scores only.
     pub images: BTreeMap<Name, i64>,
     /// `spec.unschedulable`: the node is cordoned.

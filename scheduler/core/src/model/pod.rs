@@ -1,7 +1,9 @@
 //! A pod, and its shape: everything about it that decides where it fits. Pods of one job
 //! share one shape, so work done for a shape serves all of them.
 
-use super::{Labels, Name, NodeId, PodGroupId, ShapeId, TaintEffect, Time};
+use super::{
+    GpuGroup, Labels, Name, NodeId, PodGroupId, ShapeId, SharedGpu, TaintEffect, Time, mig_gpus,
+};
 use crate::resources::Resources;
 
 /// A pod that exists in the cluster and is not finished long ago.
@@ -29,6 +31,8 @@ pub struct Pod {
     pub status: PodStatus,
     /// `spec.nodeName`, when that node exists.
     pub node: Option<NodeId>,
+    /// The devices of that node that it shares, where its shape asks for parts of some.
+    pub gpu_groups: Vec<GpuGroup>,
     /// `status.nominatedNodeName`, when that node exists.
     pub nominated: Option<NodeId>,
     /// Label `kai.scheduler/task-priority`, when it is a number.
@@ -75,6 +79,8 @@ pub enum PreemptionPolicy {
 pub struct PodShape {
     /// Sum of the containers' requests, as Kubernetes adds them up; `pods` is 1.
     pub requests: Resources,
+    /// Parts of GPUs. Those are not in `requests`.
+    pub shared_gpu: Option<SharedGpu>,
     /// `spec.nodeSelector`.
     pub node_selector: Labels,
     /// `requiredDuringSchedulingIgnoredDuringExecution` node affinity: any term suffices.
@@ -97,6 +103,19 @@ pub struct PodShape {
     /// `spec.nodeName` asked for by name through `metadata.name` fields is part of
     /// `node_affinity`; images matter to profile `kube`'s scores only.
     pub images: Vec<Name>,
+}
+
+impl PodShape {
+    /// It asks for GPUs, parts of them or MIG instances.
+    pub fn asks_gpus(&self) -> bool {
+        let mig = || {
+            self.requests
+                .extended
+                .iter()
+                .any(|(name, count)| *count > 0 && mig_gpus(name).is_some())
+        };
+        self.requests.gpu_milli > 0 || self.shared_gpu.is_some() || mig()
+    }
 }
 
 /// All requirements of one term must hold. A term without any matches nothing.

@@ -6,7 +6,7 @@ use crate::{
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{NodeId, PodId, PodShape},
     resources::Resources,
-    session::Session,
+    session::{NodeRoom, Session},
 };
 
 /// Everything that is asked for is idle, or will be when what is leaving has left.
@@ -27,20 +27,26 @@ impl Filter for NodeResourcesFit {
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        let request = &session.shape_of(pod).requests;
+        let shape = session.shape_of(pod);
         Some(Box::new(move |node| {
-            session.room(node).fits(request).ok_or_else(|| too_little(session, request, node))
+            let fits = session.room(node).fits_shape(session.node(node), shape);
+            fits.ok_or_else(|| too_little(session, shape, node))
         }))
     }
 }
 
-fn too_little(session: &Session<'_>, request: &Resources, node: NodeId) -> Misfit {
-    let room = session.room(node);
+fn too_little(session: &Session<'_>, shape: &PodShape, node: NodeId) -> Misfit {
+    let (room, request) = (session.room(node), &shape.requests);
     let mut of = request.short_in(&room.idle);
     if of.is_empty() {
         of = request.short_in(&room.free_later());
     }
-    let fits_when_empty = request.fits_in(&session.node(node).allocatable);
+    let node = session.node(node);
+    let parts = |room: &NodeRoom| {
+        shape.shared_gpu.as_ref().is_none_or(|shared| room.fits_parts(node, shared).is_some())
+    };
+    of.gpu |= !parts(room);
+    let fits_when_empty = request.fits_in(&node.allocatable) && parts(&NodeRoom::empty(node));
     let even_when_empty = if fits_when_empty { EvenWhenEmpty::No } else { EvenWhenEmpty::Yes };
     Misfit::TooLittle { of, even_when_empty }
 }

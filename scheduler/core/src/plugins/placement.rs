@@ -20,6 +20,10 @@ pub(super) struct NodeAvailability;
 #[derive(Debug)]
 pub(super) struct NodeResourceType;
 
+/// Nodes with shared devices that have room for all parts that the pod asks for.
+#[derive(Debug)]
+pub(super) struct SharedDevicesFirst;
+
 /// The fullest or the emptiest node, by GPUs for pods that ask for some, else by CPU.
 #[derive(Debug)]
 pub(super) struct ResourcePlacement;
@@ -49,8 +53,30 @@ impl Score for NodeAvailability {
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
-        let request = &session.shape_of(pod).requests;
-        Box::new(move |node| i64::from(session.room(node).fits(request) == Some(Fits::Now)))
+        let shape = session.shape_of(pod);
+        Box::new(move |node| {
+            let fits = session.room(node).fits_shape(session.node(node), shape);
+            i64::from(fits == Some(Fits::Now))
+        })
+    }
+}
+
+impl Score for SharedDevicesFirst {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Room
+    }
+
+    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+        session.shape_of(pod).shared_gpu.is_some()
+            && session.profile.gpu_placement == Placement::BinPack
+    }
+
+    fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
+        let shared = session.shape_of(pod).shared_gpu;
+        Box::new(move |node| {
+            let (room, of) = (session.room(node), session.node(node));
+            i64::from(shared.is_some_and(|shared| room.shares_with_others(of, &shared)))
+        })
     }
 }
 
@@ -60,7 +86,7 @@ impl Score for NodeResourceType {
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
-        session.shape_of(pod).requests.gpu_milli == 0
+        !session.shape_of(pod).asks_gpus()
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, _: PodId, _: &[NodeId]) -> NodeScore<'a> {
@@ -79,7 +105,7 @@ impl Score for ResourcePlacement {
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let profile = session.profile;
-        let asks_gpus = session.shape_of(pod).requests.gpu_milli > 0;
+        let asks_gpus = session.shape_of(pod).asks_gpus();
         let placement = if asks_gpus { profile.gpu_placement } else { profile.cpu_placement };
         let free_and_total = move |node: NodeId| {
             let (room, offered) = (session.room(node), &session.node(node).allocatable);

@@ -1,13 +1,14 @@
 //! What queues allow: a usable queue at all, its limit and every limit above it, and for work
-//! that cannot be preempted also every quota.
+//! that cannot be preempted also every quota. A part of a GPU that is asked for as memory costs
+//! what it is on the node, so that is asked again for every node.
 
 use crate::{
-    decision::{Quantity, Reason},
-    framework::{PreEnqueue, PreFilter},
-    model::{PodGroupId, PodId, QueueId},
+    decision::{Misfit, Quantity, Reason},
+    framework::{DependsOn, Filter, NodeFilter, PreEnqueue, PreFilter},
+    model::{GpuPart, Name, PodGroupId, PodId, QueueId},
     queues::Account,
     resources::{Amount, PerResource, ResourceName},
-    session::Session,
+    session::{Fits, Session},
 };
 
 /// The queue exists and takes work.
@@ -34,19 +35,44 @@ impl PreFilter for QueueLimits {
         id: PodGroupId,
         pods: &[PodId],
     ) -> Result<(), Reason> {
-        let group = session.group(id);
-        let Ok(Some(queue)) = group.queue else { return Ok(()) };
-        let request = session.request_of(pods);
-        for queue in session.ledger().path(queue) {
-            let account = session.ledger().account(queue);
-            let levels = Level { session, queue, account, request };
-            levels.keeps_limit()?;
-            if !group.preemptible {
-                levels.keeps_quota()?;
-            }
-        }
-        Ok(())
+        keeps_bounds(session, id, session.request_of(pods))
     }
+}
+
+impl Filter for QueueLimits {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Cluster
+    }
+
+    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
+        let group = session.pod(pod).group?;
+        let shared = session.shape_of(pod).shared_gpu?;
+        let asks_memory = matches!(shared.part, GpuPart::MemoryMib(_));
+        let filter = move |node| {
+            let kept = keeps_bounds(session, group, session.price_on(pod, node));
+            let misfit = |reason: Reason| Misfit::QueueBound(reason.to_string().into());
+            kept.map(|()| Fits::Now).map_err(misfit)
+        };
+        asks_memory.then(|| Box::new(filter) as NodeFilter<'a>)
+    }
+}
+
+fn keeps_bounds(
+    session: &Session<'_>,
+    group: PodGroupId,
+    request: PerResource<i64>,
+) -> Result<(), Reason> {
+    let group = session.group(group);
+    let Ok(Some(queue)) = group.queue else { return Ok(()) };
+    for queue in session.ledger().path(queue) {
+        let account = session.ledger().account(queue);
+        let level = Level { session, queue, account, request };
+        level.keeps_limit()?;
+        if !group.preemptible {
+            level.keeps_quota()?;
+        }
+    }
+    Ok(())
 }
 
 /// One queue, and what is asked of it.
@@ -96,7 +122,7 @@ impl Level<'_> {
         })
     }
 
-    fn name(&self) -> crate::model::Name {
+    fn name(&self) -> Name {
         self.session.snapshot.queues[self.queue.0 as usize].name.clone()
     }
 }

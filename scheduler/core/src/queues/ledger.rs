@@ -1,5 +1,6 @@
 //! The accounts of every queue. A pod is booked on its leaf queue and on all queues above it.
 
+use super::{Prices, with_mig};
 use crate::{
     Profile, Snapshot,
     fairshare::fair_shares,
@@ -39,11 +40,11 @@ pub struct Ledger {
 
 impl Ledger {
     /// Books every pod of the snapshot and divides the cluster.
-    pub fn open(snapshot: &Snapshot, profile: &Profile) -> Self {
+    pub fn open(snapshot: &Snapshot, profile: &Profile, prices: &Prices) -> Self {
         let accounts = snapshot.queues.iter().map(Account::empty).collect();
-        let mut ledger = Self { accounts, total: shared_total(snapshot) };
+        let mut ledger = Self { accounts, total: shared_total(snapshot, prices) };
         for pod in &snapshot.pods {
-            ledger.book(snapshot, pod);
+            ledger.book((snapshot, prices), pod);
         }
         let requests: Vec<_> = ledger.accounts.iter().map(|account| account.requested).collect();
         let shares = fair_shares(&snapshot.queues, &requests, ledger.total, profile.k_value_milli);
@@ -133,19 +134,19 @@ impl Ledger {
         }
     }
 
-    fn book(&mut self, snapshot: &Snapshot, pod: &Pod) {
+    fn book(&mut self, (snapshot, prices): (&Snapshot, &Prices), pod: &Pod) {
         let Some(group) = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]) else {
             return;
         };
         let Ok(Some(queue)) = group.queue else { return };
-        let amount = snapshot.shapes[pod.shape.0 as usize].requests.accounted();
         match pod.status {
-            PodStatus::Bound | PodStatus::Running if pod.node.is_none() => {}
             PodStatus::Bound | PodStatus::Running => {
+                let Some(node) = pod.node else { return };
+                let amount = prices.on(pod.shape, &snapshot.nodes[node.0 as usize]);
                 self.charge(queue, amount, group.preemptible);
                 self.request(queue, amount);
             }
-            PodStatus::Pending => self.request(queue, amount),
+            PodStatus::Pending => self.request(queue, prices.to_share(pod.shape)),
             PodStatus::Gated | PodStatus::Releasing | PodStatus::Succeeded | PodStatus::Failed => {}
         }
     }
@@ -190,10 +191,10 @@ impl Account {
     }
 }
 
-fn shared_total(snapshot: &Snapshot) -> PerResource<i64> {
+fn shared_total(snapshot: &Snapshot, prices: &Prices) -> PerResource<i64> {
     let ready = snapshot.nodes.iter().filter(|node| node.ready);
     let offered = ready.fold(PerResource::default(), |sum: PerResource<i64>, node| {
-        sum.plus(node.allocatable.accounted())
+        sum.plus(with_mig(&node.allocatable))
     });
     snapshot.pods.iter().filter(|pod| pod.group.is_none()).fold(offered, |left, pod| {
         let takes_room = match pod.status {
@@ -202,11 +203,10 @@ fn shared_total(snapshot: &Snapshot) -> PerResource<i64> {
                 false
             }
         };
-        let on_ready = pod.node.is_some_and(|node| snapshot.nodes[node.0 as usize].ready);
-        if takes_room && on_ready {
-            left.minus(snapshot.shapes[pod.shape.0 as usize].requests.accounted())
-        } else {
-            left
+        let node = pod.node.map(|node| &snapshot.nodes[node.0 as usize]);
+        match node.filter(|node| takes_room && node.ready) {
+            Some(node) => left.minus(prices.on(pod.shape, node)),
+            None => left,
         }
     })
 }

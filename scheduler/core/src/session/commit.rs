@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{PodState, Session};
-use crate::{Decision, EvictionCause, model::PodId};
+use crate::{
+    Decision, EvictionCause,
+    model::{GpuGroup, PodId},
+};
 
 impl Session<'_> {
     /// What was placed and promised since the last commit becomes part of the plan and can no
@@ -24,6 +27,16 @@ impl Session<'_> {
                 self.decide(change.pod, before, &cause);
             }
         }
+    }
+
+    /// The shared devices of pods that were bound or promised room.
+    pub fn chosen_gpu_groups(&self) -> BTreeMap<PodId, Vec<GpuGroup>> {
+        let placed = self.decisions.iter().filter_map(|decision| match decision {
+            Decision::Bind { pod, .. } | Decision::Pipeline { pod, .. } => Some(*pod),
+            Decision::Evict { .. } => None,
+        });
+        let groups = placed.map(|pod| (pod, self.gpu_groups(pod).to_vec()));
+        groups.filter(|(_, groups)| !groups.is_empty()).collect()
     }
 
     /// Everything committed so far, in order.

@@ -1,8 +1,8 @@
 //! The room of a node, and which nodes changed.
 
-use super::state::Hold;
+use super::{device::SharedDevice, state::Hold};
 use crate::{
-    model::{Node, NodeId, PodId},
+    model::{Node, NodeId, PodId, PodShape},
     resources::Resources,
 };
 
@@ -13,6 +13,8 @@ pub struct NodeRoom {
     pub idle: Resources,
     /// On its way back, less what was promised: negative when promises also take what is idle.
     pub releasing: Resources,
+    /// Devices of which pods have, or were promised, parts.
+    pub shared: Vec<SharedDevice>,
     /// Pods that have room here, or were promised some.
     pub staying: Vec<PodId>,
     /// Pods that were asked to leave.
@@ -31,10 +33,12 @@ pub enum Fits {
 }
 
 impl NodeRoom {
-    pub(super) fn empty(node: &Node) -> Self {
+    /// Nobody is there.
+    pub fn empty(node: &Node) -> Self {
         Self {
             idle: node.allocatable.clone(),
             releasing: Resources::default(),
+            shared: Vec::new(),
             staying: Vec::new(),
             leaving: Vec::new(),
             stuck: Vec::new(),
@@ -52,6 +56,15 @@ impl NodeRoom {
             return Some(Fits::Now);
         }
         releases.then_some(Fits::Later)
+    }
+
+    /// The same for all that a pod of `shape` asks for on `node`, parts of GPUs included.
+    pub fn fits_shape(&self, node: &Node, shape: &PodShape) -> Option<Fits> {
+        let fits = self.fits(&shape.requests)?;
+        match &shape.shared_gpu {
+            None => Some(fits),
+            Some(shared) => self.fits_parts(node, shared).map(|parts| parts.max(fits)),
+        }
     }
 
     /// What can be promised: idle or on its way back, and not promised.

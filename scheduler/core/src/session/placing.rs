@@ -65,7 +65,8 @@ impl Session<'_> {
     /// A pod that got room at once is promised the same room.
     fn wait_instead(&mut self, pod: PodId) {
         if let PodState::Holding(node) = self.state(pod) {
-            self.step(pod, PodState::Promised(node));
+            let parts = self.parts.of_pod(pod).promise_what_is_held();
+            self.step(pod, PodState::Promised(node), parts);
         }
     }
 }

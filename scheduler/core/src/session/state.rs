@@ -105,13 +105,18 @@ impl PodState {
         matches!(self, Self::Promised(_) | Self::Moving { .. })
     }
 
-    /// Its queue pays for it.
-    pub const fn is_charged(self) -> bool {
+    /// Its queue pays for what it has, or was promised, on this node.
+    pub const fn charged_on(self) -> Option<NodeId> {
         match self {
-            Self::Holding(_) | Self::Promised(_) | Self::Moving { .. } | Self::Lost => true,
-            Self::Pending | Self::Gated | Self::Releasing(_) | Self::Stuck(_) | Self::Finished => {
-                false
+            Self::Holding(node) | Self::Promised(node) | Self::Moving { to: node, .. } => {
+                Some(node)
             }
+            Self::Pending
+            | Self::Gated
+            | Self::Releasing(_)
+            | Self::Stuck(_)
+            | Self::Lost
+            | Self::Finished => None,
         }
     }
 }

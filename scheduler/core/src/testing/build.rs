@@ -84,6 +84,7 @@ impl Builder {
                 pods: words.number("pods").unwrap_or(110),
                 extended: shape::extended(&mut words),
             },
+            gpu_memory_mib: words.number("gpu-memory").unwrap_or(0),
             images: words.each("image").into_iter().map(|image| (image.into(), 1 << 30)).collect(),
             unschedulable: words.flag("cordoned"),
             ready: !words.flag("not-ready"),
@@ -128,7 +129,8 @@ impl Builder {
 
     fn job(&mut self, line: &str, mut words: Words<'_>, least: u32) {
         let name = name(words.first());
-        let parts_follow = !line.contains(" gpus=") && least == u32::MAX;
+        let asks = line.contains(" gpus=") || line.contains(" part");
+        let parts_follow = !asks && least == u32::MAX;
         let priority =
             words.number("priority").map_or(50, |it| i32::try_from(it).expect("32 bits"));
         let created = Time(NOW - self.age);
@@ -237,6 +239,7 @@ impl Builder {
             },
             status: PodStatus::Pending,
             node: None,
+            gpu_groups: Vec::new(),
             nominated: nominated.map(|node| self.node_id(&node)),
             task_priority: words
                 .number("task-priority")
@@ -254,7 +257,11 @@ impl Builder {
         };
         (0..count)
             .map(|at| {
-                let node = on.get(at as usize).map(|node| Name::from(*node));
+                let place =
+                    on.get(at as usize).map(|word| word.split_once('/').unwrap_or((word, "")));
+                let node = place.map(|(node, _)| Name::from(node));
+                let groups = place.into_iter().flat_map(|(_, groups)| groups.split('+'));
+                let gpu_groups = groups.filter(|group| !group.is_empty()).map(Name::from).collect();
                 let gated = gated.is_some_and(|gated| at >= count - gated);
                 let status = match (&node, gated) {
                     (Some(_), _) => held,
@@ -263,7 +270,8 @@ impl Builder {
                     (None, false) => PodStatus::Pending,
                 };
                 let (name, started) = (numbered(at), node.as_ref().map(|_| template.created));
-                (Pod { uid: name.clone(), name, shape, status, started, ..template.clone() }, node)
+                let uid = name.clone();
+                (Pod { name, uid, shape, status, gpu_groups, started, ..template.clone() }, node)
             })
             .collect()
     }

@@ -9,7 +9,7 @@ use crate::{
 pub(super) fn lines(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>, String)> = Vec::new();
     for decision in &plan.decisions {
-        let (head, node, tail) = words(snapshot, decision);
+        let (head, node, tail) = words(snapshot, plan, decision);
         match lines.last_mut() {
             Some((last, nodes, end)) if *last == head && *end == tail => nodes.push(node),
             Some(_) | None => lines.push((head, vec![node], tail)),
@@ -44,14 +44,18 @@ fn waiting(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     reasons.into_iter().map(line).collect()
 }
 
-fn words(snapshot: &Snapshot, decision: &Decision) -> (String, String, String) {
+fn words(snapshot: &Snapshot, plan: &Plan, decision: &Decision) -> (String, String, String) {
     let node = |node: &NodeId| snapshot.nodes[node.0 as usize].name.to_string();
+    let place = |pod: &PodId, to: &NodeId| match plan.gpu_groups.get(pod) {
+        Some(groups) => format!("{}/{}", node(to), groups.join("+")),
+        None => node(to),
+    };
     match decision {
         Decision::Bind { pod, node: to } => {
-            (format!("{} runs on", owner(snapshot, *pod)), node(to), String::new())
+            (format!("{} runs on", owner(snapshot, *pod)), place(pod, to), String::new())
         }
         Decision::Pipeline { pod, node: to } => {
-            (format!("{} waits for", owner(snapshot, *pod)), node(to), String::new())
+            (format!("{} waits for", owner(snapshot, *pod)), place(pod, to), String::new())
         }
         Decision::Evict { pod, cause } => {
             let from = snapshot.pods[pod.0 as usize].node.as_ref().map_or_else(String::new, node);

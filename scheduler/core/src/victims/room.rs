@@ -4,8 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::{
+    Free,
+    free::{Asked, Freed, parts_on},
+};
 use crate::{
-    model::{NodeId, PodId, ShapeId},
+    model::{GpuGroup, Node, NodeId, PodId, PodShape, ShapeId},
     resources::{PerResource, Resources},
 };
 
@@ -13,18 +17,28 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rooms {
     /// Idle, or being released and not promised.
-    free: Vec<Resources>,
+    free: Vec<Free>,
     free_in_all: PerResource<i64>,
     shapes: BTreeMap<ShapeId, ShapeRoom>,
     /// Shapes that the present search is about: only theirs follow what is imagined.
     focus: Vec<ShapeId>,
     /// What is imagined to be gone.
-    freed: BTreeMap<NodeId, Resources>,
+    freed: BTreeMap<NodeId, Freed>,
+}
+
+/// What is to be known of a shape.
+pub(crate) struct About<'a> {
+    pub(crate) shape: &'a PodShape,
+    pub(crate) nodes: &'a [Node],
+    /// On which of them its pods may run at all.
+    pub(crate) eligible: Vec<bool>,
 }
 
 #[derive(Clone, Debug)]
 struct ShapeRoom {
     request: Resources,
+    /// Parts of devices asked for, by node; empty where whole ones are.
+    parts: Vec<Option<(i64, u32)>>,
     /// May pods of this shape run there at all?
     eligible: Vec<bool>,
     counts: Vec<u32>,
@@ -34,11 +48,10 @@ struct ShapeRoom {
 
 impl Rooms {
     /// With so much free on each node.
-    pub(crate) fn new(free: Vec<Resources>) -> Self {
-        let free_in_all =
-            free.iter().fold(PerResource::default(), |sum: PerResource<i64>, free| {
-                sum.plus(free.accounted().at_least_zero())
-            });
+    pub(crate) fn new(free: Vec<Free>) -> Self {
+        let free_in_all = free
+            .iter()
+            .fold(PerResource::default(), |sum: PerResource<i64>, free| sum.plus(free.accounted()));
         Self { free, free_in_all, ..Self::default() }
     }
 
@@ -52,7 +65,7 @@ impl Rooms {
     pub(crate) fn focus<'a>(
         &mut self,
         pods: impl Iterator<Item = (PodId, ShapeId)>,
-        about: impl Fn(PodId) -> (&'a Resources, Vec<bool>),
+        about: impl Fn(PodId) -> About<'a>,
     ) {
         self.focus.clear();
         for (pod, shape) in pods {
@@ -61,27 +74,31 @@ impl Rooms {
             }
             self.focus.push(shape);
             if !self.shapes.contains_key(&shape) {
-                let (request, eligible) = about(pod);
-                self.shapes.insert(shape, ShapeRoom::new(request, eligible, &self.free));
+                self.shapes.insert(shape, ShapeRoom::new(about(pod), &self.free));
             }
         }
     }
 
     /// So much is free on `node` now.
-    pub(crate) fn set_free(&mut self, node: NodeId, free: Resources) {
+    pub(crate) fn set_free(&mut self, node: NodeId, free: Free) {
         let at = node.0 as usize;
         let before = std::mem::replace(&mut self.free[at], free);
         let (before, now) = (before.accounted(), self.free[at].accounted());
-        self.free_in_all = self.free_in_all.minus(before.at_least_zero()).plus(now.at_least_zero());
+        self.free_in_all = self.free_in_all.minus(before).plus(now);
         for room in self.shapes.values_mut() {
             room.recount(at, &self.free[at], self.freed.get(&node));
         }
     }
 
-    /// Imagines `amount` gone from `node`.
-    pub(crate) fn imagine_gone(&mut self, node: NodeId, amount: &Resources) {
-        self.freed.entry(node).or_default().add(amount);
-        self.recount(node);
+    /// Imagines a pod of `shape` that shares the devices `groups` gone from `node`.
+    pub(crate) fn imagine_gone(
+        &mut self,
+        (id, node): (NodeId, &Node),
+        shape: &PodShape,
+        groups: &[GpuGroup],
+    ) {
+        self.freed.entry(id).or_default().add(node, shape, groups);
+        self.recount(id);
     }
 
     /// Nothing is imagined any more.
@@ -117,18 +134,26 @@ impl Rooms {
 }
 
 impl ShapeRoom {
-    fn new(request: &Resources, eligible: Vec<bool>, free: &[Resources]) -> Self {
+    fn new(about: About<'_>, free: &[Free]) -> Self {
+        let About { shape, nodes, eligible } = about;
         let counts = vec![0; eligible.len()];
-        let (request, nodes) = (request.clone(), BTreeSet::new());
-        let mut room = Self { request, eligible, counts, nodes, total: 0 };
+        let shared = shape.shared_gpu.as_ref();
+        let parts = match shared {
+            Some(_) => nodes.iter().map(|node| parts_on(node, shared)).collect(),
+            None => Vec::new(),
+        };
+        let (request, nodes) = (shape.requests.clone(), BTreeSet::new());
+        let mut room = Self { request, parts, eligible, counts, nodes, total: 0 };
         for (at, free) in free.iter().enumerate() {
             room.recount(at, free, None);
         }
         room
     }
 
-    fn recount(&mut self, at: usize, free: &Resources, freed: Option<&Resources>) {
-        let count = if self.eligible[at] { times(free, freed, &self.request) } else { 0 };
+    fn recount(&mut self, at: usize, free: &Free, freed: Option<&Freed>) {
+        let parts = self.parts.get(at).copied().flatten();
+        let asked = Asked { resources: &self.request, parts };
+        let count = if self.eligible[at] { free.times(freed, asked) } else { 0 };
         let before = std::mem::replace(&mut self.counts[at], count);
         self.total = self.total + u64::from(count) - u64::from(before);
         match (before, count) {
@@ -146,24 +171,4 @@ impl ShapeRoom {
 
 fn node_id(at: usize) -> NodeId {
     NodeId(u32::try_from(at).expect("node ids are 32 bits"))
-}
-
-/// How many times `request` fits into `free` and `freed` together.
-fn times(free: &Resources, freed: Option<&Resources>, request: &Resources) -> u32 {
-    let fits = |free: i64, freed: Option<i64>, asked: i64| {
-        let room = free.saturating_add(freed.unwrap_or(0)).max(0);
-        if asked <= 0 { i64::MAX } else { room / asked }
-    };
-    let plain = [
-        fits(free.gpu_milli, freed.map(|freed| freed.gpu_milli), request.gpu_milli),
-        fits(free.cpu_milli, freed.map(|freed| freed.cpu_milli), request.cpu_milli),
-        fits(free.memory_bytes, freed.map(|freed| freed.memory_bytes), request.memory_bytes),
-        fits(free.pods, freed.map(|freed| freed.pods), request.pods),
-    ];
-    let extended = request.extended.iter().map(|(name, asked)| {
-        let of = |resources: &Resources| resources.extended.get(name).copied().unwrap_or(0);
-        fits(of(free), freed.map(of), *asked)
-    });
-    let least = plain.into_iter().chain(extended).min().unwrap_or(0);
-    u32::try_from(least).unwrap_or(u32::MAX)
 }

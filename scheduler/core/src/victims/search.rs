@@ -66,7 +66,8 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
 
     fn imagine_gone(&mut self, unit: &'p Unit) {
         for &(pod, node) in &unit.pods {
-            self.rooms.imagine_gone(node, &self.session.shape_of(pod).requests);
+            let (shape, groups) = (self.session.shape_of(pod), self.session.held_gpu_groups(pod));
+            self.rooms.imagine_gone((node, self.session.node(node)), shape, groups);
         }
         self.gone.push(unit);
     }

@@ -8,7 +8,8 @@ use std::{
 };
 
 use super::{
-    Backlog, Before, Manner, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted, protection,
+    About, Backlog, Before, Free, Manner, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted,
+    protection,
 };
 use crate::{
     decision::EvictionCause,
@@ -52,7 +53,7 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
     let jobs: Vec<Waiting> =
         session.groups().filter_map(|group| waiting(session, &ranks, group)).collect();
     let mut line = JobLine::new(session.ledger(), jobs.iter().copied());
-    let free = session.node_ids().map(|node| session.room(node).free_later());
+    let free = session.node_ids().map(|node| Free::of(session, node));
     let rooms = Rooms::new(free.collect());
     let backlog = Backlog::new(session.ledger(), &jobs);
     let mut ground = Ground { pool, rooms, backlog };
@@ -106,7 +107,11 @@ fn search(
 ) -> Option<Solution> {
     let ledger = session.ledger().clone();
     let before = Before::of(session, &ledger, rooms);
-    let about = |pod: PodId| (&session.shape_of(pod).requests, session.eligible_nodes(pod));
+    let about = |pod: PodId| About {
+        shape: session.shape_of(pod),
+        nodes: &session.snapshot.nodes,
+        eligible: session.eligible_nodes(pod),
+    };
     rooms.focus(wanted.pods.iter().map(|pod| (*pod, session.pod(*pod).shape)), about);
     let queues = pool.queues().filter(|queue| purpose.may_take_from(&before, wanted, *queue));
     let may_go = |unit: &Unit| {
@@ -139,7 +144,7 @@ fn waiting(session: &Session<'_>, ranks: &[u32], id: PodGroupId) -> Option<Waiti
 }
 
 fn catch_up(rooms: &mut Rooms, session: &Session<'_>, mark: Mark) {
-    let set = |rooms: &mut Rooms, node| rooms.set_free(node, session.room(node).free_later());
+    let set = |rooms: &mut Rooms, node| rooms.set_free(node, Free::of(session, node));
     match session.changed_nodes().since(mark) {
         Some(nodes) => nodes.iter().for_each(|node| set(rooms, *node)),
         None => session.node_ids().for_each(|node| set(rooms, node)),

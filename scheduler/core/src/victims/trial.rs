@@ -246,8 +246,8 @@ impl Elsewhere {
     /// Who would be back where it was stays: always when that is true of all, else only where
     /// gangs may be split.
     fn let_stay(&mut self, session: &mut Session<'_>, group: PodGroupId, pods: &[PodId]) {
-        let is_back = |pod: &PodId| matches!(session.state(*pod), PodState::Moving { from, to } if from == to);
-        let back: Vec<PodId> = pods.iter().copied().filter(is_back).collect();
+        let back: Vec<PodId> =
+            pods.iter().copied().filter(|pod| session.is_promised_what_it_has(*pod)).collect();
         let all_stay = back.len() == pods.len() && !self.moving.contains(&group);
         if !all_stay && self.manner == Manner::Evict {
             self.moving.insert(group);
@@ -264,7 +264,7 @@ fn keep(session: &mut Session<'_>, unit: &Unit) -> bool {
     let start = session.checkpoint();
     let fits = within_limits(session.ledger(), unit)
         && unit.pods.iter().all(|&(pod, node)| {
-            let fits = session.shape_of(pod).requests.fits_in(&session.room(node).free_later());
+            let fits = can_stay(session, pod, node);
             if fits {
                 session.restore(pod);
             }
@@ -274,6 +274,14 @@ fn keep(session: &mut Session<'_>, unit: &Unit) -> bool {
         session.undo_to(start);
     }
     fits
+}
+
+fn can_stay(session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
+    let (shape, room) = (session.shape_of(pod), session.room(node));
+    shape.requests.fits_in(&room.free_later())
+        && shape.shared_gpu.as_ref().is_none_or(|shared| {
+            room.can_keep(session.node(node), shared, session.held_gpu_groups(pod))
+        })
 }
 
 /// Would the unit's queue, and all above it, keep their limits if it came back?

@@ -78,8 +78,8 @@ pub(crate) fn units_of(
             Piece::Surplus => Shortfall::AboveMinimum,
             Piece::Core => Shortfall::AtMinimum,
         };
-        let amount = pods.iter().fold(PerResource::default(), |sum, (pod, _)| {
-            sum.plus(session.shape_of(*pod).requests.accounted())
+        let amount = pods.iter().fold(PerResource::default(), |sum, (pod, node)| {
+            sum.plus(session.price_on(*pod, *node))
         });
         let job = JobKey::new(group.priority, shortfall, age_rank, id);
         Unit { key: (job, count - from_end), queue, group: id, piece, pods, amount }

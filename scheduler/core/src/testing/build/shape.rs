@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::super::words::{Words, pair};
 use crate::{
     model::{
-        HostPort, LabelSelector, Name, NodeSelectorTerm, Operator, PodAffinityTerm, PodShape,
-        Requirement, TaintEffect, Toleration, TopologySpread, WhenUnsatisfiable,
+        GpuPart, HostPort, LabelSelector, Name, NodeSelectorTerm, Operator, PodAffinityTerm,
+        PodShape, Requirement, SharedGpu, TaintEffect, Toleration, TopologySpread,
+        WhenUnsatisfiable,
     },
     resources::Resources,
 };
 
-/// `gpus=1 cpu=2 memory=1Gi extended nic=1`, `needs zone=a`, `named n1`, `prefers zone=a:10`,
+/// `gpus=1 part=0.5 part-memory=4000 devices=2 cpu=2 memory=1Gi extended nic=1`, `needs zone=a`, `named n1`, `prefers zone=a:10`,
 /// `tolerates key=value:NoSchedule`, `near app=x/zone`, `far app=x/zone`, `likes app=x/zone`,
 /// `spread app=x/zone/1`, `evenly app=x/zone/1`, `port=80`, `image x`.
 pub(super) fn of(words: &mut Words<'_>) -> PodShape {
@@ -36,6 +37,7 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
             pods: 1,
             extended: extended(words),
         },
+        shared_gpu: shared_gpu(words),
         node_selector: words.each("needs").into_iter().map(super::label).collect(),
         node_affinity: (!affinity.is_empty()).then_some(affinity),
         node_preferences: words.each("prefers").into_iter().map(preference).collect(),
@@ -47,6 +49,13 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
         host_ports: words.number("port").into_iter().map(port).collect(),
         images: words.each("image").into_iter().map(Name::from).collect(),
     }
+}
+
+/// `part=0.5` or `part-memory=4000`, and `devices=2` where it is of several.
+fn shared_gpu(words: &mut Words<'_>) -> Option<SharedGpu> {
+    let milli = words.milli("part").map(GpuPart::Milli);
+    let part = milli.or_else(|| words.number("part-memory").map(GpuPart::MemoryMib))?;
+    Some(SharedGpu { part, devices: words.count("devices").unwrap_or(1) })
 }
 
 pub(super) fn extended(words: &mut Words<'_>) -> BTreeMap<Name, i64> {

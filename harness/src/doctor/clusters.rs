@@ -1,0 +1,191 @@
+//! Clusters on which features run.
+
+use std::path::{Path, PathBuf};
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use super::programs::{ask, ask_kind, version};
+use super::{ANSWER_MAX, Ability, Target, machine};
+use crate::tools::Tool;
+
+/// What a control plane needs.
+const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
+
+/// What brings all that kind needs.
+const PREPARE: &str = "eval \"$(kind-configs/prepare)\" in a checkout builds it";
+
+pub(super) fn emulator() -> Ability {
+    let mut ability = Ability::of(Target::Emulator);
+    ability.has(format!("schedlab {}", env!("CARGO_PKG_VERSION")));
+    ability
+}
+
+pub(super) async fn control_plane() -> Ability {
+    let mut ability = Ability::of(Target::ControlPlane);
+    let folders = folders();
+    let complete = |folder: &&PathBuf| PROGRAMS.iter().all(|name| folder.join(name).is_file());
+    let Some(folder) = folders.iter().find(complete) else {
+        let looked: Vec<String> = folders.iter().map(|one| one.display().to_string()).collect();
+        let looked = match looked.join(" or ") {
+            none if none.is_empty() => "KUBEBUILDER_ASSETS or the user's cache".to_owned(),
+            some => some,
+        };
+        ability.lacks(format!("no {} in {looked}", PROGRAMS.join(", ")), build().await);
+        return ability;
+    };
+    ability.has(folder.display().to_string());
+    for name in PROGRAMS {
+        match version(&folder.join(name)).await {
+            Ok(version) => ability.has(format!("{name} {version}")),
+            Err(why) => ability.lacks(format!("{name}: {why}"), build().await),
+        }
+    }
+    ability
+}
+
+/// How the programs of a control plane are had.
+async fn build() -> String {
+    let named = "or set KUBEBUILDER_ASSETS to a folder that has them";
+    // `go version`, not `go --version`.
+    let go = tokio::process::Command::new("go").arg("version").output().await;
+    if go.is_ok() {
+        format!("make control-plane in a checkout, {named}")
+    } else {
+        format!("install go (https://go.dev/dl), then make control-plane in a checkout; {named}")
+    }
+}
+
+/// Where they may be, the first choice first.
+fn folders() -> Vec<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    let built = cache.and_then(|cache| cache.join("schedlab/control-plane").read_dir().ok());
+    let mut built: Vec<PathBuf> =
+        built.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    built.sort();
+    set("KUBEBUILDER_ASSETS").into_iter().chain(built.into_iter().rev()).collect()
+}
+
+pub(super) async fn container() -> Ability {
+    let mut ability = Ability::of(Target::Container);
+    docker(&mut ability).await;
+    ability
+}
+
+/// The client and the daemon that it reaches.
+async fn docker(ability: &mut Ability) {
+    let client = ask(Tool::Docker, &["--version"]).await;
+    let is_there = client.is_ok();
+    ability.take("docker", client.map(|words| words.replace("Docker version ", "")));
+    if !is_there {
+        return;
+    }
+    let daemon = ask(Tool::Docker, &["version", "--format", "{{.Server.Version}}"]).await;
+    let daemon = daemon.map_err(|mut error| {
+        if let Some(host) = own_engine() {
+            error.remedy = Some(format!("use the one of schedlab: export DOCKER_HOST={host}"));
+        }
+        error
+    });
+    ability.take("daemon", daemon);
+}
+
+/// The daemon that `kind-configs/engine/start` starts where there is no other.
+fn own_engine() -> Option<String> {
+    let folder = std::env::var_os("SCHEDLAB_RUN").map_or("/run/schedlab".into(), PathBuf::from);
+    let socket = folder.join("docker.sock");
+    let named = std::env::var_os("DOCKER_HOST").is_some();
+    (!named && answers(&socket)).then(|| format!("unix://{}", socket.display()))
+}
+
+fn answers(socket: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(socket).is_ok()
+}
+
+pub(super) async fn kind() -> Ability {
+    let mut ability = Ability::of(Target::Kind);
+    let version = ask_kind(&["version"]).await.map_err(|mut error| {
+        error.remedy = error.remedy.map(|remedy| format!("{PREPARE}, or {remedy}"));
+        error
+    });
+    ability.take("kind", version.map(|words| words.replace("kind ", "")));
+    docker(&mut ability).await;
+    if ability.found.iter().any(|found| found.starts_with("daemon ")) {
+        node_images(&mut ability).await;
+    }
+    if let Some((what, remedy)) = machine::inotify_too_low() {
+        ability.lacks(what, remedy);
+    }
+    ability
+}
+
+async fn node_images(ability: &mut Ability) {
+    let images = ask(Tool::Docker, &["images", "--format", "{{.Repository}}:{{.Tag}}"]).await;
+    let images = images.unwrap_or_default();
+    let is_node = |image: &&str| {
+        let repository = image.rsplit_once(':').map_or(*image, |(repository, _)| repository);
+        repository.ends_with("/node")
+    };
+    let nodes: Vec<&str> = images.lines().filter(is_node).collect();
+    if nodes.is_empty() {
+        let remedy = format!("docker pull kindest/node:v1.35.0; without a registry, {PREPARE}");
+        ability.lacks("no node image", remedy);
+    } else {
+        ability.has(format!("images {}", nodes.join(" ")));
+    }
+}
+
+pub(super) async fn kubeconfig() -> Ability {
+    let mut ability = Ability::of(Target::Kubeconfig);
+    let absent = "set KUBECONFIG, or name a file with --kubeconfig";
+    let config = match Kubeconfig::read() {
+        Ok(config) if config.contexts.is_empty() => {
+            ability.lacks("the kubeconfig has no context", absent);
+            return ability;
+        }
+        Ok(config) => config,
+        Err(error) => {
+            ability.lacks(chain(&error), absent);
+            return ability;
+        }
+    };
+    let names: Vec<&str> = config.contexts.iter().map(|one| one.name.as_str()).collect();
+    ability.has(format!("contexts {}", names.join(" ")));
+    let current = config.current_context.clone().unwrap_or_default();
+    match server(config).await {
+        Ok(version) => ability.has(format!("{current} answers: {version}")),
+        Err(why) => ability.lacks(
+            format!("context {current}: {why}"),
+            "does that cluster run? kubectl config get-contexts shows others, kubectl config \
+             use-context NAME chooses one",
+        ),
+    }
+    ability
+}
+
+/// The version of the server that the current context names.
+async fn server(config: Kubeconfig) -> Result<String, String> {
+    let options = KubeConfigOptions::default();
+    let ask = async {
+        let config = kube::Config::from_custom_kubeconfig(config, &options).await;
+        let client = kube::Client::try_from(config.map_err(|error| chain(&error))?);
+        let version = client.map_err(|error| chain(&error))?.apiserver_version().await;
+        version.map(|version| version.git_version).map_err(|error| chain(&error))
+    };
+    let answer = tokio::time::timeout(ANSWER_MAX, ask).await;
+    answer.unwrap_or_else(|_| Err(format!("no answer within {} s", ANSWER_MAX.as_secs())))
+}
+
+/// An error with its causes, each told once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !words.contains(&more) {
+            words = format!("{words}: {more}");
+        }
+        cause = error.source();
+    }
+    words
+}

@@ -1,0 +1,103 @@
+//! `schedlab doctor` on machines that lack things: its PATH is a folder of ours.
+
+use serde_json::Value;
+
+use super::lab::{Ended, Lab};
+
+/// A machine with these programs and nothing else.
+fn doctor(programs: &[(&str, &str)], args: &[&str]) -> Ended {
+    let lab = Lab::of("diff");
+    std::fs::create_dir(lab.path("bin")).expect("a folder can be made");
+    for (name, script) in programs {
+        lab.write_program(&format!("bin/{name}"), script);
+    }
+    let (bin, home) = (lab.path("bin"), lab.path("home"));
+    let text = |path: &std::path::Path| path.display().to_string();
+    let environment = [
+        ("PATH", text(&bin)),
+        ("HOME", text(&home)),
+        ("XDG_CACHE_HOME", text(&home)),
+        ("KUBECONFIG", text(&home.join("config"))),
+        ("SCHEDLAB_RUN", text(&home)),
+        ("KUBEBUILDER_ASSETS", String::new()),
+        ("SCHEDLAB_KIND", String::new()),
+    ];
+    let environment: Vec<(&str, &str)> =
+        environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    lab.run_with(&[&["doctor"], args].concat(), &environment)
+}
+
+/// Whether each target can run, and what is missing where it cannot.
+fn told(ended: &Ended) -> Vec<(String, bool, String)> {
+    let json: Value = serde_json::from_str(&ended.out).expect("it is JSON");
+    let word = |value: &Value| value.as_str().expect("a word").to_owned();
+    let of = |ability: &Value| {
+        let missing = ability["missing"].as_array().expect("a list");
+        let missing: Vec<String> =
+            missing.iter().map(|one| format!("{} -> {}", one["what"], one["remedy"])).collect();
+        (word(&ability["target"]), ability["ready"] == true, missing.join("; "))
+    };
+    json["abilities"].as_array().expect("a list").iter().map(of).collect()
+}
+
+#[test]
+fn with_nothing_installed_the_emulator_runs_and_all_else_comes_with_what_to_do() {
+    let ended = doctor(&[], &["--format", "json"]);
+    assert_eq!(ended.code, 0, "{}", ended.all());
+    let told = told(&ended);
+    let ready: Vec<&str> =
+        told.iter().filter(|(_, ready, _)| *ready).map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(ready, ["emulator"], "{}", ended.out);
+    let missing = |target: &str| {
+        told.iter().find(|(name, ..)| name == target).map(|(_, _, missing)| missing.clone())
+    };
+    for (target, remedy) in [
+        ("control-plane", "install go"),
+        ("container", "apt-get install docker.io"),
+        ("kind", "kind-configs/prepare"),
+        ("kubeconfig", "set KUBECONFIG"),
+        ("helm", "kind-configs/tool helm"),
+        ("kubectl", "apt-get install kubernetes-client"),
+    ] {
+        let missing = missing(target).expect("the target is told");
+        assert!(missing.contains(remedy), "{target}: {missing}");
+    }
+    let text = doctor(&[], &[]);
+    assert!(text.out.contains("✔ emulator"), "{}", text.out);
+    assert!(text.out.contains("✘ container\n    docker: there is no docker on the PATH\n"));
+}
+
+#[test]
+fn a_dead_daemon_is_told_apart_from_a_missing_docker() {
+    let docker = "#!/bin/sh\n[ $1 = --version ] && echo Docker version 20.10, build 1 && exit\n\
+                  echo 'Cannot connect to the Docker daemon at unix:///d.sock.' >&2; exit 1\n";
+    let ended = doctor(&[("docker", docker)], &["container"]);
+    assert_eq!(ended.code, 3, "{}", ended.all());
+    assert!(ended.out.contains("docker 20.10, build 1"), "{}", ended.out);
+    assert!(ended.out.contains("daemon: Cannot connect to the Docker daemon"), "{}", ended.out);
+    assert!(ended.out.contains("to do: start it"), "{}", ended.out);
+    assert!(!ended.out.contains("emulator"), "{}", ended.out);
+}
+
+#[test]
+fn a_machine_with_docker_kind_and_a_node_image_runs_kind() {
+    let docker = "#!/bin/sh\ncase \"$1\" in --version) echo Docker version 20.10;; version) echo \
+                  20.10;; images) echo schedlab/node:v1;; esac\n";
+    let with_image = [("docker", docker), ("kind", "#!/bin/sh\necho kind v0.33.0\n")];
+    let ended = doctor(&with_image, &["kind", "--format", "json"]);
+    assert_eq!(ended.code, 0, "{}", ended.all());
+    let without = docker.replace("schedlab/node:v1", "registry/nodejs:v1");
+    let ended = doctor(&[("docker", &without), with_image[1]], &["kind"]);
+    assert_eq!(ended.code, 3, "{}", ended.all());
+    assert!(ended.out.contains("no node image"), "{}", ended.out);
+}
+
+#[test]
+fn an_old_kubectl_is_not_enough() {
+    let kubectl = "#!/bin/sh\necho '{\"clientVersion\": {\"gitVersion\": \"v1.20.2\"}}'\n";
+    let ended = doctor(&[("kubectl", kubectl)], &["kubectl"]);
+    assert_eq!(ended.code, 3, "{}", ended.all());
+    assert!(ended.out.contains("kubectl is 1.20"), "{}", ended.out);
+    let new = kubectl.replace("1.20.2", "1.35.4");
+    assert_eq!(doctor(&[("kubectl", &new)], &["kubectl"]).code, 0);
+}

@@ -1,0 +1,30 @@
+//! Rule 2 for devices that pods share: nobody takes more of one than there is, and a shared
+//! device is nobody's whole one.
+
+use std::collections::BTreeMap;
+
+use super::{Auditor, NodeView, breach::amount};
+use crate::model::Name;
+
+const GPU: &str = "nvidia.com/gpu";
+
+/// Why the pods on the node cannot all have the parts and the devices that they have.
+pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Option<String> {
+    let account = auditor.accounts.node(name)?;
+    let mut taken: BTreeMap<&Name, i128> = BTreeMap::new();
+    for pod in account.pods.iter().filter_map(|pod| auditor.view.pods.get(pod)) {
+        for part in &pod.parts {
+            *taken.entry(&part.device).or_default() += i128::from(part.milli);
+        }
+    }
+    if let Some((device, taken)) = taken.iter().find(|(_, taken)| **taken > 1000) {
+        return Some(format!("take {} of the shared GPU {device}", amount(*taken)));
+    }
+    let whole = account.used.get(GPU).copied().unwrap_or(0);
+    let shared = 1000 * i128::try_from(taken.len()).unwrap_or(i128::MAX);
+    let offered = node.allocatable.get(GPU).copied().unwrap_or(0);
+    (whole + shared > offered).then(|| {
+        let (whole, shared) = (amount(whole), amount(shared));
+        format!("have {whole} whole and {shared} shared GPUs; it has {}", amount(offered))
+    })
+}

@@ -1,0 +1,64 @@
+//! Parts of GPUs. Pods that share a device name it by its group; a device that is shared is
+//! taken as a whole from what a node offers.
+
+use super::{Name, Node};
+
+/// A part of each of so many devices of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SharedGpu {
+    /// How much of each.
+    pub part: GpuPart,
+    /// Of how many, at least one.
+    pub devices: u32,
+}
+
+/// How much of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GpuPart {
+    /// Thousandths of it (annotation `gpu-fraction`).
+    Milli(i64),
+    /// MiB of its memory (annotation `gpu-memory`).
+    MemoryMib(i64),
+}
+
+/// The name of a shared device on its node.
+pub type GpuGroup = Name;
+
+impl SharedGpu {
+    /// What it takes of one device of `node`, in the unit of [`Node::gpu_units`].
+    pub fn units_on(&self, node: &Node) -> i64 {
+        match self.part {
+            GpuPart::Milli(milli) => milli.saturating_mul(node.gpu_memory_mib.max(1)),
+            GpuPart::MemoryMib(mib) => mib.saturating_mul(1000),
+        }
+    }
+
+    /// Thousandths of GPUs that queues pay for it in all, on devices of so much memory: memory
+    /// is rounded up to whole hundredths of a device, as KAI does.
+    pub fn milli_of(&self, device_mib: i64) -> i64 {
+        let milli = match self.part {
+            GpuPart::Milli(milli) => milli,
+            GpuPart::MemoryMib(mib) => {
+                let device = i128::from(device_mib.max(1));
+                let hundredths = (i128::from(mib.max(0)) * 100 + device - 1) / device;
+                i64::try_from(hundredths * 10).unwrap_or(i64::MAX)
+            }
+        };
+        milli.saturating_mul(i64::from(self.devices))
+    }
+}
+
+impl Node {
+    /// How much there is of each device: thousandths of MiB, or of a device where its memory is
+    /// not known. Nobody who asks for memory fits there.
+    pub fn gpu_units(&self) -> i64 {
+        self.gpu_memory_mib.max(1).saturating_mul(1000)
+    }
+}
+
+/// Whole GPUs that queues pay for one instance of a MIG profile (`nvidia.com/mig-2g.10gb`: two);
+/// `None`: the resource is none.
+pub fn mig_gpus(resource: &str) -> Option<i64> {
+    let profile = resource.strip_prefix("nvidia.com/mig-")?;
+    profile.split_once('g')?.0.parse().ok()
+}

@@ -1,0 +1,195 @@
+//! Parts of GPUs: which device a pod gets, what is free then, and what it costs.
+
+use insta::assert_snapshot;
+
+use crate::testing::{plan_of, rounds_of, spread_plan_of};
+
+#[test]
+fn parts_share_a_device_before_another_is_opened() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        job a pods=3 part=0.5
+    "), @"a runs on n1/a-0 x2, n1/a-2");
+}
+
+#[test]
+fn a_part_goes_to_the_fullest_device_on_which_it_fits() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=3
+        job half part=0.5 on n1/g1
+        job most part=0.7 on n1/g2
+        job a part=0.3
+        job b part=0.4
+    "), @r"
+    a runs on n1/g2
+    b runs on n1/g1
+    ");
+}
+
+#[test]
+fn a_node_with_a_shared_device_is_better_than_a_fuller_one() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        job full gpus=3 on n1
+        job half part=0.5 on n2/g1
+        job a part=0.5
+    "), @"a runs on n2/g1");
+}
+
+#[test]
+fn a_shared_device_is_not_a_free_one() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        job half part=0.1 on n1/g1
+        job a gpus=2
+        job b gpus=1
+    "), @r"
+    b runs on n1
+    a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn spreading_opens_the_emptiest_device() {
+    assert_snapshot!(spread_plan_of("
+        node n1 gpus=2
+        job half part=0.5 on n1/g1
+        job a part=0.2
+        job b part=0.2
+    "), @r"
+    a runs on n1/a
+    b runs on n1/a
+    ");
+}
+
+#[test]
+fn a_pod_with_several_parts_gets_them_of_as_many_devices() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=3
+        job one part=0.5 on n1/g1
+        job a part=0.5 devices=2
+        job b part=0.6 devices=2
+    "), @r"
+    a runs on n1/g1+a
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn memory_is_a_part_of_the_devices_that_a_node_has() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 gpu-memory=16000
+        node n2 gpus=1 gpu-memory=80000
+        job big part-memory=40000
+        job a pods=2 part-memory=8000
+        job b part-memory=8000
+    "), @r"
+    big runs on n2/big
+    a runs on n2/big
+    b runs on n2/big
+    a runs on n2/big
+    ");
+}
+
+#[test]
+fn memory_fits_nowhere_where_devices_have_none_known() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        job a part-memory=8000
+    "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn memory_costs_what_it_is_on_the_node() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 gpu-memory=10000
+        node n2 gpus=1 gpu-memory=40000
+        queue q quota=0.5 limit=0.5
+        job other gpus=1 on n2
+        job a part-memory=8000 queue=q
+    "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) are too costly: q quota has reached the allowable limit of GPUs. Limit is 0.5 GPUs, currently 0 GPUs allocated and workload requested 0.8 GPUs, 1 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn quotas_count_parts() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue q quota=1
+        job a part=0.6 priority=100 queue=q on n1/g1
+        job b part=0.5 priority=100 queue=q
+        job c part=0.4 priority=100 queue=q
+    "), @r"
+    c runs on n1/g1
+    b pending: Non-preemptible workload is over quota. Workload requested 0.5 GPUs, but q quota is 1 GPUs, while 0.6 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
+    ");
+}
+
+#[test]
+fn a_part_is_reclaimed_with_its_device() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=1
+        queue left quota=0.5
+        queue right quota=0.5
+        job a part=0.5 queue=left on n1/g1
+        job b part=0.5 queue=left on n1/g1
+        job c part=0.5 queue=right
+    "), @r"
+    1: b leaves n1 for c (reclaim)
+    1: c waits for n1/g1
+    2: c runs on n1/g1
+    steady after 2
+    ");
+}
+
+#[test]
+fn a_whole_device_is_reclaimed_from_all_who_share_it() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        queue left quota=1
+        queue right quota=1
+        job c gpus=1 queue=left on n1
+        job a part=0.5 queue=left on n1/g1
+        job b part=0.5 queue=left on n1/g1
+        job d gpus=1 queue=right
+    "), @r"
+    b leaves n1 for d (reclaim)
+    a leaves n1 for d (reclaim)
+    d waits for n1
+    d pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn parts_move_together_on_a_node_to_free_a_device() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=2
+        job a part=0.5 on n1/g1
+        job b part=0.5 on n1/g2
+        job c gpus=1
+    "), @r"
+    1: b leaves n1 for c (consolidation)
+    1: b waits for n1/g1
+    1: c waits for n1
+    2: b runs on n1/g1
+    2: c runs on n1
+    steady after 2
+    ");
+}
+
+#[test]
+fn who_must_wait_for_a_device_waits_until_all_have_left_it() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        job a part=0.5 releasing on n1/g1
+        job b part=0.5 on n1/g1
+        job c gpus=1
+        job d part=0.5
+        job e part=0.5
+    "), @r"
+    d waits for n1/g1
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    d pending: Room was promised on n1 and is being released by pods that are leaving
+    e pending: Resources were not found for pod default/e due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}

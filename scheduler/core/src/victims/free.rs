@@ -1,0 +1,132 @@
+//! What is free on a node, or will be, and how often a shape fits there.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    model::{GpuGroup, Node, NodeId, PodShape, SharedGpu},
+    resources::{PerResource, Resources},
+    session::{Session, SharedDevice},
+};
+
+/// What is free on a node when everything is released.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Free {
+    /// Whole devices among it.
+    pub(crate) resources: Resources,
+    /// What is taken of shared devices that are not free as a whole.
+    taken: Vec<(GpuGroup, i64)>,
+    /// How much there is of each device, in the unit of [`Node::gpu_units`].
+    device_units: i64,
+}
+
+/// What is imagined to be gone from a node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Freed {
+    resources: Resources,
+    parts: BTreeMap<GpuGroup, i64>,
+}
+
+/// What pods of one shape ask of one node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) resources: &'a Resources,
+    /// Units of one device of that node, and of how many devices.
+    pub(super) parts: Option<(i64, u32)>,
+}
+
+impl Free {
+    /// On `node` now.
+    pub(crate) fn of(session: &Session<'_>, node: NodeId) -> Self {
+        let room = session.room(node);
+        let taken = |device: &SharedDevice| (device.group.clone(), device.later());
+        let shared = room.shared.iter().filter(|device| device.later() > 0).map(taken);
+        Self {
+            resources: room.free_later(),
+            taken: shared.collect(),
+            device_units: session.node(node).gpu_units(),
+        }
+    }
+
+    /// The part that queues account for, parts of devices included.
+    pub(super) fn accounted(&self) -> PerResource<i64> {
+        let whole = self.resources.accounted().at_least_zero();
+        let units = i128::from(self.device_units.max(1));
+        let parts = self.taken.iter().map(|(_, taken)| {
+            let free = units - i128::from(*taken);
+            i64::try_from((free * 1000 + units - 1) / units).unwrap_or(0).max(0)
+        });
+        PerResource { gpu: parts.fold(whole.gpu, i64::saturating_add), ..whole }
+    }
+
+    /// How many times what is asked for fits, with what is imagined gone.
+    pub(super) fn times(&self, freed: Option<&Freed>, asked: Asked<'_>) -> u32 {
+        let mut least = self.times_whole(freed, asked.resources);
+        if let Some((units, devices)) = asked.parts {
+            let slots = self.slots(freed, units) / u64::from(devices.max(1));
+            least = least.min(i64::try_from(slots).unwrap_or(i64::MAX));
+        }
+        u32::try_from(least).unwrap_or(u32::MAX)
+    }
+
+    fn times_whole(&self, freed: Option<&Freed>, asked: &Resources) -> i64 {
+        let nothing = Resources::default();
+        let (free, more) = (&self.resources, freed.map_or(&nothing, |freed| &freed.resources));
+        let fits = |free: i64, freed: i64, asked: i64| {
+            let room = free.saturating_add(freed).max(0);
+            if asked <= 0 { i64::MAX } else { room / asked }
+        };
+        let gpu_milli = if asked.gpu_milli > 0 { self.whole_gpu_milli(freed) } else { 0 };
+        let plain = [
+            fits(gpu_milli, 0, asked.gpu_milli),
+            fits(free.cpu_milli, more.cpu_milli, asked.cpu_milli),
+            fits(free.memory_bytes, more.memory_bytes, asked.memory_bytes),
+            fits(free.pods, more.pods, asked.pods),
+        ];
+        let extended = asked
+            .extended
+            .iter()
+            .map(|(name, asked)| fits(free.extended_of(name), more.extended_of(name), *asked));
+        plain.into_iter().chain(extended).min().unwrap_or(0)
+    }
+
+    /// Whole devices: free ones, and shared ones that everybody leaves.
+    fn whole_gpu_milli(&self, freed: Option<&Freed>) -> i64 {
+        let gone = freed.map_or(0, |freed| freed.resources.gpu_milli);
+        let emptied = self.taken.iter().filter(|(group, taken)| rest(freed, group, *taken) <= 0);
+        let emptied = i64::try_from(emptied.count()).unwrap_or(0) * 1000;
+        self.resources.gpu_milli.saturating_add(gone).saturating_add(emptied)
+    }
+
+    /// How many parts of `units` fit on all devices.
+    fn slots(&self, freed: Option<&Freed>, units: i64) -> u64 {
+        let times = |free: i64| if units <= 0 { 0 } else { free.max(0) / units };
+        let whole = self.whole_gpu_milli(freed).max(0) / 1000;
+        let left = self.taken.iter().map(|(group, taken)| rest(freed, group, *taken));
+        let shared = left.filter(|left| *left > 0).map(|left| times(self.device_units - left));
+        let new = whole.saturating_mul(times(self.device_units));
+        u64::try_from(shared.fold(new, i64::saturating_add)).unwrap_or(0)
+    }
+}
+
+/// What stays taken of a device.
+fn rest(freed: Option<&Freed>, group: &GpuGroup, taken: i64) -> i64 {
+    let gone = freed.and_then(|freed| freed.parts.get(group)).copied().unwrap_or(0);
+    taken - gone
+}
+
+impl Freed {
+    /// A pod of `shape` that shares the devices `groups` of `node` is gone.
+    pub(super) fn add(&mut self, node: &Node, shape: &PodShape, groups: &[GpuGroup]) {
+        self.resources.add(&shape.requests);
+        if let Some(shared) = &shape.shared_gpu {
+            for group in groups {
+                *self.parts.entry(group.clone()).or_default() += shared.units_on(node);
+            }
+        }
+    }
+}
+
+/// What a part of a device is on `node`; `None`: the pod asks for whole ones only.
+pub(super) fn parts_on(node: &Node, shared: Option<&SharedGpu>) -> Option<(i64, u32)> {
+    shared.map(|shared| (shared.units_on(node), shared.devices))
+}
