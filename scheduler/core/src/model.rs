@@ -9,7 +9,7 @@ mod queue;
 
 use std::sync::Arc;
 
-pub use gpu::{GpuGroup, GpuPart, SharedGpu, mig_gpus};
+pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
 pub use node::{Node, Taint, TaintEffect};
 pub use pod::{
     HostPort, LabelSelector, NodeSelectorTerm, Operator, Pod, PodAffinityTerm, PodShape, PodStatus,

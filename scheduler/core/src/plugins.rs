@@ -6,6 +6,7 @@ mod gang;
 mod host_ports;
 mod image_locality;
 mod inter_pod_affinity;
+mod mig;
 mod node_affinity;
 mod node_resources;
 mod node_status;
@@ -19,7 +20,7 @@ mod topology_spread;
 
 use std::sync::Arc;
 
-use crate::framework::{Filter, Plugins, Ranking, Score, Scoring, WaitingRoom};
+use crate::framework::{Filter, Plugins, PreFilter, Ranking, Score, Scoring, WaitingRoom};
 
 /// Units in which KAI's scores are added: billionths of a point.
 const POINT: i64 = 1_000_000_000;
@@ -27,26 +28,42 @@ const POINT: i64 = 1_000_000_000;
 impl Plugins {
     /// What KAI asks.
     pub fn kai() -> Self {
-        let scores: Vec<(Arc<dyn Score>, i64)> = vec![
-            (Arc::new(placement::NominatedNode), 10_000_000 * POINT),
-            (Arc::new(inter_pod_affinity::InterPodAffinity), 1_000_000 * POINT),
-            (Arc::new(placement::SharedDevicesFirst), 10_000 * POINT),
-            (Arc::new(placement::NodeAvailability), 1_000 * POINT),
-            (Arc::new(placement::NodeResourceType), 10 * POINT),
-            (Arc::new(placement::ResourcePlacement), 1),
+        Self::kai_with(|_| true)
+    }
+
+    /// What KAI asks when only some of its plugins, by KAI's names, are configured. Serving
+    /// order, gangs and the room of nodes are no plugins that one can do without.
+    pub fn kai_with(is_active: impl Fn(&str) -> bool) -> Self {
+        let scores: Vec<(&str, Arc<dyn Score>, i64)> = vec![
+            ("nominatednode", Arc::new(placement::NominatedNode), 10_000_000 * POINT),
+            ("predicates", Arc::new(inter_pod_affinity::InterPodAffinity), 1_000_000 * POINT),
+            ("gpusharingorder", Arc::new(placement::SharedDevicesFirst), 10_000 * POINT),
+            ("nodeavailability", Arc::new(placement::NodeAvailability), 1_000 * POINT),
+            ("resourcetype", Arc::new(placement::NodeResourceType), 10 * POINT),
+            ("nodeplacement", Arc::new(placement::ResourcePlacement), 1),
         ];
+        let scores = scores.into_iter().filter(|(name, ..)| is_active(name));
+        let mut filter: Vec<Arc<dyn Filter>> = Vec::new();
+        if is_active("predicates") {
+            filter.push(Arc::new(node_status::NodeReady));
+            filter.extend(filters());
+            filter.push(Arc::new(mig::MigNodes));
+            filter.push(Arc::new(mig::LegacyMig));
+        } else {
+            filter.push(Arc::new(node_resources::NodeResourcesFit));
+        }
+        let mut pre_filter: Vec<Arc<dyn PreFilter>> = Vec::new();
+        if is_active("proportion") {
+            pre_filter.push(Arc::new(queue_limits::QueueLimits));
+            filter.push(Arc::new(queue_limits::QueueLimits));
+        }
         Self {
             pre_enqueue: vec![Arc::new(queue_limits::UsableQueue), Arc::new(gang::Gang)],
             queue_sort: Arc::new(queue_sort::QueueTree),
-            pre_filter: vec![Arc::new(queue_limits::QueueLimits)],
-            filter: [
-                vec![Arc::new(node_status::NodeReady) as Arc<dyn Filter>],
-                filters(),
-                vec![Arc::new(queue_limits::QueueLimits)],
-            ]
-            .concat(),
+            pre_filter,
+            filter,
             post_filter: Vec::new(),
-            score: weighted(scores),
+            score: weighted(scores.map(|(_, plugin, weight)| (plugin, weight))),
             ranking: Ranking::Bands,
             reserve: vec![Arc::new(gang::NodeRoom)],
             permit: vec![Arc::new(gang::Gang)],
@@ -94,6 +111,6 @@ fn filters() -> Vec<Arc<dyn Filter>> {
     ]
 }
 
-fn weighted(scores: Vec<(Arc<dyn Score>, i64)>) -> Vec<Scoring> {
+fn weighted(scores: impl IntoIterator<Item = (Arc<dyn Score>, i64)>) -> Vec<Scoring> {
     scores.into_iter().map(|(plugin, weight)| Scoring { plugin, weight }).collect()
 }

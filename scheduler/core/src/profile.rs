@@ -23,6 +23,9 @@ pub struct Profile {
     pub staleness_grace: Duration,
     /// A pod that takes longer than this to leave is stuck: its room is promised to nobody.
     pub release_max: Option<Duration>,
+    /// How much further from their fair share than the reclaimer its victims' queues must stay,
+    /// in thousandths, at least 1000.
+    pub reclaim_saturation_milli: i64,
     /// Most victim jobs of one consolidation.
     pub consolidation_victims_max: usize,
     /// Protects running work from preemption where no queue says otherwise.
@@ -74,6 +77,7 @@ impl Profile {
             k_value_milli: 1000,
             staleness_grace: Duration::from_mins(1),
             release_max: Some(Duration::from_mins(2)),
+            reclaim_saturation_milli: 1000,
             consolidation_victims_max: 16,
             preempt_min_runtime: Duration::ZERO,
             reclaim_min_runtime: Duration::ZERO,

@@ -5,6 +5,7 @@ mod consolidate;
 mod gangs;
 mod kube;
 mod limits;
+mod mig;
 mod parts;
 mod placement;
 mod preempt;

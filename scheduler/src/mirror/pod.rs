@@ -158,6 +158,7 @@ fn read_shape(spec: &Value) -> (PodShape, Option<Malformed>) {
     let shape = PodShape {
         requests,
         shared_gpu: None,
+        legacy_mig: false,
         node_selector: strings(spec, "/nodeSelector"),
         node_affinity: kept(selectors::node_terms(spec), wrong),
         node_preferences: kept(selectors::node_preferences(spec), wrong),

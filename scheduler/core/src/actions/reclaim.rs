@@ -15,10 +15,6 @@ use crate::{
     victims::{Before, Piece, Purpose, Solution, Unit, Wanted, protection, serve},
 };
 
-/// How much further from their fair share than the reclaimer its victims' queues must stay, in
-/// thousandths: KAI's default.
-const SATURATION_MILLI: i64 = 1000;
-
 /// Serves every job whose queue deserves more than it has.
 pub(crate) fn run(session: &mut Session<'_>) {
     serve(session, &Reclaim);
@@ -47,7 +43,7 @@ impl Purpose for Reclaim {
         for unit in &solution.victims {
             victims.entry(unit.queue).or_default().push(unit.amount);
         }
-        reclaimer(wanted).may_take(before.ledger, &victims, SATURATION_MILLI)
+        reclaimer(wanted).may_take(before.ledger, &victims, before.profile.reclaim_saturation_milli)
     }
 
     fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause {

@@ -151,7 +151,7 @@ impl Names<'_> {
             tolerations: shape.tolerations.clone(),
             devices: None,
             parts: Vec::new(),
-            paid_besides: Amounts::new(),
+            paid_besides: mig_gpus(&shape.requests),
         };
         if let Some(node) = pod.node {
             share(&mut view, shape, &pod.gpu_groups, &self.snapshot.nodes[node.0 as usize]);
@@ -181,6 +181,18 @@ fn share(view: &mut PodView, shape: &PodShape, groups: &[Name], node: &Node) {
     };
     view.parts = (0..devices).map(|at| Part { device: name(at), milli }).collect();
     view.paid_besides.insert("nvidia.com/gpu".into(), i128::from(price) * i128::from(devices));
+}
+
+/// `nvidia.com/mig-2g.10gb` is paid for as two GPUs.
+fn mig_gpus(requests: &Resources) -> Amounts {
+    let slices = |name: &Name| -> Option<i128> {
+        let (slices, _) = name.strip_prefix("nvidia.com/mig-")?.split_once("g.")?;
+        slices.parse().ok()
+    };
+    let all = requests.extended.iter();
+    let gpus: i128 =
+        all.filter_map(|(name, count)| Some(slices(name)? * i128::from(*count) * 1000)).sum();
+    if gpus == 0 { Amounts::new() } else { Amounts::from([("nvidia.com/gpu".into(), gpus)]) }
 }
 
 fn group_name(group: &PodGroup) -> Name {

@@ -42,6 +42,14 @@ pub enum Misfit {
     TopologySpread,
     /// The node lacks the label over which the pod is to be spread.
     TopologySpreadLabel,
+    /// GPUs of the node are not to be had in parts.
+    WholeGpusOnly,
+    /// GPUs of the node are to be had as MIG instances only.
+    MigInstancesOnly,
+    /// The pod asks for MIG instances in a way that is served no more.
+    LegacyMig,
+    /// A pod runs there that uses MIG instances nobody knows of.
+    LegacyMigThere,
     /// What the pod costs there is more than its queues may have: in their words.
     QueueBound(Name),
 }
@@ -70,6 +78,10 @@ impl Misfit {
             | Self::NotReady
             | Self::NodeAffinity
             | Self::PodAffinity
+            | Self::WholeGpusOnly
+            | Self::MigInstancesOnly
+            | Self::LegacyMig
+            | Self::LegacyMigThere
             | Self::TopologySpreadLabel => false,
         }
     }
@@ -88,6 +100,10 @@ impl Misfit {
             | Self::HostPort
             | Self::TopologySpread
             | Self::TopologySpreadLabel
+            | Self::WholeGpusOnly
+            | Self::MigInstancesOnly
+            | Self::LegacyMig
+            | Self::LegacyMigThere
             | Self::QueueBound(_) => vec![self.to_string()],
         }
     }
@@ -130,6 +146,16 @@ impl fmt::Display for Misfit {
             Self::TopologySpreadLabel => f.write_str(
                 "node(s) didn't match pod topology spread constraints (missing required label)",
             ),
+            Self::WholeGpusOnly => {
+                f.write_str("node(s) give whole GPUs only (MIG strategy single)")
+            }
+            Self::MigInstancesOnly => {
+                f.write_str("node(s) give MIG instances only (MIG strategy mixed)")
+            }
+            Self::LegacyMig => f.write_str("node(s) take no pods that ask for MIG by annotation"),
+            Self::LegacyMigThere => {
+                f.write_str("node(s) had pods that use MIG instances by annotation")
+            }
             Self::QueueBound(why) => write!(f, "node(s) are too costly: {why}"),
         }
     }

@@ -48,7 +48,30 @@ impl SharedGpu {
     }
 }
 
+/// How the GPUs of a node are split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MigStrategy {
+    /// All alike: an instance is offered as a whole GPU.
+    Single,
+    /// Instances are offered by profile.
+    Mixed,
+}
+
 impl Node {
+    /// How its GPUs are split, where the labels `node-role.kubernetes.io/mig-enabled` and
+    /// `nvidia.com/mig.strategy` say so.
+    pub fn mig_strategy(&self) -> Option<MigStrategy> {
+        let label = |key| self.labels.get(key).map(|value| &**value);
+        if label("node-role.kubernetes.io/mig-enabled") != Some("true") {
+            return None;
+        }
+        match label("nvidia.com/mig.strategy")? {
+            "single" => Some(MigStrategy::Single),
+            "mixed" => Some(MigStrategy::Mixed),
+            _ => None,
+        }
+    }
+
     /// How much there is of each device: thousandths of MiB, or of a device where its memory is
     /// not known. Nobody who asks for memory fits there.
     pub fn gpu_units(&self) -> i64 {

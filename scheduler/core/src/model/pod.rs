@@ -81,6 +81,8 @@ pub struct PodShape {
     pub requests: Resources,
     /// Parts of GPUs. Those are not in `requests`.
     pub shared_gpu: Option<SharedGpu>,
+    /// It asks for MIG instances in the old way, by annotation.
+    pub legacy_mig: bool,
     /// `spec.nodeSelector`.
     pub node_selector: Labels,
     /// `requiredDuringSchedulingIgnoredDuringExecution` node affinity: any term suffices.
@@ -108,13 +110,13 @@ pub struct PodShape {
 impl PodShape {
     /// It asks for GPUs, parts of them or MIG instances.
     pub fn asks_gpus(&self) -> bool {
-        let mig = || {
-            self.requests
-                .extended
-                .iter()
-                .any(|(name, count)| *count > 0 && mig_gpus(name).is_some())
-        };
-        self.requests.gpu_milli > 0 || self.shared_gpu.is_some() || mig()
+        self.requests.gpu_milli > 0 || self.shared_gpu.is_some() || self.asks_mig()
+    }
+
+    /// It asks for MIG instances as resources.
+    pub fn asks_mig(&self) -> bool {
+        let mut extended = self.requests.extended.iter();
+        extended.any(|(name, count)| *count > 0 && mig_gpus(name).is_some())
     }
 }
 

@@ -38,6 +38,7 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
             extended: extended(words),
         },
         shared_gpu: shared_gpu(words),
+        legacy_mig: words.flag("legacy-mig"),
         node_selector: words.each("needs").into_iter().map(super::label).collect(),
         node_affinity: (!affinity.is_empty()).then_some(affinity),
         node_preferences: words.each("prefers").into_iter().map(preference).collect(),

@@ -1,0 +1,88 @@
+//! MIG instances, and nodes whose GPUs are split.
+
+use insta::assert_snapshot;
+
+use crate::testing::plan_of;
+
+const MIXED: &str =
+    "label node-role.kubernetes.io/mig-enabled=true label nvidia.com/mig.strategy=mixed";
+const SINGLE: &str =
+    "label node-role.kubernetes.io/mig-enabled=true label nvidia.com/mig.strategy=single";
+
+#[test]
+fn instances_of_a_profile_are_counted_by_node() {
+    assert_snapshot!(plan_of(&format!("
+        node n1 extended nvidia.com/mig-1g.5gb=2 {MIXED}
+        node n2 extended nvidia.com/mig-2g.10gb=1 {MIXED}
+        job a pods=3 min=1 extended nvidia.com/mig-1g.5gb=1
+        job b extended nvidia.com/mig-2g.10gb=1
+    ")), @r"
+    a runs on n1
+    b runs on n2
+    a runs on n1
+    a pending: Resources were not found for pod default/a-2 due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: nvidia.com/mig-1g.5gb.
+    ");
+}
+
+#[test]
+fn an_instance_costs_as_many_gpus_as_its_profile_has_slices() {
+    assert_snapshot!(plan_of(&format!("
+        node n1 extended nvidia.com/mig-2g.10gb=4 {MIXED}
+        queue q limit=3
+        job a pods=2 min=1 extended nvidia.com/mig-2g.10gb=1 queue=q
+    ")), @r"
+    a runs on n1
+    a pending: q quota has reached the allowable limit of GPUs. Limit is 3 GPUs, currently 2 GPUs allocated and workload requested 2 GPUs
+    ");
+}
+
+#[test]
+fn instances_are_reclaimed_and_preempted_like_gpus() {
+    assert_snapshot!(plan_of(&format!("
+        node n1 extended nvidia.com/mig-1g.5gb=2 {MIXED}
+        queue left quota=1
+        queue right quota=1
+        job a pods=2 min=1 extended nvidia.com/mig-1g.5gb=1 queue=left on n1 n1
+        job b extended nvidia.com/mig-1g.5gb=1 queue=right
+    ")), @r"
+    a leaves n1 for b (reclaim)
+    b waits for n1
+    b pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn where_instances_look_like_gpus_there_are_no_parts_of_them() {
+    assert_snapshot!(plan_of(&format!("
+        node n1 gpus=2 {SINGLE}
+        job a part=0.5
+        job b gpus=1
+    ")), @r"
+    b runs on n1
+    a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) give whole GPUs only (MIG strategy single).
+    ");
+}
+
+#[test]
+fn where_profiles_are_mixed_there_are_no_whole_gpus() {
+    assert_snapshot!(plan_of(&format!("
+        node n1 gpus=2 {MIXED}
+        job a gpus=1
+    ")), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) give MIG instances only (MIG strategy mixed).");
+}
+
+#[test]
+fn pods_that_ask_by_annotation_are_placed_no_more_and_keep_others_away() {
+    assert_snapshot!(plan_of(&format!("
+        node n1 extended nvidia.com/mig-1g.5gb=2 {MIXED}
+        node n2 extended nvidia.com/mig-1g.5gb=2 {MIXED}
+        job old legacy-mig on n1
+        job more legacy-mig
+        job a extended nvidia.com/mig-1g.5gb=2
+        job b extended nvidia.com/mig-1g.5gb=2
+    ")), @r"
+    a runs on n2
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: nvidia.com/mig-1g.5gb, 1 node(s) had pods that use MIG instances by annotation.
+    more pending: Resources were not found for pod default/more due to: no nodes with enough resources were found: 2 node(s) take no pods that ask for MIG by annotation.
+    ");
+}
