@@ -6,6 +6,7 @@
 
 mod build;
 mod compare;
+mod differs;
 mod folder;
 mod format;
 mod oracle;

@@ -4,12 +4,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use schedlab_scheduler_core::{
     Profile, Snapshot,
+    framework::Plugins,
     model::{
         GpuPart, LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod,
         PodAffinityTerm, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue,
         QueueId, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time,
     },
-    profile::Action,
+    profile::{Action, Placement},
     resources::{Amount, PerResource, Resources},
 };
 
@@ -51,9 +52,22 @@ pub(super) fn profile(case: &Case) -> Profile {
         ActionName::Preempt => Action::Preempt,
         ActionName::StaleGangEviction => Action::StaleGangEviction,
     });
+    let config = &case.config;
+    let placement = |of: &str| match config.argument("nodeplacement", of).as_deref() {
+        Some("spread") => Placement::Spread,
+        Some(_) | None => Placement::BinPack,
+    };
+    let spreads_devices = config.has("gpuspread") && !config.has("gpupack");
+    let saturation = config.argument("proportion", "relcaimerSaturationMultiplier");
+    let saturation = saturation.and_then(|text| text.parse::<f64>().ok()).unwrap_or(1.0);
     let grace = if case.id.starts_with("stalegangeviction/") { 60 } else { 0 };
     Profile {
         actions: actions.collect(),
+        plugins: Plugins::kai_with(|plugin| config.has(plugin)),
+        gpu_placement: placement("gpu"),
+        cpu_placement: placement("cpu"),
+        device_placement: if spreads_devices { Placement::Spread } else { Placement::BinPack },
+        reclaim_saturation_milli: whole(saturation.max(1.0) * 1000.0),
         consolidation_victims_max: usize::MAX,
         staleness_grace: Duration::from_secs(grace),
         ..Profile::kai()
@@ -149,6 +163,7 @@ fn shape(snapshot: &mut Snapshot, task: &Task) -> ShapeId {
     let shape = PodShape {
         requests,
         shared_gpu,
+        legacy_mig: task.legacy_mig,
         node_affinity: (!task.required_node_affinity_in.is_empty()).then(|| vec![affinity(task)]),
         pod_affinity: affinity_to_like(task, task.pod_affinity_topology_key.as_deref()),
         pod_anti_affinity: affinity_to_like(task, task.pod_anti_affinity_topology_key.as_deref()),

@@ -7,7 +7,7 @@ use schedlab_scheduler_core::{
     model::{GpuGroup, NodeId, Pod, PodStatus},
 };
 
-use super::format::{Case, Outcome, Task};
+use super::format::{Case, Expected, Outcome, Task};
 
 /// What became of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ fn is_stuck(snapshot: &Snapshot, pod: &Pod) -> bool {
 
 /// Where `fates` differ from what the case expects, one line each.
 pub(super) fn differences(case: &Case, snapshot: &Snapshot, fates: &[Fate]) -> Vec<String> {
-    let Some(expected) = &case.expected else { return Vec::new() };
+    let expected = case.expected();
     let tasks: Vec<(&str, &Task, &Fate)> = case
         .jobs
         .iter()
@@ -81,7 +81,7 @@ pub(super) fn differences(case: &Case, snapshot: &Snapshot, fates: &[Fate]) -> V
             found.extend(differs(snapshot, name, outcome, &of_task));
         }
     }
-    found.extend(node_differences(case, snapshot, &tasks));
+    found.extend(node_differences((case, &expected), snapshot, &tasks));
     found
 }
 
@@ -119,7 +119,7 @@ fn on(node: Option<&str>) -> String {
 /// Idle and releasing (less promised) GPUs. A shared device is taken while somebody is on it,
 /// and released when everybody leaves.
 fn node_differences(
-    case: &Case,
+    (case, expected): (&Case, &Expected),
     snapshot: &Snapshot,
     tasks: &[(&str, &Task, &Fate)],
 ) -> Vec<String> {
@@ -133,9 +133,8 @@ fn node_differences(
         let now = &*snapshot.nodes[node.0 as usize].name;
         nodes.entry(now).or_default().add(task, fate);
     }
-    let expected = case.expected.iter().flat_map(|expected| &expected.nodes);
     let mut found = Vec::new();
-    for (name, outcome) in expected {
+    for (name, outcome) in &expected.nodes {
         let (idle, releasing) = nodes.get(name.as_str()).map_or((0.0, 0.0), NodeGpus::counts);
         if (idle, releasing) != (outcome.idle_gpus, outcome.releasing_gpus) {
             found.push(format!("{name}: idle {idle}, releasing {releasing}; expected {outcome:?}"));

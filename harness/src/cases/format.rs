@@ -20,12 +20,51 @@ pub(super) struct Case {
     #[serde(default)]
     pub(super) call_limits_per_session: Option<CallLimits>,
     #[serde(default)]
-    pub(super) config: Option<Value>,
+    pub(super) config: Config,
     pub(super) cluster: Cluster,
     pub(super) queues: Vec<QueueSpec>,
     pub(super) jobs: Vec<Job>,
     #[serde(default)]
-    pub(super) expected: Option<Expected>,
+    expected: Option<Expected>,
+    #[serde(default)]
+    observed: Option<Observed>,
+}
+
+/// The plugins of the session.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Config {
+    /// Absent: all.
+    #[serde(default)]
+    pub(super) plugins: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) plugin_arguments: Option<BTreeMap<String, BTreeMap<String, Value>>>,
+    #[serde(default)]
+    pub(super) predicates_plugin_active: Option<bool>,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug, Deserialize)]
+struct Observed {
+    #[serde(rename = "final")]
+    last: LastState,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct LastState {
+    #[serde(default)]
+    jobs: BTreeMap<String, LastJob>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct LastJob {
+    tasks: BTreeMap<String, LastTask>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct LastTask {
+    status: String,
+    #[serde(default)]
+    node: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -87,8 +126,6 @@ pub(super) struct NodeSpec {
     pub(super) numa: Option<Value>,
     #[serde(default)]
     pub(super) gpu_memory_mib: i64,
-    #[serde(default)]
-    pub(super) mig_strategy: Option<Value>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -190,6 +227,8 @@ pub(super) struct Task {
     #[serde(default)]
     pub(super) gpu_groups: Vec<String>,
     #[serde(default)]
+    pub(super) legacy_mig: bool,
+    #[serde(default)]
     pub(super) pod_affinity_topology_key: Option<String>,
     #[serde(default)]
     pub(super) pod_anti_affinity_topology_key: Option<String>,
@@ -225,26 +264,12 @@ pub(super) struct NodeOutcome {
 }
 
 /// Task fields that ask for more than whole devices, and what they ask for.
-const BEYOND_WHOLE_DEVICES: [(&str, &str); 4] = [
-    ("mig_instances", "MIG"),
-    ("legacy_mig", "MIG"),
-    ("resource_claim_names", "resource claims"),
-    ("pvc_names", "volumes"),
-];
+const BEYOND_WHOLE_DEVICES: [(&str, &str); 2] =
+    [("resource_claim_names", "resource claims"), ("pvc_names", "volumes")];
 
 impl Case {
     /// What it needs that the core does not know yet; `None`: it can be run.
     pub(super) fn unsupported(&self) -> Option<&'static str> {
-        if self.expected.is_none() {
-            return Some("expectations in words");
-        }
-        if self
-            .config
-            .as_ref()
-            .is_some_and(|config| config.get("scheduler_conf_override").is_some())
-        {
-            return Some("a scheduler configuration of its own");
-        }
         if self.cluster.dra.is_some() {
             return Some("resource claims");
         }
@@ -254,15 +279,44 @@ impl Case {
         if self.cluster.nodes.iter().any(|node| node.numa.is_some()) {
             return Some("NUMA");
         }
-        if self.cluster.nodes.iter().any(|node| node.mig_strategy.is_some()) {
-            return Some("MIG");
-        }
         let tasks = self.jobs.iter().flat_map(|job| &job.tasks);
         tasks.flat_map(|task| task.other.iter()).find_map(|(field, value)| {
             let empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
             let known = BEYOND_WHOLE_DEVICES.iter().find(|(name, _)| name == field);
             known.filter(|_| !empty).map(|(_, what)| *what)
         })
+    }
+}
+
+impl Case {
+    /// What must have become of it. Where that is told in words, it is what was recorded.
+    pub(super) fn expected(&self) -> Expected {
+        if let Some(expected) = &self.expected {
+            return expected.clone();
+        }
+        let recorded = self.observed.iter().flat_map(|observed| observed.last.jobs.values());
+        let recorded: BTreeMap<&str, &LastTask> =
+            recorded.flat_map(|job| &job.tasks).map(|(id, task)| (id.as_str(), task)).collect();
+        let tasks = self.jobs.iter().flat_map(|job| &job.tasks).filter_map(|task| {
+            let LastTask { status, node } = recorded.get(task.id.as_str())?;
+            let (status, node) = (status.clone(), node.clone());
+            Some((task.id.clone(), Outcome { status, node, gpus_requested_sum: task.gpus_total }))
+        });
+        Expected { tasks: tasks.collect(), ..Expected::default() }
+    }
+}
+
+impl Config {
+    /// The session asks this plugin.
+    pub(super) fn has(&self, plugin: &str) -> bool {
+        let named = self.plugins.as_ref().is_none_or(|all| all.iter().any(|one| one == plugin));
+        named && (plugin != "predicates" || self.predicates_plugin_active != Some(false))
+    }
+
+    /// An argument of a plugin, as text.
+    pub(super) fn argument(&self, plugin: &str, name: &str) -> Option<String> {
+        let value = self.plugin_arguments.as_ref()?.get(plugin)?.get(name)?;
+        Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     }
 }
 

@@ -11,13 +11,14 @@ use schedlab_scheduler_core::{
 use super::{
     build,
     compare::{self, Fate, fates},
+    differs,
     format::{CallLimits, Case, Rounds},
     report::Verdict,
 };
 
 /// Runs the case, if the core knows what it needs.
 pub(super) fn verdict(case: &Case) -> Verdict {
-    if let Some(why) = case.unsupported() {
+    if let Some(why) = differs::reason(&case.id).or_else(|| case.unsupported()) {
         return Verdict::NotApplicable(why.to_owned());
     }
     let differences = differences(case);
