@@ -37,7 +37,6 @@ pub mod view;
 pub mod audit;
 mod fields;
 pub mod happenings;
-pub mod quantity;
 pub mod snapshots;
 
 pub mod cases;

@@ -3,6 +3,8 @@
 //! Finer parts than a thousandth are rounded up, as Kubernetes does when it scales. Whether a
 //! quantity may be negative is the caller's rule.
 
+use serde_json::Value;
+
 /// Thousandths of a unit: `1` is 1000, `250m` is 250, `1Ki` is 1024000.
 pub type Milli = i128;
 
@@ -20,6 +22,15 @@ pub enum BadQuantity {
     /// Too large.
     #[error("too large: a quantity holds at most 9223372036854775807 (2^63 - 1)")]
     TooLarge,
+}
+
+/// Thousandths of what stands in an object's field; `None`: not a quantity.
+pub fn thousandths(value: &Value) -> Option<Milli> {
+    match value {
+        Value::String(text) => parse(text).ok(),
+        Value::Number(number) => parse(&number.to_string()).ok(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 /// Parses a quantity.
@@ -87,7 +98,9 @@ fn exponent(suffix: &str) -> Result<(Milli, Milli), BadQuantity> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BadQuantity, parse};
+    use serde_json::json;
+
+    use super::{BadQuantity, parse, thousandths};
 
     #[test]
     fn suffixes_scale_exactly_and_fractions_round_up() {
@@ -117,5 +130,14 @@ mod tests {
         {
             assert_eq!(parse(text), Err(BadQuantity::TooLarge), "{text}");
         }
+    }
+
+    #[test]
+    fn fields_hold_quantities_as_text_or_number() {
+        assert_eq!(thousandths(&json!("1500m")), Some(1500));
+        assert_eq!(thousandths(&json!(8)), Some(8000));
+        assert_eq!(thousandths(&json!(0.25)), Some(250));
+        assert_eq!(thousandths(&json!("eight")), None);
+        assert_eq!(thousandths(&json!([1])), None);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_emulator::quantity::thousandths;
 use schedlab_scheduler_core::{
     audit::{Amounts, Eviction, GroupView, NodeView, Phase, PodView, QueueView, SubGroupView, Why},
     model::{
@@ -11,10 +12,7 @@ use schedlab_scheduler_core::{
 };
 use serde_json::Value;
 
-use crate::{
-    fields::{at, list, text},
-    quantity::thousandths,
-};
+use crate::fields::{at, list, text};
 
 /// KAI's own classes, for clusters in which they were not created.
 const KAI_CLASSES: [(&str, i32); 4] =

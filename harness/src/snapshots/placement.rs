@@ -7,10 +7,10 @@ mod queues;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use schedlab_emulator::quantity::thousandths;
 use serde_json::Value;
 
 use super::ordinals::{Shown, joined};
-use crate::quantity::thousandths;
 use marks::{MarkedPod, State, Workload, marked};
 
 /// Fair shares in GPUs by queue, as the scheduler last computed them.

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use cucumber::{given, then};
+use schedlab_emulator::quantity::thousandths;
 
 use super::StepResult;
 use super::parameters::{Count, Stays, When};
 use super::subjects::Workload;
-use crate::quantity::thousandths;
 use crate::view::{Kind, Pod, View};
 use crate::world::{TimeWord, World};
 

@@ -1,12 +1,12 @@
 //! What queues use and deserve.
 
 use cucumber::then;
+use schedlab_emulator::quantity::thousandths;
 use serde_json::Value;
 
 use super::StepResult;
 use super::parameters::{Resource, Stays, When};
 use super::subjects::Subject;
-use crate::quantity::thousandths;
 use crate::view::{Kind, Pod};
 use crate::world::World;
 

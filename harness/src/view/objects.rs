@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use schedlab_emulator::quantity::thousandths;
 use serde_json::Value;
 
 use super::{Kind, View};
 use crate::happenings::waiting_reason;
-use crate::quantity::thousandths;
 
 /// Label of the workload that a table made.
 pub(crate) const WORKLOAD: &str = "schedlab.dev/workload";

@@ -59,7 +59,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
     (
         "harness",
         "
-            api exit fields quantity report tools
+            api exit fields report tools
             happenings leftovers
             audit
             processes veil

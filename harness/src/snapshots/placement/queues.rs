@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use schedlab_emulator::quantity::thousandths;
 use serde_json::Value;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     marks::{State, Workload},
     string,
 };
-use crate::{audit::requests, quantity::thousandths};
+use crate::audit::requests;
 
 /// A resource that queues account for: its name in pods, its key in queues, how it is headed,
 /// and how many of the queue's units make one of the heading's, and of the pod's thousandths.
