@@ -7,7 +7,10 @@ mod doctor;
 #[path = "cli/lab.rs"]
 mod lab;
 
-use lab::Lab;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+
+use lab::{Ended, Lab};
 
 #[test]
 fn a_run_that_passes_ends_with_0_and_leaves_its_results() {
@@ -43,10 +46,34 @@ fn the_last_failures_alone_can_be_run_again() {
 }
 
 #[test]
+fn no_last_run_and_a_last_run_without_failures_are_told_apart() {
+    let lab = Lab::of("passes");
+    let none = lab.run(&["run", "--last-failed"]);
+    assert_eq!(none.code, 2, "{}", none.all());
+    assert!(none.err.contains("no last run: results/latest/report.json"), "{}", none.err);
+    lab.run(&["run"]);
+    let passed = lab.run(&["run", "--last-failed"]);
+    let words = "nothing selected: nothing failed in the last run\n";
+    assert_eq!((passed.code, &*passed.err), (4, words));
+}
+
+#[test]
+fn ctrl_c_ends_a_run_with_130_and_what_there_is() {
+    let lab = Lab::of("interrupted");
+    let run = interrupted_after_a_line(lab.command(&["run", "-j", "1"]));
+    assert_eq!(run.code, 130, "{}", run.all());
+    assert!(run.out.contains("2 scenarios: 1 passed, 1 not run"), "{}", run.out);
+    let report = lab.read("results/latest/report.json");
+    assert!(report.contains("\"outcome\": \"not-run\""), "{report}");
+    assert!(lab.read("results/latest/junit.xml").contains("skipped=\"1\""));
+}
+
+#[test]
 fn fail_fast_begins_nothing_after_a_failure() {
     let lab = Lab::of("fails");
     let run = lab.run(&["run", "--fail-fast", "-j", "1"]);
     assert!(run.out.contains("0 passed, 1 failed, 1 not run"), "{}", run.out);
+    assert!(!run.out.contains("A claim is right"), "what was not run is not listed: {}", run.out);
 }
 
 #[test]
@@ -97,7 +124,7 @@ fn an_empty_selection_ends_with_4() {
 
 #[test]
 fn a_path_that_is_not_there_and_a_wrong_flag_are_told() {
-    let lab = Lab::of("passes");
+    let lab = Lab::empty();
     let missing = lab.run(&["run", "featurs"]);
     assert_eq!(
         (missing.code, missing.err.trim()),
@@ -206,4 +233,19 @@ fn a_case_of_another_form_is_named_with_its_file_and_field() {
     let place = "recorded/packing.json: cases[0] (packing#0): unknown variant `advertise`";
     assert!(run.err.contains(place), "{}", run.err);
     assert_eq!(lab.run(&["cases", "nowhere"]).code, 3);
+}
+
+/// Runs a program, presses Ctrl-C when it has printed its first line, and waits for its end.
+fn interrupted_after_a_line(mut command: Command) -> Ended {
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("the program runs");
+    let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut text = Vec::new();
+    out.read_until(b'\n', &mut text).expect("it prints a line");
+    let pressed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(pressed.expect("there is a kill").success());
+    out.read_to_end(&mut text).expect("it prints the rest");
+    let mut output = child.wait_with_output().expect("it ends");
+    output.stdout = text;
+    Ended::of(output)
 }

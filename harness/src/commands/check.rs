@@ -13,11 +13,7 @@ use crate::{report, runner, vocabulary};
 
 /// What a selection means in terms of loaded features.
 pub(super) fn query(selection: &Selection, results: &std::path::Path) -> anyhow::Result<Query> {
-    let ids = if selection.last_failed {
-        Some(features::last_failed(&report::latest_report(results)?)?)
-    } else {
-        None
-    };
+    let ids = if selection.last_failed { Some(last_failed(results)?) } else { None };
     Ok(Query {
         asked: selection.paths.iter().map(|path| Asked::parse(path)).collect(),
         tags: selection.tags.clone(),
@@ -26,6 +22,12 @@ pub(super) fn query(selection: &Selection, results: &std::path::Path) -> anyhow:
         ids,
         shard: selection.shard,
     })
+}
+
+fn last_failed(results: &std::path::Path) -> anyhow::Result<BTreeSet<String>> {
+    let latest =
+        report::latest_report(results).map_err(|error| UsageError(format!("{error:#}")))?;
+    features::last_failed(&latest)
 }
 
 /// Loads the features that are asked for.
@@ -40,13 +42,17 @@ pub(super) fn load(asked: &[Asked]) -> anyhow::Result<Suite> {
 }
 
 /// Says that nothing is left of a selection.
-pub(super) fn nothing_selected(suite: &Suite, output: &mut Output) -> Exit {
-    output.note(&format!(
-        "nothing selected: {} scenarios in {} files, none of which matches the paths, lines, \
-         tags and names given; see them with `schedlab list`",
-        suite.cases.len(),
-        suite.files.len()
-    ));
+pub(super) fn nothing_selected(suite: &Suite, query: &Query, output: &mut Output) -> Exit {
+    let why = match &query.ids {
+        Some(failed) if failed.is_empty() => "nothing failed in the last run".to_owned(),
+        Some(_) | None => format!(
+            "{} scenarios in {} files, none of which matches the paths, lines, tags and names \
+             given; see them with `schedlab list`",
+            suite.cases.len(),
+            suite.files.len()
+        ),
+    };
+    output.note(&format!("nothing selected: {why}"));
     Exit::NothingSelected
 }
 
@@ -57,7 +63,7 @@ pub fn list(args: &List) -> anyhow::Result<Exit> {
     let suite = load(&query.asked)?;
     let cases = features::select(&suite.cases, &query);
     if cases.is_empty() {
-        return Ok(nothing_selected(&suite, &mut output));
+        return Ok(nothing_selected(&suite, &query, &mut output));
     }
     output.data(&match args.format {
         ListFormat::Terse => terse(&cases),
@@ -108,7 +114,7 @@ pub fn check(args: &Check) -> anyhow::Result<Exit> {
     let asked: Vec<Asked> = args.paths.iter().map(|path| Asked::parse(path)).collect();
     let suite = load(&asked)?;
     if suite.cases.is_empty() {
-        return Ok(nothing_selected(&suite, &mut output));
+        return Ok(nothing_selected(&suite, &Query::default(), &mut output));
     }
     let steps = vocabulary::collection();
     let mut seen = BTreeSet::new();

@@ -27,7 +27,7 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     let suite = check::load(&query.asked)?;
     let cases = features::select(&suite.cases, &query);
     if cases.is_empty() {
-        return Ok(check::nothing_selected(&suite, &mut output));
+        return Ok(check::nothing_selected(&suite, &query, &mut output));
     }
     watch_for_interrupt(&settings.interrupted)?;
     let mut settings = settings;

@@ -36,9 +36,13 @@ impl Painter {
         }
     }
 
-    /// The lines for one case, its feature's heading before the first of a feature.
+    /// The lines for one case, its feature's heading before the first of a feature. What was not
+    /// run is counted in the end, not listed.
     pub fn case(&mut self, case: &CaseReport) -> String {
         let mut out = String::new();
+        if case.outcome == Outcome::NotRun {
+            return out;
+        }
         let heading = format!("{} {}", case.feature, case.file);
         if self.feature.as_ref() != Some(&heading) {
             let gap = if self.feature.is_some() { "\n" } else { "" };

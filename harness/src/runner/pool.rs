@@ -6,11 +6,17 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use schedlab_emulator::clock::Clock;
+
 use super::{CaseReport, Outcome, Settings, blank};
 use crate::features::Case;
 
 /// A case that runs longer than this (of the machine's time) is named.
 const SLOW: Duration = Duration::from_secs(10);
+
+/// How often is looked whether one does.
+const GLANCE: Duration = Duration::from_secs(1);
 
 /// The stack of a thread that runs cases.
 const STACK_BYTES: usize = 16 << 20;
@@ -95,22 +101,26 @@ fn collect(
     receiver: &mpsc::Receiver<Message>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Vec<CaseReport> {
+    let clock = Clock::real();
     let mut early = BTreeMap::new();
-    let mut running = BTreeMap::new();
+    let mut running = Running::default();
     let mut reports: Vec<CaseReport> = Vec::with_capacity(cases.len());
     loop {
-        match receiver.recv_timeout(SLOW) {
+        match receiver.recv_timeout(GLANCE) {
             Ok(Message::Started(index)) => {
-                running.insert(index, Duration::ZERO);
+                running.begin(index, clock.now());
                 progress(Progress::Started(cases[index]));
             }
             Ok(Message::Ended(index, report)) => {
-                running.remove(&index);
+                running.end(index);
                 early.insert(index, *report);
                 progress(Progress::Ended);
             }
-            Err(RecvTimeoutError::Timeout) => slow(cases, &mut running, progress),
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return reports,
+        }
+        for (index, time) in running.slow(clock.now()) {
+            progress(Progress::Slow(cases[index], time));
         }
         while let Some(report) = early.remove(&reports.len()) {
             progress(Progress::Reported(&report));
@@ -119,14 +129,30 @@ fn collect(
     }
 }
 
-fn slow(
-    cases: &[&Case],
-    running: &mut BTreeMap<usize, Duration>,
-    progress: &mut dyn FnMut(Progress<'_>),
-) {
-    for (index, time) in running {
-        *time += SLOW;
-        progress(Progress::Slow(cases[*index], *time));
+/// The cases that run, each with when it began and when it is to be named next.
+#[derive(Default)]
+struct Running(BTreeMap<usize, (Timestamp, Duration)>);
+
+impl Running {
+    fn begin(&mut self, index: usize, now: Timestamp) {
+        self.0.insert(index, (now, SLOW));
+    }
+
+    fn end(&mut self, index: usize) {
+        self.0.remove(&index);
+    }
+
+    /// Those to be named, and for how long they have been running.
+    fn slow(&mut self, now: Timestamp) -> Vec<(usize, Duration)> {
+        let mut named = Vec::new();
+        for (index, (began, next)) in &mut self.0 {
+            let time = Duration::try_from(now.duration_since(*began)).unwrap_or_default();
+            if time >= *next {
+                named.push((*index, time));
+                *next += SLOW;
+            }
+        }
+        named
     }
 }
 
@@ -150,4 +176,24 @@ fn splitmix(state: &mut u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_runs_long_is_named_every_ten_seconds_whoever_ends_meanwhile() {
+        let at = |secs| Timestamp::from_second(secs).unwrap();
+        let mut running = Running::default();
+        running.begin(0, at(0));
+        running.begin(1, at(5));
+        assert_eq!(running.slow(at(9)), []);
+        running.end(1);
+        running.begin(2, at(9));
+        assert_eq!(running.slow(at(11)), [(0, Duration::from_secs(11))]);
+        assert_eq!(running.slow(at(12)), []);
+        let named = [(0, Duration::from_secs(20)), (2, Duration::from_secs(11))];
+        assert_eq!(running.slow(at(20)), named);
+    }
 }

@@ -1,7 +1,7 @@
 //! A folder of features of its own, and the program run in it.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
@@ -16,6 +16,15 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    pub(crate) fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
     pub(crate) fn all(&self) -> String {
         format!("exit {}\n{}\n{}", self.code, self.out, self.err)
     }
@@ -29,24 +38,28 @@ impl Lab {
         Self(folder)
     }
 
+    /// An empty folder.
+    pub(crate) fn empty() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder can be made"))
+    }
+
     pub(crate) fn run(&self, args: &[&str]) -> Ended {
         self.run_with(args, &[])
     }
 
     pub(crate) fn run_with(&self, args: &[&str], environment: &[(&str, &str)]) -> Ended {
+        let output = self.command(args).envs(environment.iter().copied()).output();
+        Ended::of(output.expect("the program runs"))
+    }
+
+    /// The program in this folder, with no word about it in the environment.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
         command.args(args).current_dir(self.0.path());
         for name in ["CI", "GITHUB_ACTIONS", "INSTA_UPDATE", "INSTA_FORCE_UPDATE"] {
             command.env_remove(name);
         }
-        command.envs(environment.iter().copied());
-        let output = command.output().expect("the program runs");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
-        Ended {
-            code: output.status.code().unwrap_or(-1),
-            out: text(output.stdout),
-            err: text(output.stderr),
-        }
+        command
     }
 
     pub(crate) fn path(&self, path: &str) -> std::path::PathBuf {
@@ -62,7 +75,10 @@ impl Lab {
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) {
-        std::fs::write(self.0.path().join(path), text).expect("the file can be written");
+        let path = self.0.path().join(path);
+        let folder = path.parent().expect("a file is in a folder");
+        std::fs::create_dir_all(folder).expect("a folder can be made");
+        std::fs::write(path, text).expect("the file can be written");
     }
 
     pub(crate) fn write_program(&self, path: &str, script: &str) {
