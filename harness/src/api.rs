@@ -1,10 +1,12 @@
 //! Plain Kubernetes requests in JSON, through the cluster's client. Kinds are found by
 //! discovery, so any kind that the cluster knows can be written.
 
+mod schema;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use http::Request;
 use serde_json::{Value, json};
 
@@ -33,7 +35,10 @@ pub fn title(object: &Value) -> String {
         "" => String::new(),
         namespace => format!("{namespace}/"),
     };
-    format!("{} {namespace}{}", field("/kind"), field("/metadata/name"))
+    match field("/metadata/name") {
+        "" => format!("{} without a name", field("/kind")),
+        name => format!("{} {namespace}{name}", field("/kind")),
+    }
 }
 
 impl Api {
@@ -54,22 +59,20 @@ impl Api {
 
     /// PATCH by JSON merge.
     pub async fn merge(&self, path: &str, change: &Value) -> Result<Value, kube::Error> {
-        let request = Request::patch(format!("{path}?fieldManager={MANAGER}"))
-            .header("content-type", "application/merge-patch+json");
+        let request =
+            Request::patch(written(path)).header("content-type", "application/merge-patch+json");
         self.send(request, Some(change)).await
     }
 
     /// POST.
     pub async fn post(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
-        let request = Request::post(format!("{path}?fieldManager={MANAGER}"))
-            .header("content-type", "application/json");
+        let request = Request::post(written(path)).header("content-type", "application/json");
         self.send(request, Some(object)).await
     }
 
     /// PUT.
     pub async fn put(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
-        let request = Request::put(format!("{path}?fieldManager={MANAGER}"))
-            .header("content-type", "application/json");
+        let request = Request::put(written(path)).header("content-type", "application/json");
         self.send(request, Some(object)).await
     }
 
@@ -83,21 +86,21 @@ impl Api {
     }
 
     /// Creates an object. A priority class may be there already: rows call for them by value.
-    pub async fn create(&mut self, object: &Value) -> anyhow::Result<()> {
+    pub async fn create(&mut self, object: &Value) -> anyhow::Result<Made> {
         if object["kind"] == "PriorityClass" {
             return self.ensure(object).await;
         }
         let (collection, _) = self.place(object).await?;
         let created = self.post(&collection, object).await;
-        created.map(drop).map_err(refusal).with_context(|| title(object))
+        created.map(|_| Made::New).map_err(refusal).with_context(|| title(object))
     }
 
     /// Creates an object, unless it is there.
-    pub async fn ensure(&mut self, object: &Value) -> anyhow::Result<()> {
+    pub async fn ensure(&mut self, object: &Value) -> anyhow::Result<Made> {
         let (collection, _) = self.place(object).await?;
         match self.post(&collection, object).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+            Ok(_) => Ok(Made::New),
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(Made::Known),
             Err(error) => Err(refusal(error)).with_context(|| title(object)),
         }
     }
@@ -105,15 +108,29 @@ impl Api {
     /// Creates an object; one that is there already gets the manifest's fields.
     pub async fn apply(&mut self, object: &Value) -> anyhow::Result<Applied> {
         let (collection, name) = self.place(object).await?;
-        match self.post(&collection, object).await {
+        let applied = match self.post(&collection, object).await {
             Ok(_) => Ok(Applied::Created),
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
-                self.merge(&format!("{collection}/{name}"), object).await?;
-                Ok(Applied::Changed)
+                self.change(&format!("{collection}/{name}"), object).await
             }
-            Err(error) => Err(refusal(error)),
-        }
-        .with_context(|| title(object))
+            Err(error) => Err(error),
+        };
+        applied.map_err(refusal).with_context(|| title(object))
+    }
+
+    async fn change(&self, path: &str, object: &Value) -> Result<Applied, kube::Error> {
+        let before = self.get(path).await?;
+        self.merge(path, object).await?;
+        Ok(Applied::Changed(Box::new(before)))
+    }
+
+    /// Brings an object back to what it was.
+    pub async fn restore(&mut self, mut before: Value) -> anyhow::Result<()> {
+        let path = self.path(&before).await?;
+        let now = self.get(&path).await.map_err(refusal)?;
+        // Whatever was written since.
+        before["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();
+        self.put(&path, &before).await.map(drop).map_err(refusal).context(path)
     }
 
     /// The path of an object.
@@ -146,8 +163,14 @@ impl Api {
         if let Some(known) = self.kinds.get(&key) {
             return Ok(known.clone());
         }
-        let known = |error| anyhow!("the cluster does not know {version}: {error}");
-        let list = self.get(&root(version)).await.map_err(known)?;
+        let list = match self.get(&root(version)).await {
+            Ok(list) => list,
+            Err(error) if is_not_found(&error) => {
+                let versions = self.versions().await?.join(", ");
+                anyhow::bail!("apiVersion: found {version}, allowed are {versions}");
+            }
+            Err(error) => return Err(refusal(error)),
+        };
         for resource in list["resources"].as_array().into_iter().flatten() {
             let plural = resource["name"].as_str().unwrap_or_default();
             if plural.contains('/') {
@@ -159,7 +182,20 @@ impl Api {
             self.kinds.insert((version.to_owned(), kind), collection);
         }
         let found = self.kinds.get(&key).cloned();
-        found.with_context(|| format!("{version} has no kind {kind}"))
+        found.with_context(|| {
+            let known = self.kinds.keys().filter(|(of, _)| of == version).map(|(_, kind)| &**kind);
+            let known: Vec<&str> = known.collect();
+            format!("kind: found {kind}, {version} has {}", known.join(", "))
+        })
+    }
+
+    /// Every `apiVersion` that the cluster serves.
+    async fn versions(&self) -> anyhow::Result<Vec<String>> {
+        let groups = self.get("/apis").await.map_err(refusal)?;
+        let groups = groups["groups"].as_array().into_iter().flatten();
+        let served = groups.flat_map(|group| group["versions"].as_array().into_iter().flatten());
+        let named = served.filter_map(|version| version["groupVersion"].as_str());
+        Ok(std::iter::once("v1").chain(named).map(str::to_owned).collect())
     }
 
     async fn send(
@@ -180,21 +216,63 @@ impl fmt::Debug for Api {
     }
 }
 
-/// What applying an object did.
+/// What creating an object did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It was not there.
+    New,
+    /// It was there and stays as it is.
+    Known,
+}
+
+/// What applying an object did.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// It was not there.
     Created,
-    /// It was there and got new fields.
-    Changed,
+    /// It was there and got new fields; this is what it was before.
+    Changed(Box<Value>),
+}
+
+/// The server said no.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} ({reason})")]
+pub struct Refusal {
+    /// Its own words.
+    pub message: String,
+    /// `Status.reason`.
+    pub reason: String,
+    /// The field that is wrong, where it tells, as `spec.containers[0].name`.
+    pub field: Option<String>,
+    /// The field is one that the kind does not have.
+    pub unknown: bool,
 }
 
 /// The server's own words.
 pub fn refusal(error: kube::Error) -> anyhow::Error {
-    if let kube::Error::Api(status) = &error {
-        return anyhow!("{} ({})", status.message, status.reason);
+    let kube::Error::Api(status) = error else { return error.into() };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let cause = causes.map(|cause| cause.field.clone()).find(|field| !field.is_empty());
+    let quoted = |before: &str, after: char| {
+        let (_, rest) = status.message.split_once(before)?;
+        Some(rest.split(after).next()?.to_owned())
+    };
+    let unknown = quoted("unknown field \"", '"');
+    // Go names the type first: `PodSpec.spec.containers`.
+    let mistyped = quoted("Go struct field ", ' ');
+    let mistyped = mistyped.and_then(|field| Some(field.split_once('.')?.1.to_owned()));
+    Refusal {
+        unknown: unknown.is_some(),
+        field: cause.or(unknown).or(mistyped),
+        message: status.message.clone(),
+        reason: status.reason.clone(),
     }
-    error.into()
+    .into()
+}
+
+/// A path for writing. Fields that a kind does not have are refused, as kubectl asks for it.
+fn written(path: &str) -> String {
+    format!("{path}?fieldManager={MANAGER}&fieldValidation=Strict")
 }
 
 /// Whether the answer was 404.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use cucumber::codegen::{StepConstructor as _, WorldInventory, inventory};
 use cucumber::step::Collection;
-use gherkin::{Step, StepType};
+use gherkin::{Feature, GherkinEnv, Step, StepType};
 
 use crate::world::World;
 
@@ -49,6 +49,17 @@ pub fn collection() -> Collection<World> {
         collection = collection.then(Some(location), regex(), step);
     }
     collection
+}
+
+/// Whether a sentence is a step, after whichever keyword.
+pub fn says(sentence: &str) -> bool {
+    let steps = collection();
+    ["Given", "When", "Then"].iter().any(|keyword| {
+        let text = format!("Feature: f\n  Scenario: s\n    {keyword} {sentence}\n");
+        let feature = Feature::parse(text, GherkinEnv::default()).ok();
+        let step = feature.and_then(|feature| feature.scenarios.first()?.steps.first().cloned());
+        step.is_some_and(|step| !matches!(steps.find(&step), Ok(None)))
+    })
 }
 
 /// Reads `///` lines, step attributes and the function below them.

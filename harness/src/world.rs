@@ -2,6 +2,7 @@
 
 mod claims;
 mod pace;
+mod read;
 mod setup;
 mod submit;
 
@@ -63,6 +64,8 @@ pub struct World {
     submitted: BTreeMap<String, Vec<Value>>,
     /// Work that arrives by itself, by name.
     streams: BTreeMap<String, AbortHandle>,
+    /// The line of the step that is run.
+    line: usize,
     /// What snapshot steps showed.
     shown: Vec<String>,
     /// Writes and time at which the cluster was last at rest.
@@ -117,6 +120,7 @@ impl World {
             scheduler: Scheduler::Awaited(Box::new(config)),
             audit: None,
             case: case.clone(),
+            line: case.place.line,
             submitted: BTreeMap::new(),
             streams: BTreeMap::new(),
             shown: Vec::new(),

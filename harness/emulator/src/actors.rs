@@ -42,7 +42,7 @@ use jiff::Timestamp;
 use crate::error::ApiError;
 use crate::store::Key;
 
-pub(crate) use fields::parse_duration;
+pub use fields::parse_duration;
 pub(crate) use kubelet::{RUN_TIME, STARTUP, TERMINATION};
 pub use step::{Request, Step};
 pub use view::{Change, Owner, View, controller, key_of, owners};

@@ -11,6 +11,9 @@ use super::problem::{Problem, Problems};
 
 const KEYWORDS: [&str; 5] = ["Given", "When", "Then", "And", "But"];
 
+/// Words of their own that are one letter away from a keyword.
+const WORDS: [&str; 6] = ["The", "They", "Them", "Than", "Thin", "Hen"];
+
 /// A feature's text and where its table rows are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
@@ -53,6 +56,22 @@ struct Reader<'a> {
     fence: Option<(&'static str, usize)>,
     /// The open table: its first line and header.
     table: Option<(usize, Vec<String>)>,
+    /// What may stand in the next line.
+    part: Part,
+}
+
+/// What may stand where the reader is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    /// Description only: below `Feature:`, `Rule:` and `Examples:`.
+    #[default]
+    Prose,
+    /// Steps or description: right below `Scenario:` and the like.
+    Opened,
+    /// The same, after a line of description.
+    Described,
+    /// Steps only.
+    Steps,
 }
 
 impl Reader<'_> {
@@ -81,9 +100,32 @@ impl Reader<'_> {
             self.row(number, trimmed);
         } else if !trimmed.is_empty() && !trimmed.starts_with('#') {
             self.table = None;
-            self.misspelt(number, trimmed);
+            self.words(number, trimmed);
         }
         line.to_owned()
+    }
+
+    /// A line of words: a heading, a step, or description.
+    fn words(&mut self, number: usize, line: &str) {
+        let begins = |heads: &[&str]| heads.iter().any(|head| line.starts_with(head));
+        let word = line.split([' ', ':']).next().unwrap_or_default();
+        if begins(&["Scenario:", "Scenario Outline:", "Scenario Template:", "Background:"]) {
+            self.part = Part::Opened;
+        } else if begins(&["Feature:", "Rule:", "Examples:", "Scenarios:", "@"]) {
+            self.part = Part::Prose;
+        } else if !KEYWORDS.contains(&word) && word != "*" {
+            let wrong = self.problems.len();
+            self.misspelt(number, (word, line));
+            if self.part == Part::Opened && self.problems.len() == wrong {
+                self.part = Part::Described;
+            }
+        } else if self.part != Part::Prose {
+            self.part = Part::Steps;
+        } else if is_step((word, line)) {
+            let message = "this step stands where only description is read; allowed are steps \
+                           below Background:, Scenario: and Scenario Outline:";
+            self.problem(number, message.to_owned());
+        }
     }
 
     fn row(&mut self, number: usize, row: &str) {
@@ -117,14 +159,24 @@ impl Reader<'_> {
         self.table = Some((number, cells));
     }
 
-    fn misspelt(&mut self, number: usize, line: &str) {
-        let word = line.split([' ', ':']).next().unwrap_or_default();
-        if KEYWORDS.contains(&word) {
-            return;
-        }
+    /// Description that was meant to be a step would be passed over in silence.
+    fn misspelt(&mut self, number: usize, (word, line): (&str, &str)) {
         let same_but_case = KEYWORDS.iter().find(|k| k.eq_ignore_ascii_case(word));
         let close = KEYWORDS.iter().find(|k| k.len() > 3 && one_edit_apart(k, word));
-        if let Some(keyword) = same_but_case.or(close) {
+        let Some(keyword) = same_but_case.or(close) else {
+            if self.part == Part::Steps {
+                let keywords = KEYWORDS.join(", ");
+                let message = format!("found `{line}` among steps, allowed are {keywords}");
+                self.problem(number, message);
+            }
+            return;
+        };
+        // Prose may begin with `The`, and go on with `and` in its next line.
+        let is_prose = match same_but_case {
+            Some(_) => matches!(self.part, Part::Prose | Part::Described),
+            None => WORDS.contains(&word),
+        };
+        if self.part == Part::Steps || !is_prose || is_step((word, line)) {
             let message = format!(
                 "`{word}` is no keyword and would be read as description; did you mean `{keyword}`?"
             );
@@ -135,6 +187,11 @@ impl Reader<'_> {
     fn problem(&mut self, number: usize, message: String) {
         self.problems.push(Problem::new(self.file, number, message));
     }
+}
+
+/// Whether a line without its first word is a step of the vocabulary.
+fn is_step((word, line): (&str, &str)) -> bool {
+    line.strip_prefix(word).is_some_and(|rest| crate::vocabulary::says(rest.trim()))
 }
 
 fn one_edit_apart(a: &str, b: &str) -> bool {
@@ -164,6 +221,10 @@ fn cells(row: &str) -> Option<Vec<String>> {
 /// Parses the checked text.
 pub(super) fn parse(file: &str, source: &Source) -> Result<Feature, Problems> {
     Feature::parse(&source.text, GherkinEnv::default()).map_err(|error| {
+        if !source.text.lines().any(|line| line.trim_start().starts_with("Feature:")) {
+            let message = "found no `Feature:`, a feature begins with it and its name";
+            return Problems::one(file, 1, message.to_owned());
+        }
         let (line, column) = position(&error.to_string());
         let found = source.text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim();
         let message = format!(
@@ -226,6 +287,32 @@ mod tests {
         a.feature:3: `given` is no keyword and would be read as description; did you mean `Given`?
         "
         );
+    }
+
+    #[test]
+    fn prose_may_begin_with_the_and_go_on_with_and() {
+        let text = "Feature: x\n  The owner comes back\n  and takes its share. Given time,\n  \
+                    when it likes.\n  Given enough of it.\n  Scenario: x\n    The others leave,\n    \
+                    then rest.\n    Given a fleet of 1 node with 8 GPUs each\n";
+        assert_eq!(problems(text), "");
+    }
+
+    #[test]
+    fn a_step_that_would_be_read_as_description_is_refused() {
+        assert_snapshot!(problems("Feature: x
+  Given a fleet of 1 node with 8 GPUs each
+  Scenario: x
+    The nodes are many.
+    The a fleet of 1 node with 8 GPUs each
+    and the scheduler is restarted
+    Given a fleet of 1 node with 8 GPUs each
+    The owner comes
+"), @r"
+        a.feature:2: this step stands where only description is read; allowed are steps below Background:, Scenario: and Scenario Outline:
+        a.feature:5: `The` is no keyword and would be read as description; did you mean `Then`?
+        a.feature:6: `and` is no keyword and would be read as description; did you mean `And`?
+        a.feature:8: `The` is no keyword and would be read as description; did you mean `Then`?
+        ");
     }
 
     #[test]

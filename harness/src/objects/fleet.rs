@@ -45,8 +45,7 @@ pub(crate) fn fleet(row: &Row<'_>) -> Result<Vec<Value>, RowError> {
     }
     text.push_str(&labels(row)?);
     text.push_str(&taints(row)?);
-    let fleet = Fleet::parse("the pool", &text)
-        .map_err(|error| row.error("pool", &format!("{pool:?}: {}", error.message), "as said"))?;
+    let fleet = Fleet::parse("the pool", &text).map_err(|error| row.wrong(&error.message))?;
     Ok(fleet.nodes().to_vec())
 }
 
@@ -109,7 +108,7 @@ mod tests {
     fn a_pool_that_cannot_be_says_why() {
         let row = Row::of("f:1".to_owned(), &[("gpus", "-1")]);
         let error = fleet(&row).unwrap_err().to_string();
-        assert!(error.starts_with("f:1: column `pool`"), "{error}");
+        assert_eq!(error, "f:1: gpus: found -1, allowed is a whole number from 0 to 1024");
         let row = Row::of("f:1".to_owned(), &[("taints", "gpu")]);
         assert!(fleet(&row).unwrap_err().to_string().contains("key=value:NoSchedule"));
     }

@@ -1,91 +1,159 @@
-//! Plain Kubernetes YAML, one or more documents, with the line of what is wrong.
+//! Plain Kubernetes YAML, one or more documents, with the place of what is wrong.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
+use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
-/// An object and where it begins.
+use super::origin::{Origin, Text};
+
+/// An object and where it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Document {
-    /// `file:line`.
-    pub(crate) place: String,
+    /// Where.
+    pub(crate) origin: Origin,
     /// The object.
     pub(crate) object: Value,
 }
 
-/// The objects of a text. `file` and `first_line` place its messages.
-pub(crate) fn documents(
-    file: &str,
-    first_line: usize,
-    text: &str,
-) -> Result<Vec<Document>, String> {
-    let mut objects = Vec::new();
-    for (line, part) in parts(text) {
-        let line = first_line + line;
-        let parsed: Option<Value> = serde_saphyr::from_str(&part).map_err(|error| {
-            let at = error.location().map_or(0, |location| location.line().saturating_sub(1));
-            let at = line + usize::try_from(at).unwrap_or(0);
-            let words = error.to_string();
-            let words = words.lines().next().unwrap_or_default();
-            format!("{file}:{at}: not YAML that can be read: {words}")
-        })?;
-        let Some(object) = parsed.filter(|object| !object.is_null()) else { continue };
-        for field in ["/apiVersion", "/kind"] {
-            if object.pointer(field).and_then(Value::as_str).is_none_or(str::is_empty) {
-                let name = field.trim_start_matches('/');
-                return Err(format!(
-                    "{file}:{line}: an object needs {name}; found {}",
-                    object.pointer(field).unwrap_or(&Value::Null)
-                ));
+/// The objects of a text.
+pub(crate) fn documents(whole: &Text) -> Result<Vec<Document>, String> {
+    let mut found = Vec::new();
+    for part in parts(whole) {
+        let Some(object) = read(&part)? else { continue };
+        match object["items"].as_array() {
+            None => found.push(document(&part, String::new(), object)?),
+            Some(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    found.push(document(&part, format!("items[{index}]."), item.clone())?);
+                }
             }
         }
-        let place = format!("{file}:{line}");
-        match object["items"].as_array() {
-            Some(items) => objects
-                .extend(items.iter().map(|o| Document { place: place.clone(), object: o.clone() })),
-            None => objects.push(Document { place, object }),
-        }
     }
-    if objects.is_empty() {
-        return Err(format!("{file}:{first_line}: there is no object in it"));
+    if found.is_empty() {
+        return Err(format!("{}: found no object, allowed are one or more", whole.place(None)));
     }
-    Ok(objects)
+    distinct(&found)?;
+    Ok(found)
 }
 
-/// The documents between `---` lines, with the line each begins at (counted from 0).
-fn parts(text: &str) -> Vec<(usize, String)> {
-    let mut parts = vec![(0, String::new())];
-    for (number, line) in text.lines().enumerate() {
-        if line.trim_end() == "---" {
-            parts.push((number + 1, String::new()));
-        } else if let Some((_, part)) = parts.last_mut() {
-            part.push_str(line);
-            part.push('\n');
+/// The YAML of a part; nothing when it holds nothing.
+fn read(part: &Text) -> Result<Option<Value>, String> {
+    let parsed: Result<Option<Value>, _> = serde_saphyr::from_str(&part.text);
+    let parsed = parsed.map_err(|error| {
+        let options = serde_saphyr::render_options! {
+            formatter: &UserMessageFormatter,
+            snippets: SnippetMode::Off,
+        };
+        let words = error.render_with_options(options);
+        let words = words.rsplit_once(" at line ").map_or(&*words, |(words, _)| words);
+        format!("{}: not YAML that can be read: {words}", part.place(error.location().as_ref()))
+    })?;
+    Ok(parsed.filter(|object| !object.is_null()))
+}
+
+fn document(part: &Arc<Text>, prefix: String, object: Value) -> Result<Document, String> {
+    let origin = Origin::Document(Arc::clone(part), prefix);
+    for field in ["apiVersion", "kind"] {
+        let found = object.get(field).unwrap_or(&Value::Null);
+        if found.as_str().is_none_or(str::is_empty) {
+            let place = origin.of(field);
+            let found = if found.is_null() { "nothing".to_owned() } else { found.to_string() };
+            return Err(format!("{place}: {field}: found {found}, an object needs one"));
         }
     }
-    parts.retain(|(_, part)| {
-        part.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
-    });
-    parts
+    Ok(Document { origin, object })
+}
+
+/// Each object once: of two with one name the later would change the earlier. Rows may call for
+/// one priority class again and again.
+pub(crate) fn distinct(documents: &[Document]) -> Result<(), String> {
+    let mut seen = BTreeMap::new();
+    for Document { origin, object } in documents {
+        let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        let is_class = matches!(origin, Origin::Line(_)) && text("/kind") == "PriorityClass";
+        if text("/metadata/name").is_empty() || is_class {
+            continue;
+        }
+        let key = [
+            text("/apiVersion"),
+            text("/kind"),
+            text("/metadata/namespace"),
+            text("/metadata/name"),
+        ];
+        if let Some(first) = seen.insert(key, origin) {
+            return Err(format!(
+                "{}: found {} again, which {} has already; allowed is each object once",
+                origin.of("metadata.name"),
+                crate::api::title(object),
+                first.of("metadata.name")
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The documents between `---` lines.
+fn parts(whole: &Text) -> Vec<Arc<Text>> {
+    let part = |line: usize| Text { first_line: line, text: String::new(), ..Text::clone(whole) };
+    let mut parts = vec![part(whole.first_line)];
+    for (line, number) in whole.text.lines().zip(whole.first_line..) {
+        if line.trim_end() == "---" {
+            parts.push(part(number + 1));
+        } else if let Some(part) = parts.last_mut() {
+            part.text.push_str(line);
+            part.text.push('\n');
+        }
+    }
+    let speaks = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    parts.retain(|part| part.text.lines().any(speaks));
+    parts.into_iter().map(Arc::new).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use insta::assert_snapshot;
+
+    use super::super::origin::Columns;
     use super::*;
 
-    #[test]
-    fn documents_and_lists_become_objects() {
-        let text = "# two\napiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node}\n";
-        let objects = documents("f.yaml", 1, text).unwrap();
-        let kinds: Vec<_> = objects.iter().map(|d| d.object["kind"].clone()).collect();
-        assert_eq!(kinds, ["Pod", "Node"]);
+    fn read(text: &str) -> Result<Vec<Document>, String> {
+        documents(&Text {
+            file: "f.yaml".to_owned(),
+            first_line: 1,
+            columns: Columns::Kept,
+            text: text.to_owned(),
+        })
     }
 
     #[test]
-    fn a_broken_or_kindless_document_is_told_with_its_line() {
-        let error =
-            documents("f.yaml", 1, "apiVersion: v1\nkind: Pod\n---\nkind: x\n").unwrap_err();
-        assert_eq!(error, "f.yaml:4: an object needs apiVersion; found null");
-        let error = documents("f.yaml", 1, "apiVersion: v1\nkind: [\n").unwrap_err();
-        assert!(error.starts_with("f.yaml:"), "{error}");
-        assert!(documents("f.yaml", 1, "# nothing\n").is_err());
+    fn documents_and_lists_become_objects() {
+        let objects = read("# two\napiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node}\n").unwrap();
+        let kinds: Vec<_> = objects.iter().map(|d| d.object["kind"].clone()).collect();
+        assert_eq!(kinds, ["Pod", "Node"]);
+        assert_eq!(objects[1].origin.of("kind"), "f.yaml:8:26");
+    }
+
+    #[test]
+    fn what_is_no_object_is_told_with_its_place() {
+        let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n";
+        let errors = [
+            read("apiVersion: v1\nkind: Pod\n---\nkind: x\n"),
+            read("apiVersion: v1\nkind: [\n"),
+            read("apiVersion: v1\nkind: Pod\nkind: Pod\n"),
+            read("apiVersion: v1\nmetadata:\n\tname: a\n"),
+            read(&format!("{pod}---\n{pod}")),
+            read("# nothing\n"),
+        ]
+        .map(|error| error.unwrap_err());
+        assert_snapshot!(errors.join("\n"), @r"
+        f.yaml:4:1: apiVersion: found nothing, an object needs one
+        f.yaml:2:7: not YAML that can be read: unclosed bracket '['
+        f.yaml:3:1: not YAML that can be read: duplicate mapping key: kind not allowed here
+        f.yaml:3:2: not YAML that can be read: tabs disallowed within this context (block indentation)
+        f.yaml:7:18: found Pod a again, which f.yaml:3:18 has already; allowed is each object once
+        f.yaml:1: found no object, allowed are one or more
+        ");
     }
 }

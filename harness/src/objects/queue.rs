@@ -1,4 +1,6 @@
-//! Queues from rows.
+//! Queues from rows, and whether they form a tree.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -35,7 +37,10 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("memory limit", "memory", "limit"),
 ];
 
-const ALLOWED: &str = "a number (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`";
+const AMOUNT_MAX: f64 = 1e9;
+const ALLOWED: &str = "a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), \
+                       `unlimited`, or `unset`";
+const WEIGHT: &str = "a number from 0 to 1000000000, or `unset`";
 
 /// A queue. What is not said: quota 0, weight 1 and no limit for GPUs; CPU and memory free.
 pub(crate) fn queue(row: &Row<'_>) -> Result<Value, RowError> {
@@ -63,7 +68,7 @@ pub(crate) fn queue(row: &Row<'_>) -> Result<Value, RowError> {
         ("preempt min runtime", "preemptMinRuntime"),
     ];
     for (column, field) in runtimes {
-        if let Some(text) = row.text(column) {
+        if let Some(text) = row.duration(column)? {
             spec[field] = json!(text);
         }
     }
@@ -93,12 +98,16 @@ pub(crate) fn set_queue_field(row: &Row<'_>, column: &str) -> Result<Value, RowE
 /// An amount in the API's units; `Some(null)` for `unset`.
 fn amount(row: &Row<'_>, column: &str) -> Result<Option<Value>, RowError> {
     let Some(cell) = row.text(column) else { return Ok(None) };
+    let is_weight = column.ends_with("weight");
     match cell {
-        "unlimited" => return Ok(Some(json!(-1))),
+        "unlimited" if !is_weight => return Ok(Some(json!(-1))),
         "unset" => return Ok(Some(Value::Null)),
         _ => {}
     }
-    let number: f64 = cell.parse().map_err(|_| row.error(column, cell, ALLOWED))?;
+    let number: Option<f64> = cell.parse().ok();
+    let number = number.filter(|number| (0.0..=AMOUNT_MAX).contains(number));
+    let allowed = if is_weight { WEIGHT } else { ALLOWED };
+    let number = number.ok_or_else(|| row.error(column, cell, allowed))?;
     // The API counts thousandths of a core and millions of bytes.
     let scaled = match column {
         "cpu quota" | "cpu limit" | "memory quota" | "memory limit" if number > 0.0 => {
@@ -106,11 +115,55 @@ fn amount(row: &Row<'_>, column: &str) -> Result<Option<Value>, RowError> {
         }
         _ => number,
     };
-    if scaled.fract() == 0.0 && scaled.abs() < 9e15 {
-        #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
+    if scaled.fract() == 0.0 {
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole and at most 10^12")]
         return Ok(Some(json!(scaled as i64)));
     }
     Ok(Some(json!(scaled)))
+}
+
+/// Who is whose parent, to be told what does not fit before anything is made. A manifest may hold
+/// queues that form no tree, as the API server does not mind: a table may not.
+#[derive(Debug, Default)]
+pub(crate) struct QueueTree(BTreeMap<String, String>);
+
+impl QueueTree {
+    /// The tree of queues that exist.
+    pub(crate) fn of(queues: &[Value]) -> Self {
+        let mut tree = Self::default();
+        queues.iter().for_each(|queue| tree.add(queue));
+        tree
+    }
+
+    /// With one more queue.
+    pub(crate) fn add(&mut self, queue: &Value) {
+        let text = |at: &str| queue.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        self.0.insert(text("/metadata/name").to_owned(), text("/spec/parentQueue").to_owned());
+    }
+
+    /// Whether the queue of a row stands in the tree.
+    pub(crate) fn check(&self, row: &Row<'_>) -> Result<(), RowError> {
+        let mut path = vec![row.required("queue")?];
+        loop {
+            let parent = path.last().and_then(|queue| self.0.get(*queue));
+            let Some(parent) = parent.filter(|parent| !parent.is_empty()) else { return Ok(()) };
+            if !self.0.contains_key(parent) {
+                let others = self.0.keys().filter(|known| Some(&&***known) != path.last());
+                let others: Vec<&str> = others.map(String::as_str).collect();
+                let allowed = match others.as_slice() {
+                    [] => "a queue of this table or the cluster, and there is no other".to_owned(),
+                    others => format!("a queue that exists: {}", others.join(", ")),
+                };
+                return Err(row.error("parent", parent, &allowed));
+            }
+            let goes_round = path.contains(&parent.as_str());
+            path.push(parent);
+            if goes_round {
+                let found = format!("the circle {}", path.join(" below "));
+                return Err(row.error("parent", &found, "a tree"));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -144,8 +197,33 @@ mod tests {
     #[test]
     fn a_bad_amount_and_an_unknown_field_say_what_is_allowed() {
         let error = queue(&row(&[("queue", "a"), ("quota", "eight")])).unwrap_err();
-        assert_snapshot!(error, @"f.feature:3: column `quota`: found eight, allowed is a number (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`");
+        assert_snapshot!(error, @"f.feature:3: column `quota`: found eight, allowed is a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), `unlimited`, or `unset`");
+        for wrong in [("quota", "-3"), ("limit", "NaN"), ("weight", "unlimited"), ("quota", "1e99")]
+        {
+            assert!(queue(&row(&[("queue", "a"), wrong])).is_err(), "{wrong:?}");
+        }
         let patch = set_queue_field(&row(&[("quota", "16")]), "quota").unwrap();
         assert_snapshot!(patch, @r#"{"spec":{"resources":{"gpu":{"quota":16}}}}"#);
+    }
+
+    #[test]
+    fn queues_of_a_table_form_a_tree() {
+        let rows = [
+            row(&[("queue", "a"), ("parent", "b")]),
+            row(&[("queue", "b"), ("parent", "a")]),
+            row(&[("queue", "c"), ("parent", "root")]),
+            row(&[("queue", "d"), ("parent", "ghost")]),
+        ];
+        let queues: Vec<Value> = rows.iter().map(|row| queue(row).unwrap()).collect();
+        let mut tree = QueueTree::of(&[json!({"metadata": {"name": "root"}})]);
+        queues.iter().for_each(|queue| tree.add(queue));
+        let told =
+            rows.map(|row| tree.check(&row).map_or_else(|e| e.to_string(), |()| "good".to_owned()));
+        assert_snapshot!(told.join("\n"), @r"
+        f.feature:3: column `parent`: found the circle a below b below a, allowed is a tree
+        f.feature:3: column `parent`: found the circle b below a below b, allowed is a tree
+        good
+        f.feature:3: column `parent`: found ghost, allowed is a queue that exists: a, b, c, root
+        ");
     }
 }

@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use schedlab_emulator::actors::parse_duration;
+use schedlab_emulator::quantity;
+
 /// A cell or a table that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
@@ -46,6 +49,10 @@ impl<'a> Rows<'a> {
                 return Err(RowError { place: place(0), message });
             }
         }
+        if rows.is_empty() {
+            let message = "found no row below this header, allowed are one or more".to_owned();
+            return Err(RowError { place: place(0), message });
+        }
         let row = |(index, cells): (usize, &'a Vec<String>)| Row {
             place: place(index + 1),
             cells: header.iter().zip(cells).map(|(h, c)| (h.as_str(), c.as_str())).collect(),
@@ -81,9 +88,9 @@ impl<'a> Row<'a> {
             .transpose()
     }
 
-    /// A whole number from `least` on.
+    /// A whole number of 32 bits, from `least` on.
     pub(crate) fn count(&self, column: &str, least: u32) -> Result<Option<u32>, RowError> {
-        let allowed = format!("a whole number from {least} on");
+        let allowed = format!("a whole number from {least} to {}", u32::MAX);
         let count: Option<u32> = self.parsed(column, &allowed)?;
         match count {
             Some(count) if count < least => Err(self.error(column, &count.to_string(), &allowed)),
@@ -112,10 +119,38 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Where it stands.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// A length of time as Go writes it.
+    pub(crate) fn duration(&self, column: &str) -> Result<Option<&'a str>, RowError> {
+        let Some(cell) = self.text(column) else { return Ok(None) };
+        match parse_duration(cell) {
+            Some(_) => Ok(Some(cell)),
+            None => Err(self.error(column, cell, "a duration such as 90s or 1h30m")),
+        }
+    }
+
+    /// A quantity that is not negative.
+    pub(crate) fn quantity(&self, column: &str) -> Result<Option<&'a str>, RowError> {
+        let Some(cell) = self.text(column) else { return Ok(None) };
+        match quantity::parse(cell) {
+            Ok(milli) if milli >= 0 => Ok(Some(cell)),
+            Ok(_) => Err(self.error(column, cell, "a quantity from 0 on")),
+            Err(error) => Err(self.wrong(&format!("column `{column}`: found {cell}: {error}"))),
+        }
+    }
+
     /// What is wrong with a cell.
     pub(crate) fn error(&self, column: &str, found: &str, allowed: &str) -> RowError {
-        let message = format!("column `{column}`: found {found}, allowed is {allowed}");
-        RowError { place: self.place.clone(), message }
+        self.wrong(&format!("column `{column}`: found {found}, allowed is {allowed}"))
+    }
+
+    /// What is wrong with it, in words that say what was found and what is allowed.
+    pub(crate) fn wrong(&self, message: &str) -> RowError {
+        RowError { place: self.place.clone(), message: message.to_owned() }
     }
 }
 
@@ -147,6 +182,6 @@ mod tests {
         let good = table(&[&["queue", "pods"], &["a", "0"]]);
         let rows = Rows::read(&good, &["queue", "pods"], &place).unwrap();
         let error = rows.rows[0].count("pods", 1).unwrap_err();
-        assert_snapshot!(error, @"f.feature:11: column `pods`: found 0, allowed is a whole number from 1 on");
+        assert_snapshot!(error, @"f.feature:11: column `pods`: found 0, allowed is a whole number from 1 to 4294967295");
     }
 }

@@ -1,5 +1,6 @@
 //! Workloads from rows: what all kinds have in common, which is their pods.
 
+use schedlab_emulator::actors::parse_duration;
 use serde_json::{Map, Value, json};
 
 use super::places;
@@ -188,18 +189,27 @@ fn priority(row: &Row<'_>) -> (Option<String>, Option<Value>) {
 
 fn annotations(row: &Row<'_>) -> Result<Map<String, Value>, RowError> {
     let mut annotations = Map::new();
-    let keys = [
+    let durations = [
         ("run time", "schedlab.dev/run-time"),
         ("startup", "schedlab.dev/startup"),
         ("termination", "schedlab.dev/termination"),
-        ("exit code", "schedlab.dev/exit-code"),
         ("preemption delay", "kai.scheduler/preemption-delay"),
-        ("staleness grace", "kai.scheduler/staleness-grace-period"),
     ];
-    for (column, key) in keys {
-        if let Some(cell) = row.text(column) {
+    for (column, key) in durations {
+        if let Some(cell) = row.duration(column)? {
             annotations.insert(key.to_owned(), json!(cell));
         }
+    }
+    if let Some(code) = row.parsed::<u8>("exit code", "a whole number from 0 to 255")? {
+        annotations.insert("schedlab.dev/exit-code".to_owned(), json!(code.to_string()));
+    }
+    if let Some(cell) = row.text("staleness grace") {
+        let length = cell.strip_prefix('-').unwrap_or(cell);
+        if parse_duration(length).is_none() {
+            let allowed = "a duration such as 90s or 1h30m; a negative one means for ever";
+            return Err(row.error("staleness grace", cell, allowed));
+        }
+        annotations.insert("kai.scheduler/staleness-grace-period".to_owned(), json!(cell));
     }
     for (key, value) in row.pairs("annotations")? {
         annotations.insert(key.to_owned(), json!(value));
@@ -216,7 +226,7 @@ fn pod_spec(
     let mut container = json!({
         "name": "main",
         "image": "registry.k8s.io/pause:3.10",
-        "resources": resources(row),
+        "resources": resources(row)?,
     });
     if let Some(port) = row.count("host port", 1)? {
         container["ports"] = json!([{"containerPort": port, "hostPort": port}]);
@@ -239,18 +249,19 @@ fn pod_spec(
 }
 
 /// GPUs are limits, as device plugins want them; CPU and memory are requests.
-fn resources(row: &Row<'_>) -> Value {
+fn resources(row: &Row<'_>) -> Result<Value, RowError> {
     let mut resources = json!({});
-    if let Some(gpus) = row.text("gpus").filter(|gpus| *gpus != "0") {
+    if let Some(gpus) = row.count("gpus", 0)?.filter(|gpus| *gpus > 0) {
+        let gpus = gpus.to_string();
         resources["limits"]["nvidia.com/gpu"] = json!(gpus);
         resources["requests"]["nvidia.com/gpu"] = json!(gpus);
     }
     for resource in ["cpu", "memory"] {
-        if let Some(cell) = row.text(resource) {
+        if let Some(cell) = row.quantity(resource)? {
             resources["requests"][resource] = json!(cell);
         }
     }
-    resources
+    Ok(resources)
 }
 
 #[cfg(test)]
@@ -282,7 +293,7 @@ mod tests {
     fn what_cannot_be_is_told_before_anything_is_made() {
         assert_snapshot!(made(&[("name", "a"), ("kind", "cronjob")]), @"f:3: column `kind`: found cronjob, allowed is pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob");
         assert_snapshot!(made(&[("kind", "pod")]), @"f:3: column `name`: found nothing, allowed is a value");
-        assert_snapshot!(made(&[("name", "a"), ("pods", "-2")]), @"f:3: column `pods`: found -2, allowed is a whole number from 0 on");
+        assert_snapshot!(made(&[("name", "a"), ("pods", "-2")]), @"f:3: column `pods`: found -2, allowed is a whole number from 0 to 4294967295");
     }
 
     #[test]

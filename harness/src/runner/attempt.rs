@@ -135,6 +135,9 @@ async fn run_step(
         |(kind, message)| Ended::Broken(Broken { kind, line: step.position.line, message });
     let (function, _, _, context) =
         steps.find(step).ok().flatten().expect("every step was matched before the case ran");
+    world.at_line(step.position.line);
+    let here = world.here();
+    let words = context.matches.iter().map(|(_, word)| word.clone()).collect::<Vec<_>>();
     let future = AssertUnwindSafe(function(world, context)).catch_unwind();
     let future = interruptible(future, &settings.interrupted);
     let ended = tokio::time::timeout(settings.timeout, future).await;
@@ -142,7 +145,7 @@ async fn run_step(
     match ended {
         Ok(None) => return Ended::Interrupted,
         Ok(Some(Ok(()))) => {}
-        Ok(Some(Err(payload))) => return broken(own_failure(&*payload, panicked)),
+        Ok(Some(Err(payload))) => return broken(own_failure(&*payload, panicked, (&here, &words))),
         Err(_) => {
             let message = format!(
                 "the step took more than {} s of virtual time (--timeout)\n{}",
@@ -176,20 +179,40 @@ async fn interruptible<F: Future>(future: F, interrupt: &Interrupt) -> Option<F:
     .await
 }
 
-/// What a step that did not hold says; a real panic says where, too.
+/// What a step that did not hold says; a real panic says where, too. `words` are the values in
+/// the sentence that stands `here`.
 fn own_failure(
     payload: &(dyn Any + Send),
     mut panicked: Vec<panics::Panic>,
+    (here, words): (&str, &[String]),
 ) -> (FailureKind, String) {
     let message = panics::text(payload);
     let own = panicked.iter().position(|panic| panic.message == message);
     let own = own.map(|index| panicked.remove(index));
     let place = own.filter(|panic| !panic.place.contains("harness/src/steps"));
-    let message = match place {
-        Some(panic) => format!("panic at {}: {message}", panic.place),
-        None => message,
+    let message = match (out_of_range(&message, words), place) {
+        (Some(words), _) => format!("{here}: {words}"),
+        (None, Some(panic)) => format!("panic at {}: {message}", panic.place),
+        (None, None) => message,
     };
     (FailureKind::Step, with_panics(message, &panicked))
+}
+
+/// A number of the sentence that its type cannot hold; cucumber tells it in Rust's words.
+fn out_of_range(message: &str, words: &[String]) -> Option<String> {
+    let (name, rest) = message.split_once(" can not be parsed to ")?;
+    let (kind, _) = rest.split_once(": ParseIntError")?;
+    let fits = |word: &&String| match kind {
+        "i32" => word.parse::<i32>().is_ok(),
+        _ => word.parse::<u32>().is_ok(),
+    };
+    let is_number = |word: &&String| word.trim_start_matches('-').parse::<f64>().is_ok();
+    let found = words.iter().filter(is_number).find(|word| !fits(word))?;
+    let (least, most) = match kind {
+        "i32" => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (0, i64::from(u32::MAX)),
+    };
+    Some(format!("{name}: found {found}, allowed is a whole number from {least} to {most}"))
 }
 
 fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {

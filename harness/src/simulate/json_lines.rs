@@ -231,7 +231,9 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(At, T)>, Fault> {
                     let column = format!("column {}", error.column());
                     let error = error.to_string();
                     let found = error.split(" at line").next().unwrap_or_default();
-                    Err(at.fault(&column, found, "one JSON object of this kind"))
+                    let found = found.replace("u64", "a whole number from 0 on");
+                    let found = found.replace("f64", "a number");
+                    Err(at.fault(&column, &found, "one JSON object of this kind"))
                 }
             }
         })

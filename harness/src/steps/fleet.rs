@@ -5,7 +5,7 @@ use gherkin::Step;
 use schedlab_emulator::Fleet;
 
 use super::StepResult;
-use crate::objects::{FLEET_COLUMNS, Row, fleet};
+use crate::objects::{FLEET_COLUMNS, fleet};
 use crate::world::World;
 
 /// Nodes `node-1`, `node-2` … with so many GPUs each, and CPU and memory enough.
@@ -15,8 +15,9 @@ use crate::world::World;
 #[given(expr = "a fleet of {int} node(s) with {int} GPU(s) each")]
 async fn nodes_with_gpus(world: &mut World, nodes: u32, gpus: u32) -> StepResult {
     let (nodes, gpus) = (nodes.to_string(), gpus.to_string());
-    let row = Row::of(String::new(), &[("nodes", &nodes), ("gpus", &gpus)]);
-    world.submit(fleet(&row)?).await?;
+    let row = world.sentence(&[("nodes", &nodes), ("gpus", &gpus)]);
+    let nodes = world.written_here(fleet(&row)?);
+    world.submit(nodes).await?;
     Ok(())
 }
 
@@ -44,6 +45,7 @@ async fn pools(world: &mut World, step: &Step) -> StepResult {
 async fn fleet_file(world: &mut World, file: String) -> StepResult {
     let (path, text) = world.fixture_text(&file)?;
     let nodes = Fleet::parse(&path, &text)?.nodes().to_vec();
+    let nodes = world.written_here(nodes);
     world.submit(nodes).await?;
     Ok(())
 }
@@ -56,7 +58,8 @@ async fn fleet_file(world: &mut World, file: String) -> StepResult {
 #[when(expr = "a node {string} with {int} GPU(s) is added")]
 async fn one_node(world: &mut World, name: String, gpus: u32) -> StepResult {
     let gpus = gpus.to_string();
-    let row = Row::of(String::new(), &[("pool", &name), ("gpus", &gpus)]);
-    world.submit(fleet(&row)?).await?;
+    let row = world.sentence(&[("pool", &name), ("gpus", &gpus)]);
+    let node = world.written_here(fleet(&row)?);
+    world.submit(node).await?;
     Ok(())
 }

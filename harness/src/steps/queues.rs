@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::StepResult;
 use super::parameters::{Amount, Field};
-use crate::objects::{QUEUE_COLUMNS, Row, queue, set_queue_field};
+use crate::objects::{QUEUE_COLUMNS, QueueTree, queue, set_queue_field};
 use crate::world::World;
 
 const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
@@ -25,6 +25,10 @@ const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
 #[when(expr = "these queues are created:")]
 async fn queues(world: &mut World, step: &Step) -> StepResult {
     let queues = world.objects_of(step, QUEUE_COLUMNS, &|row| Ok(vec![queue(row)?]))?;
+    let there = world.api.get(QUEUES).await.map_err(crate::api::refusal)?;
+    let mut tree = QueueTree::of(there["items"].as_array().map_or(&[], Vec::as_slice));
+    queues.iter().for_each(|queue| tree.add(&queue.object));
+    world.rows(step, QUEUE_COLUMNS)?.rows.iter().try_for_each(|row| tree.check(row))?;
     world.submit(queues).await?;
     Ok(())
 }
@@ -36,8 +40,9 @@ async fn queues(world: &mut World, step: &Step) -> StepResult {
 #[given(expr = "a queue {string} with a quota of {amount}")]
 #[when(expr = "a queue {string} with a quota of {amount} is created")]
 async fn one_queue(world: &mut World, name: String, quota: Amount) -> StepResult {
-    let row = Row::of(String::new(), &[("queue", &name), ("quota", &quota.0)]);
-    world.submit(vec![queue(&row)?]).await?;
+    let row = world.sentence(&[("queue", &name), ("quota", &quota.0)]);
+    let queue = world.written_here(vec![queue(&row)?]);
+    world.submit(queue).await?;
     Ok(())
 }
 
@@ -47,7 +52,7 @@ async fn one_queue(world: &mut World, name: String, quota: Amount) -> StepResult
 /// ```
 #[when(expr = "the {field} of queue {string} becomes {amount}")]
 async fn field_becomes(world: &mut World, field: Field, name: String, to: Amount) -> StepResult {
-    let row = Row::of(String::new(), &[(&field.0, &to.0)]);
+    let row = world.sentence(&[(&field.0, &to.0)]);
     let patch = set_queue_field(&row, &field.0)?;
     world.patch(&format!("{QUEUES}/{name}"), &patch).await?;
     Ok(())

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::StepResult;
 use super::parameters::Span;
 use super::subjects::Workload;
-use crate::objects::{Row, WORKLOAD_COLUMNS, workload};
+use crate::objects::{WORKLOAD_COLUMNS, workload};
 use crate::view::{Phase, Pod};
 use crate::world::World;
 
@@ -100,8 +100,8 @@ async fn gang(world: &mut World, name: String, pods: u32, gpus: u32, queue: Stri
 }
 
 async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
-    let row = Row::of(String::new(), cells);
-    let objects = workload(&row, &world.scheduler_name())?;
+    let objects = workload(&world.sentence(cells), &world.scheduler_name())?;
+    let objects = world.written_here(objects);
     world.submit(objects).await?;
     Ok(())
 }
@@ -137,7 +137,7 @@ fn stream(
         ("run time", &time),
         ("queue", &queue),
     ];
-    let objects = workload(&Row::of(String::new(), &cells), &world.scheduler_name())?;
+    let objects = workload(&world.sentence(&cells), &world.scheduler_name())?;
     world.stream(&name, every.0, move |number| {
         let numbered = objects.iter().zip(0..).map(|(object, index)| {
             let mut object = object.clone();
@@ -224,7 +224,8 @@ async fn priority_class(world: &mut World, name: String, value: i32) -> StepResu
         "metadata": {"name": name},
         "value": value,
     });
-    world.submit(vec![class]).await?;
+    let class = world.written_here(vec![class]);
+    world.submit(class).await?;
     Ok(())
 }
 

@@ -3,52 +3,63 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use gherkin::Step;
 use serde_json::Value;
 
 use super::World;
-use crate::api::{Api, Applied};
-use crate::objects::{Document, Row, RowError, Rows, documents};
+use crate::api::{Api, Applied, Made};
+use crate::objects::Document;
 use crate::view::WORKLOAD;
 
 impl World {
     /// Creates objects in their order. When one is refused, those made before it go again.
-    pub(crate) async fn submit(&mut self, mut objects: Vec<Value>) -> anyhow::Result<()> {
-        self.rest = None;
-        for object in &mut objects {
-            self.pace.object(object);
-        }
-        let mut made: Vec<Value> = Vec::new();
-        for object in &objects {
-            if let Err(error) = self.api.create(object).await {
-                self.withdraw(&made).await?;
-                return Err(error);
-            }
-            made.push(object.clone());
-        }
-        self.remember(objects);
-        Ok(())
-    }
-
-    /// Applies a manifest: what is there already is changed. When one of its objects is refused,
-    /// those made before it go again.
-    pub(crate) async fn apply(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
+    pub(crate) async fn submit(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
         self.rest = None;
         for document in &mut documents {
             self.pace.object(&mut document.object);
         }
         let mut made: Vec<Value> = Vec::new();
-        for Document { place, object } in &documents {
-            match self.api.apply(object).await {
-                Ok(Applied::Created) => made.push(object.clone()),
-                Ok(Applied::Changed) => {}
+        for document in &documents {
+            match self.api.create(&document.object).await {
+                Ok(Made::New) => made.push(document.object.clone()),
+                Ok(Made::Known) => {}
                 Err(error) => {
                     self.withdraw(&made).await?;
-                    return Err(error.context(place.clone()));
+                    return Err(self.told(document, error).await);
                 }
             }
         }
-        self.remember(documents.into_iter().map(|document| document.object).collect());
+        self.remember(documents);
+        Ok(())
+    }
+
+    /// Applies a manifest: what is there already is changed. When one of its objects is refused,
+    /// everything is as it was before.
+    pub(crate) async fn apply(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
+        self.rest = None;
+        for document in &mut documents {
+            self.pace.object(&mut document.object);
+        }
+        let mut done: Vec<(Value, Applied)> = Vec::new();
+        for document in &documents {
+            match self.api.apply(&document.object).await {
+                Ok(applied) => done.push((document.object.clone(), applied)),
+                Err(error) => {
+                    self.undo(done).await?;
+                    return Err(self.told(document, error).await);
+                }
+            }
+        }
+        self.remember(documents);
+        Ok(())
+    }
+
+    async fn undo(&mut self, done: Vec<(Value, Applied)>) -> anyhow::Result<()> {
+        for (object, applied) in done.into_iter().rev() {
+            match applied {
+                Applied::Created => self.withdraw(&[object]).await?,
+                Applied::Changed(before) => self.api.restore(*before).await?,
+            }
+        }
         Ok(())
     }
 
@@ -80,8 +91,8 @@ impl World {
         Ok(())
     }
 
-    fn remember(&mut self, objects: Vec<Value>) {
-        for object in objects {
+    fn remember(&mut self, documents: Vec<Document>) {
+        for Document { object, .. } in documents {
             let label = object["metadata"]["labels"][WORKLOAD].as_str();
             let name = label.or_else(|| object["metadata"]["name"].as_str()).unwrap_or_default();
             let known = self.submitted.entry(name.to_owned()).or_default();
@@ -136,56 +147,6 @@ impl World {
         self.rest = None;
         let deleted = self.api.delete(path).await;
         deleted.map(drop).map_err(crate::api::refusal).with_context(|| path.to_owned())
-    }
-
-    /// The objects of a fixture.
-    pub(crate) fn read_fixture(&self, name: &str) -> anyhow::Result<Vec<Document>> {
-        let (path, text) = self.fixture_text(name)?;
-        documents(&path, 1, &text).map_err(anyhow::Error::msg)
-    }
-
-    /// The name and text of a fixture.
-    pub(crate) fn fixture_text(&self, name: &str) -> anyhow::Result<(String, String)> {
-        let path = self.fixture(name);
-        let shown = crate::features::shown(&path);
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            anyhow::anyhow!("{shown}: {error}; fixtures stand in fixtures/ beside features/")
-        })?;
-        Ok((shown, text))
-    }
-
-    /// The objects of a step's doc string.
-    pub(crate) fn read_docstring(&self, step: &Step) -> anyhow::Result<Vec<Document>> {
-        let text = step.docstring.as_ref().context(
-            "this step needs a manifest below it: YAML between two lines of three quotes",
-        )?;
-        // Its first line is that after the quotes.
-        let line = step.position.line + 1;
-        documents(&self.case.place.file, line, text).map_err(anyhow::Error::msg)
-    }
-
-    /// The rows of a step's table.
-    pub(crate) fn rows<'s>(&self, step: &'s Step, columns: &[&str]) -> anyhow::Result<Rows<'s>> {
-        let table = step.table.as_ref().with_context(|| {
-            format!("this step needs a table below it; its columns are {}", columns.join(", "))
-        })?;
-        let place = |row: usize| self.place(table.position.line, row);
-        Ok(Rows::read(&table.rows, columns, &place)?)
-    }
-
-    /// Objects from all rows of a table, none made unless all can be.
-    pub(crate) fn objects_of<'s>(
-        &self,
-        step: &'s Step,
-        columns: &[&str],
-        make: &dyn Fn(&Row<'s>) -> Result<Vec<Value>, RowError>,
-    ) -> anyhow::Result<Vec<Value>> {
-        let rows = self.rows(step, columns)?;
-        let mut objects = Vec::new();
-        for row in &rows.rows {
-            objects.extend(make(row)?);
-        }
-        Ok(objects)
     }
 }
 

@@ -112,7 +112,7 @@ pub(crate) fn condition_heartbeat(object: &mut Value, kind: &str, now: Timestamp
 
 /// A duration as Go and Kubernetes write it: `90s`, `1h30m`, `1.5h`, `250ms`; a plain number is
 /// seconds, and `d` is a day.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     if let Ok(secs) = text.parse::<u64>() {
         return Some(Duration::from_secs(secs));
     }

@@ -1,0 +1,48 @@
+//! Quantities in objects: which of them cannot be read.
+
+use schedlab_emulator::quantity::thousandths;
+use serde_json::Value;
+
+/// Fields whose values are quantities, by name.
+const HOLDERS: [&str; 6] = ["requests", "limits", "overhead", "capacity", "allocatable", "hard"];
+
+/// The path of the first quantity that is none, as `spec.containers[0].resources.limits[cpu]`,
+/// and what stands there.
+pub(crate) fn bad_quantity(object: &Value) -> Option<(String, &Value)> {
+    search(object, "")
+}
+
+fn search<'v>(value: &'v Value, path: &str) -> Option<(String, &'v Value)> {
+    match value {
+        Value::Object(fields) => fields.iter().find_map(|(name, field)| {
+            let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let held = field.as_object().filter(|_| HOLDERS.contains(&name.as_str()));
+            let mut quantities = held.into_iter().flatten();
+            let bad = quantities.find(|(_, quantity)| thousandths(quantity).is_none());
+            let bad = bad.map(|(key, quantity)| (format!("{inner}[{key}]"), quantity));
+            bad.or_else(|| search(field, &inner))
+        }),
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(index, item)| search(item, &format!("{path}[{index}]")))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_quantity_that_cannot_be_read_is_found() {
+        let with =
+            |limits| json!({"spec": {"containers": [{}, {"resources": {"limits": limits}}]}});
+        let object = with(json!({"cpu": "1", "memory": "lots"}));
+        let path = "spec.containers[1].resources.limits[memory]".to_owned();
+        assert_eq!(bad_quantity(&object), Some((path, &json!("lots"))));
+        assert_eq!(bad_quantity(&with(json!({"cpu": "1", "memory": "1Gi"}))), None);
+    }
+}
