@@ -15,8 +15,11 @@ const FLEET: &str = "Given a fleet of 1 node with 8 GPUs each\n";
 
 /// Runs one scenario of these steps, and what it ended with.
 fn ended(lab: &Lab, steps: &str) -> Ended {
-    let steps: String = steps.lines().map(|line| format!("    {line}\n")).collect();
-    lab.write("features/f.feature", &format!("Feature: f\n  Scenario: s\n{steps}"));
+    let steps = steps.replace('\n', "\n    ");
+    lab.write(
+        "features/f.feature",
+        &format!("Feature: f\n  Scenario: s\n    {}\n", steps.trim_end()),
+    );
     lab.run(&["run", "features/f.feature"])
 }
 

@@ -7,6 +7,8 @@ mod installation;
 mod lab;
 #[path = "scheduler/leader.rs"]
 mod leader;
+#[path = "scheduler/malformed.rs"]
+mod malformed;
 
 use std::sync::atomic::Ordering;
 

@@ -40,7 +40,7 @@ pub(crate) fn documents(whole: &Text) -> Result<Vec<Document>, String> {
 
 /// The YAML of a part; nothing when it holds nothing.
 fn read(part: &Text) -> Result<Option<Value>, String> {
-    let parsed: Result<Option<Value>, _> = serde_saphyr::from_str(&part.text);
+    let parsed: Result<Option<Value>, _> = serde_saphyr::from_str(&part.content);
     let parsed = parsed.map_err(|error| {
         let options = serde_saphyr::render_options! {
             formatter: &UserMessageFormatter,
@@ -96,18 +96,19 @@ pub(crate) fn distinct(documents: &[Document]) -> Result<(), String> {
 
 /// The documents between `---` lines.
 fn parts(whole: &Text) -> Vec<Arc<Text>> {
-    let part = |line: usize| Text { first_line: line, text: String::new(), ..Text::clone(whole) };
+    let part =
+        |line: usize| Text { first_line: line, content: String::new(), ..Text::clone(whole) };
     let mut parts = vec![part(whole.first_line)];
-    for (line, number) in whole.text.lines().zip(whole.first_line..) {
+    for (line, number) in whole.content.lines().zip(whole.first_line..) {
         if line.trim_end() == "---" {
             parts.push(part(number + 1));
         } else if let Some(part) = parts.last_mut() {
-            part.text.push_str(line);
-            part.text.push('\n');
+            part.content.push_str(line);
+            part.content.push('\n');
         }
     }
     let speaks = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    parts.retain(|part| part.text.lines().any(speaks));
+    parts.retain(|part| part.content.lines().any(speaks));
     parts.into_iter().map(Arc::new).collect()
 }
 
@@ -123,7 +124,7 @@ mod tests {
             file: "f.yaml".to_owned(),
             first_line: 1,
             columns: Columns::Kept,
-            text: text.to_owned(),
+            content: text.to_owned(),
         })
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Text {
     /// Whether its lines stand in the file as they stand here.
     pub(crate) columns: Columns,
     /// The part.
-    pub(crate) text: String,
+    pub(crate) content: String,
 }
 
 /// Whether columns of a text are those of its file.
@@ -67,7 +67,7 @@ impl Text {
     }
 
     fn locate(&self, field: &str) -> Option<Location> {
-        let tree: Spanned<Tree> = serde_saphyr::from_str(&self.text).ok()?;
+        let tree: Spanned<Tree> = serde_saphyr::from_str(&self.content).ok()?;
         Some(find(&tree, field).unwrap_or(tree.referenced))
     }
 }
@@ -198,7 +198,7 @@ spec:
             file: "f.yaml".to_owned(),
             first_line: 11,
             columns: Columns::Kept,
-            text: POD.to_owned(),
+            content: POD.to_owned(),
         };
         Origin::Document(Arc::new(text), String::new()).of(field)
     }

@@ -131,7 +131,9 @@ impl QueueTree {
     /// The tree of queues that exist.
     pub(crate) fn of(queues: &[Value]) -> Self {
         let mut tree = Self::default();
-        queues.iter().for_each(|queue| tree.add(queue));
+        for queue in queues {
+            tree.add(queue);
+        }
         tree
     }
 
@@ -216,7 +218,9 @@ mod tests {
         ];
         let queues: Vec<Value> = rows.iter().map(|row| queue(row).unwrap()).collect();
         let mut tree = QueueTree::of(&[json!({"metadata": {"name": "root"}})]);
-        queues.iter().for_each(|queue| tree.add(queue));
+        for queue in &queues {
+            tree.add(queue);
+        }
         let told =
             rows.map(|row| tree.check(&row).map_or_else(|e| e.to_string(), |()| "good".to_owned()));
         assert_snapshot!(told.join("\n"), @r"

@@ -27,7 +27,9 @@ async fn queues(world: &mut World, step: &Step) -> StepResult {
     let queues = world.objects_of(step, QUEUE_COLUMNS, &|row| Ok(vec![queue(row)?]))?;
     let there = world.api.get(QUEUES).await.map_err(crate::api::refusal)?;
     let mut tree = QueueTree::of(there["items"].as_array().map_or(&[], Vec::as_slice));
-    queues.iter().for_each(|queue| tree.add(&queue.object));
+    for queue in &queues {
+        tree.add(&queue.object);
+    }
     world.rows(step, QUEUE_COLUMNS)?.rows.iter().try_for_each(|row| tree.check(row))?;
     world.submit(queues).await?;
     Ok(())

@@ -36,7 +36,7 @@ impl World {
     /// The objects of a fixture.
     pub(crate) fn read_fixture(&self, name: &str) -> anyhow::Result<Vec<Document>> {
         let (file, text) = self.fixture_text(name)?;
-        let whole = Text { file, first_line: 1, columns: Columns::Kept, text };
+        let whole = Text { file, first_line: 1, columns: Columns::Kept, content: text };
         documents(&whole).map_err(anyhow::Error::msg)
     }
 
@@ -70,7 +70,7 @@ impl World {
         // The text begins with the end of the line of its quotes.
         let first_line = step.position.line + 1;
         let file = self.case.place.file.clone();
-        let whole = Text { file, first_line, columns: Columns::Moved, text };
+        let whole = Text { file, first_line, columns: Columns::Moved, content: text };
         documents(&whole).map_err(anyhow::Error::msg)
     }
 
@@ -95,8 +95,8 @@ impl World {
         let mut objects = Vec::new();
         for row in &rows.rows {
             let origin = Origin::Line(row.place().to_owned());
-            let made = make(row)?.into_iter();
-            objects.extend(made.map(|object| Document { origin: origin.clone(), object }));
+            let new = make(row)?.into_iter();
+            objects.extend(new.map(|object| Document { origin: origin.clone(), object }));
         }
         distinct(&objects).map_err(anyhow::Error::msg)?;
         Ok(objects)

@@ -228,7 +228,7 @@ impl Lab {
         }
     }
 
-    fn list(&self, group: &str, plural: &str) -> Vec<Value> {
+    pub(crate) fn list(&self, group: &str, plural: &str) -> Vec<Value> {
         let resource = Resource::new(group, plural);
         self.emulator
             .store()

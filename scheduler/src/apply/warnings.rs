@@ -14,6 +14,7 @@ impl Applier {
         let mut warnings = nodes(mirror);
         if self.flavor == Flavor::Kai {
             warnings.extend(groups(mirror));
+            warnings.extend(pods(mirror));
         }
         for (about, reason, message) in &warnings {
             let level = Level::Warning;
@@ -24,6 +25,8 @@ impl Applier {
         }
     }
 }
+
+const TASK_PRIORITY: &str = "kai.scheduler/task-priority";
 
 type Warning = (About, &'static str, String);
 
@@ -36,6 +39,22 @@ fn nodes(mirror: &Mirror) -> Vec<Warning> {
         Some((about, "Malformed", format!("{malformed}; until then it counts as nothing")))
     };
     mirror.nodes.iter().filter_map(warning).collect()
+}
+
+/// Pods whose order among the pods of their group is no number: KAI passes that over, too.
+fn pods(mirror: &Mirror) -> Vec<Warning> {
+    let warning = |(key, record): (&Key, &crate::mirror::PodRecord)| {
+        let label = record.labels.get(TASK_PRIORITY).filter(|_| record.ours && record.waits())?;
+        if label.parse::<i32>().is_ok() {
+            return None;
+        }
+        let message = format!(
+            "label {TASK_PRIORITY}: found {label}, allowed: an integer of 32 bits; until then it \
+             counts as none"
+        );
+        Some((About::pod(key, &record.uid), "Malformed", message))
+    };
+    mirror.pods.iter().filter_map(warning).collect()
 }
 
 fn groups(mirror: &Mirror) -> Vec<Warning> {

@@ -46,7 +46,13 @@ fn requirement(item: &Value) -> Result<Requirement, Malformed> {
         "Lt" => Operator::Lt,
         other => return Err(Malformed::new("spec.affinity: operator", other, OPERATORS)),
     };
-    let values = list(item, "/values").iter().filter_map(Value::as_str).map(Name::from).collect();
+    let named = list(item, "/values").iter().filter_map(Value::as_str);
+    if matches!(operator, Operator::Gt | Operator::Lt)
+        && let Some(other) = named.clone().find(|value| value.parse::<i64>().is_err())
+    {
+        return Err(Malformed::new("spec.affinity: values", other, "an integer for Gt and Lt"));
+    }
+    let values = named.map(Name::from).collect();
     Ok(Requirement { key: text(item, "/key").unwrap_or_default().into(), operator, values })
 }
 

@@ -1,0 +1,399 @@
+//! What an API server lets through and nobody can use: the scheduler goes on, the neighbours are
+//! scheduled, and the object itself says which of its fields is wrong.
+
+use std::fmt::Write as _;
+
+use insta::assert_snapshot;
+use schedlab_emulator::store::Resource;
+use serde_json::{Value, json};
+
+use crate::lab::Lab;
+
+/// Values that stand where nobody expects them.
+fn oddities() -> Vec<Value> {
+    vec![
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(i32::MAX),
+        json!(i64::MIN),
+        json!(1e300),
+        json!(-0.5),
+        json!(""),
+        json!("-1"),
+        json!("x"),
+        json!("9223372036854775807"),
+        json!("9999999h"),
+        json!("-5m"),
+        json!("2026-13-99T99:99:99Z"),
+        json!("a/b"),
+        json!("ü\n\u{7f}"),
+        json!([]),
+        json!([{}]),
+        json!({}),
+        json!({ "x": "y" }),
+    ]
+}
+
+/// One object of each kind with everything that is read in it.
+const OBJECTS: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata:
+  namespace: default
+  labels: {kai.scheduler/queue: odd, kai.scheduler/subgroup-name: default, kai.scheduler/task-priority: "1",
+           kai.scheduler/preemptibility: preemptible, priorityClassName: train, team: odd}
+  annotations: {pod-group-name: odd, kai.scheduler/skip-podgrouper: "true", schedlab.dev/run-time: 1h,
+                kai.scheduler/preemption-delay: 1s, kai.scheduler/staleness-grace-period: 1s}
+spec:
+  schedulerName: kai-scheduler
+  priorityClassName: train
+  preemptionPolicy: PreemptLowerPriority
+  containers:
+  - {name: c, image: i, ports: [{containerPort: 80, hostPort: 80, protocol: TCP}],
+     resources: {requests: {cpu: "1", memory: 1Gi}, limits: {nvidia.com/gpu: 1}}}
+  initContainers: [{name: s, image: i, restartPolicy: Always, resources: {requests: {cpu: "1"}}}]
+  nodeSelector: {team: odd}
+  tolerations: [{key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 5}]
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms: [{matchExpressions: [{key: rank, operator: Gt, values: ["1"]}]}]
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - {weight: 1, preference: {matchFields: [{key: metadata.name, operator: In, values: [x]}]}}
+    podAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - {weight: 1, podAffinityTerm: {labelSelector: {matchLabels: {team: odd}}, topologyKey: z}}
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - {labelSelector: {matchExpressions: [{key: team, operator: Exists}]}, namespaces: [default], topologyKey: z}
+  topologySpreadConstraints:
+  - {maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, labelSelector: {}, minDomains: 1}
+---
+apiVersion: v1
+kind: Node
+metadata: {labels: {team: odd, rank: "2", z: z, nvidia.com/gpu.memory: "81920"}}
+spec: {taints: [{key: k, value: v, effect: NoSchedule}], unschedulable: false}
+status:
+  capacity: {cpu: "8", nvidia.com/gpu: "8", pods: "110", memory: 8Gi}
+  allocatable: {cpu: "8", nvidia.com/gpu: "8", pods: "110", memory: 8Gi}
+  images: [{names: [i], sizeBytes: 7}]
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {}
+spec:
+  parentQueue: top
+  priority: 1
+  preemptMinRuntime: 1s
+  reclaimMinRuntime: 1s
+  resources:
+    gpu: {quota: 1, overQuotaWeight: 1, limit: -1}
+    cpu: {quota: 1, overQuotaWeight: 1, limit: -1}
+    memory: {quota: 1, overQuotaWeight: 1, limit: -1}
+---
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata:
+  namespace: default
+  annotations: {kai.scheduler/last-start-timestamp: "2026-01-01T00:00:00Z", kai.scheduler/stale-podgroup-timestamp: "2026-01-01T00:00:00Z"}
+spec:
+  {minMember: 1, queue: odd, priorityClassName: train, preemptibility: preemptible,
+   stalenessGracePeriod: 1s, preemptionDelay: 1s, markUnschedulable: true, schedulingBackoff: 1,
+   topologyConstraint: {topology: t, requiredTopologyLevel: z},
+   subGroups: [{name: default, minMember: 1, parent: b}, {name: b, minSubGroup: 1}]}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {}
+value: 7
+preemptionPolicy: Never
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  namespace: default
+  labels: {kai.scheduler/queue: odd, priorityClassName: train, kai.scheduler/preemptibility: preemptible}
+  annotations: {kai.scheduler/batch-min-member: "1", kai.scheduler/preemption-delay: 1s, kai.scheduler/staleness-grace-period: 1s}
+spec:
+  parallelism: 1
+  template:
+    metadata: {labels: {team: odd}}
+    spec:
+      schedulerName: kai-scheduler
+      restartPolicy: Never
+      containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]
+"#;
+
+fn resource(object: &Value) -> Resource {
+    let (group, plural) = match object["kind"].as_str().unwrap_or_default() {
+        "Pod" => ("", "pods"),
+        "Node" => ("", "nodes"),
+        "Queue" => ("scheduling.run.ai", "queues"),
+        "PodGroup" => ("scheduling.run.ai", "podgroups"),
+        "PriorityClass" => ("scheduling.k8s.io", "priorityclasses"),
+        "Job" => ("batch", "jobs"),
+        other => panic!("{other} is not known here"),
+    };
+    Resource::new(group, plural)
+}
+
+fn objects(yaml: &str) -> Vec<Value> {
+    yaml.split("---\n").map(|text| serde_yaml::from_str(text).unwrap()).collect()
+}
+
+/// Every place below an object's top, as a pointer.
+fn places(value: &Value, at: &str) -> Vec<String> {
+    let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    let inner: Vec<String> = match value {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(key, field)| places(field, &format!("{at}/{}", escaped(key))))
+            .collect(),
+        Value::Array(items) => (0..)
+            .zip(items)
+            .flat_map(|(index, item): (usize, _)| places(item, &format!("{at}/{index}")))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    };
+    inner.into_iter().chain([at.to_owned()]).collect()
+}
+
+/// Places that keep their value: what says the kind, and how many pods a controller makes.
+const KEPT: [&str; 3] = ["/apiVersion", "/kind", "/spec/parallelism"];
+
+/// Numbers that a seed decides.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+
+    fn of<'t, T>(&mut self, items: &'t [T]) -> &'t T {
+        &items[self.below(items.len())]
+    }
+
+    /// An object with one to three oddities in it, under this name.
+    fn odd_object(&mut self, name: &str) -> Value {
+        let mut object = self.of(&objects(OBJECTS)).clone();
+        for _ in 0..=self.below(3) {
+            let mut places = places(&object, "");
+            places.retain(|at| at.len() > 1 && !KEPT.contains(&at.as_str()));
+            let oddity = self.of(&oddities()).clone();
+            let place: &String = self.of(&places);
+            if let Some(place) = object.pointer_mut(place) {
+                *place = oddity;
+            }
+        }
+        if !object["metadata"].is_object() {
+            object["metadata"] = json!({});
+        }
+        object["metadata"]["name"] = json!(name);
+        object
+    }
+}
+
+/// Room and a queue that nobody but `good` may use.
+fn sound_neighbours(lab: &Lab) {
+    lab.queue("good", 8, -1);
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": "good", "labels": { "good": "yes" } },
+        "spec": { "taints": [{ "key": "good", "effect": "NoSchedule" }] },
+        "status": { "allocatable": { "cpu": "64", "memory": "1Ti", "nvidia.com/gpu": "1000", "pods": "1000" } },
+    });
+    lab.create("", "nodes", &node);
+}
+
+fn good_pod(number: u32) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": format!("good-{number}"), "namespace": "default",
+                      "labels": { "kai.scheduler/queue": "good" } },
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "nodeSelector": { "good": "yes" },
+            "tolerations": [{ "key": "good", "operator": "Exists" }],
+            "containers": [{ "name": "c", "image": "i", "resources": { "limits": { "nvidia.com/gpu": 1 } } }],
+        },
+    })
+}
+
+/// A pod of ours that waits and is not told why.
+fn untold(pod: &Value) -> Option<String> {
+    let text = |at| pod.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    let waits = text("/spec/schedulerName") == "kai-scheduler"
+        && text("/spec/nodeName").is_empty()
+        && text("/status/phase") == "Pending"
+        && pod.pointer("/metadata/deletionTimestamp").is_none();
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let told = conditions.into_iter().flatten().any(|condition| {
+        condition["type"] == "PodScheduled"
+            && condition["message"].as_str().is_some_and(|words| !words.is_empty())
+    });
+    (waits && !told).then(|| pod.to_string())
+}
+
+#[test]
+fn any_value_in_any_place_leaves_the_neighbours_scheduled_and_is_told() {
+    let mut taken = 0;
+    for seed in 1..=6 {
+        Lab::tell(async |mut lab| {
+            let mut chance = Chance(seed);
+            sound_neighbours(&lab);
+            lab.queue("top", 8, -1);
+            lab.start();
+            for round in 0..4 {
+                for number in 0..60 {
+                    let odd = chance.odd_object(&format!("odd-{round}-{number}"));
+                    taken += u32::from(lab.emulator.create(&resource(&odd), odd.clone()).is_ok());
+                }
+                lab.create("", "pods", &good_pod(round));
+                lab.pass(20).await;
+                let pods = lab.list("", "pods");
+                let good = pods.iter().filter(|pod| {
+                    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+                    name.starts_with("good-") && pod["status"]["phase"] == "Running"
+                });
+                assert_eq!(good.count(), round as usize + 1, "seed {seed} round {round}");
+                let untold: Vec<String> = pods.iter().filter_map(untold).collect();
+                assert!(untold.is_empty(), "seed {seed} round {round}: {}", untold.join("\n"));
+            }
+        });
+    }
+    assert!(taken > 100, "the API server let only {taken} objects through");
+}
+
+/// What is told of malformed objects: on the pods that wait, on queues, in events.
+fn told(yaml: &str) -> String {
+    Lab::tell(async |mut lab| {
+        sound_neighbours(&lab);
+        lab.nodes(1, 8);
+        lab.queue("odd", 8, -1);
+        lab.start();
+        for object in objects(yaml) {
+            lab.emulator.create(&resource(&object), object).unwrap();
+        }
+        lab.create("", "pods", &good_pod(0));
+        lab.pass(20).await;
+        let mut text: String = lab
+            .pods()
+            .lines()
+            .filter(|pod| pod.contains("odd"))
+            .fold(String::new(), |text, pod| text + pod + "\n");
+        for queue in lab.list("scheduling.run.ai", "queues") {
+            for condition in queue["status"]["conditions"].as_array().into_iter().flatten() {
+                if condition["type"] == "Unusable" {
+                    writeln!(text, "Queue: {}", condition["message"]).unwrap();
+                }
+            }
+        }
+        for event in lab.events().lines().filter(|event| event.contains("Malformed")) {
+            writeln!(text, "event: {event}").unwrap();
+        }
+        assert!(lab.pods().contains("good-0 Running good"), "{}", lab.pods());
+        text
+    })
+}
+
+/// A pod of queue `odd` with more in its metadata and spec.
+fn pod(metadata: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: odd\n  namespace: default\n  {metadata}\nspec:\n  \
+         schedulerName: kai-scheduler\n  containers: [{{name: c, image: i}}]\n  {spec}\n"
+    )
+}
+
+#[test]
+fn pods_name_the_field_that_cannot_be_used() {
+    let queue = "labels: {kai.scheduler/queue: odd}";
+    let affinity = |term: &str| {
+        let terms = format!("nodeSelectorTerms: [{{matchExpressions: [{term}]}}]");
+        pod(
+            queue,
+            &format!(
+                "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{{terms}}}}}}}"
+            ),
+        )
+    };
+    let pods = [
+        affinity("{key: rank, operator: Gt, values: [many]}"),
+        pod("labels: {kai.scheduler/queue: odd, kai.scheduler/task-priority: high}", ""),
+        pod("labels: {kai.scheduler/queue: odd, kai.scheduler/preemptibility: perhaps}", ""),
+        pod("annotations: {pod-group-name: nobody}", ""),
+        pod("labels: {kai.scheduler/queue: nowhere}", ""),
+    ];
+    assert_snapshot!(pods.map(|pod| told(&pod)).concat(), @r"
+    odd Pending -: The pod cannot be scheduled: spec.affinity: values: found many, allowed: an integer for Gt and Lt
+    odd Running n-0
+    event: Pod Malformed label kai.scheduler/task-priority: found high, allowed: an integer of 32 bits; until then it counts as none
+    odd Pending -: The pod cannot be put into a PodGroup: label kai.scheduler/preemptibility: found perhaps, allowed: preemptible or non-preemptible
+    odd Pending -: PodGroup nobody, named in annotation pod-group does not exist
+    odd Pending -: Queue 'nowhere' does not exist
+    ");
+}
+
+#[test]
+fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
+    let queue = |spec: &str| {
+        format!(
+            "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {{name: bad}}\nspec: {{{spec}}}\n"
+        )
+    };
+    let gpu = |gpu: &str| queue(&format!("resources: {{gpu: {{{gpu}}}}}"));
+    let group = |spec: &str| {
+        let pod = pod("annotations: {pod-group-name: odd}", "");
+        format!(
+            "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {{name: odd, namespace: default}}\nspec: {{queue: odd, {spec}}}\n---\n{pod}"
+        )
+    };
+    let told = [
+        told(&gpu("quota: -7")),
+        told(&gpu("limit: 1.0e+30")),
+        told(&gpu("overQuotaWeight: -1")),
+        told(&queue("preemptMinRuntime: soon")),
+        told(&queue("parentQueue: ghost")),
+        told(&queue("parentQueue: bad")),
+        told(&group("stalenessGracePeriod: soon")),
+        told(&group("preemptionDelay: later")),
+        told(&group("subGroups: [{name: a}, {name: a}]")),
+        told(&group("subGroups: [{name: a, parent: b}, {name: b, parent: a}]")),
+    ];
+    assert_snapshot!(told.concat(), @r#"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.quota: found -7, allowed: -1 (unlimited), or 0 and more, in devices, millicores or megabytes"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.limit: found 1e+30, allowed: -1 (unlimited), or 0 and more, in devices, millicores or megabytes"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: found -1, allowed: 0 and more"
+    Queue: "Queue 'bad' cannot be used: spec.preemptMinRuntime: found \"soon\", allowed: a duration such as 90s or 1h30m, not negative"
+    Queue: "Queue 'bad' cannot be used: its parent 'ghost' does not exist"
+    Queue: "Queue 'bad' cannot be used: its chain of parents is a circle"
+    odd Pending -: PodGroup odd cannot be scheduled: spec.stalenessGracePeriod: found "soon", allowed: a duration such as 90s or 1h30m
+    event: PodGroup Malformed spec.stalenessGracePeriod: found "soon", allowed: a duration such as 90s or 1h30m
+    odd Pending -: PodGroup odd cannot be scheduled: spec.preemptionDelay: found "later", allowed: a duration such as 90s or 1h30m
+    event: PodGroup Malformed spec.preemptionDelay: found "later", allowed: a duration such as 90s or 1h30m
+    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups: name: found a, allowed: a name that no other sub-group has
+    event: PodGroup Malformed spec.subGroups: name: found a, allowed: a name that no other sub-group has
+    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups: parent: found a circle, allowed: the name of another sub-group that leads to the root
+    event: PodGroup Malformed spec.subGroups: parent: found a circle, allowed: the name of another sub-group that leads to the root
+    "#);
+}
+
+#[test]
+fn workloads_name_the_annotation_that_cannot_be_used() {
+    let job = |annotations: &str| {
+        format!(
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: odd, namespace: default, labels: {{kai.scheduler/queue: odd}}, annotations: {{{annotations}}}}}\n\
+             spec: {{template: {{spec: {{schedulerName: kai-scheduler, restartPolicy: Never, containers: [{{name: c, image: i}}]}}}}}}\n"
+        )
+    };
+    let told = [
+        told(&job("kai.scheduler/batch-min-member: many")),
+        told(&job("kai.scheduler/batch-min-member: \"-1\"")),
+    ];
+    assert_snapshot!(told.concat(), @r#"
+    odd-rv4cz Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: found "many", allowed: an integer from 1 to 2147483647
+    odd-rv4cz Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: found "-1", allowed: an integer from 1 to 2147483647
+    "#);
+}
