@@ -4,6 +4,7 @@
 #[path = "bad_input/files.rs"]
 mod files;
 #[path = "cli/lab.rs"]
+#[expect(dead_code, reason = "the test of the commands uses more of it")]
 mod lab;
 #[path = "bad_input/traces.rs"]
 mod traces;

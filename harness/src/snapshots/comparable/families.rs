@@ -6,8 +6,8 @@ use schedlab_emulator::store::LogEntry;
 use serde_json::{Value, json};
 
 use crate::fields::{list, text};
-use crate::quantity::thousandths;
 use crate::snapshots::ordinals::{Shown, without_hash, without_uid};
+use schedlab_emulator::quantity::thousandths;
 
 /// Label of the workload that a table made.
 const WORKLOAD: &str = "/metadata/labels/schedlab.dev~1workload";
