@@ -196,8 +196,20 @@ pub struct Stage {
     /// nodes and namespaces.
     #[arg(long, value_name = "NAME")]
     pub yes_this_cluster: Option<String>,
+    /// The kind cluster of this name is used and kept, and made if it is not there; without a
+    /// name one is made for the run and deleted.
+    #[arg(long, value_name = "NAME")]
+    pub kind_cluster: Option<String>,
+    /// What the nodes of a new kind cluster are; `SCHEDLAB_NODE_IMAGE`, else kind's own choice,
+    /// when absent.
+    #[arg(long, value_name = "IMAGE")]
+    pub node_image: Option<String>,
+    /// kind's configuration of a new cluster, as those in kind-configs; one node when absent.
+    #[arg(long, value_name = "FILE")]
+    pub kind_config: Option<PathBuf>,
     /// The scheduler: `ours`, `process:COMMAND` with the placeholders {kubeconfig},
-    /// {scheduler-name}, {profile} and {dir}, or `installed:NAME` for one that runs there.
+    /// {scheduler-name}, {profile} and {dir}, `installed:NAME` for one that runs there, or
+    /// `deployment[:IMAGE]` for ours, installed on a kind cluster as people install it.
     #[arg(long, default_value = "ours", value_name = "WHICH")]
     pub scheduler: Which,
     /// What that scheduler is and can do; known are schedlab-scheduler and kube-scheduler.
@@ -221,6 +233,8 @@ pub enum ClusterName {
     ControlPlane,
     /// The cluster that a kubeconfig names.
     Kubeconfig,
+    /// A kind cluster.
+    Kind,
 }
 
 impl ClusterName {
@@ -230,6 +244,7 @@ impl ClusterName {
             Self::Emulator => "emulator",
             Self::ControlPlane => "control-plane",
             Self::Kubeconfig => "kubeconfig",
+            Self::Kind => "kind",
         }
     }
 }

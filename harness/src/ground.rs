@@ -1,10 +1,12 @@
 //! A cluster that runs elsewhere and in which scenarios get parts of their own: a control plane
-//! that we start, or one that a kubeconfig names. One a run; scenarios on many threads share it.
+//! that we start, a kind cluster, or one that a kubeconfig names. One a run; scenarios on many threads share it.
 
 mod assets;
 mod control_plane;
+mod deployment;
 mod identity;
 mod install;
+mod kind;
 mod kubeconfig;
 
 use std::collections::BTreeSet;
@@ -18,10 +20,13 @@ use schedlab_scheduler::crds;
 
 use crate::api::Api;
 use crate::leftovers::Run;
+use crate::target::Which;
 use crate::veil::{Fence, Names};
 use assets::Assets;
 use control_plane::ControlPlane;
+use kind::Kind;
 
+pub use kind::KindCluster;
 pub use kubeconfig::Access;
 
 /// Actors where controllers of a control plane are ours to choose: it runs those for workloads,
@@ -59,7 +64,20 @@ pub struct Ground {
     version: String,
     /// Definitions and classes that the run brought and takes away.
     brought: Vec<String>,
-    plane: Option<ControlPlane>,
+    host: Host,
+    /// Our scheduler was installed by the run.
+    deployed: bool,
+}
+
+/// What keeps a cluster alive.
+#[derive(Debug)]
+enum Host {
+    /// Processes of ours: it goes with them.
+    Processes(ControlPlane),
+    /// kind.
+    Kind(Kind),
+    /// Somebody else.
+    Others,
 }
 
 /// What distinguishes the kinds of clusters once they are there.
@@ -70,7 +88,7 @@ struct Found {
     actors: &'static [&'static str],
     /// The scheduler that runs there and is to be tested.
     scheduler: Option<String>,
-    plane: Option<ControlPlane>,
+    host: Host,
 }
 
 impl Ground {
@@ -93,9 +111,38 @@ impl Ground {
             fence: Fence::Taint,
             actors: OTHERS_CLUSTER,
             scheduler: access.scheduler.clone(),
-            plane: None,
+            host: Host::Others,
         };
         Self::on(found, &run).inspect_err(|_| end(run))
+    }
+
+    /// Makes a kind cluster, or uses one that was kept, and installs our scheduler if it shall be
+    /// a Deployment there. `tell` hears what takes its time.
+    pub fn kind(
+        wanted: &KindCluster,
+        scheduler: &Which,
+        tell: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Self> {
+        let run = Run::begin("run")?;
+        let booted = on_kind(wanted, &run, tell)
+            .map(|found| Found { scheduler: scheduler.installed(), ..found })
+            .and_then(|found| Self::on(found, &run))
+            .and_then(|ground| match scheduler {
+                Which::Deployment(image) => ground.deploy(image, tell),
+                Which::Ours | Which::Process(_) | Which::Installed(_) => Ok(ground),
+            });
+        booted.inspect_err(|_| end(run))
+    }
+
+    fn deploy(mut self, image: &str, tell: &mut dyn FnMut(&str)) -> anyhow::Result<Self> {
+        tell(&format!("installing the scheduler from {image}"));
+        if let Host::Kind(kind) = &self.host {
+            kind.load(image)?;
+        }
+        on_runtime(deployment::install(&self.config, image))?;
+        self.scheduler = Some(deployment::SCHEDULER.to_owned());
+        self.deployed = true;
+        Ok(self)
     }
 
     /// Brings what the scheduler needs.
@@ -119,7 +166,8 @@ impl Ground {
             scheduler: found.scheduler,
             version: found.version,
             brought,
-            plane: found.plane,
+            host: found.host,
+            deployed: false,
         })
     }
 
@@ -164,15 +212,36 @@ impl Ground {
     /// Ends the run: a control plane of ours goes, another cluster is left as it was found.
     /// Answers what is left of us there.
     pub fn close(self) -> Vec<String> {
-        let left = if self.plane.is_some() {
-            Vec::new()
-        } else {
-            let ended = install::withdraw(&self.config, self.run.id(), &self.brought, GOODBYE);
-            on_runtime(ended).unwrap_or_else(|error| vec![format!("{error:#}")])
+        let stays = match &self.host {
+            Host::Processes(_) => false,
+            Host::Kind(kind) => kind.is_kept(),
+            Host::Others => true,
         };
-        drop(self.plane);
+        let left = if stays { self.withdraw() } else { Vec::new() };
+        if let Host::Processes(plane) = self.host {
+            drop(plane);
+        }
         end(self.run);
         left
+    }
+
+    fn withdraw(&self) -> Vec<String> {
+        let ended = on_runtime(async {
+            let removed =
+                if self.deployed { deployment::remove(&self.config).await? } else { vec![] };
+            let left = install::withdraw(&self.config, self.run.id(), &self.brought, GOODBYE);
+            Ok([removed, left.await?].concat())
+        });
+        ended.unwrap_or_else(|error| vec![format!("{error:#}")])
+    }
+
+    /// Writes what the cluster's own parts said into a folder; `false` where they are not ours
+    /// to ask.
+    pub fn export_logs(&self, folder: &Path) -> anyhow::Result<bool> {
+        match &self.host {
+            Host::Kind(kind) => kind.export_logs(folder).map(|()| true),
+            Host::Processes(_) | Host::Others => Ok(false),
+        }
     }
 }
 
@@ -191,7 +260,25 @@ fn boot(assets: &Assets, run: &Run) -> anyhow::Result<Found> {
         fence: Fence::None,
         actors: OWN_CLUSTER,
         scheduler: None,
-        plane: Some(plane),
+        host: Host::Processes(plane),
+    })
+}
+
+fn on_kind(wanted: &KindCluster, run: &Run, tell: &mut dyn FnMut(&str)) -> anyhow::Result<Found> {
+    let kind = Kind::start(wanted, run, tell)?;
+    let (config, version) = on_runtime(async {
+        let config = kind.config().await?;
+        let version = kubeconfig::examine(&config).await?;
+        kind::keep_daemons_away(&config).await?;
+        Ok((config, version))
+    })?;
+    Ok(Found {
+        config,
+        version,
+        fence: Fence::Taint,
+        actors: OTHERS_CLUSTER,
+        scheduler: None,
+        host: Host::Kind(kind),
     })
 }
 

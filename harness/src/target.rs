@@ -10,7 +10,8 @@ use schedlab_scheduler::{Config, Flavor};
 use serde::Deserialize;
 
 /// What is known of a target without a file, by the name of its program or scheduler.
-const KNOWN: [(&str, &str); 3] = [
+const KNOWN: [(&str, &str); 4] = [
+    ("deployment", include_str!("target/deployment.yaml")),
     ("schedlab-scheduler", include_str!("target/schedlab-scheduler.yaml")),
     ("kube-scheduler", include_str!("target/kube-scheduler.yaml")),
     ("default-scheduler", include_str!("target/kube-scheduler.yaml")),
@@ -46,6 +47,21 @@ pub enum Which {
     Process(String),
     /// The scheduler of that name, which runs on the cluster.
     Installed(String),
+    /// Ours, installed on the cluster from this image.
+    Deployment(String),
+}
+
+/// The image that `kind-configs/image scheduler` built last.
+const LAST_BUILT: &str = "schedlab/scheduler:dev";
+
+impl Which {
+    /// The scheduler that runs on the cluster before us.
+    pub(crate) fn installed(&self) -> Option<String> {
+        match self {
+            Self::Installed(name) => Some(name.clone()),
+            Self::Ours | Self::Process(_) | Self::Deployment(_) => None,
+        }
+    }
 }
 
 impl FromStr for Which {
@@ -58,7 +74,12 @@ impl FromStr for Which {
                 Ok(Self::Process(command.trim().to_owned()))
             }
             Some(("installed", name)) if !name.is_empty() => Ok(Self::Installed(name.to_owned())),
-            _ => Err("allowed are ours, process:COMMAND and installed:NAME".to_owned()),
+            None if text == "deployment" => Ok(Self::Deployment(LAST_BUILT.to_owned())),
+            Some(("deployment", image)) if !image.is_empty() => {
+                Ok(Self::Deployment(image.to_owned()))
+            }
+            _ => Err("allowed are ours, process:COMMAND, installed:NAME and deployment[:IMAGE]"
+                .to_owned()),
         }
     }
 }
@@ -120,6 +141,7 @@ impl Target {
         let name = match which {
             Which::Ours => return Ok(Self::ours()),
             Which::Installed(name) => name.clone(),
+            Which::Deployment(_) => "deployment".to_owned(),
             Which::Process(command) => {
                 let program = command.split_whitespace().next().unwrap_or_default();
                 program.rsplit('/').next().unwrap_or_default().to_owned()
@@ -163,10 +185,7 @@ impl Target {
             }
             (which, _) => which.clone(),
         };
-        let installed = match &which {
-            Which::Installed(name) => Some(name.clone()),
-            Which::Ours | Which::Process(_) => None,
-        };
+        let installed = which.installed();
         Ok(Self {
             name: file.name,
             which,

@@ -203,6 +203,11 @@ impl World {
         }
     }
 
+    /// Whether its time is real.
+    fn is_real(&self) -> bool {
+        matches!(self.cluster, Place::Real(_))
+    }
+
     /// Takes away everything that the scenario made. Answers what is left.
     pub(crate) async fn close(mut self) -> Vec<String> {
         self.stop_scheduler();

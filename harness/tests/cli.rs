@@ -4,6 +4,8 @@
 mod diff;
 #[path = "cli/doctor.rs"]
 mod doctor;
+#[path = "cli/kind.rs"]
+mod kind;
 #[path = "cli/lab.rs"]
 mod lab;
 

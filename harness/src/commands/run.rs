@@ -1,7 +1,7 @@
 //! `schedlab run`.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -11,7 +11,7 @@ use super::{Output, UsageError, check};
 use crate::cli::{ClusterName, FlakyResult, Run, Stage};
 use crate::exit::Exit;
 use crate::features::{self, Asked, Case, Suite};
-use crate::ground::{Access, Ground};
+use crate::ground::{Access, Ground, KindCluster};
 use crate::report::{self, CaseReport, Outcome, Painter, Report, Reporter};
 use crate::reviewed::{self, Ci, Update};
 use crate::runner::{self, Interrupt, Progress, Settings};
@@ -33,9 +33,9 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     let mut settings = settings;
     settings.ground = ground(&args.stage, &mut output)?;
     let reports = run_cases(&cases, args, &settings, &mut output);
-    let left = settings.ground.take().and_then(Arc::into_inner).map(Ground::close);
-    for left in left.into_iter().flatten() {
-        output.note(&format!("could not be removed: {left}"));
+    if let Some(ground) = settings.ground.take().and_then(Arc::into_inner) {
+        let stamp = began.strftime("%Y%m%dT%H%M%SZ").to_string();
+        leave(ground, &reports, &args.results.join("logs").join(stamp), &mut output);
     }
     let report = Report {
         seed: settings.seed,
@@ -62,7 +62,27 @@ fn target(stage: &Stage) -> anyhow::Result<Target> {
                        name a real cluster: --cluster control-plane or kubeconfig";
         return Err(UsageError(message.to_owned()).into());
     }
+    if stage.cluster != ClusterName::Kind && matches!(target.which, Which::Deployment(_)) {
+        let message = "--scheduler deployment: the scheduler is installed on a kind cluster only: \
+                       --cluster kind; elsewhere install it yourself (kind-configs/chart) and \
+                       name it: installed:NAME";
+        return Err(UsageError(message.to_owned()).into());
+    }
     Ok(target)
+}
+
+/// Takes leave of a real cluster; where a scenario failed, its logs are kept.
+fn leave(ground: Ground, reports: &[CaseReport], logs: &Path, output: &mut Output) {
+    if reports.iter().any(|case| case.outcome == Outcome::Failed) {
+        match ground.export_logs(logs) {
+            Ok(true) => output.note(&format!("logs of the cluster: {}", logs.display())),
+            Ok(false) => {}
+            Err(error) => output.note(&format!("no logs of the cluster: {error:#}")),
+        }
+    }
+    for left in ground.close() {
+        output.note(&format!("could not be removed: {left}"));
+    }
 }
 
 /// Boots or reaches the real cluster that is asked for.
@@ -75,11 +95,16 @@ fn ground(stage: &Stage, output: &mut Output) -> anyhow::Result<Option<Arc<Groun
         ClusterName::Kubeconfig => Ground::kubeconfig(&Access {
             path: stage.kubeconfig.clone(),
             confirmed: stage.yes_this_cluster.clone(),
-            scheduler: match &stage.scheduler {
-                Which::Installed(name) => Some(name.clone()),
-                Which::Ours | Which::Process(_) => None,
-            },
+            scheduler: stage.scheduler.installed(),
         })?,
+        ClusterName::Kind => {
+            let wanted = KindCluster {
+                keep: stage.kind_cluster.clone(),
+                node_image: stage.node_image.clone(),
+                config: stage.kind_config.clone(),
+            };
+            Ground::kind(&wanted, &stage.scheduler, &mut |what| output.note(what))?
+        }
     };
     let took = clock.now().duration_since(began).as_secs_f64();
     output.note(&format!("{}, ready in {took:.1} s", ground.title()));
@@ -90,10 +115,12 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let word = std::env::var("INSTA_UPDATE").ok();
     Ok(Settings {
-        jobs: args.flow.jobs.unwrap_or(match args.stage.cluster {
-            ClusterName::Emulator => cores,
+        jobs: args.flow.jobs.unwrap_or(match (args.stage.cluster, &args.stage.scheduler) {
+            (ClusterName::Emulator, _) => cores,
+            // One scheduler for all would divide all nodes among all queues.
+            (_, Which::Installed(_) | Which::Deployment(_)) => NonZeroUsize::MIN,
             // They wait more than they work.
-            ClusterName::ControlPlane | ClusterName::Kubeconfig => {
+            (ClusterName::ControlPlane | ClusterName::Kubeconfig | ClusterName::Kind, _) => {
                 cores.saturating_mul(NonZeroUsize::new(3).unwrap_or(NonZeroUsize::MIN))
             }
         }),

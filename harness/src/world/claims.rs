@@ -1,7 +1,8 @@
 //! Claims about the cluster, and the words that say when they must hold. Each word has one
 //! meaning:
 //!
-//! * none: once everything has settled;
+//! * none: once everything has settled (in real time nobody can tell rest from thought: there,
+//!   as soon as it holds, but not later than a machine's patience);
 //! * `now`: at this very moment;
 //! * `eventually within T`: at some moment from now until T later;
 //! * `for T`: once everything has settled and then at every moment for T;
@@ -50,7 +51,7 @@ impl World {
     ) -> anyhow::Result<()> {
         self.begin();
         match when {
-            TimeWord::Settled => self.settle().await?,
+            TimeWord::Settled => self.settle_for(claim).await?,
             TimeWord::Now => self.catch_up().await?,
             TimeWord::After(time) => self.pass(time).await?,
             TimeWord::EventuallyWithin(time) => {
@@ -58,7 +59,7 @@ impl World {
             }
             TimeWord::NeverWithin(time) => self.never(self.pace.of(time), claim).await?,
             TimeWord::For(time) => {
-                self.settle().await?;
+                self.settle_for(claim).await?;
                 self.holds(self.pace.of(time), claim).await?;
             }
         }
@@ -66,6 +67,14 @@ impl World {
             claim(self).map_err(|found| self.mismatch(&found))?;
         }
         self.holds(self.period() * cycles, claim).await
+    }
+
+    async fn settle_for(&mut self, claim: Claim<'_>) -> anyhow::Result<()> {
+        self.settle().await?;
+        if self.is_real() {
+            self.eventually(self.pace.patience(Duration::ZERO), claim).await?;
+        }
+        Ok(())
     }
 
     async fn eventually(&mut self, time: Duration, claim: Claim<'_>) -> anyhow::Result<()> {

@@ -36,7 +36,7 @@ impl World {
         let on_kill = Box::new(move || audit.scheduler_killed(clock.now()));
         let door = self.cluster.door(&config.scheduler_name);
         match (&self.target.which, self.cluster.ground()) {
-            (Which::Installed(_), _) => Under::Installed(Box::new(config)),
+            (Which::Installed(_) | Which::Deployment(_), _) => Under::Installed(Box::new(config)),
             (Which::Process(_), Some(ground)) => {
                 let (folder, run) = ground.folder();
                 let start = Start { door, config, target: self.target.clone(), folder, run };

@@ -1,0 +1,155 @@
+//! Our scheduler as people install it: the manifests of `kind-configs/kustomize`, with an image
+//! of the caller's choice.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::api::{Api, is_not_found, refusal};
+
+const MANIFESTS: [&str; 4] = [
+    include_str!("../../../kind-configs/kustomize/namespace.yaml"),
+    include_str!("../../../kind-configs/kustomize/rbac.yaml"),
+    include_str!("../../../kind-configs/kustomize/service.yaml"),
+    include_str!("../../../kind-configs/kustomize/deployment.yaml"),
+];
+/// What pods name it.
+pub(super) const SCHEDULER: &str = "kai-scheduler";
+const NAMESPACE: &str = "kai-scheduler";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kai-scheduler/deployments/schedlab-scheduler";
+
+/// How long its replicas may take to be ready.
+const READY_WITHIN: Duration = Duration::from_mins(2);
+/// How often it is asked.
+const ASK: Duration = Duration::from_millis(100);
+
+/// The objects, as kustomize makes them.
+fn objects(image: &str) -> anyhow::Result<Vec<Value>> {
+    let mut objects = Vec::new();
+    for document in MANIFESTS.into_iter().flat_map(serde_yaml::Deserializer::from_str) {
+        let mut object = Value::deserialize(document).context("a manifest is no YAML")?;
+        match object["kind"].as_str().unwrap_or_default() {
+            "Namespace" | "ClusterRole" | "ClusterRoleBinding" => {}
+            _ => object["metadata"]["namespace"] = json!(NAMESPACE),
+        }
+        if object["kind"] == "Deployment" {
+            object["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+        }
+        objects.push(object);
+    }
+    Ok(objects)
+}
+
+/// Installs it, or brings what is installed to this image, and waits until all replicas do
+/// their part.
+pub(super) async fn install(config: &kube::Config, image: &str) -> anyhow::Result<()> {
+    let mut api = super::api(config)?;
+    for object in objects(image)? {
+        api.apply(&object).await?;
+    }
+    let end = Instant::now() + READY_WITHIN;
+    loop {
+        let deployment = api.get(DEPLOYMENT).await.map_err(refusal)?;
+        if is_ready(&deployment) {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            let why = complaints(&api).await;
+            anyhow::bail!("the scheduler's replicas are not ready after {READY_WITHIN:?}: {why}");
+        }
+        tokio::time::sleep(ASK).await;
+    }
+}
+
+/// Whether every replica is of the newest version and does its part.
+fn is_ready(deployment: &Value) -> bool {
+    let number = |at: &str| deployment.pointer(at).and_then(Value::as_i64).unwrap_or(0);
+    let wanted = number("/spec/replicas");
+    number("/status/observedGeneration") >= number("/metadata/generation")
+        && number("/status/updatedReplicas") == wanted
+        && number("/status/replicas") == wanted
+        && number("/status/availableReplicas") == wanted
+}
+
+/// What keeps its pods from being ready, as the kubelet says it.
+async fn complaints(api: &Api) -> String {
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let pods = match api.get(&path).await {
+        Ok(pods) => pods,
+        Err(error) => return format!("{:#}", refusal(error)),
+    };
+    let mut text = String::new();
+    for pod in pods["items"].as_array().into_iter().flatten() {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let state = &pod["status"]["containerStatuses"][0]["state"];
+        let said = |key: &str| state["waiting"][key].as_str().unwrap_or_default();
+        let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+        let _ = write!(text, "\n  {name}: {phase} {} {}", said("reason"), said("message"));
+    }
+    if text.is_empty() { "it has no pods".to_owned() } else { text }
+}
+
+/// Takes it away from a cluster that stays. Answers what could not be deleted.
+pub(super) async fn remove(config: &kube::Config) -> anyhow::Result<Vec<String>> {
+    let api = super::api(config)?;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let mut left = Vec::new();
+    for path in [
+        format!("/api/v1/namespaces/{NAMESPACE}"),
+        format!("{rbac}/clusterrolebindings/schedlab-scheduler"),
+        format!("{rbac}/clusterroles/schedlab-scheduler"),
+    ] {
+        match api.delete(&path).await {
+            Err(error) if !is_not_found(&error) => {
+                left.push(format!("{path}: {:#}", refusal(error)));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_that_kustomize_names_is_installed_and_runs_the_image() {
+        let objects = objects("registry.example/scheduler:7").unwrap();
+        let told: Vec<String> = objects.iter().map(crate::api::title).collect();
+        assert_eq!(
+            told,
+            [
+                "Namespace kai-scheduler",
+                "ServiceAccount kai-scheduler/schedlab-scheduler",
+                "ClusterRole schedlab-scheduler",
+                "ClusterRoleBinding schedlab-scheduler",
+                "Role kai-scheduler/schedlab-scheduler",
+                "RoleBinding kai-scheduler/schedlab-scheduler",
+                "Service kai-scheduler/schedlab-scheduler",
+                "Deployment kai-scheduler/schedlab-scheduler",
+            ]
+        );
+        let containers = &objects[7]["spec"]["template"]["spec"]["containers"];
+        assert_eq!(containers[0]["image"], "registry.example/scheduler:7");
+    }
+
+    #[test]
+    fn replicas_of_an_older_image_do_not_count_as_ready() {
+        let ready = json!({
+            "metadata": {"generation": 2}, "spec": {"replicas": 2},
+            "status": {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2,
+                       "availableReplicas": 2},
+        });
+        assert!(is_ready(&ready));
+        for (field, value) in [("observedGeneration", 1), ("updatedReplicas", 1), ("replicas", 3)] {
+            let mut not = ready.clone();
+            not["status"][field] = json!(value);
+            assert!(!is_ready(&not), "{field}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A kind cluster: made for the run and gone with it, or kept from run to run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
+
+use crate::api::{Api, refusal};
+use crate::leftovers::{Run, Thing};
+use crate::tools::{Tool, ToolError};
+use crate::veil::RUN;
+
+/// What a cluster is made from unless somebody names another configuration.
+const ONE_NODE: &str = include_str!("../../../kind-configs/one-node.yaml");
+
+/// Names the node image where the command line does not.
+const NODE_IMAGE: &str = "SCHEDLAB_NODE_IMAGE";
+
+/// The network that all kind clusters of a machine share.
+const NETWORK: &str = "kind";
+
+/// Which cluster.
+#[derive(Clone, Debug, Default)]
+pub struct KindCluster {
+    /// The cluster of this name is used and kept, and made if it is not there; without a name
+    /// one is made for the run.
+    pub keep: Option<String>,
+    /// What its nodes are; kind's own choice when nobody says it.
+    pub node_image: Option<String>,
+    /// kind's configuration.
+    pub config: Option<PathBuf>,
+}
+
+/// A cluster that runs.
+#[derive(Debug)]
+pub(super) struct Kind {
+    name: String,
+    kept: bool,
+    run: Run,
+    kubeconfig: PathBuf,
+}
+
+impl Kind {
+    /// Makes the cluster, or finds the one that was kept. `tell` hears what takes its time.
+    pub(super) fn start(
+        wanted: &KindCluster,
+        run: &Run,
+        tell: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Self> {
+        Tool::Docker.run(&["version", "--format", "{{.Server.Version}}"])?;
+        let there = kind(run, &["get", "clusters"])?;
+        let folder = run.temp_folder("kind")?;
+        let made = Self {
+            name: wanted.keep.clone().unwrap_or_else(|| format!("schedlab-{}", run.id())),
+            kept: wanted.keep.is_some(),
+            run: run.clone(),
+            kubeconfig: folder.join("kubeconfig"),
+        };
+        if there.lines().any(|name| name == made.name) {
+            tell(&format!("using kind cluster {}", made.name));
+            let kubeconfig = made.kubeconfig.display().to_string();
+            kind(
+                run,
+                &["export", "kubeconfig", "--name", &made.name, "--kubeconfig", &kubeconfig],
+            )?;
+        } else {
+            made.create(wanted, &folder, tell)?;
+        }
+        Ok(made)
+    }
+
+    fn create(
+        &self,
+        wanted: &KindCluster,
+        folder: &Path,
+        tell: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<()> {
+        let config = folder.join("kind.yaml");
+        match &wanted.config {
+            Some(path) => std::fs::copy(path, &config).map(drop),
+            None => std::fs::write(&config, ONE_NODE),
+        }
+        .with_context(|| {
+            let path = wanted.config.as_ref().unwrap_or(&config);
+            format!("cannot read kind's configuration {}", path.display())
+        })?;
+        let filter = format!("name=^{NETWORK}$");
+        if Tool::Docker.run(&["network", "ls", "-q", "--filter", &filter])?.trim().is_empty() {
+            self.run.note(Thing::Network { name: NETWORK.to_owned() })?;
+        }
+        let noted = Thing::KindCluster { name: self.name.clone() };
+        self.run.note(noted.clone())?;
+        let image = wanted.node_image.clone();
+        let image =
+            image.or_else(|| std::env::var(NODE_IMAGE).ok().filter(|text| !text.is_empty()));
+        let from = image.as_deref().unwrap_or("kind's own node image");
+        tell(&format!("creating kind cluster {} from {from}", self.name));
+        let (config, kubeconfig) =
+            (config.display().to_string(), self.kubeconfig.display().to_string());
+        let mut args = vec!["create", "cluster", "--name", &self.name, "--config", &config];
+        args.extend(["--kubeconfig", &kubeconfig, "--wait", "120s"]);
+        if let Some(image) = &image {
+            args.extend(["--image", image]);
+        }
+        kind(&self.run, &args)?;
+        if self.kept {
+            self.run.forget(&noted)?;
+            self.run.forget(&Thing::Network { name: NETWORK.to_owned() })?;
+        }
+        Ok(())
+    }
+
+    /// How to reach it as an administrator.
+    pub(super) async fn config(&self) -> anyhow::Result<kube::Config> {
+        let path = self.kubeconfig.display();
+        let kubeconfig = Kubeconfig::read_from(&self.kubeconfig)
+            .with_context(|| format!("cannot read kubeconfig {path}"))?;
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        config.with_context(|| format!("kubeconfig {path} names no usable cluster"))
+    }
+
+    /// Gives its nodes an image of the local docker.
+    pub(super) fn load(&self, image: &str) -> Result<(), ToolError> {
+        kind(&self.run, &["load", "docker-image", image, "--name", &self.name]).map(drop)
+    }
+
+    /// Writes what its nodes and pods said into a folder.
+    pub(super) fn export_logs(&self, folder: &Path) -> anyhow::Result<()> {
+        let path = folder.display().to_string();
+        match kind(&self.run, &["export", "logs", &path, "--name", &self.name]) {
+            // A node image without crictl lacks one of many files, and kind says that it failed.
+            Err(_) if folder.join(format!("{}-control-plane", self.name)).is_dir() => Ok(()),
+            exported => Ok(exported.map(drop)?),
+        }
+    }
+
+    /// Whether it outlives the run.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept
+    }
+}
+
+/// kind, marked as a child of the run: `schedlab clean` ends it when the run has died.
+fn kind(run: &Run, args: &[&str]) -> Result<String, ToolError> {
+    let (name, id) = run.mark();
+    let ran =
+        Command::new(Tool::Kind.name()).args(args).env(name, id).stdin(Stdio::null()).output();
+    Tool::Kind.check(args, ran)
+}
+
+/// Daemons of the cluster stay off simulated nodes: they tolerate every taint, and nobody would
+/// run them there.
+pub(super) async fn keep_daemons_away(config: &kube::Config) -> anyhow::Result<()> {
+    let api = Api::new(kube::Client::try_from(config.clone()).context("cannot make a client")?);
+    let collection = "/apis/apps/v1/namespaces/kube-system/daemonsets";
+    let daemons = api.get(collection).await.map_err(refusal)?;
+    let off = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{ "matchExpressions": [{ "key": RUN, "operator": "DoesNotExist" }] }],
+    } } });
+    let change = json!({ "spec": { "template": { "spec": { "affinity": off } } } });
+    for daemon in daemons["items"].as_array().into_iter().flatten() {
+        let name = daemon["metadata"]["name"].as_str().unwrap_or_default();
+        api.merge(&format!("{collection}/{name}"), &change).await.map_err(refusal)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! `run --cluster kind` where something that it needs is missing: one message, exit code 3, and
+//! nothing is left. Docker and kind are played by scripts.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::lab::{Ended, Lab};
+
+const DOCKER: &str = "case $1 in version) echo 28.0.0 ;; esac";
+
+/// Runs with these programs alone on the `PATH`.
+fn run_with(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Ended) {
+    let lab = Lab::of("passes");
+    std::fs::create_dir(lab.path("bin")).unwrap();
+    for (name, script) in programs {
+        let path = format!("bin/{name}");
+        lab.write(&path, &format!("#!/bin/sh\n{script}\n"));
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(lab.path(&path), mode).unwrap();
+    }
+    let (path, state) = (lab.path("bin"), lab.path("state"));
+    let folders = [&path, &state].map(|folder| folder.to_str().unwrap().to_owned());
+    let environment = [("PATH", &*folders[0]), ("XDG_STATE_HOME", &*folders[1])];
+    let ended = lab.run_with(&[&["run", "--cluster", "kind"], args].concat(), &environment);
+    (lab, ended)
+}
+
+/// Ended with 3, said this, ran nothing, and noted nothing that would still be there.
+fn could_not_start((lab, ended): &(Lab, Ended), words: &[&str]) {
+    assert_eq!(ended.code, 3, "{}", ended.all());
+    for words in words {
+        assert!(ended.err.contains(words), "{words}: {}", ended.all());
+    }
+    assert_eq!(ended.out, "");
+    let records = std::fs::read_dir(lab.path("state/schedlab/runs")).unwrap().count();
+    assert_eq!(records, 0, "{}", ended.all());
+}
+
+#[test]
+fn without_docker_it_says_what_to_install() {
+    let ran = run_with(&[], &[]);
+    could_not_start(&ran, &["there is no docker on the PATH", "apt-get install docker.io"]);
+}
+
+#[test]
+fn a_dead_daemon_comes_with_what_to_do() {
+    let dead = "echo 'Cannot connect to the Docker daemon at unix:///x' >&2; exit 1";
+    let ran = run_with(&[("docker", dead)], &[]);
+    could_not_start(&ran, &["Cannot connect to the Docker daemon", "systemctl start docker"]);
+}
+
+#[test]
+fn without_kind_it_says_how_to_get_it() {
+    let ran = run_with(&[("docker", DOCKER)], &[]);
+    could_not_start(&ran, &["there is no kind on the PATH", "go install sigs.k8s.io/kind"]);
+}
+
+#[test]
+fn a_node_image_that_is_not_there_is_told_in_kinds_words() {
+    let kind = "case \"$1 $2\" in 'create cluster') \
+                echo 'ERROR: failed to create cluster: failed to pull image \"absent:1\"' >&2; \
+                exit 1 ;; esac";
+    let ran = run_with(&[("docker", DOCKER), ("kind", kind)], &["--node-image", "absent:1"]);
+    could_not_start(&ran, &["failed to pull image \"absent:1\"", "make kind-test"]);
+}
+
+#[test]
+fn a_configuration_that_is_not_there_is_named() {
+    let programs = [("docker", DOCKER), ("kind", "")];
+    let ran = run_with(&programs, &["--kind-config", "absent.yaml"]);
+    could_not_start(&ran, &["cannot read kind's configuration absent.yaml"]);
+}
+
+#[test]
+fn a_deployment_is_for_kind_clusters() {
+    let lab = Lab::of("passes");
+    let ended = lab.run(&["run", "--cluster", "control-plane", "--scheduler", "deployment"]);
+    assert_eq!(ended.code, 2, "{}", ended.all());
+    assert!(ended.err.contains("installed:NAME"), "{}", ended.err);
+}
