@@ -11,4 +11,4 @@ mod symmetric;
 pub use comparable::showing;
 pub use events::event_stream;
 pub use placement::{Cluster, FairShares, placement};
-pub use symmetric::symmetric;
+pub use symmetric::{symmetric, symmetric_but_shares};

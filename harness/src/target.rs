@@ -213,6 +213,11 @@ impl Target {
         self.which == Which::Ours
     }
 
+    /// Whether it tells this process which share it gives each queue.
+    pub(crate) fn tells_shares(&self) -> bool {
+        self.which == Which::Ours
+    }
+
     /// What it lacks of what is needed.
     pub(crate) fn lacks<'n>(&self, needed: &BTreeSet<&'n str>) -> Vec<&'n str> {
         let Some(can) = &self.capabilities else { return Vec::new() };

@@ -15,7 +15,7 @@ use tokio::runtime;
 use super::{CaseReport, FailureKind, Interrupt, Outcome, Settings, blank, fail, panics};
 use crate::features::Case;
 use crate::reviewed::{self, Verdict};
-use crate::snapshots::{showing, symmetric};
+use crate::snapshots::{showing, symmetric, symmetric_but_shares};
 use crate::world::World;
 
 /// What came of one run.
@@ -233,7 +233,10 @@ fn compare_snapshot(case: &Case, world: &World, settings: &Settings, report: &mu
     let file = &case.place.file;
     let compared = match settings.ground {
         None => reviewed::compare(&path, file, &case.name, &text, settings.update),
-        Some(_) => reviewed::compare_form(&path, &text, symmetric),
+        Some(_) if settings.target.tells_shares() => {
+            reviewed::compare_form(&path, &text, symmetric)
+        }
+        Some(_) => reviewed::compare_form(&path, &text, symmetric_but_shares),
     };
     let (outcome, message) = match compared {
         Ok(Verdict::Same | Verdict::Written) => return,

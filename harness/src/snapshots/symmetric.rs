@@ -7,15 +7,30 @@ use std::collections::BTreeMap;
 /// The placements of a snapshot's text in a form that is equal for symmetric ones; `None` when
 /// it shows no placement.
 pub fn symmetric(text: &str) -> Option<String> {
+    form(text, words)
+}
+
+/// The same without the queues' fair shares, which a scheduler outside of this process does not
+/// tell.
+pub fn symmetric_but_shares(text: &str) -> Option<String> {
+    form(text, |row| {
+        let mut cells: Vec<&str> = row.split_whitespace().collect();
+        cells.remove(cells.len().saturating_sub(2));
+        cells.join(" ")
+    })
+}
+
+/// `gpus` gives a row of the table of queues and their GPUs its form.
+fn form(text: &str, gpus: fn(&str) -> String) -> Option<String> {
     let mut shown = String::new();
     for section in text.split("## ").filter(|section| section.starts_with("placement\n")) {
         shown.push_str("## ");
-        shown.push_str(&placement(section));
+        shown.push_str(&placement(section, gpus));
     }
     (!shown.is_empty()).then_some(shown)
 }
 
-fn placement(section: &str) -> String {
+fn placement(section: &str, gpus: fn(&str) -> String) -> String {
     let mut parts: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in section.lines().filter(|line| !line.trim().is_empty()) {
         match parts.last_mut() {
@@ -25,12 +40,13 @@ fn placement(section: &str) -> String {
     }
     let mut text = String::new();
     for (title, lines) in parts {
+        let row = if title.starts_with("queues (GPUs)") { gpus } else { words };
         let mut lines = match title {
             "nodes" => counted(lines.iter().map(|line| node(line))),
             "pending" => counted(lines.iter().map(|line| waiting(line))),
-            _ => lines.iter().map(|line| words(line)).collect(),
+            _ => lines.iter().map(|line| row(line)).collect(),
         };
-        lines.insert(0, words(title));
+        lines.insert(0, row(title));
         for line in lines {
             text.push_str(&line);
             text.push('\n');
@@ -121,6 +137,17 @@ mod tests {
         assert_eq!(shown(one), shown(two));
         let other = "  node-1  a0 b1 b0\n  node-2  a1 .. .. + c\npending\n  a2: no room\n";
         assert_ne!(shown(one), shown(other));
+    }
+
+    #[test]
+    fn shares_that_nobody_tells_are_left_out_and_the_rest_of_the_queues_is_not() {
+        let queues = |fair, used| {
+            let title = "queues (GPUs)  quota  limit   fair   used";
+            let rows = format!("  n  ..\n{title}\n  a  8  -  {fair}  {used}\n");
+            symmetric_but_shares(&format!("## placement\n\nnodes\n{rows}"))
+        };
+        assert_eq!(queues("16", "8"), queues("?", "8"));
+        assert_ne!(queues("16", "8"), queues("16", "9"));
     }
 
     #[test]

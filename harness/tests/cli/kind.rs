@@ -1,5 +1,6 @@
 //! `run --cluster kind` where something that it needs is missing: one message, exit code 3, and
 //! nothing is left. Docker and kind are played by scripts.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::os::unix::fs::PermissionsExt as _;
 
