@@ -50,6 +50,8 @@ pub enum Command {
     Cases(Cases),
     /// Show what differs between two runs: placements and what happened, scenario by scenario.
     Diff(DiffRuns),
+    /// Replace one version of a scheduler by another under load, and back, and judge what came of it.
+    Upgrade(Upgrade),
     /// Say what this machine can run, and what to install for the rest.
     Doctor(Doctor),
     /// Take away what a crash left: processes, containers, networks, namespaces, folders.
@@ -82,6 +84,37 @@ pub struct DiffRuns {
     /// Folder for the results of runs.
     #[arg(long, default_value = "results", value_name = "DIR")]
     pub results: PathBuf,
+}
+
+/// `schedlab upgrade`.
+#[derive(Debug, Args)]
+pub struct Upgrade {
+    /// The old version: `process:COMMAND`, with {kubeconfig} and {scheduler-name} in it.
+    #[arg(long, value_name = "SPEC")]
+    pub from: crate::upgrade::Spec,
+    /// The new version.
+    #[arg(long, value_name = "SPEC")]
+    pub to: crate::upgrade::Spec,
+    /// How one follows the other.
+    #[arg(long, value_enum, default_value_t = UpgradeWay::Both)]
+    pub way: UpgradeWay,
+    /// The scheduler's name in `spec.schedulerName`.
+    #[arg(long, default_value = "kai-scheduler", value_name = "NAME")]
+    pub scheduler_name: String,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// How one version follows the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UpgradeWay {
+    /// The new one starts while the old one still runs.
+    Rolling,
+    /// The old one stops first.
+    StopAndStart,
+    /// One after the other, each on a cluster of its own.
+    Both,
 }
 
 /// `schedlab doctor`.
@@ -397,6 +430,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => commands::simulate(&args),
         Command::Cases(args) => commands::cases(&args),
         Command::Diff(args) => commands::diff(&args),
+        Command::Upgrade(args) => commands::upgrade(&args),
         Command::Doctor(args) => commands::doctor(&args),
         Command::Clean(args) => commands::clean(&args),
     };

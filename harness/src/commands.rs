@@ -11,6 +11,7 @@ mod simulate;
 mod snapshot;
 mod steps;
 mod up;
+mod upgrade;
 
 use crate::exit::Exit;
 use crate::features::Problems;
@@ -26,6 +27,7 @@ pub use simulate::simulate;
 pub use snapshot::snapshot;
 pub use steps::steps;
 pub use up::up;
+pub use upgrade::upgrade;
 
 /// Tells an error that ended a command, and how the program ends.
 pub fn report_error(error: &anyhow::Error) -> Exit {

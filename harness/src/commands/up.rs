@@ -32,7 +32,7 @@ pub fn up(args: &Up) -> anyhow::Result<Exit> {
     runtime.block_on(serve(args, &fleet))
 }
 
-fn fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
+pub(super) fn fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
     let Some(path) = path else { return Ok(Fleet::parse("the lab's fleet", LAB)?) };
     let text = std::fs::read_to_string(path)
         .map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
@@ -94,6 +94,16 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
+/// Writes a file that nobody else can read: the token in a kubeconfig makes its reader an
+/// administrator.
+pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
 /// A kubeconfig file that goes when the cluster goes.
 struct Kubeconfig {
     path: PathBuf,
@@ -101,12 +111,7 @@ struct Kubeconfig {
 
 impl Kubeconfig {
     fn write(path: &Path, text: &str) -> anyhow::Result<Self> {
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        // The token in it makes its reader an administrator.
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-        written.with_context(|| format!("cannot write {}", path.display()))?;
+        write_private(path, text)?;
         Ok(Self { path: path.to_path_buf() })
     }
 }

@@ -59,14 +59,14 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
     (
         "harness",
         "
-            api exit fields report tools
+            api exit fields progress report tools
             happenings leftovers
             audit
             processes veil
             snapshots view
             cluster ground objects target
             cases
-            diff doctor simulate
+            diff doctor simulate upgrade
             cli commands features reviewed runner steps vocabulary world
         ",
     ),

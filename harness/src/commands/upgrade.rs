@@ -1,0 +1,121 @@
+//! `schedlab upgrade`: one version of a scheduler is replaced by another, and back again.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use schedlab_emulator::clock::Clock;
+use schedlab_emulator::{Emulator, Options};
+use serde::Serialize;
+
+use super::Output;
+use super::up::fleet;
+use crate::api::Api;
+use crate::cli::{Format, Upgrade, UpgradeWay};
+use crate::cluster::install;
+use crate::exit::Exit;
+use crate::leftovers::Run;
+use crate::progress::Progress;
+use crate::upgrade::{self, Bench, Move, Verdict, Way};
+
+#[derive(Serialize)]
+struct Told<'a> {
+    from: String,
+    to: String,
+    passed: bool,
+    ways: &'a [Verdict],
+}
+
+/// Ends with 0 when every check held, 1 when one did not, 3 when the old version does not run.
+pub fn upgrade(args: &Upgrade) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")?;
+    let mut output = Output::detect();
+    let ways: &[Way] = match args.way {
+        UpgradeWay::Rolling => &[Way::Rolling],
+        UpgradeWay::StopAndStart => &[Way::StopAndStart],
+        UpgradeWay::Both => &[Way::Rolling, Way::StopAndStart],
+    };
+    let mut progress = Progress::default();
+    let mut verdicts = Vec::new();
+    for way in ways {
+        let run = Run::begin("upgrade")?;
+        let judged = runtime.block_on(async {
+            tokio::select! {
+                verdict = judge(args, *way, &run, &mut progress) => Some(verdict),
+                _ = tokio::signal::ctrl_c() => None,
+            }
+        });
+        for left in runtime.block_on(run.end()) {
+            output.note(&format!("could not be removed: {left:?}; try schedlab clean"));
+        }
+        match judged {
+            Some(verdict) => verdicts.push(verdict?),
+            None => return Ok(Exit::Interrupted),
+        }
+    }
+    output.note(&progress.summary());
+    let passed = verdicts.iter().all(Verdict::passed);
+    let told =
+        Told { from: args.from.to_string(), to: args.to.to_string(), passed, ways: &verdicts };
+    output.data(&match args.format {
+        Format::Json => serde_json::to_string_pretty(&told)? + "\n",
+        Format::Text => text(&verdicts),
+    });
+    Ok(if passed { Exit::Passed } else { Exit::Failed })
+}
+
+/// Boots a cluster and upgrades on it.
+async fn judge(
+    args: &Upgrade,
+    way: Way,
+    run: &Run,
+    progress: &mut Progress,
+) -> anyhow::Result<Verdict> {
+    let step = progress.begin("emulator with 4 nodes of 8 GPUs", Duration::from_secs(2));
+    let folder = run.temp_folder("upgrade")?;
+    let emulator = Emulator::start(Options::at(Clock::real()));
+    emulator.add_fleet(&fleet(None)?)?;
+    let api = Api::new(emulator.client());
+    install(&api).await?;
+    let server = emulator.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+    let kubeconfig = folder.join("kubeconfig");
+    super::up::write_private(&kubeconfig, &server.kubeconfig)?;
+    progress.done(step);
+    let scheduler_name = args.scheduler_name.clone();
+    let mut bench = Bench { api, kubeconfig, scheduler_name, run: run.clone() };
+    let verdict = upgrade::upgrade(&mut bench, (&args.from, &args.to), way, progress).await;
+    server.shut_down().await;
+    verdict
+}
+
+fn text(verdicts: &[Verdict]) -> String {
+    let mut out = String::new();
+    for verdict in verdicts {
+        for one in &verdict.moves {
+            of_move(&mut out, one, verdict.way);
+        }
+    }
+    let passed = verdicts.iter().all(Verdict::passed);
+    let _ = writeln!(out, "{}", if passed { "the upgrade passed" } else { "THE UPGRADE FAILED" });
+    out
+}
+
+fn of_move(out: &mut String, one: &Move, way: Way) {
+    let _ = writeln!(out, "{} ({way})", one.title);
+    for check in &one.checks {
+        let mark = if check.held() { "✔" } else { "✘" };
+        let line = format!("  {mark} {}  {}", check.claim, check.seen);
+        let _ = writeln!(out, "{}", line.trim_end());
+        for line in check.broken.iter().flat_map(|line| line.lines()) {
+            let _ = writeln!(out, "      {line}");
+        }
+    }
+    let _ = writeln!(out, "  before and after:");
+    for line in &one.diff {
+        let _ = writeln!(out, "    {line}");
+    }
+}

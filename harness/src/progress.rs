@@ -1,0 +1,126 @@
+//! What is being booted, how long it takes, and what is slow: on a terminal a spinner, elsewhere
+//! one line for each step when it is done and one when it takes longer than it should.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::time::Instant;
+
+/// One thing after another.
+#[derive(Debug)]
+pub struct Progress {
+    began: Instant,
+    slowest: Option<(String, Duration)>,
+}
+
+/// One thing that takes time.
+#[derive(Debug)]
+pub struct Step {
+    what: String,
+    began: Instant,
+    bar: ProgressBar,
+    watcher: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { began: Instant::now(), slowest: None }
+    }
+}
+
+impl Progress {
+    /// Begins a step that usually takes no longer than this.
+    pub fn begin(&self, what: &str, usual: Duration) -> Step {
+        let bar =
+            if std::io::stderr().is_terminal() { spinner(what) } else { ProgressBar::hidden() };
+        let (end, ended) = mpsc::channel();
+        let (name, on) = (what.to_owned(), bar.clone());
+        let watcher = std::thread::spawn(move || {
+            let mut so_far = usual;
+            let mut wait = usual;
+            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                let (secs, usual) = (so_far.as_secs_f64(), usual.as_secs_f64());
+                say(&on, &format!("SLOW {name}: {secs:.0} s so far, usually {usual:.0} s"));
+                // Twice as long until the next complaint.
+                wait = so_far;
+                so_far *= 2;
+            }
+        });
+        let watcher = Some((end, watcher));
+        Step { what: what.to_owned(), began: Instant::now(), bar, watcher }
+    }
+
+    /// A step is done. Answers how long it took.
+    pub fn done(&mut self, mut step: Step) -> Duration {
+        let took = step.began.elapsed();
+        step.stop();
+        say(&step.bar, &format!("  {}: {:.1} s", step.what, took.as_secs_f64()));
+        if self.slowest.as_ref().is_none_or(|(_, most)| took > *most) {
+            self.slowest = Some((step.what.clone(), took));
+        }
+        took
+    }
+
+    /// How long everything took, and what took longest.
+    pub fn summary(&self) -> String {
+        let total = self.began.elapsed().as_secs_f64();
+        match &self.slowest {
+            Some((what, took)) => {
+                format!("{total:.1} s in all, {:.1} s of it for {what}", took.as_secs_f64())
+            }
+            None => format!("{total:.1} s in all"),
+        }
+    }
+}
+
+impl Step {
+    fn stop(&mut self) {
+        self.bar.finish_and_clear();
+        if let Some((end, watcher)) = self.watcher.take() {
+            drop(end);
+            // It only prints.
+            let _ = watcher.join();
+        }
+    }
+}
+
+/// A step that is dropped has failed; the error says why.
+impl Drop for Step {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn spinner(what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
+        .expect("the template is well formed");
+    let bar = ProgressBar::new_spinner().with_style(style).with_message(what.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+fn say(bar: &ProgressBar, line: &str) {
+    bar.suspend(|| {
+        // Nobody has to listen.
+        let _ = writeln!(std::io::stderr().lock(), "{line}");
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_step_is_named() {
+        let mut progress = Progress::default();
+        for what in ["etcd", "kube-apiserver"] {
+            let step = progress.begin(what, Duration::from_mins(1));
+            progress.done(step);
+        }
+        progress.slowest = Some(("etcd".to_owned(), Duration::from_millis(1500)));
+        assert!(progress.summary().ends_with("1.5 s of it for etcd"), "{}", progress.summary());
+    }
+}

@@ -1,0 +1,187 @@
+//! What an upgrade may not do, each a question about the moments before and after it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::state::{PodState, State, words};
+use super::work::counts_new_work;
+use crate::view::Phase;
+use schedlab_emulator::quantity::thousandths;
+
+/// A question and its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What must be so.
+    pub claim: String,
+    /// What was looked at.
+    pub seen: String,
+    /// What is not so.
+    pub broken: Vec<String>,
+}
+
+impl Check {
+    /// Whether it is so.
+    pub fn held(&self) -> bool {
+        self.broken.is_empty()
+    }
+
+    pub(super) fn failed(claim: &str, broken: Vec<String>) -> Self {
+        Self { claim: claim.to_owned(), seen: String::new(), broken }
+    }
+
+    pub(super) fn held_by(claim: &str, seen: &str) -> Self {
+        Self { claim: claim.to_owned(), seen: seen.to_owned(), broken: Vec::new() }
+    }
+
+    fn of(claim: &str, seen: String, broken: Vec<String>) -> Self {
+        Self { claim: claim.to_owned(), seen, broken }
+    }
+}
+
+/// All questions about a move.
+pub(super) fn all(before: &State, after: &State) -> Vec<Check> {
+    vec![
+        untouched(before, after),
+        bound_once(after),
+        gangs_whole(after),
+        queue_status(before, after),
+        still_read(before, after),
+    ]
+}
+
+fn untouched(before: &State, after: &State) -> Check {
+    let running: Vec<(&String, &PodState)> =
+        before.pods.iter().filter(|(_, pod)| pod.phase == Phase::Running).collect();
+    let broken = running.iter().filter_map(|(name, was)| match after.pods.get(*name) {
+        None => Some(format!("{name} ran on {} and is gone", was.node)),
+        Some(is) if is.uid != was.uid => {
+            Some(format!("{name} ran on {} and was replaced by another pod", was.node))
+        }
+        Some(is) if (is.phase, is.restarts) != (was.phase, was.restarts) || is.node != was.node => {
+            Some(format!("{name} was {} and is {}", words(was), words(is)))
+        }
+        Some(_) => None,
+    });
+    let broken = broken.collect();
+    Check::of("no running pod is touched", format!("{} running pods", running.len()), broken)
+}
+
+fn bound_once(after: &State) -> Check {
+    let mut broken = Vec::new();
+    for (node, has) in &after.nodes {
+        let held = after.held(node);
+        if held > *has {
+            let (held, has) = (held / 1000, has / 1000);
+            broken.push(format!("{node} has {has} GPUs and pods that need {held} are bound to it"));
+        }
+    }
+    let mut devices: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+    for (name, pod) in after.pods.iter().filter(|(_, pod)| pod.holds_room()) {
+        for device in &pod.devices {
+            if let Some(other) = devices.insert((&pod.node, device), name) {
+                broken.push(format!("GPU {device} of {} is {other}'s and {name}'s", pod.node));
+            }
+        }
+    }
+    // The kubelet refuses what does not fit.
+    let refused = after.pods.iter().filter(|(_, pod)| {
+        pod.phase == Phase::Failed
+            && (pod.reason.starts_with("OutOf") || pod.reason.contains("Admission"))
+    });
+    broken.extend(
+        refused.map(|(name, pod)| format!("{name} was bound without room: {}", words(pod))),
+    );
+    Check::of("nothing is bound twice", format!("{} nodes", after.nodes.len()), broken)
+}
+
+fn gangs_whole(after: &State) -> Check {
+    let gangs: Vec<(&String, usize)> = after
+        .groups
+        .iter()
+        .map(|(name, (least, _))| (name, *least))
+        .filter(|(_, least)| *least > 1)
+        .collect();
+    let broken = gangs.iter().filter_map(|(name, least)| {
+        let bound = after.members(name).filter(|pod| pod.holds_room()).count();
+        (0 < bound && bound < *least)
+            .then(|| format!("gang {name} needs {least} and has {bound} bound"))
+    });
+    let broken = broken.collect();
+    Check::of("no gang breaks", format!("{} gangs", gangs.len()), broken)
+}
+
+/// What a queue says is allocated is what its pods hold; and what the move had no part in is
+/// told as before.
+fn queue_status(before: &State, after: &State) -> Check {
+    let claim = "queue status is recomputed equal";
+    if before.queues.values().all(|queue| !queue.status.contains_key("allocated")) {
+        return Check::held_by(claim, "the old version wrote none");
+    }
+    let mut broken = Vec::new();
+    for (name, is) in &after.queues {
+        let said = is.status.get("allocated").map(|all| &all["nvidia.com/gpu"]);
+        let said = said.and_then(thousandths).unwrap_or(0);
+        let held = held_by(after, name);
+        if said != held {
+            let (said, held) = (said / 1000, held / 1000);
+            broken
+                .push(format!("queue {name} says {said} GPUs are allocated, its pods hold {held}"));
+        }
+        let Some(was) = before.queues.get(name) else { continue };
+        let moved = counts_new_work(name);
+        if !moved && was.status != is.status {
+            let show = |status: &BTreeMap<String, Value>| {
+                serde_json::to_string(status).unwrap_or_default()
+            };
+            broken.push(format!(
+                "queue {name} said {} and says {}",
+                show(&was.status),
+                show(&is.status)
+            ));
+        }
+    }
+    Check::of(claim, format!("{} queues", after.queues.len()), broken)
+}
+
+/// GPUs in thousandths that pods of a queue and of the queues below it hold.
+fn held_by(state: &State, queue: &str) -> i128 {
+    let own = state.pods.values().filter(|pod| pod.queue.as_deref() == Some(queue));
+    let own: i128 = own.filter(|pod| pod.holds_room()).map(|pod| pod.gpu_milli).sum();
+    let below = state.queues.iter().filter(|(_, one)| one.parent == queue);
+    own + below.map(|(name, _)| held_by(state, name)).sum::<i128>()
+}
+
+/// What the old version wrote is there, unchanged, and waiting work is still told why it waits.
+fn still_read(before: &State, after: &State) -> Check {
+    let mut broken = Vec::new();
+    for (name, was) in &before.queues {
+        match after.queues.get(name) {
+            None => broken.push(format!("queue {name} is gone")),
+            Some(is) if is.spec != was.spec => {
+                broken.push(format!("queue {name} has another spec"));
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, (_, was)) in &before.groups {
+        match after.groups.get(name) {
+            None => broken.push(format!("pod group {name} is gone")),
+            Some((_, is)) if is != was => broken.push(format!("pod group {name} has another spec")),
+            Some(_) => {}
+        }
+    }
+    let told = before.pods.iter().filter(|(_, pod)| pod.waits.is_some());
+    for (name, _) in told {
+        match after.pods.get(name) {
+            None => broken.push(format!("{name} waited and is gone")),
+            Some(is) if is.phase == Phase::Pending && is.waits.is_none() => {
+                broken.push(format!("{name} waits and is no longer told why"));
+            }
+            Some(_) => {}
+        }
+    }
+    let seen = format!("{} queues, {} pod groups", before.queues.len(), before.groups.len());
+    Check::of("objects of the old version still load", seen, broken)
+}

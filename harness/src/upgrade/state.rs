@@ -1,0 +1,162 @@
+//! What the API shows at one moment, as far as an upgrade may not change it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::fields::{at, list, text};
+use crate::view::{Kind, Phase, Pod, View};
+use schedlab_emulator::quantity::thousandths;
+
+/// A moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct State {
+    /// By `namespace/name`.
+    pub(super) pods: BTreeMap<String, PodState>,
+    pub(super) queues: BTreeMap<String, QueueState>,
+    /// Smallest number of members, and the spec, by `namespace/name`.
+    pub(super) groups: BTreeMap<String, (usize, Value)>,
+    /// GPUs by node.
+    pub(super) nodes: BTreeMap<String, i128>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PodState {
+    pub(super) uid: String,
+    pub(super) node: String,
+    pub(super) phase: Phase,
+    pub(super) group: Option<String>,
+    pub(super) queue: Option<String>,
+    pub(super) gpu_milli: i128,
+    pub(super) devices: Vec<String>,
+    pub(super) restarts: i64,
+    /// Why it failed.
+    pub(super) reason: String,
+    pub(super) waits: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct QueueState {
+    pub(super) spec: Value,
+    pub(super) parent: String,
+    /// `allocated`, `requested` and the like, without times.
+    pub(super) status: BTreeMap<String, Value>,
+}
+
+impl PodState {
+    pub(super) fn holds_room(&self) -> bool {
+        !self.node.is_empty() && !matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+}
+
+impl State {
+    pub(super) fn of(view: &View) -> Self {
+        let pods = view.pods().map(|pod| (format!("{}/{}", pod.namespace(), pod.name()), pod));
+        let named = |object: &Value| text(object, "/metadata/name").unwrap_or_default().to_owned();
+        let group = |object: &Value| {
+            let namespace = text(object, "/metadata/namespace").unwrap_or_default();
+            let least = at(object, "/spec/minMember").and_then(Value::as_u64).unwrap_or(1);
+            let least = usize::try_from(least).unwrap_or(usize::MAX);
+            (format!("{namespace}/{}", named(object)), (least, object["spec"].clone()))
+        };
+        let node = |object: &Value| {
+            let gpus = thousandths(&object["status"]["allocatable"]["nvidia.com/gpu"]);
+            (named(object), gpus.unwrap_or(0))
+        };
+        Self {
+            pods: pods.map(|(name, pod)| (name, pod_state(pod, view))).collect(),
+            queues: view
+                .all(Kind::Queues)
+                .map(|queue| (named(queue), queue_state(queue)))
+                .collect(),
+            groups: view.all(Kind::PodGroups).map(group).collect(),
+            nodes: view.all(Kind::Nodes).map(node).collect(),
+        }
+    }
+
+    /// Pods of a group.
+    pub(super) fn members(&self, group: &str) -> impl Iterator<Item = &PodState> {
+        self.pods.values().filter(move |pod| pod.group.as_deref() == Some(group))
+    }
+
+    /// GPUs in thousandths that pods hold on a node.
+    pub(super) fn held(&self, node: &str) -> i128 {
+        let here = self.pods.values().filter(|pod| pod.node == node && pod.holds_room());
+        here.map(|pod| pod.gpu_milli).sum()
+    }
+}
+
+fn pod_state(pod: Pod<'_>, view: &View) -> PodState {
+    let devices = text(pod.0, "/metadata/annotations/schedlab.dev~1gpu-devices");
+    let devices =
+        devices.into_iter().flat_map(|one| one.split(',')).map(|one| one.trim().to_owned());
+    let restarts = list(pod.0, "/status/containerStatuses").iter();
+    let restarts = restarts.filter_map(|one| one["restartCount"].as_i64()).sum();
+    let group = pod.group(view).and_then(|group| text(group, "/metadata/name"));
+    PodState {
+        uid: text(pod.0, "/metadata/uid").unwrap_or_default().to_owned(),
+        node: pod.node().to_owned(),
+        phase: pod.phase(),
+        group: group.map(|name| format!("{}/{name}", pod.namespace())),
+        queue: pod.queue(view).map(str::to_owned),
+        gpu_milli: pod.gpu_milli(),
+        devices: devices.filter(|one| !one.is_empty()).collect(),
+        restarts,
+        reason: text(pod.0, "/status/reason").unwrap_or_default().to_owned(),
+        waits: pod.waiting_reason().map(str::to_owned),
+    }
+}
+
+fn queue_state(queue: &Value) -> QueueState {
+    let counted = ["allocated", "allocatedNonPreemptible", "requested", "childQueues"];
+    let status = counted.into_iter().filter_map(|field| {
+        let value = at(queue, "/status")?.get(field)?.clone();
+        Some((field.to_owned(), value))
+    });
+    QueueState {
+        spec: queue["spec"].clone(),
+        parent: text(queue, "/spec/parentQueue").unwrap_or_default().to_owned(),
+        status: status.collect(),
+    }
+}
+
+/// What is different, a line each: `-` before, `+` after.
+pub(super) fn diff(before: &State, after: &State) -> Vec<String> {
+    let pods = |state: &State| -> BTreeMap<String, String> {
+        state.pods.iter().map(|(name, pod)| (format!("pod {name}"), words(pod))).collect()
+    };
+    let queues = |state: &State| -> BTreeMap<String, String> {
+        let queue = |(name, queue): (&String, &QueueState)| {
+            let gpus = |field: &str| {
+                let amount = queue.status.get(field).map(|all| &all["nvidia.com/gpu"]);
+                amount.and_then(Value::as_str).unwrap_or("0").to_owned()
+            };
+            let words =
+                format!("{} GPUs allocated, {} requested", gpus("allocated"), gpus("requested"));
+            (format!("queue {name}"), words)
+        };
+        state.queues.iter().map(queue).collect()
+    };
+    let mut lines = changed(&pods(before), &pods(after));
+    lines.extend(changed(&queues(before), &queues(after)));
+    lines
+}
+
+fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, was) in before {
+        if after.get(name) != Some(was) {
+            lines.push(format!("- {name}: {was}"));
+            lines.extend(after.get(name).map(|is| format!("+ {name}: {is}")));
+        }
+    }
+    let new = after.iter().filter(|(name, _)| !before.contains_key(*name));
+    lines.extend(new.map(|(name, is)| format!("+ {name}: {is}")));
+    lines
+}
+
+pub(super) fn words(pod: &PodState) -> String {
+    let place = if pod.node.is_empty() { String::new() } else { format!(" on {}", pod.node) };
+    let why = if pod.reason.is_empty() { String::new() } else { format!(" ({})", pod.reason) };
+    format!("{}{place}{why}", pod.phase)
+}
