@@ -112,7 +112,7 @@ fn promised_room(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) -> 
         WaitingRoom::NominatedNode => {
             let of_group = |pod: &PodId| session.pod(*pod).group == Some(group);
             let pod = session.pod_ids().find(of_group).expect("it was promised room");
-            let misfits = session.misfits(pod);
+            let misfits = session.misfits(pod, None);
             Reason::Unschedulable { misfits, preemption: Preemption::OthersTerminate }
         }
     }

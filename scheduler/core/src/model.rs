@@ -6,6 +6,7 @@ mod node;
 mod pod;
 mod pod_group;
 mod queue;
+mod topology;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub use pod::{
 };
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup};
 pub use queue::{Queue, QueueProblem};
+pub use topology::{Topology, TopologyConstraint};
 
 /// A name or label as Kubernetes writes it, shared rather than copied.
 pub type Name = Arc<str>;

@@ -16,6 +16,7 @@ mod queue_limits;
 mod queue_sort;
 mod selectors;
 mod taint_toleration;
+mod topology_places;
 mod topology_spread;
 
 use std::sync::Arc;
@@ -37,6 +38,7 @@ impl Plugins {
         let scores: Vec<(&str, Arc<dyn Score>, i64)> = vec![
             ("nominatednode", Arc::new(placement::NominatedNode), 10_000_000 * POINT),
             ("predicates", Arc::new(inter_pod_affinity::InterPodAffinity), 1_000_000 * POINT),
+            ("topology", Arc::new(topology_places::TopologyPlaces), 100_000 * POINT),
             ("gpusharingorder", Arc::new(placement::SharedDevicesFirst), 10_000 * POINT),
             ("nodeavailability", Arc::new(placement::NodeAvailability), 1_000 * POINT),
             ("resourcetype", Arc::new(placement::NodeResourceType), 10 * POINT),

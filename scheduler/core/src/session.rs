@@ -6,11 +6,15 @@
 mod candidates;
 mod commit;
 mod device;
+mod free;
 mod members;
 mod node;
 mod parts;
 mod placing;
 mod state;
+mod topology;
+
+use std::collections::BTreeMap;
 
 use crate::{
     Decision, Profile, Snapshot,
@@ -19,12 +23,14 @@ use crate::{
     resources::PerResource,
 };
 pub use device::{Choice, Device, SharedDevice};
+pub(crate) use free::{Asked, Free, Freed, parts_on};
 pub use members::{Members, NotReady, SubMembers};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
 use parts::{Parts, PodParts, new_group};
 pub use placing::Unplaced;
 use state::Hold;
 pub use state::{PodState, Stays};
+pub use topology::NoPlace;
 
 /// One cycle's view of the cluster: the snapshot and what was decided since.
 #[derive(Clone, Debug)]
@@ -45,6 +51,10 @@ pub struct Session<'s> {
     candidates: candidates::Candidates,
     customs: Customs,
     looks_ahead: bool,
+    /// Pods of groups that keep to places of a topology.
+    placed_pods: BTreeMap<PodGroupId, Vec<PodId>>,
+    /// While pods are put together: which nodes are better, for the place's sake.
+    preferred_nodes: Option<BTreeMap<NodeId, i64>>,
     decisions: Vec<Decision>,
 }
 
@@ -87,6 +97,8 @@ impl<'s> Session<'s> {
             candidates: candidates::Candidates::default(),
             customs: Customs::of(snapshot),
             looks_ahead: false,
+            placed_pods: placed_pods(snapshot),
+            preferred_nodes: None,
             decisions: Vec::new(),
         };
         for at in 0..snapshot.pods.len() {
@@ -316,6 +328,11 @@ impl<'s> Session<'s> {
         self.looks_ahead
     }
 
+    /// Which nodes are better for the pods that are being put together, and by how much.
+    pub const fn preferred_nodes(&self) -> Option<&BTreeMap<NodeId, i64>> {
+        self.preferred_nodes.as_ref()
+    }
+
     /// Pods that shun others, wherever they are.
     pub fn shunning_pods(&self) -> &[PodId] {
         &self.customs.shunning
@@ -375,6 +392,21 @@ impl<'s> Session<'s> {
         let count = u32::try_from(self.snapshot.nodes.len()).expect("node ids are 32 bits");
         (0..count).map(NodeId)
     }
+}
+
+fn placed_pods(snapshot: &Snapshot) -> BTreeMap<PodGroupId, Vec<PodId>> {
+    let mut placed: BTreeMap<PodGroupId, Vec<PodId>> = BTreeMap::new();
+    let groups = (0..).map(PodGroupId).zip(&snapshot.pod_groups);
+    placed.extend(groups.filter(|(_, group)| group.is_placed()).map(|(id, _)| (id, Vec::new())));
+    if placed.is_empty() {
+        return placed;
+    }
+    for (pod, id) in snapshot.pods.iter().zip(0..) {
+        if let Some(pods) = pod.group.and_then(|group| placed.get_mut(&group)) {
+            pods.push(PodId(id));
+        }
+    }
+    placed
 }
 
 impl Customs {

@@ -1,6 +1,6 @@
 //! Everything that a decision may depend on, at one moment.
 
-use crate::model::{Node, Pod, PodGroup, PodShape, Queue, Time};
+use crate::model::{Node, Pod, PodGroup, PodShape, Queue, Time, Topology};
 
 /// The cluster at one moment. Lists are sorted by (namespace and) name; ids are positions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Snapshot {
     pub nodes: Vec<Node>,
     /// Queues by name, parents resolved, none broken.
     pub queues: Vec<Queue>,
+    /// Topologies by name.
+    pub topologies: Vec<Topology>,
     /// Distinct shapes, in order of first use.
     pub shapes: Vec<PodShape>,
     /// Pod groups by namespace and name.

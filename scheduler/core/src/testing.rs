@@ -3,6 +3,7 @@
 //! ```text
 //! node n1 gpus=8 cpu=64 memory=512Gi pods=110 label zone=a taint dedicated=x:NoSchedule
 //! node n2 gpus=8 cordoned                      (or: not-ready)
+//! topology dc levels zone rack                 from wide to narrow; nodes carry the labels
 //! queue team parent=lab quota=8 limit=16 weight=1 priority=100 cpu-quota=4 cpu-limit=8
 //! job a gpus=1 queue=team priority=50          one pod
 //! job b pods=4 min=2 gpus=1 on n1 n1 n2        three run, one waits; two are the minimum
@@ -12,6 +13,7 @@
 //!   part rack needs=1                          an inner part: one of its children suffices
 //!   part left parent=rack pods=2 gpus=4
 //! job e pods=2 part=0.5 on n1/g1 n1/g1         half of one GPU each: both of the GPU g1
+//! job f pods=2 gpus=1 together=dc/zone close=dc/rack   in one zone, if possible in one rack
 //! foreign x gpus=1 on n1                       a pod of another scheduler
 //! ```
 //! Every word is `key=value` or stands alone; unknown words are refused. Without a `queue` line

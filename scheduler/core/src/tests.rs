@@ -15,3 +15,4 @@ mod reclaim;
 mod stale;
 mod steady;
 mod time;
+mod topology;

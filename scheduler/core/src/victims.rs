@@ -4,7 +4,6 @@
 //! set ([`serve`]). By which rules is said by each action's [`Purpose`].
 
 mod backlog;
-mod free;
 mod line;
 mod pool;
 pub(crate) mod protection;
@@ -22,14 +21,13 @@ use crate::{
     model::{PodGroup, PodGroupId, PodId, QueueId, ShapeId},
     queues::{JobKey, Ledger, Waiting},
     resources::PerResource,
-    session::Session,
+    session::{Free, Session},
 };
 
 pub(crate) use service::{Purpose, serve};
 pub(crate) use units::{Piece, Unit};
 
 use backlog::Backlog;
-use free::Free;
 use line::VictimLine;
 use pool::Pool;
 use room::{About, Rooms};

@@ -154,7 +154,13 @@ impl Reader<'_> {
         let items = list(self.spec, "/subGroups");
         if items.is_empty() {
             let name = "default".into();
-            return vec![SubGroup { name, min_member, parent: None, min_sub_group: None }];
+            return vec![SubGroup {
+                name,
+                min_member,
+                parent: None,
+                min_sub_group: None,
+                topology: None,
+            }];
         }
         let names: Vec<&str> =
             items.iter().map(|item| text(item, "/name").unwrap_or_default()).collect();
@@ -176,6 +182,7 @@ impl Reader<'_> {
                 min_member: self.minimum(item, "minMember").unwrap_or(least),
                 parent,
                 min_sub_group: self.minimum(item, "minSubGroup"),
+                topology: None,
             });
         }
         self.cut_circles(&mut sub_groups);

@@ -80,6 +80,7 @@ fn group(key: &Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) -
         preemptible: record.preemptible.unwrap_or(priority < NON_PREEMPTIBLE_FROM),
         sub_groups: record.sub_groups.clone(),
         min_sub_group: record.min_sub_group,
+        topology: None,
         created: record.created,
         last_start: record.last_start,
         last_eviction: record.last_eviction,
@@ -108,8 +109,13 @@ fn priority(mirror: &Mirror, class: Option<&Name>) -> i32 {
 
 /// The group of its own that a pod has where the scheduler knows no others.
 fn of_one_pod(key: &Key, pod: &PodRecord) -> PodGroup {
-    let whole =
-        SubGroup { name: "default".into(), min_member: 1, parent: None, min_sub_group: None };
+    let whole = SubGroup {
+        name: "default".into(),
+        min_member: 1,
+        parent: None,
+        min_sub_group: None,
+        topology: None,
+    };
     PodGroup {
         namespace: Name::clone(&key.namespace),
         name: Name::clone(&key.name),
@@ -119,6 +125,7 @@ fn of_one_pod(key: &Key, pod: &PodRecord) -> PodGroup {
         preemptible: true,
         sub_groups: vec![whole],
         min_sub_group: None,
+        topology: None,
         created: pod.created,
         last_start: pod.started,
         last_eviction: None,

@@ -114,12 +114,15 @@ fn reason(
     session: &Session<'_>,
     id: PodGroupId,
     pods: &[PodId],
-    Unplaced { pod, found, misfits }: Unplaced,
+    Unplaced { pod, found, misfits, no_place }: Unplaced,
 ) -> Reason {
     let (group, members) = (session.group(id), session.members(id));
     let below_minimum = members.shortfall(group) == Shortfall::BelowMinimum;
     if below_minimum && let Some(larger) = larger_than_fleet(session, pods) {
         return larger;
+    }
+    if let Some(no_place) = no_place {
+        return Reason::NoPlace(no_place);
     }
     let failed = pods.get(found as usize).copied().unwrap_or(pod);
     let at = session.pod(failed).sub_group;

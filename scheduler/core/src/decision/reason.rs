@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use super::{Misfits, Quantity, misfit::listed};
 use crate::{
     model::{Name, QueueProblem},
-    session::NotReady,
+    session::{NoPlace, NotReady},
 };
 
 /// Why a pod group, or one pod, waits.
@@ -64,6 +64,8 @@ pub enum Reason {
         /// What all nodes on which they may run offer.
         offered: Quantity,
     },
+    /// No place of a topology holds those that are to run together.
+    NoPlace(NoPlace),
     /// Room was promised to it and is being released.
     Promised {
         /// Where its pods will go.
@@ -151,9 +153,10 @@ impl Reason {
             Self::NotReady(_) => ReasonKind::NotReady,
             Self::OverLimit { .. } => ReasonKind::OverLimit,
             Self::NonPreemptibleOverQuota { .. } => ReasonKind::NonPreemptibleOverQuota,
-            Self::NoNode { .. } | Self::GangTooLarge { .. } | Self::LargerThanFleet { .. } => {
-                ReasonKind::PodSchedulingErrors
-            }
+            Self::NoNode { .. }
+            | Self::GangTooLarge { .. }
+            | Self::LargerThanFleet { .. }
+            | Self::NoPlace(_) => ReasonKind::PodSchedulingErrors,
             Self::Promised { .. } => ReasonKind::Pipelined,
             Self::PreemptionDelay { .. } => ReasonKind::PreemptionDelayNotElapsed,
             Self::Unschedulable { .. } => ReasonKind::Unschedulable,
@@ -196,6 +199,7 @@ impl fmt::Display for Reason {
                 "The workload cannot run on this cluster as it is: {pods} pods that must run \
                  together ask for {requested}, and all nodes on which they may run offer {offered}."
             ),
+            Self::NoPlace(no_place) => no_place.fmt(f),
             Self::Promised { nodes } => write!(
                 f,
                 "Room was promised on {} and is being released by pods that are leaving",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Name, QueueId, QueueProblem, Time};
+use super::{Name, QueueId, QueueProblem, Time, TopologyConstraint};
 
 /// A PodGroup (`scheduling.run.ai/v2alpha2`), or the implicit group of one pod where the
 /// profile knows no groups.
@@ -25,6 +25,8 @@ pub struct PodGroup {
     pub sub_groups: Vec<SubGroup>,
     /// How many of the root's children must be satisfied; `None`: all.
     pub min_sub_group: Option<u32>,
+    /// Where all of it runs.
+    pub topology: Option<TopologyConstraint>,
     /// `metadata.creationTimestamp`.
     pub created: Time,
     /// When its gang last began to run (annotation `kai.scheduler/last-start-timestamp`).
@@ -50,6 +52,25 @@ pub struct SubGroup {
     pub parent: Option<usize>,
     /// For inner nodes: how many children must be satisfied; `None`: all.
     pub min_sub_group: Option<u32>,
+    /// Where all of it runs, within where its parent runs.
+    pub topology: Option<TopologyConstraint>,
+}
+
+impl PodGroup {
+    /// It, or a part of it, keeps to places of a topology.
+    pub fn is_placed(&self) -> bool {
+        self.topology.is_some() || self.sub_groups.iter().any(|part| part.topology.is_some())
+    }
+
+    /// Where the part runs; `None`: the group itself.
+    pub fn topology_of(&self, part: Option<usize>) -> Option<&TopologyConstraint> {
+        part.map_or(&self.topology, |part| &self.sub_groups[part].topology).as_ref()
+    }
+
+    /// From `part` upward, without the group itself.
+    pub fn lineage(&self, part: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(part), |at| self.sub_groups[*at].parent)
+    }
 }
 
 /// How long a gang may stay below its minimum before the rest of it is evicted.

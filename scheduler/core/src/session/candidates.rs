@@ -55,11 +55,12 @@ impl Session<'_> {
     }
 
     /// Why the pod fits on no node. Nodes on which it does are not counted.
-    pub fn misfits(&self, pod: PodId) -> Misfits {
+    pub fn misfits(&self, pod: PodId, within: Option<&BTreeSet<NodeId>>) -> Misfits {
         let filters = self.filters(pod, |_| true);
-        let nodes = u32::try_from(self.snapshot.nodes.len()).expect("node ids are 32 bits");
+        let nodes = within.map_or(self.snapshot.nodes.len(), BTreeSet::len);
+        let nodes = u32::try_from(nodes).expect("node ids are 32 bits");
         let mut misfits = Misfits { nodes, ..Misfits::default() };
-        for node in self.node_ids() {
+        for node in self.node_ids().filter(|node| within.is_none_or(|all| all.contains(node))) {
             if let Err(misfit) = all_pass(&filters, node) {
                 misfits.count(misfit);
             }
@@ -88,7 +89,10 @@ impl Session<'_> {
     /// Whether there is a node for the pod depends on its shape and the room of nodes, nothing
     /// else: where a pod found none, an equal one finds none until somebody leaves.
     pub fn is_like_all_of_its_shape(&self, pod: PodId) -> bool {
-        self.can_be_ordered(pod) && self.filters(pod, |on| on == DependsOn::Cluster).is_empty()
+        let placed = self.pod(pod).group.is_some_and(|group| self.group(group).is_placed());
+        !placed
+            && self.can_be_ordered(pod)
+            && self.filters(pod, |on| on == DependsOn::Cluster).is_empty()
     }
 
     /// The best node, found by looking at all of them.

@@ -1,8 +1,12 @@
-//! Placing pods together: all of them get room, or none.
+//! Placing pods together: all of them get room, or none. Where a group or a part of it keeps to
+//! places of a topology, its pods are tried in one place after the other, part within part.
 
 use std::collections::BTreeSet;
 
-use super::{Fits, PodState, Session};
+use super::{
+    Fits, NoPlace, PodState, Session,
+    topology::{Place, Together},
+};
 use crate::{
     decision::Misfits,
     framework::Permission,
@@ -18,21 +22,24 @@ pub struct Unplaced {
     pub found: u32,
     /// Why not.
     pub misfits: Misfits,
+    /// There was no place at all for it and those that it is put together with.
+    pub no_place: Option<NoPlace>,
+}
+
+/// What a pod gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gets {
+    /// Room, at once or when it is free.
+    Room,
+    /// The promise of room.
+    Promise,
 }
 
 impl Session<'_> {
     /// All of `pods` get room, at once or when it is free; all or none of them. What permit
     /// plugins say decides whether some may go before others.
     pub fn place_all(&mut self, pods: &[PodId]) -> Result<(), Unplaced> {
-        let start = self.checkpoint();
-        for (&pod, found) in pods.iter().zip(0..) {
-            let Some((node, fits)) = self.best_node(pod, None) else {
-                let misfits = self.misfits(pod);
-                self.undo_to(start);
-                return Err(Unplaced { pod, found, misfits });
-            };
-            self.reserve(pod, node, fits);
-        }
+        self.settle(pods, Gets::Room)?;
         let permits = &self.profile.plugins.permit;
         if permits.iter().any(|permit| permit.permit(self, pods) == Permission::WaitTogether) {
             for pod in pods {
@@ -42,18 +49,120 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// All of `pods` (waiting, or evicted since the last commit) are promised room on nodes of
-    /// `within` (`None`: on any), or none of them. Queue limits are the caller's to check.
-    pub fn promise_all(&mut self, pods: &[PodId], within: Option<&BTreeSet<NodeId>>) -> bool {
-        let start = self.checkpoint();
-        for &pod in pods {
-            let Some((node, _)) = self.best_node(pod, within) else {
-                self.undo_to(start);
-                return false;
-            };
-            self.promise(pod, node);
+    /// All of `pods` (waiting, or evicted since the last commit) are promised room, or none of
+    /// them. Queue limits are the caller's to check.
+    pub fn promise_all(&mut self, pods: &[PodId]) -> bool {
+        self.settle(pods, Gets::Promise).is_ok()
+    }
+
+    /// Pods of one group.
+    fn settle(&mut self, pods: &[PodId], gets: Gets) -> Result<(), Unplaced> {
+        let group = pods.first().and_then(|pod| self.pod(*pod).group);
+        match group.filter(|group| self.group(*group).is_placed()) {
+            Some(group) => self.settle_part(Together { group, part: None, pods }, None, gets),
+            None => self.settle_each(pods, None, gets),
         }
-        true
+    }
+
+    fn settle_each(
+        &mut self,
+        pods: &[PodId],
+        within: Option<&BTreeSet<NodeId>>,
+        gets: Gets,
+    ) -> Result<(), Unplaced> {
+        let start = self.checkpoint();
+        for (&pod, found) in pods.iter().zip(0..) {
+            let Some((node, fits)) = self.best_node(pod, within) else {
+                let misfits = match gets {
+                    Gets::Room => self.misfits(pod, within),
+                    Gets::Promise => Misfits::default(),
+                };
+                self.undo_to(start);
+                return Err(Unplaced { pod, found, misfits, no_place: None });
+            };
+            match gets {
+                Gets::Room => self.reserve(pod, node, fits),
+                Gets::Promise => self.promise(pod, node),
+            }
+        }
+        Ok(())
+    }
+
+    /// In the first place in which all of them fit.
+    fn settle_part(
+        &mut self,
+        together: Together<'_>,
+        within: Option<&BTreeSet<NodeId>>,
+        gets: Gets,
+    ) -> Result<(), Unplaced> {
+        let group = self.group(together.group);
+        let Some(constraint) = group.topology_of(together.part) else {
+            return self.settle_inside(together, within, gets);
+        };
+        let mut why = None;
+        let places = match self.places(constraint, together, within) {
+            Ok(places) => places,
+            Err(no_place) => {
+                let (pod, misfits) = (together.pods[0], Misfits::default());
+                return Err(Unplaced { pod, found: 0, misfits, no_place: Some(no_place) });
+            }
+        };
+        for Place { nodes, ranks } in places {
+            let wider = ranks.map(|ranks| self.preferred_nodes.replace(ranks));
+            let settled = self.settle_inside(together, Some(&nodes), gets);
+            if let Some(wider) = wider {
+                self.preferred_nodes = wider;
+            }
+            match settled {
+                Ok(()) => return Ok(()),
+                Err(unplaced) => why.get_or_insert(unplaced),
+            };
+        }
+        Err(why.expect("there is a place, or it is said why there is none"))
+    }
+
+    /// Part by part of what is put together.
+    fn settle_inside(
+        &mut self,
+        together: Together<'_>,
+        within: Option<&BTreeSet<NodeId>>,
+        gets: Gets,
+    ) -> Result<(), Unplaced> {
+        let start = self.checkpoint();
+        let mut found = 0;
+        for (part, pods) in self.parts_of(together) {
+            let settled = match part {
+                Some(_) => {
+                    let together = Together { part, pods: &pods, ..together };
+                    self.settle_part(together, within, gets)
+                }
+                None => self.settle_each(&pods, within, gets),
+            };
+            if let Err(unplaced) = settled {
+                self.undo_to(start);
+                return Err(Unplaced { found: found + unplaced.found, ..unplaced });
+            }
+            found += u32::try_from(pods.len()).expect("pod ids are 32 bits");
+        }
+        Ok(())
+    }
+
+    /// The pods by the part just below, in order of their first pods; `None`: by no other part.
+    fn parts_of(
+        &self,
+        Together { group, part, pods }: Together<'_>,
+    ) -> Vec<(Option<usize>, Vec<PodId>)> {
+        let group = self.group(group);
+        let mut parts: Vec<(Option<usize>, Vec<PodId>)> = Vec::new();
+        for &pod in pods {
+            let lineage = group.lineage(self.pod(pod).sub_group);
+            let below = lineage.take_while(|at| Some(*at) != part).last();
+            match parts.iter_mut().find(|(known, _)| *known == below) {
+                Some((_, pods)) => pods.push(pod),
+                None => parts.push((below, vec![pod])),
+            }
+        }
+        parts
     }
 
     fn reserve(&mut self, pod: PodId, node: NodeId, fits: Fits) {

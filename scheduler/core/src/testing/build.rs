@@ -13,7 +13,7 @@ use crate::{
     model::{
         Labels, Name, Node, NodeId, Pod, PodGroup, PodGroupId, PodShape, PodStatus,
         PreemptionPolicy, Queue, QueueId, QueueProblem, ShapeId, StalenessGrace, SubGroup, Taint,
-        Time,
+        Time, Topology,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -42,6 +42,7 @@ pub(super) fn snapshot(text: &str, grouping: Grouping) -> Snapshot {
 struct Builder {
     age: i64,
     nodes: BTreeMap<Name, Node>,
+    topologies: Vec<Topology>,
     queues: BTreeMap<Name, (Queue, Option<Name>)>,
     shapes: Vec<PodShape>,
     jobs: Vec<Job>,
@@ -65,7 +66,10 @@ impl Builder {
             "gang" => self.job(line, words, u32::MAX),
             "part" => self.part(words),
             "foreign" => self.foreign(words),
-            other => panic!("node, queue, job, gang, part or foreign, not {other}: {line}"),
+            "topology" => self.topology(words),
+            other => {
+                panic!("node, topology, queue, job, gang, part or foreign, not {other}: {line}")
+            }
         }
     }
 
@@ -91,6 +95,13 @@ impl Builder {
         };
         words.end();
         self.nodes.insert(name, node);
+    }
+
+    fn topology(&mut self, mut words: Words<'_>) {
+        let name = name(words.first());
+        let levels = words.rest("levels").into_iter().map(Name::from).collect();
+        words.end();
+        self.topologies.push(Topology { name, levels });
     }
 
     fn queue(&mut self, mut words: Words<'_>) {
@@ -145,6 +156,7 @@ impl Builder {
                 || words.flag("preemptible"),
             sub_groups: Vec::new(),
             min_sub_group: words.count("needs"),
+            topology: (!asks).then(|| shape::places(&mut words)).flatten(),
             created: words.duration("age").map_or(created, ago),
             last_start: words.duration("started").map(ago),
             last_eviction: words.duration("evicted").map(ago),
@@ -179,6 +191,7 @@ impl Builder {
         let (parent, needs) = (words.value("parent").map(str::to_owned), words.count("needs"));
         let count = words.count("pods").unwrap_or(u32::from(needs.is_none()));
         let minimum = words.count("min").unwrap_or(count.min(least));
+        let topology = shape::places(&mut words);
         let pods = self.pods(prefix, count, words);
         let job = self.jobs.last_mut().expect("members follow their job");
         let position = job.group.sub_groups.len();
@@ -192,6 +205,7 @@ impl Builder {
             min_member: if needs.is_some() { 0 } else { minimum },
             parent,
             min_sub_group: needs,
+            topology,
         });
         job.pods
             .extend(pods.into_iter().map(|(pod, node)| (Pod { sub_group: position, ..pod }, node)));
@@ -302,6 +316,7 @@ impl Builder {
             now: Time(NOW),
             nodes: self.nodes.into_values().collect(),
             shapes: self.shapes,
+            topologies: self.topologies,
             ..Snapshot::default()
         };
         for job in self.jobs {
@@ -335,6 +350,7 @@ fn add_job(
                 min_member: 1,
                 parent: None,
                 min_sub_group: None,
+                topology: None,
             };
             for pod in pods {
                 let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));

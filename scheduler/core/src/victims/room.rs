@@ -4,13 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    Free,
-    free::{Asked, Freed, parts_on},
-};
 use crate::{
     model::{GpuGroup, Node, NodeId, PodId, PodShape, ShapeId},
     resources::{PerResource, Resources},
+    session::{Asked, Free, Freed, parts_on},
 };
 
 /// Counts for the shapes asked about so far.

@@ -3,11 +3,11 @@
 //! is tried for real ([`super::trial`]). So a hopeless job costs one walk over the candidates,
 //! and no trial.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Backlog, Manner, Rooms, Solution, Unit, Wanted};
 use crate::{
-    model::{QueueId, ShapeId},
+    model::{NodeId, QueueId, ShapeId},
     queues::Ledger,
     resources::PerResource,
     session::Session,
@@ -26,6 +26,8 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     /// Is what it takes acceptable?
     pub(crate) accepts: A,
     pub(crate) manner: Manner,
+    /// Places that the job is required to keep to: all of it fits into one of them.
+    pub(crate) places: Option<&'p [BTreeSet<NodeId>]>,
     /// Candidates that are imagined gone.
     pub(crate) gone: Vec<&'p Unit>,
 }
@@ -73,7 +75,20 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
     }
 
     fn counts_suffice(&self, needed: &BTreeMap<ShapeId, u64>) -> bool {
-        needed.iter().all(|(shape, count)| self.rooms.total(*shape) >= *count)
+        let in_all = needed.iter().all(|(shape, count)| self.rooms.total(*shape) >= *count);
+        let in_one = |place| self.suffice_in(needed, place);
+        in_all && self.places.is_none_or(|places| places.iter().any(in_one))
+    }
+
+    pub(super) fn suffice_in(
+        &self,
+        needed: &BTreeMap<ShapeId, u64>,
+        place: &BTreeSet<NodeId>,
+    ) -> bool {
+        needed.iter().all(|(shape, count)| {
+            let in_place = place.iter().map(|node| u64::from(self.rooms.on(*shape, *node)));
+            in_place.sum::<u64>() >= *count
+        })
     }
 }
 

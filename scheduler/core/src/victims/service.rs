@@ -120,7 +120,9 @@ fn search(
     let candidates = VictimLine::new(pool, &ledger, queues, may_go);
     let accepts = |solution: &Solution| purpose.accepts(&before, wanted, solution);
     let manner = purpose.manner();
-    let search = Search { session, rooms, backlog, wanted, accepts, manner, gone: Vec::new() };
+    let places = session.required_places(wanted.group, &wanted.pods);
+    let (places, gone) = (places.as_deref(), Vec::new());
+    let search = Search { session, rooms, backlog, wanted, accepts, manner, places, gone };
     let solution = search.run(candidates)?;
     let causes: BTreeMap<PodId, EvictionCause> = solution
         .units()
@@ -164,6 +166,9 @@ struct Failed {
 
 impl Hopeless {
     fn covers(&self, session: &Session<'_>, wanted: &Wanted) -> bool {
+        if session.group(wanted.group).is_placed() {
+            return false;
+        }
         let (shapes, pods) = wanted.pods_by_shape(session).into_iter().unzip();
         let Some(failed) = self.0.get(&(wanted.queue, wanted.preemptible, shapes)) else {
             return false;
@@ -177,6 +182,9 @@ impl Hopeless {
     }
 
     fn remember(&mut self, session: &Session<'_>, wanted: &Wanted) {
+        if session.group(wanted.group).is_placed() {
+            return;
+        }
         let (shapes, pods) = wanted.pods_by_shape(session).into_iter().unzip();
         let priority = session.group(wanted.group).priority;
         let key = (wanted.queue, wanted.preemptible, shapes);

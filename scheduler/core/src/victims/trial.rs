@@ -19,16 +19,33 @@ use crate::{
 impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// First on as few nodes as the counts say; if that is not enough, on all that have room.
     pub(super) fn try_for_real(&mut self, needed: &BTreeMap<ShapeId, u64>) -> Option<Solution> {
-        let few = self.fewest_nodes(needed);
+        let Some(places) = self.places else { return self.try_in(needed, None) };
+        let fitting = places.iter().filter(|place| self.suffice_in(needed, place));
+        let fitting: Vec<&BTreeSet<NodeId>> = fitting.collect();
+        fitting.into_iter().find_map(|place| self.try_in(needed, Some(place)))
+    }
+
+    fn try_in(
+        &mut self,
+        needed: &BTreeMap<ShapeId, u64>,
+        place: Option<&BTreeSet<NodeId>>,
+    ) -> Option<Solution> {
+        let few = self.fewest_nodes(needed, place);
+        let all = needed.keys().flat_map(|shape| self.rooms.nodes(*shape)).copied();
         let all: BTreeSet<NodeId> =
-            needed.keys().flat_map(|shape| self.rooms.nodes(*shape)).copied().collect();
-        let wider = (needed.len() > 1 && few != all).then_some(all);
+            all.filter(|node| place.is_none_or(|place| place.contains(node))).collect();
+        let parts_are_placed = self.session.group(self.wanted.group).is_placed();
+        let wider = ((needed.len() > 1 || parts_are_placed) && few != all).then_some(all);
         self.trial(&few).or_else(|| self.trial(&wider?))
     }
 
     /// For each shape the nodes with room as they are, then those on which the fewest units
     /// stand, the latest candidate's first.
-    fn fewest_nodes(&self, needed: &BTreeMap<ShapeId, u64>) -> BTreeSet<NodeId> {
+    fn fewest_nodes(
+        &self,
+        needed: &BTreeMap<ShapeId, u64>,
+        place: Option<&BTreeSet<NodeId>>,
+    ) -> BTreeSet<NodeId> {
         let mut standing: BTreeMap<NodeId, u32> = BTreeMap::new();
         for (_, node) in self.gone.iter().flat_map(|unit| &unit.pods) {
             *standing.entry(*node).or_default() += 1;
@@ -38,6 +55,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let mut chosen = BTreeSet::new();
         for (&shape, &count) in needed {
             let mut nodes: Vec<NodeId> = self.rooms.nodes(shape).iter().copied().collect();
+            nodes.retain(|node| place.is_none_or(|place| place.contains(node)));
             nodes.sort_by_key(|at| {
                 let units = standing.get(at).copied().unwrap_or(0);
                 (units > 0, !latest.contains(at), units, *at)
@@ -143,7 +161,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 
     fn promise_job(&mut self) -> bool {
         Limits::default().suffice(self.session.ledger(), self.wanted)
-            && self.session.promise_all(&self.wanted.pods, None)
+            && self.session.promise_all(&self.wanted.pods)
     }
 
     fn free_with_all_gone(&self, evicted: &[Unit]) -> PerResource<i64> {
@@ -207,12 +225,13 @@ impl Elsewhere {
         if pods.is_empty() || self.harmless.contains(&shapes) {
             return false;
         }
+        let is_placed = session.group(group).is_placed();
         let may = session.profile.plugins.pre_filter.iter();
         let start = session.checkpoint();
         let gains = may.clone().all(|plugin| plugin.pre_filter(session, group, &pods).is_ok())
-            && session.promise_all(&pods, None);
+            && session.promise_all(&pods);
         session.undo_to(start);
-        if !gains {
+        if !gains && !is_placed {
             self.harmless.insert(shapes);
         }
         gains
@@ -234,10 +253,10 @@ impl Elsewhere {
             return false;
         }
         let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
-        let found = session.promise_all(&pods, None);
+        let found = session.promise_all(&pods);
         if found {
             self.let_stay(session, unit.group, &pods);
-        } else if pods.len() == 1 {
+        } else if pods.len() == 1 && !session.group(unit.group).is_placed() {
             self.homeless.extend(shapes);
         }
         found

@@ -6,8 +6,8 @@ use super::super::words::{Words, pair};
 use crate::{
     model::{
         GpuPart, HostPort, LabelSelector, Name, NodeSelectorTerm, Operator, PodAffinityTerm,
-        PodShape, Requirement, SharedGpu, TaintEffect, Toleration, TopologySpread,
-        WhenUnsatisfiable,
+        PodShape, Requirement, SharedGpu, TaintEffect, Toleration, TopologyConstraint,
+        TopologySpread, WhenUnsatisfiable,
     },
     resources::Resources,
 };
@@ -50,6 +50,18 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
         host_ports: words.number("port").into_iter().map(port).collect(),
         images: words.each("image").into_iter().map(Name::from).collect(),
     }
+}
+
+/// `together=dc/zone` (required), `close=dc/rack` (preferred): level of a topology.
+pub(super) fn places(words: &mut Words<'_>) -> Option<TopologyConstraint> {
+    let level = |word: Option<&str>| {
+        let (topology, level) = word?.split_once('/').expect("topology/level");
+        Some((Name::from(topology), Name::from(level)))
+    };
+    let (required, preferred) = (level(words.value("together")), level(words.value("close")));
+    let topology = required.as_ref().or(preferred.as_ref())?.0.clone();
+    let (required, preferred) = (required.map(|it| it.1), preferred.map(|it| it.1));
+    Some(TopologyConstraint { topology, required, preferred })
 }
 
 /// `part=0.5` or `part-memory=4000`, and `devices=2` where it is of several.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::{Session, SharedDevice};
 use crate::{
     model::{GpuGroup, Node, NodeId, PodShape, SharedGpu},
     resources::{PerResource, Resources},
-    session::{Session, SharedDevice},
 };
 
 /// What is free on a node when everything is released.
@@ -21,17 +21,17 @@ pub(crate) struct Free {
 
 /// What is imagined to be gone from a node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Freed {
+pub(crate) struct Freed {
     resources: Resources,
     parts: BTreeMap<GpuGroup, i64>,
 }
 
 /// What pods of one shape ask of one node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
-    pub(super) resources: &'a Resources,
+pub(crate) struct Asked<'a> {
+    pub(crate) resources: &'a Resources,
     /// Units of one device of that node, and of how many devices.
-    pub(super) parts: Option<(i64, u32)>,
+    pub(crate) parts: Option<(i64, u32)>,
 }
 
 impl Free {
@@ -48,7 +48,7 @@ impl Free {
     }
 
     /// The part that queues account for, parts of devices included.
-    pub(super) fn accounted(&self) -> PerResource<i64> {
+    pub(crate) fn accounted(&self) -> PerResource<i64> {
         let whole = self.resources.accounted().at_least_zero();
         let units = i128::from(self.device_units.max(1));
         let parts = self.taken.iter().map(|(_, taken)| {
@@ -59,7 +59,7 @@ impl Free {
     }
 
     /// How many times what is asked for fits, with what is imagined gone.
-    pub(super) fn times(&self, freed: Option<&Freed>, asked: Asked<'_>) -> u32 {
+    pub(crate) fn times(&self, freed: Option<&Freed>, asked: Asked<'_>) -> u32 {
         let mut least = self.times_whole(freed, asked.resources);
         if let Some((units, devices)) = asked.parts {
             let slots = self.slots(freed, units) / u64::from(devices.max(1));
@@ -116,7 +116,7 @@ fn rest(freed: Option<&Freed>, group: &GpuGroup, taken: i64) -> i64 {
 
 impl Freed {
     /// A pod of `shape` that shares the devices `groups` of `node` is gone.
-    pub(super) fn add(&mut self, node: &Node, shape: &PodShape, groups: &[GpuGroup]) {
+    pub(crate) fn add(&mut self, node: &Node, shape: &PodShape, groups: &[GpuGroup]) {
         self.resources.add(&shape.requests);
         if let Some(shared) = &shape.shared_gpu {
             for group in groups {
@@ -127,6 +127,6 @@ impl Freed {
 }
 
 /// What a part of a device is on `node`; `None`: the pod asks for whole ones only.
-pub(super) fn parts_on(node: &Node, shared: Option<&SharedGpu>) -> Option<(i64, u32)> {
+pub(crate) fn parts_on(node: &Node, shared: Option<&SharedGpu>) -> Option<(i64, u32)> {
     shared.map(|shared| (shared.units_on(node), shared.devices))
 }

@@ -1,0 +1,35 @@
+//! Where nodes stand: levels of places, each a node label, and which of them pods keep to.
+
+use super::{Labels, Name};
+
+/// A Topology (`kai.scheduler/v1alpha1`): from the widest level to the narrowest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// `metadata.name`.
+    pub name: Name,
+    /// Node labels. A node that lacks one of them is nowhere.
+    pub levels: Vec<Name>,
+}
+
+/// Which places the pods of a group, or of a part of it, keep to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyConstraint {
+    /// Name of the topology.
+    pub topology: Name,
+    /// They all run in one place of this level, or not at all.
+    pub required: Option<Name>,
+    /// They run in as few places of this level as can be.
+    pub preferred: Option<Name>,
+}
+
+impl Topology {
+    /// How deep a level lies, counted from one; the whole topology is at zero.
+    pub fn depth(&self, level: &str) -> Option<usize> {
+        self.levels.iter().position(|label| &**label == level).map(|at| at + 1)
+    }
+
+    /// Where a node with such labels is: one value for each level.
+    pub fn path(&self, labels: &Labels) -> Option<Vec<Name>> {
+        self.levels.iter().map(|label| labels.get(label).cloned()).collect()
+    }
+}

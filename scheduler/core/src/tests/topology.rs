@@ -1,0 +1,154 @@
+//! Pods that are put together in places of a topology.
+
+use insta::assert_snapshot;
+
+use crate::testing::{plan_of, rounds_of};
+
+/// Two zones of two racks of two nodes.
+const RACKS: &str = "
+        topology dc levels zone rack
+        node n1 gpus=1 label zone=a label rack=a1
+        node n2 gpus=1 label zone=a label rack=a1
+        node n3 gpus=1 label zone=a label rack=a2
+        node n4 gpus=1 label zone=a label rack=a2
+        node n5 gpus=1 label zone=b label rack=b1
+        node n6 gpus=1 label zone=b label rack=b1
+        node n7 gpus=1 label zone=b label rack=b2
+        node n8 gpus=1 label zone=b label rack=b2
+";
+
+#[test]
+fn a_gang_runs_in_one_rack_or_not_at_all() {
+    assert_snapshot!(plan_of(&format!("{RACKS}
+        job other priority=100 gpus=1 on n1
+        job more priority=100 pods=3 gpus=1 on n4 n5 n8
+        gang a pods=2 gpus=1 together=dc/rack
+    ")), @"a pending: node-group a1 can allocate only 1 of 2 required pods. node-group a2 can allocate only 1 of 2 required pods. node-group b1 can allocate only 1 of 2 required pods. So it is with 1 more. topology dc, requirement rack couldn't be satisfied");
+}
+
+#[test]
+fn a_rack_of_the_fullest_zone_is_taken_among_those_that_hold_all() {
+    assert_snapshot!(plan_of(&format!("{RACKS}
+        node n9 gpus=2 label zone=b label rack=b1
+        job other gpus=1 on n7
+        gang a pods=2 gpus=1 together=dc/rack
+        gang b pods=2 gpus=1 together=dc/rack
+    ")), @r"
+    a runs on n1, n2
+    b runs on n3, n4
+    ");
+}
+
+#[test]
+fn the_fullest_zone_is_filled_before_another_is_begun() {
+    assert_snapshot!(plan_of(&format!("{RACKS}
+        job other pods=2 gpus=1 on n6 n8
+        gang a pods=1 gpus=1 together=dc/rack
+    ")), @"a runs on n5");
+}
+
+#[test]
+fn where_no_rack_holds_all_a_preferred_rack_gives_way_to_the_zone() {
+    assert_snapshot!(plan_of(&format!("{RACKS}
+        job other gpus=1 on n1
+        gang a pods=4 gpus=1 together=dc/zone close=dc/rack
+    ")), @"a runs on n7, n8, n5, n6");
+}
+
+#[test]
+fn without_a_requirement_pods_may_spread_over_everything() {
+    assert_snapshot!(plan_of(&format!("{RACKS}
+        job other gpus=1 on n3
+        gang a pods=7 gpus=1 close=dc/rack
+    ")), @"a runs on n7, n8, n5, n6, n1, n2, n4");
+}
+
+#[test]
+fn few_racks_are_used_where_one_does_not_do() {
+    assert_snapshot!(plan_of(&format!("{RACKS}
+        job other gpus=1 on n3
+        gang a pods=3 gpus=1 together=dc/zone close=dc/rack
+    ")), @"a runs on n1, n2, n4");
+}
+
+#[test]
+fn parts_keep_together_inside_of_where_the_gang_does() {
+    assert_snapshot!(plan_of(&format!("{RACKS}
+        job other gpus=1 on n4
+        gang a together=dc/zone
+          part left pods=2 gpus=1 together=dc/rack
+          part right pods=2 gpus=1 together=dc/rack
+    ")), @"a runs on n5, n6, n7, n8");
+}
+
+#[test]
+fn a_place_whose_nodes_do_not_take_the_pods_is_given_up_for_the_next() {
+    assert_snapshot!(plan_of(&format!("{RACKS}
+        node n9 gpus=2 label zone=c label rack=c1 label kind=fast
+        gang a pods=2 gpus=1 together=dc/rack needs kind=fast
+    ")), @"a runs on n9 x2");
+}
+
+#[test]
+fn surplus_stays_with_the_gang_that_runs() {
+    assert_snapshot!(plan_of(&format!("{RACKS}
+        job a pods=3 min=1 gpus=1 together=dc/rack on n1
+    ")), @r"
+    a runs on n2
+    a pending: node-group a1 can allocate only 0 of 1 required pods. topology dc, requirement rack couldn't be satisfied
+    ");
+}
+
+#[test]
+fn a_node_without_labels_is_nowhere_and_an_unknown_level_is_told() {
+    assert_snapshot!(plan_of("
+        topology dc levels zone rack
+        node n1 gpus=8 label zone=a
+        gang a pods=2 gpus=1 close=dc/rack
+        gang b pods=2 gpus=1 together=dc/row
+        gang c pods=2 gpus=1 together=other/rack
+    "), @r"
+    a pending: node-group dc can allocate only 0 of 2 required pods. topology dc, requirement rack couldn't be satisfied
+    b pending: topology dc with level row does not exist
+    c pending: topology other with level rack does not exist
+    ");
+}
+
+#[test]
+fn work_moves_to_empty_a_rack() {
+    assert_snapshot!(rounds_of(&format!("{RACKS}
+        job other pods=3 min=1 gpus=1 on n1 n3 n5
+        job more gpus=1 on n7
+        gang a pods=2 gpus=1 together=dc/rack
+    ")), @r"
+    1: other leaves n5 for a (consolidation)
+    1: other waits for n2
+    1: a waits for n5, n6
+    2: a runs on n5, n6
+    2: other runs on n2
+    steady after 2
+    ");
+}
+
+#[test]
+fn a_rack_is_reclaimed_as_a_whole() {
+    assert_snapshot!(rounds_of(&format!("{RACKS}
+        queue left quota=4
+        queue right quota=4
+        job a1 gpus=1 queue=left on n1
+        job a2 gpus=1 queue=left on n3
+        job a3 gpus=1 queue=left on n5
+        job a4 gpus=1 queue=left on n7
+        job b1 gpus=1 queue=left on n2
+        job b2 gpus=1 queue=left on n4
+        job b3 gpus=1 queue=left on n6
+        job b4 gpus=1 queue=left on n8
+        gang c pods=2 gpus=1 together=dc/rack queue=right
+    ")), @r"
+    1: b4 leaves n8 for c (reclaim)
+    1: a4 leaves n7 for c (reclaim)
+    1: c waits for n7, n8
+    2: c runs on n7, n8
+    steady after 2
+    ");
+}
