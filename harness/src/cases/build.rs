@@ -8,13 +8,17 @@ use schedlab_scheduler_core::{
     model::{
         GpuPart, LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod,
         PodAffinityTerm, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue,
-        QueueId, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time,
+        QueueId, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time, Topology,
+        TopologyConstraint,
     },
     profile::{Action, Placement},
     resources::{Amount, PerResource, Resources},
 };
 
-use super::format::{ActionName, Case, Gang, Job, NodeSpec, QueueSpec, Share, State, Task};
+use super::format::{
+    ActionName, Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, Share, State, Task,
+    TopologySpec,
+};
 
 const START: Time = Time(1_767_225_600_000);
 /// The node label that required affinity of cases looks at.
@@ -28,6 +32,7 @@ pub(super) fn snapshot(case: &Case) -> Snapshot {
     let mut snapshot = Snapshot { now: START, ..Snapshot::default() };
     snapshot.nodes = case.cluster.nodes.iter().map(node).collect();
     snapshot.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    snapshot.topologies = case.cluster.topologies.iter().map(topology).collect();
     let ids: BTreeMap<&str, QueueId> =
         case.queues.iter().zip(0..).map(|(queue, at)| (queue.name.as_str(), QueueId(at))).collect();
     snapshot.queues = case.queues.iter().map(|spec| queue(spec, &ids)).collect();
@@ -88,6 +93,11 @@ fn node(spec: &NodeSpec) -> Node {
     }
 }
 
+fn topology(spec: &TopologySpec) -> Topology {
+    let levels = spec.levels.iter().map(|level| name(&level.node_label));
+    Topology { name: name(&spec.name), levels: levels.collect() }
+}
+
 fn queue(spec: &QueueSpec, ids: &BTreeMap<&str, QueueId>) -> Queue {
     let (gpu, cpu, memory) =
         (&spec.resources.gpu, &spec.resources.cpu_millis, &spec.resources.memory_mb);
@@ -128,6 +138,7 @@ fn pod_group(job: &Job, queue: Option<QueueId>) -> PodGroup {
         preemptible: job.preemptibility == "preemptible",
         sub_groups,
         min_sub_group: job.gang.min_sub_group,
+        topology: job.gang.topology_constraint.as_ref().map(constraint),
         created: ago(job.age_s),
         last_start: job.running_for_s.map(ago),
         last_eviction: None,
@@ -144,13 +155,24 @@ fn pod_group(job: &Job, queue: Option<QueueId>) -> PodGroup {
 fn add_sub_groups(gang: &Gang, parent: Option<usize>, all: &mut Vec<SubGroup>) {
     for set in &gang.pod_sets {
         let (name, min_member) = (name(&set.name), set.min_available);
-        all.push(SubGroup { name, min_member, parent, min_sub_group: None });
+        let topology = set.topology_constraint.as_ref().map(constraint);
+        all.push(SubGroup { name, min_member, parent, min_sub_group: None, topology });
     }
     for inner in &gang.sub_groups {
         let (name, min_sub_group) = (name(&inner.name), inner.min_sub_group);
-        all.push(SubGroup { name, min_member: 0, parent, min_sub_group });
+        let topology = inner.topology_constraint.as_ref().map(constraint);
+        all.push(SubGroup { name, min_member: 0, parent, min_sub_group, topology });
         let at = all.len() - 1;
         add_sub_groups(inner, Some(at), all);
+    }
+}
+
+fn constraint(spec: &ConstraintSpec) -> TopologyConstraint {
+    let level = |level: &Option<String>| level.as_deref().map(name);
+    TopologyConstraint {
+        topology: name(&spec.topology),
+        required: level(&spec.required_level),
+        preferred: level(&spec.preferred_level),
     }
 }
 

@@ -111,9 +111,30 @@ pub(super) struct CallLimits {
 pub(super) struct Cluster {
     pub(super) nodes: Vec<NodeSpec>,
     #[serde(default)]
-    pub(super) topologies: Vec<Value>,
+    pub(super) topologies: Vec<TopologySpec>,
     #[serde(default)]
     pub(super) dra: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct TopologySpec {
+    pub(super) name: String,
+    pub(super) levels: Vec<LevelSpec>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct LevelSpec {
+    #[serde(rename = "nodeLabel")]
+    pub(super) node_label: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ConstraintSpec {
+    pub(super) topology: String,
+    #[serde(default)]
+    pub(super) required_level: Option<String>,
+    #[serde(default)]
+    pub(super) preferred_level: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -190,7 +211,7 @@ pub(super) struct Gang {
     #[serde(default)]
     pub(super) pod_sets: Vec<PodSet>,
     #[serde(default)]
-    pub(super) topology_constraint: Option<Value>,
+    pub(super) topology_constraint: Option<ConstraintSpec>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -198,7 +219,7 @@ pub(super) struct PodSet {
     pub(super) name: String,
     pub(super) min_available: u32,
     #[serde(default)]
-    pub(super) topology_constraint: Option<Value>,
+    pub(super) topology_constraint: Option<ConstraintSpec>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -273,9 +294,6 @@ impl Case {
         if self.cluster.dra.is_some() {
             return Some("resource claims");
         }
-        if !self.cluster.topologies.is_empty() || self.jobs.iter().any(|job| job.gang.is_placed()) {
-            return Some("topology");
-        }
         if self.cluster.nodes.iter().any(|node| node.numa.is_some()) {
             return Some("NUMA");
         }
@@ -317,13 +335,5 @@ impl Config {
     pub(super) fn argument(&self, plugin: &str, name: &str) -> Option<String> {
         let value = self.plugin_arguments.as_ref()?.get(plugin)?.get(name)?;
         Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-    }
-}
-
-impl Gang {
-    fn is_placed(&self) -> bool {
-        self.topology_constraint.is_some()
-            || self.pod_sets.iter().any(|set| set.topology_constraint.is_some())
-            || self.sub_groups.iter().any(Self::is_placed)
     }
 }
