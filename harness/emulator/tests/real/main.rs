@@ -1,0 +1,161 @@
+//! The emulator and the real kube-apiserver get the same requests (`cases/*.http`) and must give
+//! the same answers. Without the real one's binaries the emulator is held to what the cases say.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where its servers cannot be reached")]
+
+mod compare;
+mod control_plane;
+mod normal;
+mod player;
+mod reviewed;
+mod script;
+
+use std::path::{Path, PathBuf};
+
+use compare::differences;
+use control_plane::{ControlPlane, assets, client};
+use futures::future::join_all;
+use kube::Client;
+use player::{Answer, Player};
+use reviewed::{Asked, Reviewed};
+use schedlab_emulator::clock::Clock;
+use schedlab_emulator::{Emulator, Options, Server};
+use script::Script;
+
+fn scripts() -> Vec<Script> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/cases");
+    let only = std::env::var("CASES").unwrap_or_default();
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+        .iter()
+        .filter(|path| path.to_string_lossy().contains(&only))
+        .map(|path| Script::read(path))
+        .collect()
+}
+
+async fn emulator() -> (Emulator, Server, Client) {
+    let emulator = Emulator::start(Options {
+        workload_kinds: false,
+        acts: false,
+        ..Options::at(Clock::real())
+    });
+    let server = emulator.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let client = client(&server.kubeconfig).await;
+    (emulator, server, client)
+}
+
+/// Plays a script's cases side by side; namespaces are named alike on every server.
+async fn played(client: &Client, script: &Script) -> Vec<Vec<Answer>> {
+    let name = script.name();
+    let stem = name.split('-').next().unwrap();
+    let cases = script.cases.iter().enumerate().map(|(index, case)| async move {
+        Player::play(client, case, &format!("case-{stem}{}", index + 1)).await
+    });
+    join_all(cases).await
+}
+
+/// Plays a script on an emulator of its own.
+async fn emulated(script: &Script) -> Vec<Vec<Answer>> {
+    let (_emulator, _server, client) = emulator().await;
+    played(&client, script).await
+}
+
+/// A script's requests with their answers.
+fn asked(script: &Script, answers: Vec<Vec<Answer>>) -> impl Iterator<Item = (Asked<'_>, Answer)> {
+    script.cases.iter().zip(answers).flat_map(move |(case, answers)| {
+        let steps = case.steps.iter().map(move |step| Asked { script, case, step });
+        steps.zip(answers)
+    })
+}
+
+#[tokio::test]
+async fn the_emulator_answers_as_the_cases_say() {
+    let reviewed = Reviewed::read();
+    let scripts = scripts();
+    let answers = join_all(scripts.iter().map(emulated)).await;
+    let mut wrong = Vec::new();
+    for (script, answers) in scripts.iter().zip(answers) {
+        let unlisted = asked(script, answers).filter(|(asked, _)| !reviewed.names(*asked));
+        wrong.extend(unlisted.filter_map(|(asked, answer)| wrong_answer(asked, &answer)));
+    }
+    assert!(wrong.is_empty(), "{}\n{} answers are wrong", wrong.join("\n"), wrong.len());
+}
+
+fn wrong_answer(asked: Asked<'_>, answer: &Answer) -> Option<String> {
+    let is = answer.summary();
+    let expected = asked.step.expected.as_ref().filter(|expected| **expected != is)?;
+    Some(format!("{asked}\n      must be {expected}\n      is      {is}"))
+}
+
+#[tokio::test]
+#[expect(clippy::print_stdout, reason = "how much was compared is what a reader wants to know")]
+async fn the_emulator_answers_as_the_real_server() {
+    let assets = match assets() {
+        Ok(assets) => assets,
+        Err(why) => return skip(&why),
+    };
+    let plane = ControlPlane::start(&assets).await;
+    let real = client(&plane.kubeconfig).await;
+    let reviewed = Reviewed::read();
+    let (mut found, mut count) = (Vec::new(), 0);
+    let scripts = scripts();
+    let (theirs, ours) = tokio::join!(
+        join_all(scripts.iter().map(|script| played(&real, script))),
+        join_all(scripts.iter().map(emulated))
+    );
+    for ((script, theirs), ours) in scripts.iter().zip(theirs).zip(ours) {
+        if std::env::var_os("UPDATE_CASES").is_some() {
+            update(script, &theirs);
+        }
+        count += theirs.iter().flatten().count();
+        let pairs = asked(script, theirs).zip(ours.into_iter().flatten());
+        found.extend(pairs.filter_map(|((asked, their), our)| {
+            let mut differences = differences(&their, &our);
+            differences.retain(|difference| !reviewed.has(asked, &difference.place));
+            let places: Vec<_> = differences.iter().map(ToString::to_string).collect();
+            (!places.is_empty()).then(|| format!("{asked}\n      {}", places.join("\n      ")))
+        }));
+    }
+    let table = format!(
+        "{} of {count} answers equal but for reviewed places, {} different",
+        count - found.len(),
+        found.len()
+    );
+    if std::env::var_os("CASES").is_none() {
+        found.extend(reviewed.stale());
+    }
+    println!("{table}");
+    assert!(found.is_empty(), "{}\n{table}", found.join("\n"));
+}
+
+/// Writes what the real server answers into the cases.
+fn update(script: &Script, answers: &[Vec<Answer>]) {
+    let text = std::fs::read_to_string(&script.path).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for (case, answers) in script.cases.iter().zip(answers).rev() {
+        for (step, answer) in case.steps.iter().zip(answers).rev() {
+            let place = step.last_line + 1;
+            let line = format!("=> {}", answer.summary());
+            if step.expected.is_some() {
+                let place =
+                    lines[place - 1..].iter().position(|line| line.starts_with("=> ")).unwrap()
+                        + place
+                        - 1;
+                lines[place] = line;
+            } else {
+                lines.insert(place, line);
+            }
+        }
+    }
+    std::fs::write(&script.path, lines.join("\n") + "\n").unwrap();
+}
+
+#[expect(clippy::print_stderr, reason = "a test that checks nothing must say so")]
+fn skip(why: &str) {
+    let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
+    let is_required = required.split(',').any(|name| name == "control-plane");
+    assert!(!is_required, "skipped: {why}, but SCHEDLAB_REQUIRE asks for it");
+    eprintln!("skipped: {why}");
+}
