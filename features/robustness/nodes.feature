@@ -59,7 +59,7 @@ Feature: Nodes come and go under the pods
     Given these workloads are submitted:
       | name  | kind | queue    | pods | gpus |
       | train | gang | training | 3    | 8    |
-    And the scheduler dies before its write number 5
+    And the scheduler dies before its write number 2
     When 2 seconds pass
     Then now gang "train" has 1 running and 2 pending pods
     When the node of gang "train" is deleted

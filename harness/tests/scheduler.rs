@@ -9,6 +9,8 @@ mod lab;
 mod leader;
 #[path = "scheduler/malformed.rs"]
 mod malformed;
+#[path = "scheduler/writes.rs"]
+mod writes;
 
 use std::sync::atomic::Ordering;
 
@@ -452,7 +454,7 @@ fn a_gang_is_bound_whole_and_once_whenever_the_scheduler_dies() {
         &|lab| lab.job("gang", "a", (4, 4)),
         "gang: 4 Running; 4 bound, 0 evicted; 4 Scheduled",
     );
-    assert!(writes > 12, "a group, four marks, four events and four bindings: {writes}");
+    assert!(writes >= 10, "a group, four bindings, four events and a start: {writes}");
 }
 
 #[test]

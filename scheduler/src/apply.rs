@@ -1,6 +1,7 @@
-//! A plan into API calls, in the plan's own order. Each write either is the decision or leads
-//! up to it, and everything can be done again: a scheduler that dies at any line is followed by
-//! one that sees what was done, decides the same for the rest, and finds its events written.
+//! A plan into API calls: decisions first, in the plan's own order as far as they wait for each
+//! other; then what is told of them; then why others wait. Everything can be done again: a
+//! scheduler that dies at any line is followed by one that sees what was done, decides the same
+//! for the rest, and tells what was left untold.
 //!
 //! Binding is direct: no BindRequest is written.
 
@@ -9,19 +10,20 @@ mod evictions;
 mod pending;
 mod placements;
 mod pod_groups;
+mod untold;
 mod warnings;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
-    model::{Name, PodGroupId, PodId, PodStatus, Time},
+    model::{Name, PodGroupId, PodId, Time},
 };
-use serde_json::Value;
 
 use crate::{
-    api::{Api, ApiError},
-    config::Flavor,
+    api::Api,
+    config::{Config, Flavor},
     mirror::{Key, Mirror, PodRecord},
     translate::Translation,
 };
@@ -43,6 +45,11 @@ pub(crate) struct Outcome {
 pub(crate) struct Applier {
     api: Api,
     flavor: Flavor,
+    writes_at_once: usize,
+    /// Pods may stand bound without having been told: we have just begun, or lost an answer.
+    untold: bool,
+    /// Pods bound in this cycle.
+    bound: BTreeSet<Key>,
     /// Promises told, by pod: the name of the event.
     promised: BTreeMap<Key, String>,
     /// Warnings told, by the names of their events.
@@ -71,9 +78,11 @@ impl Cycle<'_> {
 }
 
 impl Applier {
-    pub(crate) fn new(api: Api, flavor: Flavor) -> Self {
-        let (promised, warned, refreshed, outcome) = Default::default();
-        Self { api, flavor, promised, warned, refreshed, outcome }
+    pub(crate) fn new(api: Api, config: &Config) -> Self {
+        let (bound, promised, warned, refreshed, outcome) = Default::default();
+        let (flavor, writes_at_once) = (config.flavor, config.writes_at_once.max(1));
+        let untold = true;
+        Self { api, flavor, writes_at_once, untold, bound, promised, warned, refreshed, outcome }
     }
 
     /// Applies a plan, and keeps the mirror up with what was written.
@@ -87,68 +96,35 @@ impl Applier {
         let snapshot = &translation.snapshot;
         let cycle = Cycle { snapshot, plan, now: snapshot.now };
         self.promised.retain(|key, _| mirror.pods.get(key).is_some_and(PodRecord::waits));
+        self.catch_up(mirror, &cycle).await;
         self.warn(mirror, cycle.now).await;
         self.mark_stale(mirror, &cycle).await;
         self.decide(mirror, &cycle).await;
         self.explain(mirror, &cycle, &translation.troubles).await;
+        self.untold |= self.outcome.in_doubt;
         std::mem::take(&mut self.outcome)
     }
 
     async fn decide(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
-        let pods = &cycle.snapshot.pods;
-        let is_active = |status| matches!(status, PodStatus::Bound | PodStatus::Running);
-        let mut active: BTreeSet<PodGroupId> =
-            pods.iter().filter(|pod| is_active(pod.status)).filter_map(|pod| pod.group).collect();
         let mut losing = BTreeSet::new();
+        let mut chains = Vec::new();
         for decision in &cycle.plan.decisions {
-            if self.outcome.in_doubt {
-                return;
-            }
-            match decision {
-                Decision::Bind { pod, node } => {
-                    let group = cycle.group(*pod).filter(|group| active.insert(*group));
-                    self.mark_start(mirror, cycle, group).await;
-                    self.bind(mirror, cycle, *pod, *node).await;
-                }
+            chains.extend(match decision {
+                Decision::Bind { pod, node } => Some(Self::bind(mirror, cycle, *pod, *node)),
                 Decision::Evict { pod, cause } => {
+                    // Its group is marked before the first of it is asked to leave.
                     let group = cycle.group(*pod).filter(|group| losing.insert(*group));
-                    self.mark_eviction(mirror, cycle, group).await;
-                    self.evict(mirror, cycle, *pod, cause).await;
+                    let group = group.map(|group| &cycle.snapshot.pod_groups[group.0 as usize]);
+                    let mark = group.and_then(|group| self.mark_eviction(group, cycle.now));
+                    let evict = self.evict(mirror, cycle, *pod, cause);
+                    Some(mark.into_iter().chain(evict).collect())
                 }
-                Decision::Pipeline { pod, node } => {
-                    self.promise(mirror, cycle, *pod, *node).await;
-                }
-            }
+                Decision::Pipeline { pod, node } => self.promise(mirror, cycle, *pod, *node),
+            });
         }
-    }
-
-    /// The answer of a write that was done; what else happened is remembered.
-    fn done(&mut self, answer: Result<Value, ApiError>) -> Option<Value> {
-        let error = match answer {
-            Ok(object) => return Some(object),
-            Err(error) => error,
-        };
-        self.outcome.retry = true;
-        match error {
-            // It changed under our hands; the watch tells, and the next cycle decides.
-            ApiError::NotFound(_) | ApiError::Conflict(_) | ApiError::Gone(_) => {}
-            ApiError::Refused(message) => self.outcome.failure = Some(message),
-            ApiError::Unknown(error) => {
-                self.outcome.in_doubt = true;
-                self.outcome.failure = Some(error.to_string());
-            }
-        }
-        None
-    }
-
-    /// Writes an event. That it is there already, or cannot be written, changes nothing.
-    async fn tell(&mut self, event: &Event<'_>, now: Time) {
-        let (path, body) = event.request(&self.api.name, now);
-        if let Err(ApiError::Unknown(error)) = self.api.create(&path, &body).await {
-            self.outcome.retry = true;
-            self.outcome.in_doubt = true;
-            self.outcome.failure = Some(error.to_string());
-        }
+        self.bound.clear();
+        self.write(mirror, chains).await;
+        self.tell_bound(mirror, cycle).await;
     }
 }
 

@@ -57,6 +57,9 @@ pub(crate) struct Run {
     /// plays no part.
     #[arg(long, value_parser = period)]
     usage_window: Option<Duration>,
+    /// Most writes to the API server under way at once.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    writes_at_once: u16,
     /// Do not put pods into PodGroups: another pod grouper does.
     #[arg(long)]
     no_grouping: bool,
@@ -210,6 +213,7 @@ fn config(arguments: &Run) -> Config {
     config.idle = Idle::UntilEvent;
     config.grouping &= !arguments.no_grouping;
     config.usage_window = arguments.usage_window;
+    config.writes_at_once = usize::from(arguments.writes_at_once);
     config
 }
 

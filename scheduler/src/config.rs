@@ -25,6 +25,9 @@ pub struct Config {
     pub idle: Idle,
     /// Are pods put into PodGroups by their owners? (Flavor `kai` only.)
     pub grouping: bool,
+    /// Most writes under way at once. With 1 they follow each other, in an order of their own
+    /// that repeats: what virtual time wants.
+    pub writes_at_once: usize,
     /// Window of the queues' usage history. `None`, as in KAI without a usage database: past
     /// usage plays no part in the shares.
     pub usage_window: Option<Duration>,
@@ -62,6 +65,7 @@ impl Config {
             period: Duration::from_secs(1),
             idle: Idle::EveryPeriod,
             grouping: true,
+            writes_at_once: 1,
             usage_window: None,
             seed: 0,
             status: watch::Sender::default(),

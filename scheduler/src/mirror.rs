@@ -223,6 +223,16 @@ impl Mirror {
         }
     }
 
+    /// The pod belongs to a group; the mark that says so is yet to be written.
+    pub(crate) fn assume_grouped(&mut self, key: &Key, group: &Name) {
+        if let Some(pod) = self.pods.get_mut(key) {
+            pod.group = Some(Name::clone(group));
+            let group = Key { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
+            self.members.entry(group).or_default().insert(Name::clone(&key.name));
+            self.pod_changed(key.clone());
+        }
+    }
+
     /// An eviction was accepted: the pod is leaving from now on.
     pub(crate) fn assume_leaving(&mut self, key: &Key, now: Time) {
         if let Some(pod) = self.pods.get_mut(key) {
@@ -305,6 +315,7 @@ impl Mirror {
                 // What we assumed holds until it is confirmed; neither is ever taken back.
                 record.node = record.node.or_else(|| known.node.clone());
                 record.leaving_since = record.leaving_since.or(known.leaving_since);
+                record.group = record.group.or_else(|| known.unmarked_group());
             }
             known.told.clone_from(&record.told);
             if *known == record {
@@ -376,6 +387,26 @@ mod tests {
         let decided = mirror.revision;
         mirror.upsert(Kind::Pod, &pod(3, "u", &json!({ "priority": 3, "nodeName": "n1" })));
         assert_eq!(mirror.revision, decided, "what was assumed is no news");
+    }
+
+    #[test]
+    fn a_group_holds_until_its_mark_is_confirmed_or_taken_away() {
+        let mut mirror = Mirror::new("kai-scheduler");
+        let named = json!({ "schedulerName": "kai-scheduler" });
+        mirror.upsert(Kind::Pod, &pod(1, "u", &named));
+        mirror.assume_grouped(&key(), &"pg".into());
+        mirror.upsert(Kind::Pod, &pod(2, "u", &named));
+        assert_eq!(mirror.pods[&key()].group.as_deref(), Some("pg"));
+        assert!(mirror.pods[&key()].lacks_mark());
+        let decided = mirror.revision;
+        let mut marked = pod(3, "u", &named);
+        marked["metadata"]["annotations"] = json!({ "pod-group-name": "pg" });
+        mirror.upsert(Kind::Pod, &marked);
+        assert_eq!(mirror.revision, decided, "what was assumed is no news");
+        assert!(!mirror.pods[&key()].lacks_mark());
+        mirror.upsert(Kind::Pod, &pod(4, "u", &named));
+        assert_eq!(mirror.pods[&key()].group, None);
+        assert!(mirror.members.is_empty());
     }
 
     #[test]

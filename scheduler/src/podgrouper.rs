@@ -1,17 +1,19 @@
 //! Puts pods into PodGroups by their owners, as KAI's pod grouper does: the chain of owners is
 //! fetched, [`rules`] say which group it makes, the group is created or corrected, and only then
-//! is the pod marked with it. A pod that is marked, by us or by its maker, is left alone.
+//! is the pod marked with it: by its binding, or, when it waits, by a write of its own. A pod that
+//! is marked, by us or by its maker, is left alone.
 
 mod rules;
 
 use std::collections::BTreeMap;
 
+use futures::{StreamExt as _, stream};
 use schedlab_scheduler_core::model::Name;
 use serde_json::{Value, json};
 
 use crate::{
     api::{Api, ApiError, Merge, path},
-    mirror::{Key, Mirror, Owner, PodRecord, controller},
+    mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, controller},
     watch::Kind,
 };
 use rules::{Group, Link};
@@ -33,7 +35,12 @@ pub(crate) struct Grouper {
 impl Grouper {
     /// Groups every pod of ours that is in no group yet. An error ends the cycle's grouping;
     /// what is missing is grouped in the next.
-    pub(crate) async fn group(&mut self, api: &Api, mirror: &mut Mirror) -> Result<(), ApiError> {
+    pub(crate) async fn group(
+        &mut self,
+        api: &Api,
+        mirror: &mut Mirror,
+        writes_at_once: usize,
+    ) -> Result<(), ApiError> {
         self.owners.clear();
         let pods = &mirror.pods;
         mirror.ungrouped.retain(|key, (version, _)| {
@@ -44,17 +51,17 @@ impl Grouper {
             .filter(|(key, pod)| wants_group(pod) && !mirror.ungrouped.contains_key(key));
         let waiting: Vec<(Key, PodRecord)> =
             waiting.map(|(key, pod)| (key.clone(), pod.clone())).collect();
+        let mut wanted = Wanted::default();
         for (key, pod) in &waiting {
             let chain = self.chain(api, &key.namespace, pod).await?;
             match rules::group_of(key, pod, &chain, &mirror.classes) {
-                Ok(group) => {
-                    ensure(api, mirror, &key.namespace, &group).await?;
-                    mark(api, mirror, key, &group.name).await?;
-                }
-                Err(malformed) => {
-                    mirror.note_ungrouped(key.clone(), malformed);
-                }
+                Ok(group) => wanted.add(key, group),
+                Err(malformed) => mirror.note_ungrouped(key.clone(), malformed),
             }
+        }
+        wanted.ensure(api, mirror, writes_at_once).await?;
+        for (pod, group) in &wanted.members {
+            mirror.assume_grouped(pod, group);
         }
         Ok(())
     }
@@ -148,42 +155,113 @@ fn wants_group(pod: &PodRecord) -> bool {
         && pod.leaving_since.is_none()
 }
 
-/// Creates the group, or corrects what follows from its owner. The queue of a group that exists
+/// Groups that pods need, in the order in which they were found.
+#[derive(Default)]
+struct Wanted {
+    positions: BTreeMap<Key, usize>,
+    groups: Vec<(Key, Vec<Group>)>,
+    /// Pods and the names of their groups.
+    members: Vec<(Key, Name)>,
+}
+
+impl Wanted {
+    fn add(&mut self, pod: &Key, group: Group) {
+        let namespace = Name::clone(&pod.namespace);
+        let key = Key { namespace, name: Name::clone(&group.name) };
+        self.members.push((pod.clone(), Name::clone(&group.name)));
+        let position = *self.positions.entry(key.clone()).or_insert(self.groups.len());
+        match self.groups.get_mut(position) {
+            // Members may differ in what follows from themselves; the last one is right.
+            Some((_, groups)) if groups.last() == Some(&group) => {}
+            Some((_, groups)) => groups.push(group),
+            None => self.groups.push((key, vec![group])),
+        }
+    }
+
+    /// Creates the groups, or corrects what follows from their owners.
+    async fn ensure(
+        &mut self,
+        api: &Api,
+        mirror: &mut Mirror,
+        writes_at_once: usize,
+    ) -> Result<(), ApiError> {
+        let work = std::mem::take(&mut self.groups).into_iter().map(|(key, groups)| {
+            let record = mirror.groups.get(&key).cloned();
+            ensure(api, key, record, groups)
+        });
+        let work: Vec<_> = work.collect();
+        let mut done = stream::iter(work).buffer_unordered(writes_at_once);
+        let mut ended = Ok(());
+        while let Some(written) = done.next().await {
+            match written {
+                Ok(objects) => objects.iter().for_each(|is| mirror.upsert(Kind::PodGroup, is)),
+                Err(error) => ended = Err(error),
+            }
+        }
+        ended
+    }
+}
+
+/// Creates a group, or corrects what follows from its owner. The queue of a group that exists
 /// is left as it is: somebody may have moved it.
 async fn ensure(
     api: &Api,
-    mirror: &mut Mirror,
-    namespace: &Name,
-    group: &Group,
-) -> Result<(), ApiError> {
-    let key = Key { namespace: Name::clone(namespace), name: Name::clone(&group.name) };
-    let written = match mirror.groups.get(&key) {
-        Some(record) if group.agrees_with(record) => return Ok(()),
-        Some(_) => {
-            let change = json!({ "spec": group.derived_spec() });
-            api.patch(&path(GROUPS, namespace, "podgroups", &group.name), Merge::Plain, &change)
-                .await
+    key: Key,
+    mut stands: Option<GroupRecord>,
+    groups: Vec<Group>,
+) -> Result<Vec<Value>, ApiError> {
+    let mut written = Vec::new();
+    for group in groups {
+        let answer = match &stands {
+            Some(record) if group.agrees_with(record) => continue,
+            Some(_) => {
+                let change = json!({ "spec": group.derived_spec() });
+                let path = path(GROUPS, &key.namespace, "podgroups", &key.name);
+                api.patch(&path, Merge::Plain, &change).await
+            }
+            None => {
+                let path = path(GROUPS, &key.namespace, "podgroups", "");
+                api.create(&path, &group.manifest()).await
+            }
+        };
+        match answer {
+            Ok(object) => {
+                stands = Some(GroupRecord::read(&object));
+                written.push(object);
+            }
+            // It is there and the watch has not told yet.
+            Err(ApiError::Conflict(_)) => break,
+            Err(error) => return Err(error),
         }
-        None => api.create(&path(GROUPS, namespace, "podgroups", ""), &group.manifest()).await,
-    };
-    match written {
-        Ok(object) => mirror.upsert(Kind::PodGroup, &object),
-        // It is there and the watch has not told yet.
-        Err(ApiError::Conflict(_)) => {}
-        Err(error) => return Err(error),
     }
-    Ok(())
+    Ok(written)
 }
 
-/// Marks the pod with its group.
-async fn mark(api: &Api, mirror: &mut Mirror, key: &Key, group: &Name) -> Result<(), ApiError> {
-    let change = json!({ "metadata": { "annotations": { "pod-group-name": &**group } } });
-    let path = path("v1", &key.namespace, "pods", &key.name);
-    match api.patch(&path, Merge::Plain, &change).await {
-        Ok(pod) => mirror.upsert(Kind::Pod, &pod),
-        // It is gone; the watch will tell.
-        Err(ApiError::NotFound(_)) => {}
-        Err(error) => return Err(error),
+/// Marks the pods that wait with their groups.
+pub(crate) async fn mark(
+    api: &Api,
+    mirror: &mut Mirror,
+    writes_at_once: usize,
+) -> Result<(), ApiError> {
+    let lacking = mirror.pods.iter().filter(|(_, pod)| pod.lacks_mark());
+    let marks: Vec<_> = lacking
+        .filter_map(|(key, pod)| {
+            let change = json!({ "metadata": { "annotations": {
+                "pod-group-name": &**pod.group.as_ref()?,
+            } } });
+            let path = path("v1", &key.namespace, "pods", &key.name);
+            Some(async move { api.patch(&path, Merge::Plain, &change).await })
+        })
+        .collect();
+    let mut done = stream::iter(marks).buffer_unordered(writes_at_once);
+    let mut ended = Ok(());
+    while let Some(marked) = done.next().await {
+        match marked {
+            Ok(pod) => mirror.upsert(Kind::Pod, &pod),
+            // It is gone; the watch will tell.
+            Err(ApiError::NotFound(_)) => {}
+            Err(error) => ended = Err(error),
+        }
     }
-    Ok(())
+    ended
 }

@@ -22,7 +22,7 @@ use crate::{
     apply::{Applier, Outcome},
     config::{Clock, Config, Flavor, Idle},
     mirror::Mirror,
-    podgrouper::Grouper,
+    podgrouper::{self, Grouper},
     queues,
     status::QueueStatus,
     translate::Translator,
@@ -103,7 +103,7 @@ impl Scheduler {
             mirror: Mirror::new(&config.scheduler_name),
             listed: BTreeSet::new(),
             grouper: Grouper::default(),
-            applier: Applier::new(api.clone(), config.flavor),
+            applier: Applier::new(api.clone(), &config),
             usage: config.usage_window.map(Usage::over),
             translator: Translator::new(config.flavor, config.seed),
             translated: None,
@@ -176,8 +176,9 @@ impl Scheduler {
         let mut outcome =
             self.applier.apply(&mut self.mirror, &self.translator.translation, &plan).await;
         let uses = self.uses(&plan);
+        let marked = if outcome.in_doubt { Ok(()) } else { self.mark_groups().await };
         let told = self.tell_queues(&uses, now).await;
-        for failed in [grouped, told].into_iter().filter_map(Result::err) {
+        for failed in [grouped, marked, told].into_iter().filter_map(Result::err) {
             outcome.retry = true;
             outcome.failure = Some(failed.to_string());
         }
@@ -221,7 +222,15 @@ impl Scheduler {
         if self.config.flavor == Flavor::Kube || !self.config.grouping {
             return Ok(());
         }
-        self.grouper.group(&self.api, &mut self.mirror).await
+        self.grouper.group(&self.api, &mut self.mirror, self.config.writes_at_once).await
+    }
+
+    /// Pods that got no binding to carry the mark of their group get it by itself.
+    async fn mark_groups(&mut self) -> Result<(), ApiError> {
+        if self.config.flavor == Flavor::Kube {
+            return Ok(());
+        }
+        podgrouper::mark(&self.api, &mut self.mirror, self.config.writes_at_once).await
     }
 
     /// Brings the snapshot up to date.

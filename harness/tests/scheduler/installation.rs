@@ -87,7 +87,8 @@ async fn work(lab: &Lab, client: kube::Client) {
     let election = Election::new("kai-scheduler", "kai-scheduler", "me");
     let run = schedlab_scheduler::run(client.clone(), Config::kai(), Arc::clone(&now));
     let (told, _) = watch::channel(Standing::default());
-    let task = tokio::spawn(lead(client, (election, now), told, run, std::future::pending()));
+    let elected = lead(client.clone(), (election, now.clone()), told, run, std::future::pending());
+    let task = tokio::spawn(elected);
     lab.pass(5).await;
     lab.job("owned", "owner", (4, 4));
     lab.job("too-large", "owner", (40, 40));
@@ -111,6 +112,10 @@ async fn work(lab: &Lab, client: kube::Client) {
     owned_pod(lab, ("batch", "cronjobs", "CronJob"), &jobs);
     lab.pass(90).await;
     task.abort();
+    // The next one looks for what this one left untold.
+    let next = tokio::spawn(schedlab_scheduler::run(client, Config::kai(), now));
+    lab.pass(5).await;
+    next.abort();
 }
 
 /// Creates an owner and a pod of it.

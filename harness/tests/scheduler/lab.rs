@@ -113,6 +113,11 @@ impl Lab {
             .unwrap();
     }
 
+    /// The scheduler to come has that many writes under way at once.
+    pub(crate) fn write_at_once(&mut self, writes: usize) {
+        self.config.writes_at_once = writes;
+    }
+
     /// The scheduler to come does what kube-scheduler does.
     pub(crate) fn become_kube(&mut self) {
         self.config = Config::kube();
@@ -351,6 +356,13 @@ impl Lab {
             self.times_set("/metadata/deletionTimestamp"),
             events.iter().filter(|event| event["reason"] == "Scheduled").count(),
         )
+    }
+
+    /// Pod groups on which it is told when they started.
+    pub(crate) fn starts(&self) -> usize {
+        let groups = self.list("scheduling.run.ai", "podgroups");
+        let at = "/metadata/annotations/kai.scheduler~1last-start-timestamp";
+        groups.iter().filter(|group| group.pointer(at).is_some()).count()
     }
 
     /// How often a field of a pod came to be.

@@ -7,7 +7,10 @@ use schedlab_scheduler_core::{
 };
 use serde_json::json;
 
-use super::{About, Applier, Cycle, Event, Level, pod_groups, rfc3339};
+use super::{
+    About, Applier, Cycle, Event, Level, pod_groups, rfc3339,
+    writes::{Call, Chain, Then, Write},
+};
 use crate::{
     api::{Merge, path},
     config::Flavor,
@@ -16,13 +19,13 @@ use crate::{
 };
 
 impl Applier {
-    pub(super) async fn evict(
-        &mut self,
-        mirror: &mut Mirror,
+    pub(super) fn evict(
+        &self,
+        mirror: &Mirror,
         cycle: &Cycle<'_>,
         pod: PodId,
         cause: &EvictionCause,
-    ) {
+    ) -> Chain {
         let key = cycle.key(pod);
         let (reason, message) = match self.flavor {
             Flavor::Kai => ("Evict", eviction_message(cycle.snapshot, pod, cause)),
@@ -41,38 +44,32 @@ impl Applier {
             format!("{} {}", cause.action(), group.uid)
         });
         let gist = preemptor.as_deref();
-        for about in [Some(on_pod), on_group].iter().flatten() {
-            let level = Level::Normal;
-            let event =
-                Event { about, level, reason, message: &message, gist, occasion: &victim.uid };
-            self.tell(&event, cycle.now).await;
-        }
-        if !self.mark_disrupted(mirror, cycle, &key, &message).await {
-            return;
-        }
+        let event = |about: &About| {
+            let (level, message, occasion) = (Level::Normal, &*message, &*victim.uid);
+            let event = Event { about, level, reason, message, gist, occasion };
+            Write::event(&event, &self.api.name, cycle.now)
+        };
+        let mut chain: Chain = [Some(on_pod), on_group].iter().flatten().map(event).collect();
+        chain.extend(self.mark_disrupted(mirror, cycle, &key, &message));
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": { "uid": &*victim.uid },
         });
-        let answer =
-            self.api.delete(&path("v1", &key.namespace, "pods", &key.name), &options).await;
-        if let Some(object) = self.done(answer) {
-            if object["kind"] == "Pod" {
-                mirror.upsert(Kind::Pod, &object);
-            }
-            mirror.assume_leaving(&key, cycle.now);
-        }
+        let path = path("v1", &key.namespace, "pods", &key.name);
+        let call = Call::Delete { path, options };
+        chain.push(Write { call, then: Then::Leaving(key, cycle.now) });
+        chain
     }
 
-    /// Condition `DisruptionTarget`. Says whether the pod is still there.
-    async fn mark_disrupted(
-        &mut self,
-        mirror: &mut Mirror,
+    /// Condition `DisruptionTarget`, unless it stands.
+    fn mark_disrupted(
+        &self,
+        mirror: &Mirror,
         cycle: &Cycle<'_>,
         key: &Key,
         message: &str,
-    ) -> bool {
+    ) -> Option<Write> {
         let message = match self.flavor {
             Flavor::Kai => message.to_owned(),
             Flavor::Kube => {
@@ -81,7 +78,7 @@ impl Applier {
         };
         let told = mirror.pods.get(key).and_then(|pod| pod.told.disruption.as_ref());
         if told.is_some_and(|told| &*told.status == "True" && *told.message == *message) {
-            return true;
+            return None;
         }
         let change = json!({ "status": { "conditions": [{
             "type": "DisruptionTarget",
@@ -90,13 +87,8 @@ impl Applier {
             "message": message,
             "lastTransitionTime": rfc3339(cycle.now),
         }] } });
-        let path = path("v1", &key.namespace, "pods", &key.name);
-        let answer = self.api.patch(&format!("{path}/status"), Merge::Strategic, &change).await;
-        let Some(object) = self.done(answer) else {
-            return false;
-        };
-        mirror.upsert(Kind::Pod, &object);
-        true
+        let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+        Some(Write::patch(Kind::Pod, path, Merge::Strategic, change))
     }
 }
 

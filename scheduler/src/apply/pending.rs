@@ -9,7 +9,10 @@ use schedlab_scheduler_core::{
 };
 use serde_json::{Value, json};
 
-use super::{About, Applier, Cycle, Event, Level, rfc3339};
+use super::{
+    About, Applier, Cycle, Event, Level, rfc3339,
+    writes::{Chain, Write},
+};
 use crate::{
     api::{Merge, path},
     config::Flavor,
@@ -29,18 +32,17 @@ impl Applier {
         cycle: &Cycle<'_>,
         troubles: &BTreeMap<Key, Trouble>,
     ) {
-        if self.flavor == Flavor::Kai && !self.outcome.in_doubt {
+        if self.flavor == Flavor::Kai {
             self.explain_groups(mirror, cycle).await;
         }
         let mut reasons = reasons(cycle);
         reasons.extend(troubles.iter().map(|(key, trouble)| (key.clone(), trouble.to_string())));
         reasons.retain(|key, text| differs(mirror, key, text));
-        for key in self.due(mirror, &reasons) {
-            if self.outcome.in_doubt {
-                return;
-            }
-            self.explain_pod(mirror, cycle, &key, &reasons[&key]).await;
-        }
+        let due = self.due(mirror, &reasons);
+        let chains =
+            due.iter().filter_map(|key| self.explain_pod(mirror, cycle, key, &reasons[key]));
+        let chains = chains.collect();
+        self.write(mirror, chains).await;
     }
 
     /// All pods that were told nothing yet, and a bounded number of those whose words changed:
@@ -62,10 +64,14 @@ impl Applier {
         due.into_iter().cloned().collect()
     }
 
-    async fn explain_pod(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>, key: &Key, text: &str) {
-        let Some(pod) = mirror.pods.get(key) else {
-            return;
-        };
+    fn explain_pod(
+        &self,
+        mirror: &Mirror,
+        cycle: &Cycle<'_>,
+        key: &Key,
+        text: &str,
+    ) -> Option<Chain> {
+        let pod = mirror.pods.get(key)?;
         let was_false = pod.told.scheduled.as_ref().is_some_and(|told| &*told.status == "False");
         let about = About::pod(key, &pod.uid);
         let event = Event {
@@ -79,7 +85,6 @@ impl Applier {
             gist: None,
             occasion: &pod.told.version.to_string(),
         };
-        self.tell(&event, cycle.now).await;
         let mut condition = json!({
             "type": "PodScheduled",
             "status": "False",
@@ -90,11 +95,11 @@ impl Applier {
             condition["lastTransitionTime"] = Value::String(rfc3339(cycle.now));
         }
         let change = json!({ "status": { "conditions": [condition] } });
-        let path = path("v1", &key.namespace, "pods", &key.name);
-        let answer = self.api.patch(&format!("{path}/status"), Merge::Strategic, &change).await;
-        if let Some(object) = self.done(answer) {
-            mirror.upsert(Kind::Pod, &object);
-        }
+        let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+        Some(vec![
+            Write::event(&event, &self.api.name, cycle.now),
+            Write::patch(Kind::Pod, path, Merge::Strategic, change),
+        ])
     }
 }
 

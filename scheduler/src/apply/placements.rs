@@ -1,9 +1,17 @@
-//! Bindings, and promises of room that is not free yet.
+//! Bindings, what is told of them, and promises of room that is not free yet.
 
-use schedlab_scheduler_core::model::{NodeId, PodId};
+use std::collections::BTreeSet;
+
+use schedlab_scheduler_core::{
+    Decision,
+    model::{Name, NodeId, PodGroupId, PodId, PodStatus, Time},
+};
 use serde_json::json;
 
-use super::{About, Applier, Cycle, Event, Level};
+use super::{
+    About, Applier, Cycle, Event, Level,
+    writes::{Call, Chain, Then, Write},
+};
 use crate::{
     api::{Merge, path},
     config::Flavor,
@@ -12,55 +20,76 @@ use crate::{
 };
 
 impl Applier {
-    /// Binds a pod. The event goes first, as KAI's does: when we die in between, the next
-    /// scheduler binds, and finds the event written.
-    pub(super) async fn bind(
-        &mut self,
-        mirror: &mut Mirror,
-        cycle: &Cycle<'_>,
-        pod: PodId,
-        node: NodeId,
-    ) {
+    /// Binds a pod. A mark of its group that has not been written yet goes with the binding:
+    /// the server copies annotations to the pod.
+    pub(super) fn bind(mirror: &Mirror, cycle: &Cycle<'_>, pod: PodId, node: NodeId) -> Chain {
         let key = cycle.key(pod);
         let node = &cycle.snapshot.nodes[node.0 as usize].name;
         let uid = &cycle.snapshot.pods[pod.0 as usize].uid;
-        let message = match self.flavor {
-            Flavor::Kai => {
-                format!("Successfully assigned pod {key} to node {node} at node-pool default")
-            }
-            Flavor::Kube => format!("Successfully assigned {key} to {node}"),
-        };
-        let about = About::pod(&key, uid);
-        let event = Event {
-            about: &about,
-            level: Level::Normal,
-            reason: "Scheduled",
-            message: &message,
-            gist: None,
-            occasion: "",
-        };
-        self.tell(&event, cycle.now).await;
-        let binding = json!({
+        let mut object = json!({
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": { "name": &*key.name, "namespace": &*key.namespace, "uid": &**uid },
             "target": { "apiVersion": "v1", "kind": "Node", "name": &**node },
         });
+        let record = mirror.pods.get(&key).filter(|record| !record.told.marked);
+        if let Some(group) = record.and_then(|record| record.group.as_ref()) {
+            object["metadata"]["annotations"] = json!({ "pod-group-name": &**group });
+        }
         let path = path("v1", &key.namespace, "pods", &key.name);
-        let answer = self.api.create(&format!("{path}/binding"), &binding).await;
-        if self.done(answer).is_some() {
-            mirror.assume_bound(&key, node);
+        let call = Call::Create { path: format!("{path}/binding"), object };
+        vec![Write { call, then: Then::Bound(key, Name::clone(node)) }]
+    }
+
+    /// Tells what this cycle has bound: an event each, and when a group's first pod started.
+    pub(super) async fn tell_bound(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
+        let pods = &cycle.snapshot.pods;
+        let is_active = |status| matches!(status, PodStatus::Bound | PodStatus::Running);
+        let mut active: BTreeSet<PodGroupId> =
+            pods.iter().filter(|pod| is_active(pod.status)).filter_map(|pod| pod.group).collect();
+        let mut chains = Vec::new();
+        for decision in &cycle.plan.decisions {
+            let Decision::Bind { pod, node } = decision else {
+                continue;
+            };
+            let key = cycle.key(*pod);
+            if !self.bound.contains(&key) {
+                continue;
+            }
+            if let Some(group) = cycle.group(*pod).filter(|group| active.insert(*group)) {
+                chains.extend(
+                    self.mark_start(&cycle.snapshot.pod_groups[group.0 as usize], cycle.now),
+                );
+            }
+            let node = &cycle.snapshot.nodes[node.0 as usize].name;
+            chains.push(vec![self.scheduled((&key, &pods[pod.0 as usize].uid), node, cycle.now)]);
+        }
+        self.write(mirror, chains).await;
+    }
+
+    /// The event of a pod that has a node.
+    pub(super) fn scheduled(&self, (key, uid): (&Key, &Name), node: &Name, now: Time) -> Write {
+        let (about, message) = (About::pod(key, uid), self.scheduled_message(key, node));
+        Write::event(&scheduled(&about, &message), &self.api.name, now)
+    }
+
+    pub(super) fn scheduled_message(&self, key: &Key, node: &Name) -> String {
+        match self.flavor {
+            Flavor::Kai => {
+                format!("Successfully assigned pod {key} to node {node} at node-pool default")
+            }
+            Flavor::Kube => format!("Successfully assigned {key} to {node}"),
         }
     }
 
     /// Tells a pod where it will go. The promise binds nobody: the next cycle decides anew.
-    pub(super) async fn promise(
+    pub(super) fn promise(
         &mut self,
-        mirror: &mut Mirror,
+        mirror: &Mirror,
         cycle: &Cycle<'_>,
         pod: PodId,
         node: NodeId,
-    ) {
+    ) -> Option<Chain> {
         let key = cycle.key(pod);
         let node = &cycle.snapshot.nodes[node.0 as usize].name;
         match self.flavor {
@@ -75,25 +104,29 @@ impl Applier {
                     occasion: "",
                 };
                 let name = event.name();
-                if self.promised.get(&key) != Some(&name) {
-                    self.tell(&event, cycle.now).await;
-                    self.promised.insert(key, name);
+                if self.promised.get(&key) == Some(&name) {
+                    return None;
                 }
+                self.promised.insert(key, name);
+                Some(vec![Write::event(&event, &self.api.name, cycle.now)])
             }
-            Flavor::Kube => self.nominate(mirror, &key, node).await,
+            Flavor::Kube => nominate(mirror, &key, node),
         }
     }
+}
 
-    async fn nominate(&mut self, mirror: &mut Mirror, key: &Key, node: &str) {
-        let nominated = mirror.pods.get(key).and_then(|pod| pod.nominated.as_deref());
-        if nominated == Some(node) {
-            return;
-        }
-        let change = json!({ "status": { "nominatedNodeName": node } });
-        let path = path("v1", &key.namespace, "pods", &key.name);
-        let answer = self.api.patch(&format!("{path}/status"), Merge::Plain, &change).await;
-        if let Some(object) = self.done(answer) {
-            mirror.upsert(Kind::Pod, &object);
-        }
+/// That a pod has a node.
+pub(super) fn scheduled<'a>(about: &'a About, message: &'a str) -> Event<'a> {
+    let (level, reason) = (Level::Normal, "Scheduled");
+    Event { about, level, reason, message, gist: None, occasion: "" }
+}
+
+fn nominate(mirror: &Mirror, key: &Key, node: &str) -> Option<Chain> {
+    let nominated = mirror.pods.get(key).and_then(|pod| pod.nominated.as_deref());
+    if nominated == Some(node) {
+        return None;
     }
+    let change = json!({ "status": { "nominatedNodeName": node } });
+    let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+    Some(vec![Write::patch(Kind::Pod, path, Merge::Plain, change)])
 }

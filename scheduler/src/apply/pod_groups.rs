@@ -1,9 +1,12 @@
 //! What is told on pod groups: when they started, lost a pod, became stale, and why they wait.
 
-use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId};
+use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId, Time};
 use serde_json::{Value, json};
 
-use super::{About, Applier, Cycle, Event, Level, rfc3339};
+use super::{
+    About, Applier, Cycle, Event, Level, rfc3339,
+    writes::{Chain, Write},
+};
 use crate::{
     api::{Merge, path},
     config::Flavor,
@@ -22,42 +25,26 @@ pub(super) fn key(group: &PodGroup) -> Key {
 }
 
 impl Applier {
-    /// The group's first pod, if it is, is about to be bound.
-    pub(super) async fn mark_start(
-        &mut self,
-        mirror: &mut Mirror,
-        cycle: &Cycle<'_>,
-        group: Option<PodGroupId>,
-    ) {
-        let Some(group) = group else {
-            return;
-        };
-        let at = json!(rfc3339(cycle.now));
-        self.annotate(mirror, cycle, group, ("kai.scheduler/last-start-timestamp", at)).await;
+    /// The group's first pod has got a node.
+    pub(super) fn mark_start(&self, group: &PodGroup, at: Time) -> Option<Chain> {
+        let annotation = ("kai.scheduler/last-start-timestamp", json!(rfc3339(at)));
+        self.annotate(group, annotation).map(|write| vec![write])
     }
 
-    /// The group's first pod in this cycle, if it is, is about to be evicted.
-    pub(super) async fn mark_eviction(
-        &mut self,
-        mirror: &mut Mirror,
-        cycle: &Cycle<'_>,
-        group: Option<PodGroupId>,
-    ) {
-        let Some(group) = group else {
-            return;
-        };
-        let at = json!(rfc3339(cycle.now));
-        self.annotate(mirror, cycle, group, ("kai.scheduler/last-eviction-timestamp", at)).await;
+    /// The group's first pod of this cycle is about to be evicted.
+    pub(super) fn mark_eviction(&self, group: &PodGroup, at: Time) -> Option<Write> {
+        self.annotate(group, ("kai.scheduler/last-eviction-timestamp", json!(rfc3339(at))))
     }
 
     /// Groups that became stale, or recovered.
     pub(super) async fn mark_stale(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
+        let mut chains = Vec::new();
         for (id, stale) in &cycle.plan.stale {
+            let group = &cycle.snapshot.pod_groups[id.0 as usize];
             let at = if *stale { json!(rfc3339(cycle.now)) } else { Value::Null };
             let annotation = ("kai.scheduler/stale-podgroup-timestamp", at);
-            self.annotate(mirror, cycle, *id, annotation).await;
+            let mut chain: Chain = self.annotate(group, annotation).into_iter().collect();
             if *stale {
-                let group = &cycle.snapshot.pod_groups[id.0 as usize];
                 let event = Event {
                     about: &about(&key(group), &group.uid),
                     level: Level::Warning,
@@ -66,56 +53,47 @@ impl Applier {
                     gist: None,
                     occasion: &rfc3339(cycle.now),
                 };
-                self.tell(&event, cycle.now).await;
+                chain.push(Write::event(&event, &self.api.name, cycle.now));
             }
+            chains.push(chain);
         }
+        self.write(mirror, chains).await;
     }
 
-    async fn annotate(
-        &mut self,
-        mirror: &mut Mirror,
-        cycle: &Cycle<'_>,
-        group: PodGroupId,
-        (annotation, value): (&str, Value),
-    ) {
+    fn annotate(&self, group: &PodGroup, (annotation, value): (&str, Value)) -> Option<Write> {
         if self.flavor == Flavor::Kube {
-            return;
+            return None;
         }
-        let group = &cycle.snapshot.pod_groups[group.0 as usize];
         let change = json!({ "metadata": { "annotations": { annotation: value } } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
-        let answer = self.api.patch(&path, Merge::Plain, &change).await;
-        if let Some(object) = self.done(answer) {
-            mirror.upsert(Kind::PodGroup, &object);
-        }
+        Some(Write::patch(Kind::PodGroup, path, Merge::Plain, change))
     }
 
     /// Why groups wait; what does not hold any more is taken away.
     pub(super) async fn explain_groups(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
-        for (id, group) in (0..).map(PodGroupId).zip(&cycle.snapshot.pod_groups) {
-            if self.outcome.in_doubt {
-                return;
-            }
+        let groups = (0..).map(PodGroupId).zip(&cycle.snapshot.pod_groups);
+        let chains = groups.filter_map(|(id, group)| {
             let reason = cycle.plan.waiting.get(&id);
             let waits = reason.map(|reason| (reason.code(), reason.to_string()));
-            self.explain_group(mirror, cycle, group, waits.as_ref()).await;
-        }
+            self.explain_group(mirror, cycle, group, waits.as_ref())
+        });
+        let chains = chains.collect();
+        self.write(mirror, chains).await;
     }
 
-    async fn explain_group(
-        &mut self,
-        mirror: &mut Mirror,
+    fn explain_group(
+        &self,
+        mirror: &Mirror,
         cycle: &Cycle<'_>,
         group: &PodGroup,
         waits: Option<&(&str, String)>,
-    ) {
-        let Some(told) = mirror.groups.get(&key(group)).map(|record| record.told.clone()) else {
-            return;
-        };
+    ) -> Option<Chain> {
+        let told = &mirror.groups.get(&key(group))?.told;
         let stands = told.waits.as_ref().map(|(code, text)| (&**code, &**text));
         if stands == waits.map(|(code, text)| (*code, text.as_str())) {
-            return;
+            return None;
         }
+        let mut chain = Chain::new();
         if let Some((code, message)) = waits {
             let (level, reason) = match *code {
                 "NotReady" => (Level::Normal, "NotReady"),
@@ -130,22 +108,16 @@ impl Applier {
                 gist: None,
                 occasion,
             };
-            self.tell(&event, cycle.now).await;
+            chain.push(Write::event(&event, &self.api.name, cycle.now));
         }
         let conditions = match waits {
             Some(reason) => json!([condition(reason, told.transition + 1, cycle)]),
             None => json!([]),
         };
-        self.write_conditions(mirror, group, &conditions).await;
-    }
-
-    async fn write_conditions(&mut self, mirror: &mut Mirror, group: &PodGroup, list: &Value) {
-        let change = json!({ "status": { "schedulingConditions": list } });
+        let change = json!({ "status": { "schedulingConditions": conditions } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
-        let answer = self.api.patch(&format!("{path}/status"), Merge::Plain, &change).await;
-        if let Some(object) = self.done(answer) {
-            mirror.upsert(Kind::PodGroup, &object);
-        }
+        chain.push(Write::patch(Kind::PodGroup, format!("{path}/status"), Merge::Plain, change));
+        Some(chain)
     }
 }
 

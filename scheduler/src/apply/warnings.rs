@@ -2,7 +2,7 @@
 
 use schedlab_scheduler_core::model::{Name, Time};
 
-use super::{About, Applier, Event, Level, pod_groups};
+use super::{About, Applier, Event, Level, pod_groups, writes::Write};
 use crate::{
     config::Flavor,
     mirror::{Key, Mirror},
@@ -10,19 +10,21 @@ use crate::{
 };
 
 impl Applier {
-    pub(super) async fn warn(&mut self, mirror: &Mirror, now: Time) {
+    pub(super) async fn warn(&mut self, mirror: &mut Mirror, now: Time) {
         let mut warnings = nodes(mirror);
         if self.flavor == Flavor::Kai {
             warnings.extend(groups(mirror));
             warnings.extend(pods(mirror));
         }
+        let mut chains = Vec::new();
         for (about, reason, message) in &warnings {
             let level = Level::Warning;
             let event = Event { about, level, reason, message, gist: None, occasion: "" };
-            if !self.outcome.in_doubt && self.warned.insert(event.name()) {
-                self.tell(&event, now).await;
+            if self.warned.insert(event.name()) {
+                chains.push(vec![Write::event(&event, &self.api.name, now)]);
             }
         }
+        self.write(mirror, chains).await;
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct PodRecord {
     pub(crate) started: Option<Time>,
     /// When it was asked to leave, or we just asked it.
     pub(crate) leaving_since: Option<Time>,
-    /// Annotation `pod-group-name`.
+    /// Annotation `pod-group-name`, or the group that we just found for it.
     pub(crate) group: Option<Name>,
     /// Its controller, with what grouping needs to find it.
     pub(crate) owner: Option<Owner>,
@@ -42,6 +42,10 @@ pub(crate) struct PodRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) version: u64,
+    /// The annotation that names its group.
+    pub(crate) marked: bool,
+    /// When it got its node: `lastTransitionTime` of condition `PodScheduled`, once it is `True`.
+    pub(crate) bound_at: Option<Time>,
     pub(crate) scheduled: Option<Condition>,
     pub(crate) disruption: Option<Condition>,
 }
@@ -70,6 +74,7 @@ impl PodRecord {
         let (shape, malformed) = read_shape(spec);
         let annotation =
             |key: &str| at(object, "/metadata/annotations").and_then(|a| a.get(key)?.as_str());
+        let group = annotation("pod-group-name").filter(|name| !name.is_empty()).map(Name::from);
         Self {
             uid: text(object, "/metadata/uid").unwrap_or_default().into(),
             ours: text(spec, "/schedulerName").unwrap_or("default-scheduler") == scheduler_name,
@@ -89,14 +94,16 @@ impl PodRecord {
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
             started: time(object, "/status/startTime"),
             leaving_since: leaving_since(object),
-            group: annotation("pod-group-name").filter(|name| !name.is_empty()).map(Name::from),
             owner: controller(object),
             skip_grouping: annotation("kai.scheduler/skip-podgrouper") == Some("true"),
             told: Told {
                 version: version(object),
+                marked: group.is_some(),
+                bound_at: bound_at(object),
                 scheduled: condition(object, "PodScheduled"),
                 disruption: condition(object, "DisruptionTarget"),
             },
+            group,
         }
     }
 
@@ -107,6 +114,17 @@ impl PodRecord {
     /// Waits for a node, and is not on its way out.
     pub(crate) fn waits(&self) -> bool {
         self.node.is_none() && !self.is_finished() && self.leaving_since.is_none()
+    }
+
+    /// The group that was found for it, while the mark that says so is not confirmed.
+    pub(super) fn unmarked_group(&self) -> Option<Name> {
+        self.group.clone().filter(|_| !self.told.marked)
+    }
+
+    /// It waits for a mark of its group, and no binding of ours is under way with it.
+    pub(crate) fn lacks_mark(&self) -> bool {
+        let may = self.node.is_none() || self.told.bound_at.is_some();
+        self.ours && self.group.is_some() && !self.told.marked && !self.is_finished() && may
     }
 
     /// Label `kai.scheduler/subgroup-name`.
@@ -127,6 +145,15 @@ fn phase(object: &Value) -> Phase {
         Some("Running" | "Unknown") => Phase::Running,
         Some(_) | None => Phase::Pending,
     }
+}
+
+fn bound_at(object: &Value) -> Option<Time> {
+    let scheduled = |condition: &&Value| {
+        text(condition, "/type") == Some("PodScheduled")
+            && text(condition, "/status") == Some("True")
+    };
+    let condition = list(object, "/status/conditions").iter().find(scheduled)?;
+    time(condition, "/lastTransitionTime")
 }
 
 /// The deletion timestamp is when the grace ends.

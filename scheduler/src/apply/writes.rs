@@ -1,0 +1,140 @@
+//! How plans reach the server: chains of requests, one after the other inside a chain, several
+//! chains at once. What every answer means is said by who asks, so that the mirror is brought up
+//! to date in one place.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::{StreamExt as _, stream};
+use schedlab_scheduler_core::model::{Name, Time};
+use serde_json::Value;
+
+use super::{Applier, Event};
+use crate::{
+    api::{Api, ApiError, Merge},
+    mirror::{Key, Mirror},
+    watch::Kind,
+};
+
+/// One request.
+pub(super) struct Write {
+    pub(super) call: Call,
+    pub(super) then: Then,
+}
+
+/// What is asked.
+pub(super) enum Call {
+    Create { path: String, object: Value },
+    Patch { path: String, merge: Merge, change: Value },
+    Delete { path: String, options: Value },
+}
+
+/// What its answer means.
+pub(super) enum Then {
+    /// An event: that it is there already, or cannot be written, changes nothing.
+    Told,
+    /// The object stands as answered.
+    Stands(Kind),
+    /// The pod holds its node.
+    Bound(Key, Name),
+    /// The pod leaves, from this moment on.
+    Leaving(Key, Time),
+}
+
+/// Requests that are sent one after the other; a refusal ends them, unless it is an event's.
+pub(super) type Chain = Vec<Write>;
+
+impl Write {
+    pub(super) fn event(event: &Event<'_>, component: &str, now: Time) -> Self {
+        let (path, object) = event.request(component, now);
+        Self { call: Call::Create { path, object }, then: Then::Told }
+    }
+
+    /// A patch whose answer is the object as it stands now.
+    pub(super) fn patch(kind: Kind, path: String, merge: Merge, change: Value) -> Self {
+        Self { call: Call::Patch { path, merge, change }, then: Then::Stands(kind) }
+    }
+}
+
+impl Call {
+    async fn send(self, api: &Api) -> Result<Value, ApiError> {
+        match self {
+            Self::Create { path, object } => api.create(&path, &object).await,
+            Self::Patch { path, merge, change } => api.patch(&path, merge, &change).await,
+            Self::Delete { path, options } => api.delete(&path, &options).await,
+        }
+    }
+}
+
+type Answer = (Then, Result<Value, ApiError>);
+
+/// Sends a chain. Once nobody knows how the cluster stands, nothing more is written.
+async fn send(api: &Api, chain: Chain, in_doubt: &AtomicBool) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    for Write { call, then } in chain {
+        if in_doubt.load(Ordering::Relaxed) {
+            break;
+        }
+        let answer = call.send(api).await;
+        if matches!(answer, Err(ApiError::Unknown(_))) {
+            in_doubt.store(true, Ordering::Relaxed);
+        }
+        let ends = answer.is_err() && !matches!(then, Then::Told);
+        answers.push((then, answer));
+        if ends {
+            break;
+        }
+    }
+    answers
+}
+
+impl Applier {
+    /// Sends chains, in their order where only one is under way at a time.
+    pub(super) async fn write(&mut self, mirror: &mut Mirror, chains: Vec<Chain>) {
+        let in_doubt = AtomicBool::new(self.outcome.in_doubt);
+        let api = self.api.clone();
+        let sent = chains.into_iter().map(|chain| send(&api, chain, &in_doubt));
+        let mut sent = stream::iter(sent).buffer_unordered(self.writes_at_once);
+        while let Some(answers) = sent.next().await {
+            for (then, answer) in answers {
+                self.take(mirror, then, answer);
+            }
+        }
+    }
+
+    fn take(&mut self, mirror: &mut Mirror, then: Then, answer: Result<Value, ApiError>) {
+        let object = match (answer, &then) {
+            (Ok(object), _) => object,
+            (Err(error @ ApiError::Unknown(_)), _) => return self.failed(error),
+            (Err(_), Then::Told) => return,
+            (Err(error), _) => return self.failed(error),
+        };
+        match then {
+            Then::Told => {}
+            Then::Stands(kind) => mirror.upsert(kind, &object),
+            Then::Bound(key, node) => {
+                mirror.assume_bound(&key, &node);
+                self.bound.insert(key);
+            }
+            Then::Leaving(key, now) => {
+                if object["kind"] == "Pod" {
+                    mirror.upsert(Kind::Pod, &object);
+                }
+                mirror.assume_leaving(&key, now);
+            }
+        }
+    }
+
+    /// What happened is remembered.
+    pub(super) fn failed(&mut self, error: ApiError) {
+        self.outcome.retry = true;
+        match error {
+            // It changed under our hands; the watch tells, and the next cycle decides.
+            ApiError::NotFound(_) | ApiError::Conflict(_) | ApiError::Gone(_) => {}
+            ApiError::Refused(message) => self.outcome.failure = Some(message),
+            ApiError::Unknown(error) => {
+                self.outcome.in_doubt = true;
+                self.outcome.failure = Some(error.to_string());
+            }
+        }
+    }
+}
