@@ -1,6 +1,6 @@
 # schedlab: what people and CI type. `make demo` is the main job.
 
-.PHONY: demo test check bench control-plane
+.PHONY: demo test check bench control-plane kind-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
@@ -26,3 +26,6 @@ bench: ## speed and size, as the README quotes them
 
 control-plane: ## builds the real etcd, kube-apiserver and friends into the user's cache, once
 	@kind-configs/control-plane/build
+
+kind-test: ## the main areas on a kind cluster, the scheduler a Deployment; builds and keeps all it needs
+	@kind-configs/test

@@ -4,8 +4,8 @@
 # Everything that is built here outlives the run: the next one takes it from there.
 SCHEDLAB_CACHE=${SCHEDLAB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/schedlab}
 # Sockets and process ids do not: they are as old as the boot.
-SCHEDLAB_RUN=${SCHEDLAB_RUN:-/run/schedlab}
-export SCHEDLAB_CACHE SCHEDLAB_RUN
+SCHEDLAB_SOCKETS=${SCHEDLAB_SOCKETS:-/run/schedlab}
+export SCHEDLAB_CACHE SCHEDLAB_SOCKETS
 
 # say WORDS: progress, to standard error; data alone goes to standard output.
 say() { printf 'schedlab: %s\n' "$*" >&2; }
@@ -27,9 +27,9 @@ use_engine() {
     need docker docker.io
     if answers; then return; fi
     [ -z "${DOCKER_HOST:-}" ] || fail "no Docker daemon answers at DOCKER_HOST=$DOCKER_HOST: start it, or unset DOCKER_HOST"
-    answers "unix://$SCHEDLAB_RUN/docker.sock" ||
+    answers "unix://$SCHEDLAB_SOCKETS/docker.sock" ||
         fail "no Docker daemon answers: start yours, or kind-configs/engine/start"
-    export DOCKER_HOST=unix://$SCHEDLAB_RUN/docker.sock
+    export DOCKER_HOST=unix://$SCHEDLAB_SOCKETS/docker.sock
 }
 
 # stamp FILE...: one word that changes when any of the files does.
