@@ -1,5 +1,6 @@
 //! What people type. Parsing only; each verb's work is in [`crate::commands`].
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -229,6 +230,10 @@ pub struct Stage {
     /// nodes and namespaces.
     #[arg(long, value_name = "NAME")]
     pub yes_this_cluster: Option<String>,
+    /// The image of `--cluster container`: `schedlab/cluster` (kind-configs/image cluster),
+    /// `rancher/k3s` or `kwok/cluster`, of any registry and tag.
+    #[arg(long, default_value = "schedlab/cluster:dev", value_name = "IMAGE")]
+    pub image: String,
     /// The kind cluster of this name is used and kept, and made if it is not there; without a
     /// name one is made for the run and deleted.
     #[arg(long, value_name = "NAME")]
@@ -266,6 +271,8 @@ pub enum ClusterName {
     ControlPlane,
     /// The cluster that a kubeconfig names.
     Kubeconfig,
+    /// A container: our own image, k3s or kwok's.
+    Container,
     /// A kind cluster.
     Kind,
 }
@@ -277,6 +284,7 @@ impl ClusterName {
             Self::Emulator => "emulator",
             Self::ControlPlane => "control-plane",
             Self::Kubeconfig => "kubeconfig",
+            Self::Container => "container",
             Self::Kind => "kind",
         }
     }
@@ -338,10 +346,20 @@ pub struct Up {
     /// Which scheduler runs beside it.
     #[arg(long, value_enum, default_value_t = ProfileName::Kai)]
     pub profile: ProfileName,
-    /// Port on the loopback interface; a free one when 0.
+    /// No scheduler beside it.
+    #[arg(long, conflicts_with = "profile")]
+    pub no_scheduler: bool,
+    /// No nodes at all.
+    #[arg(long, conflicts_with = "fleet")]
+    pub empty: bool,
+    /// Address to listen on; beyond the loopback interface whoever reaches it and has the
+    /// kubeconfig is an administrator.
+    #[arg(long, default_value_t = IpAddr::from(Ipv4Addr::LOCALHOST), value_name = "ADDRESS")]
+    pub address: IpAddr,
+    /// Port there; a free one when 0.
     #[arg(long, default_value_t = 0)]
     pub port: u16,
-    /// Where to write the kubeconfig; removed at the end.
+    /// Where to write the kubeconfig, removed at the end; `-` means standard output.
     #[arg(long, default_value = "schedlab.kubeconfig", value_name = "FILE")]
     pub kubeconfig: PathBuf,
 }

@@ -1,7 +1,8 @@
 //! A cluster that runs elsewhere and in which scenarios get parts of their own: a control plane
-//! that we start, a kind cluster, or one that a kubeconfig names. One a run; scenarios on many threads share it.
+//! that we start, a container, a kind cluster, or one that a kubeconfig names. One a run; scenarios on many threads share it.
 
 mod assets;
+mod container;
 mod control_plane;
 mod deployment;
 mod identity;
@@ -23,6 +24,7 @@ use crate::leftovers::Run;
 use crate::target::Which;
 use crate::veil::{Fence, Names};
 use assets::Assets;
+use container::Container;
 use control_plane::ControlPlane;
 use kind::Kind;
 
@@ -74,6 +76,8 @@ pub struct Ground {
 enum Host {
     /// Processes of ours: it goes with them.
     Processes(ControlPlane),
+    /// A container of ours: it goes with it.
+    Container(Container),
     /// kind.
     Kind(Kind),
     /// Somebody else.
@@ -116,6 +120,18 @@ impl Ground {
         Self::on(found, &run).inspect_err(|_| end(run))
     }
 
+    /// Starts a container of an image that is a cluster. `tell` hears what takes its time.
+    pub fn container(
+        image: &str,
+        scheduler: &Which,
+        tell: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Self> {
+        let run = Run::begin("run")?;
+        let booted =
+            in_container(image, scheduler, &run, tell).and_then(|found| Self::on(found, &run));
+        booted.inspect_err(|_| end(run))
+    }
+
     /// Makes a kind cluster, or uses one that was kept, and installs our scheduler if it shall be
     /// a Deployment there. `tell` hears what takes its time.
     pub fn kind(
@@ -147,9 +163,10 @@ impl Ground {
 
     /// Brings what the scheduler needs.
     fn on(found: Found, run: &Run) -> anyhow::Result<Self> {
-        let strange = match found.scheduler {
-            Some(_) => install::Strange::Use,
-            None => install::Strange::Refuse,
+        let strange = match (&found.scheduler, &found.host) {
+            (Some(_), _) => install::Strange::Use,
+            (None, Host::Container(container)) if container.is_ours() => install::Strange::Use,
+            (None, _) => install::Strange::Refuse,
         };
         let brought = on_runtime(install::install(&found.config, strange))?;
         let classes = crds::priority_classes();
@@ -213,7 +230,7 @@ impl Ground {
     /// Answers what is left of us there.
     pub fn close(self) -> Vec<String> {
         let stays = match &self.host {
-            Host::Processes(_) => false,
+            Host::Processes(_) | Host::Container(_) => false,
             Host::Kind(kind) => kind.is_kept(),
             Host::Others => true,
         };
@@ -240,6 +257,7 @@ impl Ground {
     pub fn export_logs(&self, folder: &Path) -> anyhow::Result<bool> {
         match &self.host {
             Host::Kind(kind) => kind.export_logs(folder).map(|()| true),
+            Host::Container(container) => container.export_logs(folder).map(|()| true),
             Host::Processes(_) | Host::Others => Ok(false),
         }
     }
@@ -261,6 +279,25 @@ fn boot(assets: &Assets, run: &Run) -> anyhow::Result<Found> {
         actors: OWN_CLUSTER,
         scheduler: None,
         host: Host::Processes(plane),
+    })
+}
+
+fn in_container(
+    image: &str,
+    scheduler: &Which,
+    run: &Run,
+    tell: &mut dyn FnMut(&str),
+) -> anyhow::Result<Found> {
+    let container = Container::start(image, scheduler, run, tell)?;
+    let (config, version) = on_runtime(container.ready())?;
+    Ok(Found {
+        config,
+        version,
+        fence: if container.has_nodes() { Fence::Taint } else { Fence::None },
+        // In ours the same actors play the fleet.
+        actors: if container.is_ours() { &[] } else { OTHERS_CLUSTER },
+        scheduler: scheduler.installed(),
+        host: Host::Container(container),
     })
 }
 

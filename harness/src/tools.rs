@@ -72,6 +72,14 @@ impl Tool {
         self.check(args, ran)
     }
 
+    /// The same, followed by what it said on standard error.
+    pub fn run_for_all(self, args: &[&str]) -> Result<String, ToolError> {
+        let ran = Command::new(self.name()).args(args).output();
+        let said = ran.as_ref().map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+        let said = said.unwrap_or_default();
+        Ok(self.check(args, ran)? + &said)
+    }
+
     /// What a run of it printed, or why it failed: for those who run it in their own way.
     pub fn check(self, args: &[&str], ran: std::io::Result<Output>) -> Result<String, ToolError> {
         let command = format!("{} {}", self.name(), args.join(" "));

@@ -104,6 +104,11 @@ impl Emulator {
         Server::start(self.service(), address, Reach::Loopback).await
     }
 
+    /// Opens its API to whoever reaches the address and has the kubeconfig.
+    pub async fn serve_network(&self, address: SocketAddr) -> anyhow::Result<Server> {
+        Server::start(self.service(), address, Reach::Network).await
+    }
+
     /// Its clock.
     pub fn clock(&self) -> &Clock {
         self.shared.clock()

@@ -97,6 +97,9 @@ fn ground(stage: &Stage, output: &mut Output) -> anyhow::Result<Option<Arc<Groun
             confirmed: stage.yes_this_cluster.clone(),
             scheduler: stage.scheduler.installed(),
         })?,
+        ClusterName::Container => {
+            Ground::container(&stage.image, &stage.scheduler, &mut |what| output.note(what))?
+        }
         ClusterName::Kind => {
             let wanted = KindCluster {
                 keep: stage.kind_cluster.clone(),
@@ -120,9 +123,13 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
             // One scheduler for all would divide all nodes among all queues.
             (_, Which::Installed(_) | Which::Deployment(_)) => NonZeroUsize::MIN,
             // They wait more than they work.
-            (ClusterName::ControlPlane | ClusterName::Kubeconfig | ClusterName::Kind, _) => {
-                cores.saturating_mul(NonZeroUsize::new(3).unwrap_or(NonZeroUsize::MIN))
-            }
+            (
+                ClusterName::ControlPlane
+                | ClusterName::Kubeconfig
+                | ClusterName::Container
+                | ClusterName::Kind,
+                _,
+            ) => cores.saturating_mul(NonZeroUsize::new(3).unwrap_or(NonZeroUsize::MIN)),
         }),
         seed: args.flow.seed,
         timeout: args.flow.timeout,

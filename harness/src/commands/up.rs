@@ -2,7 +2,7 @@
 //! this process, and a kubeconfig for as long as it lasts.
 
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,7 +23,11 @@ const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-
 
 /// Boots a cluster and keeps it until Ctrl-C.
 pub fn up(args: &Up) -> anyhow::Result<Exit> {
-    let fleet = fleet(args.fleet.as_deref())?;
+    let fleet = if args.empty {
+        Fleet::parse("no fleet", "pools: []\n")?
+    } else {
+        fleet(args.fleet.as_deref())?
+    };
     refuse_foreign(&args.kubeconfig)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -64,14 +68,26 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
     };
     let clock = emulator.clock().clone();
     let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
-    let scheduler_name = config.scheduler_name.clone();
-    let scheduler = tokio::spawn(schedlab_scheduler::run(emulator.client(), config, now));
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
-    let server = emulator.serve(address).await?;
-    let kubeconfig = Kubeconfig::write(&args.kubeconfig, &server.kubeconfig)?;
-    output.data(&format!("{}\n", kubeconfig.path.display()));
+    let beside = if args.no_scheduler {
+        "no scheduler".to_owned()
+    } else {
+        format!("scheduler `{}`", config.scheduler_name)
+    };
+    let scheduling = schedlab_scheduler::run(emulator.client(), config, now);
+    let scheduler = if args.no_scheduler {
+        tokio::spawn(std::future::pending())
+    } else {
+        tokio::spawn(scheduling)
+    };
+    let address = SocketAddr::from((args.address, args.port));
+    let server = if args.address.is_loopback() {
+        emulator.serve(address).await?
+    } else {
+        emulator.serve_network(address).await?
+    };
+    let kubeconfig = Kubeconfig::give(&args.kubeconfig, &server.kubeconfig, &mut output)?;
     output.note(&format!(
-        "{} nodes and scheduler `{scheduler_name}` at https://{}\ntry: kubectl --kubeconfig {} \
+        "{} nodes and {beside} at https://{}\ntry: kubectl --kubeconfig {} \
          get nodes,pods -A\nCtrl-C ends it",
         fleet.nodes().len(),
         server.address,
@@ -110,6 +126,17 @@ struct Kubeconfig {
 }
 
 impl Kubeconfig {
+    /// Writes the file and its path, or for `-` the text itself.
+    fn give(path: &Path, text: &str, output: &mut Output) -> anyhow::Result<Self> {
+        if path == Path::new("-") {
+            output.data(&format!("{}\n", text.trim_end()));
+            return Ok(Self { path: path.to_path_buf() });
+        }
+        let kubeconfig = Self::write(path, text)?;
+        output.data(&format!("{}\n", kubeconfig.path.display()));
+        Ok(kubeconfig)
+    }
+
     fn write(path: &Path, text: &str) -> anyhow::Result<Self> {
         write_private(path, text)?;
         Ok(Self { path: path.to_path_buf() })
@@ -118,6 +145,9 @@ impl Kubeconfig {
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
+        if self.path == Path::new("-") {
+            return;
+        }
         // Nothing is lost when it is gone already.
         let _ = std::fs::remove_file(&self.path);
     }

@@ -1,4 +1,4 @@
-//! `run --cluster kind` where something that it needs is missing: one message, exit code 3, and
+//! `run --cluster kind` and `--cluster container` where something that it needs is missing: one message, exit code 3, and
 //! nothing is left. Docker and kind are played by scripts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +21,7 @@ fn run_with(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Ended) {
     let (path, state) = (lab.path("bin"), lab.path("state"));
     let folders = [&path, &state].map(|folder| folder.to_str().unwrap().to_owned());
     let environment = [("PATH", &*folders[0]), ("XDG_STATE_HOME", &*folders[1])];
-    let ended = lab.run_with(&[&["run", "--cluster", "kind"], args].concat(), &environment);
+    let ended = lab.run_with(&[&["run", "--cluster"], args].concat(), &environment);
     (lab, ended)
 }
 
@@ -38,20 +38,20 @@ fn could_not_start((lab, ended): &(Lab, Ended), words: &[&str]) {
 
 #[test]
 fn without_docker_it_says_what_to_install() {
-    let ran = run_with(&[], &[]);
+    let ran = run_with(&[], &["kind"]);
     could_not_start(&ran, &["there is no docker on the PATH", "apt-get install docker.io"]);
 }
 
 #[test]
 fn a_dead_daemon_comes_with_what_to_do() {
     let dead = "echo 'Cannot connect to the Docker daemon at unix:///x' >&2; exit 1";
-    let ran = run_with(&[("docker", dead)], &[]);
+    let ran = run_with(&[("docker", dead)], &["kind"]);
     could_not_start(&ran, &["Cannot connect to the Docker daemon", "systemctl start docker"]);
 }
 
 #[test]
 fn without_kind_it_says_how_to_get_it() {
-    let ran = run_with(&[("docker", DOCKER)], &[]);
+    let ran = run_with(&[("docker", DOCKER)], &["kind"]);
     could_not_start(&ran, &["there is no kind on the PATH", "go install sigs.k8s.io/kind"]);
 }
 
@@ -60,14 +60,15 @@ fn a_node_image_that_is_not_there_is_told_in_kinds_words() {
     let kind = "case \"$1 $2\" in 'create cluster') \
                 echo 'ERROR: failed to create cluster: failed to pull image \"absent:1\"' >&2; \
                 exit 1 ;; esac";
-    let ran = run_with(&[("docker", DOCKER), ("kind", kind)], &["--node-image", "absent:1"]);
+    let ran =
+        run_with(&[("docker", DOCKER), ("kind", kind)], &["kind", "--node-image", "absent:1"]);
     could_not_start(&ran, &["failed to pull image \"absent:1\"", "make kind-test"]);
 }
 
 #[test]
 fn a_configuration_that_is_not_there_is_named() {
     let programs = [("docker", DOCKER), ("kind", "")];
-    let ran = run_with(&programs, &["--kind-config", "absent.yaml"]);
+    let ran = run_with(&programs, &["kind", "--kind-config", "absent.yaml"]);
     could_not_start(&ran, &["cannot read kind's configuration absent.yaml"]);
 }
 
@@ -77,4 +78,26 @@ fn a_deployment_is_for_kind_clusters() {
     let ended = lab.run(&["run", "--cluster", "control-plane", "--scheduler", "deployment"]);
     assert_eq!(ended.code, 2, "{}", ended.all());
     assert!(ended.err.contains("installed:NAME"), "{}", ended.err);
+}
+
+#[test]
+fn an_image_that_nobody_knows_is_refused_before_anything_starts() {
+    let ran = run_with(&[], &["container", "--image", "nginx:1"]);
+    could_not_start(&ran, &["--image nginx:1", "rancher/k3s"]);
+}
+
+#[test]
+fn an_image_that_is_not_there_is_told_in_dockers_words() {
+    let docker = "case $1 in run) echo 'docker: Error response from daemon: pull access denied \
+                  for schedlab/cluster' >&2; exit 125 ;; esac";
+    let ran = run_with(&[("docker", docker)], &["container"]);
+    could_not_start(&ran, &["pull access denied for schedlab/cluster", "build or load it"]);
+}
+
+#[test]
+fn a_container_that_ends_is_told_with_its_last_words() {
+    let docker = "case $1 in run) echo 0123 ;; inspect) echo false ;; \
+                  port) echo 127.0.0.1:1 ;; logs) echo 'no room for a cluster' >&2 ;; esac";
+    let ran = run_with(&[("docker", docker)], &["container", "--image", "rancher/k3s:v1"]);
+    could_not_start(&ran, &["the container ended: no room for a cluster"]);
 }
