@@ -7,6 +7,7 @@
 //! everything that no rule asks for.
 
 mod history;
+mod parts;
 mod queue_status;
 mod read;
 
@@ -26,6 +27,7 @@ use serde_json::Value;
 
 use crate::happenings::{asked_to_leave, eviction_cause};
 use history::History;
+pub(crate) use parts::{gpu_memory_mib, paid_milli};
 pub(crate) use read::{eviction, requests};
 
 /// Follows one cluster. Clones share what they know, so one can observe and another be asked.
@@ -66,6 +68,8 @@ struct State {
     groups: BTreeMap<Name, Object>,
     /// Queues as they came: what they say of themselves is judged at rest.
     queues: BTreeMap<Name, Object>,
+    /// MiB of each GPU, by node.
+    gpu_memory: BTreeMap<Name, i64>,
     history: History,
     breaches: Vec<Breach>,
 }
@@ -79,6 +83,7 @@ impl Audit {
             priorities: BTreeMap::new(),
             groups: BTreeMap::new(),
             queues: BTreeMap::new(),
+            gpu_memory: BTreeMap::new(),
             history: History::default(),
             breaches: Vec::new(),
         };
@@ -140,6 +145,9 @@ impl State {
         match (&*key.resource.group, &*key.resource.plural) {
             ("", "pods") => self.pod(at, entry, object),
             ("", "nodes") => {
+                if let Some(node) = object {
+                    self.gpu_memory.insert(key.name.clone(), gpu_memory_mib(node));
+                }
                 self.auditor.node(at, &key.name, object.map(|node| read::node(node)));
             }
             ("scheduling.run.ai", "queues") => {
@@ -159,7 +167,7 @@ impl State {
 
     fn pod(&mut self, at: Time, entry: &LogEntry, object: Option<&Object>) {
         let name = full_name(entry);
-        let pod = object.map(|pod| read::pod(pod));
+        let pod = object.map(|pod| parts::add(read::pod(pod), pod, &self.gpu_memory));
         // A DELETE names no field manager; the pod was told who evicts it.
         let cause = eviction_cause(&entry.object).filter(|_| asked_to_leave(entry));
         let scheduler = cause.is_some() || *entry.manager == *self.scheduler;

@@ -22,48 +22,12 @@ use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::Value;
-use tokio::sync::watch;
 use tower::Service;
 
 pub(crate) use answers::AnswerBody;
-use ledger::Role;
-pub(crate) use ledger::{Ledger, Marks, Written};
+pub(crate) use ledger::{Ledger, Marks};
 pub(crate) use names::{Fence, Names, RUN};
 use requests::Place;
-
-/// While it is drawn, schedulers see nothing new: what one step makes they see at once.
-#[derive(Clone, Debug)]
-pub(crate) struct Curtain(Arc<watch::Sender<Drawn>>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Drawn {
-    Yes,
-    No,
-}
-
-impl Default for Curtain {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(Drawn::No)))
-    }
-}
-
-impl Curtain {
-    /// Hides what happens.
-    pub(crate) fn draw(&self) {
-        self.0.send_replace(Drawn::Yes);
-    }
-
-    /// Shows what happens, and what has happened.
-    pub(crate) fn open(&self) {
-        self.0.send_replace(Drawn::No);
-    }
-
-    /// Waits until it is open.
-    async fn opened(&self) {
-        // It lives as long as this.
-        let _ = self.0.subscribe().wait_for(|drawn| *drawn == Drawn::No).await;
-    }
-}
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -73,31 +37,24 @@ pub(crate) struct Veil {
     inner: kube::Client,
     names: Arc<Names>,
     ledger: Ledger,
-    /// The scheduler whose writes these are; else the field manager says whose, or the
-    /// User-Agent.
+    /// Whose writes these are; else the field manager says it, or the User-Agent.
     writer: Option<Arc<str>>,
-    curtain: Curtain,
 }
 
 impl Veil {
     /// Sees the part of `names` in what `inner` reaches.
     pub(crate) fn new(inner: kube::Client, names: Arc<Names>) -> Self {
-        Self { inner, names, ledger: Ledger::default(), writer: None, curtain: Curtain::default() }
+        Self { inner, names, ledger: Ledger::default(), writer: None }
     }
 
-    /// The same part, with every write accounted to a scheduler of that name.
-    pub(crate) fn of_scheduler(&self, writer: &str) -> Self {
+    /// The same part, with every write accounted to one writer.
+    pub(crate) fn of_writer(&self, writer: &str) -> Self {
         Self { writer: Some(writer.into()), ..self.clone() }
     }
 
     /// A Kubernetes client behind it.
     pub(crate) fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
-    }
-
-    /// What hides changes from schedulers.
-    pub(crate) fn curtain(&self) -> &Curtain {
-        &self.curtain
     }
 
     /// Who wrote what.
@@ -129,13 +86,9 @@ impl Veil {
             parts.headers.remove(CONTENT_LENGTH);
         }
         let method = parts.method.clone();
-        let curtain = (writer.1 == Role::Scheduler).then(|| self.curtain.clone());
-        if let (Some(curtain), &Method::GET) = (&curtain, &method) {
-            curtain.opened().await;
-        }
         let answer = self.inner.send(Request::from_parts(parts, Body::from(body))).await?;
         if place.is_watch {
-            return Ok(answers::watch((self.names, place, curtain), answer));
+            return Ok(answers::watch(self.names, place, answer));
         }
         let (head, body) = answer.into_parts();
         let body = body.collect().await?.to_bytes();
@@ -144,21 +97,21 @@ impl Veil {
         };
         answers::show(&self.names, &place, &mut object);
         if method != Method::GET && head.status.is_success() {
-            self.ledger.note(&place, &object, writer);
+            self.ledger.note(&place, &object, &writer);
         }
         let text = self.names.plain(&serde_json::to_string(&object)?);
         Ok(answers::whole(head, text.into()))
     }
 
-    fn writer_of(&self, parts: &http::request::Parts) -> (Arc<str>, Role) {
+    fn writer_of(&self, parts: &http::request::Parts) -> Arc<str> {
         if let Some(writer) = &self.writer {
-            return (Arc::clone(writer), Role::Scheduler);
+            return Arc::clone(writer);
         }
         let query = parts.uri.query().unwrap_or_default();
         let manager = query.split('&').find_map(|pair| pair.strip_prefix("fieldManager="));
         let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
         let agent = agent.and_then(|agent| agent.split('/').next());
-        (manager.or(agent).unwrap_or("unknown").into(), Role::Other)
+        manager.or(agent).unwrap_or("unknown").into()
     }
 }
 

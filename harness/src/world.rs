@@ -32,6 +32,13 @@ pub use pace::Pace;
 /// How long a step waits for pods to start or to leave before it takes them as they are.
 const MOTION_MAX: Duration = Duration::from_mins(10);
 
+/// How long something may be written in every other cycle before that is a failure: somebody
+/// writes the same again and again.
+const BUSY_MAX: Duration = Duration::from_mins(3);
+
+/// How long the watches may lag behind what was written.
+const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+
 /// The longest wait in one piece.
 const PART: Duration = Duration::from_mins(10);
 const PART_REAL: Duration = Duration::from_millis(500);
@@ -137,7 +144,7 @@ impl World {
     pub(crate) async fn catch_up(&mut self) -> anyhow::Result<()> {
         self.view.drain().await?;
         let Some(marks) = self.cluster.marks() else { return Ok(()) };
-        let end = Instant::now() + self.cluster.news_max();
+        let end = Instant::now() + CATCH_UP_MAX;
         while !self.view.has_seen(&marks) {
             if !self.change_before(end).await? {
                 break;
@@ -171,7 +178,7 @@ impl World {
         }
         let end = Instant::now() + self.pace.of(MOTION_MAX);
         loop {
-            let settled = self.cluster.settle(self.cluster.busy_max()).await;
+            let settled = self.cluster.settle(BUSY_MAX).await;
             settled.with_context(|| self.last_writes())?;
             self.catch_up().await?;
             if !self.in_motion() || Instant::now() >= end {
@@ -194,6 +201,11 @@ impl World {
             (Place::Emulated(_), rest) => rest == Some((self.cluster.writes(), Instant::now())),
             (Place::Real(_), Some((writes, _))) => writes == self.cluster.writes(),
         }
+    }
+
+    /// Whether its time is real.
+    fn is_real(&self) -> bool {
+        matches!(self.cluster, Place::Real(_))
     }
 
     /// Takes away everything that the scenario made. Answers what is left.

@@ -43,7 +43,7 @@ kind: Pod
 metadata:
   {name: odd, namespace: ns, uid: u, resourceVersion: "7", creationTimestamp: "2026-01-01T00:00:00Z",
    labels: {kai.scheduler/subgroup-name: a, kai.scheduler/task-priority: "1"},
-   annotations: {pod-group-name: odd},
+   annotations: {pod-group-name: odd, gpu-memory: "100", gpu-fraction-num-devices: "1"},
    ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: v, controller: true}]}
 spec:
   schedulerName: kai-scheduler

@@ -2,12 +2,14 @@
 //! and written but not yet confirmed. Objects are read once, when they change; everything is
 //! sorted by name.
 
+mod gpu;
 mod group;
 mod node;
 mod pod;
 mod queue;
 mod requests;
 mod selectors;
+mod topology;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,9 +17,10 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_scheduler_core::model::{Name, PodShape, Time};
+use schedlab_scheduler_core::model::{Name, PodShape, Time, Topology};
 use serde_json::Value;
 
+pub(crate) use gpu::GROUP_LABEL;
 pub(crate) use group::GroupRecord;
 pub(crate) use node::NodeRecord;
 pub(crate) use pod::{Owner, Phase, PodRecord, controller};
@@ -108,6 +111,7 @@ pub(crate) struct Mirror {
     pub(crate) nodes: BTreeMap<Name, NodeRecord>,
     pub(crate) classes: BTreeMap<Name, ClassRecord>,
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
+    pub(crate) topologies: BTreeMap<Name, Topology>,
     pub(crate) groups: BTreeMap<Key, GroupRecord>,
     pub(crate) pods: BTreeMap<Key, PodRecord>,
     /// Pods that could not be grouped as they stood at this version, and why.
@@ -141,6 +145,7 @@ impl Mirror {
             Kind::Node => self.nodes.clear(),
             Kind::PriorityClass => self.classes.clear(),
             Kind::Queue => self.queues.clear(),
+            Kind::Topology => self.topologies.clear(),
             Kind::PodGroup => self.groups.clear(),
             Kind::Pod => {
                 self.pods.clear();
@@ -168,6 +173,13 @@ impl Mirror {
                 }
             }
             Kind::Queue => self.upsert_queue(key.name, QueueRecord::read(object)),
+            Kind::Topology => {
+                let topology = topology::read(object);
+                if self.topologies.get(&key.name) != Some(&topology) {
+                    self.topologies.insert(key.name, topology);
+                    self.everything_changed();
+                }
+            }
             Kind::PodGroup => self.upsert_group(key, GroupRecord::read(object)),
             Kind::Pod => self.upsert_pod(key, PodRecord::read(object, &self.scheduler_name)),
         }
@@ -178,7 +190,7 @@ impl Mirror {
         let known = match kind {
             Kind::Pod => self.pods.get(key).map(|pod| pod.told.version),
             Kind::PodGroup => self.groups.get(key).map(|group| group.told.version),
-            Kind::Node | Kind::PriorityClass | Kind::Queue => None,
+            Kind::Node | Kind::PriorityClass | Kind::Queue | Kind::Topology => None,
         };
         known.is_some_and(|known| known != 0 && known == version(object))
     }
@@ -191,6 +203,7 @@ impl Mirror {
             Kind::Node => self.nodes.remove(&key.name).is_some(),
             Kind::PriorityClass => self.classes.remove(&key.name).is_some(),
             Kind::Queue => self.queues.remove(&key.name).is_some(),
+            Kind::Topology => self.topologies.remove(&key.name).is_some(),
             Kind::PodGroup => return self.remove_group(key, gone_at),
             Kind::Pod => return self.remove_pod(key, gone_at),
         };

@@ -127,6 +127,7 @@ impl Translator {
         self.nodes = ids.collect();
         let snapshot = &mut self.translation.snapshot;
         snapshot.nodes = mirror.nodes.values().map(|record| record.node.clone()).collect();
+        snapshot.topologies = mirror.topologies.values().cloned().collect();
         (snapshot.queues, self.queue_of) = queues::translate(&mirror.queues);
     }
 

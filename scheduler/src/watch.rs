@@ -29,6 +29,7 @@ const RETRY_MAX: Duration = Duration::from_secs(32);
 pub(crate) enum Kind {
     PriorityClass,
     Queue,
+    Topology,
     Node,
     PodGroup,
     Pod,
@@ -38,9 +39,14 @@ impl Kind {
     /// What a scheduler of this flavor has to know.
     pub(crate) fn watched(flavor: Flavor) -> &'static [Self] {
         match flavor {
-            Flavor::Kai => {
-                &[Self::PriorityClass, Self::Queue, Self::Node, Self::PodGroup, Self::Pod]
-            }
+            Flavor::Kai => &[
+                Self::PriorityClass,
+                Self::Queue,
+                Self::Topology,
+                Self::Node,
+                Self::PodGroup,
+                Self::Pod,
+            ],
             Flavor::Kube => &[Self::Node, Self::Pod],
         }
     }
@@ -50,6 +56,7 @@ impl Kind {
         let (api_version, plural) = match self {
             Self::PriorityClass => ("scheduling.k8s.io/v1", "priorityclasses"),
             Self::Queue => ("scheduling.run.ai/v2", "queues"),
+            Self::Topology => ("kai.scheduler/v1alpha1", "topologies"),
             Self::Node => ("v1", "nodes"),
             Self::PodGroup => ("scheduling.run.ai/v2alpha2", "podgroups"),
             Self::Pod => ("v1", "pods"),

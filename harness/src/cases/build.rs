@@ -9,7 +9,7 @@ use schedlab_scheduler_core::{
         GpuPart, LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod,
         PodAffinityTerm, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue,
         QueueId, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time, Topology,
-        TopologyConstraint,
+        TopologyConstraint, TopologyLevel,
     },
     profile::{Action, Placement},
     resources::{Amount, PerResource, Resources},
@@ -94,7 +94,10 @@ fn node(spec: &NodeSpec) -> Node {
 }
 
 fn topology(spec: &TopologySpec) -> Topology {
-    let levels = spec.levels.iter().map(|level| name(&level.node_label));
+    let levels = spec.levels.iter().map(|level| TopologyLevel {
+        label: name(&level.node_label),
+        alias: level.alias.as_deref().map(name),
+    });
     Topology { name: name(&spec.name), levels: levels.collect() }
 }
 

@@ -126,6 +126,8 @@ pub(super) struct TopologySpec {
 pub(super) struct LevelSpec {
     #[serde(rename = "nodeLabel")]
     pub(super) node_label: String,
+    #[serde(default)]
+    pub(super) alias: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

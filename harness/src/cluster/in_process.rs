@@ -14,25 +14,6 @@ use super::{AfterKill, Door, SchedulerUnderTest};
 /// How long a killed scheduler needs to start anew.
 pub(super) const RESTART: Duration = Duration::from_secs(1);
 
-/// The cycles of a scheduler in this process, from life to life.
-#[derive(Clone)]
-pub(crate) struct Pulse {
-    pub(super) status: watch::Receiver<Status>,
-    lives: Arc<Lives>,
-}
-
-impl Pulse {
-    /// How many cycles its present life has had.
-    pub(super) fn cycles(&self) -> u64 {
-        self.status.borrow().cycles
-    }
-
-    /// Whether there are more to come.
-    pub(super) fn goes_on(&self) -> bool {
-        self.lives.life().lively == Lively::Yes
-    }
-}
-
 /// A scheduler in this process.
 pub struct InProcess {
     door: Door,
@@ -47,11 +28,6 @@ impl InProcess {
     pub(crate) fn new(door: Door, config: Config, on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
         let status = config.status.subscribe();
         Self { door, config, lives: Arc::new(Lives::new(on_kill)), supervisor: None, status }
-    }
-
-    /// How whoever waits for its cycles hears of them.
-    pub(crate) fn pulse(&self) -> Pulse {
-        Pulse { status: self.config.status.subscribe(), lives: Arc::clone(&self.lives) }
     }
 
     /// How it is set up.
@@ -90,7 +66,6 @@ impl SchedulerUnderTest for InProcess {
             return;
         }
         self.status = self.config.status.subscribe();
-        self.lives.life().lively = Lively::Yes;
         let supervisor = supervise(self.door.clone(), self.config.clone(), self.lives.clone());
         self.supervisor = Some(tokio::spawn(supervisor).abort_handle());
     }
@@ -99,7 +74,6 @@ impl SchedulerUnderTest for InProcess {
         if let Some(supervisor) = self.supervisor.take() {
             supervisor.abort();
             self.lives.stop();
-            self.lives.life().lively = Lively::No;
         }
     }
 
@@ -111,11 +85,6 @@ impl SchedulerUnderTest for InProcess {
 
 /// Lets one life follow the other, as steps want it.
 async fn supervise(door: Door, config: Config, lives: Arc<Lives>) {
-    follow(door, config, &lives).await;
-    lives.life().lively = Lively::No;
-}
-
-async fn follow(door: Door, config: Config, lives: &Lives) {
     loop {
         let fuse = lives.next_life();
         let client = (door.connect)(Arc::clone(&fuse));

@@ -21,8 +21,6 @@ pub(super) struct Life {
     pub(super) deaths: usize,
     /// Why it ended, when nobody wanted that.
     pub(super) error: Option<String>,
-    /// Whether it lives, or another life follows.
-    pub(super) lively: Lively,
 }
 
 impl Lives {
@@ -34,7 +32,6 @@ impl Lives {
             then: AfterKill::StayDead,
             deaths: 0,
             error: None,
-            lively: Lively::No,
         };
         Self { life: Mutex::new(life), on_kill }
     }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::LogEntry;
+use schedlab_scheduler::Status;
+use tokio::sync::watch;
 
 use super::fuse::{Fuse, Fused};
-use super::in_process::Pulse;
 use super::{Cluster, Emulated, Real, Unsettled, epoch};
 use crate::audit::Audit;
 use crate::ground::Ground;
-use crate::veil::{Curtain, Marks};
+use crate::veil::Marks;
 
 /// Where a scenario runs.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Place {
                 Door { connect: Arc::new(connect), clock }
             }
             Self::Real(real) => {
-                let veil = real.veil().of_scheduler(writer);
+                let veil = real.veil().of_writer(writer);
                 let connect =
                     move |fuse| kube::Client::new(Fused { inner: veil.clone(), fuse }, "default");
                 Door { connect: Arc::new(connect), clock: real.clock().clone() }
@@ -63,10 +64,18 @@ impl Place {
     }
 
     /// Has quiet mean that a scheduler in this process has had its cycles.
-    pub(crate) fn listen(&mut self, pulse: Pulse) {
+    pub(crate) fn listen(&mut self, pulse: watch::Receiver<Status>) {
         match self {
             Self::Emulated(_) => {}
             Self::Real(real) => real.listen(pulse),
+        }
+    }
+
+    /// How long the writes of one cycle take at most, for whoever judges them.
+    pub(crate) fn moment(&self) -> Duration {
+        match self {
+            Self::Emulated(_) => Duration::ZERO,
+            Self::Real(_) => Duration::from_secs(5),
         }
     }
 
@@ -123,32 +132,6 @@ impl Place {
         }
     }
 
-    /// How often what does not hold at rest is looked at again. Of a real cluster nobody can say
-    /// that nothing is on its way.
-    pub(crate) fn looks(&self) -> u32 {
-        match self {
-            Self::Emulated(_) => 0,
-            Self::Real(_) => 3,
-        }
-    }
-
-    /// How long something may be written in every other cycle before that is a failure: somebody
-    /// writes the same again and again. A real machine may have much else to do.
-    pub(crate) fn busy_max(&self) -> Duration {
-        match self {
-            Self::Emulated(_) => Duration::from_mins(3),
-            Self::Real(_) => Duration::from_mins(20),
-        }
-    }
-
-    /// How long it may take until everybody knows what was written.
-    pub(crate) fn news_max(&self) -> Duration {
-        match self {
-            Self::Emulated(_) => Duration::ZERO,
-            Self::Real(_) => Duration::from_mins(1),
-        }
-    }
-
     /// The real cluster that it is a part of.
     pub(crate) fn ground(&self) -> Option<&Ground> {
         match self {
@@ -162,14 +145,6 @@ impl Place {
         match self {
             Self::Emulated(_) => None,
             Self::Real(real) => Some(real.marks()),
-        }
-    }
-
-    /// Hides from schedulers what is made until it is opened; in virtual time a step takes none.
-    pub(crate) fn curtain(&self) -> Option<&Curtain> {
-        match self {
-            Self::Emulated(_) => None,
-            Self::Real(real) => Some(real.veil().curtain()),
         }
     }
 

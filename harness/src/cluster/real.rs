@@ -11,10 +11,10 @@ use schedlab_emulator::actors::KubeletDefaults;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::remote::{Cast, Collection, Troupe};
 use schedlab_emulator::store::LogEntry;
+use schedlab_scheduler::Status;
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::sync::watch;
 
-use super::in_process::Pulse;
 use super::record::Record;
 use super::{Cluster, Unsettled};
 use crate::api::{Api, is_not_found, refusal};
@@ -25,9 +25,6 @@ use crate::veil::{Marks, Veil};
 /// The least time without a write that counts as quiet: controllers of a busy machine think
 /// for a while between what they read and what they write.
 const QUIET_LEAST: Duration = Duration::from_millis(1500);
-
-/// How often it is asked how far the scheduler is.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// What is watched: what the actors read, and what the log tells of.
 const COLLECTIONS: [(&str, &str, &str); 12] = [
@@ -63,8 +60,8 @@ pub struct Real {
     born: Timestamp,
     record: Record,
     quiet: Duration,
-    /// The cycles of a scheduler in this process.
-    pulse: Option<Pulse>,
+    /// What a scheduler in this process tells after each cycle.
+    pulse: Option<watch::Receiver<Status>>,
     troupe: Troupe,
 }
 
@@ -116,27 +113,23 @@ impl Real {
     }
 
     /// Has quiet mean that this scheduler has had its cycles, however busy the machine is.
-    pub(crate) fn listen(&mut self, pulse: Pulse) {
-        self.veil.ledger().listen(pulse.status.clone());
+    pub(crate) fn listen(&mut self, pulse: watch::Receiver<Status>) {
         self.pulse = Some(pulse);
     }
 
-    /// A while in which the scheduler, however slow this machine makes it, has two cycles. One
-    /// that runs elsewhere does not tell them, and gets a longer while.
-    async fn while_passes(&self, end: Instant) {
-        let Some(pulse) = &self.pulse else { return tokio::time::sleep(2 * self.quiet).await };
-        let mut goal = pulse.cycles() + 2;
-        tokio::time::sleep(self.quiet).await;
-        while pulse.goes_on() && pulse.cycles() < goal && Instant::now() < end {
-            // A new life counts anew.
-            goal = goal.min(pulse.cycles() + 2);
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    /// What tells that something has happened.
-    fn activity(&self) -> (u64, u64) {
-        (self.record.writes(), self.veil.ledger().count())
+    /// A while without a write, in which the scheduler had two cycles to make one; one that is
+    /// dead is not waited for long.
+    async fn while_passes(&self) {
+        let patience = self.quiet * 4;
+        let Some(mut pulse) = self.pulse.clone() else {
+            return tokio::time::sleep(self.quiet).await;
+        };
+        let cycles = pulse.borrow_and_update().cycles + 2;
+        let two = async {
+            tokio::time::sleep(self.quiet).await;
+            let _ = pulse.wait_for(|status| status.cycles >= cycles || status.cycles < 2).await;
+        };
+        let _ = tokio::time::timeout(patience, two).await;
     }
 
     /// Its time.
@@ -237,15 +230,15 @@ impl Cluster for Real {
 
     /// Quiet is: no change was told for a while, and the scheduler had two cycles to make one.
     async fn settle(&self, limit: Duration) -> Result<(), Unsettled> {
-        let end = Instant::now() + limit;
+        let end = tokio::time::Instant::now() + limit;
         loop {
-            let before = self.activity();
-            self.while_passes(end).await;
-            if self.activity() == before {
+            let before = self.writes();
+            self.while_passes().await;
+            if self.writes() == before {
                 self.record.enter_until(self.now());
                 return Ok(());
             }
-            if Instant::now() >= end {
+            if tokio::time::Instant::now() >= end {
                 return Err(Unsettled { limit });
             }
         }

@@ -10,7 +10,7 @@ use schedlab_emulator::store::{EventKind, LogEntry};
 
 use crate::audit::Audit;
 use crate::fields::text;
-use crate::veil::{Ledger, Written};
+use crate::veil::Ledger;
 
 /// How long a change waits for earlier ones that are told later.
 const LAG: SignedDuration = SignedDuration::from_millis(300);
@@ -25,19 +25,11 @@ pub(super) struct Record {
     state: Arc<Mutex<State>>,
 }
 
-/// How long the scheduler may not know yet what others did, before it first writes of a cycle.
-const UNKNOWN: SignedDuration = SignedDuration::from_secs(10);
-
 #[derive(Debug, Default)]
 struct State {
     waiting: BTreeMap<u64, LogEntry>,
     log: Vec<Arc<LogEntry>>,
     audit: Option<Audit>,
-    /// What others did since the scheduler last wrote, until it is known in which of its cycles
-    /// that was.
-    held: Vec<LogEntry>,
-    /// When the scheduler's present cycle began, as its writes show it.
-    cycle: Timestamp,
     /// Changes that mean something: all but heartbeats.
     writes: u64,
 }
@@ -58,32 +50,28 @@ impl Record {
         self.enter(&mut state, due);
     }
 
-    /// Enters everything told until a moment at which the scheduler is in no cycle.
+    /// Enters everything told until a moment.
     pub(super) fn enter_until(&self, now: Timestamp) {
-        let mut state = self.state();
-        self.enter(&mut state, now);
-        state.judge_held(now);
+        self.enter(&mut self.state(), now);
     }
 
     fn enter(&self, state: &mut State, due: Timestamp) {
         while let Some(first) = state.waiting.first_entry().filter(|first| first.get().time <= due)
         {
             let mut entry = first.remove();
-            let written = self.written(&entry);
-            entry.manager = written.as_ref().map_or_else(|| OTHERS.into(), |it| it.writer.clone());
-            state.log.push(Arc::new(entry.clone()));
-            state.held.push(entry);
-            if let Some(cycle) = written.and_then(|written| written.cycle) {
-                state.judge_held(cycle);
+            entry.manager = self.writer(&entry);
+            if let Some(audit) = &state.audit {
+                audit.observe(&entry);
             }
+            state.log.push(Arc::new(entry));
         }
     }
 
-    fn written(&self, entry: &LogEntry) -> Option<Written> {
+    fn writer(&self, entry: &LogEntry) -> Arc<str> {
         let node = |object| text(object, "/spec/nodeName").unwrap_or_default();
         let bound = entry.previous.as_deref().is_some_and(|old| node(old).is_empty())
             && !node(&entry.object).is_empty();
-        match entry.kind {
+        let found = match entry.kind {
             EventKind::Deleted => {
                 self.ledger.deleter(text(&entry.object, "/metadata/uid").unwrap_or_default())
             }
@@ -91,14 +79,14 @@ impl Record {
                 self.ledger.binder(&entry.key.namespace, &entry.key.name)
             }
             EventKind::Added | EventKind::Modified => self.ledger.writer(entry.revision),
-        }
+        };
+        found.unwrap_or_else(|| OTHERS.into())
     }
 
     /// Has an audit see every change, those of the past included.
     pub(super) fn observe(&self, audit: &Audit) {
         let mut state = self.state();
-        let held = state.log.len().saturating_sub(state.held.len());
-        state.log.iter().take(held).for_each(|entry| audit.observe(entry));
+        state.log.iter().for_each(|entry| audit.observe(entry));
         state.audit = Some(audit.clone());
     }
 
@@ -114,21 +102,5 @@ impl Record {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Has the audit judge what is held. The writes of one of the scheduler's cycles are one
-    /// moment to it, however long they took, with what others did meanwhile or so shortly before
-    /// that it may not have known.
-    fn judge_held(&mut self, cycle: Timestamp) {
-        let unknown = cycle.checked_sub(UNKNOWN).unwrap_or(Timestamp::MIN);
-        for mut entry in std::mem::take(&mut self.held) {
-            let Some(audit) = &self.audit else { continue };
-            let time = if entry.time < unknown { entry.time } else { cycle };
-            self.cycle = time.max(self.cycle);
-            entry.time = self.cycle;
-            audit.observe(&entry);
-        }
     }
 }

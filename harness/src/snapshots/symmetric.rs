@@ -1,6 +1,6 @@
 //! What of a snapshot must be equal where time is real and names are made by chance: the
-//! placements, up to which of several equal pods or workloads is where, on which GPU, and which of
-//! several equal nodes it is. Event streams tell moments and are left out.
+//! placements, up to which of several equal pods is where, on which GPU, and which of several
+//! equal nodes it is. Event streams tell moments and are left out.
 
 use std::collections::BTreeMap;
 
@@ -38,14 +38,12 @@ fn placement(section: &str, gpus: fn(&str) -> String) -> String {
             Some(_) | None => parts.push((line, Vec::new())),
         }
     }
-    let workloads = parts.iter().find(|(title, _)| *title == "workloads");
-    let twins = twins(workloads.map_or(&[], |(_, lines)| lines));
     let mut text = String::new();
     for (title, lines) in parts {
         let row = if title.starts_with("queues (GPUs)") { gpus } else { words };
         let mut lines = match title {
-            "nodes" => counted(lines.iter().map(|line| node(line, &twins))),
-            "pending" => counted(lines.iter().map(|line| waiting(line, &twins))),
+            "nodes" => counted(lines.iter().map(|line| node(line))),
+            "pending" => counted(lines.iter().map(|line| waiting(line))),
             _ => lines.iter().map(|line| row(line)).collect(),
         };
         lines.insert(0, row(title));
@@ -55,19 +53,6 @@ fn placement(section: &str, gpus: fn(&str) -> String) -> String {
         }
     }
     text
-}
-
-/// For each workload's letter that of the first one of which the same is told.
-fn twins(lines: &[&str]) -> BTreeMap<String, String> {
-    let mut first: BTreeMap<String, &str> = BTreeMap::new();
-    let mut twins = BTreeMap::new();
-    for line in lines {
-        let mut words = line.split_whitespace();
-        let (Some(letter), Some(_name)) = (words.next(), words.next()) else { continue };
-        let told = words.collect::<Vec<_>>().join(" ");
-        twins.insert(letter.to_owned(), (*first.entry(told).or_insert(letter)).to_owned());
-    }
-    twins
 }
 
 /// Equal lines once, with how many they are.
@@ -80,12 +65,11 @@ fn counted(lines: impl Iterator<Item = (usize, String)>) -> Vec<String> {
 }
 
 /// A row of nodes: how many they are, and what is on each without its numbers.
-fn node(line: &str, twins: &BTreeMap<String, String>) -> (usize, String) {
+fn node(line: &str) -> (usize, String) {
     let (names, row) = line.split_once("  ").unwrap_or((line, ""));
     let (row, faults) = row.split_once('(').unwrap_or((row, ""));
     let side = |cells: &str| {
-        let mut cells: Vec<String> =
-            cells.split_whitespace().map(|mark| letter(mark, twins)).collect();
+        let mut cells: Vec<String> = cells.split_whitespace().map(letter).collect();
         cells.sort();
         cells.join(" ")
     };
@@ -94,28 +78,24 @@ fn node(line: &str, twins: &BTreeMap<String, String>) -> (usize, String) {
     (count(names), format!("{} {faults}", sides.join(" + ")).trim_end().to_owned())
 }
 
-/// A mark without its number, by the first of equal workloads: `a12-` is `a-`.
-fn letter(mark: &str, twins: &BTreeMap<String, String>) -> String {
+/// A mark without its number: `a12-` is `a-`.
+fn letter(mark: &str) -> String {
     if mark.starts_with(|c: char| c.is_ascii_lowercase()) {
-        let end = mark.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(mark.len());
-        let (letters, rest) = mark.split_at(end);
-        let first = twins.get(letters).map_or(letters, String::as_str);
-        let rest: String = rest.chars().filter(|c| !c.is_ascii_digit()).collect();
-        format!("{first}{rest}")
+        mark.chars().filter(|c| !c.is_ascii_digit()).collect()
     } else {
         mark.to_owned()
     }
 }
 
 /// Pods that wait: how many, of which workload, and why, without names of pods and nodes.
-fn waiting(line: &str, twins: &BTreeMap<String, String>) -> (usize, String) {
+fn waiting(line: &str) -> (usize, String) {
     let (marks, reason) = line.split_once(": ").unwrap_or((line, ""));
     let chance = |word: &&str| {
         let word = word.trim_end_matches(['.', ',', ':']);
         word.contains('-') && (word.contains(|c: char| c.is_ascii_digit()) || word.contains('/'))
     };
     let reason = reason.split_whitespace().filter(|word| !chance(word));
-    let letters = marks.split(", ").map(|mark| letter(mark, twins).replace(['…', ','], ""));
+    let letters = marks.split(", ").map(|mark| letter(mark).replace(['…', ','], ""));
     let letters: Vec<String> = letters.collect();
     (count(marks), format!("{}: {}", letters.join(", "), reason.collect::<Vec<_>>().join(" ")))
 }
@@ -168,16 +148,6 @@ mod tests {
         };
         assert_eq!(queues("16", "8"), queues("?", "8"));
         assert_ne!(queues("16", "8"), queues("16", "9"));
-    }
-
-    #[test]
-    fn equal_workloads_change_places_and_others_do_not() {
-        let with = |rows: &str, workloads: &str| shown(&format!("{rows}workloads\n{workloads}"));
-        let equal = "  a  a-*  queue q  1 running\n  b  b-*  queue q  1 running\n";
-        let other = "  a  a-*  queue q  1 running\n  b  b-*  queue p  1 running\n";
-        let (one, two) = ("  node-1  a0 c0\n", "  node-1  b0 c0\n");
-        assert_eq!(with(one, equal), with(two, equal));
-        assert_ne!(with(one, other), with(two, other));
     }
 
     #[test]

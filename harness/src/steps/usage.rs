@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::StepResult;
 use super::parameters::{Resource, Stays, When};
 use super::subjects::Subject;
+use crate::audit::{gpu_memory_mib, paid_milli};
 use crate::view::{Kind, Pod};
 use crate::world::World;
 
@@ -80,10 +81,16 @@ fn from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, Stri
     let pods = subject.pods(&world.view);
     let held = pods.iter().filter(|pod| pod.holds_room());
     Ok(match resource {
-        Resource::Gpu => scaled(held.map(|pod| Pod::gpu_milli(*pod)).sum(), 1000.0),
+        Resource::Gpu => scaled(held.map(|pod| gpus_paid(world, *pod)).sum(), 1000.0),
         Resource::Cpu => scaled(held.map(|pod| pod.asked("cpu")).sum(), 1000.0),
         Resource::Memory => scaled(held.map(|pod| pod.asked("memory")).sum(), 1e12),
     })
+}
+
+/// Whole GPUs, and parts as queues pay them.
+fn gpus_paid(world: &World, pod: Pod<'_>) -> i128 {
+    let node = world.view.get(Kind::Nodes, pod.node());
+    pod.gpu_milli() + paid_milli(pod.0, node.map_or(0, gpu_memory_mib))
 }
 
 /// `status.allocated`, when the queue has one.

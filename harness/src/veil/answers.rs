@@ -15,7 +15,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::names::{Fence, Names, RUN, SIMULATED, is_fenced};
-use super::{Curtain, Error, Place, belongs};
+use super::{Error, Place, belongs};
 
 /// The body of an answer.
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, Error>;
@@ -79,13 +79,14 @@ fn unfence(value: &mut Value) {
 
 /// A stream of changes, line by line.
 pub(super) fn watch(
-    (names, place, curtain): (Arc<Names>, Place, Option<Curtain>),
+    names: Arc<Names>,
+    place: Place,
     answer: Response<Body>,
 ) -> Response<AnswerBody> {
     let (mut head, body) = answer.into_parts();
     head.headers.remove(CONTENT_LENGTH);
     let chunks = body.into_data_stream().map_err(Error::from).boxed();
-    let lines = Lines { names, place, curtain, chunks, rest: Vec::new() };
+    let lines = Lines { names, place, chunks, rest: Vec::new() };
     let lines = unfold(lines, |mut lines| async move {
         let shown = lines.next().await?;
         Some((shown.map(|shown| Frame::data(Bytes::from(shown))), lines))
@@ -97,19 +98,12 @@ pub(super) fn watch(
 struct Lines {
     names: Arc<Names>,
     place: Place,
-    curtain: Option<Curtain>,
     chunks: BoxStream<'static, Result<Bytes, Error>>,
     /// The beginning of a line.
     rest: Vec<u8>,
 }
 
 impl Lines {
-    async fn wait_for_curtain(&mut self) {
-        if let Some(curtain) = &self.curtain {
-            curtain.opened().await;
-        }
-    }
-
     /// The next whole lines that are the scenario's.
     async fn next(&mut self) -> Option<Result<String, Error>> {
         loop {
@@ -117,7 +111,6 @@ impl Lines {
             let whole: Vec<u8> = self.rest.drain(..end).collect();
             let shown = shown(&self.names, &self.place, &whole);
             if !shown.is_empty() {
-                self.wait_for_curtain().await;
                 return Some(Ok(shown));
             }
             match self.chunks.next().await? {

@@ -4,11 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
-use schedlab_emulator::clock::Clock;
-use schedlab_scheduler::Status;
 use serde_json::Value;
-use tokio::sync::watch;
 
 use super::Place;
 
@@ -18,59 +14,10 @@ pub(crate) struct Ledger(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    by_revision: BTreeMap<u64, Written>,
-    by_uid: BTreeMap<String, Written>,
-    bound: BTreeMap<(String, String), Written>,
+    by_revision: BTreeMap<u64, Arc<str>>,
+    by_uid: BTreeMap<String, Arc<str>>,
+    bound: BTreeMap<(String, String), Arc<str>>,
     marks: Marks,
-    moment: Moment,
-    /// What a scheduler in this process tells after each cycle.
-    pulse: Option<watch::Receiver<Status>>,
-    count: u64,
-}
-
-/// A write of one of us.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
-    /// Who it was.
-    pub(crate) writer: Arc<str>,
-    /// If it was the scheduler: when it first wrote in the same cycle.
-    pub(crate) cycle: Option<Timestamp>,
-}
-
-/// Who writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// The scheduler under test.
-    Scheduler,
-    /// Anybody else.
-    Other,
-}
-
-/// A scheduler's cycle, as its writes show it.
-#[derive(Debug, Default)]
-struct Moment {
-    cycle: u64,
-    began: Timestamp,
-    last: Timestamp,
-}
-
-/// A scheduler that does not tell its cycles begins a new one after writing nothing for so long.
-const PAUSE: SignedDuration = SignedDuration::from_secs(2);
-
-impl Moment {
-    /// The scheduler writes now: when did it begin to?
-    fn write(&mut self, now: Timestamp, cycle: Option<u64>) -> Timestamp {
-        let is_new = match cycle {
-            Some(cycle) => cycle != self.cycle || self.began == Timestamp::UNIX_EPOCH,
-            None => now.duration_since(self.last) > PAUSE,
-        };
-        if is_new {
-            self.began = now;
-        }
-        self.cycle = cycle.unwrap_or(0);
-        self.last = now;
-        self.began
-    }
 }
 
 /// Up to where collections were written.
@@ -84,63 +31,46 @@ pub(crate) struct Marks {
 
 impl Ledger {
     /// A write that the cluster took; `answer` is what it said.
-    pub(super) fn note(&self, place: &Place, answer: &Value, (writer, role): (Arc<str>, Role)) {
+    pub(super) fn note(&self, place: &Place, answer: &Value, writer: &Arc<str>) {
         let mut state = self.state();
-        state.count += 1;
-        let cycles = state.pulse.as_ref().map(|pulse| pulse.borrow().cycles);
-        let cycle = match role {
-            Role::Scheduler => Some(state.moment.write(Clock::real().now(), cycles)),
-            Role::Other => None,
-        };
-        let writer = Written { writer, cycle };
         if place.part.as_deref() == Some("binding")
             && let (Some(namespace), Some(name)) = (&place.namespace, &place.name)
         {
-            state.bound.insert((namespace.clone(), name.clone()), writer.clone());
+            state.bound.insert((namespace.clone(), name.clone()), Arc::clone(writer));
         }
         let text = |at: &str| answer.pointer(at).and_then(Value::as_str);
         if answer["kind"] == "Status" {
             if let Some(uid) = text("/details/uid") {
-                state.by_uid.insert(uid.to_owned(), writer.clone());
+                state.by_uid.insert(uid.to_owned(), Arc::clone(writer));
                 state.marks.deleted.insert(uid.to_owned(), place.plural.clone());
             }
             return;
         }
         let revision = text("/metadata/resourceVersion").and_then(|text| text.parse().ok());
         let Some(revision) = revision else { return };
-        state.by_revision.insert(revision, writer.clone());
+        state.by_revision.insert(revision, Arc::clone(writer));
         let newest = state.marks.newest.entry(place.plural.clone()).or_default();
         *newest = revision.max(*newest);
         if let Some(uid) = text("/metadata/uid")
             && text("/metadata/deletionTimestamp").is_some()
         {
-            state.by_uid.insert(uid.to_owned(), writer.clone());
+            state.by_uid.insert(uid.to_owned(), Arc::clone(writer));
         }
     }
 
     /// Who made a change, as far as it was one of us.
-    pub(crate) fn writer(&self, revision: u64) -> Option<Written> {
+    pub(crate) fn writer(&self, revision: u64) -> Option<Arc<str>> {
         self.state().by_revision.get(&revision).cloned()
     }
 
     /// Who had an object deleted.
-    pub(crate) fn deleter(&self, uid: &str) -> Option<Written> {
+    pub(crate) fn deleter(&self, uid: &str) -> Option<Arc<str>> {
         self.state().by_uid.get(uid).cloned()
     }
 
     /// Who bound a pod.
-    pub(crate) fn binder(&self, namespace: &str, name: &str) -> Option<Written> {
+    pub(crate) fn binder(&self, namespace: &str, name: &str) -> Option<Arc<str>> {
         self.state().bound.get(&(namespace.to_owned(), name.to_owned())).cloned()
-    }
-
-    /// Has cycles be told apart by what a scheduler in this process tells of them.
-    pub(crate) fn listen(&self, pulse: watch::Receiver<Status>) {
-        self.state().pulse = Some(pulse);
-    }
-
-    /// How many writes of ours the cluster took.
-    pub(crate) fn count(&self) -> u64 {
-        self.state().count
     }
 
     /// Up to where it was written.
@@ -150,23 +80,5 @@ impl Ledger {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn writes_of_one_cycle_have_one_moment_however_long_it_takes() {
-        let at = |secs| Timestamp::from_second(secs).unwrap();
-        let mut told = Moment::default();
-        assert_eq!(told.write(at(10), Some(0)), at(10));
-        assert_eq!(told.write(at(90), Some(0)), at(10));
-        assert_eq!(told.write(at(91), Some(1)), at(91));
-        let mut silent = Moment::default();
-        assert_eq!(silent.write(at(10), None), at(10));
-        assert_eq!(silent.write(at(12), None), at(10));
-        assert_eq!(silent.write(at(15), None), at(15));
     }
 }

@@ -51,18 +51,15 @@ impl World {
     ) -> anyhow::Result<()> {
         self.begin();
         match when {
-            TimeWord::Settled => self.settled(claim).await?,
+            TimeWord::Settled => self.settle_for(claim).await?,
             TimeWord::Now => self.catch_up().await?,
-            TimeWord::After(time) => {
-                self.pass(time).await?;
-                self.look_again(claim).await?;
-            }
+            TimeWord::After(time) => self.pass(time).await?,
             TimeWord::EventuallyWithin(time) => {
                 self.eventually(self.pace.patience(time), claim).await?;
             }
             TimeWord::NeverWithin(time) => self.never(self.pace.of(time), claim).await?,
             TimeWord::For(time) => {
-                self.settled(claim).await?;
+                self.settle_for(claim).await?;
                 self.holds(self.pace.of(time), claim).await?;
             }
         }
@@ -72,22 +69,10 @@ impl World {
         self.holds(self.period() * cycles, claim).await
     }
 
-    async fn settled(&mut self, claim: Claim<'_>) -> anyhow::Result<()> {
+    async fn settle_for(&mut self, claim: Claim<'_>) -> anyhow::Result<()> {
         self.settle().await?;
-        self.look_again(claim).await
-    }
-
-    /// What does not hold now is looked at again where rest cannot be seen for certain, until
-    /// nothing happens any more however often one looks.
-    async fn look_again(&mut self, claim: Claim<'_>) -> anyhow::Result<()> {
-        let end = Instant::now() + self.cluster.busy_max();
-        let mut looks = self.cluster.looks();
-        while looks > 0 && claim(self).is_err() && Instant::now() < end {
-            let before = self.cluster.writes();
-            self.rest = None;
-            self.settle().await?;
-            let happened = self.cluster.writes() != before;
-            looks = if happened { self.cluster.looks() } else { looks - 1 };
+        if self.is_real() {
+            self.eventually(self.pace.patience(Duration::ZERO), claim).await?;
         }
         Ok(())
     }

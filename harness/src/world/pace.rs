@@ -8,7 +8,7 @@ use schedlab_scheduler::Config;
 use serde_json::{Value, json};
 
 /// Least time that something may take to happen: it ends as soon as it does.
-const PATIENCE_LEAST: Duration = Duration::from_mins(2);
+const PATIENCE_LEAST: Duration = Duration::from_secs(20);
 
 /// Keys of objects whose values are durations as `90s`.
 const TEXTS: [&str; 7] = [

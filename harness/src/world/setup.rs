@@ -27,6 +27,7 @@ impl World {
             Flavor::Kai => Rules::kai(),
             Flavor::Kube => Rules::kube(),
         };
+        let rules = Rules { moment: self.cluster.moment(), ..rules };
         let audit = Audit::new(rules, &config.scheduler_name);
         self.cluster.observe(&audit);
         self.cluster.set_period(config.period);
@@ -42,9 +43,8 @@ impl World {
                 Under::Process(Box::new(Process::new(start, on_kill)))
             }
             (Which::Ours, _) | (Which::Process(_), None) => {
-                let ours = InProcess::new(door, config, on_kill);
-                self.cluster.listen(ours.pulse());
-                Under::InProcess(Box::new(ours))
+                self.cluster.listen(config.status.subscribe());
+                Under::InProcess(Box::new(InProcess::new(door, config, on_kill)))
             }
         }
     }

@@ -4,16 +4,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::World;
 use crate::api::{Api, Applied, Made};
 use crate::objects::Document;
-use crate::veil::Curtain;
 use crate::view::WORKLOAD;
-
-/// How long it takes until a refused object is tried again.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 impl World {
     /// Creates objects in their order. When one is refused, those made before it go again.
@@ -22,18 +17,9 @@ impl World {
         for document in &mut documents {
             self.pace.object(&mut document.object);
         }
-        let curtain = self.draw_curtain();
-        let created = self.create_all(&documents).await;
-        self.open_curtain(curtain).await?;
-        created?;
-        self.remember(documents);
-        Ok(())
-    }
-
-    async fn create_all(&mut self, documents: &[Document]) -> anyhow::Result<()> {
         let mut made: Vec<Value> = Vec::new();
-        for document in documents {
-            match self.create(&document.object).await {
+        for document in &documents {
+            match self.api.create(&document.object).await {
                 Ok(Made::New) => made.push(document.object.clone()),
                 Ok(Made::Known) => {}
                 Err(error) => {
@@ -42,23 +28,8 @@ impl World {
                 }
             }
         }
+        self.remember(documents);
         Ok(())
-    }
-
-    /// A real API server learns of a new priority class a moment after it has taken it.
-    async fn create(&mut self, object: &Value) -> anyhow::Result<Made> {
-        let unknown = |made: &anyhow::Result<Made>| {
-            let error = made.as_ref().err().map(|error| format!("{error:#}"));
-            error.is_some_and(|error| error.contains("no PriorityClass with name"))
-        };
-        let end = Instant::now() + self.cluster.news_max();
-        loop {
-            let made = self.api.create(object).await;
-            if !unknown(&made) || Instant::now() >= end {
-                return made;
-            }
-            tokio::time::sleep(ASK_AGAIN).await;
-        }
     }
 
     /// Applies a manifest: what is there already is changed. When one of its objects is refused,
@@ -68,17 +39,8 @@ impl World {
         for document in &mut documents {
             self.pace.object(&mut document.object);
         }
-        let curtain = self.draw_curtain();
-        let applied = self.apply_all(&documents).await;
-        self.open_curtain(curtain).await?;
-        applied?;
-        self.remember(documents);
-        Ok(())
-    }
-
-    async fn apply_all(&mut self, documents: &[Document]) -> anyhow::Result<()> {
         let mut done: Vec<(Value, Applied)> = Vec::new();
-        for document in documents {
+        for document in &documents {
             match self.api.apply(&document.object).await {
                 Ok(applied) => done.push((document.object.clone(), applied)),
                 Err(error) => {
@@ -87,22 +49,8 @@ impl World {
                 }
             }
         }
+        self.remember(documents);
         Ok(())
-    }
-
-    /// Until it is opened, the scheduler sees nothing of what is made: as in virtual time, where
-    /// a step takes none.
-    fn draw_curtain(&self) -> Option<Curtain> {
-        let curtain = self.cluster.curtain().cloned();
-        curtain.inspect(Curtain::draw)
-    }
-
-    async fn open_curtain(&mut self, curtain: Option<Curtain>) -> anyhow::Result<()> {
-        let Some(curtain) = curtain else { return Ok(()) };
-        // What we have heard of, the scheduler's watches have been told, too.
-        let caught_up = self.catch_up().await;
-        curtain.open();
-        caught_up
     }
 
     async fn undo(&mut self, done: Vec<(Value, Applied)>) -> anyhow::Result<()> {

@@ -18,7 +18,7 @@ pub use pod::{
 };
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup};
 pub use queue::{Queue, QueueProblem};
-pub use topology::{Topology, TopologyConstraint};
+pub use topology::{Topology, TopologyConstraint, TopologyLevel};
 
 /// A name or label as Kubernetes writes it, shared rather than copied.
 pub type Name = Arc<str>;

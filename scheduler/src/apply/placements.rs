@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use schedlab_scheduler_core::{
     Decision,
-    model::{Name, NodeId, PodGroupId, PodId, PodStatus, Time},
+    model::{GpuGroup, Name, NodeId, PodGroupId, PodId, PodStatus, Time},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     About, Applier, Cycle, Event, Level,
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     api::{Merge, path},
     config::Flavor,
-    mirror::{Key, Mirror},
+    mirror::{GROUP_LABEL, Key, Mirror},
     watch::Kind,
 };
 
@@ -37,8 +37,12 @@ impl Applier {
             object["metadata"]["annotations"] = json!({ "pod-group-name": &**group });
         }
         let path = path("v1", &key.namespace, "pods", &key.name);
+        let devices = cycle.plan.gpu_groups.get(&pod).map(|devices| {
+            Write::patch(Kind::Pod, path.clone(), Merge::Plain, share(mirror, &key, devices))
+        });
         let call = Call::Create { path: format!("{path}/binding"), object };
-        vec![Write { call, then: Then::Bound(key, Name::clone(node)) }]
+        let bind = Write { call, then: Then::Bound(key, Name::clone(node)) };
+        devices.into_iter().chain([bind]).collect()
     }
 
     /// Tells what this cycle has bound: an event each, and when a group's first pod started.
@@ -113,6 +117,26 @@ impl Applier {
             Flavor::Kube => nominate(mirror, &key, node),
         }
     }
+}
+
+/// Labels that say which devices a pod shares. They are written before it is bound: a pod that has
+/// a node says so, and labels of one that has none mean nothing.
+fn share(mirror: &Mirror, key: &Key, devices: &[GpuGroup]) -> Value {
+    let mut labels = serde_json::Map::new();
+    for old in mirror.pods.get(key).into_iter().flat_map(|pod| pod.labels.keys()) {
+        if old.strip_prefix(GROUP_LABEL).is_some_and(|rest| rest.starts_with('/')) {
+            labels.insert(old.to_string(), Value::Null);
+        }
+    }
+    if let [one] = devices {
+        labels.insert(GROUP_LABEL.to_owned(), json!(&**one));
+    } else {
+        labels.insert(GROUP_LABEL.to_owned(), Value::Null);
+        let several = devices.iter();
+        labels.extend(several.map(|one| (format!("{GROUP_LABEL}/{one}"), json!(&**one))));
+    }
+    let annotations = json!({ "received-resource-type": "Fraction" });
+    json!({ "metadata": { "labels": labels, "annotations": annotations } })
 }
 
 /// That a pod has a node.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use schedlab_scheduler_core::model::{Name, StalenessGrace, SubGroup, Time};
+use schedlab_scheduler_core::model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint};
 use serde_json::Value;
 
+use super::topology;
 use crate::parse::{
     GoDuration, Malformed, at, go_duration, list, name, parse_time, shown, text, time,
 };
@@ -21,6 +22,7 @@ pub(crate) struct GroupRecord {
     /// At least one.
     pub(crate) sub_groups: Vec<SubGroup>,
     pub(crate) min_sub_group: Option<u32>,
+    pub(crate) topology: Option<TopologyConstraint>,
     pub(crate) created: Time,
     pub(crate) last_start: Option<Time>,
     pub(crate) last_eviction: Option<Time>,
@@ -71,6 +73,7 @@ impl GroupRecord {
             min_member,
             sub_groups,
             min_sub_group,
+            topology: topology::constraint(spec),
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
             last_start: at("kai.scheduler/last-start-timestamp"),
             last_eviction: at("kai.scheduler/last-eviction-timestamp"),
@@ -182,7 +185,7 @@ impl Reader<'_> {
                 min_member: self.minimum(item, "minMember").unwrap_or(least),
                 parent,
                 min_sub_group: self.minimum(item, "minSubGroup"),
-                topology: None,
+                topology: topology::constraint(item),
             });
         }
         self.cut_circles(&mut sub_groups);

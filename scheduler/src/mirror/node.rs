@@ -38,13 +38,21 @@ impl NodeRecord {
             labels: strings(object, "/metadata/labels"),
             taints,
             allocatable,
-            gpu_memory_mib: 0,
+            gpu_memory_mib: gpu_memory_mib(object),
             images: images(object),
             unschedulable,
             ready,
         };
         Self { uid: text(object, "/metadata/uid").unwrap_or_default().into(), node, malformed }
     }
+}
+
+/// Label `nvidia.com/gpu.memory`, rounded down to hundreds as KAI does; 0 where it is no number.
+fn gpu_memory_mib(object: &Value) -> i64 {
+    let labels = at(object, "/metadata/labels");
+    let text = labels.and_then(|labels| labels.get("nvidia.com/gpu.memory")?.as_str());
+    let mib: i64 = text.and_then(|text| text.parse().ok()).unwrap_or(0);
+    (mib / 100 * 100).max(0)
 }
 
 /// Bytes by name; an image has several names.

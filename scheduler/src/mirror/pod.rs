@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use schedlab_scheduler_core::model::{HostPort, Labels, Name, PodShape, PreemptionPolicy, Time};
+use schedlab_scheduler_core::model::{
+    GpuGroup, HostPort, Labels, Name, PodShape, PreemptionPolicy, Time,
+};
 use serde_json::Value;
 
-use super::{Condition, condition, requests, selectors};
+use super::{Condition, condition, gpu, requests, selectors};
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
 
 /// What is kept of a pod.
@@ -16,6 +18,8 @@ pub(crate) struct PodRecord {
     pub(crate) ours: bool,
     pub(crate) labels: Labels,
     pub(crate) shape: Arc<PodShape>,
+    /// The devices that it shares.
+    pub(crate) gpu_groups: Vec<GpuGroup>,
     /// The first thing in its spec that cannot be used.
     pub(crate) malformed: Option<Malformed>,
     pub(crate) priority: i32,
@@ -71,14 +75,16 @@ pub(crate) struct Owner {
 impl PodRecord {
     pub(crate) fn read(object: &Value, scheduler_name: &str) -> Self {
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        let (shape, malformed) = read_shape(spec);
+        let (shape, malformed) = read_shape(object, spec);
+        let labels = strings(object, "/metadata/labels");
         let annotation =
             |key: &str| at(object, "/metadata/annotations").and_then(|a| a.get(key)?.as_str());
         let group = annotation("pod-group-name").filter(|name| !name.is_empty()).map(Name::from);
         Self {
             uid: text(object, "/metadata/uid").unwrap_or_default().into(),
             ours: text(spec, "/schedulerName").unwrap_or("default-scheduler") == scheduler_name,
-            labels: strings(object, "/metadata/labels"),
+            gpu_groups: gpu::groups(&labels),
+            labels,
             shape: Arc::new(shape),
             malformed,
             priority: int32(spec, "/priority").unwrap_or(0),
@@ -178,14 +184,15 @@ pub(crate) fn controller(object: &Value) -> Option<Owner> {
 }
 
 /// Everything that decides where the pod fits, and the first thing that is wrong with it.
-fn read_shape(spec: &Value) -> (PodShape, Option<Malformed>) {
+fn read_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
     let (requests, mut malformed) = requests::pod_requests(spec);
     let wrong = &mut malformed;
+    let shared_gpu = kept(gpu::shared(object, requests.gpu_milli), wrong);
     let images = list(spec, "/containers").iter().filter_map(|container| name(container, "/image"));
     let shape = PodShape {
         requests,
-        shared_gpu: None,
-        legacy_mig: false,
+        shared_gpu,
+        legacy_mig: gpu::is_legacy_mig(object),
         node_selector: strings(spec, "/nodeSelector"),
         node_affinity: kept(selectors::node_terms(spec), wrong),
         node_preferences: kept(selectors::node_preferences(spec), wrong),

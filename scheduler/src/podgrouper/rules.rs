@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_scheduler_core::model::{Labels, Name};
+use schedlab_scheduler_core::model::{Labels, Name, TopologyConstraint};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,6 +15,8 @@ const QUEUE_LABEL: &str = "kai.scheduler/queue";
 const QUEUE_DEFAULT: &str = "default-queue";
 const PREEMPTIBILITY_LABEL: &str = "kai.scheduler/preemptibility";
 const MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
+/// Name of the topology; with `-required-placement` or `-preferred-placement`: of a level of it.
+const TOPOLOGY_ANNOTATION: &str = "kai.scheduler/topology";
 const REPLICATED_JOB_LABEL: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 
 /// One owner in a chain; its object is null when it does not exist any more.
@@ -34,6 +36,7 @@ pub(super) struct Group {
     queue: Name,
     priority_class: Name,
     preemptibility: Option<Name>,
+    topology: Option<TopologyConstraint>,
 }
 
 impl Group {
@@ -42,6 +45,7 @@ impl Group {
         record.min_member == self.min_member
             && record.priority_class.as_ref() == Some(&self.priority_class)
             && record.preemptible == self.preemptibility.as_deref().map(|is| is == "preemptible")
+            && record.topology == self.topology
     }
 
     pub(super) fn derived_spec(&self) -> Value {
@@ -49,7 +53,20 @@ impl Group {
             "minMember": self.min_member,
             "priorityClassName": &*self.priority_class,
             "preemptibility": self.preemptibility.as_deref(),
+            "topologyConstraint": self.topology_constraint(),
         })
+    }
+
+    fn topology_constraint(&self) -> Value {
+        let Some(topology) = &self.topology else { return Value::Null };
+        let mut constraint = json!({ "topology": &*topology.topology });
+        if let Some(level) = &topology.required {
+            constraint["requiredTopologyLevel"] = json!(&**level);
+        }
+        if let Some(level) = &topology.preferred {
+            constraint["preferredTopologyLevel"] = json!(&**level);
+        }
+        constraint
     }
 
     pub(super) fn manifest(&self) -> Value {
@@ -60,6 +77,9 @@ impl Group {
         });
         if let Some(preemptibility) = &self.preemptibility {
             spec["preemptibility"] = json!(&**preemptibility);
+        }
+        if self.topology.is_some() {
+            spec["topologyConstraint"] = self.topology_constraint();
         }
         json!({
             "apiVersion": super::GROUPS,
@@ -143,8 +163,23 @@ pub(super) fn group_of(
         queue: queue(&labels, &pod.labels),
         priority_class: priority_class(grouping, &labels, pod, classes),
         preemptibility: preemptibility(&labels, &pod.labels)?,
+        topology: topology(top),
         owner,
     })
+}
+
+/// Annotations of the top owner: in places of which levels its pods run together.
+fn topology(top: &Value) -> Option<TopologyConstraint> {
+    let annotations = top.pointer("/metadata/annotations")?;
+    let annotation = |key: &str| {
+        let text = annotations.get(format!("{TOPOLOGY_ANNOTATION}{key}"))?.as_str()?;
+        (!text.is_empty()).then(|| Name::from(text))
+    };
+    let (required, preferred) =
+        (annotation("-required-placement"), annotation("-preferred-placement"));
+    let is_placed = required.is_some() || preferred.is_some();
+    let topology = annotation("").unwrap_or_default();
+    is_placed.then_some(TopologyConstraint { topology, required, preferred })
 }
 
 /// Each Job of a `CronJob` is a workload of its own.

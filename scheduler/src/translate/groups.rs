@@ -80,7 +80,7 @@ fn group(key: &Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) -
         preemptible: record.preemptible.unwrap_or(priority < NON_PREEMPTIBLE_FROM),
         sub_groups: record.sub_groups.clone(),
         min_sub_group: record.min_sub_group,
-        topology: None,
+        topology: record.topology.clone(),
         created: record.created,
         last_start: record.last_start,
         last_eviction: record.last_eviction,

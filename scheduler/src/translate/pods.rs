@@ -87,7 +87,7 @@ pub(super) fn translate(
         preemption_policy: record.preemption_policy,
         status,
         node,
-        gpu_groups: Vec::new(),
+        gpu_groups: record.gpu_groups.clone(),
         nominated,
         task_priority: record.task_priority(),
         created: record.created,

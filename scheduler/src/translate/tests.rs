@@ -16,6 +16,7 @@ fn mirror(objects: &[Value]) -> Mirror {
             "PriorityClass" => Kind::PriorityClass,
             "Queue" => Kind::Queue,
             "PodGroup" => Kind::PodGroup,
+            "Topology" => Kind::Topology,
             _ => Kind::Pod,
         };
         mirror.upsert(kind, object);

@@ -7,8 +7,17 @@ use super::{Labels, Name};
 pub struct Topology {
     /// `metadata.name`.
     pub name: Name,
-    /// Node labels. A node that lacks one of them is nowhere.
-    pub levels: Vec<Name>,
+    /// A node that lacks the label of one of them is nowhere.
+    pub levels: Vec<TopologyLevel>,
+}
+
+/// One level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyLevel {
+    /// Nodes with equal values of this label are in one place.
+    pub label: Name,
+    /// Another name for the level.
+    pub alias: Option<Name>,
 }
 
 /// Which places the pods of a group, or of a part of it, keep to.
@@ -23,13 +32,16 @@ pub struct TopologyConstraint {
 }
 
 impl Topology {
-    /// How deep a level lies, counted from one; the whole topology is at zero.
+    /// How deep a level, named by label or alias, lies, counted from one; the whole topology is at zero.
     pub fn depth(&self, level: &str) -> Option<usize> {
-        self.levels.iter().position(|label| &**label == level).map(|at| at + 1)
+        let is_called = |name: &Name| &**name == level;
+        let is_meant =
+            |of: &TopologyLevel| is_called(&of.label) || of.alias.as_ref().is_some_and(is_called);
+        self.levels.iter().position(is_meant).map(|at| at + 1)
     }
 
     /// Where a node with such labels is: one value for each level.
     pub fn path(&self, labels: &Labels) -> Option<Vec<Name>> {
-        self.levels.iter().map(|label| labels.get(label).cloned()).collect()
+        self.levels.iter().map(|level| labels.get(&level.label).cloned()).collect()
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     model::{
         Labels, Name, Node, NodeId, Pod, PodGroup, PodGroupId, PodShape, PodStatus,
         PreemptionPolicy, Queue, QueueId, QueueProblem, ShapeId, StalenessGrace, SubGroup, Taint,
-        Time, Topology,
+        Time, Topology, TopologyLevel,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -99,7 +99,9 @@ impl Builder {
 
     fn topology(&mut self, mut words: Words<'_>) {
         let name = name(words.first());
-        let levels = words.rest("levels").into_iter().map(Name::from).collect();
+        let levels = words.rest("levels").into_iter();
+        let levels = levels.map(|label| TopologyLevel { label: label.into(), alias: None });
+        let levels = levels.collect();
         words.end();
         self.topologies.push(Topology { name, levels });
     }

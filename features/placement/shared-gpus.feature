@@ -1,0 +1,51 @@
+@placement @shared-gpus
+Feature: Several pods share one GPU
+
+  Background:
+    Given a fleet:
+      | pool | nodes | gpus | gpu memory |
+      | n    | 2     | 2    | 16Gi       |
+    And a queue "team" with a quota of 8
+
+  Scenario: Halves fill one GPU before another is opened
+    When these workloads are submitted:
+      | name  | kind       | queue | pods | gpus | annotations      |
+      | small | deployment | team  | 3    |      | gpu-fraction=0.5 |
+    Then deployment "small" has 3 running pods
+    And deployment "small" is on 1 node
+    And queue "team" uses 1.5 GPUs
+
+  Scenario: A GPU that is shared is nobody's whole one
+    Given these workloads are submitted:
+      | name  | kind | queue | pods | gpus | annotations      |
+      | small | pod  | team  | 1    |      | gpu-fraction=0.1 |
+    And everything has settled
+    When 4 pods "whole" with 1 GPU each are submitted to queue "team"
+    Then pod "whole" has 3 running and 1 pending pods and stays so for 5 cycles
+
+  Scenario: Memory is a part of the GPUs that there are
+    When these workloads are submitted:
+      | name  | kind       | queue | pods | gpus | annotations     |
+      | small | deployment | team  | 9    |      | gpu-memory=8000 |
+    Then deployment "small" has 8 running and 1 pending pods
+    And queue "team" uses 4 GPUs
+
+  Scenario: Owners get back what shared GPUs hold
+    Given these queues:
+      | queue    | quota |
+      | borrower | 2     |
+      | owner    | 2     |
+    And these workloads are submitted:
+      | name  | kind       | queue    | pods | gpus | preemptible | annotations      |
+      | small | deployment | borrower | 8    |      | yes         | gpu-fraction=0.5 |
+    And deployment "small" has 8 running pods
+    When 2 pods "mine" with 1 GPU each are submitted to queue "owner"
+    Then pod "mine" has 2 running pods
+    And deployment "small" has 4 running and 4 pending pods and stays so for 5 cycles
+    And queue "borrower" uses 2 GPUs
+
+  Scenario: A fraction that cannot be is named
+    When these workloads are submitted:
+      | name  | kind | queue | pods | gpus | annotations      |
+      | large | pod  | team  | 1    |      | gpu-fraction=1.5 |
+    Then pod "large" is pending because "annotation gpu-fraction: found"

@@ -1,0 +1,58 @@
+//! Parts of GPUs, from the annotations with which pods ask for them and the labels that say which
+//! they got.
+
+use std::collections::BTreeMap;
+
+use schedlab_emulator::quantity::thousandths;
+use schedlab_scheduler_core::{
+    audit::{Part, PodView},
+    model::Name,
+};
+use serde_json::Value;
+
+use crate::fields::at;
+
+const GROUP: &str = "runai-gpu-group";
+
+/// MiB of each GPU of the node, in whole hundreds; 0 where it does not say.
+pub(crate) fn gpu_memory_mib(node: &Value) -> i64 {
+    let label = at(node, "/metadata/labels").and_then(|all| all.get("nvidia.com/gpu.memory"));
+    label.and_then(|text| text.as_str()?.parse::<i64>().ok()).map_or(0, |mib| mib / 100 * 100)
+}
+
+/// What queues pay for the pod's parts on a node with such devices, in thousandths of GPUs.
+pub(crate) fn paid_milli(pod: &Value, device_mib: i64) -> i128 {
+    asked(pod, device_mib).map_or(0, |(_, paid)| paid)
+}
+
+/// The pod with its parts, when it has a node.
+pub(super) fn add(mut view: PodView, pod: &Value, gpu_memory: &BTreeMap<Name, i64>) -> PodView {
+    let Some(node) = &view.node else { return view };
+    let device_mib = gpu_memory.get(node).copied().unwrap_or(0);
+    let Some((milli, paid)) = asked(pod, device_mib) else { return view };
+    let labels = at(pod, "/metadata/labels").and_then(Value::as_object);
+    let names = labels.into_iter().flatten().filter_map(|(key, value)| {
+        let several = key.strip_prefix(GROUP)?.strip_prefix('/');
+        several.or_else(|| value.as_str().filter(|_| key == GROUP))
+    });
+    view.parts = names.map(|device| Part { device: device.into(), milli }).collect();
+    view.paid_besides.insert("nvidia.com/gpu".into(), paid);
+    view
+}
+
+/// Thousandths of each device, and of all together as queues pay them.
+fn asked(pod: &Value, device_mib: i64) -> Option<(i64, i128)> {
+    let annotations = at(pod, "/metadata/annotations")?;
+    let annotation = |key: &str| annotations.get(key)?.as_str();
+    let devices = annotation("gpu-fraction-num-devices").map_or(Some(1), |text| text.parse().ok());
+    let devices: i64 = devices.unwrap_or(1);
+    let device_mib = device_mib.max(1);
+    let (milli, paid) = if let Some(fraction) = annotation("gpu-fraction") {
+        let milli = i64::try_from(thousandths(&Value::from(fraction))?).ok()?;
+        (milli, milli)
+    } else {
+        let mib: i64 = annotation("gpu-memory")?.parse().ok()?;
+        (mib * 1000 / device_mib, (mib * 100 + device_mib - 1) / device_mib * 10)
+    };
+    Some((milli, i128::from(paid * devices)))
+}

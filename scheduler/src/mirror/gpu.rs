@@ -1,0 +1,121 @@
+//! Parts of GPUs, as KAI's users ask for them: annotations `gpu-fraction` or `gpu-memory`, and
+//! `gpu-fraction-num-devices`. Which devices a pod shares stands in its labels.
+
+use schedlab_scheduler_core::model::{GpuGroup, GpuPart, Labels, SharedGpu, mig_gpus};
+use serde_json::Value;
+
+use crate::parse::{Malformed, at};
+
+/// Label of a pod that shares one device; one that shares several has one for each, with the
+/// device's name behind a slash.
+pub(crate) const GROUP_LABEL: &str = "runai-gpu-group";
+
+const FRACTION: &str = "a number above 0 and below 1, of at most three decimals";
+const MEMORY: &str = "a positive integer of MiB";
+const DEVICES: &str = "an integer from 1 to 64, beside gpu-fraction or gpu-memory";
+const ONE: &str = "one of gpu-fraction, gpu-memory and whole GPUs";
+const DEVICES_MAX: u32 = 64;
+
+/// What the annotations of a pod ask for, which asks for so many whole GPUs besides.
+pub(super) fn shared(pod: &Value, whole_gpu_milli: i64) -> Result<Option<SharedGpu>, Malformed> {
+    let annotations = at(pod, "/metadata/annotations");
+    let annotation = |key: &str| annotations.and_then(|all| all.get(key)?.as_str());
+    let wrong = |key: &str, found: &str, allowed| {
+        Malformed::new(format!("annotation {key}"), format!("{found:?}"), allowed)
+    };
+    let fraction = annotation("gpu-fraction");
+    let memory = annotation("gpu-memory");
+    let part = match (fraction, memory) {
+        (Some(found), None) => GpuPart::Milli(
+            fraction_milli(found).ok_or_else(|| wrong("gpu-fraction", found, FRACTION))?,
+        ),
+        (None, Some(found)) => {
+            let mib = found.parse().ok().filter(|mib: &i64| *mib > 0);
+            GpuPart::MemoryMib(mib.ok_or_else(|| wrong("gpu-memory", found, MEMORY))?)
+        }
+        (Some(_), Some(found)) => return Err(wrong("gpu-memory", found, ONE)),
+        (None, None) => {
+            let devices = annotation("gpu-fraction-num-devices");
+            let alone = devices.map(|found| wrong("gpu-fraction-num-devices", found, DEVICES));
+            return alone.map_or(Ok(None), Err);
+        }
+    };
+    if whole_gpu_milli > 0 {
+        let (key, found) = fraction.map_or(("gpu-memory", memory), |it| ("gpu-fraction", Some(it)));
+        return Err(wrong(key, found.unwrap_or_default(), ONE));
+    }
+    let devices = annotation("gpu-fraction-num-devices").unwrap_or("1");
+    let count = devices.parse().ok().filter(|count| (1..=DEVICES_MAX).contains(count));
+    let devices = count.ok_or_else(|| wrong("gpu-fraction-num-devices", devices, DEVICES))?;
+    Ok(Some(SharedGpu { part, devices }))
+}
+
+/// Thousandths.
+fn fraction_milli(text: &str) -> Option<i64> {
+    let (whole, decimals) = text.split_once('.')?;
+    let digits = decimals.trim_end_matches('0');
+    let is_number = decimals.bytes().all(|byte| byte.is_ascii_digit());
+    if !matches!(whole, "" | "0") || !is_number || digits.is_empty() || digits.len() > 3 {
+        return None;
+    }
+    format!("{digits:0<3}").parse().ok()
+}
+
+/// It asks for MIG instances by annotation, as pods once did.
+pub(super) fn is_legacy_mig(pod: &Value) -> bool {
+    let annotations = at(pod, "/metadata/annotations").and_then(Value::as_object);
+    annotations.is_some_and(|all| all.keys().any(|key| mig_gpus(key).is_some()))
+}
+
+/// The devices that the labels name.
+pub(super) fn groups(labels: &Labels) -> Vec<GpuGroup> {
+    let one = labels.get(GROUP_LABEL).cloned();
+    let several = labels
+        .keys()
+        .filter_map(|key| key.strip_prefix(GROUP_LABEL)?.strip_prefix('/').map(GpuGroup::from));
+    let mut groups: Vec<GpuGroup> = one.into_iter().chain(several).collect();
+    groups.dedup();
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(annotations: &Value) -> String {
+        let pod = json!({ "metadata": { "annotations": annotations } });
+        match shared(&pod, 0) {
+            Ok(None) => "no parts".to_owned(),
+            Ok(Some(SharedGpu { part, devices })) => format!("{part:?} of {devices}"),
+            Err(malformed) => malformed.to_string(),
+        }
+    }
+
+    #[test]
+    fn fractions_memory_and_devices_are_read_exactly() {
+        assert_snapshot!(told(&json!({})), @"no parts");
+        assert_snapshot!(told(&json!({ "gpu-fraction": "0.5" })), @"Milli(500) of 1");
+        assert_snapshot!(told(&json!({ "gpu-fraction": "0.075" })), @"Milli(75) of 1");
+        assert_snapshot!(told(&json!({ "gpu-memory": "8000" })), @"MemoryMib(8000) of 1");
+        assert_snapshot!(
+            told(&json!({ "gpu-fraction": ".25", "gpu-fraction-num-devices": "2" })), @"Milli(250) of 2");
+    }
+
+    #[test]
+    fn what_cannot_be_a_part_is_told() {
+        for fraction in ["1", "1.0", "0", "0.0", "1.5", "-0.5", "0.0005", "half", "0.5.5", ""] {
+            let told = told(&json!({ "gpu-fraction": fraction }));
+            assert!(told.starts_with("annotation gpu-fraction: found"), "{told}");
+        }
+        assert_snapshot!(told(&json!({ "gpu-memory": "0" })), @r#"annotation gpu-memory: found "0", allowed: a positive integer of MiB"#);
+        assert_snapshot!(told(&json!({ "gpu-memory": "1", "gpu-fraction": "0.5" })), @r#"annotation gpu-memory: found "1", allowed: one of gpu-fraction, gpu-memory and whole GPUs"#);
+        assert_snapshot!(told(&json!({ "gpu-fraction-num-devices": "2" })), @r#"annotation gpu-fraction-num-devices: found "2", allowed: an integer from 1 to 64, beside gpu-fraction or gpu-memory"#);
+        assert_snapshot!(
+            told(&json!({ "gpu-fraction": "0.5", "gpu-fraction-num-devices": "0" })), @r#"annotation gpu-fraction-num-devices: found "0", allowed: an integer from 1 to 64, beside gpu-fraction or gpu-memory"#);
+        let pod = json!({ "metadata": { "annotations": { "gpu-fraction": "0.5" } } });
+        assert_snapshot!(shared(&pod, 1000).unwrap_err(), @r#"annotation gpu-fraction: found "0.5", allowed: one of gpu-fraction, gpu-memory and whole GPUs"#);
+    }
+}
