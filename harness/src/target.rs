@@ -18,7 +18,7 @@ const KNOWN: [(&str, &str); 4] = [
 ];
 
 /// Tags that name what a scheduler can do, and what each means.
-pub const CAPABILITIES: [(&str, &str); 17] = [
+pub const CAPABILITIES: [(&str, &str); 18] = [
     ("quota", "queues have a quota that holds"),
     ("borrowing", "what nobody uses may be used over the quota"),
     ("reclaim", "what was borrowed is taken back"),
@@ -35,6 +35,7 @@ pub const CAPABILITIES: [(&str, &str); 17] = [
     ("kai-words", "reasons and events in KAI's words"),
     ("kai-settings", "KAI's settings: placement strategy, default times, fair shares told"),
     ("kube-profile", "what the default kube-scheduler does"),
+    ("snapshots", "what is submitted in one step it sees in one cycle: placements are compared"),
     ("faults", "it can be stopped, started and killed at a write"),
 ];
 

@@ -42,6 +42,7 @@ impl Case {
                         "a default \"",
                     ]),
                 ),
+                ("snapshots", says(&["matches its snapshot", "match their snapshot"])),
                 ("kube-profile", says(&["scheduler profile \"kube\""])),
                 ("faults", says(&["scheduler is st", "scheduler is restarted", "scheduler dies"])),
                 ("gang", says(&["gang \""])),
