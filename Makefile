@@ -1,6 +1,6 @@
 # schedlab: what people and CI type. `make demo` is the main job.
 
-.PHONY: demo test check bench control-plane kind-test
+.PHONY: demo test test-control-plane check bench control-plane kind-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
@@ -10,6 +10,15 @@ demo: ## boots the fleets, runs every feature, compares every snapshot
 test: ## everything that must hold, and every feature
 	cargo test --workspace
 	cargo run --quiet --package schedlab -- run features
+	@$(MAKE) --no-print-directory test-control-plane
+
+CONTROL_PLANE = $(or $(KUBEBUILDER_ASSETS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/schedlab/control-plane/v1.35.4)
+
+test-control-plane: ## quota and gangs on a real control plane, where there is one
+	@if [ -x "$(CONTROL_PLANE)/kube-apiserver" ]; then \
+	  cargo run --quiet --package schedlab -- run features/quota features/gang --cluster control-plane --retries 2; \
+	elif [ -n "$(MUST_CONTROL_PLANE)" ]; then echo "no control plane in $(CONTROL_PLANE): make control-plane"; exit 1; \
+	else echo "skipped: features on a control plane (make control-plane builds one)"; fi
 
 check: ## what every commit passes
 	cargo fmt --check

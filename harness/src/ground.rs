@@ -13,14 +13,13 @@ mod kubeconfig;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 use schedlab_scheduler::crds;
 
 use crate::api::Api;
-use crate::leftovers::Run;
+use crate::leftovers::{End, Run, Swept, Thing};
 use crate::target::Which;
 use crate::veil::{Fence, Names};
 use assets::Assets;
@@ -48,9 +47,6 @@ const OWN_CLUSTER: &[&str] = &[
 const OTHERS_CLUSTER: &[&str] =
     &["node", "kubelet", "jobset-controller", "trainjob-controller", "pytorchjob-controller"];
 
-/// How long the end of a run waits until everything that it made is gone.
-const GOODBYE: Duration = Duration::from_mins(1);
-
 /// A real cluster, for one run.
 pub struct Ground {
     config: kube::Config,
@@ -64,8 +60,6 @@ pub struct Ground {
     actors: &'static [&'static str],
     scheduler: Option<String>,
     version: String,
-    /// Definitions and classes that the run brought and takes away.
-    brought: Vec<String>,
     host: Host,
     /// Our scheduler was installed by the run.
     deployed: bool,
@@ -101,14 +95,15 @@ impl Ground {
         let assets = assets::find(assets)?;
         let run = Run::begin("run")?;
         let booted = boot(&assets, &run).and_then(|found| Self::on(found, &run));
-        booted.inspect_err(|_| end(run))
+        booted.inspect_err(|_| drop(end(run)))
     }
 
     /// Uses a cluster that is there.
     pub fn kubeconfig(access: &Access) -> anyhow::Result<Self> {
-        let (config, ..) = on_runtime(access.connect())?;
+        let (config, kubeconfig, context) = on_runtime(access.connect())?;
         let version = on_runtime(kubeconfig::examine(&config))?;
         let run = Run::begin("run")?;
+        run.note(Thing::Cluster { kubeconfig, context: Some(context) })?;
         let found = Found {
             config,
             version,
@@ -117,7 +112,7 @@ impl Ground {
             scheduler: access.scheduler.clone(),
             host: Host::Others,
         };
-        Self::on(found, &run).inspect_err(|_| end(run))
+        Self::on(found, &run).inspect_err(|_| drop(end(run)))
     }
 
     /// Starts a container of an image that is a cluster. `tell` hears what takes its time.
@@ -129,7 +124,7 @@ impl Ground {
         let run = Run::begin("run")?;
         let booted =
             in_container(image, scheduler, &run, tell).and_then(|found| Self::on(found, &run));
-        booted.inspect_err(|_| end(run))
+        booted.inspect_err(|_| drop(end(run)))
     }
 
     /// Makes a kind cluster, or uses one that was kept, and installs our scheduler if it shall be
@@ -147,7 +142,7 @@ impl Ground {
                 Which::Deployment(image) => ground.deploy(image, tell),
                 Which::Ours | Which::Process(_) | Which::Installed(_) => Ok(ground),
             });
-        booted.inspect_err(|_| end(run))
+        booted.inspect_err(|_| drop(end(run)))
     }
 
     fn deploy(mut self, image: &str, tell: &mut dyn FnMut(&str)) -> anyhow::Result<Self> {
@@ -168,7 +163,7 @@ impl Ground {
             (None, Host::Container(container)) if container.is_ours() => install::Strange::Use,
             (None, _) => install::Strange::Refuse,
         };
-        let brought = on_runtime(install::install(&found.config, strange))?;
+        on_runtime(install::install(&found.config, strange, run.id()))?;
         let classes = crds::priority_classes();
         let name =
             |class: &serde_json::Value| class["metadata"]["name"].as_str().map(str::to_owned);
@@ -182,7 +177,6 @@ impl Ground {
             actors: found.actors,
             scheduler: found.scheduler,
             version: found.version,
-            brought,
             host: found.host,
             deployed: false,
         })
@@ -234,22 +228,17 @@ impl Ground {
             Host::Kind(kind) => kind.is_kept(),
             Host::Others => true,
         };
-        let left = if stays { self.withdraw() } else { Vec::new() };
+        let mut left = if stays && self.deployed { self.undeploy() } else { Vec::new() };
         if let Host::Processes(plane) = self.host {
             drop(plane);
         }
-        end(self.run);
+        left.extend(end(self.run));
         left
     }
 
-    fn withdraw(&self) -> Vec<String> {
-        let ended = on_runtime(async {
-            let removed =
-                if self.deployed { deployment::remove(&self.config).await? } else { vec![] };
-            let left = install::withdraw(&self.config, self.run.id(), &self.brought, GOODBYE);
-            Ok([removed, left.await?].concat())
-        });
-        ended.unwrap_or_else(|error| vec![format!("{error:#}")])
+    fn undeploy(&self) -> Vec<String> {
+        let removed = on_runtime(deployment::remove(&self.config));
+        removed.unwrap_or_else(|error| vec![format!("{error:#}")])
     }
 
     /// Writes what the cluster's own parts said into a folder; `false` where they are not ours
@@ -272,6 +261,7 @@ impl std::fmt::Debug for Ground {
 fn boot(assets: &Assets, run: &Run) -> anyhow::Result<Found> {
     let mut plane = ControlPlane::start(assets, run)?;
     let version = on_runtime(plane.ready())?;
+    plane.manage(assets, run)?;
     Ok(Found {
         config: plane.config()?,
         version,
@@ -319,10 +309,17 @@ fn on_kind(wanted: &KindCluster, run: &Run, tell: &mut dyn FnMut(&str)) -> anyho
     })
 }
 
-/// Takes away what is left of a run on this machine.
-fn end(run: Run) {
-    // What stays is in its record, and `schedlab clean` tells why.
-    let _ = on_runtime(async { Ok(run.end().await) });
+/// Takes away what is left of a run. Answers what stays: it is in the run's record, too.
+fn end(run: Run) -> Vec<String> {
+    let ended = on_runtime(async { Ok(run.end().await) });
+    let told = |one: &Swept| match &one.end {
+        End::Failed { why } => Some(format!("{}: {why}", one.thing)),
+        End::Removed | End::There | End::Gone => None,
+    };
+    match ended {
+        Ok(swept) => swept.iter().filter_map(told).collect(),
+        Err(error) => vec![format!("{error:#}")],
+    }
 }
 
 /// A name that no other run has, and that occurs in no other word.

@@ -11,6 +11,7 @@
 //! run.note(Thing::Docker)?;                            // then `docker run --label {run.label()}`
 //! run.note(Thing::KindCluster { name })?;              // then `kind create cluster --name …`
 //! run.note(Thing::Image { reference })?;               // then `docker build -t …` of one to drop
+//! run.note(Thing::Cluster { kubeconfig, context })?;   // then make what bears OBJECT_LABEL there
 //! run.note(Thing::Object { kubeconfig, context, path })?; // then POST, with label OBJECT_LABEL=id
 //! run.forget(&thing)?;                                 // once its maker has taken it away itself
 //! let problems = run.end().await;                      // takes away all that is still noted
@@ -25,6 +26,7 @@
 //! is somebody else. Processes are marked by an environment variable that their children
 //! inherit, so that one that was started and not yet noted is found all the same.
 
+mod cluster;
 mod docker;
 mod objects;
 mod processes;
@@ -49,6 +51,8 @@ pub use sweep::{Doing, End, RunReport, Swept, clean, unrecorded};
 pub const DOCKER_LABEL: &str = "schedlab.run";
 /// Label of objects on a cluster that was there before; its value is the run's id.
 pub const OBJECT_LABEL: &str = "schedlab.dev/run";
+/// Labels of what runs share on a cluster begin with it, one for each run that uses it.
+pub const USE_LABEL: &str = "run.schedlab.dev/";
 /// Environment variable of child processes; its value is the run's id.
 const MARK: &str = "SCHEDLAB_RUN";
 
@@ -91,6 +95,14 @@ pub enum Thing {
     Image {
         /// Its name and tag.
         reference: String,
+    },
+    /// Whatever a cluster that was there before has under the run's label, and what runs share
+    /// there once no other run uses it.
+    Cluster {
+        /// How to reach the cluster.
+        kubeconfig: PathBuf,
+        /// Which of its contexts, unless the current one.
+        context: Option<String>,
     },
     /// An object on a cluster that was there before, cluster-scoped ones and namespaces above
     /// all. It is deleted only if it has the run's label.
@@ -211,6 +223,10 @@ impl std::fmt::Display for Thing {
             Self::KindCluster { name } => write!(f, "kind cluster {name}"),
             Self::Network { name } => write!(f, "docker network {name}"),
             Self::Image { reference } => write!(f, "docker image {reference}"),
+            Self::Cluster { kubeconfig, context } => {
+                write!(f, "objects on the cluster of {}", kubeconfig.display())?;
+                context.as_ref().map_or(Ok(()), |context| write!(f, " ({context})"))
+            }
             Self::Object { kubeconfig, context, path } => {
                 write!(f, "{path} of {}", kubeconfig.display())?;
                 context.as_ref().map_or(Ok(()), |context| write!(f, " ({context})"))

@@ -32,18 +32,18 @@ const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,\
 pub(super) struct ControlPlane {
     folder: PathBuf,
     kubeconfig: String,
-    /// The controller manager, the API server, etcd: in the order in which they end.
+    /// etcd, the API server, the controller manager.
     processes: Vec<(&'static str, Kept)>,
 }
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        self.processes.clear();
+        while self.processes.pop().is_some() {}
     }
 }
 
 impl ControlPlane {
-    /// Starts all three; they come up beside each other.
+    /// Starts etcd and the API server; they come up beside each other.
     pub(super) fn start(assets: &Assets, run: &Run) -> anyhow::Result<Self> {
         let folder = run.temp_folder("control-plane")?;
         let identity = Identity::write(&folder)?;
@@ -53,8 +53,6 @@ impl ControlPlane {
         let mut plane = Self { folder, kubeconfig, processes: Vec::new() };
         plane.run("etcd", assets, &etcd_arguments(&plane.folder, etcd, peers), run)?;
         plane.run("kube-apiserver", assets, &api_arguments(&plane.folder, etcd, api), run)?;
-        plane.run("kube-controller-manager", assets, &manager_arguments(&plane.folder), run)?;
-        plane.processes.reverse();
         Ok(plane)
     }
 
@@ -81,6 +79,12 @@ impl ControlPlane {
         })
     }
 
+    /// Starts the controller manager. It gives up after some seconds where the API server does
+    /// not answer for it, and on a busy machine that takes longer: so it comes last.
+    pub(super) fn manage(&mut self, assets: &Assets, run: &Run) -> anyhow::Result<()> {
+        self.run("kube-controller-manager", assets, &manager_arguments(&self.folder), run)
+    }
+
     /// Waits until the API server is ready; answers its version.
     pub(super) async fn ready(&mut self) -> anyhow::Result<String> {
         let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig).context("our own kubeconfig")?;
@@ -94,7 +98,8 @@ impl ControlPlane {
                 anyhow::bail!("{name} ended: {}", last_words(&self.folder, name));
             }
             // What the first scenario needs: the namespace of leases is made last.
-            if api.get("/api/v1/namespaces/kube-node-lease").await.is_ok() {
+            let leases = api.get("/api/v1/namespaces/kube-node-lease").await;
+            if leases.is_ok() && is_healthy(&api).await {
                 let version = api.get("/version").await.context("it does not tell its version")?;
                 return Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned());
             }
@@ -105,6 +110,11 @@ impl ControlPlane {
             tokio::time::sleep(ASK).await;
         }
     }
+}
+
+async fn is_healthy(api: &Api) -> bool {
+    let Ok(request) = http::Request::get("/healthz").body(Vec::new()) else { return false };
+    api.client().request_text(request).await.is_ok()
 }
 
 /// The end of a process's log.

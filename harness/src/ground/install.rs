@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::api::{Api, is_not_found, refusal};
-use crate::veil::RUN;
+use crate::leftovers::USE_LABEL;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
@@ -30,41 +30,61 @@ pub(super) enum Strange {
     Refuse,
 }
 
-/// Brings everything, or nothing. Answers the paths of what was not there before.
+/// Brings what is not there, for a run to use. What it cannot use it tells before it touches
+/// anything.
 pub(super) async fn install(
     config: &kube::Config,
     strange: Strange,
-) -> anyhow::Result<Vec<String>> {
+    run: &str,
+) -> anyhow::Result<()> {
     let api = super::api(config)?;
     let definitions: Vec<Value> =
         crds::all().into_iter().chain(workload_kinds()).map(signed).collect();
-    let mut wanted = Vec::new();
-    for definition in definitions {
-        let path = format!("{DEFINITIONS}/{}", name(&definition));
-        match api.get(&path).await {
-            Ok(there) => fits(&there, &definition, strange)?,
-            Err(error) if is_not_found(&error) => wanted.push((DEFINITIONS, path, definition)),
+    for definition in &definitions {
+        match api.get(&format!("{DEFINITIONS}/{}", name(definition))).await {
+            Ok(there) => fits(&there, definition, strange)?,
+            Err(error) if is_not_found(&error) => {}
             Err(error) => return Err(refusal(error)).context("cannot read its definitions"),
         }
     }
-    for class in crds::priority_classes() {
-        let path = format!("{CLASSES}/{}", name(&class));
-        if api.get(&path).await.is_err_and(|error| is_not_found(&error)) {
-            wanted.push((CLASSES, path, class));
+    for definition in &definitions {
+        share(&api, DEFINITIONS, definition, run).await?;
+    }
+    for class in crds::priority_classes().into_iter().map(signed) {
+        share(&api, CLASSES, &class, run).await?;
+    }
+    for definition in &definitions {
+        served(&api, &format!("{DEFINITIONS}/{}", name(definition))).await?;
+    }
+    Ok(())
+}
+
+/// Has a run use what another run brought, or brings it; what somebody else brought is his.
+async fn share(api: &Api, collection: &str, object: &Value, run: &str) -> anyhow::Result<()> {
+    let path = format!("{collection}/{}", name(object));
+    let uses = json!({ "metadata": { "labels": { format!("{USE_LABEL}{run}"): "" } } });
+    let end = Instant::now() + SERVED_WITHIN;
+    loop {
+        let done = match api.get(&path).await {
+            Ok(there) if there["metadata"]["annotations"][DIGEST].is_null() => return Ok(()),
+            Ok(_) => api.merge(&path, &uses).await,
+            Err(error) if is_not_found(&error) => {
+                let mut object = object.clone();
+                object["metadata"]["labels"][format!("{USE_LABEL}{run}")] = json!("");
+                api.post(collection, &object).await
+            }
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(there) if there["metadata"]["deletionTimestamp"].is_null() => return Ok(()),
+            // Another run was the last to use it a moment ago, or brings it right now.
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(error) => return Err(refusal(error)).with_context(|| format!("cannot use {path}")),
         }
+        anyhow::ensure!(Instant::now() < end, "{path} neither goes nor comes");
+        tokio::time::sleep(ASK).await;
     }
-    let mut brought = Vec::new();
-    for (collection, path, object) in wanted {
-        if let Err(error) = api.post(collection, &object).await {
-            take_away(&api, &brought).await;
-            return Err(refusal(error)).context(format!("cannot create {path}"));
-        }
-        brought.push(path);
-    }
-    for path in brought.iter().filter(|path| path.starts_with(DEFINITIONS)) {
-        served(&api, path).await?;
-    }
-    Ok(brought)
 }
 
 fn name(object: &Value) -> &str {
@@ -119,88 +139,6 @@ async fn served(api: &Api, path: &str) -> anyhow::Result<()> {
         }
         anyhow::ensure!(Instant::now() < end, "{path} is not served after {SERVED_WITHIN:?}");
         tokio::time::sleep(ASK).await;
-    }
-}
-
-async fn take_away(api: &Api, paths: &[String]) {
-    for path in paths.iter().rev() {
-        // What cannot be removed now is found and told by whoever looks for leftovers.
-        let _ = api.delete(path).await;
-    }
-}
-
-/// Takes away everything of a run and waits until it is gone. Answers what is left.
-pub(super) async fn withdraw(
-    config: &kube::Config,
-    run: &str,
-    brought: &[String],
-    limit: Duration,
-) -> anyhow::Result<Vec<String>> {
-    let api = super::api(config)?;
-    let end = Instant::now() + limit;
-    loop {
-        let left = of_run(&api, run).await?;
-        if left.is_empty() {
-            break;
-        }
-        for path in &left {
-            let _ = api.delete(path).await;
-            if let Some(namespace) = path.strip_prefix("/api/v1/namespaces/") {
-                let pods = format!("/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0");
-                let _ = api.delete(&pods).await;
-            }
-        }
-        if Instant::now() > end {
-            return Ok(left);
-        }
-        tokio::time::sleep(4 * ASK).await;
-    }
-    leases(&api, run).await;
-    take_away(&api, brought).await;
-    let mut left = Vec::new();
-    for path in brought {
-        while api.get(path).await.is_ok() {
-            if Instant::now() > end {
-                left.push(path.clone());
-                break;
-            }
-            tokio::time::sleep(ASK).await;
-        }
-    }
-    Ok(left)
-}
-
-/// Everything that bears the run's label.
-async fn of_run(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
-    let collections = [
-        "/api/v1/namespaces",
-        "/api/v1/nodes",
-        "/apis/scheduling.run.ai/v2/queues",
-        CLASSES,
-        "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
-        "/apis/kai.scheduler/v1alpha1/topologies",
-    ];
-    let mut found = Vec::new();
-    for collection in collections {
-        let list = match api.get(&format!("{collection}?labelSelector={RUN}%3D{run}")).await {
-            Ok(list) => list,
-            Err(error) if is_not_found(&error) => continue,
-            Err(error) => return Err(refusal(error)).context("cannot look for what is left"),
-        };
-        let items = list["items"].as_array().into_iter().flatten();
-        found.extend(items.map(|item| format!("{collection}/{}", name(item))));
-    }
-    Ok(found)
-}
-
-/// Leases of our nodes go with them where a garbage collector runs; here they go at once.
-async fn leases(api: &Api, run: &str) {
-    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-    let Ok(list) = api.get(leases).await else { return };
-    for lease in list["items"].as_array().into_iter().flatten() {
-        if name(lease).starts_with(run) {
-            let _ = api.delete(&format!("{leases}/{}", name(lease))).await;
-        }
     }
 }
 

@@ -68,6 +68,9 @@ impl Kind {
         } else {
             made.create(wanted, &folder, tell)?;
         }
+        if made.kept {
+            run.note(Thing::Cluster { kubeconfig: made.kubeconfig.clone(), context: None })?;
+        }
         Ok(made)
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::processes::{self, Process};
 use super::record::{Life, Record, records};
-use super::{Thing, docker, objects};
+use super::{Thing, cluster, docker, objects};
 
 /// Whether to act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +172,7 @@ fn alive(record: &Record) -> Vec<Process> {
         | Thing::KindCluster { .. }
         | Thing::Network { .. }
         | Thing::Image { .. }
+        | Thing::Cluster { .. }
         | Thing::Object { .. } => None,
     });
     // After a reboot, an id and a start time may by chance mean another process.
@@ -201,6 +202,14 @@ async fn take_away(thing: &Thing, run: &str, doing: Doing) -> anyhow::Result<End
         }
         Thing::Image { reference } => {
             act(docker::has_image(reference)?, doing, || Ok(docker::remove_image(reference)?))
+        }
+        Thing::Cluster { kubeconfig, context } => {
+            let api = objects::connect(kubeconfig, context.as_deref()).await?;
+            match cluster::has_any(&api, run).await? {
+                false => Ok(End::Gone),
+                true if doing == Doing::Look => Ok(End::There),
+                true => cluster::remove_all(&api, run).await.map(|()| End::Removed),
+            }
         }
         Thing::Object { kubeconfig, context, path } => {
             let api = objects::connect(kubeconfig, context.as_deref()).await?;

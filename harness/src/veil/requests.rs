@@ -100,7 +100,7 @@ pub(super) fn hide(names: &Names, place: &Place, method: &Method, object: &mut V
         if let Some(Value::String(name)) = object.pointer_mut("/metadata/name") {
             *name = names.real_object(&place.plural, name);
         }
-        if whole && fenced && place.part.is_none() && object["metadata"].is_object() {
+        if whole && place.part.is_none() && object["metadata"].is_object() {
             object["metadata"]["labels"][RUN] = json!(names.run);
         }
         if whole && place.plural == "nodes" && object["spec"]["taints"].is_null() {

@@ -1,0 +1,124 @@
+//! What a run made on a cluster that was there before, found by its label; and what runs share
+//! there, definitions of kinds and priority classes, of which the last one to use it takes leave.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::Request;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{OBJECT_LABEL, USE_LABEL};
+use crate::api::{Api, is_not_found, refusal};
+
+/// Where runs make things.
+const OWN: [&str; 7] = [
+    "/api/v1/namespaces",
+    "/api/v1/nodes",
+    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+    "/apis/scheduling.run.ai/v2/queues",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
+    "/apis/kai.scheduler/v1alpha1/topologies",
+];
+/// Where they leave news, which goes by itself after an hour and should not stay so long.
+const NEWS: &str = "/api/v1/namespaces/default/events";
+/// What they share.
+const SHARED: [&str; 2] = [
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+];
+/// How long everything may take to go.
+const GOODBYE: Duration = Duration::from_mins(5);
+/// How often it is asked.
+const ASK: Duration = Duration::from_millis(200);
+
+/// Whether anything of a run is there.
+pub(super) async fn has_any(api: &Api, run: &str) -> anyhow::Result<bool> {
+    Ok(!own(api, run).await?.is_empty() || !shared(api, run).await?.is_empty())
+}
+
+/// Takes everything of a run away and waits until it is gone.
+pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
+    let end = Instant::now() + GOODBYE;
+    loop {
+        let left = own(api, run).await?;
+        if left.is_empty() {
+            break;
+        }
+        anyhow::ensure!(
+            Instant::now() < end,
+            "still there after {} s: {}",
+            GOODBYE.as_secs(),
+            left.join(", ")
+        );
+        for path in &left {
+            delete(api, path).await?;
+            if let Some(namespace) = path.strip_prefix("/api/v1/namespaces/") {
+                // Nobody ends the containers of simulated nodes any more.
+                let pods = format!("/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0");
+                delete(api, &pods).await?;
+            }
+        }
+        tokio::time::sleep(ASK).await;
+    }
+    delete(api, &format!("{NEWS}?labelSelector={OBJECT_LABEL}%3D{run}")).await?;
+    for path in shared(api, run).await? {
+        take_leave(api, &path, run).await?;
+    }
+    Ok(())
+}
+
+async fn own(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
+    labelled(api, &OWN, &format!("{OBJECT_LABEL}%3D{run}")).await
+}
+
+async fn shared(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
+    labelled(api, &SHARED, &format!("{USE_LABEL}{run}")).await
+}
+
+async fn labelled(api: &Api, all: &[&str], selector: &str) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for collection in all {
+        let list = match api.get(&format!("{collection}?labelSelector={selector}")).await {
+            Ok(list) => list,
+            Err(error) if is_not_found(&error) => continue,
+            Err(error) => return Err(refusal(error)).context((*collection).to_owned()),
+        };
+        let names = list["items"].as_array().into_iter().flatten();
+        let names = names.filter_map(|item| item["metadata"]["name"].as_str());
+        found.extend(names.map(|name| format!("{collection}/{name}")));
+    }
+    Ok(found)
+}
+
+async fn delete(api: &Api, path: &str) -> anyhow::Result<()> {
+    match api.delete(path).await {
+        Err(error) if !is_not_found(&error) => Err(refusal(error)).context(path.to_owned()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// A run uses it no more; if nobody else does, it goes. Should another run begin to use it right
+/// now, its revision is another one, and it stays.
+async fn take_leave(api: &Api, path: &str, run: &str) -> anyhow::Result<()> {
+    let label = format!("{USE_LABEL}{run}");
+    let change = json!({ "metadata": { "labels": { label: null } } });
+    let left = match api.merge(path, &change).await {
+        Ok(left) => left,
+        Err(error) if is_not_found(&error) => return Ok(()),
+        Err(error) => return Err(refusal(error)).context(path.to_owned()),
+    };
+    let mut labels = left["metadata"]["labels"].as_object().into_iter().flatten();
+    if labels.any(|(label, _)| label.starts_with(USE_LABEL)) {
+        return Ok(());
+    }
+    let revision = &left["metadata"]["resourceVersion"];
+    let body = json!({ "preconditions": { "resourceVersion": revision } }).to_string();
+    let request = Request::delete(path).header("content-type", "application/json");
+    match api.client().request::<Value>(request.body(body.into_bytes())?).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(refusal(error)).context(path.to_owned()),
+    }
+}
