@@ -1,5 +1,5 @@
-//! A door for one scheduler in another process: HTTP on the loopback interface, with a token,
-//! behind which its requests go where the client leads. It sees what the client sees.
+//! A door for one scheduler in another process: HTTP on the loopback interface, under a path that
+//! is a secret (Kubernetes' own clients send tokens over TLS only), behind which its requests go where the client leads. It sees what the client sees.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use http::header::AUTHORIZATION;
+use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -43,8 +44,10 @@ impl Gate {
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "scenario", "cluster": {"server": format!("http://{address}")}}],
-            "users": [{"name": "scheduler", "user": {"token": token}}],
+            "clusters": [{"name": "scenario", "cluster": {
+                "server": format!("http://{address}/{token}"),
+            }}],
+            "users": [{"name": "scheduler", "user": {}}],
             "contexts": [
                 {"name": "scenario", "context": {"cluster": "scenario", "user": "scheduler"}},
             ],
@@ -52,40 +55,42 @@ impl Gate {
         });
         let kubeconfig =
             serde_yaml::to_string(&config).context("a kubeconfig can be written as YAML")?;
-        let bearer = Arc::from(format!("Bearer {token}"));
-        Ok(Self { kubeconfig, task: tokio::spawn(accept(listener, client, bearer)) })
+        let secret = Arc::from(format!("/{token}"));
+        Ok(Self { kubeconfig, task: tokio::spawn(accept(listener, client, secret)) })
     }
 }
 
-async fn accept(listener: TcpListener, client: kube::Client, bearer: Arc<str>) {
+async fn accept(listener: TcpListener, client: kube::Client, secret: Arc<str>) {
     let mut connections = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                connections.spawn(connection(stream, client.clone(), Arc::clone(&bearer)));
+                connections.spawn(connection(stream, client.clone(), Arc::clone(&secret)));
             }
             Some(_) = connections.join_next() => {}
         }
     }
 }
 
-async fn connection(stream: TcpStream, client: kube::Client, bearer: Arc<str>) {
+async fn connection(stream: TcpStream, client: kube::Client, secret: Arc<str>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (client, bearer) = (client.clone(), Arc::clone(&bearer));
-        async move { Ok::<_, Infallible>(answer(client, &bearer, request).await) }
+        let (client, secret) = (client.clone(), Arc::clone(&secret));
+        async move { Ok::<_, Infallible>(answer(client, &secret, request).await) }
     });
     // That a scheduler was killed in the middle of a request is what tests are for.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(client: kube::Client, bearer: &str, request: Request<Incoming>) -> Response<Body> {
+async fn answer(client: kube::Client, secret: &str, request: Request<Incoming>) -> Response<Body> {
     let (mut parts, body) = request.into_parts();
-    let said = parts.headers.remove(AUTHORIZATION);
-    if said.is_none_or(|said| said.as_bytes() != bearer.as_bytes()) {
+    let asked = parts.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default();
+    let Some(Ok(uri)) = asked.strip_prefix(secret).map(str::parse) else {
         return refusal(StatusCode::UNAUTHORIZED, "Unauthorized");
-    }
+    };
+    parts.uri = uri;
+    parts.headers.remove(AUTHORIZATION);
     let Ok(body) = body.collect().await else {
         return refusal(StatusCode::BAD_REQUEST, "the body of the request broke off");
     };
