@@ -99,12 +99,28 @@ pub struct Upgrade {
     /// How one follows the other.
     #[arg(long, value_enum, default_value_t = UpgradeWay::Both)]
     pub way: UpgradeWay,
+    /// Where.
+    #[arg(long, value_enum, default_value_t = UpgradeCluster::Emulator)]
+    pub cluster: UpgradeCluster,
+    /// Folder with etcd, kube-apiserver and kube-controller-manager; `KUBEBUILDER_ASSETS`, else
+    /// what `make control-plane` built, when absent.
+    #[arg(long, value_name = "DIR")]
+    pub assets: Option<PathBuf>,
     /// The scheduler's name in `spec.schedulerName`.
     #[arg(long, default_value = "kai-scheduler", value_name = "NAME")]
     pub scheduler_name: String,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+}
+
+/// On which cluster versions of a scheduler replace each other, each way on a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UpgradeCluster {
+    /// In this process, in real time.
+    Emulator,
+    /// etcd, kube-apiserver and kube-controller-manager as processes on this machine.
+    ControlPlane,
 }
 
 /// How one version follows the other.

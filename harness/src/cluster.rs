@@ -25,6 +25,7 @@ pub use in_process::InProcess;
 pub(crate) use place::{Door, Place};
 pub(crate) use process::{Process, Start};
 pub use real::Real;
+pub(crate) use real::play;
 pub(crate) use under::Under;
 
 /// Where scenarios run. What a Kubernetes client can do is done through `client()`; this holds

@@ -198,6 +198,14 @@ impl Ground {
         kube::Client::try_from(self.config.clone()).context("cannot make a client")
     }
 
+    /// A kubeconfig of an administrator, for other processes: of a control plane of ours.
+    pub(crate) fn kubeconfig_text(&self) -> Option<&str> {
+        match &self.host {
+            Host::Processes(plane) => Some(plane.kubeconfig()),
+            Host::Kind(_) | Host::Container(_) | Host::Others => None,
+        }
+    }
+
     /// Names for one more scenario.
     pub(crate) fn names(&self) -> Names {
         let number = self.scenarios.fetch_add(1, Ordering::Relaxed);

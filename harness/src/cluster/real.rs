@@ -51,6 +51,26 @@ const FENCED: [&str; 5] = [
     "/api/v1/nodes",
 ];
 
+/// Has the actors play nodes and whatever else is simulated on a cluster, until their task is
+/// dropped. `observe` is told of every change.
+pub(crate) async fn play(
+    ground: &Ground,
+    (client, clock): (kube::Client, Clock),
+    observe: Box<dyn FnMut(LogEntry) + Send>,
+) -> anyhow::Result<Troupe> {
+    let collections =
+        COLLECTIONS.iter().map(|(api, plural, kind)| Collection::new(api, plural, kind));
+    let troupe = Troupe::start(Cast {
+        client,
+        clock,
+        actors: ground.actors(),
+        collections: collections.collect(),
+        defaults: KubeletDefaults::default(),
+        observe,
+    });
+    troupe.await.context("cannot watch the cluster")
+}
+
 /// A part of a cluster.
 pub struct Real {
     ground: Arc<Ground>,
@@ -78,17 +98,8 @@ impl Real {
         let clock = Clock::real();
         let record = Record::new(veil.ledger().clone());
         let heard = record.clone();
-        let collections =
-            COLLECTIONS.iter().map(|(api, plural, kind)| Collection::new(api, plural, kind));
-        let troupe = Troupe::start(Cast {
-            client: client.clone(),
-            clock: clock.clone(),
-            actors: ground.actors(),
-            collections: collections.collect(),
-            defaults: KubeletDefaults::default(),
-            observe: Box::new(move |entry| heard.hear(entry)),
-        });
-        let troupe = troupe.await.context("cannot watch the cluster")?;
+        let observe = Box::new(move |entry| heard.hear(entry));
+        let troupe = play(ground, (client.clone(), clock.clone()), observe).await?;
         Ok(Self {
             ground: Arc::clone(ground),
             veil,

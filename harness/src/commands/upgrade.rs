@@ -1,23 +1,20 @@
 //! `schedlab upgrade`: one version of a scheduler is replaced by another, and back again.
 
+mod scene;
+
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use schedlab_emulator::clock::Clock;
-use schedlab_emulator::{Emulator, Options};
 use serde::Serialize;
 
 use super::Output;
-use super::up::fleet;
-use crate::api::Api;
 use crate::cli::{Format, Upgrade, UpgradeWay};
-use crate::cluster::install;
 use crate::exit::Exit;
 use crate::leftovers::Run;
 use crate::progress::Progress;
 use crate::upgrade::{self, Bench, Move, Verdict, Way};
+use scene::Scene;
 
 #[derive(Serialize)]
 struct Told<'a> {
@@ -42,15 +39,18 @@ pub fn upgrade(args: &Upgrade) -> anyhow::Result<Exit> {
     let mut progress = Progress::default();
     let mut verdicts = Vec::new();
     for way in ways {
+        let scene = Scene::new(args, &mut progress)?;
         let run = Run::begin("upgrade")?;
         let judged = runtime.block_on(async {
             tokio::select! {
-                verdict = judge(args, *way, &run, &mut progress) => Some(verdict),
+                verdict = judge(args, *way, (&scene, &run), &mut progress) => Some(verdict),
                 _ = tokio::signal::ctrl_c() => None,
             }
         });
-        for left in runtime.block_on(run.end()) {
-            output.note(&format!("could not be removed: {left:?}; try schedlab clean"));
+        let left = runtime.block_on(run.end());
+        let left = left.into_iter().map(|left| format!("{left:?}")).chain(scene.close());
+        for left in left {
+            output.note(&format!("could not be removed: {left}; try schedlab clean"));
         }
         match judged {
             Some(verdict) => verdicts.push(verdict?),
@@ -68,27 +68,24 @@ pub fn upgrade(args: &Upgrade) -> anyhow::Result<Exit> {
     Ok(if passed { Exit::Passed } else { Exit::Failed })
 }
 
-/// Boots a cluster and upgrades on it.
+/// Upgrades on a new cluster.
 async fn judge(
     args: &Upgrade,
     way: Way,
-    run: &Run,
+    (scene, run): (&Scene, &Run),
     progress: &mut Progress,
 ) -> anyhow::Result<Verdict> {
-    let step = progress.begin("emulator with 4 nodes of 8 GPUs", Duration::from_secs(2));
-    let folder = run.temp_folder("upgrade")?;
-    let emulator = Emulator::start(Options::at(Clock::real()));
-    emulator.add_fleet(&fleet(None)?)?;
-    let api = Api::new(emulator.client());
-    install(&api).await?;
-    let server = emulator.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-    let kubeconfig = folder.join("kubeconfig");
-    super::up::write_private(&kubeconfig, &server.kubeconfig)?;
+    let step = progress.begin("4 nodes of 8 GPUs", Duration::from_secs(5));
+    let set = scene.set(run).await?;
     progress.done(step);
-    let scheduler_name = args.scheduler_name.clone();
-    let mut bench = Bench { api, kubeconfig, scheduler_name, run: run.clone() };
+    let mut bench = Bench {
+        api: set.api.clone(),
+        kubeconfig: set.kubeconfig.clone(),
+        scheduler_name: args.scheduler_name.clone(),
+        run: run.clone(),
+    };
     let verdict = upgrade::upgrade(&mut bench, (&args.from, &args.to), way, progress).await;
-    server.shut_down().await;
+    set.close().await;
     verdict
 }
 

@@ -69,6 +69,11 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// How others reach it as an administrator.
+    pub(super) fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
+    }
+
     /// How to reach it as an administrator.
     pub(super) fn config(&self) -> anyhow::Result<kube::Config> {
         let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig).context("our own kubeconfig")?;
