@@ -75,8 +75,8 @@ pub struct DiffRuns {
     pub run_a: String,
     /// The second run.
     pub run_b: String,
-    /// The order in which workloads were served is no difference (it never is one when a run was
-    /// on a real cluster).
+    /// In which order pods were served, and so who shares a node with whom, is no difference (it
+    /// never is one when a run was on a real cluster).
     #[arg(long)]
     pub any_order: bool,
     /// How to tell it.

@@ -48,12 +48,13 @@ pub struct Difference {
     pub b: Vec<String>,
 }
 
-/// Whether the order in which different workloads were served counts.
+/// Whether the order in which pods were served counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// It does: both runs have the same clock.
     Counts,
-    /// It does not: on a real cluster, chance decides what is seen first.
+    /// It does not: on a real cluster, chance decides what is seen first, and with it which of
+    /// several pods has come to which of several nodes.
     IsChance,
 }
 
@@ -127,7 +128,13 @@ fn showings(a: &Showing, b: &Showing, order: Order) -> Vec<Difference> {
     }
     let kinds: BTreeSet<&String> = a.nodes.keys().chain(b.nodes.keys()).collect();
     for kind in kinds {
-        let held = |one: &Showing| one.nodes.get(kind).cloned().unwrap_or_default();
+        let held = |one: &Showing| {
+            let held = one.nodes.get(kind).cloned().unwrap_or_default();
+            match order {
+                Order::Counts => held,
+                Order::IsChance => held.iter().map(|held| number(held)).collect(),
+            }
+        };
         let difference = lines(&format!("nodes like {kind}"), &held(a), &held(b));
         found.extend(difference.map(|one| Difference {
             a: on_nodes(&one.a),
@@ -146,6 +153,16 @@ fn showings(a: &Showing, b: &Showing, order: Order) -> Vec<Difference> {
 
 fn counted(counts: &BTreeMap<String, usize>) -> Vec<String> {
     counts.iter().map(|(what, count)| format!("{count} {what}")).collect()
+}
+
+/// How many pods `4 infer, 4 train` are. Whose pod was seen first decides who shares a node with
+/// whom, not how full it gets.
+fn number(held: &str) -> String {
+    let counts = held.split(", ").filter_map(|part| part.split(' ').next()?.parse::<usize>().ok());
+    match counts.sum() {
+        1 => "1 pod".to_owned(),
+        several => format!("{several} pods"),
+    }
 }
 
 /// What nodes hold, with how many hold it.

@@ -94,6 +94,21 @@ fn a_pod_that_came_later_on_one_cluster_is_no_difference_by_itself() {
 }
 
 #[test]
+fn who_shares_a_node_with_whom_is_chance_and_how_full_it_is_is_not() {
+    let run = |nodes| report(vec![case("s", Showing { nodes, ..packed() })]);
+    let nodes = |text| BTreeMap::from([("node-1…4".to_owned(), listed(text))]);
+    let mixed = run(nodes("7 filler, 1 train; 7 filler, 1 train"));
+    let apart = run(nodes("6 filler, 2 train; 8 filler"));
+    assert_eq!(diff(&mixed, &apart, Order::IsChance).differ, []);
+    assert_eq!(diff(&mixed, &apart, Order::Counts).differ.len(), 1);
+    let spread = run(nodes("4 filler; 4 filler, 2 train; 6 filler"));
+    let told = diff(&mixed, &spread, Order::IsChance);
+    let [difference] = told.differ[0].differences.as_slice() else { panic!("{told:?}") };
+    assert_eq!(difference.a, ["8 pods on each of 2 nodes"]);
+    assert_eq!(difference.b, ["4 pods on one node", "6 pods on each of 2 nodes"]);
+}
+
+#[test]
 fn scenarios_of_one_run_alone_are_told_and_compared_with_nothing() {
     let a = report(vec![case("s", packed()), case("t", packed())]);
     let mut skipped = case("u", packed());
