@@ -1,0 +1,73 @@
+//! What is compared: runs with runs, versions of a scheduler with each other.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Format;
+
+/// `schedlab diff`.
+#[derive(Debug, Args)]
+pub struct DiffRuns {
+    /// The first run: its folder, its name in the results folder, or `latest`.
+    pub run_a: String,
+    /// The second run.
+    pub run_b: String,
+    /// In which order pods were served, and so who shares a node with whom, is no difference (it
+    /// never is one when a run was on a real cluster).
+    #[arg(long)]
+    pub any_order: bool,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Folder for the results of runs.
+    #[arg(long, default_value = "results", value_name = "DIR")]
+    pub results: PathBuf,
+}
+
+/// `schedlab upgrade`.
+#[derive(Debug, Args)]
+pub struct Upgrade {
+    /// The old version: `process:COMMAND`, with {kubeconfig} and {scheduler-name} in it.
+    #[arg(long, value_name = "SPEC")]
+    pub from: crate::upgrade::Spec,
+    /// The new version.
+    #[arg(long, value_name = "SPEC")]
+    pub to: crate::upgrade::Spec,
+    /// How one follows the other.
+    #[arg(long, value_enum, default_value_t = UpgradeWay::Both)]
+    pub way: UpgradeWay,
+    /// Where.
+    #[arg(long, value_enum, default_value_t = UpgradeCluster::Emulator)]
+    pub cluster: UpgradeCluster,
+    /// Folder with etcd, kube-apiserver and kube-controller-manager; `KUBEBUILDER_ASSETS`, else
+    /// what `make control-plane` built, when absent.
+    #[arg(long, value_name = "DIR")]
+    pub assets: Option<PathBuf>,
+    /// The scheduler's name in `spec.schedulerName`.
+    #[arg(long, default_value = "kai-scheduler", value_name = "NAME")]
+    pub scheduler_name: String,
+    /// How to tell it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// On which cluster versions of a scheduler replace each other, each way on a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UpgradeCluster {
+    /// In this process, in real time.
+    Emulator,
+    /// etcd, kube-apiserver and kube-controller-manager as processes on this machine.
+    ControlPlane,
+}
+
+/// How one version follows the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UpgradeWay {
+    /// The new one starts while the old one still runs.
+    Rolling,
+    /// The old one stops first.
+    StopAndStart,
+    /// One after the other, each on a cluster of its own.
+    Both,
+}
