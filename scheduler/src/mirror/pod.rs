@@ -188,9 +188,11 @@ fn read_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
     let (requests, mut malformed) = requests::pod_requests(spec);
     let wrong = &mut malformed;
     let shared_gpu = kept(gpu::shared(object, requests.gpu_milli), wrong);
-    let images = list(spec, "/containers").iter().filter_map(|container| name(container, "/image"));
+    let (unasked_cpu_milli, unasked_memory_bytes) = requests::unasked(spec, &requests);
     let shape = PodShape {
         requests,
+        unasked_cpu_milli,
+        unasked_memory_bytes,
         shared_gpu,
         legacy_mig: gpu::is_legacy_mig(object),
         node_selector: strings(spec, "/nodeSelector"),
@@ -202,9 +204,19 @@ fn read_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
         pod_preferences: kept(selectors::pod_preferences(spec), wrong),
         topology_spread: kept(selectors::topology_spread(spec), wrong),
         host_ports: host_ports(spec),
-        images: images.collect(),
+        images: images(spec),
     };
     (shape, malformed)
+}
+
+/// Images of all containers, by the names under which nodes list them.
+fn images(spec: &Value) -> Vec<Name> {
+    let containers = list(spec, "/initContainers").iter().chain(list(spec, "/containers"));
+    let images = containers.filter_map(|container| text(container, "/image"));
+    let tagged = |image: &str| image.rfind(':') > image.rfind('/');
+    images
+        .map(|image| if tagged(image) { image.into() } else { format!("{image}:latest").into() })
+        .collect()
 }
 
 /// What was read; nothing, and what was wrong, where it could not be.

@@ -19,9 +19,25 @@ pub(super) fn resources(of: Option<&Value>, field: &str) -> (Resources, Option<M
     (into_resources(amounts), malformed)
 }
 
+/// What kube-scheduler counts when it scores, for a container that asks for no CPU or memory.
+const UNASKED: [(&str, i64); 2] = [("cpu", 100), ("memory", 200 << 20)];
+
 /// Requests of a pod; what is malformed counts nothing and is told.
 pub(super) fn pod_requests(spec: &Value) -> (Resources, Option<Malformed>) {
-    let mut sum = Sum::default();
+    sum_up(spec, Sum::default())
+}
+
+/// What profile `kube` counts on top of that when it scores.
+pub(super) fn unasked(spec: &Value, asked: &Resources) -> (i64, i64) {
+    let least = UNASKED.map(|(resource, amount)| (Name::from(resource), amount));
+    let (counted, _) = sum_up(spec, Sum { least: least.into(), malformed: None });
+    (
+        counted.cpu_milli.saturating_sub(asked.cpu_milli),
+        counted.memory_bytes.saturating_sub(asked.memory_bytes),
+    )
+}
+
+fn sum_up(spec: &Value, mut sum: Sum) -> (Resources, Option<Malformed>) {
     let mut running = Amounts::new();
     for container in list(spec, "/containers") {
         let wanted = sum.of_container(container, "spec.containers");
@@ -41,6 +57,7 @@ pub(super) fn pod_requests(spec: &Value) -> (Resources, Option<Malformed>) {
         at_least(&mut starting, &wanted);
     }
     at_least(&mut running, &starting);
+    sum.least.clear();
     let whole_pod = sum.of_container(spec, "spec");
     running.extend(whole_pod);
     let overhead = sum.read(at(spec, "/overhead"), "spec.overhead");
@@ -52,6 +69,8 @@ pub(super) fn pod_requests(spec: &Value) -> (Resources, Option<Malformed>) {
 /// Adds, and remembers the first thing that was wrong.
 #[derive(Default)]
 struct Sum {
+    /// What a container that does not ask for it counts.
+    least: Amounts,
     malformed: Option<Malformed>,
 }
 
@@ -70,7 +89,8 @@ impl Sum {
             Some(name) => format!("{list_field}[{name}].resources"),
             None => format!("{list_field}.resources"),
         };
-        let mut amounts = self.read(at(container, "/resources/limits"), &format!("{field}.limits"));
+        let mut amounts = self.least.clone();
+        amounts.extend(self.read(at(container, "/resources/limits"), &format!("{field}.limits")));
         let requests =
             self.read(at(container, "/resources/requests"), &format!("{field}.requests"));
         amounts.extend(requests);
@@ -175,6 +195,16 @@ mod tests {
             "overhead": { "cpu": "10m" },
         });
         insta::assert_snapshot!(told(&spec), @"gpu=2000 cpu=1910 memory=3221225472 pods=1");
+    }
+
+    #[test]
+    fn each_container_that_asks_for_nothing_counts_a_little_when_scored() {
+        let spec = json!({ "containers": [
+            { "name": "a", "resources": { "requests": { "cpu": "1", "memory": "0" } } },
+            { "name": "b" },
+        ] });
+        let (asked, _) = pod_requests(&spec);
+        assert_eq!(unasked(&spec, &asked), (100, 200 << 20));
     }
 
     #[test]

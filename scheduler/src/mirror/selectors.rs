@@ -1,8 +1,8 @@
 //! Node selectors, label selectors, tolerations and spread constraints of a pod's spec.
 
 use schedlab_scheduler_core::model::{
-    LabelSelector, Name, NodeSelectorTerm, Operator, PodAffinityTerm, Requirement, TaintEffect,
-    Toleration, TopologySpread, WhenUnsatisfiable,
+    Inclusion, LabelSelector, Name, NodeSelectorTerm, Operator, PodAffinityTerm, Requirement,
+    TaintEffect, Toleration, TopologySpread, WhenUnsatisfiable,
 };
 use serde_json::Value;
 
@@ -167,5 +167,19 @@ fn spread_constraint(item: &Value) -> Result<TopologySpread, Malformed> {
         when_unsatisfiable,
         selector: item.get("labelSelector").map(label_selector).transpose()?,
         min_domains: int32(item, "/minDomains"),
+        node_affinity_policy: inclusion(item, "nodeAffinityPolicy", Inclusion::Honor)?,
+        node_taints_policy: inclusion(item, "nodeTaintsPolicy", Inclusion::Ignore)?,
     })
+}
+
+fn inclusion(item: &Value, field: &str, default: Inclusion) -> Result<Inclusion, Malformed> {
+    match text(item, &format!("/{field}")) {
+        None => Ok(default),
+        Some("Honor") => Ok(Inclusion::Honor),
+        Some("Ignore") => Ok(Inclusion::Ignore),
+        Some(other) => {
+            let field = format!("spec.topologySpreadConstraints: {field}");
+            Err(Malformed::new(field, other, "Honor or Ignore"))
+        }
+    }
 }

@@ -79,6 +79,10 @@ pub enum PreemptionPolicy {
 pub struct PodShape {
     /// Sum of the containers' requests, as Kubernetes adds them up; `pods` is 1.
     pub requests: Resources,
+    /// CPU that profile `kube` counts on top when it scores, for containers that ask for none.
+    pub unasked_cpu_milli: i64,
+    /// Memory that profile `kube` counts on top when it scores, for containers that ask for none.
+    pub unasked_memory_bytes: i64,
     /// Parts of GPUs. Those are not in `requests`.
     pub shared_gpu: Option<SharedGpu>,
     /// It asks for MIG instances in the old way, by annotation.
@@ -188,6 +192,19 @@ pub struct TopologySpread {
     pub selector: Option<LabelSelector>,
     /// `minDomains`.
     pub min_domains: Option<i32>,
+    /// `nodeAffinityPolicy`: do nodes count that the pod's selector and affinity leave out?
+    pub node_affinity_policy: Inclusion,
+    /// `nodeTaintsPolicy`: do nodes count whose taints keep the pod away?
+    pub node_taints_policy: Inclusion,
+}
+
+/// Which nodes a spread constraint counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Inclusion {
+    /// Only those on which the pod may be.
+    Honor,
+    /// All.
+    Ignore,
 }
 
 /// What a spread constraint does when it cannot be kept.

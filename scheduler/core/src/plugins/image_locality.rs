@@ -29,16 +29,14 @@ impl Score for ImageLocality {
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let images = &session.shape_of(pod).images;
-        let nodes = i64::try_from(session.snapshot.nodes.len()).unwrap_or(i64::MAX).max(1);
-        let spread: Vec<(&Name, i64)> =
-            images.iter().map(|image| (image, nodes_with(session, image))).collect();
+        let nodes = count(session.snapshot.nodes.len());
+        let spread = |image| count(nodes_with(session, image)) / nodes;
+        let spread: Vec<(&Name, f64)> = images.iter().map(|image| (image, spread(image))).collect();
         let containers = i64::try_from(images.len()).unwrap_or(1).max(1);
         Box::new(move |node| {
             let here = &session.node(node).images;
-            let sizes = spread.iter().filter_map(|(image, having)| {
-                let size = here.get(*image)?;
-                Some(size.saturating_mul(*having) / nodes)
-            });
+            let sizes =
+                spread.iter().filter_map(|(image, part)| Some(scaled(*here.get(*image)?, *part)));
             let (least, most) = (LEAST, MOST * containers);
             let sum = sizes.fold(0, i64::saturating_add).clamp(least, most);
             100 * (sum - least) / (most - least)
@@ -46,8 +44,20 @@ impl Score for ImageLocality {
     }
 }
 
-fn nodes_with(session: &Session<'_>, image: &Name) -> i64 {
-    let nodes = session.snapshot.nodes.iter();
-    let having = nodes.filter(|node| node.images.contains_key(image)).count();
-    i64::try_from(having).unwrap_or(i64::MAX)
+fn nodes_with(session: &Session<'_>, image: &Name) -> usize {
+    session.snapshot.nodes.iter().filter(|node| node.images.contains_key(image)).count()
+}
+
+fn count(nodes: usize) -> f64 {
+    f64::from(u32::try_from(nodes).unwrap_or(u32::MAX))
+}
+
+/// In floating point, as kube-scheduler has it.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "a part of a size"
+)]
+fn scaled(size: i64, part: f64) -> i64 {
+    (size as f64 * part) as i64
 }

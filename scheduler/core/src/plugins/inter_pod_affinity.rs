@@ -174,9 +174,16 @@ impl Score for InterPodAffinity {
         let least = scores.iter().copied().min().unwrap_or(0);
         let spread = scores.iter().copied().max().unwrap_or(0) - least;
         for score in scores {
-            *score = if spread == 0 { 0 } else { 100 * (*score - least) / spread };
+            *score = if spread == 0 { 0 } else { percent(*score - least, spread) };
         }
     }
+}
+
+/// In floating point, as kube-scheduler has it: exact arithmetic would differ by one here and
+/// there.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "sums of weights")]
+fn percent(score: i64, of: i64) -> i64 {
+    (100.0 * (score as f64 / of as f64)) as i64
 }
 
 /// All others when the pod itself has preferences, else those that have some.

@@ -51,10 +51,6 @@ fn too_little(session: &Session<'_>, shape: &PodShape, node: NodeId) -> Misfit {
     Misfit::TooLittle { of, even_when_empty }
 }
 
-/// What kube-scheduler counts for a pod that asks for no CPU or memory when it scores.
-const DEFAULT_CPU_MILLI: i64 = 100;
-const DEFAULT_MEMORY_BYTES: i64 = 200 * 1024 * 1024;
-
 impl Score for LeastAllocated {
     fn depends_on(&self) -> DependsOn {
         DependsOn::Room
@@ -66,24 +62,16 @@ impl Score for LeastAllocated {
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let (cpu, memory) = counted(session.shape_of(pod));
-        let some_ask_nothing = session
-            .snapshot
-            .shapes
-            .iter()
-            .any(|shape| shape.requests.cpu_milli == 0 || shape.requests.memory_bytes == 0);
+        let shapes = &session.snapshot.shapes;
+        let some_count_more = shapes.iter().any(|shape| unasked(shape) != (0, 0));
         Box::new(move |node| {
             let (offered, used) = (&session.node(node).allocatable, used(session, node));
-            let (extra_cpu, extra_memory) =
-                if some_ask_nothing { uncounted(session, node) } else { (0, 0) };
+            let more = if some_count_more { all_unasked(session, node) } else { (0, 0) };
+            let used_cpu = used.0.saturating_add(more.0).saturating_add(cpu);
+            let used_memory = used.1.saturating_add(more.1).saturating_add(memory);
             let parts = [
-                left_percent(
-                    offered.cpu_milli,
-                    used.0.saturating_add(extra_cpu).saturating_add(cpu),
-                ),
-                left_percent(
-                    offered.memory_bytes,
-                    used.1.saturating_add(extra_memory).saturating_add(memory),
-                ),
+                left_percent(offered.cpu_milli, used_cpu),
+                left_percent(offered.memory_bytes, used_memory),
             ];
             let offered: Vec<i64> = parts.into_iter().flatten().collect();
             let count = i64::try_from(offered.len()).unwrap_or(1).max(1);
@@ -114,17 +102,20 @@ impl Score for BalancedAllocation {
 }
 
 /// `100 (1 - |cpu - memory| / 2)`, the standard deviation of two parts; 100 where the node
-/// offers only one of them.
+/// offers only one of them. In floating point, as kube-scheduler has it: exact arithmetic would
+/// differ by one where the result is a whole number.
+#[expect(clippy::cast_possible_truncation, reason = "a part of a hundred")]
 fn balance_percent((cpu, cpu_total): (i64, i64), (memory, memory_total): (i64, i64)) -> i64 {
     if cpu_total <= 0 || memory_total <= 0 {
         return 100;
     }
-    let part = |used: i64, total: i64| i128::from(used.clamp(0, total));
-    let (cpu, memory) = (part(cpu, cpu_total), part(memory, memory_total));
-    let (cpu_total, memory_total) = (i128::from(cpu_total), i128::from(memory_total));
-    let difference = (cpu * memory_total - memory * cpu_total).abs();
-    let total = cpu_total * memory_total;
-    i64::try_from((100 * total - 50 * difference) / total).unwrap_or(0)
+    let deviation = ((part(cpu, cpu_total) - part(memory, memory_total)) / 2.0).abs();
+    ((1.0 - deviation) * 100.0) as i64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "as kube-scheduler does it")]
+fn part(used: i64, total: i64) -> f64 {
+    (used as f64 / total as f64).min(1.0)
 }
 
 /// CPU and memory that are not idle.
@@ -134,22 +125,23 @@ fn used(session: &Session<'_>, node: NodeId) -> (i64, i64) {
     (taken(|all| all.cpu_milli), taken(|all| all.memory_bytes))
 }
 
-/// What is counted on top of that for pods that ask for nothing.
-fn uncounted(session: &Session<'_>, node: NodeId) -> (i64, i64) {
+/// What is counted on top of that for containers that ask for nothing.
+fn all_unasked(session: &Session<'_>, node: NodeId) -> (i64, i64) {
     let room = session.room(node);
     let all = room.staying.iter().chain(&room.leaving).chain(&room.stuck);
-    all.fold((0, 0), |sum, pod| {
-        let shape = session.shape_of(*pod);
-        let (cpu, memory) = counted(shape);
-        (sum.0 + cpu - shape.requests.cpu_milli, sum.1 + memory - shape.requests.memory_bytes)
-    })
+    all.map(|pod| unasked(session.shape_of(*pod)))
+        .fold((0, 0), |sum: (i64, i64), more| (sum.0 + more.0, sum.1 + more.1))
+}
+
+const fn unasked(shape: &PodShape) -> (i64, i64) {
+    (shape.unasked_cpu_milli, shape.unasked_memory_bytes)
 }
 
 const fn counted(shape: &PodShape) -> (i64, i64) {
-    let (cpu, memory) = (shape.requests.cpu_milli, shape.requests.memory_bytes);
+    let (cpu, memory) = unasked(shape);
     (
-        if cpu == 0 { DEFAULT_CPU_MILLI } else { cpu },
-        if memory == 0 { DEFAULT_MEMORY_BYTES } else { memory },
+        shape.requests.cpu_milli.saturating_add(cpu),
+        shape.requests.memory_bytes.saturating_add(memory),
     )
 }
 

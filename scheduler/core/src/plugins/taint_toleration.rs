@@ -66,6 +66,11 @@ const fn keeps_away(taint: &Taint) -> bool {
     }
 }
 
+/// Some taint keeps pods with these tolerations away.
+pub(super) fn repels(taints: &[Taint], tolerations: &[Toleration]) -> bool {
+    taints.iter().any(|taint| keeps_away(taint) && !tolerates(tolerations, taint))
+}
+
 /// One of `tolerations` tolerates `taint`.
 pub(super) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
     tolerations.iter().any(|toleration| {

@@ -7,62 +7,85 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     pod_counts::on_nodes,
     selectors::{labels_match, selects_node},
+    taint_toleration::repels,
 };
 use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{
-        LabelSelector, Name, NodeId, Operator, Pod, PodId, Requirement, TopologySpread,
+        Inclusion, LabelSelector, NodeId, Operator, Pod, PodId, Requirement, TopologySpread,
         WhenUnsatisfiable,
     },
     session::{Fits, Session, Stays},
 };
 
+const HOST: &str = "kubernetes.io/hostname";
+
 /// Filters by `DoNotSchedule`, scores by `ScheduleAnyway`.
 #[derive(Debug)]
 pub(super) struct PodTopologySpread;
 
-/// One constraint and the pods it counts, by value of its label.
+/// One constraint and the pods it counts.
 struct Domains<'a> {
     constraint: TopologySpread,
-    counts: BTreeMap<&'a Name, i64>,
+    /// By node, as far as there are any.
+    on_node: BTreeMap<NodeId, i64>,
+    /// By value of the constraint's label.
+    counts: BTreeMap<&'a str, i64>,
 }
 
-impl Filter for PodTopologySpread {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Cluster
-    }
-
-    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        let constraints = &session.shape_of(pod).topology_spread;
-        let hard: Vec<TopologySpread> = constraints
-            .iter()
-            .filter(|constraint| constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule)
-            .cloned()
-            .collect();
-        if hard.is_empty() {
-            return None;
+impl<'a> Domains<'a> {
+    /// The pods that count on each node; no domain is known yet.
+    fn new(session: &Session<'_>, pod: PodId, constraint: TopologySpread) -> Self {
+        let mut on_node: BTreeMap<NodeId, i64> = BTreeMap::new();
+        // An empty selector selects all pods, but kube-scheduler counts none by it.
+        let selector = constraint.selector.as_ref();
+        let selector = selector.filter(|selector| !selector.requirements.is_empty());
+        let namespace = &session.pod(pod).namespace;
+        for (other, node, stays) in on_nodes(session, session.pod_ids()) {
+            let of = session.pod(other);
+            let counts = other != pod && stays == Stays::Yes && of.namespace == *namespace;
+            if counts && labels_match(selector, &of.labels) {
+                *on_node.entry(node).or_default() += 1;
+            }
         }
-        let shape = session.shape_of(pod);
-        let counted: BTreeSet<NodeId> = session
-            .node_ids()
-            .filter(|node| selects_node(shape, session.node(*node)))
-            .filter(|node| has_all_labels(session, *node, &hard))
-            .collect();
-        let domains = domains(session, pod, hard, &counted);
-        let own = session.pod(pod);
-        Some(Box::new(move |node| {
-            domains.iter().try_for_each(|domains| domains.judge(session, own, node))?;
-            Ok(Fits::Now)
-        }))
+        Self { constraint, on_node, counts: BTreeMap::new() }
     }
-}
 
-impl Domains<'_> {
-    fn judge(&self, session: &Session<'_>, pod: &Pod, node: NodeId) -> Result<(), Misfit> {
-        let labels = &session.node(node).labels;
-        let value = labels.get(&self.constraint.topology_key);
-        let value = value.ok_or(Misfit::TopologySpreadLabel)?;
+    fn value(&self, session: &'a Session<'_>, node: NodeId) -> Option<&'a str> {
+        session.node(node).labels.get(&self.constraint.topology_key).map(|value| &**value)
+    }
+
+    /// The constraint counts the pods of this node.
+    fn includes(&self, session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
+        let (shape, of) = (session.shape_of(pod), session.node(node));
+        let selected = match self.constraint.node_affinity_policy {
+            Inclusion::Honor => selects_node(shape, of),
+            Inclusion::Ignore => true,
+        };
+        let tolerated = match self.constraint.node_taints_policy {
+            Inclusion::Honor => !repels(&of.taints, &shape.tolerations),
+            Inclusion::Ignore => true,
+        };
+        selected && tolerated
+    }
+
+    /// Counts the pods on these nodes, by domain.
+    fn count(&mut self, session: &'a Session<'_>, pod: PodId, nodes: &[NodeId]) {
+        for node in nodes {
+            let value = self.value(session, *node);
+            if let Some(value) = value.filter(|_| self.includes(session, pod, *node)) {
+                *self.counts.entry(value).or_default() += self.here(*node);
+            }
+        }
+    }
+
+    fn here(&self, node: NodeId) -> i64 {
+        self.on_node.get(&node).copied().unwrap_or(0)
+    }
+
+    fn judge(&self, session: &'a Session<'_>, pod: &Pod, node: NodeId) -> Result<(), Misfit> {
+        let value = self.value(session, node).ok_or(Misfit::TopologySpreadLabel)?;
         let enough = self.constraint.min_domains.is_none_or(|least| {
             i64::from(least) <= i64::try_from(self.counts.len()).unwrap_or(i64::MAX)
         });
@@ -76,58 +99,36 @@ impl Domains<'_> {
     }
 }
 
-impl Domains<'_> {
-    fn count(&mut self, session: &Session<'_>, pod: PodId, node: NodeId) {
-        let matches = labels_match(self.constraint.selector.as_ref(), &session.pod(pod).labels);
-        let value = session.node(node).labels.get(&self.constraint.topology_key);
-        let count = value.and_then(|value| self.counts.get_mut(value));
-        if let (true, Some(count)) = (matches, count) {
-            *count += 1;
+impl Filter for PodTopologySpread {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Cluster
+    }
+
+    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
+        let constraints = session.shape_of(pod).topology_spread.iter();
+        let hard = constraints
+            .filter(|constraint| constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
+        let mut all: Vec<Domains<'a>> =
+            hard.map(|constraint| Domains::new(session, pod, constraint.clone())).collect();
+        if all.is_empty() {
+            return None;
         }
-    }
-
-    fn score(&self, session: &Session<'_>, node: NodeId, weight: f64) -> f64 {
-        let value = session.node(node).labels.get(&self.constraint.topology_key);
-        let Some(value) = value else { return 0.0 };
-        let here = self.counts.get(value).copied().unwrap_or(0);
-        let here = f64::from(u32::try_from(here).unwrap_or(u32::MAX));
-        here * weight + f64::from(self.constraint.max_skew) - 1.0
-    }
-}
-
-fn has_all_labels(session: &Session<'_>, node: NodeId, constraints: &[TopologySpread]) -> bool {
-    let labels = &session.node(node).labels;
-    constraints.iter().all(|constraint| labels.contains_key(&constraint.topology_key))
-}
-
-/// The matching pods that stay, by constraint and domain, on the nodes of `counted`.
-fn domains<'a>(
-    session: &'a Session<'_>,
-    pod: PodId,
-    constraints: Vec<TopologySpread>,
-    counted: &BTreeSet<NodeId>,
-) -> Vec<Domains<'a>> {
-    let mut all: Vec<Domains<'a>> = constraints
-        .into_iter()
-        .map(|constraint| Domains { constraint, counts: BTreeMap::new() })
-        .collect();
-    for domains in &mut all {
-        let key = &domains.constraint.topology_key;
-        let values = counted.iter().filter_map(|node| session.node(*node).labels.get(key));
-        domains.counts = values.map(|value| (value, 0)).collect();
-    }
-    let namespace = &session.pod(pod).namespace;
-    for (other, node, stays) in on_nodes(session, session.pod_ids()) {
-        let of_other = session.pod(other);
-        let counts = other != pod && stays == Stays::Yes && of_other.namespace == *namespace;
-        if !counts || !counted.contains(&node) {
-            continue;
-        }
+        let nodes: Vec<NodeId> =
+            session.node_ids().filter(|node| has_all_labels(session, *node, &all)).collect();
         for domains in &mut all {
-            domains.count(session, other, node);
+            domains.count(session, pod, &nodes);
         }
+        let own = session.pod(pod);
+        Some(Box::new(move |node| {
+            all.iter().try_for_each(|domains| domains.judge(session, own, node))?;
+            Ok(Fits::Now)
+        }))
     }
-    all
+}
+
+fn has_all_labels(session: &Session<'_>, node: NodeId, all: &[Domains<'_>]) -> bool {
+    let labels = &session.node(node).labels;
+    all.iter().all(|domains| labels.contains_key(&domains.constraint.topology_key))
 }
 
 impl Score for PodTopologySpread {
@@ -145,30 +146,26 @@ impl Score for PodTopologySpread {
         pod: PodId,
         feasible: &[NodeId],
     ) -> NodeScore<'a> {
-        let soft = soft_constraints(session, pod);
-        let shape = session.shape_of(pod);
-        let asked_for = !shape.topology_spread.is_empty();
-        let counted: BTreeSet<NodeId> = session
-            .node_ids()
-            .filter(|node| selects_node(shape, session.node(*node)))
-            .filter(|node| !asked_for || has_all_labels(session, *node, &soft))
-            .collect();
-        let all = domains(session, pod, soft, &counted);
-        let weights: Vec<f64> = all
-            .iter()
-            .map(|domains| {
-                let key = &domains.constraint.topology_key;
-                let values = feasible.iter().filter_map(|at| session.node(*at).labels.get(key));
-                domain_weight(values.collect::<BTreeSet<_>>().len())
-            })
-            .collect();
+        let constraints = soft_constraints(session, pod).into_iter();
+        let mut all: Vec<Domains<'a>> =
+            constraints.map(|constraint| Domains::new(session, pod, constraint)).collect();
+        // Constraints that nobody asked for leave nodes without a zone in.
+        let asked_for = !session.shape_of(pod).topology_spread.is_empty();
+        let is_in =
+            |node: NodeId, all: &[Domains<'_>]| !asked_for || has_all_labels(session, node, all);
+        let scored: BTreeSet<NodeId> =
+            feasible.iter().copied().filter(|node| is_in(*node, &all)).collect();
+        let counted: Vec<NodeId> = session.node_ids().filter(|node| is_in(*node, &all)).collect();
+        let mut weights = Vec::new();
+        for domains in &mut all {
+            weights.push(domains.open(session, pod, &scored, &counted));
+        }
         Box::new(move |node| {
-            if !counted.contains(&node) {
+            if !scored.contains(&node) {
                 return NOT_COUNTED;
             }
-            let scores = all.iter().zip(&weights);
-            let scores = scores.map(|(domains, weight)| domains.score(session, node, *weight));
-            rounded(scores.sum())
+            let weighed = all.iter().zip(&weights);
+            rounded(weighed.map(|(domains, weight)| domains.score(session, node, *weight)).sum())
         })
     }
 
@@ -188,9 +185,44 @@ impl Score for PodTopologySpread {
 /// The score of a node that lacks a label of a constraint that the pod itself asked for.
 const NOT_COUNTED: i64 = -1;
 
+impl<'a> Domains<'a> {
+    /// Counts the pods of the domains in which nodes are scored; answers what a pod weighs.
+    fn open(
+        &mut self,
+        session: &'a Session<'_>,
+        pod: PodId,
+        scored: &BTreeSet<NodeId>,
+        counted: &[NodeId],
+    ) -> f64 {
+        if &*self.constraint.topology_key == HOST {
+            return domain_weight(scored.len());
+        }
+        for node in scored {
+            self.counts.insert(self.value(session, *node).unwrap_or_default(), 0);
+        }
+        for node in counted {
+            let value = self.value(session, *node).unwrap_or_default();
+            if self.counts.contains_key(value) && self.includes(session, pod, *node) {
+                *self.counts.entry(value).or_default() += self.here(*node);
+            }
+        }
+        domain_weight(self.counts.len())
+    }
+
+    fn score(&self, session: &'a Session<'_>, node: NodeId, weight: f64) -> f64 {
+        let Some(value) = self.value(session, node) else { return 0.0 };
+        let here = match &*self.constraint.topology_key {
+            HOST => self.here(node),
+            _ => self.counts.get(value).copied().unwrap_or(0),
+        };
+        let here = f64::from(u32::try_from(here).unwrap_or(u32::MAX));
+        here * weight + f64::from(self.constraint.max_skew) - 1.0
+    }
+}
+
 /// Domains weigh more the more there are of them: the logarithm of their number and two.
 fn domain_weight(domains: usize) -> f64 {
-    f64::from(u32::try_from(domains).unwrap_or(u32::MAX) + 2).ln()
+    f64::from(u32::try_from(domains).unwrap_or(u32::MAX).saturating_add(2)).ln()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "scores are small; `as` saturates")]
@@ -232,6 +264,8 @@ fn by_default(pod: &Pod) -> Vec<TopologySpread> {
         when_unsatisfiable: WhenUnsatisfiable::ScheduleAnyway,
         selector: Some(selector.clone()),
         min_domains: None,
+        node_affinity_policy: Inclusion::Honor,
+        node_taints_policy: Inclusion::Ignore,
     };
-    vec![constraint("kubernetes.io/hostname", 3), constraint("topology.kubernetes.io/zone", 5)]
+    vec![constraint(HOST, 3), constraint("topology.kubernetes.io/zone", 5)]
 }

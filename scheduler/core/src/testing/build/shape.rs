@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::super::words::{Words, pair};
 use crate::{
     model::{
-        GpuPart, HostPort, LabelSelector, Name, NodeSelectorTerm, Operator, PodAffinityTerm,
-        PodShape, Requirement, SharedGpu, TaintEffect, Toleration, TopologyConstraint,
-        TopologySpread, WhenUnsatisfiable,
+        GpuPart, HostPort, Inclusion, LabelSelector, Name, NodeSelectorTerm, Operator,
+        PodAffinityTerm, PodShape, Requirement, SharedGpu, TaintEffect, Toleration,
+        TopologyConstraint, TopologySpread, WhenUnsatisfiable,
     },
     resources::Resources,
 };
@@ -17,6 +17,7 @@ use crate::{
 /// `spread app=x/zone/1`, `evenly app=x/zone/1`, `port=80`, `image x`.
 pub(super) fn of(words: &mut Words<'_>) -> PodShape {
     let gpu_milli = words.milli("gpus").unwrap_or(0);
+    let (cpu_milli, memory_bytes) = (words.milli("cpu"), words.bytes("memory"));
     let wanted = words.each("named").into_iter();
     let affinity: Vec<NodeSelectorTerm> = wanted
         .map(|node| NodeSelectorTerm {
@@ -32,11 +33,13 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
     PodShape {
         requests: Resources {
             gpu_milli,
-            cpu_milli: words.milli("cpu").unwrap_or(0),
-            memory_bytes: words.bytes("memory").unwrap_or(0),
+            cpu_milli: cpu_milli.unwrap_or(0),
+            memory_bytes: memory_bytes.unwrap_or(0),
             pods: 1,
             extended: extended(words),
         },
+        unasked_cpu_milli: if cpu_milli.is_some() { 0 } else { 100 },
+        unasked_memory_bytes: if memory_bytes.is_some() { 0 } else { 200 << 20 },
         shared_gpu: shared_gpu(words),
         legacy_mig: words.flag("legacy-mig"),
         node_selector: words.each("needs").into_iter().map(super::label).collect(),
@@ -136,6 +139,8 @@ fn spread(word: &str, when_unsatisfiable: WhenUnsatisfiable) -> TopologySpread {
         when_unsatisfiable,
         selector: Some(selector(label)),
         min_domains: None,
+        node_affinity_policy: Inclusion::Honor,
+        node_taints_policy: Inclusion::Ignore,
     }
 }
 
