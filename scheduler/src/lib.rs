@@ -12,6 +12,7 @@ pub mod leader;
 mod mirror;
 mod parse;
 mod podgrouper;
+pub mod preview;
 mod queues;
 mod run;
 pub mod status;

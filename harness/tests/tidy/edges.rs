@@ -36,7 +36,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             translate
             apply podgrouper
             queues
-            run
+            preview run
             leader -> api config
             health -> leader status
             cli ->

@@ -12,6 +12,15 @@ use crate::{
     model::{NodeId, PodId, ShapeId},
 };
 
+/// A node on which a pod fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScoredNode {
+    /// The node.
+    pub node: NodeId,
+    /// Weighted scores by plugin, in the order in which plugins are asked.
+    pub scores: Vec<(String, i128)>,
+}
+
 /// What is known about shapes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidates {
@@ -101,38 +110,67 @@ impl Session<'_> {
         pod: PodId,
         within: Option<&BTreeSet<NodeId>>,
     ) -> Option<(NodeId, Fits)> {
-        let filters = self.filters(pod, |_| true);
-        let waits_for = |node: NodeId| match self.profile.plugins.waiting {
-            WaitingRoom::AnyNode => true,
-            WaitingRoom::NominatedNode => self.pod(pod).nominated == Some(node),
-        };
-        let fitting: Vec<(NodeId, Fits)> = self
-            .node_ids()
-            .filter(|node| within.is_none_or(|nodes| nodes.contains(node)))
-            .filter_map(|node| all_pass(&filters, node).ok().map(|fits| (node, fits)))
-            .filter(|(node, fits)| *fits == Fits::Now || waits_for(*node))
-            .collect();
+        let fitting = self.fitting(pod, within);
         let feasible: Vec<NodeId> = fitting.iter().map(|(node, _)| *node).collect();
         let scores = self.scores(pod, &feasible);
         let best = fitting.into_iter().zip(scores);
         best.max_by_key(|((node, _), score)| (*score, std::cmp::Reverse(*node))).map(|(it, _)| it)
     }
 
+    /// The nodes on which the pod fits at once, each with its weighted score by every plugin.
+    pub fn scored_nodes(&self, pod: PodId) -> Vec<ScoredNode> {
+        let fitting = self.fitting(pod, None).into_iter();
+        let now: Vec<NodeId> =
+            fitting.filter(|(_, fits)| *fits == Fits::Now).map(|(node, _)| node).collect();
+        let scored = |node: &NodeId| ScoredNode { node: *node, scores: Vec::new() };
+        let mut nodes: Vec<ScoredNode> = now.iter().map(scored).collect();
+        for (scoring, scores) in self.weighted_scores(pod, &now) {
+            for (node, score) in nodes.iter_mut().zip(scores) {
+                node.scores.push((format!("{:?}", scoring.plugin), score));
+            }
+        }
+        nodes
+    }
+
+    /// Where it fits, and when.
+    fn fitting(&self, pod: PodId, within: Option<&BTreeSet<NodeId>>) -> Vec<(NodeId, Fits)> {
+        let filters = self.filters(pod, |_| true);
+        let waits_for = |node: NodeId| match self.profile.plugins.waiting {
+            WaitingRoom::AnyNode => true,
+            WaitingRoom::NominatedNode => self.pod(pod).nominated == Some(node),
+        };
+        self.node_ids()
+            .filter(|node| within.is_none_or(|nodes| nodes.contains(node)))
+            .filter_map(|node| all_pass(&filters, node).ok().map(|fits| (node, fits)))
+            .filter(|(node, fits)| *fits == Fits::Now || waits_for(*node))
+            .collect()
+    }
+
     /// The weighted sum of normalized scores of each node.
     fn scores(&self, pod: PodId, feasible: &[NodeId]) -> Vec<i128> {
         let mut sums = vec![0; feasible.len()];
-        for Scoring { plugin, weight } in &self.profile.plugins.score {
-            if !plugin.applies(self, pod) {
-                continue;
-            }
-            let score = plugin.pre_score(self, pod, feasible);
-            let mut scores: Vec<i64> = feasible.iter().map(|node| score(*node)).collect();
-            plugin.normalize_score(&mut scores);
+        for (_, scores) in self.weighted_scores(pod, feasible) {
             for (sum, score) in sums.iter_mut().zip(scores) {
-                *sum += i128::from(score) * i128::from(*weight);
+                *sum += score;
             }
         }
         sums
+    }
+
+    /// What each plugin that has a say gives to each node.
+    fn weighted_scores<'a>(
+        &'a self,
+        pod: PodId,
+        feasible: &'a [NodeId],
+    ) -> impl Iterator<Item = (&'a Scoring, Vec<i128>)> + 'a {
+        let scorings = self.profile.plugins.score.iter();
+        scorings.filter(move |scoring| scoring.plugin.applies(self, pod)).map(move |scoring| {
+            let score = scoring.plugin.pre_score(self, pod, feasible);
+            let mut scores: Vec<i64> = feasible.iter().map(|node| score(*node)).collect();
+            scoring.plugin.normalize_score(&mut scores);
+            let weight = i128::from(scoring.weight);
+            (scoring, scores.into_iter().map(|score| i128::from(score) * weight).collect())
+        })
     }
 
     fn filters(&self, pod: PodId, wanted: impl Fn(DependsOn) -> bool) -> Vec<NodeFilter<'_>> {
