@@ -59,6 +59,7 @@ pub(crate) fn on_update(
         return custom::check(admission, Some(old), new);
     }
     defaults::fill(admission.kind, new);
+    pod::complete_update(admission, new);
     metadata::check(admission, new)?;
     custom::check(admission, Some(old), new)?;
     // A pod is resized, and given ephemeral containers, past the rules for its own update.

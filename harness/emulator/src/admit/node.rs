@@ -21,6 +21,10 @@ pub(super) fn complete(admission: &Admission<'_>, node: &mut Value) {
         taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
     }
     object::set(node, &["spec", "taints"], taints.into());
+    let range = text(node, &["spec", "podCIDR"]).to_owned();
+    if !range.is_empty() {
+        object::set_default(node, &["spec", "podCIDRs"], json!([range]));
+    }
     let capacity = map(node, &["status", "capacity"]).cloned();
     if let Some(capacity) = capacity {
         object::set_default(node, &["status", "allocatable"], capacity);

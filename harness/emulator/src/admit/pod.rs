@@ -44,6 +44,13 @@ pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(),
     limits::check(admission, pod)
 }
 
+/// What a pod gets anew with every write: who applies a manifest again does not name it.
+pub(super) fn complete_update(admission: &Admission<'_>, pod: &mut Value) {
+    if admission.kind.is("", "Pod") {
+        tolerate_short_outages(pod);
+    }
+}
+
 /// Five minutes on a node that fails, unless the pod says otherwise.
 fn tolerate_short_outages(pod: &mut Value) {
     let mut tolerations = list(pod, &["spec", "tolerations"]).to_vec();

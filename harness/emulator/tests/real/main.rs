@@ -9,6 +9,7 @@ mod normal;
 mod player;
 mod reviewed;
 mod script;
+mod transcript;
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ use reviewed::{Asked, Reviewed};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::{Emulator, Options, Server};
 use script::Script;
+use transcript::Printed;
 
 fn scripts() -> Vec<Script> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/cases");
@@ -128,6 +130,32 @@ async fn the_emulator_answers_as_the_real_server() {
     }
     println!("{table}");
     assert!(found.is_empty(), "{}\n{table}", found.join("\n"));
+}
+
+#[tokio::test]
+async fn kubectl_prints_the_same_on_both_servers() {
+    let assets = match assets() {
+        Ok(assets) if assets.join("kubectl").is_file() => assets,
+        Ok(assets) => return skip(&format!("no kubectl in {}", assets.display())),
+        Err(why) => return skip(&why),
+    };
+    let plane = ControlPlane::start(&assets).await;
+    let (_emulator, server, _client) = emulator().await;
+    let transcript = include_str!("transcripts/lab.txt");
+    let play = |kubeconfig: &str| {
+        let (assets, kubeconfig) = (assets.clone(), kubeconfig.to_owned());
+        tokio::task::spawn_blocking(move || transcript::play(&assets, &kubeconfig, transcript))
+    };
+    let (theirs, ours) = tokio::join!(play(&plane.kubeconfig), play(&server.kubeconfig));
+    let (theirs, ours) = (theirs.unwrap(), ours.unwrap());
+    let reviewed = Reviewed::read();
+    let is_new = |their: &Printed, our: &Printed| {
+        their.text != our.text && !reviewed.has_command(&their.command)
+    };
+    let pairs = theirs.iter().zip(&ours).filter(|(their, our)| is_new(their, our));
+    let found: Vec<String> = pairs.map(|(their, our)| their.against(our)).collect();
+    let count = theirs.len();
+    assert!(found.is_empty(), "{}\n{} of {count} differ", found.join("\n"), found.len());
 }
 
 /// Writes what the real server answers into the cases.

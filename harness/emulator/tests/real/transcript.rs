@@ -1,0 +1,90 @@
+//! What kubectl prints, on both servers: `transcripts/*.txt`.
+
+use std::path::Path;
+use std::process::Command;
+
+use regex::Regex;
+
+/// A paragraph of a transcript, and what it printed.
+pub(crate) struct Printed {
+    pub(crate) command: String,
+    pub(crate) text: String,
+}
+
+impl Printed {
+    /// How it differs from what another server made kubectl print.
+    pub(crate) fn against(&self, ours: &Self) -> String {
+        let real = self.text.lines().map(|line| format!("    real     {line}\n"));
+        let ours = ours.text.lines().map(|line| format!("    emulator {line}\n"));
+        format!("$ {}{}", self.command, real.chain(ours).collect::<String>())
+    }
+}
+
+/// The paragraphs; a here-document may hold empty lines.
+fn commands(text: &str) -> Vec<String> {
+    let mut commands = vec![String::new()];
+    for line in text.lines().filter(|line| !line.starts_with("# ")) {
+        let command = commands.last_mut().expect("there is always one");
+        let is_open = command.matches("<<'END'").count() > command.matches("\nEND\n").count();
+        if line.is_empty() && !is_open {
+            commands.push(String::new());
+        } else {
+            *command += line;
+            *command += "\n";
+        }
+    }
+    commands.retain(|command| !command.is_empty());
+    commands
+}
+
+/// Runs a transcript with the kubectl that lies with the real server.
+pub(crate) fn play(assets: &Path, kubeconfig: &str, transcript: &str) -> Vec<Printed> {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("kubeconfig"), kubeconfig).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let plain = Plain::default();
+    let run = |command: String| {
+        let output = Command::new("sh")
+            .args(["-c", &format!("exec 2>&1\n{command}")])
+            .env("PATH", format!("{}:{path}", assets.display()))
+            .env("HOME", home.path())
+            .env("KUBECONFIG", home.path().join("kubeconfig"))
+            .current_dir(home.path())
+            .output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        Printed { command, text: plain.of(&text, home.path()) }
+    };
+    commands(transcript).into_iter().map(run).collect()
+}
+
+/// Takes out what no two runs have in common: times and ages, uids, revisions, addresses, and how
+/// wide columns are.
+struct Plain(Vec<(Regex, &'static str)>);
+
+impl Default for Plain {
+    fn default() -> Self {
+        let rules = [
+            (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
+            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
+            (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [-+]\d{4}", "TIME"),
+            (r#"resourceVersion: "\d+""#, "resourceVersion: RV"),
+            (r#"\\"resourceVersion\\":\\"\d+\\""#, "resourceVersion: RV"),
+            (r"Resource Version: +\d+", "Resource Version: RV"),
+            (r#"\\"managedFields\\":\[.*?\}\],"#, ""),
+            (r"kubectl-edit-\d+\.yaml", "kubectl-edit-N.yaml"),
+            (r"\b\d+d\d+h\b|\b\d+[smhd]\b|\b\d+d\b|<invalid>|<unknown>", "AGE"),
+            (r"127\.0\.0\.1:\d+", "ADDRESS"),
+            (r"\b10\.\d+\.\d+\.\d+\b", "IP"),
+            (r" {2,}", "  "),
+            (r"(?m) +$", ""),
+        ];
+        Self(rules.map(|(rule, plain)| (Regex::new(rule).unwrap(), plain)).into())
+    }
+}
+
+impl Plain {
+    fn of(&self, text: &str, home: &Path) -> String {
+        let text = text.replace(&home.display().to_string(), "HOME");
+        self.0.iter().fold(text, |text, (rule, plain)| rule.replace_all(&text, *plain).into_owned())
+    }
+}
