@@ -36,7 +36,8 @@ pub(super) struct Set {
 }
 
 enum Motor {
-    Server(Server),
+    /// The emulator acts for as long as somebody holds it.
+    Emulator(Box<Emulator>, Server),
     Actors(Troupe),
 }
 
@@ -65,7 +66,7 @@ impl Scene {
                 install(&api).await?;
                 let server = emulator.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
                 write_private(&kubeconfig, &server.kubeconfig)?;
-                Ok(Set { api, kubeconfig, motor: Motor::Server(server) })
+                Ok(Set { api, kubeconfig, motor: Motor::Emulator(Box::new(emulator), server) })
             }
             Self::ControlPlane(ground) => {
                 let text = ground.kubeconfig_text().context("a control plane of ours has one")?;
@@ -94,7 +95,10 @@ impl Scene {
 impl Set {
     pub(super) async fn close(self) {
         match self.motor {
-            Motor::Server(server) => server.shut_down().await,
+            Motor::Emulator(emulator, server) => {
+                server.shut_down().await;
+                drop(emulator);
+            }
             Motor::Actors(actors) => drop(actors),
         }
     }
