@@ -17,7 +17,7 @@ CONTROL_PLANE = $(or $(KUBEBUILDER_ASSETS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache
 test-control-plane: ## quota and gangs on a real control plane, where there is one
 	@if [ -x "$(CONTROL_PLANE)/kube-apiserver" ]; then \
 	  cargo run --quiet --package schedlab -- run features/quota features/gang --cluster control-plane --retries 2; \
-	elif [ -n "$(MUST_CONTROL_PLANE)" ]; then echo "no control plane in $(CONTROL_PLANE): make control-plane"; exit 1; \
+	elif [ "$(SCHEDLAB_REQUIRE)" = control-plane ]; then echo "no control plane in $(CONTROL_PLANE): make control-plane"; exit 1; \
 	else echo "skipped: features on a control plane (make control-plane builds one)"; fi
 
 check: ## what every commit passes
