@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -60,13 +61,18 @@ impl Record {
         verb: &str,
         now: Timestamp,
     ) -> anyhow::Result<(PathBuf, Self)> {
+        // Unique also among runs of one process and second that keep their records apart.
+        static BEGUN: AtomicU32 = AtomicU32::new(1);
         let folder = state.join("runs");
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
         let process =
             Process::find(std::process::id()).context("/proc does not know this process")?;
         let base = format!("{}-{}", now.strftime("%Y%m%dt%H%M%S"), process.pid);
-        let ids = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}-{n}")));
+        let ids = std::iter::repeat_with(|| match BEGUN.fetch_add(1, Ordering::Relaxed) {
+            1 => base.clone(),
+            n => format!("{base}-{n}"),
+        });
         for id in ids {
             let file = folder.join(format!("{id}.json"));
             match std::fs::File::create_new(&file) {

@@ -55,8 +55,7 @@ async fn what_a_killed_run_left_goes_and_a_live_run_is_not_touched() {
 #[tokio::test]
 async fn a_child_that_was_never_noted_is_found_by_its_mark_and_its_children_too() {
     let state = tempfile::tempdir().unwrap();
-    // Tests of one process and second share an id unless their words differ.
-    let run = Run::begin_in(state.path(), "marked").unwrap();
+    let run = Run::begin_in(state.path(), "run").unwrap();
     let (name, id) = run.mark();
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' TERM; sleep 601 & echo $!; wait"]);
