@@ -114,6 +114,7 @@ pub(super) fn pod(pod: &Value) -> PodView {
         devices: text(pod, "/metadata/annotations/schedlab.dev~1gpu-devices")
             .map(|devices| devices.split(',').filter_map(|one| one.trim().parse().ok()).collect()),
         parts: Vec::new(),
+        claims: BTreeMap::new(),
         paid_besides: Amounts::new(),
     }
 }

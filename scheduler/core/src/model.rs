@@ -1,6 +1,7 @@
 //! The nouns of scheduling: node, pod and its shape, pod group, queue. Ids are positions in
 //! the [`crate::Snapshot`]'s lists, which are sorted by name; names are what people see.
 
+mod claim;
 mod gpu;
 mod node;
 mod pod;
@@ -10,6 +11,7 @@ mod topology;
 
 use std::sync::Arc;
 
+pub use claim::DeviceClaim;
 pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
 pub use node::{Node, Taint, TaintEffect};
 pub use pod::{

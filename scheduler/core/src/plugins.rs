@@ -14,6 +14,7 @@ mod placement;
 mod pod_counts;
 mod queue_limits;
 mod queue_sort;
+mod resource_claims;
 mod selectors;
 mod taint_toleration;
 mod topology_places;
@@ -45,8 +46,13 @@ impl Plugins {
             ("nodeplacement", Arc::new(placement::ResourcePlacement), 1),
         ];
         let scores = scores.into_iter().filter(|(name, ..)| is_active(name));
+        // What no node can cure stands first: it is the reason, whatever room there is.
         let mut filter: Vec<Arc<dyn Filter>> = Vec::new();
+        if is_active("dynamicresources") {
+            filter.push(Arc::new(resource_claims::ResourceClaims));
+        }
         if is_active("predicates") {
+            filter.push(Arc::new(resource_claims::MissingVolume));
             filter.push(Arc::new(node_status::NodeReady));
             filter.extend(filters());
             filter.push(Arc::new(mig::MigNodes));

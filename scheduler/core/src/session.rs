@@ -4,6 +4,7 @@
 //! queues above it), and so does undoing it. Which change to make is decided elsewhere.
 
 mod candidates;
+mod claims;
 mod commit;
 mod device;
 mod free;
@@ -64,6 +65,7 @@ pub struct Session<'s> {
 struct Customs {
     shunning: Vec<PodId>,
     preferring: Vec<PodId>,
+    claiming: Vec<PodId>,
 }
 
 /// A pod changed its state; this is the one it had.
@@ -248,10 +250,12 @@ impl<'s> Session<'s> {
     }
 
     fn take_room(&mut self, pod: PodId, state: PodState) {
-        let PodShape { requests, shared_gpu, .. } = self.shape_of(pod);
+        let shape = self.shape_of(pod);
+        let PodShape { requests, shared_gpu, .. } = shape;
         for (node, hold) in state.holds() {
             let room = &mut self.nodes[node.0 as usize];
             room.take(pod, requests, hold);
+            room.change_claims(shape, hold, 1);
             if let Some(shared) = shared_gpu {
                 let units = shared.units_on(&self.snapshot.nodes[node.0 as usize]);
                 room.change_parts(self.parts.held_by(pod, hold), hold, units);
@@ -265,10 +269,12 @@ impl<'s> Session<'s> {
     }
 
     fn give_room(&mut self, pod: PodId, state: PodState) {
-        let PodShape { requests, shared_gpu, .. } = self.shape_of(pod);
+        let shape = self.shape_of(pod);
+        let PodShape { requests, shared_gpu, .. } = shape;
         for (node, hold) in state.holds() {
             let room = &mut self.nodes[node.0 as usize];
             room.give(pod, requests, hold);
+            room.change_claims(shape, hold, -1);
             if let Some(shared) = shared_gpu {
                 let units = shared.units_on(&self.snapshot.nodes[node.0 as usize]);
                 room.change_parts(self.parts.held_by(pod, hold), hold, -units);
@@ -337,6 +343,11 @@ impl<'s> Session<'s> {
     /// Pods that shun others, wherever they are.
     pub fn shunning_pods(&self) -> &[PodId] {
         &self.customs.shunning
+    }
+
+    /// Pods with claims on devices, wherever they are.
+    pub fn claiming_pods(&self) -> &[PodId] {
+        &self.customs.claiming
     }
 
     /// Pods that would like, or need, to be near to or far from others, wherever they are.
@@ -420,6 +431,7 @@ impl Customs {
         };
         Self {
             shunning: with(|shape| !shape.pod_anti_affinity.is_empty()),
+            claiming: with(|shape| !shape.claims.is_empty()),
             preferring: with(|shape| {
                 !shape.pod_preferences.is_empty() || !shape.pod_affinity.is_empty()
             }),

@@ -1,6 +1,7 @@
 //! Tables of whole cycles, by area.
 
 mod amounts;
+mod claims;
 mod consolidate;
 mod gangs;
 mod kube;

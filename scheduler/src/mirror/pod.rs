@@ -195,6 +195,8 @@ fn read_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
         unasked_memory_bytes,
         shared_gpu,
         legacy_mig: gpu::is_legacy_mig(object),
+        claims: Vec::new(),
+        missing_volume: None,
         node_selector: strings(spec, "/nodeSelector"),
         node_affinity: kept(selectors::node_terms(spec), wrong),
         node_preferences: kept(selectors::node_preferences(spec), wrong),

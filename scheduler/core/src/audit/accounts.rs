@@ -16,11 +16,14 @@ pub(super) struct Accounts {
     nodes: BTreeMap<Name, NodeAccount>,
     queues: BTreeMap<Name, QueueAccount>,
     members: BTreeMap<Name, BTreeSet<Name>>,
+    /// How many pods use a claim on devices, by claim and node.
+    claims: BTreeMap<Name, BTreeMap<Name, usize>>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeAccount {
-    /// Asked for by the pods that hold room here, leaving ones included.
+    /// Asked for by the pods that hold room here, leaving ones included; claims that they share
+    /// count once.
     pub(super) used: Amounts,
     pub(super) pods: BTreeSet<Name>,
 }
@@ -58,6 +61,11 @@ impl Accounts {
         self.queues.get(name)
     }
 
+    /// The nodes on which pods use the claim.
+    pub(super) fn nodes_of_claim(&self, claim: &Name) -> impl Iterator<Item = &Name> {
+        self.claims.get(claim).into_iter().flat_map(BTreeMap::keys)
+    }
+
     /// Names of the pods of a group.
     pub(super) fn members(&self, group: &Name) -> impl Iterator<Item = &Name> {
         self.members.get(group).into_iter().flatten()
@@ -75,6 +83,7 @@ impl Accounts {
             && before.group == after.group
             && before.requests == after.requests
             && before.paid_besides == after.paid_besides
+            && before.claims == after.claims
             && before.holds_room() == after.holds_room()
             && before.leaving == after.leaving
         {
@@ -110,6 +119,11 @@ impl Accounts {
             let account = self.nodes.entry(node.clone()).or_default();
             add(&mut account.used, &pod.requests, sign.factor());
             enter(&mut account.pods, name, sign);
+            let claims = pod.claims.iter().filter(|(claim, _)| {
+                let users = self.claims.entry((*claim).clone()).or_default();
+                is_first_or_last(users, node, sign)
+            });
+            claims.for_each(|(_, devices)| add(&mut account.used, devices, sign.factor()));
         }
         if let Some(group) = &pod.group {
             enter(self.members.entry(group.clone()).or_default(), name, sign);
@@ -138,6 +152,23 @@ fn enter(set: &mut BTreeSet<Name>, name: &Name, sign: Sign) {
         Sign::Plus => set.insert(name.clone()),
         Sign::Minus => set.remove(name),
     };
+}
+
+/// Counts a user of a claim on the node: it is the first to come, or the last to go.
+fn is_first_or_last(users: &mut BTreeMap<Name, usize>, node: &Name, sign: Sign) -> bool {
+    let count = users.entry(node.clone()).or_default();
+    match sign {
+        Sign::Plus => *count += 1,
+        Sign::Minus => *count = count.saturating_sub(1),
+    }
+    let (count, one_is_left) = (*count, *count == 1);
+    if count == 0 {
+        users.remove(node);
+    }
+    match sign {
+        Sign::Plus => one_is_left,
+        Sign::Minus => count == 0,
+    }
 }
 
 /// Rule 6. Leaving pods may be counted or not: both are in use among schedulers.

@@ -66,6 +66,10 @@ fn judge_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
         && let Some(why) = refusal(&seen, |view| sharing::overfull(auditor, node, view))
     {
         let detail = format!("with pod {name}, pods on node {node} {why}");
+        auditor.breach(Rule::Devices, concerns.clone(), detail);
+    }
+    if let Some((claim, elsewhere)) = sharing::claim_elsewhere(auditor, pod, node) {
+        let detail = format!("pod {name} uses claim {claim} on {node}; others do on {elsewhere}");
         auditor.breach(Rule::Devices, concerns, detail);
     }
     if auditor.rules.conduct == Conduct::Kai {
@@ -144,7 +148,7 @@ fn holds(rule: &Requirement, found: Option<&Name>) -> bool {
 
 fn shortage(auditor: &Auditor, pod: &PodView, name: &Name, node: &NodeView) -> Option<String> {
     let used = &auditor.accounts.node(name)?.used;
-    let asked = pod.requests.iter().filter(|(_, asked)| **asked > 0);
+    let asked = pod.asked().filter(|(_, asked)| **asked > 0);
     let (resource, used, room) = asked.into_iter().find_map(|(resource, _)| {
         let used = used.get(resource).copied().unwrap_or(0);
         let room = node.allocatable.get(resource).copied().unwrap_or(0);

@@ -151,6 +151,11 @@ impl Names<'_> {
             tolerations: shape.tolerations.clone(),
             devices: None,
             parts: Vec::new(),
+            claims: shape
+                .claims
+                .iter()
+                .map(|claim| (claim.name.clone(), amounts(&claim.devices)))
+                .collect(),
             paid_besides: mig_gpus(&shape.requests),
         };
         if let Some(node) = pod.node {
@@ -240,6 +245,7 @@ mod tests {
     use crate::{
         model::{NodeId, PodId},
         synthetic,
+        testing::snapshot_of,
     };
 
     fn bind(pod: usize, node: u32) -> Decision {
@@ -264,6 +270,24 @@ mod tests {
         let skewed = judged(&snapshot, (0..9).map(|pod| bind(pod, 0)).collect());
         assert_eq!(skewed.len(), 1, "{skewed:?}");
         assert!(skewed[0].starts_with("rule 1 (capacity): "), "{}", skewed[0]);
+    }
+
+    #[test]
+    fn a_claim_is_counted_once_and_used_on_one_node() {
+        let snapshot = snapshot_of(
+            "
+            node n1 gpus=1
+            node n2 gpus=1
+            job a claim x:1
+            job b claim x:1
+            job c gpus=1
+        ",
+        );
+        assert_eq!(judged(&snapshot, vec![bind(0, 0), bind(1, 0), bind(2, 1)]), [""; 0]);
+        let overfull = judged(&snapshot, vec![bind(0, 0), bind(2, 0)]);
+        assert!(overfull[0].starts_with("rule 1 (capacity): "), "{overfull:?}");
+        let twice = judged(&snapshot, vec![bind(0, 0), bind(1, 1)]);
+        assert!(twice[0].contains("uses claim x on n2; others do on n1"), "{twice:?}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Rule 2 for devices that pods share: nobody takes more of one than there is, and a shared
-//! device is nobody's whole one.
+//! Rule 2 for devices that pods share: nobody takes more of one than there is, a shared device
+//! is nobody's whole one, and those of a claim are on one node.
 
 use std::collections::BTreeMap;
 
-use super::{Auditor, NodeView, breach::amount};
+use super::{Auditor, NodeView, PodView, breach::amount};
 use crate::model::Name;
 
 const GPU: &str = "nvidia.com/gpu";
@@ -26,5 +26,17 @@ pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Optio
     (whole + shared > offered).then(|| {
         let (whole, shared) = (amount(whole), amount(shared));
         format!("have {whole} whole and {shared} shared GPUs; it has {}", amount(offered))
+    })
+}
+
+/// A claim of the pod, and another node where pods use it.
+pub(super) fn claim_elsewhere<'a>(
+    auditor: &Auditor,
+    pod: &'a PodView,
+    node: &Name,
+) -> Option<(&'a Name, Name)> {
+    pod.claims.keys().find_map(|claim| {
+        let mut others = auditor.accounts.nodes_of_claim(claim).filter(|other| *other != node);
+        Some((claim, others.next()?.clone()))
     })
 }

@@ -150,6 +150,8 @@ pub struct PodView {
     pub devices: Option<Vec<u32>>,
     /// The devices that it shares with others, and the part that it takes of each.
     pub parts: Vec<Part>,
+    /// The devices of its claims, by claim; a node gives them once to all who share a claim.
+    pub claims: BTreeMap<Name, Amounts>,
     /// What its queues pay beside its requests: parts of GPUs, and MIG instances as GPUs.
     pub paid_besides: Amounts,
 }
@@ -196,9 +198,14 @@ impl PodView {
         self.holds_room() && !self.leaving
     }
 
-    /// What its queues pay.
+    /// What its queues pay: they pay for each user of a claim, as KAI's do.
     pub(super) fn paid(&self) -> impl Iterator<Item = (&Name, &i128)> {
-        self.requests.iter().chain(&self.paid_besides)
+        self.requests.iter().chain(&self.paid_besides).chain(self.claims.values().flatten())
+    }
+
+    /// What it has of its node, alone or with others.
+    pub(super) fn asked(&self) -> impl Iterator<Item = (&Name, &i128)> {
+        self.requests.iter().chain(self.claims.values().flatten())
     }
 
     pub(super) fn alive(&self) -> bool {

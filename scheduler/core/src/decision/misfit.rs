@@ -50,6 +50,21 @@ pub enum Misfit {
     LegacyMig,
     /// A pod runs there that uses MIG instances nobody knows of.
     LegacyMigThere,
+    /// A claim is allocated on another node.
+    ClaimElsewhere(Name),
+    /// A claim has as many users as it may.
+    ClaimFull(Name),
+    /// A claim on GPUs belongs to another queue, or to none.
+    ClaimOfQueue {
+        /// The claim.
+        claim: Name,
+        /// The pod's queue.
+        queue: Name,
+        /// What the claim's label says.
+        label: Option<Name>,
+    },
+    /// A `PersistentVolumeClaim` does not exist.
+    VolumeMissing(Name),
     /// What the pod costs there is more than its queues may have: in their words.
     QueueBound(Name),
 }
@@ -72,6 +87,8 @@ impl Misfit {
             | Self::OthersAntiAffinity
             | Self::HostPort
             | Self::QueueBound(_)
+            | Self::ClaimElsewhere(_)
+            | Self::ClaimFull(_)
             | Self::TopologySpread => true,
             Self::Taint { .. }
             | Self::Unschedulable
@@ -82,6 +99,8 @@ impl Misfit {
             | Self::MigInstancesOnly
             | Self::LegacyMig
             | Self::LegacyMigThere
+            | Self::ClaimOfQueue { .. }
+            | Self::VolumeMissing(_)
             | Self::TopologySpreadLabel => false,
         }
     }
@@ -104,6 +123,10 @@ impl Misfit {
             | Self::MigInstancesOnly
             | Self::LegacyMig
             | Self::LegacyMigThere
+            | Self::ClaimElsewhere(_)
+            | Self::ClaimFull(_)
+            | Self::ClaimOfQueue { .. }
+            | Self::VolumeMissing(_)
             | Self::QueueBound(_) => vec![self.to_string()],
         }
     }
@@ -155,6 +178,23 @@ impl fmt::Display for Misfit {
             Self::LegacyMig => f.write_str("node(s) take no pods that ask for MIG by annotation"),
             Self::LegacyMigThere => {
                 f.write_str("node(s) had pods that use MIG instances by annotation")
+            }
+            Self::ClaimElsewhere(claim) => write!(f, "node(s) are not where claim {claim} is"),
+            Self::ClaimFull(claim) => {
+                write!(f, "node(s) do not matter: claim {claim} has as many users as it may")
+            }
+            Self::ClaimOfQueue { claim, queue, label: Some(label) } => write!(
+                f,
+                "node(s) do not matter: DRA claim {claim} is a shared GPU claim with wrong queue \
+                 label (expected queue: {queue}, claim queue label: {label})"
+            ),
+            Self::ClaimOfQueue { claim, label: None, .. } => write!(
+                f,
+                "node(s) do not matter: DRA claim {claim} is a shared GPU claim but does not \
+                 have a queue label (kai.scheduler/queue)"
+            ),
+            Self::VolumeMissing(volume) => {
+                write!(f, "node(s) do not matter: persistentvolumeclaim {volume:?} not found")
             }
             Self::QueueBound(why) => write!(f, "node(s) are too costly: {why}"),
         }

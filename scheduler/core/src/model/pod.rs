@@ -2,7 +2,8 @@
 //! share one shape, so work done for a shape serves all of them.
 
 use super::{
-    GpuGroup, Labels, Name, NodeId, PodGroupId, ShapeId, SharedGpu, TaintEffect, Time, mig_gpus,
+    DeviceClaim, GpuGroup, Labels, Name, NodeId, PodGroupId, ShapeId, SharedGpu, TaintEffect, Time,
+    mig_gpus,
 };
 use crate::resources::Resources;
 
@@ -87,6 +88,10 @@ pub struct PodShape {
     pub shared_gpu: Option<SharedGpu>,
     /// It asks for MIG instances in the old way, by annotation.
     pub legacy_mig: bool,
+    /// Claims on devices. Those are not in `requests`.
+    pub claims: Vec<DeviceClaim>,
+    /// A `PersistentVolumeClaim` that does not exist.
+    pub missing_volume: Option<Name>,
     /// `spec.nodeSelector`.
     pub node_selector: Labels,
     /// `requiredDuringSchedulingIgnoredDuringExecution` node affinity: any term suffices.
@@ -114,7 +119,10 @@ pub struct PodShape {
 impl PodShape {
     /// It asks for GPUs, parts of them or MIG instances.
     pub fn asks_gpus(&self) -> bool {
-        self.requests.gpu_milli > 0 || self.shared_gpu.is_some() || self.asks_mig()
+        self.requests.gpu_milli > 0
+            || self.shared_gpu.is_some()
+            || self.asks_mig()
+            || self.claims.iter().any(DeviceClaim::is_gpu)
     }
 
     /// It asks for MIG instances as resources.

@@ -36,7 +36,8 @@ impl Filter for NodeResourcesFit {
 }
 
 fn too_little(session: &Session<'_>, shape: &PodShape, node: NodeId) -> Misfit {
-    let (room, request) = (session.room(node), &shape.requests);
+    let room = session.room(node);
+    let request = room.needed(shape);
     let mut of = request.short_in(&room.idle);
     if of.is_empty() {
         of = request.short_in(&room.free_later());

@@ -64,7 +64,7 @@ impl Prices {
 
 impl Price {
     fn of(shape: &PodShape) -> Self {
-        Self { fixed: with_mig(&shape.requests), shared: shape.shared_gpu }
+        Self { fixed: with_mig(&shape.requests_and_claims()), shared: shape.shared_gpu }
     }
 }
 

@@ -47,11 +47,15 @@ impl SharedDevice {
         self.has - self.releases + self.promised
     }
 
-    const fn is_unused(&self) -> bool {
+    pub(super) const fn unused(group: GpuGroup) -> Self {
+        Self { group, has: 0, releases: 0, promised: 0 }
+    }
+
+    pub(super) const fn is_unused(&self) -> bool {
         self.has == 0 && self.releases == 0 && self.promised == 0
     }
 
-    fn change(&mut self, hold: Hold, units: i64) {
+    pub(super) fn change(&mut self, hold: Hold, units: i64) {
         match hold {
             Hold::Has | Hold::IsStuck => self.has += units,
             Hold::Releases => {
@@ -77,8 +81,7 @@ impl NodeRoom {
         for group in groups {
             let at = self.shared.iter().position(|device| device.group == *group);
             let at = at.unwrap_or_else(|| {
-                let group = group.clone();
-                self.shared.push(SharedDevice { group, has: 0, releases: 0, promised: 0 });
+                self.shared.push(SharedDevice::unused(group.clone()));
                 self.shared.len() - 1
             });
             let device = &mut self.shared[at];

@@ -15,6 +15,8 @@ pub struct NodeRoom {
     pub releasing: Resources,
     /// Devices of which pods have, or were promised, parts.
     pub shared: Vec<SharedDevice>,
+    /// Claims that pods have, or were promised; counted in pods.
+    pub claims: Vec<SharedDevice>,
     /// Pods that have room here, or were promised some.
     pub staying: Vec<PodId>,
     /// Pods that were asked to leave.
@@ -39,6 +41,7 @@ impl NodeRoom {
             idle: node.allocatable.clone(),
             releasing: Resources::default(),
             shared: Vec::new(),
+            claims: Vec::new(),
             staying: Vec::new(),
             leaving: Vec::new(),
             stuck: Vec::new(),
@@ -60,7 +63,7 @@ impl NodeRoom {
 
     /// The same for all that a pod of `shape` asks for on `node`, parts of GPUs included.
     pub fn fits_shape(&self, node: &Node, shape: &PodShape) -> Option<Fits> {
-        let fits = self.fits(&shape.requests)?;
+        let fits = self.fits(&self.needed(shape))?;
         match &shape.shared_gpu {
             None => Some(fits),
             Some(shared) => self.fits_parts(node, shared).map(|parts| parts.max(fits)),

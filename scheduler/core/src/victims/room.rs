@@ -139,7 +139,7 @@ impl ShapeRoom {
             Some(_) => nodes.iter().map(|node| parts_on(node, shared)).collect(),
             None => Vec::new(),
         };
-        let (request, nodes) = (shape.requests.clone(), BTreeSet::new());
+        let (request, nodes) = (shape.requests_and_claims(), BTreeSet::new());
         let mut room = Self { request, parts, eligible, counts, nodes, total: 0 };
         for (at, free) in free.iter().enumerate() {
             room.recount(at, free, None);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::words::{Words, pair};
 use crate::{
     model::{
-        GpuPart, HostPort, Inclusion, LabelSelector, Name, NodeSelectorTerm, Operator,
+        DeviceClaim, GpuPart, HostPort, Inclusion, LabelSelector, Name, NodeSelectorTerm, Operator,
         PodAffinityTerm, PodShape, Requirement, SharedGpu, TaintEffect, Toleration,
         TopologyConstraint, TopologySpread, WhenUnsatisfiable,
     },
@@ -42,6 +42,8 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
         unasked_memory_bytes: if memory_bytes.is_some() { 0 } else { 200 << 20 },
         shared_gpu: shared_gpu(words),
         legacy_mig: words.flag("legacy-mig"),
+        claims: words.each("claim").into_iter().map(claim).collect(),
+        missing_volume: words.value("missing-volume").map(Name::from),
         node_selector: words.each("needs").into_iter().map(super::label).collect(),
         node_affinity: (!affinity.is_empty()).then_some(affinity),
         node_preferences: words.each("prefers").into_iter().map(preference).collect(),
@@ -65,6 +67,19 @@ pub(super) fn places(words: &mut Words<'_>) -> Option<TopologyConstraint> {
     let topology = required.as_ref().or(preferred.as_ref())?.0.clone();
     let (required, preferred) = (required.map(|it| it.1), preferred.map(|it| it.1));
     Some(TopologyConstraint { topology, required, preferred })
+}
+
+/// `x:2` a claim on two GPUs, `x:2@q` of queue q.
+fn claim(word: &str) -> DeviceClaim {
+    let (name, rest) = word.split_once(':').expect("name:gpus");
+    let (gpus, queue) = rest.split_once('@').unwrap_or((rest, "default"));
+    let gpu_milli = gpus.parse::<i64>().expect("a count") * 1000;
+    DeviceClaim {
+        name: name.into(),
+        devices: Resources { gpu_milli, ..Resources::default() },
+        queue: (!queue.is_empty()).then(|| queue.into()),
+        reserved_for_others: 0,
+    }
 }
 
 /// `part=0.5` or `part-memory=4000`, and `devices=2` where it is of several.

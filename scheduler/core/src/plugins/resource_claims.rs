@@ -1,0 +1,91 @@
+//! Claims on devices: where one is used all its users run, no more than it is for, and claims on
+//! GPUs that pods name belong to a queue.
+
+use crate::{
+    decision::Misfit,
+    framework::{DependsOn, Filter, NodeFilter},
+    model::{DeviceClaim, NodeId, PodId},
+    session::{Fits, PodState, Session, Stays},
+};
+
+/// Looks at who else uses the pod's claims.
+#[derive(Debug)]
+pub(super) struct ResourceClaims;
+
+/// A volume that does not exist: nothing helps but making it.
+#[derive(Debug)]
+pub(super) struct MissingVolume;
+
+impl Filter for ResourceClaims {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Cluster
+    }
+
+    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
+        let claims = &session.shape_of(pod).claims;
+        if claims.is_empty() {
+            return None;
+        }
+        let misfit = claims.iter().find_map(|claim| foreign(session, pod, claim));
+        let used: Vec<(&DeviceClaim, Vec<PodState>)> =
+            claims.iter().map(|claim| (claim, users(session, pod, claim))).collect();
+        Some(Box::new(move |node| {
+            if let Some(misfit) = &misfit {
+                return Err(misfit.clone());
+            }
+            used.iter().try_fold(Fits::Now, |fits, (claim, users)| {
+                Ok(fits.max(fits_with(claim, users, node)?))
+            })
+        }))
+    }
+}
+
+/// A claim on GPUs that the pod's queue may not use.
+fn foreign(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Option<Misfit> {
+    let group = session.group(session.pod(pod).group?);
+    let queue = group.queue.as_ref().ok().copied().flatten()?;
+    let queue = &session.snapshot.queues[queue.0 as usize].name;
+    let is_ours = claim.queue.as_ref() == Some(queue);
+    (claim.is_gpu() && !is_ours).then(|| Misfit::ClaimOfQueue {
+        claim: claim.name.clone(),
+        queue: queue.clone(),
+        label: claim.queue.clone(),
+    })
+}
+
+/// It is allocated on one node as long as anybody has it, who was asked to leave included.
+fn fits_with(claim: &DeviceClaim, users: &[PodState], node: NodeId) -> Result<Fits, Misfit> {
+    let stay = users.iter().filter_map(|user| user.charged_on());
+    let leave_elsewhere = users.iter().flat_map(|user| user.places());
+    let leave_elsewhere =
+        leave_elsewhere.filter(|(other, stays)| *other != node && *stays == Stays::No);
+    let is_stuck = |user: &PodState| matches!(user, PodState::Stuck(other) if *other != node);
+    if stay.clone().any(|other| other != node) || users.iter().any(is_stuck) {
+        return Err(Misfit::ClaimElsewhere(claim.name.clone()));
+    }
+    let count = u32::try_from(stay.count()).unwrap_or(u32::MAX);
+    if count.saturating_add(claim.reserved_for_others) >= DeviceClaim::USERS_MAX {
+        return Err(Misfit::ClaimFull(claim.name.clone()));
+    }
+    Ok(if leave_elsewhere.count() == 0 { Fits::Now } else { Fits::Later })
+}
+
+/// Where its other users are, or will be.
+fn users(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Vec<PodState> {
+    let others = session.claiming_pods().iter().filter(|other| **other != pod);
+    let others = others.filter(|other| {
+        session.shape_of(**other).claims.iter().any(|theirs| theirs.name == claim.name)
+    });
+    others.map(|other| session.state(*other)).collect()
+}
+
+impl Filter for MissingVolume {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Shape
+    }
+
+    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
+        let missing = session.shape_of(pod).missing_volume.clone()?;
+        Some(Box::new(move |_| Err(Misfit::VolumeMissing(missing.clone()))))
+    }
+}

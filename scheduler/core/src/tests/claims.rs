@@ -1,0 +1,96 @@
+//! Claims on devices.
+
+use insta::assert_snapshot;
+
+use crate::testing::{plan_of, rounds_of};
+
+#[test]
+fn a_claim_takes_its_devices_once_for_all_who_share_it() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        job a pods=3 claim x:2
+        job b gpus=1
+    "), @r"
+    a runs on n1 x3
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn who_shares_a_claim_runs_where_it_is() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 cpu=2
+        node n2 gpus=1 cpu=2
+        job a claim x:1 cpu=1 on n2
+        job b claim x:1 cpu=1
+        job c claim x:1 cpu=1
+    "), @r#"
+    b runs on n2
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) are not where claim x is, 1 node(s) didn't have enough resources: CPU cores.
+    "#);
+}
+
+#[test]
+fn a_claim_is_released_when_all_who_have_it_leave() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=2
+        queue left quota=0
+        queue right quota=2
+        job a pods=2 claim x:2@left queue=left on n1 n1
+        job b gpus=2 queue=right
+    "), @r"
+    1: a leaves n1 x2 for b (reclaim)
+    1: b waits for n1
+    2: b runs on n1
+    steady after 2
+    ");
+}
+
+#[test]
+fn a_claim_that_somebody_still_has_is_not_allocated_elsewhere() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 cpu=1
+        node n2 gpus=1 cpu=2
+        job a claim x:1 cpu=1 releasing on n1
+        job b claim x:1 cpu=2
+    "), @r"
+    b waits for n2
+    b pending: Room was promised on n2 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_claim_on_gpus_belongs_to_a_queue() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue q
+        queue r
+        job a claim x:1@q queue=q
+        job b claim y:1@r queue=q
+        job c claim z:1@ queue=q
+    "), @r"
+    a runs on n1
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) do not matter: DRA claim y is a shared GPU claim with wrong queue label (expected queue: q, claim queue label: r).
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) do not matter: DRA claim z is a shared GPU claim but does not have a queue label (kai.scheduler/queue).
+    ");
+}
+
+#[test]
+fn claims_count_for_quotas() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue q quota=1
+        job a claim x:2@q queue=q priority=100
+    "), @"a pending: Non-preemptible workload is over quota. Workload requested 2 GPUs, but q quota is 1 GPUs, while 0 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.");
+}
+
+#[test]
+fn a_pod_whose_volume_does_not_exist_waits_and_moves_nobody() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        queue left quota=0
+        queue right quota=1
+        job a gpus=1 queue=left on n1
+        job b gpus=1 missing-volume=data queue=right
+    "), @r#"b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) do not matter: persistentvolumeclaim "data" not found."#);
+}
