@@ -1,12 +1,14 @@
 //! From a case to the core's snapshot and profile.
 
+mod claims;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use schedlab_scheduler_core::{
     Profile, Snapshot,
     framework::Plugins,
     model::{
-        GpuPart, LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod,
+        DeviceClaim, GpuPart, LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod,
         PodAffinityTerm, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue,
         QueueId, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time, Topology,
         TopologyConstraint, TopologyLevel,
@@ -30,7 +32,7 @@ const PODS_PER_NODE: i64 = 500;
 /// is not that of their names.
 pub(super) fn snapshot(case: &Case) -> Snapshot {
     let mut snapshot = Snapshot { now: START, ..Snapshot::default() };
-    snapshot.nodes = case.cluster.nodes.iter().map(node).collect();
+    snapshot.nodes = case.cluster.nodes.iter().map(|spec| node(case, spec)).collect();
     snapshot.nodes.sort_by(|a, b| a.name.cmp(&b.name));
     snapshot.topologies = case.cluster.topologies.iter().map(topology).collect();
     let ids: BTreeMap<&str, QueueId> =
@@ -39,7 +41,7 @@ pub(super) fn snapshot(case: &Case) -> Snapshot {
     for (job, at) in case.jobs.iter().zip(0..) {
         snapshot.pod_groups.push(pod_group(job, ids.get(job.queue.as_str()).copied()));
         for task in &job.tasks {
-            let shape = shape(&mut snapshot, task);
+            let shape = shape(&mut snapshot, (case, job), task);
             let pod = pod(&snapshot, (job, PodGroupId(at)), task, shape);
             snapshot.pods.push(pod);
         }
@@ -79,9 +81,10 @@ pub(super) fn profile(case: &Case) -> Profile {
     }
 }
 
-fn node(spec: &NodeSpec) -> Node {
+fn node(case: &Case, spec: &NodeSpec) -> Node {
     let mut allocatable = resources(&spec.allocatable);
     allocatable.pods = PODS_PER_NODE;
+    claims::add_slices(case, &spec.name, &mut allocatable);
     let labels = spec.labels.iter().map(|(key, value)| (name(key), name(value)));
     Node {
         name: name(&spec.name),
@@ -179,16 +182,22 @@ fn constraint(spec: &ConstraintSpec) -> TopologyConstraint {
     }
 }
 
-fn shape(snapshot: &mut Snapshot, task: &Task) -> ShapeId {
+fn shape(snapshot: &mut Snapshot, (case, job): (&Case, &Job), task: &Task) -> ShapeId {
     let mut requests = resources(&task.request);
     let shared_gpu = shared_gpu(task);
     if shared_gpu.is_some() {
+        requests.gpu_milli = 0;
+    }
+    let claims = claims::of(case, job, task);
+    if claims.iter().any(DeviceClaim::is_gpu) {
         requests.gpu_milli = 0;
     }
     let shape = PodShape {
         requests,
         shared_gpu,
         legacy_mig: task.legacy_mig,
+        claims,
+        missing_volume: task.pvc_names.first().map(|volume| name(volume)),
         node_affinity: (!task.required_node_affinity_in.is_empty()).then(|| vec![affinity(task)]),
         pod_affinity: affinity_to_like(task, task.pod_affinity_topology_key.as_deref()),
         pod_anti_affinity: affinity_to_like(task, task.pod_anti_affinity_topology_key.as_deref()),

@@ -113,7 +113,40 @@ pub(super) struct Cluster {
     #[serde(default)]
     pub(super) topologies: Vec<TopologySpec>,
     #[serde(default)]
-    pub(super) dra: Option<Value>,
+    pub(super) dra: Option<Dra>,
+}
+
+/// What matters of claims; slices are in the nodes' GPUs already, where their class is one of GPUs.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Dra {
+    #[serde(default)]
+    pub(super) resource_claims: Vec<ClaimSpec>,
+    #[serde(default)]
+    pub(super) resource_slices: Vec<SliceSpec>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ClaimSpec {
+    pub(super) name: String,
+    #[serde(default, rename = "Namespace")]
+    pub(super) namespace: String,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    #[serde(rename = "deviceClassName")]
+    pub(super) class: String,
+    pub(super) count: f64,
+    #[serde(default, rename = "claimStatus")]
+    pub(super) status: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct SliceSpec {
+    #[serde(rename = "DeviceClassName")]
+    pub(super) class: String,
+    #[serde(rename = "nodeName")]
+    pub(super) node: String,
+    #[serde(rename = "Count")]
+    pub(super) count: i64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -252,6 +285,11 @@ pub(super) struct Task {
     #[serde(default)]
     pub(super) legacy_mig: bool,
     #[serde(default)]
+    pub(super) resource_claim_names: Vec<String>,
+    /// No case has a volume, only pods that name one.
+    #[serde(default)]
+    pub(super) pvc_names: Vec<String>,
+    #[serde(default)]
     pub(super) pod_affinity_topology_key: Option<String>,
     #[serde(default)]
     pub(super) pod_anti_affinity_topology_key: Option<String>,
@@ -287,15 +325,12 @@ pub(super) struct NodeOutcome {
 }
 
 /// Task fields that ask for more than whole devices, and what they ask for.
-const BEYOND_WHOLE_DEVICES: [(&str, &str); 2] =
-    [("resource_claim_names", "resource claims"), ("pvc_names", "volumes")];
+const BEYOND_WHOLE_DEVICES: [(&str, &str); 1] =
+    [("resource_claim_templates", "claims from templates")];
 
 impl Case {
     /// What it needs that the core does not know yet; `None`: it can be run.
     pub(super) fn unsupported(&self) -> Option<&'static str> {
-        if self.cluster.dra.is_some() {
-            return Some("resource claims");
-        }
         if self.cluster.nodes.iter().any(|node| node.numa.is_some()) {
             return Some("NUMA");
         }

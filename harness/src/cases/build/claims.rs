@@ -1,0 +1,64 @@
+//! Claims on devices, and the devices of nodes.
+
+use schedlab_scheduler_core::{model::DeviceClaim, resources::Resources};
+
+use super::{name, whole};
+use crate::cases::format::{Case, ClaimSpec, Job, Task};
+
+const QUEUE_LABEL: &str = "kai.scheduler/queue";
+/// Classes whose devices count as GPUs, which nodes offer as such.
+const GPU_CLASSES: [&str; 2] = ["nvidia.com/gpu", "gpu.nvidia.com"];
+
+/// The devices of other classes that the node offers.
+pub(super) fn add_slices(case: &Case, node: &str, allocatable: &mut Resources) {
+    let slices = case.cluster.dra.iter().flat_map(|dra| &dra.resource_slices);
+    for slice in slices.filter(|slice| slice.node == node && !is_gpu(&slice.class)) {
+        *allocatable.extended.entry(name(&slice.class)).or_default() += slice.count;
+    }
+}
+
+/// The claims of a task; one that nobody made is for devices that no node has.
+pub(super) fn of(case: &Case, job: &Job, task: &Task) -> Vec<DeviceClaim> {
+    let claims = || case.cluster.dra.iter().flat_map(|dra| &dra.resource_claims);
+    let known = |wanted: &String| {
+        claims().find(|claim| claim.name == *wanted && claim.namespace == job.namespace)
+    };
+    let names = task.resource_claim_names.iter();
+    names
+        .map(|wanted| known(wanted).map_or_else(|| missing(wanted), |it| claim(case, it)))
+        .collect()
+}
+
+fn claim(case: &Case, spec: &ClaimSpec) -> DeviceClaim {
+    let mut devices = Resources::default();
+    if is_gpu(&spec.class) {
+        devices.gpu_milli = whole(spec.count * 1000.0);
+    } else {
+        devices.extended.insert(name(&spec.class), whole(spec.count));
+    }
+    let reserved = spec.status.iter().filter_map(|status| status.get("reservedFor")?.as_array());
+    let users = reserved.flatten().filter_map(|user| user.get("name")?.as_str());
+    let is_task =
+        |user: &str| case.jobs.iter().flat_map(|job| &job.tasks).any(|task| task.id == user);
+    let others = users.filter(|user| !is_task(user)).count();
+    DeviceClaim {
+        name: name(&format!("{}/{}", spec.namespace, spec.name)),
+        devices,
+        queue: spec.labels.get(QUEUE_LABEL).map(|queue| name(queue)),
+        reserved_for_others: u32::try_from(others).unwrap_or(u32::MAX),
+    }
+}
+
+fn missing(wanted: &str) -> DeviceClaim {
+    let devices = [(name(&format!("claim {wanted}")), 1)].into_iter().collect();
+    DeviceClaim {
+        name: name(wanted),
+        devices: Resources { extended: devices, ..Resources::default() },
+        queue: None,
+        reserved_for_others: 0,
+    }
+}
+
+fn is_gpu(class: &str) -> bool {
+    GPU_CLASSES.contains(&class)
+}
