@@ -69,18 +69,7 @@ impl Ordinals {
     /// A text of others with every name of chance in it replaced and every uid left out.
     pub(super) fn tidy(&self, text: &str) -> String {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-        let mut tidy = String::new();
-        let mut rest = text;
-        while let Some(start) = rest.find(word) {
-            let (between, from) = rest.split_at(start);
-            let end = from.find(|c| !word(c)).unwrap_or(from.len());
-            let (found, after) = from.split_at(end);
-            tidy.push_str(between);
-            tidy.push_str(&self.tidy_word(found));
-            rest = after;
-        }
-        tidy.push_str(rest);
-        tidy
+        words_replaced(text, word, |word| self.tidy_word(word))
     }
 
     /// A workload by its name: without the group's prefix, and as its pods are shown.
@@ -105,6 +94,26 @@ pub(super) fn without_hash<'a>(pod: &Value, owner: &'a str) -> &'a str {
     let hash = pod.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str);
     let bare = hash.and_then(|hash| owner.strip_suffix(hash)?.strip_suffix('-'));
     bare.unwrap_or(owner)
+}
+
+/// A text with its words, runs of characters that are parts of one, replaced.
+pub(super) fn words_replaced(
+    text: &str,
+    part: impl Fn(char) -> bool,
+    shown: impl Fn(&str) -> String,
+) -> String {
+    let mut replaced = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(&part) {
+        let (between, from) = rest.split_at(start);
+        let end = from.find(|c| !part(c)).unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
+        replaced.push_str(between);
+        replaced.push_str(&shown(word));
+        rest = after;
+    }
+    replaced.push_str(rest);
+    replaced
 }
 
 /// `pg-train-<uid>` is `pg-train`.

@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use schedlab_emulator::store::LogEntry;
+use schedlab_emulator::{quantity::thousandths, store::LogEntry};
 use serde_json::{Value, json};
 
 use crate::fields::{list, text};
-use crate::snapshots::ordinals::{Shown, without_hash, without_uid};
-use schedlab_emulator::quantity::thousandths;
+use crate::snapshots::ordinals::{Shown, without_hash, without_uid, words_replaced};
 
 /// Label of the workload that a table made.
 const WORKLOAD: &str = "/metadata/labels/schedlab.dev~1workload";
@@ -76,18 +75,7 @@ impl Families {
     /// A text with its pods and groups replaced by their workloads.
     pub(super) fn tidy(&self, text: &str) -> String {
         let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '/');
-        let mut tidy = String::new();
-        let mut rest = text;
-        while let Some(start) = rest.find(word) {
-            let (between, from) = rest.split_at(start);
-            let end = from.find(|c| !word(c)).unwrap_or(from.len());
-            let (found, after) = from.split_at(end);
-            tidy.push_str(between);
-            tidy.push_str(&self.tidy_word(found));
-            rest = after;
-        }
-        tidy.push_str(rest);
-        tidy
+        words_replaced(text, word, |word| self.tidy_word(word))
     }
 
     fn tidy_word(&self, word: &str) -> String {
