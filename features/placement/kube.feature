@@ -54,6 +54,23 @@ Feature: Where the default kube-scheduler puts pods
     And 1 pod of the cluster was evicted
     And deployment "mid" is running
 
+  @preemption
+  Scenario: A pod of higher priority takes the room of pods that no disruption budget guards
+    Given the manifest "placement/guarded-budget.yaml" is applied
+    And these workloads are submitted:
+      | name    | kind       | pods | gpus | priority |
+      | guarded | deployment | 2    | 8    | 10       |
+      | open    | deployment | 2    | 8    | 10       |
+    And deployment "guarded" is running
+    And deployment "open" is running
+    When these workloads are submitted:
+      | name | kind | gpus | priority |
+      | high | pod  | 8    | 1000     |
+    Then pod "high" is running
+    And 1 pod of deployment "open" was evicted
+    And 1 pod of the cluster was evicted
+    And deployment "guarded" is running
+
   @preemption @bug-kubernetes-141694
   Scenario: While its victims take their time to leave, the preemptor evicts nobody else
     Given these workloads are submitted:

@@ -116,6 +116,11 @@ spec:
 kind: PriorityClass
 metadata: {name: odd}
 value: 7
+---
+kind: PodDisruptionBudget
+metadata: {name: odd, namespace: ns}
+spec: {selector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b]}]}}
+status: {disruptionsAllowed: 1, disruptedPods: {x: "2026-01-01T00:00:00Z"}}
 "#;
 
 /// A pod that nothing stands in the way of, and a node for it alone.
@@ -151,6 +156,7 @@ fn objects(yaml: &str) -> Vec<(Kind, Value)> {
             "Queue" => Kind::Queue,
             "PodGroup" => Kind::PodGroup,
             "PriorityClass" => Kind::PriorityClass,
+            "PodDisruptionBudget" => Kind::PodDisruptionBudget,
             _ => Kind::Pod,
         };
         (kind, object)

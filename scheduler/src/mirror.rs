@@ -2,6 +2,7 @@
 //! and written but not yet confirmed. Objects are read once, when they change; everything is
 //! sorted by name.
 
+mod disruption_budget;
 mod gpu;
 mod group;
 mod node;
@@ -17,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_scheduler_core::model::{Name, PodShape, Time, Topology};
+use schedlab_scheduler_core::model::{DisruptionBudget, Name, PodShape, Time, Topology};
 use serde_json::Value;
 
 pub(crate) use gpu::GROUP_LABEL;
@@ -100,6 +101,8 @@ pub(crate) struct Changes {
     pub(crate) everything: bool,
     /// Nodes that are still there.
     pub(crate) nodes: BTreeSet<Name>,
+    /// Disruption budgets, one or many.
+    pub(crate) budgets: bool,
     pub(crate) groups: BTreeSet<Key>,
     pub(crate) pods: BTreeSet<Key>,
 }
@@ -112,6 +115,7 @@ pub(crate) struct Mirror {
     pub(crate) classes: BTreeMap<Name, ClassRecord>,
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
     pub(crate) topologies: BTreeMap<Name, Topology>,
+    pub(crate) budgets: BTreeMap<Key, DisruptionBudget>,
     pub(crate) groups: BTreeMap<Key, GroupRecord>,
     pub(crate) pods: BTreeMap<Key, PodRecord>,
     /// Pods that could not be grouped as they stood at this version, and why.
@@ -146,6 +150,7 @@ impl Mirror {
             Kind::PriorityClass => self.classes.clear(),
             Kind::Queue => self.queues.clear(),
             Kind::Topology => self.topologies.clear(),
+            Kind::PodDisruptionBudget => self.budgets.clear(),
             Kind::PodGroup => self.groups.clear(),
             Kind::Pod => {
                 self.pods.clear();
@@ -180,6 +185,13 @@ impl Mirror {
                     self.everything_changed();
                 }
             }
+            Kind::PodDisruptionBudget => {
+                let budget = disruption_budget::read(object);
+                if self.budgets.get(&key) != Some(&budget) {
+                    self.budgets.insert(key, budget);
+                    self.budgets_changed();
+                }
+            }
             Kind::PodGroup => self.upsert_group(key, GroupRecord::read(object)),
             Kind::Pod => self.upsert_pod(key, PodRecord::read(object, &self.scheduler_name)),
         }
@@ -190,7 +202,11 @@ impl Mirror {
         let known = match kind {
             Kind::Pod => self.pods.get(key).map(|pod| pod.told.version),
             Kind::PodGroup => self.groups.get(key).map(|group| group.told.version),
-            Kind::Node | Kind::PriorityClass | Kind::Queue | Kind::Topology => None,
+            Kind::Node
+            | Kind::PriorityClass
+            | Kind::Queue
+            | Kind::Topology
+            | Kind::PodDisruptionBudget => None,
         };
         known.is_some_and(|known| known != 0 && known == version(object))
     }
@@ -204,6 +220,12 @@ impl Mirror {
             Kind::PriorityClass => self.classes.remove(&key.name).is_some(),
             Kind::Queue => self.queues.remove(&key.name).is_some(),
             Kind::Topology => self.topologies.remove(&key.name).is_some(),
+            Kind::PodDisruptionBudget => {
+                if self.budgets.remove(&key).is_some() {
+                    self.budgets_changed();
+                }
+                false
+            }
             Kind::PodGroup => return self.remove_group(key, gone_at),
             Kind::Pod => return self.remove_pod(key, gone_at),
         };
@@ -265,6 +287,11 @@ impl Mirror {
     fn everything_changed(&mut self) {
         self.revision += 1;
         self.changes.everything = true;
+    }
+
+    fn budgets_changed(&mut self) {
+        self.revision += 1;
+        self.changes.budgets = true;
     }
 
     fn group_changed(&mut self, key: Key) {

@@ -112,6 +112,9 @@ impl Translator {
                 self.translation.snapshot.nodes[id.0 as usize].clone_from(&record.node);
             }
         }
+        if changes.everything || changes.budgets {
+            self.translation.snapshot.budgets = mirror.budgets.values().cloned().collect();
+        }
         let few = 64 + self.translation.snapshot.pods.len() / 4;
         let many = changes.pods.len() + changes.groups.len() > few;
         let outgrown = self.shapes.len() > 2 * self.shapes_in_use + 64;

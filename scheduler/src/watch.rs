@@ -32,6 +32,7 @@ pub(crate) enum Kind {
     Topology,
     Node,
     PodGroup,
+    PodDisruptionBudget,
     Pod,
 }
 
@@ -47,7 +48,7 @@ impl Kind {
                 Self::PodGroup,
                 Self::Pod,
             ],
-            Flavor::Kube => &[Self::Node, Self::Pod],
+            Flavor::Kube => &[Self::Node, Self::PodDisruptionBudget, Self::Pod],
         }
     }
 
@@ -59,6 +60,7 @@ impl Kind {
             Self::Topology => ("kai.scheduler/v1alpha1", "topologies"),
             Self::Node => ("v1", "nodes"),
             Self::PodGroup => ("scheduling.run.ai/v2alpha2", "podgroups"),
+            Self::PodDisruptionBudget => ("policy/v1", "poddisruptionbudgets"),
             Self::Pod => ("v1", "pods"),
         };
         path(api_version, "", plural, "")

@@ -2,6 +2,7 @@
 //! the [`crate::Snapshot`]'s lists, which are sorted by name; names are what people see.
 
 mod claim;
+mod disruption_budget;
 mod gpu;
 mod node;
 mod pod;
@@ -12,6 +13,7 @@ mod topology;
 use std::sync::Arc;
 
 pub use claim::DeviceClaim;
+pub use disruption_budget::DisruptionBudget;
 pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
 pub use node::{Node, Taint, TaintEffect};
 pub use pod::{

@@ -1,6 +1,6 @@
 //! Everything that a decision may depend on, at one moment.
 
-use crate::model::{Node, Pod, PodGroup, PodShape, Queue, Time, Topology};
+use crate::model::{DisruptionBudget, Node, Pod, PodGroup, PodShape, Queue, Time, Topology};
 
 /// The cluster at one moment. Lists are sorted by (namespace and) name; ids are positions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,4 +21,6 @@ pub struct Snapshot {
     pub pod_groups: Vec<PodGroup>,
     /// Pods by namespace and name: ours and, as room taken, everybody's.
     pub pods: Vec<Pod>,
+    /// Disruption budgets by namespace and name; only profile `kube` knows any.
+    pub budgets: Vec<DisruptionBudget>,
 }

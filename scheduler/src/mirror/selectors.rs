@@ -107,7 +107,7 @@ fn namespaces(term: &Value) -> Result<Option<Vec<Name>>, Malformed> {
     Ok((!named.is_empty()).then_some(named))
 }
 
-fn label_selector(selector: &Value) -> Result<LabelSelector, Malformed> {
+pub(super) fn label_selector(selector: &Value) -> Result<LabelSelector, Malformed> {
     let equal = |(key, value)| Requirement { key, operator: Operator::In, values: vec![value] };
     let mut requirements: Vec<_> =
         strings(selector, "/matchLabels").into_iter().map(equal).collect();

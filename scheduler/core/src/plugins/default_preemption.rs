@@ -1,13 +1,14 @@
 //! DefaultPreemption (kube-scheduler): for a pod without a node, evict pods of lower priority
-//! from one node, no more than needed, and promise it their room. Disruption budgets are not
-//! looked at; every node is a candidate, where kube-scheduler tries a sample.
+//! from one node, no more than needed, and promise it their room. Budgets are kept where
+//! that is possible; every node is a candidate, where kube-scheduler tries a sample.
 
 use std::cmp::Reverse;
 
 use crate::{
     decision::{EvictionCause, Misfit, Preemption, Reason},
     framework::PostFilter,
-    model::{NodeId, PodId, PreemptionPolicy, Time},
+    model::{DisruptionBudget, NodeId, Pod, PodId, PreemptionPolicy, Time},
+    plugins::selectors::labels_match,
     session::Session,
 };
 
@@ -20,6 +21,8 @@ struct Candidate {
     node: NodeId,
     /// The most important first.
     victims: Vec<PodId>,
+    /// How many of them leave although their disruption budget does not allow it.
+    violating: usize,
 }
 
 impl PostFilter for DefaultPreemption {
@@ -45,8 +48,7 @@ fn preempt(session: &mut Session<'_>, pod: PodId) -> Preemption {
             Err(_) | Ok(_) => {}
         }
         match victims_on(session, pod, node) {
-            Ok(victims) => {
-                let candidate = Candidate { node, victims };
+            Ok(candidate) => {
                 let better = |best: &Candidate| candidate.rank(session) < best.rank(session);
                 if best.as_ref().is_none_or(better) {
                     best = Some(candidate);
@@ -55,7 +57,7 @@ fn preempt(session: &mut Session<'_>, pod: PodId) -> Preemption {
             Err(_) => no_victims += 1,
         }
     }
-    let Some(Candidate { node, victims }) = best else {
+    let Some(Candidate { node, victims, .. }) = best else {
         return Preemption::Useless { not_helpful, no_victims };
     };
     for victim in victims {
@@ -67,8 +69,9 @@ fn preempt(session: &mut Session<'_>, pod: PodId) -> Preemption {
     Preemption::Nominated
 }
 
-/// The fewest pods of lower priority whose leaving makes room; leaves the session as it was.
-fn victims_on(session: &mut Session<'_>, pod: PodId, node: NodeId) -> Result<Vec<PodId>, Misfit> {
+/// The fewest pods of lower priority whose leaving makes room, those last whose budgets would be
+/// violated; leaves the session as it was.
+fn victims_on(session: &mut Session<'_>, pod: PodId, node: NodeId) -> Result<Candidate, Misfit> {
     let start = session.checkpoint();
     let priority = session.pod(pod).priority;
     let mut lower: Vec<PodId> = session.room(node).staying.clone();
@@ -78,18 +81,52 @@ fn victims_on(session: &mut Session<'_>, pod: PodId, node: NodeId) -> Result<Vec
         session.evict(*other);
     }
     let fits = session.fits(pod, node);
-    let mut victims = Vec::new();
+    let mut candidate = Candidate { node, victims: Vec::new(), violating: 0 };
     if fits.is_ok() {
-        for other in lower {
+        let (guarded, free) = guarded_and_free(session, lower);
+        let stay = |session: &mut Session<'_>, other: PodId| {
             session.restore(other);
-            if session.fits(pod, node).is_err() {
+            let stays = session.fits(pod, node).is_ok();
+            if !stays {
                 session.evict(other);
-                victims.push(other);
             }
-        }
+            stays
+        };
+        candidate.victims = guarded;
+        candidate.victims.retain(|other| !stay(session, *other));
+        candidate.violating = candidate.victims.len();
+        candidate.victims.extend(free.into_iter().filter(|other| !stay(session, *other)));
+        candidate.victims.sort_by_key(|other| importance(session, *other));
     }
     session.undo_to(start);
-    fits.map(|_| victims)
+    fits.map(|_| candidate)
+}
+
+/// Who would leave against the word of a disruption budget, if all leave in their order, and who
+/// would not.
+fn guarded_and_free(session: &Session<'_>, leaving: Vec<PodId>) -> (Vec<PodId>, Vec<PodId>) {
+    let budgets = &session.snapshot.budgets;
+    let mut allowed: Vec<i32> = budgets.iter().map(|budget| budget.allowed).collect();
+    let violates = |pod: &PodId| {
+        let mut violates = false;
+        for (budget, allowed) in budgets.iter().zip(&mut allowed) {
+            if budget_counts(budget, session.pod(*pod)) {
+                *allowed -= 1;
+                violates |= *allowed < 0;
+            }
+        }
+        violates
+    };
+    leaving.into_iter().partition(violates)
+}
+
+/// The pod's leaving is a disruption that the budget has not counted yet.
+fn budget_counts(budget: &DisruptionBudget, pod: &Pod) -> bool {
+    budget.namespace == pod.namespace
+        && !budget.selector.requirements.is_empty()
+        && !pod.labels.is_empty()
+        && labels_match(Some(&budget.selector), &pod.labels)
+        && !budget.disrupted.contains(&pod.name)
 }
 
 /// Higher priority, then running for longer, is more important.
@@ -99,7 +136,7 @@ fn importance(session: &Session<'_>, pod: PodId) -> (Reverse<i32>, Time, PodId) 
 }
 
 impl Candidate {
-    /// The smallest is chosen: lowest top priority, then lowest sum of priorities, fewest pods,
+    /// The smallest is chosen: fewest violated budgets, lowest top priority, then lowest sum of priorities, fewest pods,
     /// latest start of the most important ones, name of the node.
     fn rank(&self, session: &Session<'_>) -> impl Ord + use<> {
         let priority = |pod: &PodId| i64::from(session.pod(*pod).priority);
@@ -108,6 +145,6 @@ impl Candidate {
         let sum: i64 = self.victims.iter().map(|pod| priority(pod) + shift).sum();
         let most_important = self.victims.iter().filter(|pod| priority(pod) == top);
         let started = most_important.filter_map(|pod| session.pod(*pod).started).min();
-        (top, sum, self.victims.len(), Reverse(started), self.node)
+        (self.violating, top, sum, self.victims.len(), Reverse(started), self.node)
     }
 }

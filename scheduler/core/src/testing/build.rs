@@ -11,9 +11,9 @@ use super::{
 use crate::{
     Snapshot,
     model::{
-        Labels, Name, Node, NodeId, Pod, PodGroup, PodGroupId, PodShape, PodStatus,
-        PreemptionPolicy, Queue, QueueId, QueueProblem, ShapeId, StalenessGrace, SubGroup, Taint,
-        Time, Topology, TopologyLevel,
+        DisruptionBudget, LabelSelector, Labels, Name, Node, NodeId, Operator, Pod, PodGroup,
+        PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue, QueueId, QueueProblem,
+        Requirement, ShapeId, StalenessGrace, SubGroup, Taint, Time, Topology, TopologyLevel,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -47,6 +47,7 @@ struct Builder {
     shapes: Vec<PodShape>,
     jobs: Vec<Job>,
     foreign: Vec<Pod>,
+    budgets: Vec<DisruptionBudget>,
 }
 
 /// A pod group and its pods, with names instead of ids.
@@ -67,9 +68,10 @@ impl Builder {
             "part" => self.part(words),
             "foreign" => self.foreign(words),
             "topology" => self.topology(words),
-            other => {
-                panic!("node, topology, queue, job, gang, part or foreign, not {other}: {line}")
-            }
+            "budget" => self.budget(words),
+            other => panic!(
+                "node, topology, queue, job, gang, part, foreign or budget, not {other}: {line}"
+            ),
         }
     }
 
@@ -104,6 +106,20 @@ impl Builder {
         let levels = levels.collect();
         words.end();
         self.topologies.push(Topology { name, levels });
+    }
+
+    fn budget(&mut self, mut words: Words<'_>) {
+        let equal = |(key, value)| Requirement { key, operator: Operator::In, values: vec![value] };
+        let labels = words.each("label").into_iter().map(label);
+        let budget = DisruptionBudget {
+            namespace: "default".into(),
+            name: name(words.first()),
+            selector: LabelSelector { requirements: labels.map(equal).collect() },
+            allowed: words.number("allows").map_or(0, |it| i32::try_from(it).expect("32 bits")),
+            disrupted: words.each("disrupted").into_iter().map(Name::from).collect(),
+        };
+        words.end();
+        self.budgets.push(budget);
     }
 
     fn queue(&mut self, mut words: Words<'_>) {
@@ -319,6 +335,7 @@ impl Builder {
             nodes: self.nodes.into_values().collect(),
             shapes: self.shapes,
             topologies: self.topologies,
+            budgets: self.budgets,
             ..Snapshot::default()
         };
         for job in self.jobs {

@@ -98,6 +98,84 @@ fn fewer_victims_are_better() {
 }
 
 #[test]
+fn the_node_on_which_no_disruption_budget_is_violated_is_chosen() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        node n2 gpus=1
+        job guarded gpus=1 priority=1 label app=guarded on n1
+        job middle gpus=1 priority=3 on n2
+        budget guarded allows=0 label app=guarded
+        job high gpus=1 priority=5
+    "), @r"
+    middle leaves n2 for high (preempt)
+    high waits for n2
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu.
+    ");
+}
+
+#[test]
+fn a_pod_whose_disruption_budget_would_be_violated_stays_as_long_as_another_can_leave() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=4
+        job guarded pods=2 gpus=1 priority=1 label app=guarded on n1 n1
+        job other pods=2 gpus=1 priority=2 on n1 n1
+        budget guarded allows=1 label app=guarded
+        job high gpus=2 priority=5
+    "), @r"
+    other-1 leaves n1 for high (preempt)
+    guarded-0 leaves n1 for high (preempt)
+    high waits for n1
+    high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.
+    ");
+}
+
+#[test]
+fn a_disruption_budget_is_violated_where_nothing_else_helps() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        job guarded gpus=1 priority=1 label app=guarded on n1
+        budget guarded allows=0 label app=guarded
+        job high gpus=1 priority=5
+    "), @r"
+    guarded leaves n1 for high (preempt)
+    high waits for n1
+    high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.
+    ");
+}
+
+#[test]
+fn a_pod_that_its_budget_counts_as_disrupted_may_leave() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        node n2 gpus=1
+        job guarded gpus=1 priority=1 label app=guarded on n1
+        job middle gpus=1 priority=3 on n2
+        budget guarded allows=0 label app=guarded disrupted guarded
+        job high gpus=1 priority=5
+    "), @r"
+    guarded leaves n1 for high (preempt)
+    high waits for n1
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu.
+    ");
+}
+
+#[test]
+fn a_budget_without_a_selector_guards_nothing() {
+    assert_snapshot!(kube_plan_of("
+        node n1 gpus=1
+        node n2 gpus=1
+        job free gpus=1 priority=1 label app=free on n1
+        job middle gpus=1 priority=3 on n2
+        budget empty allows=0
+        job high gpus=1 priority=5
+    "), @r"
+    free leaves n1 for high (preempt)
+    high waits for n1
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu.
+    ");
+}
+
+#[test]
 fn equal_priority_never_preempts() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=1
