@@ -1,4 +1,4 @@
-//! A PodDisruptionBudget as the mirror keeps it.
+//! A disruption budget as the mirror keeps it.
 
 use schedlab_scheduler_core::model::{DisruptionBudget, Name};
 use serde_json::Value;

@@ -34,7 +34,7 @@ impl Default for Normal {
             current: regex(r"current: \d+"),
             time: regex(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"),
             revision_in_text: regex(
-                r"(resource version: |[rR]esourceVersion in \w+(?: meta)?: |\()(\d+)",
+                r"(resource version: |(?i:resourceVersion) in \w+(?: meta)?: |\()(\d+)",
             ),
             uid: regex(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
             address: regex(r"127\.0\.0\.1:\d+"),

@@ -1,8 +1,8 @@
-//! PodDisruptionBudgets, as far as preemption looks at them.
+//! Disruption budgets, as far as preemption looks at them.
 
 use super::{LabelSelector, Name};
 
-/// A `policy/v1` PodDisruptionBudget.
+/// A `policy/v1` `PodDisruptionBudget`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DisruptionBudget {
     /// Namespace of its pods.
