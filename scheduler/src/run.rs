@@ -59,7 +59,7 @@ pub async fn run(client: Client, config: Config, now: Clock) -> anyhow::Result<(
             }
         }
     }
-    let mut scheduler = Scheduler::new(api, config, now);
+    let mut scheduler = Box::new(Scheduler::new(api, config, now));
     loop {
         match scheduler.next().await {
             Event::News(news) => scheduler.take(news),
