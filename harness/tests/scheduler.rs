@@ -75,8 +75,8 @@ fn what_waits_is_told_why_once_and_then_left_alone() {
         PodGroup Unschedulable q quota has reached the allowable limit of GPUs
         ");
         assert_snapshot!(lab.pod_groups(), @r#"
-        pg-lost {"minMember":1,"priorityClassName":"train","queue":"nowhere"} "QueueDoesNotExist": "Queue 'nowhere' does not exist"
-        pg-second {"minMember":3,"priorityClassName":"train","queue":"q"} "OverLimit": "q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs"
+        pg-lost {"minMember":1,"priorityClassName":"train","queue":"nowhere"} "QueueDoesNotExist": "Queue 'nowhere' does not exist. Remedy: create queue nowhere, or name one that exists"
+        pg-second {"minMember":3,"priorityClassName":"train","queue":"q"} "OverLimit": "q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs. Remedy: raise the limit of queue q by 2 GPUs to 6 GPUs"
         pg-small {"minMember":3,"priorityClassName":"train","queue":"q"}
         "#);
         let (writes, cycles, plans) = told(&lab, &status);
@@ -146,7 +146,7 @@ fn borrowed_room_is_given_back_and_victims_are_told_for_whom() {
         2 × Pod Unschedulable Room was promised on n-0 and is being released by pods that are leaving
         PodGroup Evict Pod default/borrower-0 was preempted by workload default/pg-owner
         PodGroup Evict Pod default/borrower-3 was preempted by workload default/pg-owner
-        PodGroup Unschedulable Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        PodGroup Unschedulable Resources were not found for pod default/borrower-0 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs
         PodGroup Unschedulable Room was promised on n-0 and is being released by pods that are leaving
         ");
     });
@@ -209,7 +209,7 @@ fn the_rest_of_a_gang_that_stays_below_its_minimum_is_evicted_after_its_grace() 
         PodGroup Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-2
         PodGroup StaleJob Job has fewer pods than its minimum and will be evicted unless they return
         PodGroup Unschedulable Resources were found for 2 pods while 4 are required for gang scheduling
-        PodGroup Unschedulable The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
+        PodGroup Unschedulable The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs
         Queue GuaranteesAboveCapacity Quotas of the top queues add up to more than the cluster has: 4 of 2 GPUs
         ");
     });

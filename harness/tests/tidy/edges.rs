@@ -22,6 +22,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             plugins victims
             actions deadlines
             cycle
+            explain
             synthetic -> model resources snapshot
             audit -> decision model plan resources snapshot
         ",

@@ -20,6 +20,11 @@ use crate::{
 
 /// Decides one scheduling cycle.
 pub fn schedule(snapshot: &Snapshot, profile: &Profile) -> Plan {
+    decide(snapshot, profile).1
+}
+
+/// The same, and the session as it stands afterwards.
+pub(crate) fn decide<'s>(snapshot: &'s Snapshot, profile: &'s Profile) -> (Session<'s>, Plan) {
     // 1. The cluster as it is, and how it is shared.
     let mut session = Session::new(snapshot, profile);
     let queues = queue_uses(&session);
@@ -47,15 +52,16 @@ pub fn schedule(snapshot: &Snapshot, profile: &Profile) -> Plan {
     let look_again_in_millis =
         next_end.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
 
-    Plan {
+    let plan = Plan {
         gpu_groups: session.chosen_gpu_groups(),
-        decisions: session.into_decisions(),
+        decisions: session.take_decisions(),
         waiting,
         waiting_pods: BTreeMap::new(),
         stale: staleness.changed,
         queues,
         look_again_in_millis,
-    }
+    };
+    (session, plan)
 }
 
 /// Pod groups with waiting pods: those that may be served, and why the others may not.

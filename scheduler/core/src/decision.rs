@@ -3,11 +3,13 @@
 
 mod misfit;
 mod reason;
+mod remedy;
 mod words;
 
 use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use misfit::{EvenWhenEmpty, Misfit, Misfits};
 pub use reason::{Preemption, Reason, ReasonKind};
+pub use remedy::{Bound, Remedy};
 pub(crate) use words::Decimal;
 pub use words::Quantity;
 

@@ -9,6 +9,7 @@ pub mod audit;
 mod cycle;
 mod deadlines;
 pub mod decision;
+pub mod explain;
 pub mod fairshare;
 pub mod framework;
 pub mod model;

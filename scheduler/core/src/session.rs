@@ -23,7 +23,7 @@ use crate::{
     queues::{Ledger, Prices},
     resources::PerResource,
 };
-pub use candidates::ScoredNode;
+pub use candidates::{ScoredNode, Verdicts};
 pub use device::{Choice, Device, SharedDevice};
 pub(crate) use free::{Asked, Free, Freed, parts_on};
 pub use members::{Members, NotReady, SubMembers};

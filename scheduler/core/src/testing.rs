@@ -27,8 +27,10 @@ mod words;
 use std::sync::Arc;
 
 use crate::{
-    Decision, Plan, Profile, Snapshot,
+    Decision, Plan, Profile, Reason, Snapshot,
     audit::{self, Rule, Rules},
+    explain::{Step, Told, Tried, explain},
+    model::PodGroupId,
     profile::Placement,
     schedule,
     words::eviction_message,
@@ -84,6 +86,31 @@ pub(crate) fn messages_of(text: &str) -> String {
         Decision::Bind { .. } | Decision::Pipeline { .. } => None,
     });
     messages.collect::<Vec<_>>().join("\n")
+}
+
+/// Why a pod group waits, what is to be done, and what came of trying it; then, step by step.
+pub(crate) fn remedies_of(text: &str, group: &str) -> String {
+    let snapshot = snapshot_of(text);
+    let explanation = explain(&snapshot, &Profile::kai(), group_of(&snapshot, group));
+    let steps = explanation.remedies.iter().map(|Step { remedy, tried }| match tried {
+        Tried::Runs { node, fits } => format!("{remedy}\n  then it runs on {node} ({fits:?})"),
+        Tried::Waits(reason) => format!("{remedy}\n  then it waits: {reason}"),
+        Tried::Untold => format!("{remedy}\n  not tried"),
+    });
+    let reason = explanation.reason.as_ref().map_or("nothing", Reason::code);
+    std::iter::once(reason.to_owned()).chain(steps).collect::<Vec<_>>().join("\n")
+}
+
+/// All that is to be said about a pod group.
+pub(crate) fn explained(text: &str, group: &str) -> String {
+    let snapshot = snapshot_of(text);
+    let explanation = explain(&snapshot, &Profile::kai(), group_of(&snapshot, group));
+    Told { snapshot: &snapshot, explanation: &explanation }.to_string()
+}
+
+fn group_of(snapshot: &Snapshot, name: &str) -> PodGroupId {
+    let at = snapshot.pod_groups.iter().position(|group| *group.name == *name);
+    PodGroupId(u32::try_from(at.expect("a job or gang of that name")).expect("few groups"))
 }
 
 /// What profile `kai` decides cycle after cycle, until it decides nothing any more. Pods that

@@ -13,6 +13,7 @@ mod preempt;
 mod properties;
 mod random;
 mod reclaim;
+mod remedies;
 mod stale;
 mod steady;
 mod time;

@@ -1,6 +1,9 @@
 //! What is told on pod groups: when they started, lost a pod, became stale, and why they wait.
 
-use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId, Time};
+use schedlab_scheduler_core::{
+    Reason,
+    model::{Name, PodGroup, PodGroupId, Time},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -74,8 +77,7 @@ impl Applier {
         let groups = (0..).map(PodGroupId).zip(&cycle.snapshot.pod_groups);
         let chains = groups.filter_map(|(id, group)| {
             let reason = cycle.plan.waiting.get(&id);
-            let waits = reason.map(|reason| (reason.code(), reason.to_string()));
-            self.explain_group(mirror, cycle, group, waits.as_ref())
+            self.explain_group(mirror, cycle, group, reason.map(Waits::of).as_ref())
         });
         let chains = chains.collect();
         self.write(mirror, chains).await;
@@ -86,15 +88,15 @@ impl Applier {
         mirror: &Mirror,
         cycle: &Cycle<'_>,
         group: &PodGroup,
-        waits: Option<&(&str, String)>,
+        waits: Option<&Waits>,
     ) -> Option<Chain> {
         let told = &mirror.groups.get(&key(group))?.told;
         let stands = told.waits.as_ref().map(|(code, text)| (&**code, &**text));
-        if stands == waits.map(|(code, text)| (*code, text.as_str())) {
+        if stands == waits.map(|waits| (waits.code, waits.message.as_str())) {
             return None;
         }
         let mut chain = Chain::new();
-        if let Some((code, message)) = waits {
+        if let Some(Waits { code, message, .. }) = waits {
             let (level, reason) = match *code {
                 "NotReady" => (Level::Normal, "NotReady"),
                 _ => (Level::Warning, "Unschedulable"),
@@ -111,7 +113,7 @@ impl Applier {
             chain.push(Write::event(&event, &self.api.name, cycle.now));
         }
         let conditions = match waits {
-            Some(reason) => json!([condition(reason, told.transition + 1, cycle)]),
+            Some(waits) => json!([condition(waits, told.transition + 1, cycle)]),
             None => json!([]),
         };
         let change = json!({ "status": { "schedulingConditions": conditions } });
@@ -121,14 +123,31 @@ impl Applier {
     }
 }
 
-fn condition((code, message): &(&str, String), transition: u64, cycle: &Cycle<'_>) -> Value {
+/// What is told on a group that waits.
+struct Waits {
+    code: &'static str,
+    reason: String,
+    /// The reason and its remedy.
+    message: String,
+}
+
+impl Waits {
+    fn of(reason: &Reason) -> Self {
+        let (code, remedy, reason) = (reason.code(), reason.remedy(), reason.to_string());
+        let stop = if reason.ends_with('.') { "" } else { "." };
+        let message = format!("{reason}{stop} Remedy: {remedy}");
+        Self { code, reason, message }
+    }
+}
+
+fn condition(Waits { code, reason, message }: &Waits, transition: u64, cycle: &Cycle<'_>) -> Value {
     json!({
         "type": "UnschedulableOnNodePool",
         "nodePool": "default",
         "status": "True",
         "reason": code,
         "message": message,
-        "reasons": [{ "reason": code, "message": message }],
+        "reasons": [{ "reason": code, "message": reason }],
         "transitionID": transition.to_string(),
         "lastTransitionTime": rfc3339(cycle.now),
     })

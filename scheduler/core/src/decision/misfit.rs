@@ -201,7 +201,7 @@ impl fmt::Display for Misfit {
     }
 }
 
-fn short_name(resource: ResourceName) -> Name {
+pub(super) fn short_name(resource: ResourceName) -> Name {
     match resource {
         ResourceName::Gpu => "GPUs".into(),
         ResourceName::Cpu => "CPU cores".into(),

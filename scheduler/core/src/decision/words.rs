@@ -36,6 +36,11 @@ impl Quantity {
         }
     }
 
+    /// The amount in that unit.
+    pub fn number(&self) -> String {
+        Decimal { amount: self.amount, per_unit: self.per_unit() }.to_string()
+    }
+
     const fn per_unit(&self) -> i64 {
         match self.resource {
             ResourceName::Gpu | ResourceName::Cpu => 1000,
@@ -47,8 +52,7 @@ impl Quantity {
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimal = Decimal { amount: self.amount, per_unit: self.per_unit() };
-        write!(f, "{decimal} {}", self.unit())
+        write!(f, "{} {}", self.number(), self.unit())
     }
 }
 

@@ -51,6 +51,9 @@ struct Ordered {
 /// So many nodes are kept in order at most, summed over shapes.
 const KEPT_MAX: usize = 1 << 20;
 
+/// What filters say about one node, in their order.
+pub type Verdicts = Vec<(String, Result<Fits, Misfit>)>;
+
 impl Session<'_> {
     /// When the pod fits on the node, or why not.
     pub fn fits(&self, pod: PodId, node: NodeId) -> Result<Fits, Misfit> {
@@ -130,6 +133,16 @@ impl Session<'_> {
             }
         }
         nodes
+    }
+
+    /// What each filter that has a say answers about the pod on each node, by the filters' names.
+    pub fn verdicts(&self, pod: PodId) -> Vec<Verdicts> {
+        let filters = self.profile.plugins.filter.iter();
+        let asked = filters
+            .filter_map(|filter| Some((format!("{filter:?}"), filter.pre_filter(self, pod)?)));
+        let asked: Vec<(String, NodeFilter<'_>)> = asked.collect();
+        let of = |node| asked.iter().map(|(name, filter)| (name.clone(), filter(node))).collect();
+        self.node_ids().map(of).collect()
     }
 
     /// Where it fits, and when.

@@ -39,9 +39,9 @@ impl Session<'_> {
         groups.filter(|(_, groups)| !groups.is_empty()).collect()
     }
 
-    /// Everything committed so far, in order.
-    pub fn into_decisions(self) -> Vec<Decision> {
-        self.decisions
+    /// Everything committed so far, in order, for the plan.
+    pub fn take_decisions(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.decisions)
     }
 
     /// Everything committed so far, in order.

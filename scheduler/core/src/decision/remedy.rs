@@ -1,0 +1,366 @@
+//! What cures a reason to wait: one step that a person can take. It follows from the reason
+//! alone, so that the same words stand on the pod group, in its event and in an explanation.
+
+use std::fmt;
+
+use super::{Misfit, Misfits, Preemption, Quantity, Reason, misfit::short_name};
+use crate::{
+    model::{Name, QueueProblem},
+    resources::ResourceName,
+    session::{NoPlace, NotReady},
+};
+
+/// What would let the pod group run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// The workload names no queue.
+    NameQueue,
+    /// The queue does not exist.
+    CreateQueue {
+        /// Its name.
+        queue: Name,
+    },
+    /// The queue above it does not exist.
+    CreateParent {
+        /// The queue that is missing.
+        parent: Name,
+        /// The one that names it.
+        queue: Name,
+    },
+    /// Something in the queue has to be put right.
+    MendQueue {
+        /// Which queue.
+        queue: Name,
+        /// What, as the problem names it.
+        what: Name,
+    },
+    /// Work goes into queues without children.
+    UseLeaf {
+        /// The queue that takes none.
+        queue: Name,
+        /// One below it.
+        leaf: Name,
+    },
+    /// Members of the gang are missing.
+    AddMembers {
+        /// How many.
+        pods: u32,
+        /// To which part of the gang, where it has several.
+        sub_group: Option<Name>,
+    },
+    /// Members of the gang are behind gates.
+    OpenGates {
+        /// How many have to be let through.
+        pods: u32,
+        /// In which part of the gang, where it has several.
+        sub_group: Option<Name>,
+    },
+    /// A bound of a queue is too low.
+    Raise {
+        /// Of which queue.
+        queue: Name,
+        /// Which bound.
+        bound: Bound,
+        /// By how much.
+        by: Quantity,
+        /// To how much.
+        to: Quantity,
+    },
+    /// Nodes are too full.
+    MakeRoom {
+        /// For how many pods room is missing.
+        pods: u32,
+        /// What is short, on whichever node.
+        short: Vec<ResourceName>,
+    },
+    /// No node is large enough, even empty.
+    LargerNodes {
+        /// In what they are too small.
+        short: Vec<ResourceName>,
+    },
+    /// The fleet is too small for the gang.
+    LargerFleet {
+        /// How much is missing.
+        more: Quantity,
+    },
+    /// Nodes keep the pod away, or it keeps away from them.
+    Admit {
+        /// Why, where that is the commonest hindrance.
+        misfit: Misfit,
+        /// On how many nodes.
+        nodes: u32,
+    },
+    /// The topology, or a level of it, does not exist.
+    CreateTopology {
+        /// Its name.
+        topology: Name,
+        /// The level.
+        level: Name,
+    },
+    /// No place of the topology is large enough, or free enough.
+    MakePlace {
+        /// The topology.
+        topology: Name,
+        /// The level on which one place is required.
+        level: Name,
+        /// For how many pods.
+        pods: u32,
+    },
+    /// Others are leaving already.
+    Wait {
+        /// Where room was promised.
+        nodes: Vec<Name>,
+    },
+    /// It gets older by itself.
+    GrowOlder {
+        /// Its age from which on it may make others leave, in milliseconds.
+        delay_millis: u64,
+    },
+}
+
+/// Which bound of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bound {
+    /// What it deserves.
+    Quota,
+    /// What it may use at most.
+    Limit,
+}
+
+impl Reason {
+    /// What cures it.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Queue(problem) => of_queue(problem),
+            Self::NotReady(not_ready) => of_gang(not_ready),
+            Self::OverLimit { queue, limit, allocated, requested } => {
+                raise(queue, Bound::Limit, [limit, allocated, requested])
+            }
+            Self::NonPreemptibleOverQuota { queue, quota, allocated, requested } => {
+                raise(queue, Bound::Quota, [quota, allocated, requested])
+            }
+            Self::Unschedulable {
+                preemption: Preemption::Nominated | Preemption::OthersTerminate,
+                ..
+            } => Remedy::Wait { nodes: Vec::new() },
+            Self::NoNode { misfits, .. } | Self::Unschedulable { misfits, .. } => {
+                of_misfits(misfits, 1)
+            }
+            Self::GangTooLarge { found, required, misfits, .. } => {
+                of_misfits(misfits, required.saturating_sub(*found).max(1))
+            }
+            Self::LargerThanFleet { requested, offered, .. } => {
+                let amount = requested.amount.saturating_sub(offered.amount);
+                Remedy::LargerFleet { more: Quantity { amount, ..requested.clone() } }
+            }
+            Self::NoPlace(NoPlace { topology, level, pods, is_unknown, .. }) => {
+                let (topology, level) = (Name::clone(topology), Name::clone(level));
+                if *is_unknown {
+                    Remedy::CreateTopology { topology, level }
+                } else {
+                    Remedy::MakePlace { topology, level, pods: *pods }
+                }
+            }
+            Self::Promised { nodes } => Remedy::Wait { nodes: nodes.clone() },
+            Self::PreemptionDelay { delay_millis, .. } => {
+                Remedy::GrowOlder { delay_millis: *delay_millis }
+            }
+        }
+    }
+}
+
+fn of_queue(problem: &QueueProblem) -> Remedy {
+    match problem {
+        QueueProblem::Missing { queue } if queue.is_empty() => Remedy::NameQueue,
+        QueueProblem::Missing { queue } => Remedy::CreateQueue { queue: Name::clone(queue) },
+        QueueProblem::ParentMissing { queue, parent } => {
+            Remedy::CreateParent { parent: Name::clone(parent), queue: Name::clone(queue) }
+        }
+        QueueProblem::Cycle { queue } => Remedy::MendQueue {
+            queue: Name::clone(queue),
+            what: "its spec.parentQueue, which leads round in a circle".into(),
+        },
+        QueueProblem::NotALeaf { queue, child } => {
+            Remedy::UseLeaf { queue: Name::clone(queue), leaf: Name::clone(child) }
+        }
+        QueueProblem::Malformed { queue, detail } => {
+            Remedy::MendQueue { queue: Name::clone(queue), what: Name::clone(detail) }
+        }
+    }
+}
+
+/// Gates first: their pods are there.
+fn of_gang(NotReady { sub_group, required, exist, gated }: &NotReady) -> Remedy {
+    let sub_group = sub_group.clone();
+    match required.saturating_sub(*exist) {
+        0 => Remedy::OpenGates {
+            pods: required.saturating_sub(exist.saturating_sub(*gated)).max(1),
+            sub_group,
+        },
+        pods => Remedy::AddMembers { pods, sub_group },
+    }
+}
+
+fn raise(queue: &Name, bound: Bound, [limit, used, asked]: [&Quantity; 3]) -> Remedy {
+    let to = used.amount.saturating_add(asked.amount);
+    let of = |amount| Quantity { resource: limit.resource.clone(), amount };
+    let by = of(to.saturating_sub(limit.amount));
+    Remedy::Raise { queue: Name::clone(queue), bound, by, to: of(to) }
+}
+
+/// Room helps wherever it is only short; else what most nodes have against the pod.
+fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
+    let short_on = |wanted: super::EvenWhenEmpty| {
+        let mut short: Vec<ResourceName> = Vec::new();
+        for misfit in misfits.counts.keys() {
+            if let Misfit::TooLittle { of, even_when_empty } = misfit
+                && *even_when_empty == wanted
+            {
+                short.extend(of.resources().filter(|it| !short.contains(it)).collect::<Vec<_>>());
+            }
+        }
+        short.sort();
+        short
+    };
+    let short = short_on(super::EvenWhenEmpty::No);
+    if !short.is_empty() || misfits.nodes == 0 {
+        return Remedy::MakeRoom { pods, short };
+    }
+    let is_small = |misfit: &Misfit| matches!(misfit, Misfit::TooLittle { .. });
+    let others = misfits.counts.iter().filter(|(misfit, _)| !is_small(misfit));
+    // The first of those that are equally common.
+    match others.max_by(|(a, m), (b, n)| m.cmp(n).then(b.cmp(a))) {
+        Some((misfit, nodes)) => Remedy::Admit { misfit: misfit.clone(), nodes: *nodes },
+        None => Remedy::LargerNodes { short: short_on(super::EvenWhenEmpty::Yes) },
+    }
+}
+
+impl Bound {
+    /// As it stands in a Queue.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Quota => "quota",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameQueue => f.write_str("name a queue in label kai.scheduler/queue"),
+            Self::CreateQueue { queue } => {
+                write!(f, "create queue {queue}, or name one that exists")
+            }
+            Self::CreateParent { parent, queue } => {
+                write!(f, "create queue {parent}, which {queue} names as its parent")
+            }
+            Self::MendQueue { queue, what } => write!(f, "mend queue {queue}: {what}"),
+            Self::UseLeaf { queue, leaf } => {
+                write!(f, "name a queue below {queue} instead, such as {leaf}")
+            }
+            Self::AddMembers { pods, sub_group } => {
+                write!(f, "create {}{}", counted(*pods, "more pod"), inside(sub_group.as_ref()))
+            }
+            Self::OpenGates { pods, sub_group } => {
+                let (pods, part) = (counted(*pods, "pod"), inside(sub_group.as_ref()));
+                write!(f, "remove the scheduling gates of {pods}{part}")
+            }
+            Self::Raise { queue, bound, by, to } => {
+                let bound = bound.as_str();
+                write!(f, "raise the {bound} of queue {queue} by {by} to {to}")
+            }
+            Self::MakeRoom { pods, short } => write!(
+                f,
+                "make room for {} of its size, or add nodes that have it{}",
+                counted(*pods, "more pod"),
+                of_what(": short of ", short)
+            ),
+            Self::LargerNodes { short } => {
+                let short = of_what(", which has more ", short);
+                write!(f, "add a node that can hold one of its pods{short}, or ask for less a pod")
+            }
+            Self::LargerFleet { more } => {
+                write!(f, "add nodes with {more} more, or let fewer pods suffice")
+            }
+            Self::Admit { misfit, nodes } => admit(f, misfit, *nodes),
+            Self::CreateTopology { topology, level } => {
+                write!(f, "create topology {topology} with level {level}, or name one that exists")
+            }
+            Self::MakePlace { topology, level, pods } => write!(
+                f,
+                "make room for {pods} pods in one {level} of topology {topology}, or only prefer \
+                 that level"
+            ),
+            Self::Wait { nodes } if nodes.is_empty() => {
+                f.write_str("nothing to do: pods are leaving, and then it runs")
+            }
+            Self::Wait { nodes } => {
+                write!(f, "nothing to do: it runs when pods have left {}", nodes.join(", "))
+            }
+            Self::GrowOlder { delay_millis } => write!(
+                f,
+                "wait until it is {} s old, or lower its preemption delay",
+                delay_millis.div_ceil(1000)
+            ),
+        }
+    }
+}
+
+fn counted(pods: u32, what: &str) -> String {
+    if pods == 1 { format!("1 {what}") } else { format!("{pods} {what}s") }
+}
+
+fn inside(sub_group: Option<&Name>) -> String {
+    sub_group.map_or_else(String::new, |name| format!(" of sub-group {name}"))
+}
+
+fn of_what(before: &str, short: &[ResourceName]) -> String {
+    let names: Vec<Name> = short.iter().cloned().map(short_name).collect();
+    if names.is_empty() { String::new() } else { format!("{before}{}", names.join(", ")) }
+}
+
+fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: u32) -> fmt::Result {
+    let of = if nodes == 1 { "the node".to_owned() } else { format!("one of {nodes} nodes") };
+    match misfit {
+        Misfit::Taint { key, value } => {
+            write!(f, "tolerate taint {key}={value}, or take it off {of}")
+        }
+        Misfit::Unschedulable => write!(f, "uncordon {of}"),
+        Misfit::NotReady => write!(f, "bring {of} back to Ready"),
+        Misfit::NodeAffinity => {
+            f.write_str("label a node as its node selector and affinity ask, or ask for less")
+        }
+        Misfit::PodAffinity => f.write_str("start the pods that its pod affinity asks for"),
+        Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity => {
+            f.write_str("add a node without the pods that anti-affinity keeps it from")
+        }
+        Misfit::HostPort => f.write_str("free its host port on a node, or add a node"),
+        Misfit::TopologySpread => {
+            f.write_str("make room where its topology spread wants it, or allow a larger maxSkew")
+        }
+        Misfit::TopologySpreadLabel => {
+            f.write_str("label nodes with the key over which it is to be spread")
+        }
+        Misfit::WholeGpusOnly => f.write_str("ask for whole GPUs, or add a node that gives parts"),
+        Misfit::MigInstancesOnly => {
+            f.write_str("ask for MIG instances, or add a node that gives whole GPUs")
+        }
+        Misfit::LegacyMig => f.write_str("ask for MIG instances as resources, not by annotation"),
+        Misfit::LegacyMigThere => {
+            f.write_str("end the pods that have MIG instances by annotation, or add a node")
+        }
+        Misfit::QueueBound(_) => f.write_str("raise the bound of the queue that is named"),
+        Misfit::ClaimElsewhere(claim) => {
+            write!(f, "make room where claim {claim} is allocated, or end its other users")
+        }
+        Misfit::ClaimFull(claim) => {
+            write!(f, "end a pod that uses claim {claim}, or give it a claim of its own")
+        }
+        Misfit::ClaimOfQueue { claim, .. } => {
+            write!(f, "label claim {claim} with the queue of the workload")
+        }
+        Misfit::VolumeMissing(claim) => write!(f, "create the volume claim {claim}"),
+        Misfit::TooLittle { .. } => write!(f, "make room on {of}"),
+    }
+}

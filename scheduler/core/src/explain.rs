@@ -1,0 +1,242 @@
+//! Why a pod group waits, for a person: the one dominant reason and its remedy, tried out on a
+//! copy of the cluster; what each plugin said, grouped by node; and the accounts of its queues.
+//! It is the same cycle that [`crate::schedule`] decides, looked at when it is over.
+
+mod text;
+mod what_if;
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Decision, Plan, Profile, Reason, Snapshot,
+    cycle::decide,
+    decision::{Misfit, Remedy},
+    model::{Name, NodeId, PodGroupId, PodId, QueueId},
+    queues::Account,
+    resources::Resources,
+    session::{Fits, Session},
+};
+pub use text::Told;
+pub use what_if::with_remedy;
+
+/// What is to be said about one pod group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Which.
+    pub group: PodGroupId,
+    /// Its pods that have a node already.
+    pub active: u32,
+    /// Its pods that wait for one, gated ones included.
+    pub waiting: u32,
+    /// What the next cycle does for it.
+    pub decided: Vec<Decision>,
+    /// Why it waits. `None`: nothing of it does, or all that waits gets a node.
+    pub reason: Option<Reason>,
+    /// What cures that, and what then stands in the way, until it runs.
+    pub remedies: Vec<Step>,
+    /// Its queue and those above it.
+    pub queues: Vec<(QueueId, Account)>,
+    /// What plugins say about the group, whatever nodes there are.
+    pub plugins: Vec<(String, Option<Reason>)>,
+    /// What they say about the next pod of it on each node; nodes that are alike stand together.
+    pub nodes: Option<NodesFor>,
+}
+
+/// One remedy, tried out on top of those before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What to do.
+    pub remedy: Remedy,
+    /// What came of it.
+    pub tried: Tried,
+}
+
+/// What the cycle after a remedy does for the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// It runs: where its first pod goes, and whether others have to leave before.
+    Runs {
+        /// On which node.
+        node: Name,
+        /// Now, or when others have left.
+        fits: Fits,
+    },
+    /// It waits for something else.
+    Waits(Reason),
+    /// It depends on what the snapshot does not show.
+    Untold,
+}
+
+/// One pod and the nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodesFor {
+    /// Which pod.
+    pub pod: PodId,
+    /// What it asks for.
+    pub asks: Resources,
+    /// Nodes about which the same is said.
+    pub groups: Vec<NodeGroup>,
+}
+
+/// Nodes about which the same is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeGroup {
+    /// Their names.
+    pub nodes: Vec<Name>,
+    /// What each filter that refuses them, or would have the pod wait, says.
+    pub refusals: Vec<(String, Option<Misfit>)>,
+    /// What is free on each of them, and what it offers when empty.
+    pub free: Resources,
+    /// All that it offers.
+    pub allocatable: Resources,
+}
+
+/// Most remedies that are tried one on top of the other.
+const STEPS_MAX: usize = 4;
+
+/// Explains `group`, as the next cycle sees it.
+pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Explanation {
+    let (mut session, plan) = decide(snapshot, profile);
+    let members = session.members(group);
+    let waits = members.waiting().count();
+    let decided = decisions_for(&session, &plan, group);
+    let mut explanation = Explanation {
+        group,
+        active: held_before(snapshot, group),
+        waiting: u32::try_from(waits).unwrap_or(u32::MAX).saturating_add(members.gated()),
+        decided,
+        reason: plan.waiting.get(&group).cloned(),
+        remedies: Vec::new(),
+        queues: accounts(&session, group),
+        plugins: plugins(&session, group),
+        nodes: nodes(&mut session, group),
+    };
+    if let Some(reason) = &explanation.reason {
+        explanation.remedies = remedies(snapshot, profile, (group, reason));
+    }
+    explanation
+}
+
+fn held_before(snapshot: &Snapshot, group: PodGroupId) -> u32 {
+    let held = snapshot.pods.iter().filter(|pod| pod.group == Some(group) && pod.node.is_some());
+    u32::try_from(held.count()).unwrap_or(u32::MAX)
+}
+
+fn decisions_for(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> Vec<Decision> {
+    let concerns = |decision: &&Decision| match decision {
+        Decision::Bind { pod, .. } | Decision::Pipeline { pod, .. } => {
+            session.pod(*pod).group == Some(group)
+        }
+        Decision::Evict { pod, cause } => {
+            session.pod(*pod).group == Some(group) || cause.preemptor() == Some(group)
+        }
+    };
+    plan.decisions.iter().filter(concerns).cloned().collect()
+}
+
+fn accounts(session: &Session<'_>, group: PodGroupId) -> Vec<(QueueId, Account)> {
+    let Ok(Some(queue)) = session.group(group).queue else { return Vec::new() };
+    let ledger = session.ledger();
+    ledger.path(queue).map(|queue| (queue, ledger.account(queue).clone())).collect()
+}
+
+/// What is asked before any node is looked at.
+fn plugins(session: &Session<'_>, group: PodGroupId) -> Vec<(String, Option<Reason>)> {
+    let list = &session.profile.plugins;
+    let enqueue = list.pre_enqueue.iter();
+    let mut said: Vec<(String, Option<Reason>)> = enqueue
+        .map(|plugin| (format!("{plugin:?}"), plugin.pre_enqueue(session, group).err()))
+        .collect();
+    let pods = session.next_chunk(group);
+    if !pods.is_empty() && said.iter().all(|(_, refusal)| refusal.is_none()) {
+        let asked = list.pre_filter.iter();
+        said.extend(
+            asked.map(|plugin| {
+                (format!("{plugin:?}"), plugin.pre_filter(session, group, &pods).err())
+            }),
+        );
+    }
+    said
+}
+
+/// What is said about the first pod for which there is no node, when those before it have theirs.
+fn nodes(session: &mut Session<'_>, group: PodGroupId) -> Option<NodesFor> {
+    let pods = session.next_chunk(group);
+    let mut pod = *pods.first()?;
+    let start = session.checkpoint();
+    if let Err(unplaced) = session.place_all(&pods) {
+        let found = unplaced.found as usize;
+        if found < pods.len() && session.place_all(&pods[..found]).is_ok() {
+            pod = pods[found];
+        }
+    } else {
+        session.undo_to(start);
+    }
+    let groups = node_groups(session, pod);
+    let asks = session.shape_of(pod).requests.clone();
+    session.undo_to(start);
+    Some(NodesFor { pod, asks, groups })
+}
+
+fn node_groups(session: &Session<'_>, pod: PodId) -> Vec<NodeGroup> {
+    type Likeness = (Vec<(String, Option<Misfit>)>, Resources, Resources);
+    let mut alike: BTreeMap<Likeness, Vec<Name>> = BTreeMap::new();
+    for (node, verdicts) in session.node_ids().zip(session.verdicts(pod)) {
+        let refusals = verdicts.into_iter().filter_map(|(plugin, verdict)| match verdict {
+            Ok(Fits::Now) => None,
+            Ok(Fits::Later) => Some((plugin, None)),
+            Err(misfit) => Some((plugin, Some(misfit))),
+        });
+        let (free, of) = (session.room(node).idle.clone(), session.node(node));
+        let likeness = (refusals.collect(), free, of.allocatable.clone());
+        alike.entry(likeness).or_default().push(Name::clone(&of.name));
+    }
+    let group =
+        |((refusals, free, allocatable), nodes)| NodeGroup { nodes, refusals, free, allocatable };
+    let mut groups: Vec<NodeGroup> = alike.into_iter().map(group).collect();
+    groups.sort_by(|a, b| (a.refusals.len(), &a.nodes).cmp(&(b.refusals.len(), &b.nodes)));
+    groups
+}
+
+/// One remedy on top of the other, until the group runs or nothing more can be tried.
+fn remedies(
+    snapshot: &Snapshot,
+    profile: &Profile,
+    (group, reason): (PodGroupId, &Reason),
+) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let (mut cluster, mut reason) = (snapshot.clone(), reason.clone());
+    while steps.len() < STEPS_MAX {
+        let remedy = reason.remedy();
+        let Some(cured) = with_remedy(&cluster, group, &remedy) else {
+            steps.push(Step { remedy, tried: Tried::Untold });
+            break;
+        };
+        cluster = cured;
+        let (session, plan) = decide(&cluster, profile);
+        let tried = outcome(&session, &plan, group);
+        steps.push(Step { remedy, tried: tried.clone() });
+        match tried {
+            Tried::Waits(next) => reason = next,
+            Tried::Runs { .. } | Tried::Untold => break,
+        }
+    }
+    steps
+}
+
+fn outcome(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> Tried {
+    let decided = decisions_for(session, plan, group);
+    let placed = decided.iter().find_map(|decision| match decision {
+        Decision::Bind { node, .. } => Some((*node, Fits::Now)),
+        Decision::Pipeline { pod, node } => {
+            (session.pod(*pod).group == Some(group)).then_some((*node, Fits::Later))
+        }
+        Decision::Evict { .. } => None,
+    });
+    let name = |node: NodeId| Name::clone(&session.node(node).name);
+    match (placed, plan.waiting.get(&group)) {
+        (Some((node, fits)), _) => Tried::Runs { node: name(node), fits },
+        (None, Some(reason)) => Tried::Waits(reason.clone()),
+        (None, None) => Tried::Untold,
+    }
+}

@@ -1,0 +1,237 @@
+//! Explanations as people read them.
+
+use std::fmt;
+
+use super::{Explanation, NodeGroup, NodesFor, Step, Tried};
+use crate::{
+    Decision, Snapshot,
+    decision::Quantity,
+    model::{Name, NodeId, PodId},
+    queues::Account,
+    resources::{Amount, PerResource, ResourceName, Resources},
+    session::Fits,
+};
+
+/// Names of nodes that are told of each group of them.
+const NAMES_MAX: usize = 8;
+
+/// An explanation in the words of a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// What it is about.
+    pub snapshot: &'a Snapshot,
+    /// What is told.
+    pub explanation: &'a Explanation,
+}
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.head(f)?;
+        self.decided(f)?;
+        if let Some(reason) = &self.explanation.reason {
+            writeln!(f, "\nreason: {}\n  {reason}", reason.code())?;
+        }
+        self.remedies(f)?;
+        self.queues(f)?;
+        if self.explanation.reason.is_none() {
+            return Ok(());
+        }
+        self.plugins(f)?;
+        match &self.explanation.nodes {
+            Some(nodes) => self.nodes(f, nodes),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Told<'_> {
+    fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Explanation { group, active, waiting, reason, .. } = self.explanation;
+        let group = &self.snapshot.pod_groups[group.0 as usize];
+        let state = match (reason, waiting) {
+            (Some(_), _) => "waits",
+            (None, 0) => "has all it asked for",
+            (None, _) => "grows",
+        };
+        writeln!(f, "pod group {}/{} {state}", group.namespace, group.name)?;
+        let minimum: u32 = group.sub_groups.iter().map(|part| part.min_member).sum();
+        let kind = if group.preemptible { "preemptible" } else { "non-preemptible" };
+        writeln!(
+            f,
+            "  {active} of its pods have a node, {waiting} wait, {minimum} must run together\n  \
+             priority {}, {kind}",
+            group.priority
+        )
+    }
+
+    fn decided(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for decision in &self.explanation.decided {
+            match decision {
+                Decision::Bind { pod, node } => {
+                    writeln!(f, "  next cycle: {} goes to {}", self.pod(*pod), self.node(*node))?;
+                }
+                Decision::Pipeline { pod, node } => writeln!(
+                    f,
+                    "  next cycle: {} is promised room on {}",
+                    self.pod(*pod),
+                    self.node(*node)
+                )?,
+                Decision::Evict { pod, cause } => {
+                    writeln!(
+                        f,
+                        "  next cycle: {} has to leave ({})",
+                        self.pod(*pod),
+                        cause.action()
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn remedies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (Step { remedy, tried }, number) in self.explanation.remedies.iter().zip(1..) {
+            let word = if number == 1 { "remedy" } else { "and then" };
+            writeln!(f, "\n{word}: {remedy}")?;
+            match tried {
+                Tried::Runs { node, fits: Fits::Now } => {
+                    writeln!(f, "  tried on a copy of the cluster: it runs on {node} at once")?;
+                }
+                Tried::Runs { node, fits: Fits::Later } => writeln!(
+                    f,
+                    "  tried on a copy of the cluster: it runs on {node} when others have left"
+                )?,
+                Tried::Waits(reason) => writeln!(
+                    f,
+                    "  tried on a copy of the cluster: it still waits ({})\n  {reason}",
+                    reason.code()
+                )?,
+                Tried::Untold => writeln!(f, "  not tried: a copy of the cluster cannot show it")?,
+            }
+        }
+        Ok(())
+    }
+
+    fn queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.explanation.queues.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\nqueues, from the workload's up")?;
+        for (queue, account) in &self.explanation.queues {
+            let name = &self.snapshot.queues[queue.0 as usize].name;
+            for line in account_lines(account) {
+                writeln!(f, "  {name}: {line}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn plugins(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nplugins, whatever the node")?;
+        for (plugin, refusal) in &self.explanation.plugins {
+            match refusal {
+                None => writeln!(f, "  {plugin}: passes")?,
+                Some(reason) => writeln!(f, "  {plugin}: refuses: {reason}")?,
+            }
+        }
+        Ok(())
+    }
+
+    fn nodes(&self, f: &mut fmt::Formatter<'_>, nodes: &NodesFor) -> fmt::Result {
+        let NodesFor { pod, asks, groups } = nodes;
+        let asked: Vec<String> = amounts(asks).map(|it| it.to_string()).collect();
+        writeln!(f, "\nnodes for pod {}, which asks for {}", self.pod(*pod), asked.join(", "))?;
+        if groups.is_empty() {
+            writeln!(f, "  there are no nodes")?;
+        }
+        for group in groups {
+            writeln!(f, "  {}: {}", named(&group.nodes), judged(group))?;
+            let room: Vec<String> = amounts(asks).map(|it| room(group, &it.resource)).collect();
+            writeln!(f, "    free {}", room.join(", "))?;
+        }
+        Ok(())
+    }
+
+    fn pod(&self, pod: PodId) -> String {
+        let pod = &self.snapshot.pods[pod.0 as usize];
+        format!("{}/{}", pod.namespace, pod.name)
+    }
+
+    fn node(&self, node: NodeId) -> &Name {
+        &self.snapshot.nodes[node.0 as usize].name
+    }
+}
+
+fn judged(group: &NodeGroup) -> String {
+    let refusals = group.refusals.iter().map(|(plugin, misfit)| match misfit {
+        Some(misfit) => format!("{plugin} refuses: {misfit}"),
+        None => format!("{plugin} would have it wait until others have left"),
+    });
+    let refusals: Vec<String> = refusals.collect();
+    if refusals.is_empty() { "all plugins pass".to_owned() } else { refusals.join("; ") }
+}
+
+fn room(group: &NodeGroup, resource: &ResourceName) -> String {
+    let of =
+        |all: &Resources| Quantity { amount: all.amount(resource), resource: resource.clone() };
+    let (free, all) = (of(&group.free), of(&group.allocatable));
+    format!("{} of {all}", free.number())
+}
+
+/// What is asked for, but the place that every pod takes.
+fn amounts(asks: &Resources) -> impl Iterator<Item = Quantity> + '_ {
+    let fixed = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+    let others = asks.extended.keys().cloned().map(ResourceName::Extended);
+    let all = fixed.into_iter().chain(others);
+    let amounts = all.map(|resource| Quantity { amount: asks.amount(&resource), resource });
+    amounts.filter(|quantity| quantity.amount > 0)
+}
+
+/// `3 nodes (n1, n2, n3)`.
+fn named(nodes: &[Name]) -> String {
+    let shown = nodes.iter().take(NAMES_MAX).map(|name| &**name).collect::<Vec<_>>().join(", ");
+    match nodes.len() {
+        1 => shown,
+        count if count > NAMES_MAX => format!("{count} nodes ({shown}, …)"),
+        count => format!("{count} nodes ({shown})"),
+    }
+}
+
+/// GPUs, and every other resource of which the queue has a bound.
+pub(super) fn account_lines(account: &Account) -> Vec<String> {
+    let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+    let all = names.into_iter().zip(bounds(account));
+    let told = all.filter(|(resource, [quota, limit, ..])| {
+        let bounded = *quota != Amount::Unlimited || *limit != Amount::Unlimited;
+        *resource == ResourceName::Gpu || bounded
+    });
+    told.map(|(resource, amounts)| account_line(&resource, amounts)).collect()
+}
+
+fn bounds(account: &Account) -> [[Amount; 6]; 3] {
+    let [quota, limit] = [account.quota, account.limit].map(PerResource::values);
+    let used = [
+        account.fair_share,
+        account.allocated,
+        account.allocated_non_preemptible,
+        account.requested,
+    ];
+    let [share, allocated, fixed, requested] = used.map(PerResource::values);
+    std::array::from_fn(|at| {
+        let used = [share[at], allocated[at], fixed[at], requested[at]].map(Amount::Exactly);
+        [quota[at], limit[at], used[0], used[1], used[2], used[3]]
+    })
+}
+
+fn account_line(resource: &ResourceName, amounts: [Amount; 6]) -> String {
+    let unit = Quantity { resource: resource.clone(), amount: 0 };
+    let [quota, limit, share, allocated, fixed, requested] = amounts.map(|amount| match amount {
+        Amount::Exactly(amount) => Quantity { resource: resource.clone(), amount }.number(),
+        Amount::Unlimited => "unlimited".to_owned(),
+    });
+    format!(
+        "{}: quota {quota}, limit {limit}, fair share {share}, allocated {allocated} (of that \
+         {fixed} non-preemptible), requested {requested}",
+        unit.unit()
+    )
+}

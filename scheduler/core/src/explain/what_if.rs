@@ -1,0 +1,208 @@
+//! The cluster as it would be after a remedy.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Snapshot,
+    decision::{Bound, Misfit, Quantity, Remedy},
+    model::{Name, Node, Pod, PodGroupId, PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time},
+    resources::{Amount, PerResource, ResourceName, Resources},
+};
+
+/// A copy of the cluster in which somebody has done what `remedy` says for `group`. `None`: what
+/// it depends on stands in no snapshot.
+pub fn with_remedy(snapshot: &Snapshot, group: PodGroupId, remedy: &Remedy) -> Option<Snapshot> {
+    let mut cluster = WhatIf { after: snapshot.clone(), group };
+    match remedy {
+        Remedy::CreateQueue { .. } => cluster.create_queue(),
+        Remedy::UseLeaf { leaf, .. } => cluster.use_leaf(leaf)?,
+        Remedy::AddMembers { pods, sub_group } => cluster.add_members(*pods, sub_group.as_ref())?,
+        Remedy::OpenGates { .. } => cluster.open_gates(),
+        Remedy::Raise { queue, bound, to, .. } => cluster.raise(queue, *bound, to)?,
+        Remedy::MakeRoom { pods, .. } => cluster.make_room(*pods as usize)?,
+        Remedy::LargerNodes { .. } => cluster.make_room(1)?,
+        Remedy::LargerFleet { .. } | Remedy::MakePlace { .. } => cluster.make_room(usize::MAX)?,
+        Remedy::Admit { misfit, .. } => cluster.admit(misfit)?,
+        Remedy::Wait { .. } => cluster.let_leave(),
+        Remedy::GrowOlder { delay_millis } => {
+            let delay = i64::try_from(*delay_millis).unwrap_or(i64::MAX);
+            cluster.after.now = Time(cluster.after.now.0.saturating_add(delay));
+        }
+        Remedy::NameQueue
+        | Remedy::CreateParent { .. }
+        | Remedy::MendQueue { .. }
+        | Remedy::CreateTopology { .. } => return None,
+    }
+    Some(cluster.after)
+}
+
+struct WhatIf {
+    after: Snapshot,
+    group: PodGroupId,
+}
+
+impl WhatIf {
+    /// A queue without bounds, for all groups that miss it.
+    fn create_queue(&mut self) {
+        let problem = self.after.pod_groups[self.group.0 as usize].queue.clone();
+        let Err(QueueProblem::Missing { queue: name }) = &problem else { return };
+        let unlimited = Amount::Unlimited;
+        let all = PerResource { gpu: unlimited, cpu: unlimited, memory: unlimited };
+        let id = QueueId(position(self.after.queues.len()));
+        self.after.queues.push(Queue {
+            name: Name::clone(name),
+            parent: None,
+            priority: 100,
+            quota: all,
+            limit: all,
+            over_quota_weight_milli: PerResource::default(),
+            created: self.after.now,
+            preempt_min_runtime: None,
+            reclaim_min_runtime: None,
+            historical_usage_micro: PerResource::default(),
+        });
+        for group in &mut self.after.pod_groups {
+            if group.queue == problem {
+                group.queue = Ok(Some(id));
+            }
+        }
+    }
+
+    fn use_leaf(&mut self, leaf: &Name) -> Option<()> {
+        let queues = &self.after.queues;
+        let child = |at: usize| {
+            let parent = Some(QueueId(position(at)));
+            queues.iter().position(|queue| queue.parent == parent)
+        };
+        let leaf = queues.iter().position(|queue| queue.name == *leaf)?;
+        let lowest = std::iter::successors(Some(leaf), |at| child(*at)).last()?;
+        self.after.pod_groups[self.group.0 as usize].queue = Ok(Some(QueueId(position(lowest))));
+        Some(())
+    }
+
+    /// Pods like those that are there.
+    fn add_members(&mut self, pods: u32, sub_group: Option<&Name>) -> Option<()> {
+        let parts = &self.after.pod_groups[self.group.0 as usize].sub_groups;
+        let wanted = sub_group.and_then(|name| parts.iter().position(|part| part.name == *name));
+        let group = Some(self.group);
+        let members = self.after.pods.iter().filter(|pod| pod.group == group);
+        let like = members.min_by_key(|pod| wanted.is_some_and(|part| pod.sub_group != part))?;
+        let like = like.clone();
+        for at in 0..pods {
+            let name: Name = format!("{}+{at}", like.name).into();
+            self.after.pods.push(Pod {
+                uid: Name::clone(&name),
+                name,
+                sub_group: wanted.unwrap_or(like.sub_group),
+                status: PodStatus::Pending,
+                node: None,
+                gpu_groups: Vec::new(),
+                started: None,
+                released_since: None,
+                ..like.clone()
+            });
+        }
+        Some(())
+    }
+
+    fn open_gates(&mut self) {
+        let group = Some(self.group);
+        for pod in self.after.pods.iter_mut().filter(|pod| pod.group == group) {
+            if pod.status == PodStatus::Gated {
+                pod.status = PodStatus::Pending;
+            }
+        }
+    }
+
+    fn raise(&mut self, queue: &Name, bound: Bound, to: &Quantity) -> Option<()> {
+        let queue = self.after.queues.iter_mut().find(|known| known.name == *queue)?;
+        let bounds = match bound {
+            Bound::Quota => &mut queue.quota,
+            Bound::Limit => &mut queue.limit,
+        };
+        let bound = match to.resource {
+            ResourceName::Gpu => &mut bounds.gpu,
+            ResourceName::Cpu => &mut bounds.cpu,
+            ResourceName::Memory => &mut bounds.memory,
+            ResourceName::Pods | ResourceName::Extended(_) => return None,
+        };
+        *bound = Amount::Exactly(to.amount);
+        Some(())
+    }
+
+    /// A node that holds the next `pods` pods that wait, or all of them if those are fewer, and
+    /// is labelled as they ask.
+    fn make_room(&mut self, pods: usize) -> Option<()> {
+        let group = Some(self.group);
+        let waiting = self.after.pods.iter();
+        let waiting = waiting.filter(|pod| pod.group == group && pod.status == PodStatus::Pending);
+        let shapes: Vec<ShapeId> = waiting.map(|pod| pod.shape).take(pods).collect();
+        let mut room = Resources::default();
+        for shape in &shapes {
+            let shape = &self.after.shapes[shape.0 as usize];
+            room.add(&shape.requests);
+            let devices = shape.shared_gpu.as_ref().map_or(0, |part| i64::from(part.devices));
+            room.gpu_milli = room.gpu_milli.saturating_add(devices.saturating_mul(1000));
+        }
+        room.pods = room.pods.saturating_mul(2).max(110);
+        let like = self.after.nodes.first().cloned().unwrap_or_default();
+        let name: Name = "(new node)".into();
+        let mut labels = like.labels.clone();
+        labels.insert("kubernetes.io/hostname".into(), Name::clone(&name));
+        labels.extend(self.after.shapes[shapes.first()?.0 as usize].node_selector.clone());
+        self.after.nodes.push(Node {
+            name,
+            labels,
+            taints: Vec::new(),
+            allocatable: room,
+            images: BTreeMap::new(),
+            unschedulable: false,
+            ready: true,
+            gpu_memory_mib: like.gpu_memory_mib,
+        });
+        Some(())
+    }
+
+    /// Every node is as one would make one of them.
+    fn admit(&mut self, misfit: &Misfit) -> Option<()> {
+        let nodes = self.after.nodes.iter_mut();
+        match misfit {
+            Misfit::Taint { key, value } => nodes.for_each(|node| {
+                node.taints.retain(|taint| taint.key != *key || taint.value != *value);
+            }),
+            Misfit::Unschedulable => nodes.for_each(|node| node.unschedulable = false),
+            Misfit::NotReady => nodes.for_each(|node| node.ready = true),
+            Misfit::NodeAffinity
+            | Misfit::PodAntiAffinity
+            | Misfit::OthersAntiAffinity
+            | Misfit::HostPort => self.make_room(1)?,
+            Misfit::TooLittle { .. }
+            | Misfit::PodAffinity
+            | Misfit::TopologySpread
+            | Misfit::TopologySpreadLabel
+            | Misfit::WholeGpusOnly
+            | Misfit::MigInstancesOnly
+            | Misfit::LegacyMig
+            | Misfit::LegacyMigThere
+            | Misfit::ClaimElsewhere(_)
+            | Misfit::ClaimFull(_)
+            | Misfit::ClaimOfQueue { .. }
+            | Misfit::VolumeMissing(_)
+            | Misfit::QueueBound(_) => return None,
+        }
+        Some(())
+    }
+
+    /// Pods that are leaving have left.
+    fn let_leave(&mut self) {
+        for pod in &mut self.after.pods {
+            if pod.status == PodStatus::Releasing {
+                (pod.status, pod.node) = (PodStatus::Failed, None);
+            }
+        }
+    }
+}
+
+fn position(length: usize) -> u32 {
+    u32::try_from(length).expect("ids are 32 bits")
+}

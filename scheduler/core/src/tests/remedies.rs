@@ -1,0 +1,329 @@
+//! For every reason to wait: its remedy, and that the pod group runs once it is applied.
+
+use insta::assert_snapshot;
+
+use crate::testing::{explained, remedies_of};
+
+#[test]
+fn a_queue_that_does_not_exist_is_created() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        queue q
+        job a gpus=1 queue=nowhere
+    ", "a"), @r"
+    QueueDoesNotExist
+    create queue nowhere, or name one that exists
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn work_goes_into_a_queue_below() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        queue top
+        queue left parent=top
+        job a gpus=1 queue=top
+    ", "a"), @r"
+    QueueDoesNotExist
+    name a queue below top instead, such as left
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn members_that_are_missing_are_created() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job a pods=2 min=4 gpus=1
+    ", "a"), @r"
+    NotReady
+    create 2 more pods
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn members_of_a_part_that_are_missing_are_created() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        gang a
+          part head gpus=1
+          part workers pods=2 min=3 gpus=1
+    ", "a"), @r"
+    NotReady
+    create 1 more pod of sub-group workers
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn gates_are_opened() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job a pods=3 min=3 gpus=1 gated=2
+    ", "a"), @r"
+    NotReady
+    remove the scheduling gates of 2 pods
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_limit_is_raised_by_what_is_missing() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        queue q limit=2
+        job a pods=2 min=2 gpus=1 queue=q on n1 n1
+        job b pods=3 min=3 gpus=1 queue=q
+    ", "b"), @r"
+    OverLimit
+    raise the limit of queue q by 3 GPUs to 5 GPUs
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn every_limit_above_is_raised_one_after_the_other() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        queue top limit=3
+        queue q parent=top limit=2
+        job b pods=4 min=4 gpus=1 queue=q
+    ", "b"), @r"
+    OverLimit
+    raise the limit of queue q by 2 GPUs to 4 GPUs
+      then it waits: top quota has reached the allowable limit of GPUs. Limit is 3 GPUs, currently 0 GPUs allocated and workload requested 4 GPUs
+    raise the limit of queue top by 1 GPUs to 4 GPUs
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_quota_is_raised_for_work_that_may_not_borrow() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        queue team-prod quota=8
+        job a pods=7 min=7 gpus=1 queue=team-prod non-preemptible on n1 n1 n1 n1 n1 n1 n1
+        node n2 gpus=8
+        job b pods=3 min=3 gpus=1 queue=team-prod non-preemptible
+    ", "b"), @r"
+    NonPreemptibleOverQuota
+    raise the quota of queue team-prod by 2 GPUs to 10 GPUs
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_quota_that_is_raised_takes_back_what_others_borrowed() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        queue prod quota=0
+        queue research quota=0
+        job a pods=2 min=1 gpus=1 queue=research on n1 n1
+        job b gpus=1 queue=prod non-preemptible
+    ", "b"), @r"
+    NonPreemptibleOverQuota
+    raise the quota of queue prod by 1 GPUs to 1 GPUs
+      then it runs on n1 (Later)
+    ");
+}
+
+#[test]
+fn room_is_made_for_as_many_pods_as_miss_it() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job a pods=6 min=6 gpus=1 on n1 n1 n1 n1 n1 n1
+        job b pods=4 min=4 gpus=1
+    ", "b"), @r"
+    PodSchedulingErrors
+    make room for 2 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_pod_that_no_node_could_hold_needs_a_larger_one() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        job a gpus=8
+    ", "a"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn a_gang_larger_than_the_fleet_needs_nodes() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        gang a pods=6 gpus=1
+    ", "a"), @r"
+    PodSchedulingErrors
+    add nodes with 2 GPUs more, or let fewer pods suffice
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_cordoned_node_is_opened() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 cordoned
+        job a gpus=1
+    ", "a"), @r"
+    PodSchedulingErrors
+    uncordon the node
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_taint_is_tolerated_or_taken_off() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 taint dedicated=x:NoSchedule
+        job a gpus=1
+    ", "a"), @r"
+    PodSchedulingErrors
+    tolerate taint dedicated=x, or take it off the node
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_node_that_is_not_ready_is_brought_back() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 not-ready
+        job a gpus=1
+    ", "a"), @r"
+    PodSchedulingErrors
+    bring the node back to Ready
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_node_is_labelled_as_the_selector_asks() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        job a gpus=1 needs gpu=a100
+    ", "a"), @r"
+    PodSchedulingErrors
+    label a node as its node selector and affinity ask, or ask for less
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn without_nodes_room_is_what_is_missing() {
+    assert_snapshot!(remedies_of("
+        job a gpus=1
+    ", "a"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn who_was_promised_room_waits_for_those_who_leave() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        job a gpus=2 releasing on n1
+        job b gpus=2
+    ", "b"), @r"
+    Pipelined
+    nothing to do: it runs when pods have left n1
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn who_is_too_young_to_make_others_leave_gets_older() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        queue left quota=2
+        queue right quota=0
+        job a gpus=2 queue=right on n1
+        job b gpus=2 queue=left delay=600s age=10s
+    ", "b"), @r"
+    PreemptionDelayNotElapsed
+    wait until it is 600 s old, or lower its preemption delay
+      then it runs on n1 (Later)
+    ");
+}
+
+#[test]
+fn a_place_of_the_topology_is_made() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 label zone=a
+        node n2 gpus=4 label zone=b
+        topology dc levels zone
+        job a pods=6 min=6 gpus=1 together=dc/zone
+    ", "a"), @r"
+    PodSchedulingErrors
+    make room for 6 pods in one zone of topology dc, or only prefer that level
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_topology_that_does_not_exist_is_created() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        job a pods=2 min=2 gpus=1 together=dc/zone
+    ", "a"), @r"
+    PodSchedulingErrors
+    create topology dc with level zone, or name one that exists
+      not tried
+    ");
+}
+
+#[test]
+fn whoever_got_all_it_asked_for_needs_none() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        job a gpus=1
+    ", "a"), @"nothing");
+}
+
+#[test]
+fn an_explanation_tells_the_reason_its_evidence_and_what_each_plugin_says() {
+    assert_snapshot!(explained("
+        node n1 gpus=8
+        node n2 gpus=8
+        node n3 gpus=8 cordoned
+        queue lab quota=16
+        queue prod parent=lab quota=8
+        job a pods=7 min=7 gpus=1 queue=prod on n1 n1 n1 n1 n1 n1 n1
+        job b pods=3 min=3 gpus=4 queue=prod
+    ", "b"), @r"
+    pod group default/b waits
+      0 of its pods have a node, 3 wait, 3 must run together
+      priority 50, preemptible
+
+    reason: PodSchedulingErrors
+      Resources were found for 2 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) were unschedulable, 2 node(s) didn't have enough resources: GPUs.
+
+    remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      tried on a copy of the cluster: it runs on (new node) at once
+
+    queues, from the workload's up
+      prod: GPUs: quota 8, limit unlimited, fair share 19, allocated 7 (of that 0 non-preemptible), requested 19
+      lab: GPUs: quota 16, limit unlimited, fair share 19, allocated 7 (of that 0 non-preemptible), requested 19
+
+    plugins, whatever the node
+      UsableQueue: passes
+      Gang: passes
+      QueueLimits: passes
+
+    nodes for pod default/b-2, which asks for 4 GPUs
+      n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+        free 1 of 8 GPUs
+      n2: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+        free 0 of 8 GPUs
+      n3: NodeUnschedulable refuses: node(s) were unschedulable
+        free 8 of 8 GPUs
+    ");
+}
