@@ -1,31 +1,113 @@
 //! The lives of a scheduler under test: how each ends, and what follows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
 
 use super::AfterKill;
 use super::fuse::Fuse;
 
+/// How long a killed scheduler needs to start anew.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// A scheduler that lives, dies and lives again as steps want it.
+pub(super) struct Supervised {
+    lives: Arc<Lives>,
+    supervisor: Option<AbortHandle>,
+}
+
+impl Supervised {
+    /// It does not live yet. `on_kill` is told of every death that a step causes.
+    pub(super) fn new(on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self { lives: Arc::new(Lives::new(on_kill)), supervisor: None }
+    }
+
+    /// Whether a step started it and none stopped it.
+    pub(super) fn is_started(&self) -> bool {
+        self.supervisor.is_some()
+    }
+
+    /// How often it was killed at a write.
+    pub(super) fn deaths(&self) -> usize {
+        self.lives.life().deaths
+    }
+
+    /// Why it ended, when nobody wanted that.
+    pub(super) fn error(&self) -> Option<String> {
+        self.lives.life().error.clone()
+    }
+
+    /// Whether it goes on by itself.
+    pub(super) fn lives(&self) -> bool {
+        self.supervisor.as_ref().is_some_and(|task| !task.is_finished())
+    }
+
+    /// Lets lives follow each other. `live` is one of them, until it ends or the fuse blows; its
+    /// answer is how it ended, where that is not noted otherwise.
+    pub(super) fn start<L, F>(&mut self, live: L)
+    where
+        L: Fn(Arc<Fuse>) -> F + Send + 'static,
+        F: Future<Output = Option<String>> + Send + 'static,
+    {
+        let supervisor = supervise(Arc::clone(&self.lives), live);
+        self.supervisor = Some(tokio::spawn(supervisor).abort_handle());
+    }
+
+    /// Ends it between two requests.
+    pub(super) fn stop(&mut self) {
+        if let Some(supervisor) = self.supervisor.take() {
+            supervisor.abort();
+            self.lives.stop();
+        }
+    }
+
+    /// Has it die at a write: of this life, or when it does not live of the next.
+    pub(super) fn kill_before_write(&self, n: u32, then: AfterKill) {
+        let lively = if self.lives() { Lively::Yes } else { Lively::No };
+        self.lives.kill_before_write(n, then, lively);
+    }
+}
+
+async fn supervise<F>(lives: Arc<Lives>, live: impl Fn(Arc<Fuse>) -> F)
+where
+    F: Future<Output = Option<String>>,
+{
+    loop {
+        let fuse = lives.next_life();
+        let ended = live(Arc::clone(&fuse)).await;
+        if !fuse.is_blown() {
+            lives.life().error = ended;
+            return;
+        }
+        if !lives.died() {
+            return;
+        }
+        tokio::time::sleep(RESTART).await;
+    }
+}
+
 /// What is known of a scheduler's lives, by steps and by who lets them follow each other.
-pub(super) struct Lives {
+struct Lives {
     life: Mutex<Life>,
     on_kill: Box<dyn Fn() + Send + Sync>,
 }
 
-pub(super) struct Life {
+struct Life {
     /// Cuts it off.
-    pub(super) fuse: Arc<Fuse>,
+    fuse: Arc<Fuse>,
     /// Kill in place of this write of a life that has not begun.
     next: u32,
     then: AfterKill,
     /// How often it was killed at a write.
-    pub(super) deaths: usize,
+    deaths: usize,
     /// Why it ended, when nobody wanted that.
-    pub(super) error: Option<String>,
+    error: Option<String>,
 }
 
 impl Lives {
     /// None so far. `on_kill` is told of every death that a step causes.
-    pub(super) fn new(on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
+    fn new(on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
         let life = Life {
             fuse: Arc::default(),
             next: 0,
@@ -37,26 +119,25 @@ impl Lives {
     }
 
     /// The present life, or the last.
-    pub(super) fn life(&self) -> MutexGuard<'_, Life> {
+    fn life(&self) -> MutexGuard<'_, Life> {
         self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A step ends it.
-    pub(super) fn stop(&self) {
+    fn stop(&self) {
         self.life().fuse.end();
         (self.on_kill)();
     }
 
     /// It died at a write. Answers whether another life follows.
-    pub(super) fn died(&self) -> bool {
+    fn died(&self) -> bool {
         (self.on_kill)();
         let mut life = self.life();
         life.deaths += 1;
         life.then != AfterKill::StayDead
     }
 
-    /// Has it die at a write: of this life, or when it does not live of the next.
-    pub(super) fn kill_before_write(&self, n: u32, then: AfterKill, lives: Lively) {
+    fn kill_before_write(&self, n: u32, then: AfterKill, lives: Lively) {
         let mut life = self.life();
         life.then = then;
         if lives == Lively::Yes {
@@ -68,7 +149,7 @@ impl Lives {
     }
 
     /// A new fuse, armed if this life is to be killed.
-    pub(super) fn next_life(&self) -> Arc<Fuse> {
+    fn next_life(&self) -> Arc<Fuse> {
         let mut life = self.life();
         let fuse = Arc::new(Fuse::default());
         if life.next > 0 {
@@ -85,7 +166,7 @@ impl Lives {
 
 /// Whether a scheduler lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lively {
+enum Lively {
     /// It does.
     Yes,
     /// It does not.

@@ -4,18 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use schedlab_scheduler::{Config, Flavor};
-use tokio::task::AbortHandle;
-
+use super::Door;
 use super::fuse::Fuse;
 use super::gate::Gate;
-use super::in_process::RESTART;
-use super::lives::{Lively, Lives};
-use super::{AfterKill, Door, SchedulerUnderTest};
+use super::lives::Supervised;
 use crate::leftovers::Run;
 use crate::processes::Kept;
 use crate::target::Target;
+use anyhow::Context as _;
+use schedlab_scheduler::{Config, Flavor};
 
 /// How often it is looked after.
 const LOOK: Duration = Duration::from_millis(50);
@@ -23,8 +20,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A scheduler in a process of its own.
 pub(crate) struct Process {
     start: Arc<Start>,
-    lives: Arc<Lives>,
-    supervisor: Option<AbortHandle>,
+    pub(super) supervised: Supervised,
 }
 
 /// What its start takes.
@@ -44,7 +40,7 @@ pub(crate) struct Start {
 impl Process {
     /// A scheduler that does not run yet. `on_kill` is told of every death that a step causes.
     pub(crate) fn new(start: Start, on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
-        Self { start: Arc::new(start), lives: Arc::new(Lives::new(on_kill)), supervisor: None }
+        Self { start: Arc::new(start), supervised: Supervised::new(on_kill) }
     }
 
     /// How it is set up.
@@ -52,61 +48,16 @@ impl Process {
         &self.start.config
     }
 
-    /// Whether a step started it and none stopped it.
-    pub(crate) fn is_started(&self) -> bool {
-        self.supervisor.is_some()
-    }
-
-    /// How often it was killed at a write.
-    pub(crate) fn deaths(&self) -> usize {
-        self.lives.life().deaths
-    }
-
-    /// Why it ended, when nobody wanted that.
-    pub(crate) fn error(&self) -> Option<String> {
-        self.lives.life().error.clone()
-    }
-
-    fn lives(&self) -> bool {
-        self.supervisor.as_ref().is_some_and(|task| !task.is_finished())
-    }
-}
-
-impl SchedulerUnderTest for Process {
-    fn start(&mut self) {
-        if !self.lives() {
-            let supervisor = supervise(Arc::clone(&self.start), Arc::clone(&self.lives));
-            self.supervisor = Some(tokio::spawn(supervisor).abort_handle());
-        }
-    }
-
-    fn stop(&mut self) {
-        if let Some(supervisor) = self.supervisor.take() {
-            supervisor.abort();
-            self.lives.stop();
-        }
-    }
-
-    fn kill_before_write(&mut self, n: u32, then: AfterKill) {
-        let lively = if self.lives() { Lively::Yes } else { Lively::No };
-        self.lives.kill_before_write(n, then, lively);
-    }
-}
-
-/// Lets one life follow the other, as steps want it.
-async fn supervise(start: Arc<Start>, lives: Arc<Lives>) {
-    loop {
-        let fuse = lives.next_life();
-        let ended = start.live(&fuse).await;
-        if !fuse.is_blown() {
-            let words = ended.unwrap_or_else(|error| format!("{error:#}"));
-            lives.life().error = Some(words);
+    /// Starts it; one that lives goes on.
+    pub(super) fn start(&mut self) {
+        if self.supervised.lives() {
             return;
         }
-        if !lives.died() {
-            return;
-        }
-        tokio::time::sleep(RESTART).await;
+        let start = Arc::clone(&self.start);
+        self.supervised.start(move |fuse| {
+            let start = Arc::clone(&start);
+            async move { Some(start.live(&fuse).await.unwrap_or_else(|error| format!("{error:#}"))) }
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use schedlab_scheduler::{Config, Status};
 
+use super::lives::Supervised;
 use super::process::Process;
 use super::{AfterKill, InProcess, SchedulerUnderTest};
 
@@ -36,27 +37,23 @@ impl Under {
 
     /// Whether it runs as far as steps are concerned.
     pub(crate) fn is_started(&self) -> bool {
-        match self {
-            Self::InProcess(ours) => ours.is_started(),
-            Self::Process(process) => process.is_started(),
-            Self::Installed(_) => true,
-        }
+        self.supervised().is_none_or(Supervised::is_started)
     }
 
     /// How often it was killed at a write.
     pub(crate) fn deaths(&self) -> usize {
-        match self {
-            Self::InProcess(ours) => ours.deaths(),
-            Self::Process(process) => process.deaths(),
-            Self::Installed(_) => 0,
-        }
+        self.supervised().map_or(0, Supervised::deaths)
     }
 
     /// Why it ended, when nobody wanted that.
     pub(crate) fn error(&self) -> Option<String> {
+        self.supervised().and_then(Supervised::error)
+    }
+
+    fn supervised(&self) -> Option<&Supervised> {
         match self {
-            Self::InProcess(ours) => ours.error(),
-            Self::Process(process) => process.error(),
+            Self::InProcess(ours) => Some(&ours.supervised),
+            Self::Process(process) => Some(&process.supervised),
             Self::Installed(_) => None,
         }
     }
@@ -73,17 +70,15 @@ impl SchedulerUnderTest for Under {
 
     fn stop(&mut self) {
         match self {
-            Self::InProcess(ours) => ours.stop(),
-            Self::Process(process) => process.stop(),
+            Self::InProcess(ours) => ours.supervised.stop(),
+            Self::Process(process) => process.supervised.stop(),
             Self::Installed(_) => {}
         }
     }
 
     fn kill_before_write(&mut self, n: u32, then: AfterKill) {
-        match self {
-            Self::InProcess(ours) => ours.kill_before_write(n, then),
-            Self::Process(process) => process.kill_before_write(n, then),
-            Self::Installed(_) => {}
+        if let Some(supervised) = self.supervised() {
+            supervised.kill_before_write(n, then);
         }
     }
 }
