@@ -12,10 +12,13 @@ struct Ended {
     err: String,
 }
 
-/// A version as a command. Cargo builds examples with the tests, beside the program.
+/// A version as a command. Cargo builds examples with all tests, beside the program; for this
+/// test alone it does not.
 fn version(wrong: &str) -> String {
-    let program = Path::new(env!("CARGO_BIN_EXE_schedlab")).with_file_name("examples");
-    format!("process:{}/one_version {{kubeconfig}} {{scheduler-name}} {wrong}", program.display())
+    let program = Path::new(env!("CARGO_BIN_EXE_schedlab")).with_file_name("examples/one_version");
+    let missing = "is not there: cargo build -p schedlab --example one_version";
+    assert!(program.exists(), "{} {missing}", program.display());
+    format!("process:{} {{kubeconfig}} {{scheduler-name}} {wrong}", program.display())
 }
 
 fn upgrade(to: &str, more: &[&str]) -> Ended {
