@@ -4,7 +4,7 @@
 #[path = "audit/history.rs"]
 mod history;
 
-use history::{breaches_of, breaches_under_kube, first_breach_in_full};
+use history::{breaches_in_real_time, breaches_of, breaches_under_kube, first_breach_in_full};
 use insta::assert_snapshot;
 
 const LAB: &str = "
@@ -398,6 +398,51 @@ fn a_gang_is_evicted_whole_or_down_to_its_minimum() {
     ";
     assert_snapshot!(audited(history), @"rule 12 (whole gangs are evicted): gang default/g was evicted in part: 1 pods are bound, its minimum is 2");
     assert_eq!(audited(&format!("{history}\n+3s evict a")), "");
+}
+
+/// Four pods in real time: the writes of one decision come one after the other, whatever came
+/// before them.
+const SLOW: &str = "
+    +0s group g queue=q min=3
+    +0s pod a group=g gpus=1
+    +0s pod b group=g gpus=1
+    +0s pod c group=g gpus=1
+    +0s pod d group=g gpus=1
+    +4s bind a n1
+    +5.5s bind b n1
+    +9s bind c n2
+    +9.5s bind d n2
+    +22s evict a
+    +24s evict b
+    +26s evict c
+    +28s evict d
+";
+
+fn in_real_time(history: &str) -> String {
+    breaches_in_real_time(&format!("{LAB}{history}"))
+}
+
+#[test]
+fn in_real_time_a_gang_comes_and_goes_by_several_writes() {
+    assert_eq!(in_real_time(SLOW), "");
+    assert_snapshot!(audited(SLOW), @"
+    rule 4 (gang atomicity): gang default/g was bound in part: 1 pods are bound, its minimum is 3
+    rule 4 (gang atomicity): gang default/g was bound in part: 2 pods are bound, its minimum is 3
+    rule 12 (whole gangs are evicted): gang default/g was evicted in part: 2 pods are bound, its minimum is 3
+    rule 12 (whole gangs are evicted): gang default/g was evicted in part: 1 pods are bound, its minimum is 3
+    ");
+}
+
+#[test]
+fn in_real_time_a_gang_that_stays_in_part_is_a_breach() {
+    let but_two = SLOW.replace("+26s evict c", "").replace("+28s evict d", "");
+    assert_snapshot!(in_real_time(&but_two), @"rule 12 (whole gangs are evicted): gang default/g was evicted in part: 2 pods are bound, its minimum is 3");
+    let later = SLOW.replace("+26s", "+30s").replace("+28s", "+30s");
+    assert_snapshot!(in_real_time(&later), @"rule 12 (whole gangs are evicted): gang default/g was evicted in part: 2 pods are bound, its minimum is 3");
+    let bound = SLOW.replace("+9s", "+12s").replace("+9.5s", "+12s");
+    assert_snapshot!(in_real_time(&bound), @"rule 4 (gang atomicity): gang default/g was bound in part: 2 pods are bound, its minimum is 3");
+    let at_rest = SLOW.replace("+28s evict d", "+26s rest");
+    assert_snapshot!(in_real_time(&at_rest), @"rule 12 (whole gangs are evicted): gang default/g was evicted in part: 1 pods are bound, its minimum is 3");
 }
 
 #[test]

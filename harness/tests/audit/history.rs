@@ -1,7 +1,7 @@
 //! Histories as text, one write a line: `+1s bind a n1`. Each becomes the log entry that a
 //! store would write.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use schedlab::audit::{Audit, Breach};
@@ -14,6 +14,11 @@ const SCHEDULER: &str = "kai-scheduler";
 /// What the audit finds, one breach a line.
 pub(crate) fn breaches_of(history: &str) -> String {
     told(&audit_of(history, Rules::kai()))
+}
+
+/// As [`breaches_of`], where time is real and a moment has some length.
+pub(crate) fn breaches_in_real_time(history: &str) -> String {
+    told(&audit_of(history, Rules { moment: Duration::from_secs(5), ..Rules::kai() }))
 }
 
 /// As [`breaches_of`], by the lights of profile `kube`.

@@ -23,20 +23,21 @@ use crate::model::{Name, Time};
 use accounts::Accounts;
 pub use breach::{Breach, Concern, Rule};
 pub use eviction::{Eviction, Why};
-use gang::Moment;
+use gang::Open;
 pub use plan::breaches_of;
 pub use view::{
     Amounts, GroupView, NodeView, Part, Phase, PodView, QueueView, SubGroupView, Writer,
 };
-use view::{Recent, View};
+use view::{Recent, Span, View};
 
 /// Which rules apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// By whose lights.
     pub conduct: Conduct,
-    /// How long one moment is: the writes of one transaction lie within it. Zero under virtual
-    /// time, where a scheduler's cycle takes none.
+    /// How long a moment is: no two writes of one decision lie further apart, and what changed
+    /// before it was seen by the scheduler. Zero under virtual time, where a scheduler's cycle
+    /// takes none.
     pub moment: Duration,
 }
 
@@ -70,7 +71,10 @@ pub struct Auditor {
     rules: Rules,
     view: View,
     accounts: Accounts,
-    moment: Moment,
+    /// The time of what was told last.
+    now: Time,
+    /// Gangs that the scheduler is in the middle of.
+    open: Open,
     /// Groups that have been whole since they last were absent: a member that fails later is
     /// no breach.
     started: BTreeSet<Name>,
@@ -84,7 +88,8 @@ impl Auditor {
             rules,
             view: View::default(),
             accounts: Accounts::default(),
-            moment: Moment::default(),
+            now: Time(i64::MIN),
+            open: Open::default(),
             started: BTreeSet::new(),
             breaches: Vec::new(),
         }
@@ -98,7 +103,8 @@ impl Auditor {
     /// A node came, changed, or (`None`) went.
     pub fn node(&mut self, at: Time, name: &Name, node: Option<NodeView>) {
         self.advance(at);
-        set(&mut self.view.nodes, name, node, self.moment.began);
+        let span = self.span();
+        set(&mut self.view.nodes, name, node, span);
     }
 
     /// A queue came, changed, or (`None`) went.
@@ -107,7 +113,8 @@ impl Auditor {
         if self.view.queues.get(name).and_then(|queue| queue.now.as_ref()) == queue.as_ref() {
             return;
         }
-        set(&mut self.view.queues, name, queue, self.moment.began);
+        let span = self.span();
+        set(&mut self.view.queues, name, queue, span);
         self.accounts.rebuild_queues(&self.view);
     }
 
@@ -118,7 +125,8 @@ impl Auditor {
             return;
         }
         self.accounts.charge_group(&self.view, name, accounts::Sign::Minus);
-        set(&mut self.view.groups, name, group, self.moment.began);
+        let span = self.span();
+        set(&mut self.view.groups, name, group, span);
         self.accounts.charge_group(&self.view, name, accounts::Sign::Plus);
     }
 
@@ -158,14 +166,14 @@ impl Auditor {
     /// The scheduler was killed just now, perhaps in the middle of a transaction.
     pub fn scheduler_killed(&mut self, at: Time) {
         self.advance(at);
-        self.moment.cut_short = true;
+        self.open.cut_short(self.now);
     }
 
     /// Nothing has been moving for a while, with a scheduler that has had its say: no gang may
     /// be half there now.
     pub fn at_rest(&mut self, at: Time) {
         self.advance(at);
-        self.close_moment();
+        self.close_moments();
         gang::judge_rest(self);
     }
 
@@ -183,25 +191,36 @@ impl Auditor {
         gang::note(self, before, after, writer);
     }
 
-    /// Ends the present moment if `at` lies beyond it.
+    /// Time has come to `at`: what the scheduler has not touched for a moment is judged.
     fn advance(&mut self, at: Time) {
-        if at.since(self.moment.began) > self.rules.moment {
-            self.close_moment();
-            self.moment.began = at;
+        if at <= self.now {
+            return;
         }
+        let due = self.open.due(at, self.rules.moment);
+        self.judge_gangs(&due);
+        self.now = at;
     }
 
-    fn close_moment(&mut self) {
-        let next = Moment::beginning(self.moment.began);
-        let moment = std::mem::replace(&mut self.moment, next);
+    /// Nothing more comes of what was begun.
+    fn close_moments(&mut self) {
+        let due = std::mem::take(&mut self.open);
+        self.judge_gangs(&due);
+    }
+
+    fn judge_gangs(&mut self, due: &Open) {
         match self.rules.conduct {
-            Conduct::Kai => gang::judge_moment(self, &moment),
+            Conduct::Kai => gang::judge(self, due),
             Conduct::Kube => {}
         }
     }
 
+    /// From now to where the scheduler has seen what changes now.
+    fn span(&self) -> Span {
+        Span { from: self.now, until: self.now.after(self.rules.moment) }
+    }
+
     fn breach(&mut self, rule: Rule, concerns: Vec<Concern>, detail: String) {
-        self.breaches.push(Breach { rule, at: self.moment.began, concerns, detail });
+        self.breaches.push(Breach { rule, at: self.now, concerns, detail });
     }
 }
 
@@ -209,7 +228,7 @@ fn set<T>(
     map: &mut std::collections::BTreeMap<Name, Recent<T>>,
     name: &Name,
     value: Option<T>,
-    at: Time,
+    span: Span,
 ) {
-    map.entry(name.clone()).or_default().set(value, at);
+    map.entry(name.clone()).or_default().set(value, span);
 }

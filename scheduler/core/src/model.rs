@@ -40,6 +40,12 @@ impl Time {
         let millis = self.0.saturating_sub(earlier.0);
         std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
+
+    /// The moment that comes so much later.
+    #[must_use]
+    pub fn after(self, time: std::time::Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
+    }
 }
 
 /// Position of a node in [`crate::Snapshot::nodes`].

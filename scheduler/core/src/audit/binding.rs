@@ -42,7 +42,7 @@ fn judge_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
         let detail = format!("pod {name} asks for {} {resource} and was bound", amount(*asked));
         auditor.breach(Rule::Negative, concerns.clone(), detail);
     }
-    let at = auditor.moment.began;
+    let at = auditor.now;
     let seen: Vec<NodeView> = auditor
         .view
         .nodes
@@ -160,7 +160,7 @@ fn shortage(auditor: &Auditor, pod: &PodView, name: &Name, node: &NodeView) -> O
 /// Rule 5, at the leaf and at every level above it.
 fn judge_bounds(auditor: &mut Auditor, name: &Name, pod: &PodView) {
     let Some(group) = auditor.view.group_of(pod).cloned() else { return };
-    let at = auditor.moment.began;
+    let at = auditor.now;
     for queue in auditor.view.lineage(&group.queue) {
         let Some(account) = auditor.accounts.queue(&queue).cloned() else { continue };
         let Some(seen) = auditor.view.queues.get(&queue) else { continue };

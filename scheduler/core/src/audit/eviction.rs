@@ -40,7 +40,7 @@ pub(super) fn judge(
     if writer != Writer::Scheduler || auditor.rules.conduct == Conduct::Kube {
         return;
     }
-    let at = auditor.moment.began;
+    let at = auditor.now;
     let Some(group) = pod.group.as_ref().and_then(|group| auditor.view.groups.get(group)) else {
         return;
     };

@@ -1,31 +1,60 @@
-//! Rules 4 and 12: a gang comes and goes whole. What counts is what the scheduler did within
-//! one moment; members that fail or are deleted by others meanwhile count as if they were still
+//! Rules 4 and 12: a gang comes and goes whole. What counts is what one decision of the scheduler
+//! did to it, which may take several writes: a gang is judged when none of them has come for a
+//! moment. Members that fail or are deleted by others meanwhile count as if they were still
 //! there, finished ones count as present, pods that consolidation moves have a place elsewhere
-//! (KAI moves no more of a gang than it must), and a moment that a crash cut short is judged at
-//! the next rest instead.
+//! (KAI moves no more of a gang than it must), and what a crash cut short is judged at the next
+//! rest instead.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{Auditor, Concern, GroupView, Phase, PodView, Rule, SubGroupView, Writer};
 use crate::model::{Name, Time};
 
-/// What happened since the present moment began.
+/// The gangs that changed, and may go on to do so.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Moment {
-    pub(super) began: Time,
-    /// Groups of which a pod was bound.
-    bound: BTreeSet<Name>,
-    /// Groups of which a pod was evicted by the scheduler.
-    evicted: BTreeSet<Name>,
-    /// Members that others took away, by group and part.
-    lost: BTreeMap<Name, Vec<Option<Name>>>,
-    /// The scheduler died in the middle of it.
-    pub(super) cut_short: bool,
+pub(super) struct Open {
+    gangs: BTreeMap<Name, Change>,
+    /// When the scheduler last died, perhaps in the middle of it.
+    killed: Option<Time>,
 }
 
-impl Moment {
-    pub(super) fn beginning(began: Time) -> Self {
-        Self { began, ..Self::default() }
+/// What has become of a gang since it was judged last.
+#[derive(Clone, Debug)]
+struct Change {
+    /// When it changed last.
+    at: Time,
+    /// A pod was bound.
+    bound: bool,
+    /// A pod was evicted by the scheduler.
+    evicted: bool,
+    /// Members that others took away, by part.
+    lost: Vec<Option<Name>>,
+    /// The scheduler died in the middle of it.
+    cut_short: bool,
+}
+
+impl Open {
+    /// Takes out what has not changed for longer than `moment`.
+    pub(super) fn due(&mut self, at: Time, moment: Duration) -> Self {
+        let gangs = self.gangs.extract_if(.., |_, change| at.since(change.at) > moment).collect();
+        self.killed = self.killed.filter(|killed| at.since(*killed) <= moment);
+        Self { gangs, killed: None }
+    }
+
+    /// The scheduler died: what it began may stay as it is until the next rest.
+    pub(super) fn cut_short(&mut self, at: Time) {
+        self.killed = Some(at);
+        for change in self.gangs.values_mut() {
+            change.cut_short = true;
+        }
+    }
+
+    fn change(&mut self, gang: Name, at: Time) -> &mut Change {
+        let cut_short = self.killed.is_some();
+        let new = Change { at, bound: false, evicted: false, lost: Vec::new(), cut_short };
+        let change = self.gangs.entry(gang).or_insert(new);
+        change.at = at;
+        change
     }
 }
 
@@ -38,14 +67,16 @@ pub(super) fn note(
 ) {
     let Some(group) = after.or(before).and_then(|pod| pod.group.clone()) else { return };
     let (was, is) = (before.is_some_and(PodView::stays), after.is_some_and(PodView::stays));
-    let moment = &mut auditor.moment;
-    if !was && is {
-        moment.bound.insert(group);
-    } else if was && !is && writer == Writer::Scheduler {
-        moment.evicted.insert(group);
-    } else if was && !is {
-        let part = before.and_then(|pod| pod.sub_group.clone());
-        moment.lost.entry(group).or_default().push(part);
+    if was == is {
+        return;
+    }
+    let change = auditor.open.change(group, auditor.now);
+    if is {
+        change.bound = true;
+    } else if writer == Writer::Scheduler {
+        change.evicted = true;
+    } else {
+        change.lost.push(before.and_then(|pod| pod.sub_group.clone()));
     }
 }
 
@@ -54,31 +85,32 @@ pub(super) fn note_moved(auditor: &mut Auditor, pod: &Name) {
     let Some(pod) = auditor.view.pods.get(pod) else { return };
     if let Some(group) = pod.group.clone() {
         let part = pod.sub_group.clone();
-        auditor.moment.lost.entry(group).or_default().push(part);
+        auditor.open.change(group, auditor.now).lost.push(part);
     }
 }
 
-/// The moment is over: groups of which pods were bound or evicted must be whole or absent.
-pub(super) fn judge_moment(auditor: &mut Auditor, moment: &Moment) {
-    for name in &moment.evicted {
-        if let Some(why) = broken(auditor, name, moment).filter(|_| !moment.cut_short) {
+/// Groups of which pods were bound or evicted must be whole or absent now.
+pub(super) fn judge(auditor: &mut Auditor, due: &Open) {
+    for (name, change) in due.gangs.iter().filter(|(_, change)| change.evicted) {
+        if let Some(why) = broken(auditor, name, change).filter(|_| !change.cut_short) {
             let detail = format!("gang {name} was evicted in part: {why}");
             report(auditor, Rule::WholeGang, name, detail);
         }
     }
-    for name in &moment.bound {
-        let broken = broken(auditor, name, moment);
+    for (name, change) in due.gangs.iter().filter(|(_, change)| change.bound) {
+        let broken = broken(auditor, name, change);
         if broken.is_none() {
             auditor.started.insert(name.clone());
         }
-        let judged = !moment.cut_short && !auditor.started.contains(name);
+        let judged = !change.cut_short && !auditor.started.contains(name);
         if let Some(why) = broken.filter(|_| judged) {
             let detail = format!("gang {name} was bound in part: {why}");
             report(auditor, Rule::Gang, name, detail);
         }
     }
-    for name in moment.evicted.iter().chain(moment.lost.keys()) {
-        if Count::of(auditor, name, moment).absent() {
+    for (name, change) in &due.gangs {
+        let left = change.evicted || !change.lost.is_empty();
+        if left && Count::of(auditor, name, change).absent() {
             auditor.started.remove(name);
         }
     }
@@ -86,12 +118,12 @@ pub(super) fn judge_moment(auditor: &mut Auditor, moment: &Moment) {
 
 /// Nothing moves: what never was whole must be absent.
 pub(super) fn judge_rest(auditor: &mut Auditor) {
-    let moment = Moment::beginning(auditor.moment.began);
     let groups = auditor.view.groups.keys();
     let unstarted: Vec<Name> =
         groups.filter(|name| !auditor.started.contains(*name)).cloned().collect();
+    let unchanged = Open::default().change(Name::default(), auditor.now).clone();
     for name in unstarted {
-        if let Some(why) = broken(auditor, &name, &moment) {
+        if let Some(why) = broken(auditor, &name, &unchanged) {
             let detail = format!("gang {name} stays bound in part: {why}");
             report(auditor, Rule::Gang, &name, detail);
         }
@@ -105,17 +137,17 @@ fn report(auditor: &mut Auditor, rule: Rule, group: &Name, detail: String) {
 }
 
 /// What is missing, if something of the group is there and not all that must be.
-fn broken(auditor: &Auditor, name: &Name, moment: &Moment) -> Option<String> {
-    let count = Count::of(auditor, name, moment);
-    let seen = auditor.view.groups.get(name)?.seen(moment.began);
+fn broken(auditor: &Auditor, name: &Name, change: &Change) -> Option<String> {
+    let count = Count::of(auditor, name, change);
+    let seen = auditor.view.groups.get(name)?.seen(change.at);
     let verdicts: Vec<Option<String>> = seen.map(|group| count.missing(group)).collect();
     if verdicts.iter().any(Option::is_none) { None } else { verdicts.into_iter().next()? }
 }
 
-/// Its node was there at some time of the moment: a member whose node is gone runs no more.
-fn stands(auditor: &Auditor, pod: &PodView, moment: &Moment) -> bool {
+/// Its node was there as far as the scheduler knew: a member whose node is gone runs no more.
+fn stands(auditor: &Auditor, pod: &PodView, change: &Change) -> bool {
     let node = pod.node.as_ref().and_then(|node| auditor.view.nodes.get(node));
-    node.is_some_and(|node| node.seen(moment.began).next().is_some())
+    node.is_some_and(|node| node.seen(change.at).next().is_some())
 }
 
 /// Members of a group that is being judged, by part.
@@ -126,17 +158,17 @@ struct Count {
 }
 
 impl Count {
-    fn of(auditor: &Auditor, group: &Name, moment: &Moment) -> Self {
+    fn of(auditor: &Auditor, group: &Name, change: &Change) -> Self {
         let mut count = Self::default();
         let members = auditor.accounts.members(group);
         for pod in members.filter_map(|name| auditor.view.pods.get(name)) {
-            if pod.stays() && stands(auditor, pod, moment) {
+            if pod.stays() && stands(auditor, pod, change) {
                 *count.staying.entry(pod.sub_group.clone()).or_default() += 1;
             } else if pod.phase == Phase::Succeeded {
                 *count.excused.entry(pod.sub_group.clone()).or_default() += 1;
             }
         }
-        for part in moment.lost.get(group).into_iter().flatten() {
+        for part in &change.lost {
             *count.excused.entry(part.clone()).or_default() += 1;
         }
         count

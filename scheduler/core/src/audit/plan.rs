@@ -35,7 +35,7 @@ pub fn breaches_of(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach
     for decision in &plan.decisions {
         tell(&mut auditor, (&names, plan), &mut pods, decision);
     }
-    auditor.close_moment();
+    auditor.close_moments();
     auditor.breaches
 }
 

@@ -37,32 +37,39 @@ impl View {
     }
 }
 
-/// A value and, for the length of the moment in which it changed, the one before it.
+/// A stretch of time, both ends included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) from: Time,
+    pub(super) until: Time,
+}
+
+/// A value and, until the scheduler has seen that it changed, the one before it.
 #[derive(Clone, Debug)]
 pub(super) struct Recent<T> {
     pub(super) now: Option<T>,
     before: Option<T>,
-    changed: Time,
+    unseen_until: Time,
 }
 
 impl<T> Default for Recent<T> {
     fn default() -> Self {
-        Self { now: None, before: None, changed: Time(i64::MIN) }
+        Self { now: None, before: None, unseen_until: Time(i64::MIN) }
     }
 }
 
 impl<T> Recent<T> {
-    pub(super) fn set(&mut self, value: Option<T>, at: Time) {
+    pub(super) fn set(&mut self, value: Option<T>, span: Span) {
         let old = std::mem::replace(&mut self.now, value);
-        if self.changed != at {
+        if self.unseen_until < span.from {
             self.before = old;
-            self.changed = at;
+            self.unseen_until = span.until;
         }
     }
 
-    /// What the scheduler may have seen in the moment that began at `at`.
+    /// What the scheduler may have seen at this time.
     pub(super) fn seen(&self, at: Time) -> impl Iterator<Item = &T> {
-        let before = self.before.as_ref().filter(|_| self.changed == at);
+        let before = self.before.as_ref().filter(|_| at <= self.unseen_until);
         self.now.iter().chain(before)
     }
 }
