@@ -90,6 +90,7 @@ fn node(case: &Case, spec: &NodeSpec) -> Node {
         name: name(&spec.name),
         labels: labels.collect(),
         allocatable,
+        gpus_by_claim: claims::has_gpus(case, &spec.name),
         gpu_memory_mib: spec.gpu_memory_mib,
         ready: true,
         ..Node::default()

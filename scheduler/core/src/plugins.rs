@@ -50,6 +50,7 @@ impl Plugins {
         let mut filter: Vec<Arc<dyn Filter>> = Vec::new();
         if is_active("dynamicresources") {
             filter.push(Arc::new(resource_claims::ResourceClaims));
+            filter.push(Arc::new(resource_claims::ClaimedGpus));
         }
         if is_active("predicates") {
             filter.push(Arc::new(resource_claims::MissingVolume));

@@ -38,6 +38,7 @@ impl NodeRecord {
             labels: strings(object, "/metadata/labels"),
             taints,
             allocatable,
+            gpus_by_claim: false,
             gpu_memory_mib: gpu_memory_mib(object),
             images: images(object),
             unschedulable,

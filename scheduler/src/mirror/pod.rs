@@ -195,6 +195,7 @@ fn read_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
         unasked_memory_bytes,
         shared_gpu,
         legacy_mig: gpu::is_legacy_mig(object),
+        gpus_by_claim: false,
         claims: Vec::new(),
         missing_volume: None,
         node_selector: strings(spec, "/nodeSelector"),

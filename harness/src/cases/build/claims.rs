@@ -6,8 +6,6 @@ use super::{name, whole};
 use crate::cases::format::{Case, ClaimSpec, Job, Task};
 
 const QUEUE_LABEL: &str = "kai.scheduler/queue";
-/// Classes whose devices count as GPUs, which nodes offer as such.
-const GPU_CLASSES: [&str; 2] = ["nvidia.com/gpu", "gpu.nvidia.com"];
 
 /// The devices of other classes that the node offers.
 pub(super) fn add_slices(case: &Case, node: &str, allocatable: &mut Resources) {
@@ -15,6 +13,12 @@ pub(super) fn add_slices(case: &Case, node: &str, allocatable: &mut Resources) {
     for slice in slices.filter(|slice| slice.node == node && !is_gpu(&slice.class)) {
         *allocatable.extended.entry(name(&slice.class)).or_default() += slice.count;
     }
+}
+
+/// The node's GPUs are to be had by claims.
+pub(super) fn has_gpus(case: &Case, node: &str) -> bool {
+    let mut slices = case.cluster.dra.iter().flat_map(|dra| &dra.resource_slices);
+    slices.any(|slice| slice.node == node && is_gpu(&slice.class))
 }
 
 /// The claims of a task; one that nobody made is for devices that no node has.
@@ -45,6 +49,7 @@ fn claim(case: &Case, spec: &ClaimSpec) -> DeviceClaim {
         name: name(&format!("{}/{}", spec.namespace, spec.name)),
         devices,
         queue: spec.labels.get(QUEUE_LABEL).map(|queue| name(queue)),
+        allocated_on: None,
         reserved_for_others: u32::try_from(others).unwrap_or(u32::MAX),
     }
 }
@@ -55,10 +60,12 @@ fn missing(wanted: &str) -> DeviceClaim {
         name: name(wanted),
         devices: Resources { extended: devices, ..Resources::default() },
         queue: None,
+        allocated_on: None,
         reserved_for_others: 0,
     }
 }
 
+/// Devices of such a class count as GPUs, which nodes offer as such.
 fn is_gpu(class: &str) -> bool {
-    GPU_CLASSES.contains(&class)
+    class.to_ascii_lowercase().contains("gpu")
 }

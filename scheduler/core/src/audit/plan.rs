@@ -276,11 +276,11 @@ mod tests {
     fn a_claim_is_counted_once_and_used_on_one_node() {
         let snapshot = snapshot_of(
             "
-            node n1 gpus=1
-            node n2 gpus=1
+            node n1 gpus=1 by-claim
+            node n2 gpus=1 by-claim
             job a claim x:1
             job b claim x:1
-            job c gpus=1
+            job c gpus=1 by-claim
         ",
         );
         assert_eq!(judged(&snapshot, vec![bind(0, 0), bind(1, 0), bind(2, 1)]), [""; 0]);

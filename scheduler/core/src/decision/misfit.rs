@@ -63,6 +63,10 @@ pub enum Misfit {
         /// What the claim's label says.
         label: Option<Name>,
     },
+    /// The node's GPUs are to be had by claims only.
+    GpusByClaim,
+    /// The node's GPUs are not to be had by claims.
+    GpusWithoutClaim,
     /// A `PersistentVolumeClaim` does not exist.
     VolumeMissing(Name),
     /// What the pod costs there is more than its queues may have: in their words.
@@ -100,6 +104,8 @@ impl Misfit {
             | Self::LegacyMig
             | Self::LegacyMigThere
             | Self::ClaimOfQueue { .. }
+            | Self::GpusByClaim
+            | Self::GpusWithoutClaim
             | Self::VolumeMissing(_)
             | Self::TopologySpreadLabel => false,
         }
@@ -126,6 +132,8 @@ impl Misfit {
             | Self::ClaimElsewhere(_)
             | Self::ClaimFull(_)
             | Self::ClaimOfQueue { .. }
+            | Self::GpusByClaim
+            | Self::GpusWithoutClaim
             | Self::VolumeMissing(_)
             | Self::QueueBound(_) => vec![self.to_string()],
         }
@@ -193,6 +201,8 @@ impl fmt::Display for Misfit {
                 "node(s) do not matter: DRA claim {claim} is a shared GPU claim but does not \
                  have a queue label (kai.scheduler/queue)"
             ),
+            Self::GpusByClaim => f.write_str("node(s) give GPUs to resource claims only"),
+            Self::GpusWithoutClaim => f.write_str("node(s) publish no GPUs for resource claims"),
             Self::VolumeMissing(volume) => {
                 write!(f, "node(s) do not matter: persistentvolumeclaim {volume:?} not found")
             }

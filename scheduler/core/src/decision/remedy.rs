@@ -360,6 +360,12 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: u32) -> fmt::Result
         Misfit::ClaimOfQueue { claim, .. } => {
             write!(f, "label claim {claim} with the queue of the workload")
         }
+        Misfit::GpusByClaim => {
+            f.write_str("ask for GPUs by a resource claim, or add a node with a device plugin")
+        }
+        Misfit::GpusWithoutClaim => {
+            f.write_str("ask for GPUs as a resource, or add a node with a driver for claims")
+        }
         Misfit::VolumeMissing(claim) => write!(f, "create the volume claim {claim}"),
         Misfit::TooLittle { .. } => write!(f, "make room on {of}"),
     }

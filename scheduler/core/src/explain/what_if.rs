@@ -137,10 +137,11 @@ impl WhatIf {
         let waiting = self.after.pods.iter();
         let waiting = waiting.filter(|pod| pod.group == group && pod.status == PodStatus::Pending);
         let shapes: Vec<ShapeId> = waiting.map(|pod| pod.shape).take(pods).collect();
-        let mut room = Resources::default();
+        let (mut room, mut gpus_by_claim) = (Resources::default(), false);
         for shape in &shapes {
             let shape = &self.after.shapes[shape.0 as usize];
-            room.add(&shape.requests);
+            room.add(&shape.requests_and_claims());
+            gpus_by_claim |= shape.asks_claimed_gpus();
             let devices = shape.shared_gpu.as_ref().map_or(0, |part| i64::from(part.devices));
             room.gpu_milli = room.gpu_milli.saturating_add(devices.saturating_mul(1000));
         }
@@ -158,6 +159,7 @@ impl WhatIf {
             images: BTreeMap::new(),
             unschedulable: false,
             ready: true,
+            gpus_by_claim,
             gpu_memory_mib: like.gpu_memory_mib,
         });
         Some(())
@@ -187,6 +189,8 @@ impl WhatIf {
             | Misfit::ClaimElsewhere(_)
             | Misfit::ClaimFull(_)
             | Misfit::ClaimOfQueue { .. }
+            | Misfit::GpusByClaim
+            | Misfit::GpusWithoutClaim
             | Misfit::VolumeMissing(_)
             | Misfit::QueueBound(_) => return None,
         }

@@ -13,6 +13,8 @@ pub struct DeviceClaim {
     pub devices: Resources,
     /// Label `kai.scheduler/queue`: the queue that may use a claim on GPUs that pods name.
     pub queue: Option<Name>,
+    /// The node on which it is allocated, whoever uses it.
+    pub allocated_on: Option<Name>,
     /// For how many pods it is reserved that are not in the snapshot.
     pub reserved_for_others: u32,
 }

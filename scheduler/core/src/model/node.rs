@@ -18,6 +18,8 @@ pub struct Node {
     pub allocatable: Resources,
     /// Memory of each GPU in MiB (label `nvidia.com/gpu.memory`); 0: unknown.
     pub gpu_memory_mib: i64,
+    /// Its GPUs are published in `ResourceSlices`: only claims get them.
+    pub gpus_by_claim: bool,
     /// `status.images`: bytes by name. They matter to profile `kube`'s scores only.
     pub images: BTreeMap<Name, i64>,
     /// `spec.unschedulable`: the node is cordoned.

@@ -88,7 +88,10 @@ pub struct PodShape {
     pub shared_gpu: Option<SharedGpu>,
     /// It asks for MIG instances in the old way, by annotation.
     pub legacy_mig: bool,
-    /// Claims on devices. Those are not in `requests`.
+    /// Its whole GPUs are those of claims of its own.
+    pub gpus_by_claim: bool,
+    /// Claims on devices that others may use, too, or that are allocated. Those are not in
+    /// `requests`; what an unallocated claim of the pod's own asks for is.
     pub claims: Vec<DeviceClaim>,
     /// A `PersistentVolumeClaim` that does not exist.
     pub missing_volume: Option<Name>,
@@ -122,6 +125,17 @@ impl PodShape {
         self.requests.gpu_milli > 0
             || self.shared_gpu.is_some()
             || self.asks_mig()
+            || self.claims.iter().any(DeviceClaim::is_gpu)
+    }
+
+    /// It asks for GPUs as a resource, or for parts of them; not by claims.
+    pub fn asks_plain_gpus(&self) -> bool {
+        (self.requests.gpu_milli > 0 && !self.gpus_by_claim) || self.shared_gpu.is_some()
+    }
+
+    /// It asks for GPUs by claims.
+    pub fn asks_claimed_gpus(&self) -> bool {
+        (self.requests.gpu_milli > 0 && self.gpus_by_claim)
             || self.claims.iter().any(DeviceClaim::is_gpu)
     }
 

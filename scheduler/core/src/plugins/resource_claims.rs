@@ -4,13 +4,17 @@
 use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter},
-    model::{DeviceClaim, NodeId, PodId},
+    model::{DeviceClaim, Name, NodeId, PodId},
     session::{Fits, PodState, Session, Stays},
 };
 
 /// Looks at who else uses the pod's claims.
 #[derive(Debug)]
 pub(super) struct ResourceClaims;
+
+/// GPUs of a node are given to claims, or by a device plugin; never both ways.
+#[derive(Debug)]
+pub(super) struct ClaimedGpus;
 
 /// A volume that does not exist: nothing helps but making it.
 #[derive(Debug)]
@@ -33,8 +37,9 @@ impl Filter for ResourceClaims {
             if let Some(misfit) = &misfit {
                 return Err(misfit.clone());
             }
+            let name = &session.node(node).name;
             used.iter().try_fold(Fits::Now, |fits, (claim, users)| {
-                Ok(fits.max(fits_with(claim, users, node)?))
+                Ok(fits.max(fits_with(claim, users, (node, name))?))
             })
         }))
     }
@@ -54,20 +59,27 @@ fn foreign(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Option<Mis
 }
 
 /// It is allocated on one node as long as anybody has it, who was asked to leave included.
-fn fits_with(claim: &DeviceClaim, users: &[PodState], node: NodeId) -> Result<Fits, Misfit> {
+fn fits_with(
+    claim: &DeviceClaim,
+    users: &[PodState],
+    (node, name): (NodeId, &Name),
+) -> Result<Fits, Misfit> {
     let stay = users.iter().filter_map(|user| user.charged_on());
     let leave_elsewhere = users.iter().flat_map(|user| user.places());
     let leave_elsewhere =
         leave_elsewhere.filter(|(other, stays)| *other != node && *stays == Stays::No);
     let is_stuck = |user: &PodState| matches!(user, PodState::Stuck(other) if *other != node);
-    if stay.clone().any(|other| other != node) || users.iter().any(is_stuck) {
+    let is_elsewhere = claim.allocated_on.as_ref().is_some_and(|other| other != name);
+    let is_freed = leave_elsewhere.count() > 0 && claim.reserved_for_others == 0;
+    let used_elsewhere = stay.clone().any(|other| other != node) || users.iter().any(is_stuck);
+    if used_elsewhere || (is_elsewhere && !is_freed) {
         return Err(Misfit::ClaimElsewhere(claim.name.clone()));
     }
     let count = u32::try_from(stay.count()).unwrap_or(u32::MAX);
     if count.saturating_add(claim.reserved_for_others) >= DeviceClaim::USERS_MAX {
         return Err(Misfit::ClaimFull(claim.name.clone()));
     }
-    Ok(if leave_elsewhere.count() == 0 { Fits::Now } else { Fits::Later })
+    Ok(if is_freed { Fits::Later } else { Fits::Now })
 }
 
 /// Where its other users are, or will be.
@@ -77,6 +89,25 @@ fn users(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Vec<PodState
         session.shape_of(**other).claims.iter().any(|theirs| theirs.name == claim.name)
     });
     others.map(|other| session.state(*other)).collect()
+}
+
+impl Filter for ClaimedGpus {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Shape
+    }
+
+    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
+        let shape = session.shape_of(pod);
+        let (plain, claimed) = (shape.asks_plain_gpus(), shape.asks_claimed_gpus());
+        (plain || claimed).then(|| {
+            let filter = move |node| match session.node(node).gpus_by_claim {
+                true if plain => Err(Misfit::GpusByClaim),
+                false if claimed => Err(Misfit::GpusWithoutClaim),
+                true | false => Ok(Fits::Now),
+            };
+            Box::new(filter) as NodeFilter<'a>
+        })
+    }
 }
 
 impl Filter for MissingVolume {

@@ -90,6 +90,7 @@ impl Builder {
                 pods: words.number("pods").unwrap_or(110),
                 extended: shape::extended(&mut words),
             },
+            gpus_by_claim: words.flag("by-claim"),
             gpu_memory_mib: words.number("gpu-memory").unwrap_or(0),
             images: words.each("image").into_iter().map(|image| (image.into(), 1 << 30)).collect(),
             unschedulable: words.flag("cordoned"),

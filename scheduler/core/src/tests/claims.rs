@@ -7,9 +7,9 @@ use crate::testing::{plan_of, rounds_of};
 #[test]
 fn a_claim_takes_its_devices_once_for_all_who_share_it() {
     assert_snapshot!(plan_of("
-        node n1 gpus=2
+        node n1 gpus=2 by-claim
         job a pods=3 claim x:2
-        job b gpus=1
+        job b gpus=1 by-claim
     "), @r"
     a runs on n1 x3
     b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
@@ -19,8 +19,8 @@ fn a_claim_takes_its_devices_once_for_all_who_share_it() {
 #[test]
 fn who_shares_a_claim_runs_where_it_is() {
     assert_snapshot!(plan_of("
-        node n1 gpus=1 cpu=2
-        node n2 gpus=1 cpu=2
+        node n1 gpus=1 by-claim cpu=2
+        node n2 gpus=1 by-claim cpu=2
         job a claim x:1 cpu=1 on n2
         job b claim x:1 cpu=1
         job c claim x:1 cpu=1
@@ -33,11 +33,11 @@ fn who_shares_a_claim_runs_where_it_is() {
 #[test]
 fn a_claim_is_released_when_all_who_have_it_leave() {
     assert_snapshot!(rounds_of("
-        node n1 gpus=2
+        node n1 gpus=2 by-claim
         queue left quota=0
         queue right quota=2
         job a pods=2 claim x:2@left queue=left on n1 n1
-        job b gpus=2 queue=right
+        job b gpus=2 by-claim queue=right
     "), @r"
     1: a leaves n1 x2 for b (reclaim)
     1: b waits for n1
@@ -49,8 +49,8 @@ fn a_claim_is_released_when_all_who_have_it_leave() {
 #[test]
 fn a_claim_that_somebody_still_has_is_not_allocated_elsewhere() {
     assert_snapshot!(plan_of("
-        node n1 gpus=1 cpu=1
-        node n2 gpus=1 cpu=2
+        node n1 gpus=1 by-claim cpu=1
+        node n2 gpus=1 by-claim cpu=2
         job a claim x:1 cpu=1 releasing on n1
         job b claim x:1 cpu=2
     "), @r"
@@ -60,9 +60,41 @@ fn a_claim_that_somebody_still_has_is_not_allocated_elsewhere() {
 }
 
 #[test]
+fn an_allocated_claim_is_used_where_it_is() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 by-claim cpu=1
+        node n2 gpus=4 by-claim cpu=4
+        job a claim x:1/n1 cpu=1
+        job b claim y:1/n1 cpu=2
+    "), @r"
+    a runs on n1
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) are not where claim y is, 1 node(s) didn't have enough resources: GPUs, CPU cores.
+    ");
+}
+
+#[test]
+fn gpus_are_given_to_claims_or_by_a_device_plugin() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        node n2 gpus=2 by-claim
+        job a gpus=2
+        job b gpus=2 by-claim
+        job c gpus=2
+        job d claim x:1
+        job e part=0.5
+    "), @r"
+    a runs on n1
+    b runs on n2
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) give GPUs to resource claims only.
+    d pending: Resources were not found for pod default/d due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) publish no GPUs for resource claims.
+    e pending: Resources were not found for pod default/e due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) give GPUs to resource claims only.
+    ");
+}
+
+#[test]
 fn a_claim_on_gpus_belongs_to_a_queue() {
     assert_snapshot!(plan_of("
-        node n1 gpus=4
+        node n1 gpus=4 by-claim
         queue q
         queue r
         job a claim x:1@q queue=q
@@ -78,7 +110,7 @@ fn a_claim_on_gpus_belongs_to_a_queue() {
 #[test]
 fn claims_count_for_quotas() {
     assert_snapshot!(plan_of("
-        node n1 gpus=4
+        node n1 gpus=4 by-claim
         queue q quota=1
         job a claim x:2@q queue=q priority=100
     "), @"a pending: Non-preemptible workload is over quota. Workload requested 2 GPUs, but q quota is 1 GPUs, while 0 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.");

@@ -42,6 +42,7 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
         unasked_memory_bytes: if memory_bytes.is_some() { 0 } else { 200 << 20 },
         shared_gpu: shared_gpu(words),
         legacy_mig: words.flag("legacy-mig"),
+        gpus_by_claim: words.flag("by-claim"),
         claims: words.each("claim").into_iter().map(claim).collect(),
         missing_volume: words.value("missing-volume").map(Name::from),
         node_selector: words.each("needs").into_iter().map(super::label).collect(),
@@ -69,8 +70,12 @@ pub(super) fn places(words: &mut Words<'_>) -> Option<TopologyConstraint> {
     Some(TopologyConstraint { topology, required, preferred })
 }
 
-/// `x:2` a claim on two GPUs, `x:2@q` of queue q.
+/// `x:2` a claim on two GPUs, `x:2@q` of queue q, `x:2/n1` allocated on n1.
 fn claim(word: &str) -> DeviceClaim {
+    let (word, allocated_on) = match word.split_once('/') {
+        Some((word, node)) => (word, Some(node.into())),
+        None => (word, None),
+    };
     let (name, rest) = word.split_once(':').expect("name:gpus");
     let (gpus, queue) = rest.split_once('@').unwrap_or((rest, "default"));
     let gpu_milli = gpus.parse::<i64>().expect("a count") * 1000;
@@ -78,6 +83,7 @@ fn claim(word: &str) -> DeviceClaim {
         name: name.into(),
         devices: Resources { gpu_milli, ..Resources::default() },
         queue: (!queue.is_empty()).then(|| queue.into()),
+        allocated_on,
         reserved_for_others: 0,
     }
 }
