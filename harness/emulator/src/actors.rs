@@ -15,6 +15,7 @@ mod kinds;
 mod step;
 mod view;
 
+mod device_driver;
 mod kubelet;
 mod node;
 mod node_life;
@@ -30,6 +31,7 @@ mod job;
 mod job_set;
 mod pytorch_job;
 mod replica_set;
+mod resource_claim;
 mod stateful_set;
 mod train_job;
 mod workload;
@@ -42,6 +44,7 @@ use jiff::Timestamp;
 use crate::error::ApiError;
 use crate::store::Key;
 
+pub(crate) use device_driver::PUBLISHED;
 pub use fields::parse_duration;
 pub(crate) use kubelet::{RUN_TIME, STARTUP, TERMINATION};
 pub use step::{Request, Step};
@@ -121,6 +124,8 @@ pub static ACTORS: &[Actor] = &[
     node::ACTOR,
     node_life::ACTOR,
     kubelet::ACTOR,
+    device_driver::ACTOR,
+    resource_claim::ACTOR,
     taints::ACTOR,
     pod_gc::ACTOR,
     garbage::ACTOR,

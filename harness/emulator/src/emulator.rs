@@ -228,6 +228,8 @@ fn start_objects(workload_kinds: bool) -> Vec<Write> {
 }
 
 #[cfg(test)]
+mod claim_tests;
+#[cfg(test)]
 mod facade_tests;
 #[cfg(test)]
 mod job_tests;

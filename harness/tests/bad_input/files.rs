@@ -77,7 +77,7 @@ fn fleets_that_cannot_be_read() {
         up("pools: [\n"),
     ];
     assert_snapshot!(told.concat(), @r"
-    schedlab: fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
+    schedlab: fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpusBy, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
     schedlab: fleet.yaml:3:9: gpus: found -1, allowed is a whole number from 0 to 1024
     schedlab: fleet.yaml:3:11: memory: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
     schedlab: fleet.yaml:3:9: name: found a twice, pools need names of their own

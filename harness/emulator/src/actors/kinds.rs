@@ -11,6 +11,14 @@ pub(super) static NODES: Known = LazyLock::new(|| Resource::new("", "nodes"));
 pub(super) static NAMESPACES: Known = LazyLock::new(|| Resource::new("", "namespaces"));
 pub(super) static EVENTS: Known = LazyLock::new(|| Resource::new("", "events"));
 pub(super) static LEASES: Known = LazyLock::new(|| Resource::new("coordination.k8s.io", "leases"));
+pub(super) static CLAIMS: Known =
+    LazyLock::new(|| Resource::new("resource.k8s.io", "resourceclaims"));
+pub(super) static CLAIM_TEMPLATES: Known =
+    LazyLock::new(|| Resource::new("resource.k8s.io", "resourceclaimtemplates"));
+pub(super) static SLICES: Known =
+    LazyLock::new(|| Resource::new("resource.k8s.io", "resourceslices"));
+pub(super) static DEVICE_CLASSES: Known =
+    LazyLock::new(|| Resource::new("resource.k8s.io", "deviceclasses"));
 pub(super) static BUDGETS: Known =
     LazyLock::new(|| Resource::new("policy", "poddisruptionbudgets"));
 pub(super) static REPLICA_SETS: Known = LazyLock::new(|| Resource::new("apps", "replicasets"));

@@ -18,7 +18,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::fields::{after, after_secs, time};
-use super::kinds::{NODES, PODS};
+use super::kinds::{CLAIMS, NODES, PODS};
+use super::resource_claim::are_ready;
 use super::step::Notice;
 use super::{Actor, Change, Context, Request, Step, View};
 use crate::object::{annotation, condition, is_deleting, number, text};
@@ -40,6 +41,9 @@ fn concerns(change: &Change, view: &View) -> Vec<Key> {
     if change.key.resource == *PODS {
         let bound = change.after.as_ref().filter(|pod| !node_name(pod).is_empty());
         return bound.map(|_| change.key.clone()).into_iter().collect();
+    }
+    if change.key.resource == *CLAIMS {
+        return super::resource_claim::users(change).collect();
     }
     if !change.key.resource.is("", "nodes") || same_for_pods(change) {
         return Vec::new();
@@ -109,6 +113,7 @@ fn deadline(pod: &Value) -> Option<Timestamp> {
 /// A pod that nobody has asked to stop.
 fn live(held: &Held, ctx: &Context) -> Step {
     match Stage::of(held.pod) {
+        Stage::Arriving if !are_ready(held.pod, ctx.view) => unprepared(held, ctx),
         Stage::Arriving => arrive(held, ctx),
         Stage::Starting { since } => {
             let ready = after(since, held.pace.startup);
@@ -123,6 +128,17 @@ fn live(held: &Held, ctx: &Context) -> Step {
         Stage::BackingOff { until } if ctx.now < until => Step::at(until),
         Stage::BackingOff { .. } => Step::of(held.status(|pod| status::running(pod, ctx.now))),
     }
+}
+
+/// It has claims that are not its own yet: it waits for them.
+fn unprepared(held: &Held, ctx: &Context) -> Step {
+    let notice = Notice {
+        component: "kubelet",
+        kind: "Warning",
+        reason: "FailedPrepareDynamicResources",
+        message: "Failed to prepare dynamic resources: a resource claim is not allocated, or not reserved for this pod".to_owned(),
+    };
+    Step::of(notice.about(held.pod, ctx))
 }
 
 fn is_ready(pod: &Value) -> bool {

@@ -115,6 +115,14 @@ impl Lab {
         self.write(self.key(plural, path), Op::Delete(options)).unwrap();
     }
 
+    /// Writes the status of an object, as a controller would.
+    pub(crate) fn say(&self, plural: &str, path: &str, change: impl FnOnce(&mut Value)) {
+        let mut object = Value::clone(&self.get(plural, path));
+        change(&mut object);
+        let key = key_of(&self.resource(plural), &object);
+        self.write(key, Op::Update(Subresource::Status, object)).unwrap();
+    }
+
     fn write(&self, key: Key, op: Op) -> Result<Written, ApiError> {
         self.emulator.store().write(Write {
             key,

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::pool::{Effect, Objects, Pool, TaintText};
+use super::pool::{Effect, GpusBy, Objects, Pool, TaintText};
 use super::realistic;
+use crate::actors::PUBLISHED;
 
 /// The node with a name, the `index`th of its fleet.
 pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
@@ -17,6 +18,9 @@ pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
     });
     if !pool.annotations.is_empty() {
         node["metadata"]["annotations"] = json!(pool.annotations);
+    }
+    if pool.gpus_by == GpusBy::Claim {
+        node["metadata"]["annotations"][PUBLISHED] = json!(pool.gpus.to_string());
     }
     if !pool.taints.is_empty() {
         node["spec"]["taints"] = pool.taints.iter().map(taint).collect();
@@ -32,7 +36,7 @@ fn capacity(pool: &Pool) -> Map<String, Value> {
     let amounts = pool.amounts.iter();
     let mut all: Map<String, Value> =
         amounts.map(|(resource, amount)| ((*resource).to_owned(), json!(amount))).collect();
-    if pool.gpus > 0 {
+    if pool.gpus > 0 && pool.gpus_by == GpusBy::Plugin {
         all.insert("nvidia.com/gpu".to_owned(), json!(pool.gpus.to_string()));
     }
     all

@@ -22,6 +22,7 @@ const PODS_MAX: u64 = 100_000;
 pub(super) struct Pool {
     pub(super) node_names: Vec<String>,
     pub(super) gpus: u64,
+    pub(super) gpus_by: GpusBy,
     pub(super) gpu_product: String,
     pub(super) gpu_memory_mib: Milli,
     /// Resource and amount of what is not a GPU.
@@ -32,6 +33,17 @@ pub(super) struct Pool {
     /// Label and how many nodes share one of its values.
     pub(super) topology: BTreeMap<String, u64>,
     pub(super) objects: Objects,
+}
+
+/// How pods get the GPUs of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum GpusBy {
+    /// A device plugin: `nvidia.com/gpu` in the node's status.
+    #[default]
+    Plugin,
+    /// A driver for resource claims: a `ResourceSlice` a node, and class `gpu.nvidia.com`.
+    Claim,
 }
 
 /// How heavy node objects are.
@@ -76,6 +88,8 @@ struct PoolText {
     count: Option<Spanned<Scalar>>,
     names: Option<Vec<Spanned<String>>>,
     gpus: Option<Spanned<Scalar>>,
+    #[serde(default)]
+    gpus_by: GpusBy,
     gpu_product: Option<String>,
     gpu_memory: Option<Spanned<Scalar>>,
     cpu: Option<Spanned<Scalar>>,
@@ -137,6 +151,7 @@ fn checked(place: Place, text: PoolText, seen: &mut Seen) -> Result<Pool, FleetE
     Ok(Pool {
         node_names,
         gpus,
+        gpus_by: text.gpus_by,
         gpu_memory_mib: memory / (1000 << 20),
         amounts: amounts(place, &text)?,
         annotations: annotations(place, &text)?,

@@ -31,6 +31,15 @@ fn a_pool_makes_numbered_nodes_with_gpu_labels_and_amounts() {
 }
 
 #[test]
+fn gpus_for_claims_are_published_instead_of_being_in_the_status() {
+    let fleet = fleet("pools: [{name: a, gpus: 4, gpusBy: claim}]");
+    let node = &fleet.nodes()[0];
+    assert_eq!(text(node, &["metadata", "annotations", "schedlab.dev/published-gpus"]), "4");
+    assert_eq!(text(node, &["status", "capacity", "nvidia.com/gpu"]), "");
+    assert_eq!(label(node, "nvidia.com/gpu.count"), "4");
+}
+
+#[test]
 fn a_node_without_gpus_has_no_gpu_labels() {
     let fleet = fleet("pools: [{name: cpu}]");
     assert_eq!(label(&fleet.nodes()[0], "nvidia.com/gpu.present"), "");
@@ -93,7 +102,7 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     ];
     let all: Vec<String> = cases.iter().map(|text| error(text)).collect();
     insta::assert_snapshot!(all.join("\n"), @r#"
-    fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
+    fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpusBy, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
     fleet.yaml:3:9: gpus: found -1, allowed is a whole number from 0 to 1024
     fleet.yaml:3:10: count: found 0, allowed is a whole number from 1 to 100000
     fleet.yaml:3:8: cpu: found ten: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
