@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_scheduler::{
-    Clock, Config, Idle, Status, crds,
+    Clock, Config, Idle, Status, crds, explain,
     health::{self, Health},
     leader::{Election, Standing, lead},
 };
@@ -34,8 +34,26 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Schedule until stopped.
     Run(Box<Run>),
+    /// Say why a workload waits and what would let it run, or how a queue stands.
+    Explain(Explain),
     /// Print the custom resource definitions and priority classes, as YAML for `kubectl apply -f -`.
     Crds,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Explain {
+    /// NAMESPACE/NAME of a pod group, of a pod, or of what owns pods; or `queue NAME`.
+    #[arg(required = true, num_args = 1..=2, value_names = ["NAMESPACE/NAME", "QUEUE"])]
+    what: Vec<String>,
+    /// How to reach the cluster; without it, as kubectl does, else as a pod in the cluster.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// Whose rules: those of the scheduler that serves the workload.
+    #[arg(long, value_enum, default_value_t = Profile::Kai)]
+    profile: Profile,
+    /// The workload's scheduler [default: kai-scheduler, or default-scheduler for profile kube].
+    #[arg(long)]
+    scheduler_name: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -201,14 +219,42 @@ fn election(
     Ok(Some(election?))
 }
 
-fn config(arguments: &Run) -> Config {
-    let mut config = match arguments.profile {
+/// Reads the cluster once and prints what is to be said.
+pub(crate) fn explain(arguments: &Explain) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let text = runtime.block_on(async {
+        let client = client(arguments.kubeconfig.as_deref()).await?;
+        let config = profile_config(arguments.profile, arguments.scheduler_name.as_deref());
+        let now: Clock = Arc::new(wall_clock);
+        match &arguments.what[..] {
+            [kind, queue] if kind == "queue" => explain::queue(client, config, now, queue).await,
+            [workload] => {
+                let parts = workload.split_once('/').with_context(|| {
+                    format!("found {workload}, allowed: NAMESPACE/NAME, or queue NAME")
+                })?;
+                explain::workload(client, config, now, parts).await
+            }
+            other => {
+                anyhow::bail!("found {}, allowed: NAMESPACE/NAME, or queue NAME", other.join(" "))
+            }
+        }
+    })?;
+    write!(io::stdout().lock(), "{text}").context("cannot write to standard output")
+}
+
+fn profile_config(profile: Profile, scheduler_name: Option<&str>) -> Config {
+    let mut config = match profile {
         Profile::Kai => Config::kai(),
         Profile::Kube => Config::kube(),
     };
-    if let Some(name) = &arguments.scheduler_name {
-        config.scheduler_name.clone_from(name);
+    if let Some(name) = scheduler_name {
+        name.clone_into(&mut config.scheduler_name);
     }
+    config
+}
+
+fn config(arguments: &Run) -> Config {
+    let mut config = profile_config(arguments.profile, arguments.scheduler_name.as_deref());
     config.period = arguments.period;
     config.idle = Idle::UntilEvent;
     config.grouping &= !arguments.no_grouping;

@@ -7,6 +7,7 @@ mod api;
 mod apply;
 pub mod config;
 pub mod crds;
+pub mod explain;
 pub mod health;
 pub mod leader;
 mod mirror;

@@ -11,6 +11,7 @@ use cli::{Arguments, Command};
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => cli::run(&arguments),
+        Command::Explain(arguments) => cli::explain(&arguments),
         Command::Crds => cli::print_crds(),
     };
     match done {

@@ -16,7 +16,8 @@ use crate::{
     mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, controller},
     watch::Kind,
 };
-use rules::{Group, Link};
+use rules::Group;
+pub(crate) use rules::Link;
 
 const GROUPS: &str = "scheduling.run.ai/v2alpha2";
 
@@ -67,7 +68,7 @@ impl Grouper {
     }
 
     /// The owners of a pod, nearest first.
-    async fn chain(
+    pub(crate) async fn chain(
         &mut self,
         api: &Api,
         namespace: &Name,

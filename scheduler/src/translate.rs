@@ -51,6 +51,31 @@ pub(crate) enum Trouble {
     SubGroupMissing { group: Name, sub_group: Name },
 }
 
+impl Trouble {
+    /// What cures it.
+    pub(crate) fn remedy(&self) -> String {
+        let mend = |what: &str, malformed: &Malformed| {
+            format!("mend {what}: {} allows {}", malformed.field, malformed.allowed)
+        };
+        match self {
+            Self::Pod(malformed) => mend("the pod", malformed),
+            Self::Grouping(malformed) => mend("its owner", malformed),
+            Self::NoGroup => {
+                "start a scheduler that groups pods, or name a PodGroup in annotation \
+                              pod-group-name"
+                    .to_owned()
+            }
+            Self::GroupMissing(group) => {
+                format!("create PodGroup {group}, or name one that exists")
+            }
+            Self::Group(group, malformed) => mend(&format!("PodGroup {group}"), malformed),
+            Self::SubGroupMissing { group, sub_group } => {
+                format!("add sub-group {sub_group} to PodGroup {group}, or name one that it has")
+            }
+        }
+    }
+}
+
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -73,6 +73,7 @@ impl Lab {
                 "PyTorchJob" => ("kubeflow.org", "pytorchjobs"),
                 "Pod" => ("", "pods"),
                 "PodGroup" => ("scheduling.run.ai", "podgroups"),
+                "Queue" => ("scheduling.run.ai", "queues"),
                 other => panic!("{other} is not known here"),
             };
             if plural != "clustertrainingruntimes" {
@@ -111,6 +112,31 @@ impl Lab {
                 field_validation: FieldValidation::Strict,
             })
             .unwrap();
+    }
+
+    /// Patches an object that stands in no namespace, as `kubectl patch --type=merge` does.
+    pub(crate) async fn patch(&self, path: &str, change: &Value) {
+        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+        let request = request.body(change.to_string().into_bytes()).unwrap();
+        self.emulator.client().request::<Value>(request).await.unwrap();
+    }
+
+    /// What the command line says of a workload in namespace `default`, without random endings.
+    pub(crate) async fn explain(&self, name: &str) -> String {
+        let clock = self.emulator.clock().clone();
+        let (client, now) = (self.emulator.client(), Arc::new(move || clock.now()));
+        let workload = ("default", name);
+        let told =
+            schedlab_scheduler::explain::workload(client, self.config.clone(), now, workload).await;
+        without_endings(&told.unwrap_or_else(|error| format!("{error:#}\n")))
+    }
+
+    /// What the command line says of a queue.
+    pub(crate) async fn explain_queue(&self, name: &str) -> String {
+        let clock = self.emulator.clock().clone();
+        let (client, now) = (self.emulator.client(), Arc::new(move || clock.now()));
+        let told = schedlab_scheduler::explain::queue(client, self.config.clone(), now, name).await;
+        without_endings(&told.unwrap_or_else(|error| format!("{error:#}\n")))
     }
 
     /// The scheduler to come has that many writes under way at once.

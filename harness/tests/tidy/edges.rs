@@ -37,7 +37,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             translate
             apply podgrouper
             queues
-            preview run
+            explain preview run
             leader -> api config
             health -> leader status
             cli ->

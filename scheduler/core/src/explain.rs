@@ -2,6 +2,9 @@
 //! copy of the cluster; what each plugin said, grouped by node; and the accounts of its queues.
 //! It is the same cycle that [`crate::schedule`] decides, looked at when it is over.
 
+mod one_more;
+mod queue;
+mod queue_text;
 mod text;
 mod what_if;
 
@@ -10,12 +13,14 @@ use std::collections::BTreeMap;
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     cycle::decide,
-    decision::{Misfit, Remedy},
+    decision::{Misfit, Quantity, Remedy},
     model::{Name, NodeId, PodGroupId, PodId, QueueId},
     queues::Account,
     resources::Resources,
     session::{Fits, Session},
 };
+pub use queue::{Candidate, QueueExplanation, Standing, explain_queue};
+pub use queue_text::QueueTold;
 pub use text::Told;
 pub use what_if::with_remedy;
 
@@ -47,6 +52,8 @@ pub struct Explanation {
 pub struct Step {
     /// What to do.
     pub remedy: Remedy,
+    /// How much of it takes, where others that are served before take what it gives.
+    pub in_all: Option<Remedy>,
     /// What came of it.
     pub tried: Tried,
 }
@@ -91,8 +98,11 @@ pub struct NodeGroup {
     pub allocatable: Resources,
 }
 
-/// Most remedies that are tried one on top of the other.
+/// Most remedies that are told one after the other.
 const STEPS_MAX: usize = 4;
+
+/// Most cycles that are tried in search of them.
+const TRIES_MAX: usize = 64;
 
 /// Explains `group`, as the next cycle sees it.
 pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Explanation {
@@ -206,22 +216,45 @@ fn remedies(
 ) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let (mut cluster, mut reason) = (snapshot.clone(), reason.clone());
-    while steps.len() < STEPS_MAX {
+    for _ in 0..TRIES_MAX {
         let remedy = reason.remedy();
-        let Some(cured) = with_remedy(&cluster, group, &remedy) else {
-            steps.push(Step { remedy, tried: Tried::Untold });
+        let cured = with_remedy(&cluster, group, &remedy);
+        let tried = cured.as_ref().map_or(Tried::Untold, |cured| {
+            let (session, plan) = decide(cured, profile);
+            outcome(&session, &plan, group)
+        });
+        let more = steps.last().and_then(|last| more_of(last, &remedy));
+        if let (Some(more), Some(last)) = (more, steps.last_mut()) {
+            (last.in_all, last.tried) = (Some(more), tried.clone());
+        } else if steps.len() < STEPS_MAX {
+            steps.push(Step { remedy, in_all: None, tried: tried.clone() });
+        } else {
             break;
-        };
-        cluster = cured;
-        let (session, plan) = decide(&cluster, profile);
-        let tried = outcome(&session, &plan, group);
-        steps.push(Step { remedy, tried: tried.clone() });
-        match tried {
-            Tried::Waits(next) => reason = next,
-            Tried::Runs { .. } | Tried::Untold => break,
+        }
+        match (tried, cured) {
+            (Tried::Waits(next), Some(cured)) => (reason, cluster) = (next, cured),
+            (Tried::Waits(_) | Tried::Runs { .. } | Tried::Untold, _) => break,
         }
     }
     steps
+}
+
+/// Both remedies together, if the second is only more of the first.
+fn more_of(step: &Step, next: &Remedy) -> Option<Remedy> {
+    match (step.in_all.as_ref().unwrap_or(&step.remedy), next) {
+        (
+            Remedy::Raise { queue, bound, by, .. },
+            Remedy::Raise { queue: q, bound: b, by: more, to },
+        ) if queue == q && bound == b && by.resource == more.resource => {
+            let amount = by.amount.saturating_add(more.amount);
+            let by = Quantity { resource: by.resource.clone(), amount };
+            Some(Remedy::Raise { queue: Name::clone(queue), bound: *bound, by, to: to.clone() })
+        }
+        (Remedy::MakeRoom { pods, short }, Remedy::MakeRoom { pods: more, .. }) => {
+            Some(Remedy::MakeRoom { pods: pods.saturating_add(*more), short: short.clone() })
+        }
+        _ => None,
+    }
 }
 
 fn outcome(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> Tried {

@@ -13,7 +13,7 @@ use crate::{
     resources::Amount,
 };
 
-pub use tree::fair_shares;
+pub use tree::{Derivation, derivation, fair_shares};
 
 /// What one queue brings to a division.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +56,52 @@ pub struct Division {
     pub rest: i64,
 }
 
+/// One step of a division; queues are positions in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Its quota, as far as it asks for it.
+    Quota {
+        /// Who.
+        queue: usize,
+        /// How much.
+        given: i64,
+    },
+    /// What the quotas left over, negative when they add up to more than there is.
+    Left {
+        /// How much.
+        amount: i128,
+    },
+    /// A part of what is left.
+    Part {
+        /// Who.
+        queue: usize,
+        /// Counts the rounds of its priority, from 1.
+        round: u32,
+        /// What there was at the beginning of the round.
+        pot: i64,
+        /// What it still wanted.
+        want: i64,
+        /// What it got.
+        given: i64,
+    },
+    /// A unit that rounding had left over.
+    Remainder {
+        /// Who.
+        queue: usize,
+        /// How much.
+        given: i64,
+    },
+}
+
 /// Divides `pot` between `queues`. Quotas are met even when they add up to more than there is,
 /// so shares may exceed the total; a share never exceeds what its queue asks for by more than
 /// part of one unit.
 pub fn divide(pot: Pot, queues: &[QueueDemand]) -> Division {
+    divide_telling(pot, queues, &mut None)
+}
+
+/// The same, and how it came about, where somebody wants to know.
+pub fn divide_telling(pot: Pot, queues: &[QueueDemand], told: &mut Option<Vec<Step>>) -> Division {
     let wants: Vec<i64> = queues.iter().map(QueueDemand::requestable).collect();
     let mut shares: Vec<i64> = queues
         .iter()
@@ -68,10 +110,14 @@ pub fn divide(pot: Pot, queues: &[QueueDemand]) -> Division {
         .collect();
     let given: i128 = shares.iter().map(|share| i128::from(*share)).sum();
     let left = i128::from(pot.total) - given;
+    if let Some(told) = told {
+        told.extend(shares.iter().enumerate().map(|(queue, &given)| Step::Quota { queue, given }));
+        told.push(Step::Left { amount: left });
+    }
     let rest = if left > 0 {
         let left =
             i64::try_from(left).expect("no more than the total, since shares are not negative");
-        surplus::hand_out(Pot { total: left, ..pot }, queues, &wants, &mut shares)
+        surplus::hand_out(Pot { total: left, ..pot }, queues, &wants, (&mut shares, told))
     } else {
         0
     };

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     audit::{self, Rule, Rules},
-    explain::{Step, Told, Tried, explain},
-    model::PodGroupId,
+    explain::{QueueTold, Step, Told, Tried, explain, explain_queue},
+    model::{PodGroupId, QueueId},
     profile::Placement,
     schedule,
     words::eviction_message,
@@ -92,10 +92,15 @@ pub(crate) fn messages_of(text: &str) -> String {
 pub(crate) fn remedies_of(text: &str, group: &str) -> String {
     let snapshot = snapshot_of(text);
     let explanation = explain(&snapshot, &Profile::kai(), group_of(&snapshot, group));
-    let steps = explanation.remedies.iter().map(|Step { remedy, tried }| match tried {
-        Tried::Runs { node, fits } => format!("{remedy}\n  then it runs on {node} ({fits:?})"),
-        Tried::Waits(reason) => format!("{remedy}\n  then it waits: {reason}"),
-        Tried::Untold => format!("{remedy}\n  not tried"),
+    let steps = explanation.remedies.iter().map(|Step { remedy, in_all, tried }| {
+        let in_all = in_all.as_ref().map_or_else(String::new, |it| format!("\n  in all: {it}"));
+        match tried {
+            Tried::Runs { node, fits } => {
+                format!("{remedy}{in_all}\n  then it runs on {node} ({fits:?})")
+            }
+            Tried::Waits(reason) => format!("{remedy}{in_all}\n  then it waits: {reason}"),
+            Tried::Untold => format!("{remedy}{in_all}\n  not tried"),
+        }
     });
     let reason = explanation.reason.as_ref().map_or("nothing", Reason::code);
     std::iter::once(reason.to_owned()).chain(steps).collect::<Vec<_>>().join("\n")
@@ -106,6 +111,15 @@ pub(crate) fn explained(text: &str, group: &str) -> String {
     let snapshot = snapshot_of(text);
     let explanation = explain(&snapshot, &Profile::kai(), group_of(&snapshot, group));
     Told { snapshot: &snapshot, explanation: &explanation }.to_string()
+}
+
+/// All that is to be said about a queue.
+pub(crate) fn queue_explained(text: &str, queue: &str) -> String {
+    let snapshot = snapshot_of(text);
+    let at = snapshot.queues.iter().position(|known| *known.name == *queue);
+    let id = QueueId(u32::try_from(at.expect("a queue of that name")).expect("few queues"));
+    let explanation = explain_queue(&snapshot, &Profile::kai(), id);
+    QueueTold { snapshot: &snapshot, explanation: &explanation }.to_string()
 }
 
 fn group_of(snapshot: &Snapshot, name: &str) -> PodGroupId {

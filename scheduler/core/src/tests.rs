@@ -11,6 +11,7 @@ mod parts;
 mod placement;
 mod preempt;
 mod properties;
+mod queue_audit;
 mod random;
 mod reclaim;
 mod remedies;

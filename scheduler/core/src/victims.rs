@@ -4,6 +4,7 @@
 //! set ([`serve`]). By which rules is said by each action's [`Purpose`].
 
 mod backlog;
+mod candidates;
 mod line;
 mod pool;
 pub(crate) mod protection;
@@ -24,6 +25,7 @@ use crate::{
     session::{Free, Session},
 };
 
+pub(crate) use candidates::{first_to_leave, reclaim_candidates};
 pub(crate) use service::{Purpose, serve};
 pub(crate) use units::{Piece, Unit};
 

@@ -21,9 +21,9 @@ const REPLICATED_JOB_LABEL: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 
 /// One owner in a chain; its object is null when it does not exist any more.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Link {
-    pub(super) owner: Owner,
-    pub(super) object: Value,
+pub(crate) struct Link {
+    pub(crate) owner: Owner,
+    pub(crate) object: Value,
 }
 
 /// A pod group as it should be.

@@ -90,9 +90,12 @@ impl Told<'_> {
     }
 
     fn remedies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (Step { remedy, tried }, number) in self.explanation.remedies.iter().zip(1..) {
+        for (Step { remedy, in_all, tried }, number) in self.explanation.remedies.iter().zip(1..) {
             let word = if number == 1 { "remedy" } else { "and then" };
             writeln!(f, "\n{word}: {remedy}")?;
+            if let Some(in_all) = in_all {
+                writeln!(f, "  others are served before it; for all of them and it: {in_all}")?;
+            }
             match tried {
                 Tried::Runs { node, fits: Fits::Now } => {
                     writeln!(f, "  tried on a copy of the cluster: it runs on {node} at once")?;

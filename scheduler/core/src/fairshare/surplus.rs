@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Pot, QueueDemand};
+use super::{Pot, QueueDemand, Step};
 
 /// The part of a unit that a queue was denied by rounding: `numerator / denominator`.
 #[derive(Clone, Copy)]
@@ -23,16 +23,27 @@ struct Round {
 }
 
 /// Adds to `shares` what each queue gets of `pot`; answers what is left.
-pub(super) fn hand_out(pot: Pot, queues: &[QueueDemand], wants: &[i64], shares: &mut [i64]) -> i64 {
+pub(super) fn hand_out(
+    pot: Pot,
+    queues: &[QueueDemand],
+    wants: &[i64],
+    (shares, told): (&mut [i64], &mut Option<Vec<Step>>),
+) -> i64 {
     let priorities: BTreeSet<i32> = queues.iter().map(|queue| queue.priority).collect();
     let mut left = pot.total;
     let mut fractions: BTreeMap<i32, BTreeMap<usize, Fraction>> = BTreeMap::new();
     for &priority in priorities.iter().rev() {
         let denied = fractions.entry(priority).or_default();
+        let mut number = 0;
         while let Some(round) =
             Round::open(left, pot, (queues, priority), |at| wants[at] - shares[at])
         {
+            number += 1;
+            let before = told.is_some().then(|| shares.to_vec());
             let again = round.play(pot.unit, wants, shares, (&mut left, denied));
+            if let (Some(told), Some(before)) = (told.as_mut(), before) {
+                told.extend(round.told(number, wants, (&before, shares)));
+            }
             if !again {
                 break;
             }
@@ -43,6 +54,9 @@ pub(super) fn hand_out(pot: Pot, queues: &[QueueDemand], wants: &[i64], shares: 
             let unit = pot.unit.min(left);
             shares[at] += unit;
             left -= unit;
+            if let Some(told) = told {
+                told.push(Step::Remainder { queue: at, given: unit });
+            }
         }
     }
     left
@@ -96,6 +110,23 @@ impl Round {
             *left -= give;
         }
         again
+    }
+}
+
+impl Round {
+    fn told(
+        &self,
+        round: u32,
+        wants: &[i64],
+        (before, after): (&[i64], &[i64]),
+    ) -> impl Iterator<Item = Step> {
+        self.parts.iter().map(move |&(queue, _)| Step::Part {
+            queue,
+            round,
+            pot: self.pot,
+            want: wants[queue] - before[queue],
+            given: after[queue] - before[queue],
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The division down the tree: top queues share the cluster, children their parent's share.
 
-use super::{Pot, QueueDemand, divide};
+use super::{Pot, QueueDemand, Step, divide, divide_telling};
 use crate::{
     model::{Queue, QueueId},
     resources::{Amount, PerResource},
@@ -30,6 +30,50 @@ pub fn fair_shares(
         }
     }
     shares
+}
+
+/// How one queue's share of one resource came about: the division on each level of its path, from
+/// the top.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derivation {
+    /// What is divided here.
+    pub pot: Pot,
+    /// Positions of those between whom it is.
+    pub siblings: Vec<usize>,
+    /// What each of them brings to it.
+    pub demands: Vec<QueueDemand>,
+    /// What happened.
+    pub steps: Vec<Step>,
+    /// What each of them got.
+    pub shares: Vec<i64>,
+}
+
+/// The divisions that gave `queue` its share of `resource` (0 GPU, 1 CPU, 2 memory).
+pub fn derivation(
+    queues: &[Queue],
+    requests: &[PerResource<i64>],
+    (total, k_value_milli): (PerResource<i64>, i64),
+    (queue, resource): (QueueId, usize),
+) -> Vec<Derivation> {
+    let above = |at: &usize| queues[*at].parent.map(|parent| parent.0 as usize);
+    let mut path: Vec<usize> = std::iter::successors(Some(queue.0 as usize), above).collect();
+    path.reverse();
+    let (children, resource) = (children_of(queues), &RESOURCES[resource]);
+    let (mut amount, mut siblings) = ((resource.of)(&total), children.top.clone());
+    let mut levels = Vec::new();
+    for at in path {
+        let of = |at: &usize| resource.demand(&queues[*at], requests[*at]);
+        let demands: Vec<QueueDemand> = siblings.iter().map(of).collect();
+        let pot = Pot { total: amount, unit: resource.unit, k_value_milli };
+        let mut told = Some(Vec::new());
+        let shares = divide_telling(pot, &demands, &mut told).shares;
+        let position = siblings.iter().position(|sibling| *sibling == at);
+        amount = position.map_or(0, |position| shares[position]);
+        let siblings = std::mem::replace(&mut siblings, children.of[at].clone());
+        let steps = told.unwrap_or_default();
+        levels.push(Derivation { pot, siblings, demands, steps, shares });
+    }
+    levels
 }
 
 struct Children {

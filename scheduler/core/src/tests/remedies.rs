@@ -115,6 +115,23 @@ fn a_quota_is_raised_for_work_that_may_not_borrow() {
 }
 
 #[test]
+fn whoever_is_served_later_needs_as_much_for_those_before_it() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        queue q quota=1
+        job a gpus=1 queue=q non-preemptible on n1
+        job b gpus=2 queue=q non-preemptible
+        job c gpus=1 queue=q non-preemptible
+        job d gpus=1 queue=q non-preemptible
+    ", "d"), @r"
+    NonPreemptibleOverQuota
+    raise the quota of queue q by 1 GPUs to 2 GPUs
+      in all: raise the quota of queue q by 4 GPUs to 5 GPUs
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
 fn a_quota_that_is_raised_takes_back_what_others_borrowed() {
     assert_snapshot!(remedies_of("
         node n1 gpus=2

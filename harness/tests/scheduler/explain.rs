@@ -1,0 +1,175 @@
+//! What `schedlab-scheduler explain` says of workloads and queues, and that doing what it says
+//! lets them run.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::lab::Lab;
+
+const BORROWER: &str = include_str!("../../../fixtures/lab/original/exercise-b-borrow.yaml");
+const GANG: &str = include_str!("../../../fixtures/lab/original/exercise-d-gang.yaml");
+
+const TEAM_PROD: &str = "/apis/scheduling.run.ai/v2/queues/team-prod";
+
+#[test]
+fn the_labs_own_deployment_is_told_why_it_does_not_borrow() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(4, 8);
+        lab.queue("team-prod", 8, -1);
+        lab.start();
+        lab.apply(BORROWER);
+        lab.pass(5).await;
+        assert_snapshot!(lab.explain("prod-borrow").await, @r"
+        prod-borrow has 16 pod groups: 8 do not wait, 8 wait (NonPreemptibleOverQuota); one of them:
+
+        pod group default/pg-prod-borrow-v9szv9kd6h-szj28 waits
+          0 of its pods have a node, 1 wait, 1 must run together
+          priority 125, non-preemptible
+
+        reason: NonPreemptibleOverQuota
+          Non-preemptible workload is over quota. Workload requested 1 GPUs, but team-prod quota is 8 GPUs, while 8 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
+
+        remedy: raise the quota of queue team-prod by 1 GPUs to 9 GPUs
+          tried on a copy of the cluster: it runs on n-1 at once
+
+        queues, from the workload's up
+          team-prod: GPUs: quota 8, limit unlimited, fair share 16, allocated 8 (of that 8 non-preemptible), requested 16
+
+        plugins, whatever the node
+          UsableQueue: passes
+          Gang: passes
+          QueueLimits: refuses: Non-preemptible workload is over quota. Workload requested 1 GPUs, but team-prod quota is 8 GPUs, while 8 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
+
+        nodes for pod default/prod-borrow-v9szv9kd6h-szj28, which asks for 1 GPUs
+          3 nodes (n-1, n-2, n-3): all plugins pass
+            free 8 of 8 GPUs
+          n-0: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+            free 0 of 8 GPUs
+
+        notes
+          It is non-preemptible, since its priority is 125, and from 100 on work is (class inference, which KAI gives to the pods of a Deployment that names none). Such work stays inside the quota of its queue and borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets it borrow.
+          Deployment prod-borrow is no gang: KAI makes one pod group of each of its pods (here 16), and each starts alone. A Job with annotation kai.scheduler/batch-min-member starts whole or not at all.
+        ");
+        // The remedy is for the next pod that waits.
+        let quota = json!({ "spec": { "resources": { "gpu": { "quota": 9 } } } });
+        lab.patch(TEAM_PROD, &quota).await;
+        lab.pass(5).await;
+        assert_eq!(lab.pods().matches(" Running ").count(), 9);
+    });
+}
+
+#[test]
+fn the_labs_own_deployment_is_told_why_it_is_no_gang() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("gang-demo", -1, -1);
+        lab.start();
+        lab.apply(GANG);
+        lab.pass(5).await;
+        assert_snapshot!(lab.explain("gang").await, @r"
+        gang has 10 pod groups: 8 do not wait, 2 wait (PodSchedulingErrors); one of them:
+
+        pod group default/pg-gang waits
+          0 of its pods have a node, 1 wait, 1 must run together
+          priority 125, non-preemptible
+
+        reason: PodSchedulingErrors
+          Resources were not found for pod default/gang-wzcvvgw6np due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+
+        remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+          tried on a copy of the cluster: it runs on (new node) at once
+
+        queues, from the workload's up
+          gang-demo: GPUs: quota unlimited, limit unlimited, fair share 8, allocated 8 (of that 8 non-preemptible), requested 10
+
+        plugins, whatever the node
+          UsableQueue: passes
+          Gang: passes
+          QueueLimits: passes
+
+        nodes for pod default/gang-wzcvvgw6np-bsvwr, which asks for 1 GPUs
+          n-0: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+            free 0 of 8 GPUs
+
+        notes
+          It is non-preemptible, since its priority is 125, and from 100 on work is (class inference, which KAI gives to the pods of a Deployment that names none). Such work stays inside the quota of its queue and borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: preemptible, or priorityClassName: train, lets it borrow.
+          Deployment gang is no gang: KAI makes one pod group of each of its pods (here 10), and each starts alone. Its annotation kai.scheduler/batch-min-member=10 is read on a Job, not here. A Job with annotation kai.scheduler/batch-min-member starts whole or not at all.
+        ");
+    });
+}
+
+#[test]
+fn a_workload_at_a_limit_runs_when_the_limit_is_raised_as_told() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("team-prod", 0, 2);
+        lab.start();
+        lab.job("train", "team-prod", (3, 3));
+        lab.pass(5).await;
+        let told = lab.explain("train").await;
+        assert!(told.contains("raise the limit of queue team-prod by 1 GPUs to 3 GPUs"), "{told}");
+        let limit = json!({ "spec": { "resources": { "gpu": { "limit": 3 } } } });
+        lab.patch(TEAM_PROD, &limit).await;
+        lab.pass(5).await;
+        assert_eq!(lab.pods().matches(" Running ").count(), 3);
+        assert!(lab.explain("train").await.starts_with("pod group default/pg-train has all"));
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_what_is_allowed() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 0, -1);
+        lab.start();
+        lab.apply(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: odd\n  annotations:\n    \
+             gpu-fraction: lots\n  labels:\n    kai.scheduler/queue: q\nspec:\n  \
+             schedulerName: kai-scheduler\n  containers:\n  - name: c\n    image: i\n",
+        );
+        lab.pass(5).await;
+        assert_snapshot!(lab.explain("odd").await, @r#"
+        pod default/odd waits
+
+        reason: The pod cannot be scheduled: annotation gpu-fraction: found "lots", allowed: a number above 0 and below 1, of at most three decimals
+
+        remedy: mend the pod: annotation gpu-fraction allows a number above 0 and below 1, of at most three decimals
+        "#);
+        assert_snapshot!(lab.explain("nobody").await, @"default/nobody: scheduler kai-scheduler has no pod group and no pod of that name, and none whose owner has it");
+    });
+}
+
+#[test]
+fn a_queue_is_told_how_it_stands() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("borrower", 0, -1);
+        lab.queue("owner", 8, -1);
+        lab.start();
+        lab.job("borrowed", "borrower", (8, 1));
+        lab.pass(5).await;
+        assert_snapshot!(lab.explain_queue("owner").await, @r"
+        queue owner
+          GPUs: quota 8, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 0
+
+        fair share of GPUs, step by step
+          the cluster has 8 GPUs for borrower, owner
+            borrower asks for 8 (quota 0, limit unlimited) and gets 0 of its quota
+            owner asks for 0 (quota 8, limit unlimited) and gets 0 of its quota
+            8 GPUs left over
+            priority 100, round 1: of 8, borrower (weight 1) wants 8 and gets 8
+            fair shares: borrower 8, owner 0
+
+        all queues
+          borrower borrows 8 GPUs: it uses that beyond its quota
+
+        if it asked for more, these could have to leave, the first first
+          default/pg-borrowed of queue borrower: 1 pod, surplus of an elastic job, 7 times
+          default/pg-borrowed of queue borrower: 1 pod, the job's minimum
+
+        if others took back, these of it would leave first
+          none
+        ");
+        assert_snapshot!(lab.explain_queue("nobody").await, @"queue nobody does not exist; there are: borrower, owner");
+    });
+}

@@ -1,0 +1,243 @@
+//! Explanations of queues as people read them.
+
+use std::{collections::BTreeMap, fmt};
+
+use super::{Candidate, QueueExplanation, Standing, text::account_lines};
+use crate::{
+    Decision, Snapshot,
+    decision::Quantity,
+    fairshare::{Derivation, QueueDemand, Step},
+    model::{Name, PodGroupId, QueueId},
+    resources::{Amount, ResourceName},
+};
+
+/// Candidates that are told.
+const CANDIDATES_MAX: usize = 10;
+
+const RESOURCES: [ResourceName; 3] = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+
+/// An explanation of a queue in the words of a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueTold<'a> {
+    /// What it is about.
+    pub snapshot: &'a Snapshot,
+    /// What is told.
+    pub explanation: &'a QueueExplanation,
+}
+
+impl fmt::Display for QueueTold<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let QueueExplanation { queue, accounts, would_take, would_lose, .. } = self.explanation;
+        let parent = accounts[queue.0 as usize].parent;
+        let above =
+            parent.map_or_else(String::new, |parent| format!(" below {}", self.name(parent)));
+        writeln!(f, "queue {}{above}", self.name(*queue))?;
+        for line in account_lines(&accounts[queue.0 as usize]) {
+            writeln!(f, "  {line}")?;
+        }
+        for (at, resource) in RESOURCES.iter().enumerate() {
+            if at == 0 || self.is_bounded(at) {
+                self.derivation(f, resource, &self.explanation.derivations[at])?;
+            }
+        }
+        self.audit(f)?;
+        self.candidates(
+            f,
+            "if it asked for more, these could have to leave, the first first",
+            would_take,
+        )?;
+        self.candidates(f, "if others took back, these of it would leave first", would_lose)?;
+        self.evictions(f)
+    }
+}
+
+impl QueueTold<'_> {
+    /// Some queue bounds that resource: else its shares say nothing.
+    fn is_bounded(&self, at: usize) -> bool {
+        self.explanation.accounts.iter().any(|account| {
+            account.quota.values()[at] != Amount::Unlimited
+                || account.limit.values()[at] != Amount::Unlimited
+        })
+    }
+
+    fn derivation(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        resource: &ResourceName,
+        levels: &[Derivation],
+    ) -> fmt::Result {
+        let unit = Quantity { resource: resource.clone(), amount: 0 };
+        writeln!(f, "\nfair share of {}, step by step", unit.unit())?;
+        let path: Vec<QueueId> = std::iter::successors(Some(self.explanation.queue), |at| {
+            self.explanation.accounts[at.0 as usize].parent
+        })
+        .collect();
+        let mut above = path.iter().rev();
+        let mut whose: Name = "the cluster".into();
+        for level in levels {
+            level_lines(f, resource, (&whose, level))?;
+            if let Some(queue) = above.next() {
+                whose = Name::clone(self.name(*queue));
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole tree: who borrows, who is starved.
+    fn audit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nall queues")?;
+        let accounts = self.explanation.accounts.iter().zip(0..);
+        let lines: Vec<String> = accounts
+            .flat_map(|(account, at)| {
+                let name = self.name(QueueId(at));
+                let standings = Standing::of(account).into_iter().zip(&RESOURCES);
+                standings.filter_map(|(standing, resource)| standing_line(name, standing, resource))
+            })
+            .collect();
+        if lines.is_empty() {
+            writeln!(f, "  none borrows and none is starved")?;
+        }
+        lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
+    }
+
+    fn candidates(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        title: &str,
+        candidates: &[Candidate],
+    ) -> fmt::Result {
+        writeln!(f, "\n{title}")?;
+        if candidates.is_empty() {
+            writeln!(f, "  none")?;
+        }
+        let alike = |a: &Candidate, b: &Candidate| {
+            (a.group, a.is_surplus, a.pods.len()) == (b.group, b.is_surplus, b.pods.len())
+        };
+        let mut told = 0;
+        for same in candidates.chunk_by(alike).take(CANDIDATES_MAX) {
+            let Candidate { queue, group, pods, is_surplus } = &same[0];
+            let kind = match (is_surplus, same.len()) {
+                (true, 1) => "surplus of an elastic job".to_owned(),
+                (true, times) => format!("surplus of an elastic job, {times} times"),
+                (false, _) => "the job's minimum".to_owned(),
+            };
+            let (group, queue) = (self.group(*group), self.name(*queue));
+            writeln!(f, "  {group} of queue {queue}: {}, {kind}", counted(pods.len()))?;
+            told += same.len();
+        }
+        match candidates.len() - told {
+            0 => Ok(()),
+            more => writeln!(f, "  and {more} more"),
+        }
+    }
+
+    fn evictions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut counts: BTreeMap<(String, String, &str), u32> = BTreeMap::new();
+        for decision in &self.explanation.evictions {
+            if let Decision::Evict { pod, cause } = decision {
+                let of = |group: PodGroupId| self.group(group);
+                let group = self.snapshot.pods[pod.0 as usize].group.map(of);
+                let whom =
+                    cause.preemptor().map_or_else(String::new, |it| format!(" for {}", of(it)));
+                *counts.entry((group.unwrap_or_default(), whom, cause.action())).or_default() += 1;
+            }
+        }
+        if !counts.is_empty() {
+            writeln!(f, "\nthe next cycle evicts")?;
+        }
+        for ((group, whom, action), pods) in counts {
+            writeln!(f, "  {} of {group}{whom} ({action})", counted(pods as usize))?;
+        }
+        Ok(())
+    }
+
+    fn name(&self, queue: QueueId) -> &Name {
+        &self.snapshot.queues[queue.0 as usize].name
+    }
+
+    fn group(&self, group: PodGroupId) -> String {
+        let group = &self.snapshot.pod_groups[group.0 as usize];
+        format!("{}/{}", group.namespace, group.name)
+    }
+}
+
+fn standing_line(name: &Name, standing: Standing, resource: &ResourceName) -> Option<String> {
+    let of = |amount| Quantity { resource: resource.clone(), amount };
+    match standing {
+        Standing::Borrows(amount) => {
+            Some(format!("{name} borrows {}: it uses that beyond its quota", of(amount)))
+        }
+        Standing::Starved(amount) => Some(format!(
+            "{name} is starved of {}: it asks for that inside its fair share",
+            of(amount)
+        )),
+        Standing::Served => None,
+    }
+}
+
+fn level_lines(
+    f: &mut fmt::Formatter<'_>,
+    resource: &ResourceName,
+    (whose, level): (&Name, &Derivation),
+) -> fmt::Result {
+    let of = |amount| Quantity { resource: resource.clone(), amount };
+    let names: Vec<&str> = level.demands.iter().map(|demand| &*demand.name).collect();
+    writeln!(f, "  {whose} has {} for {}", of(level.pot.total), names.join(", "))?;
+    let says_something = |step: &&Step| !matches!(step, Step::Remainder { given: 0, .. });
+    for step in level.steps.iter().filter(says_something) {
+        writeln!(f, "    {}", step_line(step, &level.demands, of))?;
+    }
+    let shares = level.demands.iter().zip(&level.shares);
+    let shares = shares.map(|(demand, share)| format!("{} {}", demand.name, of(*share).number()));
+    writeln!(f, "    fair shares: {}", shares.collect::<Vec<_>>().join(", "))
+}
+
+fn counted(pods: usize) -> String {
+    if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") }
+}
+
+fn step_line(step: &Step, demands: &[QueueDemand], of: impl Fn(i64) -> Quantity) -> String {
+    let bound = |amount: Amount| match amount {
+        Amount::Exactly(amount) => of(amount).number(),
+        Amount::Unlimited => "unlimited".to_owned(),
+    };
+    match step {
+        Step::Quota { queue, given } => {
+            let demand = &demands[*queue];
+            format!(
+                "{} asks for {} (quota {}, limit {}) and gets {} of its quota",
+                demand.name,
+                of(demand.request).number(),
+                bound(demand.quota),
+                bound(demand.limit),
+                of(*given).number()
+            )
+        }
+        Step::Left { amount } if *amount < 0 => {
+            "the quotas add up to more than there is: nothing is left over".to_owned()
+        }
+        Step::Left { amount } => {
+            format!("{} left over", of(i64::try_from(*amount).unwrap_or(i64::MAX)))
+        }
+        Step::Part { queue, round, pot, want, given } => {
+            let demand = &demands[*queue];
+            let weight = Quantity { resource: ResourceName::Gpu, amount: demand.weight_milli };
+            let usage = match demand.usage_micro {
+                0 => String::new(),
+                micro => format!(", past usage {} % of the cluster", micro / 10_000),
+            };
+            format!(
+                "priority {}, round {round}: of {}, {} (weight {}{usage}) wants {} and gets {}",
+                demand.priority,
+                of(*pot).number(),
+                demand.name,
+                weight.number(),
+                of(*want).number(),
+                of(*given).number()
+            )
+        }
+        Step::Remainder { queue, given } => {
+            format!("rounding left {} over for {}", of(*given).number(), demands[*queue].name)
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Which pod groups a name means, and what is said of them beyond the cycle itself: where their
+//! priority comes from, and why several groups are no gang.
+
+use std::collections::BTreeMap;
+
+use anyhow::bail;
+use schedlab_scheduler_core::{
+    Reason,
+    explain::{Told, explain as explain_group},
+    model::{Name, PodGroup, PodGroupId},
+    schedule,
+};
+
+use super::Seen;
+use crate::{
+    mirror::{Key, PodRecord},
+    parse::strings,
+    podgrouper::{Grouper, Link},
+};
+
+const MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
+
+/// What a name stands for.
+struct Meant {
+    /// Its pods: with their groups, if they have one.
+    pods: Vec<Key>,
+    /// Pod groups that were named, or that the pods belong to.
+    groups: Vec<Key>,
+    /// The owners of the first pod, nearest first.
+    chain: Vec<Link>,
+}
+
+pub(super) async fn explain(seen: &Seen, namespace: &str, name: &str) -> anyhow::Result<String> {
+    let meant = meant(seen, namespace, name).await?;
+    let mut told = Vec::new();
+    for pod in &meant.pods {
+        if let Some(trouble) = seen.translator.translation.troubles.get(pod) {
+            let remedy = trouble.remedy();
+            told.push(format!("pod {pod} waits\n\nreason: {trouble}\n\nremedy: {remedy}\n"));
+            break;
+        }
+    }
+    let has_trouble = !told.is_empty();
+    let groups: Vec<(&Key, PodGroupId)> =
+        meant.groups.iter().filter_map(|key| Some((key, find(seen, key)?))).collect();
+    let waiting = schedule(seen.snapshot(), &seen.config.profile).waiting;
+    let of = |id: PodGroupId| &seen.snapshot().pod_groups[id.0 as usize];
+    let waits = groups.iter().filter(|(_, id)| waiting.contains_key(id));
+    let oldest = waits.min_by_key(|(_, id)| (of(*id).created, &of(*id).uid));
+    if groups.len() > 1 {
+        told.push(summary(name, &groups, &waiting));
+    }
+    if let Some((key, id)) = oldest.or(groups.first().filter(|_| !has_trouble)) {
+        let explanation = explain_group(seen.snapshot(), &seen.config.profile, *id);
+        let mut text = Told { snapshot: seen.snapshot(), explanation: &explanation }.to_string();
+        let notes = notes(seen, (key, of(*id)), &meant, groups.len());
+        if !notes.is_empty() {
+            text.push_str("\nnotes\n");
+            text.extend(notes.iter().map(|note| format!("  {note}\n")));
+        }
+        told.push(text);
+    }
+    if told.is_empty() {
+        bail!(
+            "pod group {namespace}/{name} has no pods that wait or run: there is nothing to explain"
+        );
+    }
+    Ok(told.join("\n"))
+}
+
+fn find(seen: &Seen, key: &Key) -> Option<PodGroupId> {
+    let mut groups = (0..).map(PodGroupId).zip(&seen.snapshot().pod_groups);
+    let is_meant = |group: &PodGroup| group.namespace == key.namespace && group.name == key.name;
+    groups.find(|(_, group)| is_meant(group)).map(|(id, _)| id)
+}
+
+async fn meant(seen: &Seen, namespace: &str, name: &str) -> anyhow::Result<Meant> {
+    let key = Key { namespace: namespace.into(), name: name.into() };
+    let mut grouper = Grouper::default();
+    if seen.mirror.groups.contains_key(&key) {
+        let pods: Vec<Key> = seen.mirror.pods_of(&key).map(|(pod, _)| pod).collect();
+        let chain = chain_of(seen, &mut grouper, pods.first()).await?;
+        return Ok(Meant { pods, groups: vec![key], chain });
+    }
+    if let Some(pod) = seen.mirror.pods.get(&key) {
+        if !pod.ours {
+            bail!("pod {key} is not of scheduler {}", seen.config.scheduler_name);
+        }
+        let groups = group_of(&key, pod).into_iter().collect();
+        let chain = chain_of(seen, &mut grouper, Some(&key)).await?;
+        return Ok(Meant { pods: vec![key], groups, chain });
+    }
+    owned(seen, &mut grouper, &key).await
+}
+
+/// The pods that an owner of that name has, directly or not.
+async fn owned(seen: &Seen, grouper: &mut Grouper, key: &Key) -> anyhow::Result<Meant> {
+    let mut meant = Meant { pods: Vec::new(), groups: Vec::new(), chain: Vec::new() };
+    let of_namespace = seen.mirror.pods.iter().filter(|(pod, _)| pod.namespace == key.namespace);
+    for (pod, record) in of_namespace.filter(|(_, record)| record.ours && record.owner.is_some()) {
+        let chain = grouper.chain(&seen.api, &pod.namespace, record).await?;
+        if !chain.iter().any(|link| link.owner.name == key.name) {
+            continue;
+        }
+        meant.pods.push(pod.clone());
+        meant.groups.extend(group_of(pod, record).filter(|group| !meant.groups.contains(group)));
+        if meant.chain.is_empty() {
+            meant.chain = chain;
+        }
+    }
+    if meant.pods.is_empty() {
+        bail!(
+            "{key}: scheduler {} has no pod group and no pod of that name, and none whose owner \
+             has it",
+            seen.config.scheduler_name
+        );
+    }
+    Ok(meant)
+}
+
+async fn chain_of(
+    seen: &Seen,
+    grouper: &mut Grouper,
+    pod: Option<&Key>,
+) -> anyhow::Result<Vec<Link>> {
+    let record = pod.and_then(|pod| seen.mirror.pods.get(pod));
+    match pod.zip(record) {
+        Some((pod, record)) => Ok(grouper.chain(&seen.api, &pod.namespace, record).await?),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn group_of(pod: &Key, record: &PodRecord) -> Option<Key> {
+    let name = Name::clone(record.group.as_ref()?);
+    Some(Key { namespace: Name::clone(&pod.namespace), name })
+}
+
+/// Several pod groups under one name, by what they wait for.
+fn summary(
+    name: &str,
+    groups: &[(&Key, PodGroupId)],
+    waiting: &BTreeMap<PodGroupId, Reason>,
+) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, id) in groups {
+        *counts.entry(waiting.get(id).map_or("", Reason::code)).or_default() += 1;
+    }
+    let count = |(reason, count): (&str, usize)| match reason {
+        "" => format!("{count} do not wait"),
+        reason => format!("{count} wait ({reason})"),
+    };
+    let counts: Vec<String> = counts.into_iter().map(count).collect();
+    format!("{name} has {} pod groups: {}; one of them:\n", groups.len(), counts.join(", "))
+}
+
+fn notes(
+    seen: &Seen,
+    (key, group): (&Key, &PodGroup),
+    meant: &Meant,
+    groups: usize,
+) -> Vec<String> {
+    let top = meant.chain.last();
+    let serves = top.is_some_and(|top| &*top.owner.kind == "Deployment");
+    let mut notes = Vec::new();
+    if !group.preemptible {
+        notes.push(why_it_may_not_borrow(seen, (key, group), serves));
+    }
+    if let Some(top) = top.filter(|_| serves) {
+        let asked = strings(&top.object, "/metadata/annotations");
+        let minimum = asked.get(MIN_MEMBER_ANNOTATION).map_or_else(String::new, |minimum| {
+            format!(" Its annotation {MIN_MEMBER_ANNOTATION}={minimum} is read on a Job, not here.")
+        });
+        let count = if groups > 1 { format!(" (here {groups})") } else { String::new() };
+        notes.push(format!(
+            "Deployment {} is no gang: KAI makes one pod group of each of its pods{count}, and each \
+             starts alone.{minimum} A Job with annotation {MIN_MEMBER_ANNOTATION} starts whole or \
+             not at all.",
+            top.owner.name
+        ));
+    }
+    notes
+}
+
+fn why_it_may_not_borrow(seen: &Seen, (key, group): (&Key, &PodGroup), serves: bool) -> String {
+    let record = seen.mirror.groups.get(key);
+    let stated = record.is_some_and(|record| record.preemptible == Some(false));
+    let class = record.and_then(|record| record.priority_class.as_deref()).unwrap_or("none");
+    let from = if serves && class == "inference" {
+        ", which KAI gives to the pods of a Deployment that names none"
+    } else {
+        ""
+    };
+    let why = if stated {
+        "it says so (preemptibility)".to_owned()
+    } else {
+        format!("its priority is {}, and from 100 on work is (class {class}{from})", group.priority)
+    };
+    format!(
+        "It is non-preemptible, since {why}. Such work stays inside the quota of its queue and \
+         borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: \
+         preemptible, or priorityClassName: train, lets it borrow."
+    )
+}
