@@ -8,6 +8,7 @@ mod discovery;
 mod feed;
 mod openapi;
 mod path;
+mod protobuf;
 mod query;
 mod read;
 mod reply;

@@ -1,16 +1,18 @@
-//! Request bodies: JSON or YAML by their content type, into plain values.
+//! Request bodies: JSON, YAML or protobuf by their content type, into plain values.
 
 use ::http::HeaderMap;
 use ::http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::protobuf;
 use crate::error::ApiError;
 use crate::store::PatchBody;
 
 /// A larger body is refused, as by the API server.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
@@ -26,10 +28,11 @@ pub(super) fn object(headers: &HeaderMap, body: &[u8]) -> Result<Value, ApiError
     match content_type(headers) {
         "" | "application/json" => json(body),
         "application/yaml" => yaml(body),
+        PROTOBUF => protobuf::object(body).map_err(|error| unreadable(&error)),
         _ => Err(ApiError::unsupported_media_type(&[
             "application/json",
             "application/yaml",
-            "application/vnd.kubernetes.protobuf",
+            PROTOBUF,
         ])),
     }
 }
@@ -70,7 +73,7 @@ fn yaml(body: &[u8]) -> Result<Value, ApiError> {
     json(body).or_else(|_| serde_yaml::from_slice(body).map_err(|error| unreadable(&error)))
 }
 
-fn unreadable(error: &dyn std::error::Error) -> ApiError {
+fn unreadable(error: &dyn std::fmt::Display) -> ApiError {
     ApiError::bad_request(format!(
         "the object provided is unrecognized (must be of type as expected): couldn't get \
          version/kind; parse error: {error}"

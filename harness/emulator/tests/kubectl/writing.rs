@@ -121,6 +121,60 @@ async fn objects_are_edited_labelled_and_tainted() {
     );
 }
 
+/// kubectl sends these as protobuf from 1.32 on.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_made_by_commands_of_their_own() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start().await;
+    let made = [
+        ("namespace lab", "namespace/lab"),
+        ("serviceaccount runner -n lab", "serviceaccount/runner"),
+        ("configmap settings --from-literal=depth=3 -n lab", "configmap/settings"),
+        ("secret generic key --from-literal=word=open -n lab", "secret/key"),
+        ("quota few --hard=pods=9,requests.nvidia.com/gpu=4 -n lab", "resourcequota/few"),
+        ("deployment web --image=nginx --replicas=2 --port=80 -n lab", "deployment.apps/web"),
+        ("job once --image=busybox -n lab -- sleep 5", "job.batch/once"),
+        ("cronjob daily --image=busybox '--schedule=0 3 * * *' -n lab", "cronjob.batch/daily"),
+        ("service clusterip web --tcp=80:8080 -n lab", "service/web"),
+        ("ingress web '--rule=host/path*=web:80' -n lab", "ingress.networking.k8s.io/web"),
+        (
+            "poddisruptionbudget web --selector=app=web --min-available=50% -n lab",
+            "poddisruptionbudget.policy/web",
+        ),
+        (
+            "role reader --verb=get,list --resource=pods -n lab",
+            "role.rbac.authorization.k8s.io/reader",
+        ),
+        (
+            "rolebinding readers --role=reader --user=ann -n lab",
+            "rolebinding.rbac.authorization.k8s.io/readers",
+        ),
+        (
+            "priorityclass high --value=1000 --description=first",
+            "priorityclass.scheduling.k8s.io/high",
+        ),
+    ];
+    for (what, name) in made {
+        assert_eq!(cluster.run(&format!("create {what}")), format!("{name} created\n"));
+    }
+    let field = |object: &str, path: &str| {
+        cluster.run(&format!("get {object} -n lab -o 'jsonpath={{{path}}}'"))
+    };
+    assert_eq!(field("secret key", ".data.word"), "b3Blbg==\n");
+    assert_eq!(field("quota few", ".spec.hard.requests\\.nvidia\\.com/gpu"), "4\n");
+    assert_eq!(field("pdb web", ".spec.minAvailable"), "50%\n");
+    assert_eq!(field("service web", ".spec.ports[0].targetPort"), "8080\n");
+    assert_eq!(
+        field("job once", ".spec.template.spec.containers[0].command"),
+        "[\"sleep\",\"5\"]\n"
+    );
+    assert_eq!(field("deployment web", ".spec.replicas"), "2\n");
+    let again = cluster.run("create namespace lab");
+    assert_eq!(again, "Error from server (AlreadyExists): namespaces \"lab\" already exists\n");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_custom_kind_is_defined_and_used() {
     if !has_kubectl() {

@@ -112,15 +112,22 @@ async fn metadata_alone_can_be_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_may_be_yaml_but_not_protobuf() {
+async fn bodies_may_be_yaml_or_protobuf() {
     let router = server().await;
     let path = "/api/v1/namespaces/default/configmaps";
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: y\ndata:\n  k: v\n";
     let request = Request::post(path).header("content-type", "application/yaml");
     let (code, made) = send_with(&router, request, yaml).await;
     assert_eq!((code, &made["data"]["k"]), (201, &json!("v")));
-    let request = Request::post(path).header("content-type", "application/vnd.kubernetes.protobuf");
-    assert_eq!(send_with(&router, request, "k8s\0").await.0, 415);
+    let protobuf =
+        || Request::post(path).header("content-type", "application/vnd.kubernetes.protobuf");
+    let body = "k8s\0\n\u{f}\n\u{2}v1\u{12}\tConfigMap\u{12}\u{5}\n\u{3}\n\u{1}p";
+    let (code, made) = send_with(&router, protobuf(), body).await;
+    assert_eq!((code, &made["metadata"]["name"]), (201, &json!("p")), "{made}");
+    let (code, refused) = send_with(&router, protobuf(), "{}").await;
+    assert_eq!((code, &refused["reason"]), (400, &json!("BadRequest")));
+    let request = Request::post(path).header("content-type", "text/plain");
+    assert_eq!(send_with(&router, request, "x").await.0, 415);
     let (code, body) = send_with(&router, Request::post(path), "{").await;
     assert_eq!((code, &body["reason"]), (400, &json!("BadRequest")));
 }

@@ -1,0 +1,143 @@
+//! Which fields the messages of the built-in kinds have.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+/// A message's fields by number.
+pub(super) type Message = BTreeMap<u64, FieldType>;
+
+/// What is known of a field.
+#[derive(Debug)]
+pub(super) struct FieldType {
+    pub(super) place: Place,
+    pub(super) of: Type,
+    /// JSON shows it even when it is zero.
+    pub(super) keeps_zero: bool,
+}
+
+/// Where JSON has it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Under a name.
+    Named(&'static str),
+    /// Its own fields stand in its place.
+    Inline,
+    /// It stands for the whole message.
+    Whole,
+}
+
+/// What a field is made of.
+#[derive(Debug)]
+pub(super) enum Type {
+    String,
+    Bool,
+    Integer,
+    Double,
+    Bytes,
+    /// `metav1.Time` or `MicroTime`.
+    Time,
+    Quantity,
+    IntOrString,
+    /// JSON in bytes.
+    Raw,
+    Message(&'static str),
+    List(Box<Type>),
+    Map(Box<Type>),
+}
+
+static MESSAGES: LazyLock<BTreeMap<&str, Message>> = LazyLock::new(|| {
+    let mut messages = BTreeMap::new();
+    let mut name = "";
+    for line in include_str!("types.txt").lines() {
+        if line.starts_with('#') || line.is_empty() {
+            continue;
+        }
+        match line.strip_prefix("  ") {
+            None => {
+                name = line;
+                messages.insert(name, Message::new());
+            }
+            Some(fields) => {
+                let message: &mut Message = messages.entry(name).or_default();
+                message.extend(fields.split(' ').map(field));
+            }
+        }
+    }
+    messages
+});
+
+/// The fields of a message.
+pub(super) fn message(name: &str) -> Option<&'static Message> {
+    MESSAGES.get(name)
+}
+
+/// The name of the message of a kind, as `core.Pod`.
+pub(super) fn name_of(api_version: &str, kind: &str) -> Option<&'static str> {
+    if matches!(kind, "DeleteOptions" | "Status") {
+        return MESSAGES.get_key_value(&*format!("meta.{kind}")).map(|(name, _)| *name);
+    }
+    let package = match api_version.split_once('/') {
+        None if api_version == "v1" => "core",
+        Some(("autoscaling", "v2")) => "autoscaling2",
+        Some((group, "v1")) => group.split('.').next()?,
+        None | Some(_) => return None,
+    };
+    MESSAGES.get_key_value(&*format!("{package}.{kind}")).map(|(name, _)| *name)
+}
+
+fn field(text: &'static str) -> (u64, FieldType) {
+    let mut parts = text.splitn(3, ':');
+    let mut part = || parts.next().unwrap_or_default();
+    let number = part().parse().unwrap_or(0);
+    let place = match part() {
+        "-" => Place::Inline,
+        "=" => Place::Whole,
+        name => Place::Named(name),
+    };
+    let of = part();
+    let keeps_zero = of.ends_with('!');
+    (number, FieldType { place, of: type_of(of.trim_end_matches('!')), keeps_zero })
+}
+
+fn type_of(text: &'static str) -> Type {
+    if let Some(of) = text.strip_prefix("[]") {
+        return Type::List(Box::new(type_of(of)));
+    }
+    if let Some(of) = text.strip_prefix("{}") {
+        return Type::Map(Box::new(type_of(of)));
+    }
+    match text {
+        "s" => Type::String,
+        "b" => Type::Bool,
+        "i" => Type::Integer,
+        "d" => Type::Double,
+        "y" => Type::Bytes,
+        "Time" => Type::Time,
+        "Quantity" => Type::Quantity,
+        "IntOrString" => Type::IntOrString,
+        "Raw" => Type::Raw,
+        message => Type::Message(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inner(of: &Type) -> Option<&'static str> {
+        if let Type::List(of) | Type::Map(of) = of {
+            return inner(of);
+        }
+        if let Type::Message(name) = of { Some(name) } else { None }
+    }
+
+    #[test]
+    fn every_message_that_a_field_names_is_there() {
+        for (name, message) in MESSAGES.iter() {
+            for (number, field) in message {
+                assert_ne!(*number, 0, "{name} {field:?}");
+                let inner = inner(&field.of);
+                assert!(inner.is_none_or(|inner| MESSAGES.contains_key(inner)), "{name} {field:?}");
+            }
+        }
+    }
+}
