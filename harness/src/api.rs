@@ -5,6 +5,7 @@ mod schema;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use http::Request;
@@ -12,6 +13,13 @@ use serde_json::{Value, json};
 
 /// Our field manager and User-Agent.
 const MANAGER: &str = "schedlab";
+
+/// What a server says of a priority class that is not there, before its name.
+const NO_CLASS: &str = "no PriorityClass with name ";
+
+/// How long its admission may not know one that is there, and how often it is asked again.
+const HEARSAY_MAX: Duration = Duration::from_secs(10);
+const ASK: Duration = Duration::from_millis(50);
 
 /// A Kubernetes API.
 #[derive(Clone)]
@@ -91,14 +99,14 @@ impl Api {
             return self.ensure(object).await;
         }
         let (collection, _) = self.place(object).await?;
-        let created = self.post(&collection, object).await;
+        let created = self.admitted(&collection, object).await;
         created.map(|_| Made::New).map_err(refusal).with_context(|| title(object))
     }
 
     /// Creates an object, unless it is there.
     pub async fn ensure(&mut self, object: &Value) -> anyhow::Result<Made> {
         let (collection, _) = self.place(object).await?;
-        match self.post(&collection, object).await {
+        match self.admitted(&collection, object).await {
             Ok(_) => Ok(Made::New),
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(Made::Known),
             Err(error) => Err(refusal(error)).with_context(|| title(object)),
@@ -108,7 +116,7 @@ impl Api {
     /// Creates an object; one that is there already gets the manifest's fields.
     pub async fn apply(&mut self, object: &Value) -> anyhow::Result<Applied> {
         let (collection, name) = self.place(object).await?;
-        let applied = match self.post(&collection, object).await {
+        let applied = match self.admitted(&collection, object).await {
             Ok(_) => Ok(Applied::Created),
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
                 self.change(&format!("{collection}/{name}"), object).await
@@ -116,6 +124,24 @@ impl Api {
             Err(error) => Err(error),
         };
         applied.map_err(refusal).with_context(|| title(object))
+    }
+
+    /// Creates an object. A real server may not have heard yet of a priority class that it has:
+    /// its admission reads from a watch of its own.
+    async fn admitted(&self, collection: &str, object: &Value) -> Result<Value, kube::Error> {
+        let end = tokio::time::Instant::now() + HEARSAY_MAX;
+        loop {
+            let created = self.post(collection, object).await;
+            let Err(kube::Error::Api(status)) = &created else { return created };
+            let class =
+                status.message.split_once(NO_CLASS).and_then(|(_, rest)| rest.split(' ').next());
+            let Some(class) = class else { return created };
+            let path = format!("/apis/scheduling.k8s.io/v1/priorityclasses/{class}");
+            if self.get(&path).await.is_err() || tokio::time::Instant::now() > end {
+                return created;
+            }
+            tokio::time::sleep(ASK).await;
+        }
     }
 
     async fn change(&self, path: &str, object: &Value) -> Result<Applied, kube::Error> {
