@@ -1,8 +1,13 @@
 //! What of a snapshot must be equal where time is real and names are made by chance: the
-//! placements, up to which of several equal pods is where, on which GPU, and which of several
-//! equal nodes it is. Event streams tell moments and are left out.
+//! placements, up to which of several equal pods is where, on which GPU, which of several equal
+//! nodes it is, and which of several workloads, where the same is told of each: who of those that
+//! came within a second is served first is chance. Event streams tell moments and are left out.
+
+mod swaps;
 
 use std::collections::BTreeMap;
+
+use swaps::Swap;
 
 /// The placements of a snapshot's text in a form that is equal for symmetric ones; `None` when
 /// it shows no placement.
@@ -38,12 +43,20 @@ fn placement(section: &str, gpus: fn(&str) -> String) -> String {
             Some(_) | None => parts.push((line, Vec::new())),
         }
     }
+    let workloads = parts.iter().find(|(title, _)| *title == "workloads");
+    let swaps = swaps::of(workloads.map_or(&[], |(_, lines)| lines));
+    let forms = swaps.iter().map(|swap| swapped(&parts, swap, gpus));
+    forms.min().unwrap_or_default()
+}
+
+/// The form with some of the workloads in each other's place.
+fn swapped(parts: &[(&str, Vec<&str>)], swap: &Swap<'_>, gpus: fn(&str) -> String) -> String {
     let mut text = String::new();
     for (title, lines) in parts {
         let row = if title.starts_with("queues (GPUs)") { gpus } else { words };
-        let mut lines = match title {
-            "nodes" => counted(lines.iter().map(|line| node(line))),
-            "pending" => counted(lines.iter().map(|line| waiting(line))),
+        let mut lines = match *title {
+            "nodes" => counted(lines.iter().map(|line| node(line, swap))),
+            "pending" => counted(lines.iter().map(|line| waiting(line, swap))),
             _ => lines.iter().map(|line| row(line)).collect(),
         };
         lines.insert(0, row(title));
@@ -65,11 +78,12 @@ fn counted(lines: impl Iterator<Item = (usize, String)>) -> Vec<String> {
 }
 
 /// A row of nodes: how many they are, and what is on each without its numbers.
-fn node(line: &str) -> (usize, String) {
+fn node(line: &str, swap: &Swap<'_>) -> (usize, String) {
     let (names, row) = line.split_once("  ").unwrap_or((line, ""));
     let (row, faults) = row.split_once('(').unwrap_or((row, ""));
     let side = |cells: &str| {
-        let mut cells: Vec<String> = cells.split_whitespace().map(letter).collect();
+        let mut cells: Vec<String> =
+            cells.split_whitespace().map(|cell| letter(cell, swap)).collect();
         cells.sort();
         cells.join(" ")
     };
@@ -78,24 +92,27 @@ fn node(line: &str) -> (usize, String) {
     (count(names), format!("{} {faults}", sides.join(" + ")).trim_end().to_owned())
 }
 
-/// A mark without its number: `a12-` is `a-`.
-fn letter(mark: &str) -> String {
-    if mark.starts_with(|c: char| c.is_ascii_lowercase()) {
-        mark.chars().filter(|c| !c.is_ascii_digit()).collect()
-    } else {
-        mark.to_owned()
+/// A mark without its number, and with the letter of whoever is in its workload's place: `a12-`
+/// is `a-`.
+fn letter(mark: &str, swap: &Swap<'_>) -> String {
+    let end = mark.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(mark.len());
+    let (own, rest) = mark.split_at(end);
+    if own.is_empty() {
+        return mark.to_owned();
     }
+    let shown = swap.get(own).copied().unwrap_or(own);
+    shown.chars().chain(rest.chars().filter(|c| !c.is_ascii_digit())).collect()
 }
 
 /// Pods that wait: how many, of which workload, and why, without names of pods and nodes.
-fn waiting(line: &str) -> (usize, String) {
+fn waiting(line: &str, swap: &Swap<'_>) -> (usize, String) {
     let (marks, reason) = line.split_once(": ").unwrap_or((line, ""));
     let chance = |word: &&str| {
         let word = word.trim_end_matches(['.', ',', ':']);
         word.contains('-') && (word.contains(|c: char| c.is_ascii_digit()) || word.contains('/'))
     };
     let reason = reason.split_whitespace().filter(|word| !chance(word));
-    let letters = marks.split(", ").map(|mark| letter(mark).replace(['…', ','], ""));
+    let letters = marks.split(", ").map(|mark| letter(mark, swap).replace(['…', ','], ""));
     let letters: Vec<String> = letters.collect();
     (count(marks), format!("{}: {}", letters.join(", "), reason.collect::<Vec<_>>().join(" ")))
 }
@@ -137,6 +154,21 @@ mod tests {
         assert_eq!(shown(one), shown(two));
         let other = "  node-1  a0 b1 b0\n  node-2  a1 .. .. + c\npending\n  a2: no room\n";
         assert_ne!(shown(one), shown(other));
+    }
+
+    #[test]
+    fn workloads_of_which_the_same_is_told_change_places_without_a_difference() {
+        let of = |nodes: &str, last: &str| {
+            let rows = "  a  a-*  queue q  1 running\n  b  b-*  queue q  1 running";
+            shown(&format!("{nodes}workloads\n{rows}\n  c  c-*  queue q  {last}\n"))
+        };
+        let one = "  node-1  a0 c0\n  node-2  b0 ..\n";
+        let two = "  node-1  .. a0\n  node-2  b0 c0\n";
+        let three = "  node-1  .. c0\n  node-2  b0 a0\n";
+        assert_eq!(of(one, "1 running"), of(two, "1 running"));
+        assert_eq!(of(one, "1 running"), of(three, "1 running"));
+        assert_eq!(of(one, "1 running, 1 pending"), of(two, "1 running, 1 pending"));
+        assert_ne!(of(one, "1 running, 1 pending"), of(three, "1 running, 1 pending"));
     }
 
     #[test]
