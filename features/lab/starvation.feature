@@ -12,6 +12,7 @@ Feature: Exercise E: a team without a quota starves, and is cured
     And queue "team-prod" has 32 running and 8 pending pods
     And the manifest "lab/exercise-e-research.yaml" is applied
 
+  @virtual-time
   Scenario: team-research waits while wave after wave of the flood runs
     Then queue "team-research" has a fair share of 0 GPUs
     And for 12 minutes queue "team-research" has no running pods

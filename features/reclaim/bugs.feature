@@ -28,8 +28,12 @@ Feature: What is reclaimed is reclaimed once, and for somebody
       | borrower | 2     |
       | owner    | 5     |
     And these workloads are submitted:
+      | name | kind       | queue    | pods | gpus | preemptible | grace | termination |
+      | slow | deployment | borrower | 1    | 3    | yes         | 120   | 90s         |
+    And deployment "slow" is running
+    # The younger goes first. The older one, first, would leave its queue with no more than its quota.
+    And these workloads are submitted:
       | name  | kind       | queue    | pods | gpus | preemptible | grace | termination |
-      | slow  | deployment | borrower | 1    | 3    | yes         | 120   | 90s         |
       | quick | deployment | borrower | 1    | 2    | yes         | 120   | 2s          |
     And the cluster has 2 running pods
     When a gang "whole" of 1 pod with 4 GPUs each is submitted to queue "owner"
