@@ -134,9 +134,19 @@ impl World {
 
     /// Lets time pass.
     pub(crate) async fn pass(&mut self, time: Duration) -> anyhow::Result<()> {
+        self.wait(self.pace.of(time)).await
+    }
+
+    /// Lets the scheduler run so many cycles.
+    pub(crate) async fn pass_cycles(&mut self, cycles: u32) -> anyhow::Result<()> {
+        self.wait(self.period() * cycles).await
+    }
+
+    async fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
         self.begin();
-        let end = Instant::now() + self.pace.of(time);
+        let end = Instant::now() + time;
         while self.change_before(end).await? {}
+        self.cluster.have_cycles().await;
         Ok(())
     }
 
@@ -180,11 +190,16 @@ impl World {
         loop {
             let settled = self.cluster.settle(BUSY_MAX).await;
             settled.with_context(|| self.last_writes())?;
+            let writes = self.cluster.writes();
             self.catch_up().await?;
-            if !self.in_motion() || Instant::now() >= end {
+            // While the watches were caught up with, somebody may have gone on.
+            let goes_on = self.is_real() && writes != self.cluster.writes();
+            if !(self.in_motion() || goes_on) || Instant::now() >= end {
                 break;
             }
-            self.change_before(end).await?;
+            if !goes_on {
+                self.change_before(end).await?;
+            }
         }
         if let (Some(audit), true) = (&self.audit, self.scheduler_runs()) {
             audit.at_rest(self.cluster.now());

@@ -2,13 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use schedlab_scheduler::{Config, Status};
 use tokio::sync::watch;
 
 use super::Door;
 use super::fuse::Fuse;
-use super::lives::Supervised;
+use super::lives::{Liveliness, Supervised};
+
+/// How often one that tells nothing is asked whether it lives.
+const GLANCE: Duration = Duration::from_millis(200);
 
 /// A scheduler in this process.
 pub struct InProcess {
@@ -35,6 +39,11 @@ impl InProcess {
         self.status.borrow().clone()
     }
 
+    /// What it tells after each cycle, and whether it will.
+    pub(crate) fn pulse(&self) -> Pulse {
+        Pulse { status: self.config.status.subscribe(), lives: self.supervised.liveliness() }
+    }
+
     /// Starts it; one that lives goes on.
     pub(super) fn start(&mut self) {
         if self.supervised.lives() {
@@ -57,6 +66,31 @@ async fn live(door: Door, config: Config, fuse: Arc<Fuse>) -> Option<String> {
         Ok(Err(error)) => Some(format!("{error:#}")),
         // The panic itself is noted where it happened.
         Err(_) => None,
+    }
+}
+
+/// The cycles of a scheduler in this process, for those who wait for them.
+#[derive(Clone)]
+pub(crate) struct Pulse {
+    status: watch::Receiver<Status>,
+    lives: Liveliness,
+}
+
+impl Pulse {
+    /// Waits until it has begun and ended a cycle from now, or does not live.
+    pub(super) async fn two(&mut self) {
+        let mut last = self.status.borrow_and_update().cycles;
+        let mut left: u64 = 2;
+        while left > 0 && (self.lives)() {
+            let told = tokio::time::timeout(GLANCE, self.status.changed()).await;
+            let cycles = self.status.borrow_and_update().cycles;
+            // One that began anew counts from 0 again.
+            let new = if cycles < last { cycles } else { cycles - last };
+            (last, left) = (cycles, left.saturating_sub(new));
+            if let Ok(Err(_)) = told {
+                return;
+            }
+        }
     }
 }
 

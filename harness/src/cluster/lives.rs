@@ -11,6 +11,9 @@ use super::fuse::Fuse;
 /// How long a killed scheduler needs to start anew.
 const RESTART: Duration = Duration::from_secs(1);
 
+/// Says whether a scheduler lives, or will soon.
+pub(super) type Liveliness = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// A scheduler that lives, dies and lives again as steps want it.
 pub(super) struct Supervised {
     lives: Arc<Lives>,
@@ -50,6 +53,7 @@ impl Supervised {
         L: Fn(Arc<Fuse>) -> F + Send + 'static,
         F: Future<Output = Option<String>> + Send + 'static,
     {
+        self.lives.life().goes_on = true;
         let supervisor = supervise(Arc::clone(&self.lives), live);
         self.supervisor = Some(tokio::spawn(supervisor).abort_handle());
     }
@@ -60,6 +64,12 @@ impl Supervised {
             supervisor.abort();
             self.lives.stop();
         }
+    }
+
+    /// A question for those who wait for it: does it live, or will it soon?
+    pub(super) fn liveliness(&self) -> Liveliness {
+        let lives = Arc::clone(&self.lives);
+        Arc::new(move || lives.life().goes_on)
     }
 
     /// Has it die at a write: of this life, or when it does not live of the next.
@@ -77,7 +87,7 @@ where
         let fuse = lives.next_life();
         let ended = live(Arc::clone(&fuse)).await;
         if !fuse.is_blown() {
-            lives.life().error = ended;
+            lives.ended(ended);
             return;
         }
         if !lives.died() {
@@ -103,6 +113,8 @@ struct Life {
     deaths: usize,
     /// Why it ended, when nobody wanted that.
     error: Option<String>,
+    /// It lives, or another life follows.
+    goes_on: bool,
 }
 
 impl Lives {
@@ -114,6 +126,7 @@ impl Lives {
             then: AfterKill::StayDead,
             deaths: 0,
             error: None,
+            goes_on: false,
         };
         Self { life: Mutex::new(life), on_kill }
     }
@@ -125,8 +138,18 @@ impl Lives {
 
     /// A step ends it.
     fn stop(&self) {
-        self.life().fuse.end();
+        let mut life = self.life();
+        life.fuse.end();
+        life.goes_on = false;
+        drop(life);
         (self.on_kill)();
+    }
+
+    /// It ended by itself.
+    fn ended(&self, error: Option<String>) {
+        let mut life = self.life();
+        life.error = error;
+        life.goes_on = false;
     }
 
     /// It died at a write. Answers whether another life follows.
@@ -134,7 +157,8 @@ impl Lives {
         (self.on_kill)();
         let mut life = self.life();
         life.deaths += 1;
-        life.then != AfterKill::StayDead
+        life.goes_on = life.then != AfterKill::StayDead;
+        life.goes_on
     }
 
     fn kill_before_write(&self, n: u32, then: AfterKill, lives: Lively) {

@@ -7,10 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::LogEntry;
-use schedlab_scheduler::Status;
-use tokio::sync::watch;
 
 use super::fuse::{Fuse, Fused};
+use super::in_process::Pulse;
 use super::{Cluster, Emulated, Real, Unsettled, epoch};
 use crate::audit::Audit;
 use crate::ground::Ground;
@@ -64,10 +63,18 @@ impl Place {
     }
 
     /// Has quiet mean that a scheduler in this process has had its cycles.
-    pub(crate) fn listen(&mut self, pulse: watch::Receiver<Status>) {
+    pub(crate) fn listen(&mut self, pulse: Pulse) {
         match self {
             Self::Emulated(_) => {}
             Self::Real(real) => real.listen(pulse),
+        }
+    }
+
+    /// Waits in real time until a scheduler that lives has had two cycles.
+    pub(crate) async fn have_cycles(&self) {
+        match self {
+            Self::Emulated(_) => {}
+            Self::Real(real) => real.have_cycles().await,
         }
     }
 

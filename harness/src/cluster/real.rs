@@ -11,10 +11,9 @@ use schedlab_emulator::actors::KubeletDefaults;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::remote::{Cast, Collection, Troupe};
 use schedlab_emulator::store::LogEntry;
-use schedlab_scheduler::Status;
 use serde_json::json;
-use tokio::sync::watch;
 
+use super::in_process::Pulse;
 use super::record::Record;
 use super::{Cluster, Unsettled};
 use crate::api::{Api, is_not_found, refusal};
@@ -25,6 +24,9 @@ use crate::veil::{Marks, Veil};
 /// The least time without a write that counts as quiet: controllers of a busy machine think
 /// for a while between what they read and what they write.
 const QUIET_LEAST: Duration = Duration::from_millis(1500);
+
+/// How long a scheduler may take for two cycles before nobody waits for them any more.
+const CYCLES_WITHIN: Duration = Duration::from_mins(1);
 
 /// What is watched: what the actors read, and what the log tells of.
 const COLLECTIONS: [(&str, &str, &str); 12] = [
@@ -81,7 +83,7 @@ pub struct Real {
     record: Record,
     quiet: Duration,
     /// What a scheduler in this process tells after each cycle.
-    pulse: Option<watch::Receiver<Status>>,
+    pulse: Option<Pulse>,
     troupe: Troupe,
 }
 
@@ -124,23 +126,20 @@ impl Real {
     }
 
     /// Has quiet mean that this scheduler has had its cycles, however busy the machine is.
-    pub(crate) fn listen(&mut self, pulse: watch::Receiver<Status>) {
+    pub(crate) fn listen(&mut self, pulse: Pulse) {
         self.pulse = Some(pulse);
     }
 
-    /// A while without a write, in which the scheduler had two cycles to make one; one that is
-    /// dead is not waited for long.
+    /// A while without a write, in which a scheduler that lives had two cycles to make one.
     async fn while_passes(&self) {
-        let patience = self.quiet * 4;
-        let Some(mut pulse) = self.pulse.clone() else {
-            return tokio::time::sleep(self.quiet).await;
-        };
-        let cycles = pulse.borrow_and_update().cycles + 2;
-        let two = async {
-            tokio::time::sleep(self.quiet).await;
-            let _ = pulse.wait_for(|status| status.cycles >= cycles || status.cycles < 2).await;
-        };
-        let _ = tokio::time::timeout(patience, two).await;
+        tokio::join!(tokio::time::sleep(self.quiet), self.have_cycles());
+    }
+
+    /// Two cycles of a scheduler that lives and tells of them.
+    pub(crate) async fn have_cycles(&self) {
+        if let Some(mut pulse) = self.pulse.clone() {
+            let _ = tokio::time::timeout(CYCLES_WITHIN, pulse.two()).await;
+        }
     }
 
     /// Its time.

@@ -23,7 +23,7 @@ async fn time_passes(world: &mut World, span: Span) -> StepResult {
 /// ```
 #[when(expr = "{int} cycle(s) pass(es)")]
 async fn cycles_pass(world: &mut World, cycles: u32) -> StepResult {
-    world.pass(world.period() * cycles).await?;
+    world.pass_cycles(cycles).await?;
     Ok(())
 }
 

@@ -7,9 +7,11 @@
 //! * `eventually within T`: at some moment from now until T later;
 //! * `for T`: once everything has settled and then at every moment for T;
 //! * `never within T`: at no moment from now until T later;
-//! * `after T`: when T has passed.
+//! * `after T`: when T has passed (in real time, as soon as it holds after that).
 //!
 //! `and stays so for N cycles` adds: and at every moment of the scheduler's next N cycles.
+//!
+//! In real time `for` and `never` end somewhat earlier: a machine may be late.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -53,14 +55,17 @@ impl World {
         match when {
             TimeWord::Settled => self.settle_for(claim).await?,
             TimeWord::Now => self.catch_up().await?,
-            TimeWord::After(time) => self.pass(time).await?,
+            TimeWord::After(time) => {
+                self.pass(time).await?;
+                self.in_patience(claim).await?;
+            }
             TimeWord::EventuallyWithin(time) => {
                 self.eventually(self.pace.patience(time), claim).await?;
             }
-            TimeWord::NeverWithin(time) => self.never(self.pace.of(time), claim).await?,
+            TimeWord::NeverWithin(time) => self.never(self.pace.watch(time), claim).await?,
             TimeWord::For(time) => {
                 self.settle_for(claim).await?;
-                self.holds(self.pace.of(time), claim).await?;
+                self.holds(self.pace.watch(time), claim).await?;
             }
         }
         if !matches!(when, TimeWord::NeverWithin(_)) {
@@ -71,6 +76,11 @@ impl World {
 
     async fn settle_for(&mut self, claim: Claim<'_>) -> anyhow::Result<()> {
         self.settle().await?;
+        self.in_patience(claim).await
+    }
+
+    /// Waits in real time, where things take a while, until it holds.
+    async fn in_patience(&mut self, claim: Claim<'_>) -> anyhow::Result<()> {
         if self.is_real() {
             self.eventually(self.pace.patience(Duration::ZERO), claim).await?;
         }

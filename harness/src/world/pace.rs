@@ -8,7 +8,13 @@ use schedlab_scheduler::Config;
 use serde_json::{Value, json};
 
 /// Least time that something may take to happen: it ends as soon as it does.
-const PATIENCE_LEAST: Duration = Duration::from_secs(20);
+const PATIENCE_LEAST: Duration = Duration::from_mins(2);
+
+/// How late a busy machine may be: nothing that must hold for a time is watched to its end.
+const LATE: Duration = Duration::from_secs(20);
+
+/// The shortest time from one cycle to the next: a busy machine has no time for more.
+const PERIOD_LEAST: Duration = Duration::from_millis(500);
 
 /// Keys of objects whose values are durations as `90s`.
 const TEXTS: [&str; 7] = [
@@ -55,9 +61,21 @@ impl Pace {
         if self.is_plain() { time } else { time.mul_f64(self.factor) }
     }
 
+    /// The time from one cycle to the next, where it is this in the feature.
+    pub(crate) fn period(self, period: Duration) -> Duration {
+        self.of(period).max(period.min(PERIOD_LEAST))
+    }
+
     /// How long to wait for what shall happen within a time of the feature.
     pub(crate) fn patience(self, time: Duration) -> Duration {
         if self.real { self.of(time).max(PATIENCE_LEAST) } else { time }
+    }
+
+    /// How long to watch what must hold, or must not happen, for a time of the feature. What ends
+    /// it may have begun before the watching did.
+    pub(crate) fn watch(self, time: Duration) -> Duration {
+        let whole = self.of(time);
+        if self.real { whole.saturating_sub(LATE).max(whole / 2) } else { whole }
     }
 
     /// A scheduler whose own times go as fast.
@@ -70,11 +88,11 @@ impl Pace {
             &mut profile.staleness_grace,
             &mut profile.preempt_min_runtime,
             &mut profile.reclaim_min_runtime,
-            &mut config.period,
         ];
         for time in times {
             *time = self.of(*time);
         }
+        config.period = self.period(config.period);
         config.usage_window = config.usage_window.map(|window| self.of(window));
         config
     }
@@ -152,6 +170,18 @@ mod tests {
         let time = Duration::from_hours(24);
         assert_eq!(Pace::default().of(time), time);
         assert_eq!(Pace::default().patience(Duration::from_secs(2)), Duration::from_secs(2));
+        assert_eq!(Pace::default().watch(time), time);
+        assert_eq!(Pace::default().period(Duration::from_millis(1)), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn in_real_time_a_busy_machine_may_be_late() {
+        let (minute, second) = (Duration::from_mins(1), Duration::from_secs(1));
         assert_eq!(Pace::real(0.1).patience(Duration::from_secs(2)), PATIENCE_LEAST);
+        assert_eq!(Pace::real(1.0).watch(minute), Duration::from_secs(40));
+        assert_eq!(Pace::real(0.1).watch(minute), Duration::from_secs(3));
+        assert_eq!(Pace::real(1.0).period(second), second);
+        assert_eq!(Pace::real(0.1).period(second), PERIOD_LEAST);
+        assert_eq!(Pace::real(1.0).period(second / 10), second / 10);
     }
 }

@@ -43,8 +43,9 @@ impl World {
                 Under::Process(Box::new(Process::new(start, on_kill)))
             }
             (Which::Ours, _) | (Which::Process(_), None) => {
-                self.cluster.listen(config.status.subscribe());
-                Under::InProcess(Box::new(InProcess::new(door, config, on_kill)))
+                let ours = InProcess::new(door, config, on_kill);
+                self.cluster.listen(ours.pulse());
+                Under::InProcess(Box::new(ours))
             }
         }
     }
@@ -78,9 +79,9 @@ impl World {
     /// The time from one cycle to the next.
     pub(crate) fn period(&self) -> std::time::Duration {
         match &self.scheduler {
-            Scheduler::Awaited(config) => self.pace.of(config.period),
+            Scheduler::Awaited(config) => self.pace.period(config.period),
             Scheduler::Started(scheduler) => scheduler.config().period,
-            Scheduler::Absent => self.pace.of(std::time::Duration::from_secs(1)),
+            Scheduler::Absent => self.pace.period(std::time::Duration::from_secs(1)),
         }
     }
 
