@@ -14,7 +14,10 @@ mod untold;
 mod warnings;
 mod writes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
@@ -48,6 +51,8 @@ pub(crate) struct Applier {
     writes_at_once: usize,
     /// Pods may stand bound without having been told: we have just begun, or lost an answer.
     untold: bool,
+    /// How long each binding took, since somebody last asked.
+    binding_times: Vec<Duration>,
     /// Pods bound in this cycle.
     bound: BTreeSet<Key>,
     /// Promises told, by pod: the name of the event.
@@ -81,8 +86,19 @@ impl Applier {
     pub(crate) fn new(api: Api, config: &Config) -> Self {
         let (bound, promised, warned, refreshed, outcome) = Default::default();
         let (flavor, writes_at_once) = (config.flavor, config.writes_at_once.max(1));
-        let untold = true;
-        Self { api, flavor, writes_at_once, untold, bound, promised, warned, refreshed, outcome }
+        let (untold, binding_times) = (true, Vec::new());
+        Self {
+            api,
+            flavor,
+            writes_at_once,
+            untold,
+            binding_times,
+            bound,
+            promised,
+            warned,
+            refreshed,
+            outcome,
+        }
     }
 
     /// Applies a plan, and keeps the mirror up with what was written.
@@ -103,6 +119,11 @@ impl Applier {
         self.explain(mirror, &cycle, &translation.troubles).await;
         self.untold |= self.outcome.in_doubt;
         std::mem::take(&mut self.outcome)
+    }
+
+    /// How long each binding took, since this was last asked.
+    pub(crate) fn take_binding_times(&mut self) -> Vec<Duration> {
+        std::mem::take(&mut self.binding_times)
     }
 
     async fn decide(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_scheduler::{
-    Clock, Config, Idle, Status, crds, explain,
+    Clock, Config, Idle, Metrics, Status, crds, explain,
     health::{self, Health},
     leader::{Election, Standing, lead},
 };
@@ -81,7 +81,8 @@ pub(crate) struct Run {
     /// Do not put pods into PodGroups: another pod grouper does.
     #[arg(long)]
     no_grouping: bool,
-    /// Where probes are answered (/livez, /readyz), as 0.0.0.0:8080; without it nowhere.
+    /// Where probes (/livez, /readyz) and Prometheus (/metrics) are answered, as 0.0.0.0:8080;
+    /// without it nowhere.
     #[arg(long, value_name = "ADDRESS:PORT")]
     health_address: Option<SocketAddr>,
     #[command(flatten)]
@@ -144,11 +145,14 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         });
         let complaints = complain_of_failures(config.status.subscribe());
         let turns = tell_turns(standing.clone());
-        let health = Health { standing, status: config.status.subscribe() };
+        let metrics = Arc::new(Metrics::new());
+        let status = config.status.subscribe();
+        let health = Health { standing, status, metrics: Arc::clone(&metrics) };
         let probes = probes(arguments.health_address, health).await?;
         let now: Clock = Arc::new(wall_clock);
         let stop = stopped()?;
-        let work = schedlab_scheduler::run(client.clone(), config, Arc::clone(&now));
+        let work =
+            schedlab_scheduler::run_measured(client.clone(), config, Arc::clone(&now), metrics);
         let scheduling = async {
             if let Some(election) = election {
                 lead(client, (election, now), told, work, stop).await

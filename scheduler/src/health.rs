@@ -1,9 +1,9 @@
 //! What a cluster's probes ask: `/livez` (and `/healthz`) whether the process answers, `/readyz`
-//! whether it does its part, as the leader or as one that stands by.
+//! whether it does its part, as the leader or as one that stands by; and `/metrics` for Prometheus.
 
-use std::{convert::Infallible, io, time::Duration};
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{leader::Standing, status::Status};
+use crate::{leader::Standing, metrics::Metrics, status::Status};
 
 /// A probe that is not done by then has gone to sleep.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,6 +24,8 @@ pub struct Health {
     pub standing: watch::Receiver<Standing>,
     /// How far its cycles are.
     pub status: watch::Receiver<Status>,
+    /// What it measures.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Health {
@@ -41,13 +43,19 @@ impl Health {
     }
 
     fn answer(&self, path: &str) -> Response<String> {
+        if path == "/metrics" {
+            let mut response = Response::new(self.metrics.text());
+            let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            response.headers_mut().insert(CONTENT_TYPE, text);
+            return response;
+        }
         let (status, text) = match path {
             "/livez" | "/healthz" => (StatusCode::OK, "ok".to_owned()),
             "/readyz" => match self.readiness() {
                 Ok(how) => (StatusCode::OK, how),
                 Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
             },
-            _ => (StatusCode::NOT_FOUND, "allowed: /livez, /readyz, /healthz".to_owned()),
+            _ => (StatusCode::NOT_FOUND, "allowed: /livez, /readyz, /healthz, /metrics".to_owned()),
         };
         let mut response = Response::new(text + "\n");
         *response.status_mut() = status;
@@ -78,11 +86,17 @@ async fn answer(connection: TcpStream, health: Health) -> hyper::Result<()> {
 mod tests {
     use super::*;
 
-    fn readiness(standing: Standing, cycles: u64) -> Result<String, String> {
+    fn health(standing: Standing, cycles: u64) -> Health {
         let status = Status { cycles, ..Status::default() };
-        let health =
-            Health { standing: watch::channel(standing).1, status: watch::channel(status).1 };
-        health.readiness()
+        Health {
+            standing: watch::channel(standing).1,
+            status: watch::channel(status).1,
+            metrics: Arc::default(),
+        }
+    }
+
+    fn readiness(standing: Standing, cycles: u64) -> Result<String, String> {
+        health(standing, cycles).readiness()
     }
 
     #[test]
@@ -96,12 +110,17 @@ mod tests {
     }
 
     #[test]
+    fn metrics_are_told_as_prometheus_reads_them() {
+        let answer = health(Standing::Leading, 0).answer("/metrics");
+        assert_eq!(answer.status(), StatusCode::OK);
+        assert!(answer.headers()[CONTENT_TYPE].to_str().unwrap().starts_with("text/plain"));
+        assert!(answer.body().contains("# TYPE kai_task_bind_latency_milliseconds histogram"));
+    }
+
+    #[test]
     fn an_unknown_path_is_told_the_known_ones() {
-        let health = Health {
-            standing: watch::channel(Standing::Leading).1,
-            status: watch::channel(Status::default()).1,
-        };
-        let answers = ["/livez", "/healthz", "/readyz", "/metrics"].map(|path| {
+        let health = health(Standing::Leading, 0);
+        let answers = ["/livez", "/healthz", "/readyz", "/debug"].map(|path| {
             let answer = health.answer(path);
             format!("{} {}", answer.status().as_u16(), answer.body().trim_end())
         });
@@ -111,7 +130,7 @@ mod tests {
                 "200 ok",
                 "200 ok",
                 "503 leads, and has not seen the whole cluster yet",
-                "404 allowed: /livez, /readyz, /healthz"
+                "404 allowed: /livez, /readyz, /healthz, /metrics"
             ]
         );
     }

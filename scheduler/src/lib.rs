@@ -10,6 +10,7 @@ pub mod crds;
 pub mod explain;
 pub mod health;
 pub mod leader;
+pub mod metrics;
 mod mirror;
 mod parse;
 mod podgrouper;
@@ -25,5 +26,6 @@ mod watch;
 mod malformed_tests;
 
 pub use config::{Clock, Config, Flavor, Idle};
-pub use run::run;
+pub use metrics::Metrics;
+pub use run::{run, run_measured};
 pub use status::{QueueStatus, Status};

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -13,7 +14,7 @@ use schedlab_scheduler_core::{
     Plan, QueueUse,
     model::{Name, Queue, QueueId, Time},
     resources::PerResource,
-    schedule,
+    schedule, schedule_before,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -21,6 +22,7 @@ use crate::{
     api::{Api, ApiError},
     apply::{Applier, Outcome},
     config::{Clock, Config, Flavor, Idle},
+    metrics::{self, Metrics, Stopwatch, Timings},
     mirror::Mirror,
     podgrouper::{self, Grouper},
     queues,
@@ -49,6 +51,28 @@ enum Event {
 /// # Errors
 /// The API server cannot be reached or refuses what the scheduler has to read.
 pub async fn run(client: Client, config: Config, now: Clock) -> anyhow::Result<()> {
+    work(client, config, now, None).await
+}
+
+/// The same, and tells `metrics` of each cycle.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_measured(
+    client: Client,
+    config: Config,
+    now: Clock,
+    metrics: Arc<Metrics>,
+) -> anyhow::Result<()> {
+    work(client, config, now, Some(metrics)).await
+}
+
+async fn work(
+    client: Client,
+    config: Config,
+    now: Clock,
+    metrics: Option<Arc<Metrics>>,
+) -> anyhow::Result<()> {
     let api = Api::new(client, config.scheduler_name.clone());
     for kind in Kind::watched(config.flavor) {
         match api.get(&format!("{}?limit=1", kind.path())).await {
@@ -59,7 +83,7 @@ pub async fn run(client: Client, config: Config, now: Clock) -> anyhow::Result<(
             }
         }
     }
-    let mut scheduler = Box::new(Scheduler::new(api, config, now));
+    let mut scheduler = Box::new(Scheduler::new(api, config, now, metrics));
     loop {
         match scheduler.next().await {
             Event::News(news) => scheduler.take(news),
@@ -73,6 +97,7 @@ struct Scheduler {
     api: Api,
     config: Config,
     now: Clock,
+    metrics: Option<Arc<Metrics>>,
     watches: Watches,
     mirror: Mirror,
     /// Kinds that have been listed; no cycle runs before all are.
@@ -97,7 +122,7 @@ struct Rest {
 }
 
 impl Scheduler {
-    fn new(api: Api, config: Config, now: Clock) -> Self {
+    fn new(api: Api, config: Config, now: Clock, metrics: Option<Arc<Metrics>>) -> Self {
         Self {
             watches: Watches::start(&api.client, config.flavor),
             mirror: Mirror::new(&config.scheduler_name),
@@ -113,6 +138,7 @@ impl Scheduler {
             api,
             config,
             now,
+            metrics,
         }
     }
 
@@ -172,9 +198,12 @@ impl Scheduler {
         let before = self.api.requests();
         let grouped = self.group().await;
         self.look(now);
-        let plan = schedule(&self.translator.translation.snapshot, &self.config.profile);
+        let opened = Instant::now();
+        let mut stopwatch = Stopwatch::default();
+        let plan = self.decide(&mut stopwatch);
         let mut outcome =
             self.applier.apply(&mut self.mirror, &self.translator.translation, &plan).await;
+        let applied = Instant::now();
         let uses = self.uses(&plan);
         let marked = if outcome.in_doubt { Ok(()) } else { self.mark_groups().await };
         let told = self.tell_queues(&uses, now).await;
@@ -183,9 +212,33 @@ impl Scheduler {
             outcome.failure = Some(failed.to_string());
         }
         self.tell_status(&plan, &outcome, &uses);
+        let (open, close, whole) = (opened - started, applied.elapsed(), started.elapsed());
+        self.measure(&plan, &stopwatch, Timings { open, close, whole });
         self.plan_next(started, &plan, &outcome);
         let is_quiet = self.api.requests() == before && outcome == Outcome::default();
         self.rest = is_quiet.then(|| self.rest_after(started, plan));
+    }
+
+    fn decide(&self, stopwatch: &mut Stopwatch) -> Plan {
+        let snapshot = &self.translator.translation.snapshot;
+        match self.metrics {
+            Some(_) => schedule_before(snapshot, &self.config.profile, stopwatch),
+            None => schedule(snapshot, &self.config.profile),
+        }
+    }
+
+    fn measure(&mut self, plan: &Plan, stopwatch: &Stopwatch, timings: Timings) {
+        let bindings = self.applier.take_binding_times();
+        let Some(metrics) = &self.metrics else { return };
+        metrics.observe(&metrics::Cycle {
+            snapshot: &self.translator.translation.snapshot,
+            plan,
+            mirror: &self.mirror,
+            queues: &self.config.status.borrow().queues,
+            stopwatch,
+            timings,
+            bindings: &bindings,
+        });
     }
 
     /// A cycle that would only decide again what the last one did.

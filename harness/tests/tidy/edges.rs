@@ -35,11 +35,11 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             watch
             mirror
             translate
-            apply podgrouper
+            apply metrics podgrouper
             queues
             explain preview run
             leader -> api config
-            health -> leader status
+            health -> leader metrics status
             cli ->
         ",
     ),

@@ -18,13 +18,40 @@ use crate::{
     session::{PodState, Session},
 };
 
+/// Looks on while a cycle is decided: it measures or notes, and changes nothing.
+pub trait Onlooker {
+    /// An action is about to begin.
+    fn begins(&mut self, action: Action, session: &Session<'_>);
+    /// It is over; what it decided stands behind what was decided before.
+    fn ended(&mut self, action: Action, session: &Session<'_>);
+}
+
+/// Nobody looks on.
+impl Onlooker for () {
+    fn begins(&mut self, _: Action, _: &Session<'_>) {}
+    fn ended(&mut self, _: Action, _: &Session<'_>) {}
+}
+
 /// Decides one scheduling cycle.
 pub fn schedule(snapshot: &Snapshot, profile: &Profile) -> Plan {
-    decide(snapshot, profile).1
+    schedule_before(snapshot, profile, &mut ())
+}
+
+/// The same before an onlooker.
+pub fn schedule_before(
+    snapshot: &Snapshot,
+    profile: &Profile,
+    onlooker: &mut dyn Onlooker,
+) -> Plan {
+    decide(snapshot, profile, onlooker).1
 }
 
 /// The same, and the session as it stands afterwards.
-pub(crate) fn decide<'s>(snapshot: &'s Snapshot, profile: &'s Profile) -> (Session<'s>, Plan) {
+pub(crate) fn decide<'s>(
+    snapshot: &'s Snapshot,
+    profile: &'s Profile,
+    onlooker: &mut dyn Onlooker,
+) -> (Session<'s>, Plan) {
     // 1. The cluster as it is, and how it is shared.
     let mut session = Session::new(snapshot, profile);
     let queues = queue_uses(&session);
@@ -34,7 +61,8 @@ pub(crate) fn decide<'s>(snapshot: &'s Snapshot, profile: &'s Profile) -> (Sessi
 
     // 3. The actions, each on what the ones before left.
     let mut staleness = Staleness::default();
-    for action in &profile.actions {
+    for &action in &profile.actions {
+        onlooker.begins(action, &session);
         match action {
             Action::Allocate => allocate::run(&mut session, ready.clone(), &mut reasons),
             Action::Consolidate => consolidate::run(&mut session),
@@ -42,6 +70,7 @@ pub(crate) fn decide<'s>(snapshot: &'s Snapshot, profile: &'s Profile) -> (Sessi
             Action::Preempt => preempt::run(&mut session),
             Action::StaleGangEviction => staleness = stale_gangs::run(&mut session),
         }
+        onlooker.ended(action, &session);
     }
 
     // 4. Why whoever still waits does.

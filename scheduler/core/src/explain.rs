@@ -106,7 +106,7 @@ const TRIES_MAX: usize = 64;
 
 /// Explains `group`, as the next cycle sees it.
 pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Explanation {
-    let (mut session, plan) = decide(snapshot, profile);
+    let (mut session, plan) = decide(snapshot, profile, &mut ());
     let members = session.members(group);
     let waits = members.waiting().count();
     let decided = decisions_for(&session, &plan, group);
@@ -220,7 +220,7 @@ fn remedies(
         let remedy = reason.remedy();
         let cured = with_remedy(&cluster, group, &remedy);
         let tried = cured.as_ref().map_or(Tried::Untold, |cured| {
-            let (session, plan) = decide(cured, profile);
+            let (session, plan) = decide(cured, profile, &mut ());
             outcome(&session, &plan, group)
         });
         let more = steps.last().and_then(|last| more_of(last, &remedy));

@@ -28,7 +28,7 @@ mod tests;
 mod victims;
 pub mod words;
 
-pub use cycle::schedule;
+pub use cycle::{Onlooker, schedule, schedule_before};
 pub use decision::{Decision, EvictionCause, Reason};
 pub use plan::{Plan, QueueUse};
 pub use profile::Profile;

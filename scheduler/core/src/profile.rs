@@ -50,6 +50,19 @@ pub enum Action {
     StaleGangEviction,
 }
 
+impl Action {
+    /// As KAI names it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allocate => "allocate",
+            Self::Consolidate => "consolidation",
+            Self::Reclaim => "reclaim",
+            Self::Preempt => "preempt",
+            Self::StaleGangEviction => "stalegangeviction",
+        }
+    }
+}
+
 /// Where pods go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {

@@ -2,11 +2,15 @@
 //! chains at once. What every answer means is said by who asks, so that the mirror is brought up
 //! to date in one place.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use futures::{StreamExt as _, stream};
 use schedlab_scheduler_core::model::{Name, Time};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{Applier, Event};
 use crate::{
@@ -65,7 +69,8 @@ impl Call {
     }
 }
 
-type Answer = (Then, Result<Value, ApiError>);
+/// And how long it took.
+type Answer = (Then, Result<Value, ApiError>, Duration);
 
 /// Sends a chain. Once nobody knows how the cluster stands, nothing more is written.
 async fn send(api: &Api, chain: Chain, in_doubt: &AtomicBool) -> Vec<Answer> {
@@ -74,12 +79,13 @@ async fn send(api: &Api, chain: Chain, in_doubt: &AtomicBool) -> Vec<Answer> {
         if in_doubt.load(Ordering::Relaxed) {
             break;
         }
+        let sent = Instant::now();
         let answer = call.send(api).await;
         if matches!(answer, Err(ApiError::Unknown(_))) {
             in_doubt.store(true, Ordering::Relaxed);
         }
         let ends = answer.is_err() && !matches!(then, Then::Told);
-        answers.push((then, answer));
+        answers.push((then, answer, sent.elapsed()));
         if ends {
             break;
         }
@@ -95,7 +101,9 @@ impl Applier {
         let sent = chains.into_iter().map(|chain| send(&api, chain, &in_doubt));
         let mut sent = stream::iter(sent).buffer_unordered(self.writes_at_once);
         while let Some(answers) = sent.next().await {
-            for (then, answer) in answers {
+            let is_binding = |(then, ..): &&Answer| matches!(then, Then::Bound(..));
+            self.binding_times.extend(answers.iter().filter(is_binding).map(|answer| answer.2));
+            for (then, answer, _) in answers {
                 self.take(mirror, then, answer);
             }
         }

@@ -15,6 +15,8 @@ use crate::parse::{GoDuration, Malformed, go_duration, list, name, shown, string
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueRecord {
     pub(crate) uid: Name,
+    /// Empty when there is none.
+    pub(crate) display_name: Name,
     pub(crate) parent: Option<Name>,
     pub(crate) priority: i32,
     pub(crate) quota: PerResource<Amount>,
@@ -57,6 +59,7 @@ impl QueueRecord {
         };
         Self {
             uid: text(object, "/metadata/uid").unwrap_or_default().into(),
+            display_name: name(spec, "/displayName").unwrap_or_default(),
             parent: name(spec, "/parentQueue"),
             priority: reader.priority(),
             quota,

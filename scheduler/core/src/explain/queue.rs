@@ -114,7 +114,7 @@ fn candidate(unit: Unit) -> Candidate {
 }
 
 fn evictions(snapshot: &Snapshot, profile: &Profile, queue: QueueId) -> Vec<Decision> {
-    let (session, plan) = decide(snapshot, profile);
+    let (session, plan) = decide(snapshot, profile, &mut ());
     let inside = |group: Option<PodGroupId>| {
         let leaf = group.and_then(|group| session.group(group).queue.clone().ok().flatten());
         leaf.is_some_and(|leaf| session.ledger().path(leaf).any(|above| above == queue))

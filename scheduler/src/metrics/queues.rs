@@ -1,0 +1,124 @@
+//! What queues deserve, may use and use.
+
+use prometheus::GaugeVec;
+use schedlab_scheduler_core::{
+    model::Name,
+    resources::{Amount, PerResource},
+};
+
+use super::{Cycle, Register, scaled};
+use crate::status::QueueStatus;
+
+const NAMES: &[&str] = &["queue_name", "queue_metadata_name", "queue_display_name"];
+const DASHBOARD: &[&str] = &["queue_name", "team"];
+const GB: i64 = 1_000_000_000;
+
+pub(super) struct Queues {
+    info: GaugeVec,
+    /// GPU, CPU, memory.
+    fair_share: [GaugeVec; 3],
+    quota: [GaugeVec; 3],
+    allocated: [GaugeVec; 3],
+    usage: [GaugeVec; 3],
+    quota_used: GaugeVec,
+    share_used: GaugeVec,
+}
+
+/// What each of GPU, CPU and memory is divided by.
+struct Units([i64; 3]);
+
+const LARGE: Units = Units([1000, 1000, GB]);
+const BYTES: Units = Units([1000, 1000, 1]);
+const MILLIONTHS: Units = Units([1_000_000; 3]);
+
+impl Queues {
+    pub(super) fn new(register: &Register<'_>) -> Self {
+        let gauge = |name: &str, help: &str| register.gauge(name, help, NAMES);
+        let fair_share = "Fair share of the queue";
+        let quota = "What the queue deserves; -1: without bound";
+        let allocated = "Used by pods of the queue that have a node";
+        let usage = "Part of the cluster that the queue used over the window of its history";
+        Self {
+            info: gauge("queue_info", "1 for each queue"),
+            fair_share: [
+                gauge("queue_fair_share_gpu", fair_share),
+                gauge("queue_fair_share_cpu_cores", fair_share),
+                gauge("queue_fair_share_memory_gb", fair_share),
+            ],
+            quota: [
+                gauge("queue_deserved_gpus", quota),
+                gauge("queue_quota_cpu_cores", quota),
+                gauge("queue_quota_memory_bytes", quota),
+            ],
+            allocated: [
+                gauge("queue_allocated_gpus", allocated),
+                gauge("queue_allocated_cpu_cores", allocated),
+                gauge("queue_allocated_memory_bytes", allocated),
+            ],
+            usage: [
+                gauge("queue_gpu_usage", usage),
+                gauge("queue_cpu_usage", usage),
+                gauge("queue_memory_usage", usage),
+            ],
+            quota_used: register.gauge(
+                "quota_usage_percent",
+                "Used GPUs as percentage of the quota; absent without one",
+                DASHBOARD,
+            ),
+            share_used: register.gauge(
+                "fairshare_quota_usage",
+                "Used GPUs as part of the fair share; absent without one",
+                DASHBOARD,
+            ),
+        }
+    }
+
+    pub(super) fn observe(&self, cycle: &Cycle<'_>) {
+        self.reset();
+        for (status, queue) in cycle.queues.iter().zip(&cycle.snapshot.queues) {
+            let record = cycle.mirror.queues.get(&status.name);
+            let display = record.map(|record| Name::clone(&record.display_name));
+            let display = display.unwrap_or_default();
+            let shown = if display.is_empty() { &status.name } else { &display };
+            let labels: [&str; 3] = [shown, &status.name, &display];
+            self.info.with_label_values(&labels).set(1.0);
+            set(&self.fair_share, &labels, (status.fair_share, LARGE));
+            let bound = |amount| match amount {
+                Amount::Exactly(amount) => amount,
+                Amount::Unlimited => i64::MIN,
+            };
+            set(&self.quota, &labels, (status.quota.map(bound), BYTES));
+            set(&self.allocated, &labels, (status.allocated.accounted(), BYTES));
+            set(&self.usage, &labels, (queue.historical_usage_micro, MILLIONTHS));
+            self.dashboard(status);
+        }
+    }
+
+    fn dashboard(&self, status: &QueueStatus) {
+        let labels: [&str; 2] = [&status.name, &status.name];
+        let used = status.allocated.gpu_milli;
+        if let Amount::Exactly(quota) = status.quota.gpu
+            && quota > 0
+        {
+            self.quota_used.with_label_values(&labels).set(100.0 * scaled(used, quota));
+        }
+        if status.fair_share.gpu > 0 {
+            self.share_used.with_label_values(&labels).set(scaled(used, status.fair_share.gpu));
+        }
+    }
+
+    /// Queues that are gone are told no more.
+    fn reset(&self) {
+        let rows = [&self.fair_share, &self.quota, &self.allocated, &self.usage];
+        rows.into_iter().flatten().for_each(GaugeVec::reset);
+        [&self.info, &self.quota_used, &self.share_used].into_iter().for_each(GaugeVec::reset);
+    }
+}
+
+/// `i64::MIN` stands for no bound.
+fn set(gauges: &[GaugeVec; 3], labels: &[&str; 3], (amounts, units): (PerResource<i64>, Units)) {
+    for ((gauge, amount), unit) in gauges.iter().zip(amounts.values()).zip(units.0) {
+        let value = if amount == i64::MIN { -1.0 } else { scaled(amount, unit) };
+        gauge.with_label_values(labels).set(value);
+    }
+}

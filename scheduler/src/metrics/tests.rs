@@ -1,0 +1,144 @@
+//! Metrics are recounted from what a cycle decided.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    config::{Config, Flavor},
+    translate::Translator,
+    watch::Kind,
+};
+
+/// Everything measured that is no time, after one cycle over these objects.
+fn measured(objects: &[Value]) -> String {
+    let mut mirror = Mirror::new("kai-scheduler");
+    for object in objects {
+        let kind = match object["kind"].as_str() {
+            Some("Node") => Kind::Node,
+            Some("Queue") => Kind::Queue,
+            Some("PodGroup") => Kind::PodGroup,
+            _ => Kind::Pod,
+        };
+        mirror.upsert(kind, object);
+    }
+    let mut translator = Translator::new(Flavor::Kai, 0);
+    translator.refresh(&mut mirror);
+    let snapshot = &mut translator.translation.snapshot;
+    snapshot.now = schedlab_scheduler_core::model::Time(90_000);
+    let mut stopwatch = Stopwatch::default();
+    let profile = Config::kai().profile;
+    let plan = schedlab_scheduler_core::schedule_before(snapshot, &profile, &mut stopwatch);
+    let queues: Vec<QueueStatus> = snapshot
+        .queues
+        .iter()
+        .zip(plan.queues.values())
+        .map(|(queue, used)| QueueStatus {
+            name: Name::clone(&queue.name),
+            quota: queue.quota,
+            limit: queue.limit,
+            fair_share: used.fair_share,
+            allocated: used.allocated.clone(),
+            allocated_non_preemptible: used.allocated_non_preemptible.clone(),
+            requested: used.requested.clone(),
+        })
+        .collect();
+    let metrics = Metrics::new();
+    metrics.observe(&Cycle {
+        snapshot,
+        plan: &plan,
+        mirror: &mirror,
+        queues: &queues,
+        stopwatch: &stopwatch,
+        timings: Timings::default(),
+        bindings: &[Duration::from_millis(7)],
+    });
+    let text = metrics.text();
+    let told = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket"));
+    let left_out = ["action_scheduling_latency", "_cpu_", "_memory_", "queue_info"];
+    told.filter(|line| !left_out.iter().any(|name| line.contains(name)))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn queue(name: &str, quota: i64) -> Value {
+    let all = json!({ "quota": -1, "limit": -1, "overQuotaWeight": 1 });
+    let gpu = json!({ "quota": quota, "limit": -1, "overQuotaWeight": 1 });
+    json!({ "kind": "Queue", "metadata": { "name": name },
+            "spec": { "displayName": format!("Team {name}"),
+                      "resources": { "gpu": gpu, "cpu": all, "memory": all } } })
+}
+
+fn group(name: &str, queue: &str, minimum: u32) -> Value {
+    json!({ "kind": "PodGroup",
+            "metadata": { "namespace": "ns", "name": name, "uid": name,
+                          "creationTimestamp": "1970-01-01T00:00:30Z" },
+            "spec": { "queue": queue, "minMember": minimum, "priorityClassName": "train" } })
+}
+
+fn pod(group: &str, at: u32, node: Option<&str>) -> Value {
+    json!({ "kind": "Pod",
+            "metadata": { "namespace": "ns", "name": format!("{group}-{at}"),
+                          "uid": format!("{group}-{at}"), "resourceVersion": "1",
+                          "creationTimestamp": "1970-01-01T00:00:30Z",
+                          "annotations": { "pod-group-name": group } },
+            "spec": { "schedulerName": "kai-scheduler", "nodeName": node,
+                      "containers": [{ "name": "c", "resources": {
+                          "limits": { "nvidia.com/gpu": 1 } } }] },
+            "status": { "phase": if node.is_some() { "Running" } else { "Pending" } } })
+}
+
+#[test]
+fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
+    let node = json!({ "kind": "Node", "metadata": { "name": "n1" }, "status": {
+        "allocatable": { "nvidia.com/gpu": "4", "cpu": "8", "memory": "8Gi", "pods": "110" },
+        "conditions": [{ "type": "Ready", "status": "True" }] } });
+    let mut objects = vec![node, queue("lent", 0), queue("owner", 3)];
+    objects.extend([group("borrowed", "lent", 1), group("owned", "owner", 2)]);
+    objects.extend([group("small", "owner", 1), group("gang", "lent", 9)]);
+    objects.extend((0..3).map(|at| pod("borrowed", at, Some("n1"))));
+    objects.extend((0..2).map(|at| pod("owned", at, None)));
+    objects.extend((0..1).map(|at| pod("small", at, None)));
+    objects.extend((0..9).map(|at| pod("gang", at, None)));
+    assert_snapshot!(measured(&objects), @r#"
+    kai_close_session_latency_milliseconds 0
+    kai_e2e_scheduling_latency_milliseconds 0
+    kai_fairshare_quota_usage{queue_name="lent",team="lent"} 3
+    kai_fairshare_quota_usage{queue_name="owner",team="owner"} 0
+    kai_gang_scheduling_success_rate{priority="train"} 0
+    kai_open_session_latency_milliseconds 0
+    kai_pod_group_evicted_pods_total{action="reclaim",namespace="ns",nodepool="default",podgroup="borrowed",uid="borrowed"} 2
+    kai_podgroups_acted_on_by_action{action="allocate"} 3
+    kai_podgroups_acted_on_by_action{action="consolidation"} 2
+    kai_podgroups_acted_on_by_action{action="preempt"} 1
+    kai_podgroups_acted_on_by_action{action="reclaim"} 2
+    kai_podgroups_scheduled_by_action{action="allocate"} 1
+    kai_podgroups_scheduled_by_action{action="consolidation"} 0
+    kai_podgroups_scheduled_by_action{action="preempt"} 0
+    kai_podgroups_scheduled_by_action{action="reclaim"} 1
+    kai_preemptions_total{priority="train"} 2
+    kai_queue_allocated_gpus{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 3
+    kai_queue_allocated_gpus{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="Team owner"} 0
+    kai_queue_depth{priority="train",queue_name="lent"} 1
+    kai_queue_depth{priority="train",queue_name="owner"} 1
+    kai_queue_depth_total 2
+    kai_queue_deserved_gpus{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 0
+    kai_queue_deserved_gpus{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="Team owner"} 3
+    kai_queue_fair_share_gpu{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 1
+    kai_queue_fair_share_gpu{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="Team owner"} 3
+    kai_queue_gpu_usage{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 0
+    kai_queue_gpu_usage{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="Team owner"} 0
+    kai_queue_wait_time_estimate{priority="train",queue_name="lent"} 60
+    kai_queue_wait_time_estimate{priority="train",queue_name="owner"} 3600
+    kai_queue_wait_time_p99_seconds 60
+    kai_quota_usage_percent{queue_name="owner",team="owner"} 0
+    kai_scheduling_decisions_total{decision="accept"} 1
+    kai_scheduling_decisions_total{decision="queue"} 1
+    kai_scheduling_decisions_total{decision="reject"} 1
+    kai_task_bind_latency_milliseconds_sum 7
+    kai_task_bind_latency_milliseconds_count 1
+    kai_task_scheduling_latency_milliseconds_sum 60000
+    kai_task_scheduling_latency_milliseconds_count 1
+    kai_total_preemption_attempts 3
+    "#);
+}
