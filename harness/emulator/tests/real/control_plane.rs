@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -12,6 +12,9 @@ use tempfile::TempDir;
 
 const TOKEN: &str = "a-token-for-the-loopback-interface";
 
+/// Starts its arguments, and ends them when standard input does: also when we are killed.
+const KEEPER: &str = r#""$@" </dev/null & pid=$!; read -r _; kill -9 "$pid""#;
+
 /// A running control plane; it ends with the test.
 pub(crate) struct ControlPlane {
     pub(crate) kubeconfig: String,
@@ -19,12 +22,16 @@ pub(crate) struct ControlPlane {
     _processes: Vec<Process>,
 }
 
-struct Process(Child);
+struct Process {
+    keeper: Child,
+    /// Closing it ends the process.
+    life: Option<ChildStdin>,
+}
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.life = None;
+        let _ = self.keeper.wait();
     }
 }
 
@@ -130,9 +137,11 @@ impl ControlPlane {
 
 fn run(home: &Path, program: &Path, arguments: &[String]) -> Process {
     let log = File::create(home.join(program.file_name().unwrap()).with_extension("log")).unwrap();
-    let mut command = Command::new(program);
-    command.args(arguments).stdout(Stdio::null()).stderr(log);
-    Process(command.spawn().unwrap())
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(KEEPER).arg("sh").arg(program).args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
+    let mut keeper = command.spawn().unwrap();
+    Process { life: keeper.stdin.take(), keeper }
 }
 
 /// A client of whoever wrote a kubeconfig. It retries nothing: every answer is seen.
