@@ -131,12 +131,15 @@ pub fn summary(report: &Report, wall: Duration) -> String {
     if flaky > 0 {
         parts.push(format!("{flaky} flaky"));
     }
+    let time = if report.is_virtual() {
+        format!("{} of virtual time", virtual_time(millis))
+    } else {
+        format!("{} of real time, side by side", virtual_time(millis))
+    };
     format!(
-        "\n{} scenarios: {}\n{steps} steps: {passed_steps} passed\n{} of virtual time in {:.2} s \
-         (seed {})\n",
+        "\n{} scenarios: {}\n{steps} steps: {passed_steps} passed\n{time} in {:.2} s (seed {})\n",
         report.cases.len(),
         parts.join(", "),
-        virtual_time(millis),
         wall.as_secs_f64(),
         report.seed
     )
@@ -157,6 +160,16 @@ fn virtual_time(millis: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_of_a_real_cluster_is_not_called_virtual() {
+        let on = |cluster: &str| {
+            let report = Report { cluster: cluster.to_owned(), ..Report::default() };
+            summary(&report, Duration::from_secs(2))
+        };
+        assert!(on("emulator").contains("0.000 s of virtual time in 2.00 s"), "{}", on("emulator"));
+        assert!(on("kind").contains("0.000 s of real time, side by side in 2.00 s"));
+    }
 
     #[test]
     fn virtual_time_is_told_in_its_two_largest_units() {

@@ -148,7 +148,7 @@ async fn run_step(
         Ok(Some(Err(payload))) => return broken(own_failure(&*payload, panicked, (&here, &words))),
         Err(_) => {
             let message = format!(
-                "the step took more than {} s of virtual time (--timeout)\n{}",
+                "the step took more than {} s of the cluster's time (--timeout)\n{}",
                 settings.timeout.as_secs(),
                 world.state_of_affairs()
             );
