@@ -93,6 +93,7 @@ Feature: Nodes come and go under the pods
     When node "node-1" is uncordoned
     Then pod "late" has 18 running pods
 
+  @virtual-time
   Scenario: A drained node's gang starts again whole elsewhere
     Given the manifest "gang/patient-job.yaml" is applied
     And job "train" has 16 running pods

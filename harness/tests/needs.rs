@@ -6,10 +6,16 @@ use std::path::Path;
 use schedlab::features::{Case, VIRTUAL_TIME, load_text};
 
 /// Scenarios that need virtual time though their steps do not show it.
-const EXACT: &[(&str, &str)] = &[(
-    "team-research waits while wave after wave of the flood runs",
-    "a real Job controller takes its time for the next wave, and meanwhile GPUs are anybody's",
-)];
+const EXACT: &[(&str, &str)] = &[
+    (
+        "team-research waits while wave after wave of the flood runs",
+        "a real Job controller takes its time for the next wave, and meanwhile GPUs are anybody's",
+    ),
+    (
+        "A drained node's gang starts again whole elsewhere",
+        "a real Job controller makes no new pod for ten minutes after eight were evicted",
+    ),
+];
 
 fn cases() -> std::io::Result<Vec<Case>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../features");
