@@ -3,21 +3,26 @@
 //! of several equal nodes, GPUs or pods it was, has been left out by who recorded it; times are
 //! no part of it either.
 
+mod alike;
+mod known;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::report::{CaseReport, Outcome, Report, Showing};
+use crate::report::{CaseReport, Outcome, Report, Showing, WorkloadShowing};
 
+pub use known::Known;
 pub use text::text;
 
 /// Two runs compared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Diff {
     /// The scenarios that differ, in the order of the first run.
     pub differ: Vec<CaseDiff>,
+    /// Those that differ and may, for a reason that somebody has written down.
+    pub known: Vec<CaseDiff>,
     /// How many were run in both and are equal.
     pub equal: usize,
     /// Run in the first alone.
@@ -54,7 +59,8 @@ pub enum Order {
     /// It does: both runs have the same clock.
     Counts,
     /// It does not: on a real cluster, chance decides what is seen first, and with it which of
-    /// several pods has come to which of several nodes.
+    /// several pods has come to which of several nodes, and which of several workloads that ask
+    /// for the same has come first.
     IsChance,
 }
 
@@ -62,7 +68,7 @@ pub enum Order {
 pub fn diff(a: &Report, b: &Report, order: Order) -> Diff {
     let in_b: BTreeMap<&str, &CaseReport> = ran(b).map(|case| (&*case.id, case)).collect();
     let in_a: BTreeSet<&str> = ran(a).map(|case| &*case.id).collect();
-    let mut diff = Diff { differ: Vec::new(), equal: 0, only_a: Vec::new(), only_b: Vec::new() };
+    let mut diff = Diff::default();
     for case in ran(a) {
         let Some(other) = in_b.get(&*case.id) else {
             diff.only_a.push(case.id.clone());
@@ -81,6 +87,21 @@ pub fn diff(a: &Report, b: &Report, order: Order) -> Diff {
     diff
 }
 
+impl Diff {
+    /// Sets aside what may differ. A verdict never may.
+    #[must_use]
+    pub fn but(mut self, known: &Known) -> Self {
+        let excused = |case: &CaseDiff| {
+            let verdict = case.differences.iter().any(|one| one.about == VERDICT);
+            known.names(&case.id) && !verdict
+        };
+        (self.known, self.differ) = self.differ.into_iter().partition(excused);
+        self
+    }
+}
+
+const VERDICT: &str = "verdict";
+
 /// Scenarios of which anything was run.
 fn ran(report: &Report) -> impl Iterator<Item = &CaseReport> {
     report.cases.iter().filter(|case| !matches!(case.outcome, Outcome::NotRun | Outcome::Skipped))
@@ -88,7 +109,7 @@ fn ran(report: &Report) -> impl Iterator<Item = &CaseReport> {
 
 fn differences(a: &CaseReport, b: &CaseReport, order: Order) -> Vec<Difference> {
     let mut found = Vec::new();
-    found.extend(lines("verdict", &[verdict(a)], &[verdict(b)]));
+    found.extend(lines(VERDICT, &[verdict(a)], &[verdict(b)]));
     match (&a.showing, &b.showing) {
         (Some(a), Some(b)) => found.extend(showings(a, b, order)),
         (Some(_), None) => found.extend(lines("record", &[], &["has none".to_owned()])),
@@ -113,15 +134,17 @@ fn verdict(case: &CaseReport) -> String {
 
 fn showings(a: &Showing, b: &Showing, order: Order) -> Vec<Difference> {
     let mut found = Vec::new();
-    let names: BTreeSet<&String> = a.workloads.keys().chain(b.workloads.keys()).collect();
+    let in_b = match order {
+        Order::Counts => b.workloads.clone(),
+        Order::IsChance => alike::exchanged(&a.workloads, &b.workloads),
+    };
+    let names: BTreeSet<&String> = a.workloads.keys().chain(in_b.keys()).collect();
     for name in names {
-        let (a, b) = (a.workloads.get(name), b.workloads.get(name));
-        let pods = |one: Option<&crate::report::WorkloadShowing>| {
-            one.map_or_else(Vec::new, |one| counted(&one.pods))
-        };
-        let stories = |one: Option<&crate::report::WorkloadShowing>| {
-            one.map_or_else(Vec::new, |one| counted(&one.stories))
-        };
+        let (a, b) = (a.workloads.get(name), in_b.get(name));
+        let pods =
+            |one: Option<&WorkloadShowing>| one.map_or_else(Vec::new, |one| counted(&one.pods));
+        let stories =
+            |one: Option<&WorkloadShowing>| one.map_or_else(Vec::new, |one| counted(&one.stories));
         found.extend(lines(&format!("pods of {name}"), &pods(a), &pods(b)));
         let about = format!("what happened to pods of {name}");
         found.extend(lines(&about, &stories(a), &stories(b)));

@@ -17,6 +17,9 @@ pub struct DiffRuns {
     /// never is one when a run was on a real cluster).
     #[arg(long)]
     pub any_order: bool,
+    /// A text that says which scenarios may differ, and why: a line "- `file: name`" for each.
+    #[arg(long, value_name = "FILE")]
+    pub known: Option<PathBuf>,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Output, UsageError};
 use crate::cli::{DiffRuns, Format};
-use crate::diff::{self, Diff, Order};
+use crate::diff::{self, Diff, Known, Order};
 use crate::exit::Exit;
 use crate::report::Report;
 
@@ -28,8 +28,8 @@ pub fn diff(args: &DiffRuns) -> anyhow::Result<Exit> {
     } else {
         Order::IsChance
     };
-    let diff = diff::diff(&in_a, &in_b, order);
-    if diff.differ.is_empty() && diff.equal == 0 {
+    let diff = diff::diff(&in_a, &in_b, order).but(&known_differences(args.known.as_deref())?);
+    if diff.differ.is_empty() && diff.known.is_empty() && diff.equal == 0 {
         output.note(&format!("{a} and {b} have no scenario in common: nothing is compared"));
         return Ok(Exit::NothingSelected);
     }
@@ -38,6 +38,13 @@ pub fn diff(args: &DiffRuns) -> anyhow::Result<Exit> {
         Format::Text => diff::text(&diff, &title(&a, &in_a), &title(&b, &in_b)),
     });
     Ok(if diff.differ.is_empty() { Exit::Passed } else { Exit::Failed })
+}
+
+fn known_differences(file: Option<&Path>) -> anyhow::Result<Known> {
+    let Some(file) = file else { return Ok(Known::default()) };
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|error| UsageError(format!("{}: {error}", file.display())))?;
+    Ok(Known::read(&text))
 }
 
 fn title(folder: &str, report: &Report) -> String {

@@ -19,7 +19,8 @@ fn listed(text: &str) -> Vec<String> {
 }
 
 fn showing(pods: &str, stories: &str, nodes: &str, order: &str) -> Showing {
-    let train = WorkloadShowing { pods: counts(pods), stories: counts(stories) };
+    let wants = "one GPU".to_owned();
+    let train = WorkloadShowing { wants, pods: counts(pods), stories: counts(stories) };
     Showing {
         workloads: BTreeMap::from([("train".to_owned(), train)]),
         nodes: BTreeMap::from([("node-1…4".to_owned(), listed(nodes))]),
@@ -118,4 +119,43 @@ fn scenarios_of_one_run_alone_are_told_and_compared_with_nothing() {
     assert_eq!(diff.only_a, ["f.feature: t"]);
     assert!(diff.only_b.is_empty());
     assert_eq!(diff.equal, 1);
+}
+
+/// Gangs of which one was evicted.
+fn gangs(names: [&str; 3], evicted: &str, wants: impl Fn(&str) -> String) -> Report {
+    let gang = |name: &&str| {
+        let story = if *name == evicted { "4 bound, evicted for x" } else { "4 bound" };
+        let state = if *name == evicted { "4 pending" } else { "4 running" };
+        let (wants, pods, stories) = (wants(name), counts(state), counts(story));
+        ((*name).to_owned(), WorkloadShowing { wants, pods, stories })
+    };
+    let workloads = names.iter().map(gang).collect();
+    report(vec![case("s", Showing { workloads, ..Showing::default() })])
+}
+
+#[test]
+fn which_of_several_workloads_that_ask_for_the_same_was_first_is_chance() {
+    let alike = |evicted| gangs(["a", "b", "c"], evicted, |_| "one GPU".to_owned());
+    assert_eq!(diff(&alike("a"), &alike("c"), Order::IsChance).differ, []);
+    assert_eq!(diff(&alike("a"), &alike("c"), Order::Counts).differ.len(), 1);
+    assert_eq!(diff(&alike("a"), &alike("none"), Order::IsChance).differ.len(), 1);
+    let unlike = |evicted| gangs(["a", "b", "c"], evicted, str::to_owned);
+    assert_eq!(diff(&unlike("a"), &unlike("c"), Order::IsChance).differ.len(), 1);
+}
+
+#[test]
+fn what_may_differ_is_set_aside_unless_it_failed() {
+    let known = Known::read("Why.\n\n- `f.feature: s`\n- not a scenario\n");
+    assert_eq!(known.ids().collect::<Vec<_>>(), ["f.feature: s"]);
+    let other = || showing("6 running; 2 pending: x", "8 bound", "6 train", "");
+    let (a, b) = (report(vec![case("s", packed())]), report(vec![case("s", other())]));
+    let told = diff(&a, &b, Order::IsChance).but(&known);
+    assert_eq!((told.differ.len(), told.known.len()), (0, 1));
+    let words = text(&told, "a", "b");
+    assert!(words.contains("f.feature:3  s  (known)"), "{words}");
+    assert!(words.contains("0 different, 1 different for a known reason, 0 equal"), "{words}");
+    let mut failed = case("s", other());
+    failed.outcome = Outcome::Failed;
+    let told = diff(&a, &report(vec![failed]), Order::IsChance).but(&known);
+    assert_eq!((told.differ.len(), told.known.len()), (1, 0));
 }

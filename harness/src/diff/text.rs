@@ -10,9 +10,10 @@ const LISTED_MAX: usize = 10;
 /// The text; `a` and `b` say which runs they are.
 pub fn text(diff: &Diff, a: &str, b: &str) -> String {
     let mut out = format!("- {a}\n+ {b}\n");
-    for case in &diff.differ {
+    let known = diff.known.iter().map(|case| (case, "  (known)"));
+    for (case, word) in diff.differ.iter().map(|case| (case, "")).chain(known) {
         let name = case.id.split_once(": ").map_or(&*case.id, |(_, name)| name);
-        let _ = write!(out, "\n{}  {name}\n", case.place);
+        let _ = write!(out, "\n{}  {name}{word}\n", case.place);
         for difference in &case.differences {
             let _ = writeln!(out, "  {}", difference.about);
             for line in &difference.a {
@@ -25,9 +26,13 @@ pub fn text(diff: &Diff, a: &str, b: &str) -> String {
     }
     alone(&mut out, "-", &diff.only_a);
     alone(&mut out, "+", &diff.only_b);
+    let known = match diff.known.len() {
+        0 => String::new(),
+        known => format!("{known} different for a known reason, "),
+    };
     let _ = writeln!(
         out,
-        "\nscenarios: {} different, {} equal, {} in the first run alone, {} in the second alone",
+        "\nscenarios: {} different, {known}{} equal, {} in the first run alone, {} in the second alone",
         diff.differ.len(),
         diff.equal,
         diff.only_a.len(),

@@ -22,6 +22,9 @@ pub struct Showing {
 /// Pods of a workload that ask for the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadShowing {
+    /// What a scheduler goes by, as text: workloads of which it is equal are alike.
+    #[serde(default)]
+    pub wants: String,
     /// How many are in which state at the end; why, for those that wait.
     pub pods: BTreeMap<String, usize>,
     /// How many of all that there ever were had which story, as

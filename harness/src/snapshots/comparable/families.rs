@@ -131,7 +131,7 @@ fn owner(pod: &Value) -> Option<&str> {
 }
 
 /// What a scheduler goes by, as text: equal pods have equal texts on every cluster.
-fn want(pod: &Value) -> String {
+pub(super) fn want(pod: &Value) -> String {
     let asked = |container: &Value| container["resources"].clone();
     let asked: Vec<Value> = list(pod, "/spec/containers").iter().map(asked).collect();
     json!({
