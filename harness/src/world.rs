@@ -35,6 +35,7 @@ const MOTION_MAX: Duration = Duration::from_mins(10);
 /// How long something may be written in every other cycle before that is a failure: somebody
 /// writes the same again and again.
 const BUSY_MAX: Duration = Duration::from_mins(3);
+const BUSY_MAX_REAL: Duration = Duration::from_mins(10);
 
 /// How long the watches may lag behind what was written.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
@@ -187,8 +188,9 @@ impl World {
             return Ok(());
         }
         let end = Instant::now() + self.pace.of(MOTION_MAX);
+        let busy_max = if self.is_real() { BUSY_MAX_REAL } else { BUSY_MAX };
         loop {
-            let settled = self.cluster.settle(BUSY_MAX).await;
+            let settled = self.cluster.settle(busy_max).await;
             settled.with_context(|| self.last_writes())?;
             let writes = self.cluster.writes();
             self.catch_up().await?;

@@ -13,6 +13,9 @@ const PATIENCE_LEAST: Duration = Duration::from_mins(2);
 /// How late a busy machine may be: nothing that must hold for a time is watched to its end.
 const LATE: Duration = Duration::from_secs(20);
 
+/// Writes of a scheduler in this process that are under way at once, where each takes a while.
+const WRITES_AT_ONCE: usize = 8;
+
 /// The shortest time from one cycle to the next: a busy machine has no time for more.
 const PERIOD_LEAST: Duration = Duration::from_millis(500);
 
@@ -80,6 +83,9 @@ impl Pace {
 
     /// A scheduler whose own times go as fast.
     pub(crate) fn config(self, mut config: Config) -> Config {
+        if self.real {
+            config.writes_at_once = WRITES_AT_ONCE;
+        }
         if self.is_plain() {
             return config;
         }
