@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_scheduler::{
-    Clock, Config, Idle, Metrics, Status, crds, explain,
+    Clock, Config, ConfigFile, Ends, Idle, Metrics, Status, crds, explain,
     health::{self, Health},
     leader::{Election, Standing, lead},
 };
@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Say why a workload waits and what would let it run, or how a queue stands.
     Explain(Explain),
+    /// Print the JSON Schema of the configuration file.
+    ConfigSchema,
     /// Print the custom resource definitions and priority classes, as YAML for `kubectl apply -f -`.
     Crds,
 }
@@ -64,20 +66,26 @@ pub(crate) struct Run {
     /// What to behave like.
     #[arg(long, value_enum, default_value_t = Profile::Kai)]
     profile: Profile,
+    /// A configuration file, as `config-schema` describes it; flags beside it win.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Run a single cycle and end.
+    #[arg(long)]
+    once: bool,
     /// Schedule the pods that name this scheduler [default: kai-scheduler, or default-scheduler
     /// for profile kube].
     #[arg(long)]
     scheduler_name: Option<String>,
-    /// Time from one cycle to the next, as 1s or 500ms.
-    #[arg(long, default_value = "1s", value_parser = period)]
-    period: Duration,
+    /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
+    #[arg(long, value_parser = period)]
+    period: Option<Duration>,
     /// Window of the usage history for time-based fairness, as 24h; without it past usage
     /// plays no part.
     #[arg(long, value_parser = period)]
     usage_window: Option<Duration>,
-    /// Most writes to the API server under way at once.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
-    writes_at_once: u16,
+    /// Most writes to the API server under way at once [default: 32].
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    writes_at_once: Option<u16>,
     /// Do not put pods into PodGroups: another pod grouper does.
     #[arg(long)]
     no_grouping: bool,
@@ -137,7 +145,7 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         .context("cannot start the runtime")?;
     runtime.block_on(async {
         let client = client(arguments.kubeconfig.as_deref()).await?;
-        let config = config(arguments);
+        let config = config(arguments)?;
         let election = election(arguments, &config, &client)?;
         let (told, standing) = watch::channel(match election {
             Some(_) => Standing::Asking,
@@ -257,14 +265,32 @@ fn profile_config(profile: Profile, scheduler_name: Option<&str>) -> Config {
     config
 }
 
-fn config(arguments: &Run) -> Config {
-    let mut config = profile_config(arguments.profile, arguments.scheduler_name.as_deref());
-    config.period = arguments.period;
+/// What is built in, then what the file says, then what flags say.
+fn config(arguments: &Run) -> anyhow::Result<Config> {
+    let mut config = profile_config(arguments.profile, None);
+    config.writes_at_once = 32;
+    if let Some(path) = &arguments.config {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+        let file = ConfigFile::parse(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
+        file.apply(&mut config);
+    }
+    if let Some(name) = &arguments.scheduler_name {
+        config.scheduler_name.clone_from(name);
+    }
+    config.period = arguments.period.unwrap_or(config.period);
     config.idle = Idle::UntilEvent;
+    config.ends = if arguments.once { Ends::AfterOneCycle } else { Ends::Never };
     config.grouping &= !arguments.no_grouping;
-    config.usage_window = arguments.usage_window;
-    config.writes_at_once = usize::from(arguments.writes_at_once);
-    config
+    config.usage_window = arguments.usage_window.or(config.usage_window);
+    config.writes_at_once = arguments.writes_at_once.map_or(config.writes_at_once, usize::from);
+    Ok(config)
+}
+
+/// Prints the JSON Schema of the configuration file.
+pub(crate) fn print_config_schema() -> anyhow::Result<()> {
+    let schema = serde_json::to_string_pretty(&ConfigFile::schema()).context("no JSON")?;
+    writeln!(io::stdout().lock(), "{schema}").context("cannot write to standard output")
 }
 
 async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {

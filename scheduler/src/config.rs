@@ -1,9 +1,13 @@
 //! How a scheduler is set up. Decisions are set up by the core's [`Profile`]; this is the rest.
 
+mod file;
+
 use std::{sync::Arc, time::Duration};
 
 use schedlab_scheduler_core::Profile;
 use tokio::sync::watch;
+
+pub use file::{ConfigFile, FileError};
 
 use crate::status::Status;
 
@@ -33,6 +37,8 @@ pub struct Config {
     pub usage_window: Option<Duration>,
     /// Breaks ties where a rule asks for chance.
     pub seed: u64,
+    /// When it ends by itself.
+    pub ends: Ends,
     /// Where the scheduler tells how far it is: subscribe before [`crate::run`] takes it.
     pub status: watch::Sender<Status>,
 }
@@ -44,6 +50,15 @@ pub enum Flavor {
     Kai,
     /// Single pods, with kube-scheduler's events and texts.
     Kube,
+}
+
+/// When a scheduler ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// It runs until it is stopped.
+    Never,
+    /// After its first cycle.
+    AfterOneCycle,
 }
 
 /// What a scheduler does while nothing changes.
@@ -68,6 +83,7 @@ impl Config {
             writes_at_once: 1,
             usage_window: None,
             seed: 0,
+            ends: Ends::Never,
             status: watch::Sender::default(),
         }
     }

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     api::{Api, ApiError},
     apply::{Applier, Outcome},
-    config::{Clock, Config, Flavor, Idle},
+    config::{Clock, Config, Ends, Flavor, Idle},
     metrics::{self, Metrics, Stopwatch, Timings},
     mirror::Mirror,
     podgrouper::{self, Grouper},
@@ -83,11 +83,17 @@ async fn work(
             }
         }
     }
+    let ends = config.ends;
     let mut scheduler = Box::new(Scheduler::new(api, config, now, metrics));
     loop {
         match scheduler.next().await {
             Event::News(news) => scheduler.take(news),
-            Event::Due => scheduler.cycle().await,
+            Event::Due => {
+                scheduler.cycle().await;
+                if ends == Ends::AfterOneCycle {
+                    return Ok(());
+                }
+            }
         }
     }
 }

@@ -73,6 +73,13 @@ pub(crate) fn decide<'s>(
         onlooker.ended(action, &session);
     }
 
+    if let Some(&depth) = profile.queue_depth.get(&Action::Allocate) {
+        let unseen = ready.iter().filter(|group| session.members(**group).wait());
+        for group in unseen {
+            reasons.entry(*group).or_insert(Reason::BehindOthers { depth });
+        }
+    }
+
     // 4. Why whoever still waits does.
     let waiting = reasons_to_wait(&session, reasons);
 

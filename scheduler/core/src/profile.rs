@@ -1,6 +1,6 @@
 //! How the scheduler is set up: which actions, which plugins with which arguments.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::framework::Plugins;
 
@@ -28,6 +28,9 @@ pub struct Profile {
     pub reclaim_saturation_milli: i64,
     /// Most victim jobs of one consolidation.
     pub consolidation_victims_max: usize,
+    /// Most jobs of a leaf queue, in serving order, that an action looks at; all, where it is
+    /// not named. (Of stale gangs all are looked at.)
+    pub queue_depth: BTreeMap<Action, usize>,
     /// Protects running work from preemption where no queue says otherwise.
     pub preempt_min_runtime: Duration,
     /// Protects running work from reclaim where no queue says otherwise.
@@ -92,6 +95,7 @@ impl Profile {
             release_max: Some(Duration::from_mins(2)),
             reclaim_saturation_milli: 1000,
             consolidation_victims_max: 16,
+            queue_depth: BTreeMap::new(),
             preempt_min_runtime: Duration::ZERO,
             reclaim_min_runtime: Duration::ZERO,
         }

@@ -11,7 +11,7 @@ pub mod standing;
 mod usage;
 
 pub use ledger::{Account, Ledger};
-pub use line::{JobKey, JobLine, Shortfall, Waiting};
+pub use line::{JobKey, JobLine, Shortfall, Waiting, first_of_each};
 pub use price::{Prices, with_mig};
 pub use race::{Direction, Offer, Race};
 pub use usage::usage_lines;

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 use crate::{
     decision::EvictionCause,
     model::{PodGroupId, QueueId},
-    profile::Placement,
+    profile::{Action, Placement},
     session::Session,
     victims::{Before, Manner, Purpose, Solution, Unit, Wanted, serve},
 };
@@ -25,6 +25,10 @@ struct Consolidate {
 }
 
 impl Purpose for Consolidate {
+    fn action(&self) -> Action {
+        Action::Consolidate
+    }
+
     fn may_start(&self, before: &Before<'_>, wanted: &Wanted) -> bool {
         let enough = wanted.request.values().into_iter().zip(before.free.values());
         wanted.preemptible && enough.into_iter().all(|(asked, free)| asked <= free)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::{
     decision::EvictionCause,
     model::QueueId,
+    profile::Action,
     session::Session,
     victims::{Before, Piece, Purpose, Solution, Unit, Wanted, protection, serve},
 };
@@ -19,6 +20,10 @@ pub(crate) fn run(session: &mut Session<'_>) {
 struct Preempt;
 
 impl Purpose for Preempt {
+    fn action(&self) -> Action {
+        Action::Preempt
+    }
+
     fn may_start(&self, before: &Before<'_>, wanted: &Wanted) -> bool {
         wanted.preemptible || before.ledger.keeps_quotas(wanted.queue, wanted.request)
     }

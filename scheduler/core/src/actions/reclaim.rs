@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::{
     decision::EvictionCause,
     model::QueueId,
+    profile::Action,
     queues::{
         reclaim::{Reclaimer, Victims},
         usage_lines,
@@ -23,6 +24,10 @@ pub(crate) fn run(session: &mut Session<'_>) {
 struct Reclaim;
 
 impl Purpose for Reclaim {
+    fn action(&self) -> Action {
+        Action::Reclaim
+    }
+
     fn may_start(&self, before: &Before<'_>, wanted: &Wanted) -> bool {
         reclaimer(wanted).may_start(before.ledger)
     }

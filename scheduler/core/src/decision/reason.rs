@@ -66,6 +66,11 @@ pub enum Reason {
     },
     /// No place of a topology holds those that are to run together.
     NoPlace(NoPlace),
+    /// Others of its queue are before it, and an action looks at so many only.
+    BehindOthers {
+        /// At how many.
+        depth: usize,
+    },
     /// Room was promised to it and is being released.
     Promised {
         /// Where its pods will go.
@@ -156,6 +161,7 @@ impl Reason {
             Self::NoNode { .. }
             | Self::GangTooLarge { .. }
             | Self::LargerThanFleet { .. }
+            | Self::BehindOthers { .. }
             | Self::NoPlace(_) => ReasonKind::PodSchedulingErrors,
             Self::Promised { .. } => ReasonKind::Pipelined,
             Self::PreemptionDelay { .. } => ReasonKind::PreemptionDelayNotElapsed,
@@ -200,6 +206,11 @@ impl fmt::Display for Reason {
                  together ask for {requested}, and all nodes on which they may run offer {offered}."
             ),
             Self::NoPlace(no_place) => no_place.fmt(f),
+            Self::BehindOthers { depth } => write!(
+                f,
+                "Others of its queue are served before it, and only the first {depth} jobs of a \
+                 queue are looked at in a cycle"
+            ),
             Self::Promised { nodes } => write!(
                 f,
                 "Room was promised on {} and is being released by pods that are leaving",

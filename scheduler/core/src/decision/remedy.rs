@@ -106,6 +106,11 @@ pub enum Remedy {
         /// For how many pods.
         pods: u32,
     },
+    /// More jobs of its queue have to be looked at.
+    DeeperQueue {
+        /// How many are now.
+        depth: usize,
+    },
     /// Others are leaving already.
     Wait {
         /// Where room was promised.
@@ -161,6 +166,7 @@ impl Reason {
                     Remedy::MakePlace { topology, level, pods: *pods }
                 }
             }
+            Self::BehindOthers { depth } => Remedy::DeeperQueue { depth: *depth },
             Self::Promised { nodes } => Remedy::Wait { nodes: nodes.clone() },
             Self::PreemptionDelay { delay_millis, .. } => {
                 Remedy::GrowOlder { delay_millis: *delay_millis }
@@ -292,19 +298,25 @@ impl fmt::Display for Remedy {
                 "make room for {pods} pods in one {level} of topology {topology}, or only prefer \
                  that level"
             ),
-            Self::Wait { nodes } if nodes.is_empty() => {
-                f.write_str("nothing to do: pods are leaving, and then it runs")
-            }
-            Self::Wait { nodes } => {
-                write!(f, "nothing to do: it runs when pods have left {}", nodes.join(", "))
-            }
-            Self::GrowOlder { delay_millis } => write!(
+            Self::DeeperQueue { depth } => write!(
                 f,
-                "wait until it is {} s old, or lower its preemption delay",
-                delay_millis.div_ceil(1000)
+                "end jobs of its queue that wait before it, or raise queueDepthPerAction.allocate \
+                 above {depth}"
             ),
+            Self::Wait { nodes } => wait(f, nodes),
+            Self::GrowOlder { delay_millis } => {
+                let seconds = delay_millis.div_ceil(1000);
+                write!(f, "wait until it is {seconds} s old, or lower its preemption delay")
+            }
         }
     }
+}
+
+fn wait(f: &mut fmt::Formatter<'_>, nodes: &[Name]) -> fmt::Result {
+    if nodes.is_empty() {
+        return f.write_str("nothing to do: pods are leaving, and then it runs");
+    }
+    write!(f, "nothing to do: it runs when pods have left {}", nodes.join(", "))
 }
 
 fn counted(pods: u32, what: &str) -> String {

@@ -31,6 +31,7 @@ pub fn with_remedy(snapshot: &Snapshot, group: PodGroupId, remedy: &Remedy) -> O
         Remedy::NameQueue
         | Remedy::CreateParent { .. }
         | Remedy::MendQueue { .. }
+        | Remedy::DeeperQueue { .. }
         | Remedy::CreateTopology { .. } => return None,
     }
     Some(cluster.after)

@@ -5,7 +5,8 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use crate::{
     framework::{Line, QueueSort},
     model::{PodGroupId, Time},
-    queues::{JobKey, JobLine, Waiting, age_ranks},
+    profile::Action,
+    queues::{JobKey, JobLine, Waiting, age_ranks, first_of_each},
     session::Session,
 };
 
@@ -21,6 +22,10 @@ impl QueueSort for QueueTree {
     fn line_up(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn Line> {
         let ranks = age_ranks(&session.snapshot.pod_groups);
         let waiting = groups.into_iter().filter_map(|group| waiting(session, &ranks, group));
+        let mut waiting: Vec<Waiting> = waiting.collect();
+        if let Some(depth) = session.profile.queue_depth.get(&Action::Allocate) {
+            waiting = first_of_each(waiting, *depth);
+        }
         let jobs = JobLine::new(session.ledger(), waiting);
         Box::new(TreeLine { jobs, ranks })
     }

@@ -69,6 +69,18 @@ impl JobKey {
     }
 }
 
+/// The first `depth` jobs of each queue.
+pub fn first_of_each(mut jobs: Vec<Waiting>, depth: usize) -> Vec<Waiting> {
+    let mut taken: BTreeMap<QueueId, usize> = BTreeMap::new();
+    jobs.sort_by_key(|job| job.key);
+    jobs.retain(|job| {
+        let taken = taken.entry(job.queue).or_default();
+        *taken += 1;
+        *taken <= depth
+    });
+    jobs
+}
+
 impl JobLine {
     /// All of `jobs`, by the accounts as they are.
     pub fn new(ledger: &Ledger, jobs: impl IntoIterator<Item = Waiting>) -> Self {

@@ -2,7 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::plan_of;
+use crate::{
+    Profile,
+    profile::Action,
+    testing::{plan_of, plan_with},
+};
 
 #[test]
 fn a_queue_stops_at_its_limit_while_gpus_are_idle() {
@@ -182,5 +186,22 @@ fn absurd_requests_neither_fit_nor_wrap() {
     c runs on n1
     a pending: The workload cannot run on this cluster as it is: 3 pods that must run together ask for 9223372036.854 GB memory, and all nodes on which they may run offer 1099.511 GB memory.
     b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: memory.
+    ");
+}
+
+#[test]
+fn an_action_looks_at_so_many_jobs_of_each_queue() {
+    let profile = Profile { queue_depth: [(Action::Allocate, 1)].into(), ..Profile::kai() };
+    assert_snapshot!(plan_with(&profile, "
+        node n1 gpus=8
+        queue left
+        queue right
+        job a gpus=1 queue=left
+        job b gpus=1 queue=left
+        job c gpus=1 queue=right
+    "), @r"
+    a runs on n1
+    c runs on n1
+    b pending: Others of its queue are served before it, and only the first 1 jobs of a queue are looked at in a cycle
     ");
 }

@@ -14,12 +14,15 @@ use super::{
 use crate::{
     decision::EvictionCause,
     model::{PodGroupId, PodId, QueueId, ShapeId},
-    queues::{JobKey, JobLine, Waiting, age_ranks},
+    profile::Action,
+    queues::{JobKey, JobLine, Waiting, age_ranks, first_of_each},
     session::{Mark, Session},
 };
 
 /// Why work is evicted, and by which rules.
 pub(crate) trait Purpose {
+    /// Which action it is.
+    fn action(&self) -> Action;
     /// May the job ask for it at all?
     fn may_start(&self, before: &Before<'_>, wanted: &Wanted) -> bool;
     /// May work of this leaf queue be considered?
@@ -50,8 +53,11 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
         return;
     }
     let ranks = age_ranks(&session.snapshot.pod_groups);
-    let jobs: Vec<Waiting> =
+    let mut jobs: Vec<Waiting> =
         session.groups().filter_map(|group| waiting(session, &ranks, group)).collect();
+    if let Some(depth) = session.profile.queue_depth.get(&purpose.action()) {
+        jobs = first_of_each(jobs, *depth);
+    }
     let mut line = JobLine::new(session.ledger(), jobs.iter().copied());
     let free = session.node_ids().map(|node| Free::of(session, node));
     let rooms = Rooms::new(free.collect());

@@ -1,0 +1,384 @@
+//! The configuration file: YAML, every key optional, an unknown one an error. Its JSON Schema is
+//! printed by `schedlab-scheduler config-schema`. Names are those of KAI's `SchedulingShard`.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use schedlab_scheduler_core::{
+    framework::Plugins,
+    profile::{Action, Placement, Profile},
+};
+use schemars::{JsonSchema, Schema};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, Visitor},
+};
+use thiserror::Error;
+
+use super::Config;
+
+/// What may stand in the file.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigFile {
+    /// Pods with this `spec.schedulerName` are scheduled [default: kai-scheduler].
+    pub scheduler_name: Option<String>,
+    /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
+    #[schemars(with = "Option<String>")]
+    pub period: Option<Time>,
+    /// Window of the usage history for time-based fairness, as 24h [default: none].
+    #[schemars(with = "Option<String>")]
+    pub usage_window: Option<Time>,
+    /// Most writes to the API server under way at once [default: 32].
+    pub writes_at_once: Option<std::num::NonZeroU16>,
+    /// What a cycle does, in this order [default: all, in the order of their names here].
+    pub actions: Option<Vec<ActionName>>,
+    /// Plugins by KAI's names; those that are not named are on.
+    #[serde(default)]
+    pub plugins: BTreeMap<PluginName, PluginSetting>,
+    /// Where pods go first [default: binpack].
+    #[serde(default)]
+    pub placement_strategy: PlacementStrategy,
+    /// Most jobs of a leaf queue that an action looks at [default: all].
+    #[serde(default)]
+    pub queue_depth_per_action: QueueDepth,
+    /// Protects running work where no queue says otherwise [default: 0s].
+    #[serde(default)]
+    pub min_runtime: MinRuntime,
+    /// Weight of past usage in fair shares [default: 1].
+    #[schemars(range(min = 0))]
+    pub k_value: Option<f64>,
+    /// Grace of stale gangs that set none [default: 60s].
+    #[schemars(with = "Option<String>")]
+    pub staleness_grace_period: Option<Time>,
+    /// How much further from its fair share than the victim's queue a reclaimer must stay
+    /// [default: 1].
+    #[schemars(range(min = 1))]
+    pub reclaim_saturation_multiplier: Option<f64>,
+    /// Most victim jobs of one consolidation [default: 16].
+    pub max_consolidation_victims: Option<usize>,
+}
+
+/// KAI's actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ActionName {
+    /// Places what waits on free room.
+    Allocate,
+    /// Moves running work together.
+    Consolidation,
+    /// Takes back what other queues borrowed.
+    Reclaim,
+    /// Higher priority first, inside a queue.
+    Preempt,
+    /// Evicts what is left of gangs below their minimum.
+    StaleGangEviction,
+}
+
+/// Plugins that one can do without, by KAI's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PluginName {
+    /// Limits of queues, and quotas for what cannot be preempted.
+    Proportion,
+    /// Taints, affinity, ports, spread, node conditions.
+    Predicates,
+    /// Pods go where they were nominated first.
+    NominatedNode,
+    /// Preferred levels of topologies.
+    Topology,
+    /// Shared GPUs with room come before whole ones.
+    GpuSharingOrder,
+    /// Nodes with room now come before those with room later.
+    NodeAvailability,
+    /// Pods without GPUs go to nodes without GPUs.
+    ResourceType,
+    /// Bin-pack or spread.
+    NodePlacement,
+}
+
+/// How a plugin is set.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PluginSetting {
+    /// Whether it is asked.
+    pub enabled: bool,
+}
+
+/// Where pods go first.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlacementStrategy {
+    /// Pods that ask for GPUs: which node, and which device where they ask for a part.
+    pub gpu: Option<Strategy>,
+    /// Pods that ask for none.
+    pub cpu: Option<Strategy>,
+}
+
+/// Onto the fullest node, or onto the emptiest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Strategy {
+    /// Onto the fullest.
+    BinPack,
+    /// Onto the emptiest.
+    Spread,
+}
+
+/// Most jobs of a leaf queue that each action looks at.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub struct QueueDepth {
+    /// Of allocate.
+    pub allocate: Option<usize>,
+    /// Of consolidation.
+    pub consolidation: Option<usize>,
+    /// Of reclaim.
+    pub reclaim: Option<usize>,
+    /// Of preempt.
+    pub preempt: Option<usize>,
+}
+
+/// For how long running work is protected.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MinRuntime {
+    /// From preemption.
+    #[schemars(with = "Option<String>")]
+    pub preempt_min_runtime: Option<Time>,
+    /// From reclaim.
+    #[schemars(with = "Option<String>")]
+    pub reclaim_min_runtime: Option<Time>,
+}
+
+/// A time as 90s, 500ms or 1h30m.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time(pub Duration);
+
+impl<'de> Deserialize<'de> for Time {
+    /// By a visitor, so that an error knows its place in the file.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Time;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time as 90s, 500ms or 1h30m")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Time, E> {
+                let parsed = text.parse().ok();
+                let time = parsed.and_then(|it: jiff::SignedDuration| it.try_into().ok());
+                time.map(Time).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// It is no YAML of that form.
+    #[error("{0}")]
+    Form(#[source] serde_yaml::Error),
+    /// A number is out of its bounds.
+    #[error("{field}: found {found}, allowed: {allowed}")]
+    Value {
+        /// Which.
+        field: &'static str,
+        /// What stands there.
+        found: String,
+        /// What may stand there.
+        allowed: &'static str,
+    },
+}
+
+impl ConfigFile {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// It is no YAML, or something in it is unknown or out of bounds.
+    pub fn parse(yaml: &str) -> Result<Self, FileError> {
+        let file: Option<Self> = serde_yaml::from_str(yaml).map_err(FileError::Form)?;
+        let file = file.unwrap_or_default();
+        let bounds = [
+            ("kValue", file.k_value, 0.0, "0 to 1000"),
+            ("reclaimSaturationMultiplier", file.reclaim_saturation_multiplier, 1.0, "1 to 1000"),
+        ];
+        for (field, value, least, allowed) in bounds {
+            let wrong = value.filter(|value| !(least..=1000.0).contains(value));
+            if let Some(found) = wrong {
+                return Err(FileError::Value { field, found: found.to_string(), allowed });
+            }
+        }
+        if file.period.is_some_and(|period| period.0.is_zero()) {
+            let (found, allowed) = ("0".to_owned(), "a time above 0");
+            return Err(FileError::Value { field: "period", found, allowed });
+        }
+        Ok(file)
+    }
+
+    /// The JSON Schema of the file.
+    pub fn schema() -> Schema {
+        schemars::schema_for!(Self)
+    }
+
+    /// `config` with what the file says.
+    pub fn apply(&self, config: &mut Config) {
+        if let Some(name) = &self.scheduler_name {
+            config.scheduler_name.clone_from(name);
+        }
+        config.period = self.period.map_or(config.period, |period| period.0);
+        config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
+        if let Some(writes) = self.writes_at_once {
+            config.writes_at_once = usize::from(writes.get());
+        }
+        self.apply_to_profile(&mut config.profile);
+    }
+
+    fn apply_to_profile(&self, profile: &mut Profile) {
+        if let Some(actions) = &self.actions {
+            profile.actions = actions.iter().map(|action| action.of_core()).collect();
+        }
+        if !self.plugins.is_empty() {
+            let off = |name: &str| {
+                let mut all = self.plugins.iter();
+                all.any(|(plugin, setting)| plugin.as_kai() == name && !setting.enabled)
+            };
+            profile.plugins = Plugins::kai_with(|name| !off(name));
+        }
+        let PlacementStrategy { gpu, cpu } = self.placement_strategy;
+        if let Some(gpu) = gpu.map(Strategy::of_core) {
+            (profile.gpu_placement, profile.device_placement) = (gpu, gpu);
+        }
+        profile.cpu_placement = cpu.map_or(profile.cpu_placement, Strategy::of_core);
+        let QueueDepth { allocate, consolidation, reclaim, preempt } = self.queue_depth_per_action;
+        let depths = [
+            (Action::Allocate, allocate),
+            (Action::Consolidate, consolidation),
+            (Action::Reclaim, reclaim),
+            (Action::Preempt, preempt),
+        ];
+        profile.queue_depth.extend(depths.into_iter().filter_map(|(at, depth)| Some((at, depth?))));
+        let MinRuntime { preempt_min_runtime, reclaim_min_runtime } = self.min_runtime;
+        let or = |time: Option<Time>, otherwise| time.map_or(otherwise, |time| time.0);
+        profile.preempt_min_runtime = or(preempt_min_runtime, profile.preempt_min_runtime);
+        profile.reclaim_min_runtime = or(reclaim_min_runtime, profile.reclaim_min_runtime);
+        profile.staleness_grace = or(self.staleness_grace_period, profile.staleness_grace);
+        profile.k_value_milli = self.k_value.map_or(profile.k_value_milli, thousandths);
+        let saturation = self.reclaim_saturation_multiplier;
+        profile.reclaim_saturation_milli =
+            saturation.map_or(profile.reclaim_saturation_milli, thousandths);
+        profile.consolidation_victims_max =
+            self.max_consolidation_victims.unwrap_or(profile.consolidation_victims_max);
+    }
+}
+
+impl ActionName {
+    const fn of_core(self) -> Action {
+        match self {
+            Self::Allocate => Action::Allocate,
+            Self::Consolidation => Action::Consolidate,
+            Self::Reclaim => Action::Reclaim,
+            Self::Preempt => Action::Preempt,
+            Self::StaleGangEviction => Action::StaleGangEviction,
+        }
+    }
+}
+
+impl PluginName {
+    const fn as_kai(self) -> &'static str {
+        match self {
+            Self::Proportion => "proportion",
+            Self::Predicates => "predicates",
+            Self::NominatedNode => "nominatednode",
+            Self::Topology => "topology",
+            Self::GpuSharingOrder => "gpusharingorder",
+            Self::NodeAvailability => "nodeavailability",
+            Self::ResourceType => "resourcetype",
+            Self::NodePlacement => "nodeplacement",
+        }
+    }
+}
+
+impl Strategy {
+    const fn of_core(self) -> Placement {
+        match self {
+            Self::BinPack => Placement::BinPack,
+            Self::Spread => Placement::Spread,
+        }
+    }
+}
+
+/// Between 0 and 1000, so it fits.
+#[expect(clippy::cast_possible_truncation, reason = "bounded when it was read")]
+fn thousandths(number: f64) -> i64 {
+    (number * 1000.0).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    fn read(yaml: &str) -> String {
+        match ConfigFile::parse(yaml) {
+            Err(error) => error.to_string(),
+            Ok(file) => {
+                let mut config = Config::kai();
+                file.apply(&mut config);
+                let profile = &config.profile;
+                format!(
+                    "{} {:?} {:?} {:?}/{:?} depth={:?} k={} scores={} preempt={:?}",
+                    config.scheduler_name,
+                    config.period,
+                    profile.actions,
+                    profile.gpu_placement,
+                    profile.cpu_placement,
+                    profile.queue_depth,
+                    profile.k_value_milli,
+                    profile.plugins.score.len(),
+                    profile.preempt_min_runtime,
+                )
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_file_says_replaces_what_is_built_in() {
+        assert_snapshot!(read(""), @"kai-scheduler 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=7 preempt=0ns");
+        assert_snapshot!(read("
+schedulerName: mine
+period: 500ms
+actions: [allocate, reclaim]
+plugins:
+  nodeplacement: { enabled: false }
+placementStrategy: { gpu: spread }
+queueDepthPerAction: { reclaim: 10 }
+minRuntime: { preemptMinRuntime: 4m }
+kValue: 0.5
+"), @"mine 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=6 preempt=240s");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
+        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `period`, `usageWindow`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+        assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `resourcetype`, `nodeplacement` at line 2 column 3");
+        assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
+        assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
+        assert_snapshot!(read("period: soon"), @r#"period: invalid value: string "soon", expected a time as 90s, 500ms or 1h30m at line 1 column 9"#);
+        assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0");
+        assert_snapshot!(read("kValue: -1"), @"kValue: found -1, allowed: 0 to 1000");
+        assert_snapshot!(read("- a"), @"invalid type: sequence, expected struct ConfigFile");
+    }
+
+    #[test]
+    fn the_published_schema_is_that_of_the_program() {
+        let published = include_str!("../../../docs/scheduler-config.schema.json");
+        let published: serde_json::Value = serde_json::from_str(published).unwrap();
+        let again =
+            "write it anew: schedlab-scheduler config-schema > docs/scheduler-config.schema.json";
+        assert_eq!(published, serde_json::to_value(ConfigFile::schema()).unwrap(), "{again}");
+    }
+}
