@@ -12,6 +12,7 @@ mod queues;
 mod reasons;
 mod scheduler;
 mod snapshots;
+mod strangers;
 mod subjects;
 mod time;
 mod usage;
@@ -23,6 +24,7 @@ use gherkin::Step;
 use crate::world::World;
 
 pub(crate) use failure::StepResult;
+pub(crate) use strangers::stranger;
 
 /// The sources of all steps, by area, in reading order.
 pub(crate) const SOURCES: &[(&str, &str)] = &[

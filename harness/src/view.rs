@@ -53,8 +53,8 @@ impl Kind {
 #[derive(Debug)]
 pub struct View {
     watches: Vec<Watch>,
-    /// Pods that are gone, as they were last.
-    gone: BTreeMap<Place, Value>,
+    /// What is gone, as it was last; events are not kept.
+    gone: BTreeMap<(Kind, Place), Value>,
 }
 
 impl View {
@@ -84,10 +84,10 @@ impl View {
         .await;
         let watch = &mut self.watches[index];
         let Some(change) = change? else { return watch.reopen().await };
-        if let Some((place, pod)) = watch.take(change)
-            && watch.kind == Kind::Pods
+        if let Some((place, object)) = watch.take(change)
+            && watch.kind != Kind::Events
         {
-            self.gone.insert(place, pod);
+            self.gone.insert((watch.kind, place), object);
         }
         Ok(())
     }
@@ -116,6 +116,12 @@ impl View {
         self.watches.iter().filter(move |watch| watch.kind == kind).flat_map(Watch::objects)
     }
 
+    /// The objects of a kind, and after them those that are gone.
+    pub(crate) fn ever(&self, kind: Kind) -> impl Iterator<Item = &Value> {
+        let gone = self.gone.iter().filter(move |((of, _), _)| *of == kind);
+        self.all(kind).chain(gone.map(|(_, object)| object))
+    }
+
     /// One object; the first of that name when the namespace is not known.
     pub fn get(&self, kind: Kind, name: &str) -> Option<&Value> {
         self.all(kind).find(|object| object["metadata"]["name"] == *name)
@@ -137,7 +143,7 @@ impl View {
     /// A pod as it is or, once it is gone, as it was.
     pub(crate) fn pod_ever(&self, place: &Place) -> Option<Pod<'_>> {
         let now = self.pods().find(|pod| (pod.namespace(), pod.name()) == (&place.0, &place.1));
-        now.or_else(|| self.gone.get(place).map(Pod))
+        now.or_else(|| self.gone.get(&(Kind::Pods, place.clone())).map(Pod))
     }
 
     /// Whether a node is there and ready.

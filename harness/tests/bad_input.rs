@@ -208,6 +208,34 @@ fn steps_that_nobody_knows() {
 }
 
 #[test]
+fn claims_about_nobody() {
+    let one = "Given a queue \"a\" with a quota of 1\nAnd 1 pods \"p\" with 1 GPU each are submitted to queue \"a\"\nWhen a gang \"train\" of 2 pods with 1 GPU each is submitted to queue \"a\"\n";
+    let claims = [
+        "queue \"typo\" has 0 running pods",
+        "no pods of queue \"a\" were evicted for queue \"typo\"",
+        "never within 1 minute gang \"typo\" is running",
+        "pod \"typo\" is gone",
+        "workload \"p\" is not on node \"node-9\"",
+        "node \"node-9\" is gone",
+        "namespace \"typo\" has 0 running pods",
+        "statefulset \"train\" is running",
+        "no events of pod \"p\" say \"\"",
+    ];
+    let steps = claims.map(|claim| format!("{FLEET}{one}Then {claim}"));
+    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
+    there is no queue "typo" and there was none; known are: a
+    there is no queue "typo" and there was none; known are: a
+    there is no gang "typo" and there was none; submitted were: p, train
+    there is no pod "typo" and there was none; submitted were: p, train
+    there is no node "node-9" and there was none; known are: node-1
+    there is no node "node-9" and there was none; known are: node-1
+    there is no namespace "typo" and there was none; known are: default
+    there is no statefulset "train"; "train" is Pod and PodGroup
+    found "", which every text contains; name some words
+    "#);
+}
+
+#[test]
 fn a_gang_that_is_larger_than_the_fleet_waits_and_says_so() {
     let lab = Lab::empty();
     let steps = format!(

@@ -175,6 +175,8 @@ fn a_new_snapshot_waits_is_accepted_and_then_guards() {
     let changed = lab.run(&["run"]);
     assert_eq!(changed.code, 1, "{}", changed.all());
     assert!(changed.out.contains(&format!("{snapshot} differs")), "{}", changed.out);
+    let failed = "✘ Then the placement matches its snapshot";
+    assert!(changed.out.contains(failed), "{}", changed.out);
     assert_eq!(lab.run(&["snapshot", "reject"]).code, 0);
     assert!(!lab.exists(&format!("{snapshot}.new")));
 }

@@ -135,7 +135,7 @@ fn borrowed_room_is_given_back_and_victims_are_told_for_whom() {
         assert_snapshot!(lab.events(), @r"
         Pod Evict Pod default/borrower-0 was preempted by workload default/pg-owner
         Pod Evict Pod default/borrower-3 was preempted by workload default/pg-owner
-        2 × Pod Killing Stopping container
+        2 × Pod Killing Stopping container main
         Pod Pipelined Pod default/owner-0 was pipelined to node n-0
         Pod Pipelined Pod default/owner-1 was pipelined to node n-0
         Pod Scheduled Successfully assigned pod default/borrower-0 to node n-0 at node-pool default
@@ -200,7 +200,7 @@ fn the_rest_of_a_gang_that_stays_below_its_minimum_is_evicted_after_its_grace() 
         assert_snapshot!(lab.events(), @r"
         Pod Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-1
         Pod Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-2
-        2 × Pod Killing Stopping container
+        2 × Pod Killing Stopping container main
         Pod Scheduled Successfully assigned pod default/gang-0 to node n-0 at node-pool default
         Pod Scheduled Successfully assigned pod default/gang-1 to node n-1 at node-pool default
         Pod Scheduled Successfully assigned pod default/gang-2 to node n-1 at node-pool default

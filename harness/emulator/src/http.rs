@@ -89,13 +89,17 @@ impl Router {
     }
 
     fn answer_whole(&self, parts: &Parts, body: &[u8]) -> Result<Reply, ApiError> {
+        let path = Path::parse(parts.uri.path());
         let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-        let mut accept = Accept::parse(accept.unwrap_or_default())?;
+        let accept = accept.unwrap_or_default();
+        if path == Path::OpenApiV2 && parts.method == Method::GET {
+            return Ok(openapi::v2(accept));
+        }
+        let mut accept = Accept::parse(accept)?;
         let query = Query::parse(parts.uri.query());
         if query.is_on("pretty") && accept.encoding == Encoding::Json {
             accept.encoding = Encoding::Pretty;
         }
-        let path = Path::parse(parts.uri.path());
         if let Path::Target(target) = &path {
             return self.answer_target(parts, (target, &query, &accept), body);
         }
@@ -128,7 +132,7 @@ impl Router {
                 let document = self.documents.of(&self.store, group, version)?;
                 Ok(reply::raw(StatusCode::OK, "application/json", document))
             }
-            Path::Target(_) | Path::Unknown => Ok(reply::no_such_page()),
+            Path::Target(_) | Path::OpenApiV2 | Path::Unknown => Ok(reply::no_such_page()),
         }
     }
 

@@ -74,11 +74,11 @@ impl Painter {
             let line = format!("{mark} {} {}", step.keyword, step.text);
             let place = format!("{}:{}", case.file, step.line);
             let _ = writeln!(out, "      {}  {}", style.apply_to(line), self.dim.apply_to(place));
-            if step.outcome == Outcome::Failed {
+            if said_by(step.outcome) {
                 self.message(&failure.message, out);
             }
         }
-        if !case.steps.iter().any(|step| step.outcome == Outcome::Failed) {
+        if !case.steps.iter().any(|step| said_by(step.outcome)) {
             self.message(&failure.message, out);
         }
         let _ = writeln!(out, "      {} {}", self.bold.apply_to("again:"), failure.reproduce);
@@ -98,6 +98,11 @@ impl Painter {
             Outcome::NotRun | Outcome::Skipped => ("-", &self.dim),
         }
     }
+}
+
+/// Whether the failure of a case is that of a step with this outcome.
+fn said_by(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Failed | Outcome::Pending)
 }
 
 /// Whether output is coloured.

@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use cucumber::step::Collection;
 use futures::FutureExt as _;
-use gherkin::Step;
+use gherkin::{Step, StepType};
 use schedlab_emulator::clock::Clock;
 use tokio::runtime;
 
-use super::{CaseReport, FailureKind, Interrupt, Outcome, Settings, blank, fail, panics};
+use super::{
+    CaseReport, FailureKind, Interrupt, Outcome, Settings, StepReport, blank, fail, panics,
+};
 use crate::features::Case;
 use crate::reviewed::{self, Verdict};
 use crate::snapshots::{showing, symmetric, symmetric_but_shares};
+use crate::steps::stranger;
 use crate::world::World;
 
 /// What came of one run.
@@ -161,10 +164,11 @@ async fn run_step(
     if let Some(breach) = world.breach() {
         return broken((FailureKind::Audit, breach));
     }
-    match world.dead_scheduler() {
-        Some(message) => broken((FailureKind::Panic, message)),
-        None => Ended::Held,
+    if let Some(message) = world.dead_scheduler() {
+        return broken((FailureKind::Panic, message));
     }
+    let stranger = (step.ty == StepType::Then).then(|| stranger(world, &step.value)).flatten();
+    stranger.map_or(Ended::Held, |message| broken((FailureKind::Step, message)))
 }
 
 /// Ends with `None` at the first poll after an interrupt.
@@ -244,6 +248,16 @@ fn compare_snapshot(case: &Case, world: &World, settings: &Settings, report: &mu
         Ok(Verdict::Differs(message)) => (Outcome::Failed, message),
         Err(error) => (Outcome::Failed, format!("{error:#}")),
     };
-    fail(report, FailureKind::Snapshot, case.place.line, message, settings.seed);
+    let line = mark_snapshot_step(case, report, outcome);
+    fail(report, FailureKind::Snapshot, line, message, settings.seed);
     report.outcome = outcome;
+}
+
+/// The last step that showed something is the one that did not hold: what all of them showed is
+/// one text. Answers its line.
+fn mark_snapshot_step(case: &Case, report: &mut CaseReport, outcome: Outcome) -> usize {
+    let shows = |step: &&mut StepReport| step.text.contains("snapshot");
+    let Some(step) = report.steps.iter_mut().rev().find(shows) else { return case.place.line };
+    step.outcome = outcome;
+    step.line
 }

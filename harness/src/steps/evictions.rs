@@ -64,6 +64,7 @@ async fn evicted_with(
     words: String,
     stays: Stays,
 ) -> StepResult {
+    super::reasons::check_words(&words)?;
     let with = format!(" with {words:?}");
     let claim = |world: &World| {
         counted(world, count, &subject, |eviction| eviction.message.contains(&words), &with)

@@ -22,6 +22,7 @@ async fn pending_because(
     words: String,
     stays: Stays,
 ) -> StepResult {
+    check_words(&words)?;
     let claim = |world: &World| {
         let pods = subject.pods(&world.view);
         let mut waiting = pods
@@ -60,6 +61,7 @@ async fn event(
     words: String,
     stays: Stays,
 ) -> StepResult {
+    check_words(&words)?;
     let claim = |world: &World| match events(world, &subject, &words).len() {
         0 => {
             Err(format!("no event of {subject} says {words:?}; they say: {}", all(world, &subject)))
@@ -85,6 +87,7 @@ async fn event_count(
     words: String,
     stays: Stays,
 ) -> StepResult {
+    check_words(&words)?;
     let claim = |world: &World| {
         let times = |event: &&Value| event["count"].as_u64().unwrap_or(1).max(1);
         let found: u64 = events(world, &subject, &words).iter().map(times).sum();
@@ -98,6 +101,12 @@ async fn event_count(
         ))
     };
     world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
+/// No words are in every text.
+pub(super) fn check_words(words: &str) -> anyhow::Result<()> {
+    anyhow::ensure!(!words.is_empty(), "found \"\", which every text contains; name some words");
     Ok(())
 }
 

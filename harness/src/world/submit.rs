@@ -119,6 +119,28 @@ impl World {
         })
     }
 
+    /// Everything that was submitted.
+    pub(crate) fn all_submitted(&self) -> impl Iterator<Item = &Value> {
+        self.submitted.values().flatten()
+    }
+
+    /// Names of the work that was submitted or arrives by itself.
+    pub(crate) fn names_submitted(&self) -> Vec<String> {
+        let is_work = |object: &Value| object["kind"] != "Queue" && object["kind"] != "Node";
+        let work = self.submitted.iter().filter(|(_, objects)| objects.iter().any(is_work));
+        work.map(|(name, _)| name).chain(self.streams.keys()).cloned().collect()
+    }
+
+    /// Kinds of the objects that were submitted under a name.
+    pub(crate) fn kinds_submitted(&self, name: &str) -> Vec<String> {
+        let objects = self.submitted.get(name).into_iter().flatten();
+        let mut kinds: Vec<String> =
+            objects.filter_map(|object| object["kind"].as_str()).map(str::to_owned).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
     /// Deletes objects that were submitted, the last first; those that are gone stay so.
     pub(crate) async fn withdraw(&mut self, objects: &[Value]) -> anyhow::Result<()> {
         self.rest = None;

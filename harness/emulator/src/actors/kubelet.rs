@@ -22,7 +22,7 @@ use super::kinds::{CLAIMS, NODES, PODS};
 use super::resource_claim::are_ready;
 use super::step::Notice;
 use super::{Actor, Change, Context, Request, Step, View};
-use crate::object::{annotation, condition, is_deleting, number, text};
+use crate::object::{annotation, condition, is_deleting, list, number, text};
 use crate::store::{Key, Object};
 
 use pace::{Pace, check_annotations};
@@ -224,13 +224,15 @@ fn end(held: &Held, ctx: &Context) -> Step {
     let grace = number(held.pod, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
     let graceful = after(after_secs(latest, grace.saturating_neg()), held.pace.termination);
     let over = latest.min(graceful);
-    let notice = Notice {
+    let containers = list(held.pod, &["spec", "containers"]).iter();
+    let notice = |container| Notice {
         component: "kubelet",
         kind: "Normal",
         reason: "Killing",
-        message: "Stopping container".to_owned(),
+        message: format!("Stopping container {}", text(container, &["name"])),
     };
-    let mut writes: Vec<Request> = notice.about(held.pod, ctx).into_iter().collect();
+    let mut writes: Vec<Request> =
+        containers.filter_map(|container| notice(container).about(held.pod, ctx)).collect();
     if ctx.now < over {
         return Step::of(writes).by(over);
     }

@@ -93,7 +93,7 @@ pub(super) fn root(kinds: &Kinds) -> Value {
         let versions = group_versions(kinds, group);
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
     }
-    let others = ["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"];
+    let others = ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
     paths.extend(others.map(str::to_owned));
     json!({ "paths": paths })
 }

@@ -1,5 +1,6 @@
 //! OpenAPI v3: what kubectl needs to apply (operations that know `fieldValidation`, merge keys)
 //! and to explain (schemas). Built-in schemas come from the API types, custom ones from CRDs.
+//! Version 2 describes nothing: clients that read it then leave judging to the server.
 
 mod builtin;
 mod paths;
@@ -8,14 +9,33 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ::http::StatusCode;
 use hyper::body::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::KUBERNETES_VERSION;
+use super::accept::Encoding;
 use super::discovery::group_versions;
+use super::reply::{self, Reply};
 use crate::error::ApiError;
 use crate::kinds::{Kind, Kinds, Origin};
 use crate::shared::SharedStore;
+
+/// What version 2 in protobuf is asked for as, with `@` or `.` before `v1.0+protobuf`.
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2";
+/// Its field 1, the version, which says "2.0".
+const V2_EMPTY: &[u8] = b"\x0a\x032.0";
+
+/// `/openapi/v2`: a document without definitions.
+pub(super) fn v2(accept: &str) -> Reply {
+    let asked = accept.split(',').map(str::trim).find(|range| range.starts_with(V2_PROTOBUF));
+    if let Some(media_type) = asked {
+        return reply::raw(StatusCode::OK, media_type, V2_EMPTY);
+    }
+    let info = json!({ "title": "Kubernetes", "version": KUBERNETES_VERSION });
+    let document = json!({ "swagger": "2.0", "info": info, "paths": {}, "definitions": {} });
+    reply::object(StatusCode::OK, Encoding::Json, &document)
+}
 
 /// The documents, kept until the kinds change.
 #[derive(Debug, Default)]

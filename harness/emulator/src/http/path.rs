@@ -18,6 +18,8 @@ pub(super) enum Path {
     Group(String),
     /// `/api/v1`, `/apis/{group}/{version}`.
     GroupVersion(String, String),
+    /// `/openapi/v2`.
+    OpenApiV2,
     /// `/openapi/v3`.
     OpenApi,
     /// `/openapi/v3/…`.
@@ -62,6 +64,7 @@ impl Path {
             ["apis", group] => Self::Group(group.to_owned()),
             ["api", version] => Self::GroupVersion(String::new(), version.to_owned()),
             ["apis", group, version] => Self::GroupVersion(group.to_owned(), version.to_owned()),
+            ["openapi", "v2"] => Self::OpenApiV2,
             ["openapi", "v3"] => Self::OpenApi,
             ["openapi", "v3", "api", version] => Self::OpenApiOf(String::new(), version.to_owned()),
             ["openapi", "v3", "apis", group, version] => {
@@ -179,7 +182,7 @@ mod tests {
             ("/apis/apps", "Group(\"apps\")"),
             ("/api/v1", "GroupVersion(\"\", \"v1\")"),
             ("/openapi/v3/apis/apps/v1", "OpenApiOf(\"apps\", \"v1\")"),
-            ("/openapi/v2", "Unknown"),
+            ("/openapi/v2", "OpenApiV2"),
             ("/nothing", "Unknown"),
         ];
         for (path, expected) in cases {

@@ -4,9 +4,10 @@ use serde_json::Value;
 
 use super::request::Request;
 use super::{Seen, check_seen, update};
+use crate::admit;
 use crate::error::{ApiError, Cause, Details};
 use crate::object;
-use crate::store::{Object, Store, Written};
+use crate::store::{Object, Store, Subresource, Written};
 
 pub(super) fn scale(
     store: &mut Store,
@@ -50,6 +51,8 @@ pub(super) fn scale(
     let path = version.scale.as_ref().map(|scale| &scale.spec_replicas);
     let path: Vec<&str> = path.into_iter().flatten().map(AsRef::as_ref).collect();
     object::set(&mut new, &path, replicas.into());
+    // The object that comes of it must be one that could have been written whole.
+    admit::on_update(&request.admission(store), Subresource::Scale, old, &mut new)?;
     Ok(update::settle(store, request, old, new))
 }
 

@@ -223,7 +223,11 @@ fn scale_reaches_the_fields_that_the_definition_names() {
     assert_eq!(scale["spec"], json!({"replicas": 2}));
     assert_eq!(scale["status"], json!({"replicas": 1, "selector": "app=a"}));
     let op = Op::Patch(Subresource::Scale, PatchBody::Merge(json!({"spec": {"replicas": 5}})));
-    assert_eq!(lab.write(key, op).unwrap().object["spec"]["replicas"], 5);
+    assert_eq!(lab.write(key.clone(), op).unwrap().object["spec"]["replicas"], 5);
+    let op = Op::Patch(Subresource::Scale, PatchBody::Merge(json!({"spec": {"replicas": 11}})));
+    assert_snapshot!(said(lab.write(key.clone(), op)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10"#);
+    let op = Op::Update(Subresource::Scale, json!({"spec": {"replicas": 0}}));
+    assert_snapshot!(said(lab.write(key, op)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1"#);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The part of kubectl's JSON paths that printer columns use: fields (`.spec.queue`, escaped dots,
-//! `['name']`), indices, `[*]`, and filters like `[?(@.type=="Ready")]`.
+//! `['name']`), indices, slices (`[-1:]`), `[*]`, and filters like `[?(@.type=="Ready")]`.
 
 use serde_json::Value;
 
@@ -53,10 +53,21 @@ fn bracket<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
     if name != step {
         return value.get(name);
     }
-    let index: i64 = step.parse().ok()?;
     let items = value.as_array()?;
-    let index = if index < 0 { i64::try_from(items.len()).ok()? + index } else { index };
-    items.get(usize::try_from(index).ok()?)
+    let at = |text: &str| -> Option<usize> {
+        let index: i64 = text.trim().parse().ok()?;
+        let index = if index < 0 { i64::try_from(items.len()).ok()? + index } else { index };
+        usize::try_from(index).ok()
+    };
+    let Some((from, to)) = step.split_once(':') else { return items.get(at(step)?) };
+    // Before the first is the first; a step beyond the second colon never leaves it out.
+    let first = match from.trim() {
+        "" => 0,
+        from => from.parse::<i64>().ok().map(|_| at(from).unwrap_or(0))?,
+    };
+    let to = to.split(':').next().unwrap_or_default();
+    let end = if to.trim().is_empty() { items.len() } else { at(to)? };
+    items.get(first).filter(|_| first < end)
 }
 
 /// A value as text without quotes.
@@ -83,6 +94,15 @@ mod tests {
             ("{.spec.queue}", Some(json!("a"))),
             (".spec.list[1]", Some(json!(2))),
             (".spec.list[-1]", Some(json!(3))),
+            (".spec.list[-1:]", Some(json!(3))),
+            (".spec.list[1:]", Some(json!(2))),
+            (".spec.list[:2]", Some(json!(1))),
+            (".spec.list[-9:]", Some(json!(1))),
+            (".spec.list[::2]", Some(json!(1))),
+            (".spec.list[2:2]", None),
+            (".spec.list[7:]", None),
+            (".spec.list[x:]", None),
+            (".status.conditions[-1:].type", Some(json!("Ready"))),
             (".metadata.labels.app\\.x/y", Some(json!("z"))),
             (".metadata.labels['app.x/y']", Some(json!("z"))),
             (".status.conditions[?(@.type==\"Ready\")].status", Some(json!("True"))),

@@ -29,7 +29,7 @@ async fn unknown_paths_are_not_found() {
             "{path}"
         );
     }
-    for path in ["/nothing", "/apis/none.x/v1/things", "/openapi/v2"] {
+    for path in ["/nothing", "/apis/none.x/v1/things", "/openapi/v4"] {
         let (code, body) = get(&router, path).await;
         assert_eq!((code, body), (404, json!("404 page not found\n")), "{path}");
     }
@@ -109,6 +109,18 @@ async fn metadata_alone_can_be_asked_for() {
     assert_eq!(list["kind"], "PartialObjectMetadataList");
     assert_eq!(list["items"][0].get("spec"), None);
     assert_eq!(list["items"][0]["metadata"]["name"], "p");
+}
+
+#[tokio::test(start_paused = true)]
+async fn version_2_of_openapi_describes_nothing() {
+    let router = server().await;
+    let (_, json) = get(&router, "/openapi/v2").await;
+    assert_eq!((&json["swagger"], &json["definitions"]), (&json!("2.0"), &json!({})));
+    for mark in ["@", "."] {
+        let accept = format!("application/com.github.proto-openapi.spec.v2{mark}v1.0+protobuf");
+        let (code, document) = get_as(&router, "/openapi/v2", &accept).await;
+        assert_eq!((code, document), (200, json!("\n\u{3}2.0")));
+    }
 }
 
 #[tokio::test(start_paused = true)]

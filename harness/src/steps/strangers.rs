@@ -1,0 +1,81 @@
+//! Names that a sentence gives and nobody ever bore: a claim about nobody cannot fail, so it is
+//! taken for a slip of the pen.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::subjects::Subject;
+use crate::view::{Kind, Pod};
+use crate::world::World;
+
+/// Names are listed up to so many.
+const NAMES_MAX: usize = 12;
+
+static SUBJECTS: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r#"\b(queue|namespace|node|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) "([^"]+)""#;
+    Regex::new(pattern).expect("it is written here")
+});
+
+/// The first subject of a sentence that never was, in words.
+pub(crate) fn stranger(world: &World, sentence: &str) -> Option<String> {
+    SUBJECTS.captures_iter(sentence).find_map(|found| {
+        let (subject, word, name) = (&found[0], &found[1], &found[2]);
+        let names = match word {
+            "queue" => unknown(world, Kind::Queues, name)?,
+            "node" => unknown(world, Kind::Nodes, name)?,
+            "namespace" => namespaces(world, name)?,
+            _ => return no_workload(world, subject, (word, name)),
+        };
+        Some(format!("there is no {subject} and there was none; known are: {}", listed(&names)))
+    })
+}
+
+/// The names of this kind, when this name is none of them.
+fn unknown(world: &World, kind: Kind, name: &str) -> Option<Vec<String>> {
+    let names: Vec<String> = world
+        .view
+        .ever(kind)
+        .filter_map(|object| object["metadata"]["name"].as_str())
+        .map(str::to_owned)
+        .collect();
+    (!names.iter().any(|known| known == name)).then_some(names)
+}
+
+fn namespaces(world: &World, name: &str) -> Option<Vec<String>> {
+    let text = |object: &Value, field: &str| object["metadata"][field].as_str().map(str::to_owned);
+    let made = world.all_submitted().filter_map(|object| match object["kind"].as_str() {
+        Some("Namespace") => text(object, "name"),
+        _ => text(object, "namespace"),
+    });
+    let seen = world.view.ever(Kind::Pods).filter_map(|pod| text(pod, "namespace"));
+    let names: Vec<String> = made.chain(seen).collect();
+    (!names.iter().any(|known| known == name)).then_some(names)
+}
+
+fn no_workload(world: &World, subject: &str, (word, name): (&str, &str)) -> Option<String> {
+    let kinds = world.kinds_submitted(name);
+    let any_kind = matches!(word, "workload" | "gang" | "pod");
+    if kinds.iter().any(|kind| any_kind || kind.to_lowercase() == word) {
+        return None;
+    }
+    if !kinds.is_empty() {
+        return Some(format!("there is no {subject}; {name:?} is {}", kinds.join(" and ")));
+    }
+    let means: Subject = subject.parse().ok()?;
+    let has_pods = world.view.ever(Kind::Pods).any(|pod| means.means(Pod(pod), &world.view));
+    let names = world.names_submitted();
+    (!has_pods && !names.iter().any(|known| known == name)).then(|| {
+        format!("there is no {subject} and there was none; submitted were: {}", listed(&names))
+    })
+}
+
+fn listed(names: &[String]) -> String {
+    let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let more = if sorted.len() > NAMES_MAX { ", …" } else { "" };
+    sorted.truncate(NAMES_MAX);
+    if sorted.is_empty() { "none".to_owned() } else { format!("{}{more}", sorted.join(", ")) }
+}
