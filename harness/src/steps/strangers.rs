@@ -21,12 +21,12 @@ static SUBJECTS: LazyLock<Regex> = LazyLock::new(|| {
 /// The first subject of a sentence that never was, in words.
 pub(crate) fn stranger(world: &World, sentence: &str) -> Option<String> {
     SUBJECTS.captures_iter(sentence).find_map(|found| {
-        let (subject, word, name) = (&found[0], &found[1], &found[2]);
-        let names = match word {
+        let (subject, kind, name) = (&found[0], &found[1], &found[2]);
+        let names = match kind {
             "queue" => unknown(world, Kind::Queues, name)?,
             "node" => unknown(world, Kind::Nodes, name)?,
             "namespace" => namespaces(world, name)?,
-            _ => return no_workload(world, subject, (word, name)),
+            _ => return no_workload(world, subject, (kind, name)),
         };
         Some(format!("there is no {subject} and there was none; known are: {}", listed(&names)))
     })
@@ -54,10 +54,10 @@ fn namespaces(world: &World, name: &str) -> Option<Vec<String>> {
     (!names.iter().any(|known| known == name)).then_some(names)
 }
 
-fn no_workload(world: &World, subject: &str, (word, name): (&str, &str)) -> Option<String> {
+fn no_workload(world: &World, subject: &str, (kind, name): (&str, &str)) -> Option<String> {
     let kinds = world.kinds_submitted(name);
-    let any_kind = matches!(word, "workload" | "gang" | "pod");
-    if kinds.iter().any(|kind| any_kind || kind.to_lowercase() == word) {
+    let any_kind = matches!(kind, "workload" | "gang" | "pod");
+    if kinds.iter().any(|submitted| any_kind || submitted.to_lowercase() == kind) {
         return None;
     }
     if !kinds.is_empty() {
