@@ -1,7 +1,7 @@
 //! A cluster that runs elsewhere and in which scenarios get parts of their own: a control plane
 //! that we start, a container, a kind cluster, or one that a kubeconfig names. One a run; scenarios on many threads share it.
 
-mod assets;
+pub(crate) mod assets;
 mod container;
 mod control_plane;
 mod deployment;

@@ -6,10 +6,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::programs::{ask, ask_kind, version};
 use super::{ANSWER_MAX, Ability, Target, machine};
+use crate::ground::assets;
 use crate::tools::Tool;
-
-/// What a control plane needs.
-const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 
 /// What brings all that kind needs.
 const PREPARE: &str = "eval \"$(kind-configs/prepare)\" in a checkout builds it";
@@ -22,20 +20,17 @@ pub(super) fn emulator() -> Ability {
 
 pub(super) async fn control_plane() -> Ability {
     let mut ability = Ability::of(Target::ControlPlane);
-    let folders = folders();
-    let complete = |folder: &&PathBuf| PROGRAMS.iter().all(|name| folder.join(name).is_file());
-    let Some(folder) = folders.iter().find(complete) else {
-        let looked: Vec<String> = folders.iter().map(|one| one.display().to_string()).collect();
-        let looked = match looked.join(" or ") {
-            none if none.is_empty() => "KUBEBUILDER_ASSETS or the user's cache".to_owned(),
-            some => some,
-        };
-        ability.lacks(format!("no {} in {looked}", PROGRAMS.join(", ")), build().await);
-        return ability;
+    let assets = match assets::find(None) {
+        Ok(assets) => assets,
+        Err(missing) => {
+            let (programs, folder) = (missing.programs.join(", "), missing.folder.display());
+            ability.lacks(format!("no {programs} in {folder}"), build().await);
+            return ability;
+        }
     };
-    ability.has(folder.display().to_string());
-    for name in PROGRAMS {
-        match version(&folder.join(name)).await {
+    ability.has(assets.folder().display().to_string());
+    for name in assets::PROGRAMS {
+        match version(&assets.program(name)).await {
             Ok(version) => ability.has(format!("{name} {version}")),
             Err(why) => ability.lacks(format!("{name}: {why}"), build().await),
         }
@@ -53,17 +48,6 @@ async fn build() -> String {
     } else {
         format!("install go (https://go.dev/dl), then make control-plane in a checkout; {named}")
     }
-}
-
-/// Where they may be, the first choice first.
-fn folders() -> Vec<PathBuf> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-    let built = cache.and_then(|cache| cache.join("schedlab/control-plane").read_dir().ok());
-    let mut built: Vec<PathBuf> =
-        built.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    built.sort();
-    set("KUBEBUILDER_ASSETS").into_iter().chain(built.into_iter().rev()).collect()
 }
 
 pub(super) async fn container() -> Ability {

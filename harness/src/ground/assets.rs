@@ -3,41 +3,53 @@
 use std::path::{Path, PathBuf};
 
 /// What has to be there.
-const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
+pub(crate) const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 
 /// The version that `make control-plane` builds.
 const VERSION: &str = "v1.35.4";
 
 /// Where the programs are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Assets(PathBuf);
+pub(crate) struct Assets(PathBuf);
+
+/// They are not where they should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no control plane: {} ({place}) has no {}; build them with `make control-plane`, or name a \
+     folder that has them with --assets or KUBEBUILDER_ASSETS",
+    folder.display(), programs.join(", ")
+)]
+pub(crate) struct Missing {
+    /// Where they were looked for.
+    pub(crate) folder: PathBuf,
+    /// Why there.
+    place: &'static str,
+    /// Those that are not there.
+    pub(crate) programs: Vec<&'static str>,
+}
 
 impl Assets {
-    pub(super) fn program(&self, name: &str) -> PathBuf {
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0
     }
 }
 
 /// Looks where it was told to, else where `KUBEBUILDER_ASSETS` says, else where
 /// `make control-plane` puts them.
-pub(super) fn find(told: Option<&Path>) -> anyhow::Result<Assets> {
+pub(crate) fn find(told: Option<&Path>) -> Result<Assets, Missing> {
     let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
     let (place, folder) = match (told, named) {
         (Some(told), _) => ("--assets", told.to_path_buf()),
         (None, Some(named)) => ("KUBEBUILDER_ASSETS", PathBuf::from(named)),
         (None, None) => ("the cache of `make control-plane`", cache()),
     };
-    let missing: Vec<&str> =
-        PROGRAMS.into_iter().filter(|program| !folder.join(program).is_file()).collect();
-    if missing.is_empty() {
-        return Ok(Assets(folder));
-    }
-    anyhow::bail!(
-        "no control plane: {} ({place}) has no {}; build them with `make control-plane`, or name \
-         a folder that has them with --assets or KUBEBUILDER_ASSETS",
-        folder.display(),
-        missing.join(", ")
-    )
+    let is_missing = |program: &&str| !folder.join(program).is_file();
+    let programs: Vec<&str> = PROGRAMS.into_iter().filter(is_missing).collect();
+    if programs.is_empty() { Ok(Assets(folder)) } else { Err(Missing { folder, place, programs }) }
 }
 
 fn cache() -> PathBuf {

@@ -93,6 +93,22 @@ fn a_machine_with_docker_kind_and_a_node_image_runs_kind() {
 }
 
 #[test]
+fn a_control_plane_is_looked_for_where_a_run_looks_for_it() {
+    let plane = |version: &str| {
+        let path = |name| format!("../home/schedlab/control-plane/{version}/{name}");
+        let paths = ["etcd", "kube-apiserver", "kube-controller-manager"].map(path);
+        let script = "#!/bin/sh\necho Kubernetes v1.35.4\n";
+        let programs: Vec<(&str, &str)> = paths.iter().map(|path| (&**path, script)).collect();
+        doctor(&programs, &["control-plane"])
+    };
+    assert_eq!(plane("v1.35.4").code, 0, "{}", plane("v1.35.4").all());
+    let other = plane("v1.1.0");
+    assert_eq!(other.code, 3, "{}", other.all());
+    assert!(other.out.contains("no etcd, kube-apiserver, kube-controller-manager in "));
+    assert!(other.out.contains("/home/schedlab/control-plane/v1.35.4"), "{}", other.out);
+}
+
+#[test]
 fn an_old_kubectl_is_not_enough() {
     let kubectl = "#!/bin/sh\necho '{\"clientVersion\": {\"gitVersion\": \"v1.20.2\"}}'\n";
     let ended = doctor(&[("kubectl", kubectl)], &["kubectl"]);
