@@ -19,11 +19,13 @@ use std::{
 
 use jiff::Timestamp;
 use schedlab_emulator::store::{EventKind, LogEntry, Object};
+use schedlab_scheduler::Status;
 use schedlab_scheduler_core::{
     audit::{Auditor, Rule, Rules, Writer},
     model::{Name, Time},
 };
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::happenings::{asked_to_leave, eviction_cause};
 use history::History;
@@ -72,6 +74,8 @@ struct State {
     gpu_memory: BTreeMap<Name, i64>,
     history: History,
     breaches: Vec<Breach>,
+    /// What the scheduler tells of its cycles.
+    pulse: Option<watch::Receiver<Status>>,
 }
 
 impl Audit {
@@ -86,8 +90,14 @@ impl Audit {
             gpu_memory: BTreeMap::new(),
             history: History::default(),
             breaches: Vec::new(),
+            pulse: None,
         };
         Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Has it hear when cycles end: in real time the writes of one may take their time.
+    pub fn listen(&self, pulse: watch::Receiver<Status>) {
+        self.state().pulse = Some(pulse);
     }
 
     /// What to hand to the store: it sees every write, in the order of revisions.
@@ -99,6 +109,9 @@ impl Audit {
     /// One write.
     pub fn observe(&self, entry: &LogEntry) {
         let mut state = self.state();
+        if let Some(cycles) = state.pulse.as_ref().map(|pulse| pulse.borrow().cycles) {
+            state.auditor.cycles_ended(cycles);
+        }
         state.history.push(entry);
         state.tell(entry);
         state.collect();

@@ -446,6 +446,15 @@ fn in_real_time_a_gang_that_stays_in_part_is_a_breach() {
 }
 
 #[test]
+fn a_cycle_that_has_not_ended_may_take_any_time() {
+    let slower = SLOW.replace("+26s", "+36s").replace("+28s", "+47s");
+    let slower = slower.replace("+22s evict a", "+12s cycle\n+22s evict a");
+    assert_eq!(in_real_time(&format!("{slower}\n+48s cycle")), "");
+    let ended = slower.replace("+36s evict c", "+25s cycle\n+36s evict c");
+    assert_snapshot!(in_real_time(&ended), @"rule 12 (whole gangs are evicted): gang default/g was evicted in part: 2 pods are bound, its minimum is 3");
+}
+
+#[test]
 fn default_kube_scheduler_knows_neither_gangs_nor_queues() {
     let history = "
         +0s node n1 gpus=2

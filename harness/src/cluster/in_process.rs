@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::Door;
 use super::fuse::Fuse;
 use super::lives::{Liveliness, Supervised};
+use super::pause::{Held, Pause};
 
 /// How often one that tells nothing is asked whether it lives.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -20,13 +21,15 @@ pub struct InProcess {
     config: Config,
     pub(super) supervised: Supervised,
     status: watch::Receiver<Status>,
+    pause: Pause,
 }
 
 impl InProcess {
     /// A scheduler that does not run yet. `on_kill` is told of every death that a step causes.
     pub(crate) fn new(door: Door, config: Config, on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
         let status = config.status.subscribe();
-        Self { door, config, supervised: Supervised::new(on_kill), status }
+        let pause = Pause::default();
+        Self { door, config, supervised: Supervised::new(on_kill), status, pause }
     }
 
     /// How it is set up.
@@ -39,9 +42,19 @@ impl InProcess {
         self.status.borrow().clone()
     }
 
+    /// What it tells after each cycle.
+    pub(crate) fn cycles(&self) -> watch::Receiver<Status> {
+        self.config.status.subscribe()
+    }
+
     /// What it tells after each cycle, and whether it will.
     pub(crate) fn pulse(&self) -> Pulse {
         Pulse { status: self.config.status.subscribe(), lives: self.supervised.liveliness() }
+    }
+
+    /// Has it stand still until the answer is dropped.
+    pub(crate) fn hold(&self) -> Held {
+        self.pause.hold()
     }
 
     /// Starts it; one that lives goes on.
@@ -50,16 +63,17 @@ impl InProcess {
             return;
         }
         self.status = self.config.status.subscribe();
-        let (door, config) = (self.door.clone(), self.config.clone());
-        self.supervised.start(move |fuse| live(door.clone(), config.clone(), fuse));
+        let (door, config, pause) = (self.door.clone(), self.config.clone(), self.pause.clone());
+        let live = move |fuse| live(door.clone(), config.clone(), pause.clone(), fuse);
+        self.supervised.start(live);
     }
 }
 
-async fn live(door: Door, config: Config, fuse: Arc<Fuse>) -> Option<String> {
+async fn live(door: Door, config: Config, pause: Pause, fuse: Arc<Fuse>) -> Option<String> {
     let client = (door.connect)(Arc::clone(&fuse));
     let clock = door.clock.clone();
     let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
-    let run = tokio::spawn(schedlab_scheduler::run(client, config, now));
+    let run = tokio::spawn(pause.wrap(schedlab_scheduler::run(client, config, now)));
     fuse.guard(run.abort_handle());
     match run.await {
         Ok(Ok(())) => Some("it returned".to_owned()),

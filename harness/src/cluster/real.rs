@@ -225,11 +225,15 @@ async fn names(api: &Api, collection: &str, left: &mut Vec<String>) -> Vec<Strin
     items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect()
 }
 
+/// Deletes, again where the connection broke: a busy server closes some.
 async fn delete(api: &Api, path: &str, left: &mut Vec<String>) {
-    match api.delete(path).await {
-        Ok(_) => {}
-        Err(error) if is_not_found(&error) => {}
-        Err(error) => left.push(format!("{path}: {:#}", refusal(error))),
+    for last in [false, false, true] {
+        match api.delete(path).await {
+            Ok(_) => return,
+            Err(error) if is_not_found(&error) => return,
+            Err(kube::Error::Service(_) | kube::Error::HyperError(_)) if !last => {}
+            Err(error) => return left.push(format!("{path}: {:#}", refusal(error))),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use schedlab_scheduler::{Config, Status};
 
 use super::lives::Supervised;
 use super::process::Process;
-use super::{AfterKill, InProcess, SchedulerUnderTest};
+use super::{AfterKill, Held, InProcess, SchedulerUnderTest};
 
 /// A scheduler under test.
 #[derive(Debug)]
@@ -24,6 +24,14 @@ impl Under {
             Self::InProcess(ours) => ours.config(),
             Self::Process(process) => process.config(),
             Self::Installed(config) => config,
+        }
+    }
+
+    /// Has one in this process stand still until the answer is dropped.
+    pub(crate) fn hold(&self) -> Option<Held> {
+        match self {
+            Self::InProcess(ours) => Some(ours.hold()),
+            Self::Process(_) | Self::Installed(_) => None,
         }
     }
 

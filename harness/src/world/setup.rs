@@ -5,7 +5,7 @@ use schedlab_scheduler_core::audit::Rules;
 
 use super::{Scheduler, World};
 use crate::audit::Audit;
-use crate::cluster::{AfterKill, InProcess, Process, SchedulerUnderTest as _, Start, Under};
+use crate::cluster::{AfterKill, Held, InProcess, Process, SchedulerUnderTest as _, Start, Under};
 use crate::target::Which;
 
 impl World {
@@ -33,7 +33,8 @@ impl World {
         self.cluster.set_period(config.period);
         self.audit = Some(audit.clone());
         let clock = self.cluster.clock();
-        let on_kill = Box::new(move || audit.scheduler_killed(clock.now()));
+        let killed = audit.clone();
+        let on_kill = Box::new(move || killed.scheduler_killed(clock.now()));
         let door = self.cluster.door(&config.scheduler_name);
         match (&self.target.which, self.cluster.ground()) {
             (Which::Installed(_) | Which::Deployment(_), _) => Under::Installed(Box::new(config)),
@@ -44,9 +45,21 @@ impl World {
             }
             (Which::Ours, _) | (Which::Process(_), None) => {
                 let ours = InProcess::new(door, config, on_kill);
+                if self.is_real() {
+                    audit.listen(ours.cycles());
+                }
                 self.cluster.listen(ours.pulse());
                 Under::InProcess(Box::new(ours))
             }
+        }
+    }
+
+    /// In real time a step that makes several objects is one moment for a scheduler in this
+    /// process: it stands still until the answer is dropped.
+    pub(super) fn hold_scheduler(&self) -> Option<Held> {
+        match &self.scheduler {
+            Scheduler::Started(scheduler) if self.is_real() => scheduler.hold(),
+            Scheduler::Started(_) | Scheduler::Awaited(_) | Scheduler::Absent => None,
         }
     }
 

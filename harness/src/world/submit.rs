@@ -17,6 +17,7 @@ impl World {
         for document in &mut documents {
             self.pace.object(&mut document.object);
         }
+        let _held = self.hold_scheduler();
         let mut made: Vec<Value> = Vec::new();
         for document in &documents {
             match self.api.create(&document.object).await {
@@ -39,6 +40,7 @@ impl World {
         for document in &mut documents {
             self.pace.object(&mut document.object);
         }
+        let _held = self.hold_scheduler();
         let mut done: Vec<(Value, Applied)> = Vec::new();
         for document in &documents {
             match self.api.apply(&document.object).await {

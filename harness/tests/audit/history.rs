@@ -6,8 +6,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use schedlab::audit::{Audit, Breach};
 use schedlab_emulator::store::{EventKind, Key, LogEntry, Object, Resource};
+use schedlab_scheduler::Status;
 use schedlab_scheduler_core::audit::Rules;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 const SCHEDULER: &str = "kai-scheduler";
 
@@ -39,8 +41,12 @@ fn told(breaches: &[Breach]) -> String {
 }
 
 fn audit_of(history: &str, rules: Rules) -> Vec<Breach> {
+    let audit = Audit::new(rules, SCHEDULER);
     let mut teller =
-        Teller { audit: Audit::new(rules, SCHEDULER), objects: BTreeMap::new(), revision: 0 };
+        Teller { audit, objects: BTreeMap::new(), revision: 0, status: watch::Sender::default() };
+    if history.contains(" cycle") {
+        teller.audit.listen(teller.status.subscribe());
+    }
     for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (at, what) = line.split_once(' ').expect("a time and a write");
         let offset: f64 = at.trim_matches(['+', 's']).parse().expect("seconds");
@@ -58,6 +64,8 @@ struct Teller {
     audit: Audit,
     objects: BTreeMap<Key, Object>,
     revision: u64,
+    /// What the scheduler tells of itself.
+    status: watch::Sender<Status>,
 }
 
 /// `key=value` words of a line; a bare word is a flag.
@@ -100,6 +108,7 @@ impl Teller {
             }),
             "kill" => self.audit.scheduler_killed(at),
             "rest" => self.audit.at_rest(at),
+            "cycle" => self.status.send_modify(|status| status.cycles += 1),
             verb => self.pod_verb(at, verb, name, &words),
         }
     }

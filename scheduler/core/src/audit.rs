@@ -163,6 +163,12 @@ impl Auditor {
         self.advance(at);
     }
 
+    /// The scheduler tells how many cycles it has ended: what it has written until now belongs to
+    /// them or to the next one.
+    pub fn cycles_ended(&mut self, cycles: u64) {
+        self.open.cycles = Some(cycles);
+    }
+
     /// The scheduler was killed just now, perhaps in the middle of a transaction.
     pub fn scheduler_killed(&mut self, at: Time) {
         self.advance(at);
@@ -203,7 +209,7 @@ impl Auditor {
 
     /// Nothing more comes of what was begun.
     fn close_moments(&mut self) {
-        let due = std::mem::take(&mut self.open);
+        let due = self.open.all();
         self.judge_gangs(&due);
     }
 

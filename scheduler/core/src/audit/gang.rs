@@ -1,6 +1,6 @@
 //! Rules 4 and 12: a gang comes and goes whole. What counts is what one decision of the scheduler
 //! did to it, which may take several writes: a gang is judged when none of them has come for a
-//! moment. Members that fail or are deleted by others meanwhile count as if they were still
+//! moment, and its cycle has ended where the scheduler tells. Members that fail or are deleted by others meanwhile count as if they were still
 //! there, finished ones count as present, pods that consolidation moves have a place elsewhere
 //! (KAI moves no more of a gang than it must), and what a crash cut short is judged at the next
 //! rest instead.
@@ -14,6 +14,8 @@ use crate::model::{Name, Time};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Open {
     gangs: BTreeMap<Name, Change>,
+    /// How many cycles the scheduler has ended, when it tells.
+    pub(super) cycles: Option<u64>,
     /// When the scheduler last died, perhaps in the middle of it.
     killed: Option<Time>,
 }
@@ -21,8 +23,9 @@ pub(super) struct Open {
 /// What has become of a gang since it was judged last.
 #[derive(Clone, Debug)]
 struct Change {
-    /// When it changed last.
+    /// When it changed last, and how many cycles had ended then.
     at: Time,
+    cycles: Option<u64>,
     /// A pod was bound.
     bound: bool,
     /// A pod was evicted by the scheduler.
@@ -34,11 +37,21 @@ struct Change {
 }
 
 impl Open {
-    /// Takes out what has not changed for longer than `moment`.
+    /// Takes out what has not changed for longer than `moment`, and no more in this cycle.
     pub(super) fn due(&mut self, at: Time, moment: Duration) -> Self {
-        let gangs = self.gangs.extract_if(.., |_, change| at.since(change.at) > moment).collect();
+        let cycles = self.cycles;
+        let is_due = |change: &Change| {
+            let goes_on = cycles.is_some() && cycles == change.cycles;
+            at.since(change.at) > moment && !goes_on
+        };
+        let gangs = self.gangs.extract_if(.., |_, change| is_due(change)).collect();
         self.killed = self.killed.filter(|killed| at.since(*killed) <= moment);
-        Self { gangs, killed: None }
+        Self { gangs, ..Self::default() }
+    }
+
+    /// Takes out all.
+    pub(super) fn all(&mut self) -> Self {
+        Self { gangs: std::mem::take(&mut self.gangs), ..Self::default() }
     }
 
     /// The scheduler died: what it began may stay as it is until the next rest.
@@ -50,10 +63,10 @@ impl Open {
     }
 
     fn change(&mut self, gang: Name, at: Time) -> &mut Change {
-        let cut_short = self.killed.is_some();
-        let new = Change { at, bound: false, evicted: false, lost: Vec::new(), cut_short };
+        let (cycles, cut_short) = (self.cycles, self.killed.is_some());
+        let new = Change { at, cycles, bound: false, evicted: false, lost: Vec::new(), cut_short };
         let change = self.gangs.entry(gang).or_insert(new);
-        change.at = at;
+        (change.at, change.cycles) = (at, cycles);
         change
     }
 }
