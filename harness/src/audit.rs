@@ -6,6 +6,7 @@
 //! What a write costs depends on what it changes, not on the size of the cluster. Left out:
 //! everything that no rule asks for.
 
+mod devices;
 mod history;
 mod parts;
 mod queue_status;
@@ -28,6 +29,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::happenings::{asked_to_leave, eviction_cause};
+use devices::Devices;
+pub(crate) use devices::{gpu_milli as gpu_milli_claimed, names as claim_names};
 use history::History;
 pub(crate) use parts::{gpu_memory_mib, paid_milli};
 pub(crate) use read::{eviction, requests};
@@ -70,6 +73,9 @@ struct State {
     groups: BTreeMap<Name, Object>,
     /// Queues as they came: what they say of themselves is judged at rest.
     queues: BTreeMap<Name, Object>,
+    /// Nodes as they came, to be read again when their devices change.
+    nodes: BTreeMap<Name, Object>,
+    devices: Devices,
     /// MiB of each GPU, by node.
     gpu_memory: BTreeMap<Name, i64>,
     history: History,
@@ -87,6 +93,8 @@ impl Audit {
             priorities: BTreeMap::new(),
             groups: BTreeMap::new(),
             queues: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            devices: Devices::default(),
             gpu_memory: BTreeMap::new(),
             history: History::default(),
             breaches: Vec::new(),
@@ -161,7 +169,8 @@ impl State {
                 if let Some(node) = object {
                     self.gpu_memory.insert(key.name.clone(), gpu_memory_mib(node));
                 }
-                self.auditor.node(at, &key.name, object.map(|node| read::node(node)));
+                keep(&mut self.nodes, &key.name, object);
+                self.node(at, &key.name);
             }
             ("scheduling.run.ai", "queues") => {
                 self.auditor.queue(at, &key.name, object.map(|queue| read::queue(queue)));
@@ -173,14 +182,31 @@ impl State {
                 self.auditor.group(at, &name, group);
                 keep(&mut self.groups, &name, object);
             }
+            ("resource.k8s.io", "resourceclaims") => {
+                let name = full_name(entry);
+                self.devices.claim(&name, object);
+                self.auditor.claim(at, &name, object.map(|claim| devices::claim(claim)));
+            }
+            ("resource.k8s.io", "resourceslices") => {
+                if let Some(node) = self.devices.slice(&key.name, object) {
+                    self.node(at, &node);
+                }
+            }
             ("scheduling.k8s.io", "priorityclasses") => self.priority_class(at, entry),
             _ => self.auditor.passed(at),
         }
     }
 
+    fn node(&mut self, at: Time, name: &Name) {
+        let node = self.nodes.get(name);
+        let view = node.map(|node| self.devices.add_to(read::node(node), name));
+        self.auditor.node(at, name, view);
+    }
+
     fn pod(&mut self, at: Time, entry: &LogEntry, object: Option<&Object>) {
         let name = full_name(entry);
-        let pod = object.map(|pod| parts::add(read::pod(pod), pod, &self.gpu_memory));
+        let read = |pod| self.devices.add_claims(read::pod(pod), pod);
+        let pod = object.map(|pod| parts::add(read(pod), pod, &self.gpu_memory));
         // A DELETE names no field manager; the pod was told who evicts it.
         let cause = eviction_cause(&entry.object).filter(|_| asked_to_leave(entry));
         let scheduler = cause.is_some() || *entry.manager == *self.scheduler;

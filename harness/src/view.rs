@@ -31,12 +31,15 @@ pub enum Kind {
     Queues,
     /// KAI's pod groups, of all namespaces.
     PodGroups,
+    /// Resource claims, of all namespaces.
+    Claims,
     /// Events of all namespaces.
     Events,
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [Self::Nodes, Self::Pods, Self::Queues, Self::PodGroups, Self::Events];
+    const ALL: [Self; 6] =
+        [Self::Nodes, Self::Pods, Self::Queues, Self::PodGroups, Self::Claims, Self::Events];
 
     fn path(self) -> &'static str {
         match self {
@@ -44,6 +47,7 @@ impl Kind {
             Self::Pods => "/api/v1/pods",
             Self::Queues => "/apis/scheduling.run.ai/v2/queues",
             Self::PodGroups => "/apis/scheduling.run.ai/v2alpha2/podgroups",
+            Self::Claims => "/apis/resource.k8s.io/v1/resourceclaims",
             Self::Events => "/api/v1/events",
         }
     }

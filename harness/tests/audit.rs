@@ -1,6 +1,8 @@
 //! Every rule of the audit, by histories of raw API objects: one that breaks it and is caught,
 //! one that looks like it and is legal.
 
+#[path = "audit/claims.rs"]
+mod claims;
 #[path = "audit/history.rs"]
 mod history;
 

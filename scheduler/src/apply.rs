@@ -5,6 +5,7 @@
 //!
 //! Binding is direct: no BindRequest is written.
 
+mod claims;
 mod events;
 mod evictions;
 mod pending;
@@ -127,10 +128,12 @@ impl Applier {
     }
 
     async fn decide(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
+        let blocked = self.allocate_claims(mirror, cycle).await;
         let mut losing = BTreeSet::new();
         let mut chains = Vec::new();
         for decision in &cycle.plan.decisions {
             chains.extend(match decision {
+                Decision::Bind { pod, .. } if blocked.contains(&cycle.group(*pod)) => None,
                 Decision::Bind { pod, node } => Some(Self::bind(mirror, cycle, *pod, *node)),
                 Decision::Evict { pod, cause } => {
                     // Its group is marked before the first of it is asked to leave.

@@ -2,6 +2,7 @@
 //! and written but not yet confirmed. Objects are read once, when they change; everything is
 //! sorted by name.
 
+mod claims;
 mod disruption_budget;
 mod gpu;
 mod group;
@@ -21,6 +22,7 @@ use std::{
 use schedlab_scheduler_core::model::{DisruptionBudget, Name, PodShape, Time, Topology};
 use serde_json::Value;
 
+pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId};
 pub(crate) use gpu::GROUP_LABEL;
 pub(crate) use group::GroupRecord;
 pub(crate) use node::NodeRecord;
@@ -116,6 +118,7 @@ pub(crate) struct Mirror {
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
     pub(crate) topologies: BTreeMap<Name, Topology>,
     pub(crate) budgets: BTreeMap<Key, DisruptionBudget>,
+    pub(crate) claims: Claims,
     pub(crate) groups: BTreeMap<Key, GroupRecord>,
     pub(crate) pods: BTreeMap<Key, PodRecord>,
     /// Pods that could not be grouped as they stood at this version, and why.
@@ -151,10 +154,14 @@ impl Mirror {
             Kind::Queue => self.queues.clear(),
             Kind::Topology => self.topologies.clear(),
             Kind::PodDisruptionBudget => self.budgets.clear(),
+            Kind::DeviceClass => self.claims.clear_classes(),
+            Kind::ResourceSlice => self.claims.clear_slices(),
+            Kind::ResourceClaim => self.claims.known.clear(),
             Kind::PodGroup => self.groups.clear(),
             Kind::Pod => {
                 self.pods.clear();
                 self.members.clear();
+                self.claims.pods.clear();
             }
         }
         for object in objects {
@@ -192,6 +199,17 @@ impl Mirror {
                     self.budgets_changed();
                 }
             }
+            Kind::DeviceClass => {
+                if self.claims.upsert_class(key.name, object) {
+                    self.everything_changed();
+                }
+            }
+            Kind::ResourceSlice => {
+                if self.claims.upsert_slice(key.name, object) {
+                    self.everything_changed();
+                }
+            }
+            Kind::ResourceClaim => self.upsert_claim(&key, ClaimRecord::read(object)),
             Kind::PodGroup => self.upsert_group(key, GroupRecord::read(object)),
             Kind::Pod => self.upsert_pod(key, PodRecord::read(object, &self.scheduler_name)),
         }
@@ -202,10 +220,13 @@ impl Mirror {
         let known = match kind {
             Kind::Pod => self.pods.get(key).map(|pod| pod.told.version),
             Kind::PodGroup => self.groups.get(key).map(|group| group.told.version),
+            Kind::ResourceClaim => self.claims.known.get(key).map(|claim| claim.version),
             Kind::Node
             | Kind::PriorityClass
             | Kind::Queue
             | Kind::Topology
+            | Kind::DeviceClass
+            | Kind::ResourceSlice
             | Kind::PodDisruptionBudget => None,
         };
         known.is_some_and(|known| known != 0 && known == version(object))
@@ -226,6 +247,9 @@ impl Mirror {
                 }
                 false
             }
+            Kind::DeviceClass => self.claims.remove_class(&key.name),
+            Kind::ResourceSlice => self.claims.remove_slice(&key.name),
+            Kind::ResourceClaim => return self.remove_claim(&key, gone_at),
             Kind::PodGroup => return self.remove_group(key, gone_at),
             Kind::Pod => return self.remove_pod(key, gone_at),
         };
@@ -245,7 +269,9 @@ impl Mirror {
         if self.pods.get(&key).is_some_and(|is| is.told.version <= gone_at) {
             if let Some(pod) = self.pods.remove(&key) {
                 self.leave(&key, &pod);
+                self.look_at_claims_of(&key, &pod);
             }
+            self.claims.pods.remove(&key);
             self.pod_changed(key);
         }
     }
@@ -366,6 +392,10 @@ impl Mirror {
             let group = Key { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
             self.members.entry(group).or_default().insert(Name::clone(&key.name));
         }
+        if !record.claims.is_empty() {
+            self.claims.pods.insert(key.clone());
+            self.look_at_claims_of(&key, &record);
+        }
         let group = record.group.clone();
         if let Some(before) = self.pods.insert(key.clone(), record).filter(|is| is.group != group) {
             self.leave(&key, &before);
@@ -400,94 +430,4 @@ impl Mirror {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn pod(version: u64, uid: &str, spec: &Value) -> Value {
-        json!({
-            "metadata": { "namespace": "ns", "name": "p", "uid": uid,
-                          "resourceVersion": version.to_string() },
-            "spec": spec,
-        })
-    }
-
-    fn key() -> Key {
-        Key { namespace: "ns".into(), name: "p".into() }
-    }
-
-    #[test]
-    fn a_binding_holds_until_the_watch_confirms_it() {
-        let mut mirror = Mirror::new("kai-scheduler");
-        mirror.upsert(Kind::Pod, &pod(1, "u", &json!({})));
-        mirror.assume_bound(&key(), &"n1".into());
-        mirror.upsert(Kind::Pod, &pod(2, "u", &json!({ "priority": 3 })));
-        assert_eq!(mirror.pods[&key()].node.as_deref(), Some("n1"));
-        let decided = mirror.revision;
-        mirror.upsert(Kind::Pod, &pod(3, "u", &json!({ "priority": 3, "nodeName": "n1" })));
-        assert_eq!(mirror.revision, decided, "what was assumed is no news");
-    }
-
-    #[test]
-    fn a_group_holds_until_its_mark_is_confirmed_or_taken_away() {
-        let mut mirror = Mirror::new("kai-scheduler");
-        let named = json!({ "schedulerName": "kai-scheduler" });
-        mirror.upsert(Kind::Pod, &pod(1, "u", &named));
-        mirror.assume_grouped(&key(), &"pg".into());
-        mirror.upsert(Kind::Pod, &pod(2, "u", &named));
-        assert_eq!(mirror.pods[&key()].group.as_deref(), Some("pg"));
-        assert!(mirror.pods[&key()].lacks_mark());
-        let decided = mirror.revision;
-        let mut marked = pod(3, "u", &named);
-        marked["metadata"]["annotations"] = json!({ "pod-group-name": "pg" });
-        mirror.upsert(Kind::Pod, &marked);
-        assert_eq!(mirror.revision, decided, "what was assumed is no news");
-        assert!(!mirror.pods[&key()].lacks_mark());
-        mirror.upsert(Kind::Pod, &pod(4, "u", &named));
-        assert_eq!(mirror.pods[&key()].group, None);
-        assert!(mirror.members.is_empty());
-    }
-
-    #[test]
-    fn a_pod_made_anew_under_the_same_name_starts_clean() {
-        let mut mirror = Mirror::new("kai-scheduler");
-        mirror.upsert(Kind::Pod, &pod(1, "u", &json!({})));
-        mirror.assume_bound(&key(), &"n1".into());
-        mirror.assume_leaving(&key(), Time(0));
-        mirror.upsert(Kind::Pod, &pod(2, "other", &json!({})));
-        assert!(mirror.pods[&key()].waits());
-    }
-
-    #[test]
-    fn old_news_do_not_undo_what_an_answer_said() {
-        let mut mirror = Mirror::new("kai-scheduler");
-        mirror.upsert(Kind::Pod, &pod(5, "u", &json!({ "priority": 5 })));
-        mirror.upsert(Kind::Pod, &pod(4, "u", &json!({ "priority": 4 })));
-        assert_eq!(mirror.pods[&key()].priority, 5);
-        mirror.remove(Kind::Pod, &pod(3, "before", &json!({})));
-        assert!(mirror.pods.contains_key(&key()));
-        mirror.remove(Kind::Pod, &pod(6, "u", &json!({})));
-        assert!(mirror.pods.is_empty());
-    }
-
-    #[test]
-    fn conditions_that_we_write_are_no_news() {
-        let mut mirror = Mirror::new("kai-scheduler");
-        mirror.upsert(Kind::Pod, &pod(1, "u", &json!({})));
-        let before = mirror.revision;
-        let mut told = pod(2, "u", &json!({}));
-        told["status"]["conditions"] = json!([{ "type": "PodScheduled", "status": "False" }]);
-        mirror.upsert(Kind::Pod, &told);
-        assert_eq!(mirror.revision, before);
-        assert!(mirror.pods[&key()].told.scheduled.is_some());
-    }
-
-    #[test]
-    fn a_list_replaces_what_was_known() {
-        let mut mirror = Mirror::new("kai-scheduler");
-        mirror.upsert(Kind::Pod, &pod(9, "u", &json!({})));
-        mirror.relist(Kind::Pod, &[]);
-        assert!(mirror.pods.is_empty());
-    }
-}
+mod tests;

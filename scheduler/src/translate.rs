@@ -22,7 +22,7 @@ use queues::QueueOf;
 
 use crate::{
     config::Flavor,
-    mirror::{Key, Mirror},
+    mirror::{ClaimProblem, Key, Mirror},
     parse::Malformed,
 };
 
@@ -47,6 +47,8 @@ pub(crate) enum Trouble {
     GroupMissing(Name),
     /// Its pod group cannot be read.
     Group(Name, Malformed),
+    /// A claim of it cannot be had.
+    Claim(ClaimProblem),
     /// Its pod group has no such sub-group.
     SubGroupMissing { group: Name, sub_group: Name },
 }
@@ -69,6 +71,7 @@ impl Trouble {
                 format!("create PodGroup {group}, or name one that exists")
             }
             Self::Group(group, malformed) => mend(&format!("PodGroup {group}"), malformed),
+            Self::Claim(problem) => problem.remedy(),
             Self::SubGroupMissing { group, sub_group } => {
                 format!("add sub-group {sub_group} to PodGroup {group}, or name one that it has")
             }
@@ -92,6 +95,7 @@ impl fmt::Display for Trouble {
             Self::Group(group, malformed) => {
                 write!(f, "PodGroup {group} cannot be scheduled: {malformed}")
             }
+            Self::Claim(problem) => problem.fmt(f),
             Self::SubGroupMissing { group, sub_group } => write!(
                 f,
                 "PodGroup {group} has no sub-group {sub_group}, \
@@ -129,12 +133,14 @@ impl Translator {
     /// Takes what changed in the mirror since the last time.
     pub(crate) fn refresh(&mut self, mirror: &mut Mirror) {
         let changes = std::mem::take(&mut mirror.changes);
+        mirror.claims.refresh();
         if changes.everything {
             self.look_at_nodes_and_queues(mirror);
         }
         for name in &changes.nodes {
             if let (Some(id), Some(record)) = (self.nodes.get(name), mirror.nodes.get(name)) {
-                self.translation.snapshot.nodes[id.0 as usize].clone_from(&record.node);
+                self.translation.snapshot.nodes[id.0 as usize] =
+                    mirror.claims.offered(&record.node);
             }
         }
         if changes.everything || changes.budgets {
@@ -154,7 +160,8 @@ impl Translator {
         let ids = mirror.nodes.keys().zip(0..).map(|(name, id)| (Name::clone(name), NodeId(id)));
         self.nodes = ids.collect();
         let snapshot = &mut self.translation.snapshot;
-        snapshot.nodes = mirror.nodes.values().map(|record| record.node.clone()).collect();
+        snapshot.nodes =
+            mirror.nodes.values().map(|record| mirror.claims.offered(&record.node)).collect();
         snapshot.topologies = mirror.topologies.values().cloned().collect();
         (snapshot.queues, self.queue_of) = queues::translate(&mirror.queues);
     }

@@ -68,7 +68,9 @@ impl History {
 fn names(concern: &Concern, key: &Key, node_of_pod: Option<&str>) -> bool {
     let full = |name: &str| name.split_once('/') == Some((&*key.namespace, &*key.name));
     match (concern, &*key.resource.plural) {
-        (Concern::Pod(name), "pods") | (Concern::Group(name), "podgroups") => full(name),
+        (Concern::Pod(name), "pods")
+        | (Concern::Group(name), "podgroups")
+        | (Concern::Claim(name), "resourceclaims") => full(name),
         (Concern::Node(name), "nodes") | (Concern::Queue(name), "queues") => *key.name == **name,
         // A node's trouble is told by the pods on it.
         (Concern::Node(name), "pods") => node_of_pod == Some(name),

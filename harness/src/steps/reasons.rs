@@ -151,7 +151,7 @@ fn all(world: &World, subject: &Subject) -> String {
     if texts.is_empty() { "nothing".to_owned() } else { texts.concat() }
 }
 
-/// A field of a queue, pod, node or pod group, by its path; texts and numbers alike.
+/// A field of a queue, pod, node, pod group or resource claim, by its path; texts and numbers alike.
 /// ```gherkin
 /// Then the field "status.conditions.0.status" of queue "team-a" is "True"
 /// Then the field "metadata.annotations.schedlab.dev/gpu-devices" of pod "a" is "0,1"
@@ -167,13 +167,14 @@ async fn field(
     stays: Stays,
 ) -> StepResult {
     let claim = |world: &World| {
-        let kinds = [Kind::Queues, Kind::Pods, Kind::Nodes, Kind::PodGroups];
+        let kinds = [Kind::Queues, Kind::Pods, Kind::Nodes, Kind::PodGroups, Kind::Claims];
         let title = subject.to_string();
         let mut wanted = kinds.into_iter().filter(|kind| match kind {
             Kind::Queues => title.starts_with("queue"),
             Kind::Pods => title.starts_with("pod "),
             Kind::Nodes => title.starts_with("node"),
             Kind::PodGroups => title.starts_with("gang") || title.starts_with("workload"),
+            Kind::Claims => title.starts_with("claim"),
             Kind::Events => false,
         });
         let object = wanted.find_map(|kind| world.view.get(kind, subject.name()));

@@ -5,13 +5,14 @@ use std::str::FromStr;
 
 use cucumber::Parameter;
 
+use crate::audit::claim_names;
 use crate::view::{Kind, Pod, View, WORKLOAD};
 
 /// `queue "a"`, `job "train"`, `node "node-1"`, `the cluster`: a set of pods.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "subject",
-    regex = "(?:queue|namespace|node|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) \"[^\"]*\"|the cluster"
+    regex = "(?:queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) \"[^\"]*\"|the cluster"
 )]
 pub(crate) struct Subject {
     word: String,
@@ -56,6 +57,7 @@ impl Subject {
             "queue" => pod.queue(view).is_some_and(|queue| is_in(queue, &self.name, view)),
             "namespace" => pod.namespace() == self.name,
             "node" => pod.node() == self.name,
+            "claim" => claim_names(pod.0).any(|name| name == self.name),
             // Pods that were submitted together are known by the name they were given.
             "pod" => is_named(pod, &self.name) || pod.label(WORKLOAD) == Some(&self.name),
             _ => pod.belongs_to(&self.name) || is_in_group(pod, &self.name),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::StepResult;
 use super::parameters::{Resource, Stays, When};
 use super::subjects::Subject;
-use crate::audit::{gpu_memory_mib, paid_milli};
+use crate::audit::{claim_names, gpu_memory_mib, gpu_milli_claimed, paid_milli};
 use crate::view::{Kind, Pod};
 use crate::world::World;
 
@@ -87,10 +87,12 @@ fn from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, Stri
     })
 }
 
-/// Whole GPUs, and parts as queues pay them.
+/// Whole GPUs, those of claims, and parts as queues pay them.
 fn gpus_paid(world: &World, pod: Pod<'_>) -> i128 {
     let node = world.view.get(Kind::Nodes, pod.node());
-    pod.gpu_milli() + paid_milli(pod.0, node.map_or(0, gpu_memory_mib))
+    let claims = claim_names(pod.0).filter_map(|name| world.view.get(Kind::Claims, name));
+    let claimed: i128 = claims.map(gpu_milli_claimed).sum();
+    pod.gpu_milli() + claimed + paid_milli(pod.0, node.map_or(0, gpu_memory_mib))
 }
 
 /// `status.allocated`, when the queue has one.

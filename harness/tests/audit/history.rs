@@ -102,6 +102,13 @@ impl Teller {
                 let pod = pod(name, &words, self.revision);
                 self.write(at, "admin", ("", "pods", name), Some(pod));
             }
+            "claim" => {
+                let key = ("resource.k8s.io", "resourceclaims", name);
+                let user = words
+                    .value("for")
+                    .map(|pod| self.objects[&full_key(("", "pods", pod))].clone());
+                self.write(at, SCHEDULER, key, Some(claim(name, &words, user.as_deref())));
+            }
             "status" => self.edit(at, ("scheduling.run.ai", "queues", name), SCHEDULER, |queue| {
                 let gpus = words.value("gpus").expect("gpus");
                 queue["status"] = json!({"allocated": {"nvidia.com/gpu": gpus}});
@@ -176,7 +183,8 @@ impl Teller {
 }
 
 fn full_key((group, plural, name): (&str, &str, &str)) -> Key {
-    let namespace = if matches!(plural, "pods" | "podgroups") { "default" } else { "" };
+    let namespace =
+        if matches!(plural, "pods" | "podgroups" | "resourceclaims") { "default" } else { "" };
     Key {
         resource: Resource { group: group.into(), plural: plural.into() },
         namespace: namespace.into(),
@@ -258,8 +266,27 @@ fn pod(name: &str, words: &Words<'_>, revision: u64) -> Value {
             "nodeSelector": selector,
             "tolerations": tolerations,
             "schedulingGates": gates,
+            "resourceClaims": [{"resourceClaimName": words.value("claim")}],
             "containers": [{"resources": {"requests": {"nvidia.com/gpu": words.value("gpus")}}}],
         },
         "status": {"phase": "Pending"},
+    })
+}
+
+/// `device=0 on=n1 for=a`: allocated there, for pod `a`.
+fn claim(name: &str, words: &Words<'_>, user: Option<&Value>) -> Value {
+    let field = |node| json!({"key": "metadata.name", "operator": "In", "values": [node]});
+    let device = |device| json!({"driver": "gpu", "pool": words.value("on"), "device": device});
+    let allocation = words.value("device").map(|one| {
+        json!({
+            "devices": {"results": [device(one)]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field(words.value("on"))]}]},
+        })
+    });
+    let users: Vec<&Value> = user.map(|pod| &pod["metadata"]).into_iter().collect();
+    json!({
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"devices": {"requests": [{"exactly": {"deviceClassName": "gpu"}}]}},
+        "status": {"allocation": allocation, "reservedFor": users},
     })
 }

@@ -74,6 +74,28 @@ fn the_rights_are_those_that_the_scheduler_uses() {
     );
 }
 
+/// A pod with a claim, and a node that publishes what it asks for.
+const CLAIMED: &str = "
+apiVersion: v1
+kind: Node
+metadata: {name: published, annotations: {schedlab.dev/published-gpus: '1'}}
+status: {capacity: {cpu: '8', memory: 8Gi, pods: '10'}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: one, namespace: default, labels: {kai.scheduler/queue: borrower}}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: claiming, namespace: default, labels: {kai.scheduler/queue: borrower}}
+spec:
+  schedulerName: kai-scheduler
+  priorityClassName: train
+  resourceClaims: [{name: gpu, resourceClaimName: one}]
+  containers: [{name: main, image: train}]
+";
+
 /// A life in which everything happens that the scheduler asks the API server for.
 async fn work(lab: &Lab, client: kube::Client) {
     lab.create("", "namespaces", &json!({ "metadata": { "name": "kai-scheduler" } }));
@@ -110,6 +132,7 @@ async fn work(lab: &Lab, client: kube::Client) {
         } } } },
     });
     owned_pod(lab, ("batch", "cronjobs", "CronJob"), &jobs);
+    lab.apply(CLAIMED);
     lab.pass(90).await;
     task.abort();
     // The next one looks for what this one left untold.

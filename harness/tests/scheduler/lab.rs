@@ -71,12 +71,14 @@ impl Lab {
                 "ClusterTrainingRuntime" => ("trainer.kubeflow.org", "clustertrainingruntimes"),
                 "TrainJob" => ("trainer.kubeflow.org", "trainjobs"),
                 "PyTorchJob" => ("kubeflow.org", "pytorchjobs"),
+                "Node" => ("", "nodes"),
+                "ResourceClaim" => ("resource.k8s.io", "resourceclaims"),
                 "Pod" => ("", "pods"),
                 "PodGroup" => ("scheduling.run.ai", "podgroups"),
                 "Queue" => ("scheduling.run.ai", "queues"),
                 other => panic!("{other} is not known here"),
             };
-            if plural != "clustertrainingruntimes" {
+            if !matches!(plural, "clustertrainingruntimes" | "nodes") {
                 object["metadata"]["namespace"] = json!("default");
             }
             self.create(group, plural, &object);

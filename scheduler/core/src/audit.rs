@@ -26,7 +26,7 @@ pub use eviction::{Eviction, Why};
 use gang::Open;
 pub use plan::breaches_of;
 pub use view::{
-    Amounts, GroupView, NodeView, Part, Phase, PodView, QueueView, SubGroupView, Writer,
+    Amounts, ClaimView, GroupView, NodeView, Part, Phase, PodView, QueueView, SubGroupView, Writer,
 };
 use view::{Recent, Span, View};
 
@@ -140,6 +140,17 @@ impl Auditor {
         self.accounts.pod_changed(&self.view, name, before.as_ref(), pod);
         let before = before.filter(|old| pod.is_none_or(|new| new.uid == old.uid));
         self.judge_pod(name, before.as_ref(), pod, writer);
+    }
+
+    /// A claim on devices came, changed, or (`None`) went. Claims that are told of must be
+    /// allocated to, and reserved for, whoever is bound with them.
+    pub fn claim(&mut self, at: Time, name: &Name, claim: Option<ClaimView>) {
+        self.advance(at);
+        let before = match &claim {
+            Some(claim) => self.view.claims.insert(name.clone(), claim.clone()),
+            None => self.view.claims.remove(name),
+        };
+        sharing::judge_claim(self, name, &before.unwrap_or_default(), &claim.unwrap_or_default());
     }
 
     /// The scheduler gave its cause for an eviction.

@@ -7,7 +7,7 @@ use schedlab_scheduler_core::model::{
 };
 use serde_json::Value;
 
-use super::{Condition, condition, gpu, requests, selectors};
+use super::{Condition, claims::PodClaim, condition, gpu, requests, selectors};
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
 
 /// What is kept of a pod.
@@ -17,7 +17,10 @@ pub(crate) struct PodRecord {
     /// Names this scheduler in `spec.schedulerName`.
     pub(crate) ours: bool,
     pub(crate) labels: Labels,
+    /// What it asks for besides its claims.
     pub(crate) shape: Arc<PodShape>,
+    /// Claims on devices.
+    pub(crate) claims: Vec<PodClaim>,
     /// The devices that it shares.
     pub(crate) gpu_groups: Vec<GpuGroup>,
     /// The first thing in its spec that cannot be used.
@@ -86,6 +89,7 @@ impl PodRecord {
             gpu_groups: gpu::groups(&labels),
             labels,
             shape: Arc::new(shape),
+            claims: PodClaim::all(object),
             malformed,
             priority: int32(spec, "/priority").unwrap_or(0),
             priority_class: name(spec, "/priorityClassName"),

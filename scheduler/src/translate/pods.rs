@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::Flavor,
-    mirror::{Key, Mirror, Phase, PodRecord},
+    mirror::{ClaimProblem, Claimed, Key, Mirror, Phase, PodRecord},
 };
 
 /// What a pod is looked at against.
@@ -38,6 +38,8 @@ pub(super) enum Entry {
 pub(super) struct Shapes {
     ids: BTreeMap<usize, ShapeId>,
     held: Vec<Arc<PodShape>>,
+    /// With what is claimed besides, by the shape's address.
+    claimed: BTreeMap<(usize, Claimed), ShapeId>,
 }
 
 impl Shapes {
@@ -52,6 +54,33 @@ impl Shapes {
             shapes.push(PodShape::clone(shape));
             ShapeId(position(shapes.len() - 1))
         })
+    }
+}
+
+impl Shapes {
+    /// The shape of a pod with what it claims.
+    fn with_claims(
+        &mut self,
+        shape: &Arc<PodShape>,
+        claimed: Claimed,
+        shapes: &mut Vec<PodShape>,
+    ) -> ShapeId {
+        if claimed == Claimed::default() {
+            return self.id(shape, shapes);
+        }
+        let key = (Arc::as_ptr(shape).addr(), claimed);
+        if let Some(known) = self.claimed.get(&key) {
+            return *known;
+        }
+        let mut with = PodShape::clone(shape);
+        with.gpus_by_claim = key.1.own.gpu_milli > 0;
+        with.requests.add(&key.1.own);
+        with.claims.clone_from(&key.1.shared);
+        self.held.push(Arc::clone(shape));
+        shapes.push(with);
+        let id = ShapeId(position(shapes.len() - 1));
+        self.claimed.insert(key, id);
+        id
     }
 }
 
@@ -74,6 +103,13 @@ pub(super) fn translate(
         Err(_) if record.waits() || status == PodStatus::Succeeded => return Entry::Absent,
         Err(_) => (None, 0),
     };
+    let claims = claims(key, record, context);
+    let claimed = match claims {
+        Err(problem) if record.waits() && record.ours => {
+            return Entry::Trouble(Trouble::Claim(problem));
+        }
+        claims => claims.unwrap_or_default(),
+    };
     let nominated = record.nominated.as_ref().and_then(|node| context.nodes.get(node).copied());
     Entry::Present(Pod {
         namespace: Name::clone(&key.namespace),
@@ -82,7 +118,7 @@ pub(super) fn translate(
         labels: record.labels.clone(),
         group,
         sub_group,
-        shape: ids.id(&record.shape, shapes),
+        shape: ids.with_claims(&record.shape, claimed, shapes),
         priority: record.priority,
         preemption_policy: record.preemption_policy,
         status,
@@ -94,6 +130,14 @@ pub(super) fn translate(
         started: record.node.is_some().then_some(record.started).flatten(),
         released_since: record.leaving_since,
     })
+}
+
+fn claims(key: &Key, record: &PodRecord, context: &Context<'_>) -> Result<Claimed, ClaimProblem> {
+    match (context.flavor, record.claims.first()) {
+        (_, None) => Ok(Claimed::default()),
+        (Flavor::Kube, Some(one)) => Err(ClaimProblem::NotServed(Name::clone(&one.name))),
+        (Flavor::Kai, Some(_)) => context.mirror.claims.of_pod(key, record, &context.mirror.pods),
+    }
 }
 
 /// State and node of a pod that matters; `None` for one that does not (any more).

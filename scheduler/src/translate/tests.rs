@@ -17,6 +17,9 @@ fn mirror(objects: &[Value]) -> Mirror {
             "Queue" => Kind::Queue,
             "PodGroup" => Kind::PodGroup,
             "Topology" => Kind::Topology,
+            "DeviceClass" => Kind::DeviceClass,
+            "ResourceSlice" => Kind::ResourceSlice,
+            "ResourceClaim" => Kind::ResourceClaim,
             _ => Kind::Pod,
         };
         mirror.upsert(kind, object);

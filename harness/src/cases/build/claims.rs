@@ -49,6 +49,7 @@ fn claim(case: &Case, spec: &ClaimSpec) -> DeviceClaim {
         name: name(&format!("{}/{}", spec.namespace, spec.name)),
         devices,
         queue: spec.labels.get(QUEUE_LABEL).map(|queue| name(queue)),
+        is_own: false,
         allocated_on: None,
         reserved_for_others: u32::try_from(others).unwrap_or(u32::MAX),
     }
@@ -60,6 +61,7 @@ fn missing(wanted: &str) -> DeviceClaim {
         name: name(wanted),
         devices: Resources { extended: devices, ..Resources::default() },
         queue: None,
+        is_own: false,
         allocated_on: None,
         reserved_for_others: 0,
     }

@@ -68,6 +68,10 @@ fn judge_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
         let detail = format!("with pod {name}, pods on node {node} {why}");
         auditor.breach(Rule::Devices, concerns.clone(), detail);
     }
+    if let Some((claim, why)) = sharing::unready_claim(auditor, pod, node) {
+        let detail = format!("pod {name} was bound to {node}, but claim {claim} {why}");
+        auditor.breach(Rule::Devices, concerns.clone(), detail);
+    }
     if let Some((claim, elsewhere)) = sharing::claim_elsewhere(auditor, pod, node) {
         let detail = format!("pod {name} uses claim {claim} on {node}; others do on {elsewhere}");
         auditor.breach(Rule::Devices, concerns, detail);

@@ -35,6 +35,8 @@ pub enum Concern {
     Queue(Name),
     /// A node.
     Node(Name),
+    /// A claim on devices, as `namespace/name`.
+    Claim(Name),
 }
 
 /// The rules, by the numbers of the list of invariants.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Auditor, NodeView, PodView, breach::amount};
+use super::{Auditor, ClaimView, Concern, NodeView, PodView, Rule, breach::amount};
 use crate::model::Name;
 
 const GPU: &str = "nvidia.com/gpu";
@@ -39,4 +39,48 @@ pub(super) fn claim_elsewhere<'a>(
         let mut others = auditor.accounts.nodes_of_claim(claim).filter(|other| *other != node);
         Some((claim, others.next()?.clone()))
     })
+}
+
+/// A claim of the pod that is not allocated to the node, or not for the pod.
+pub(super) fn unready_claim(
+    auditor: &Auditor,
+    pod: &PodView,
+    node: &Name,
+) -> Option<(Name, String)> {
+    pod.claims.keys().find_map(|name| {
+        let claim = auditor.view.claims.get(name)?;
+        let why = if claim.devices.is_empty() {
+            "is not allocated".to_owned()
+        } else if let Some(other) = claim.node.as_ref().filter(|other| *other != node) {
+            format!("is allocated on {other}")
+        } else if !claim.users.contains(&pod.uid) {
+            "is not reserved for it".to_owned()
+        } else {
+            return None;
+        };
+        Some((name.clone(), why))
+    })
+}
+
+/// Nobody else has the devices of a claim, and they do not change while somebody uses them.
+pub(super) fn judge_claim(
+    auditor: &mut Auditor,
+    name: &Name,
+    before: &ClaimView,
+    after: &ClaimView,
+) {
+    let mut wrong = Vec::new();
+    let is_used = before.users.intersection(&after.users).next().is_some();
+    if is_used && !before.devices.is_empty() && before.devices != after.devices {
+        wrong.push("was allocated anew while it is in use".to_owned());
+    }
+    let others = auditor.view.claims.iter().filter(|(other, _)| *other != name);
+    wrong.extend(others.filter_map(|(other, view)| {
+        let both = after.devices.intersection(&view.devices).next()?;
+        (!before.devices.contains(both)).then(|| format!("was given {both}, which {other} has"))
+    }));
+    for why in wrong {
+        let concerns = vec![Concern::Claim(name.clone())];
+        auditor.breach(Rule::Devices, concerns, format!("claim {name} {why}"));
+    }
 }

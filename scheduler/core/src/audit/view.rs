@@ -1,7 +1,7 @@
 //! The facts that the rules are about: nodes, queues, groups and pods, under their names. It
 //! leaves out everything that no rule asks for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Labels, Name, NodeSelectorTerm, Taint, Time, Toleration};
 
@@ -16,6 +16,7 @@ pub(super) struct View {
     pub(super) queues: BTreeMap<Name, Recent<QueueView>>,
     pub(super) groups: BTreeMap<Name, Recent<GroupView>>,
     pub(super) pods: BTreeMap<Name, PodView>,
+    pub(super) claims: BTreeMap<Name, ClaimView>,
 }
 
 impl View {
@@ -161,6 +162,17 @@ pub struct PodView {
     pub claims: BTreeMap<Name, Amounts>,
     /// What its queues pay beside its requests: parts of GPUs, and MIG instances as GPUs.
     pub paid_besides: Amounts,
+}
+
+/// A claim on devices, as the API has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimView {
+    /// Where it is allocated, if it says so.
+    pub node: Option<Name>,
+    /// The devices that it has got, under names that are unique in the cluster.
+    pub devices: BTreeSet<Name>,
+    /// Uids of the pods for which it is reserved.
+    pub users: BTreeSet<Name>,
 }
 
 /// A part of a device.

@@ -11,6 +11,8 @@ pub struct DeviceClaim {
     pub name: Name,
     /// The devices: GPUs as such, others under the name of their class.
     pub devices: Resources,
+    /// It was made for the pod: no queue need own it.
+    pub is_own: bool,
     /// Label `kai.scheduler/queue`: the queue that may use a claim on GPUs that pods name.
     pub queue: Option<Name>,
     /// The node on which it is allocated, whoever uses it.

@@ -51,7 +51,7 @@ fn foreign(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Option<Mis
     let queue = group.queue.as_ref().ok().copied().flatten()?;
     let queue = &session.snapshot.queues[queue.0 as usize].name;
     let is_ours = claim.queue.as_ref() == Some(queue);
-    (claim.is_gpu() && !is_ours).then(|| Misfit::ClaimOfQueue {
+    (claim.is_gpu() && !claim.is_own && !is_ours).then(|| Misfit::ClaimOfQueue {
         claim: claim.name.clone(),
         queue: queue.clone(),
         label: claim.queue.clone(),

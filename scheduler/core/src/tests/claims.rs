@@ -92,6 +92,25 @@ fn gpus_are_given_to_claims_or_by_a_device_plugin() {
 }
 
 #[test]
+fn a_free_gpu_for_claims_is_no_room_for_others() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        node n2 gpus=2 by-claim
+        queue borrower quota=0
+        queue owner quota=4
+        job b pods=4 min=1 gpus=1 queue=borrower on n1 n1 n1 n1
+        job c claim x:1@owner queue=owner
+        job o pods=2 gpus=1 queue=owner
+    "), @r"
+    1: c runs on n2
+    1: b leaves n1 for o (reclaim)
+    1: o waits for n1
+    2: o runs on n1
+    steady after 2
+    ");
+}
+
+#[test]
 fn a_claim_on_gpus_belongs_to_a_queue() {
     assert_snapshot!(plan_of("
         node n1 gpus=4 by-claim

@@ -83,6 +83,7 @@ fn claim(word: &str) -> DeviceClaim {
         name: name.into(),
         devices: Resources { gpu_milli, ..Resources::default() },
         queue: (!queue.is_empty()).then(|| queue.into()),
+        is_own: false,
         allocated_on,
         reserved_for_others: 0,
     }

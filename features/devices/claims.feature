@@ -1,0 +1,104 @@
+@claims @placement
+Feature: GPUs by resource claims
+  Dynamic resource allocation (`resource.k8s.io/v1`): a driver publishes a node's GPUs, pods name
+  claims, and the scheduler writes to the claim which devices it gets, before it binds a pod.
+
+  Background:
+    Given the fleet "fleets/claims.yaml"
+    And these queues:
+      | queue  | quota |
+      | team-a | 2     |
+      | team-b | 2     |
+    And the manifest "claims/template.yaml" is applied
+
+  Scenario: A claim made from a template gets a GPU, and its pod runs where that is
+    When the manifest "claims/a-fifth.yaml" is applied
+    Then pod "late-0" is running
+    And queue "team-a" uses 1 GPU
+    And node "plugged-0" has no running pods
+
+  Scenario: There are as many claimed GPUs as are published
+    Given the manifest "claims/four-pods.yaml" is applied
+    And queue "team-a" has 4 running pods
+    When the manifest "claims/a-fifth.yaml" is applied
+    Then queue "team-a" has 4 running and 1 pending pods
+    And queue "team-a" uses 4 GPUs
+    And pod "late-0" is pending because "publish no GPUs for resource claims"
+    When pod "own-2" is deleted
+    Then pod "late-0" is running
+
+  Scenario: Pods that ask for GPUs as a resource stay off published ones
+    When 3 pods "plain" with 1 GPU each are submitted to queue "team-a"
+    Then node "plugged-0" has 2 running pods
+    And queue "team-a" is pending because "give GPUs to resource claims only"
+
+  Scenario: A shared claim is allocated once, for all who share it
+    When the manifest "claims/shared.yaml" is applied
+    Then claim "pair" has 3 running pods
+    And pod "sharing-0" is on 1 node
+    And the field "status.allocation.devices.results.0.device" of claim "pair" is "gpu-0"
+    And the field "status.allocation.devices.results.1.device" of claim "pair" is "gpu-1"
+    And the field "status.reservedFor.2.name" of claim "pair" is "sharing-2"
+
+  Scenario: A claim that nobody uses any more can be had elsewhere
+    Given the manifest "claims/shared.yaml" is applied
+    And claim "pair" has 3 running pods
+    When pod "sharing-0" is deleted
+    And pod "sharing-1" is deleted
+    And pod "sharing-2" is deleted
+    Then eventually within 1 minute the field "status.allocation" of claim "pair" is ""
+    When the manifest "claims/four-pods.yaml" is applied
+    Then queue "team-a" has 4 running pods
+
+  Scenario: A claim on GPUs serves the queue that its label names
+    Given the manifest "claims/shared.yaml" is applied
+    When the manifest "claims/others.yaml" is applied
+    Then pod "foreign-0" is pending because "shared GPU claim with wrong queue label"
+
+  Scenario: Claimed GPUs are reclaimed like others
+    Given the manifest "claims/four-pods.yaml" is applied
+    And queue "team-a" has 4 running pods
+    When the manifest "claims/owner.yaml" is applied
+    Then eventually within 2 minutes queue "team-b" has 2 running pods and stays so for 5 cycles
+    And 2 pods of queue "team-a" were evicted for queue "team-b"
+    And queue "team-a" has 2 running pods
+
+  Scenario: A claim that cannot be had is told
+    When this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: lost, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        schedulerName: kai-scheduler
+        priorityClassName: train
+        resourceClaims: [{name: gpu, resourceClaimName: nowhere}]
+        containers: [{name: main, image: train}]
+      """
+    Then pod "lost" is pending because "ResourceClaim nowhere, named in spec.resourceClaims, does not exist"
+    When this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: nowhere, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: tpu.example.com}}]}}
+      """
+    Then pod "lost" is pending because "asks for DeviceClass tpu.example.com, which does not exist"
+
+  Scenario Outline: A scheduler that dies at any write allocates nothing twice
+    When the scheduler dies before its write number <write> and is restarted
+    And the manifest "claims/shared.yaml" is applied
+    And the manifest "claims/a-fifth.yaml" is applied
+    Then eventually within 1 minute queue "team-a" has 4 running pods and stays so for 5 cycles
+    And the scheduler has died 1 time
+
+    Examples:
+      | write |
+      | 1     |
+      | 2     |
+      | 3     |
+      | 4     |
+      | 5     |
+      | 6     |
+      | 7     |
+      | 8     |

@@ -1,0 +1,96 @@
+//! Claims on devices and the devices that nodes publish, from raw objects of `resource.k8s.io`.
+
+use std::collections::BTreeMap;
+
+use schedlab_emulator::store::Object;
+use schedlab_scheduler_core::{
+    audit::{Amounts, ClaimView, NodeView, PodView},
+    model::Name,
+};
+use serde_json::Value;
+
+use super::keep;
+use crate::fields::{at, list, text};
+
+const GPU: &str = "nvidia.com/gpu";
+
+/// What is known of them.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    claims: BTreeMap<Name, Object>,
+    slices: BTreeMap<Name, Object>,
+}
+
+impl Devices {
+    pub(super) fn claim(&mut self, name: &Name, claim: Option<&Object>) {
+        keep(&mut self.claims, name, claim);
+    }
+
+    /// The node of the slice.
+    pub(super) fn slice(&mut self, name: &Name, slice: Option<&Object>) -> Option<Name> {
+        let known = slice.or_else(|| self.slices.get(name));
+        let node = known.and_then(|slice| text(slice, "/spec/nodeName")).map(Name::from);
+        keep(&mut self.slices, name, slice);
+        node
+    }
+
+    /// The node with the GPUs that are published for it.
+    pub(super) fn add_to(&self, mut view: NodeView, node: &Name) -> NodeView {
+        let of_node =
+            self.slices.values().filter(|slice| text(slice, "/spec/nodeName") == Some(node));
+        let of_gpus = of_node.filter(|slice| is_gpu(text(slice, "/spec/driver").unwrap_or("")));
+        let gpus: usize = of_gpus.map(|slice| list(slice, "/spec/devices").len()).sum();
+        if gpus > 0 {
+            let published = 1000 * i128::try_from(gpus).unwrap_or(i128::MAX / 1000);
+            *view.allocatable.entry(GPU.into()).or_default() += published;
+        }
+        view
+    }
+
+    /// The pod with what it has by its claims.
+    pub(super) fn add_claims(&self, mut view: PodView, pod: &Value) -> PodView {
+        let namespace = text(pod, "/metadata/namespace").unwrap_or_default();
+        for name in names(pod) {
+            let name: Name = format!("{namespace}/{name}").into();
+            let gpus = self.claims.get(&name).map_or(0, |claim| gpu_milli(claim));
+            view.claims.insert(name, Amounts::from([(GPU.into(), gpus)]));
+        }
+        view
+    }
+}
+
+/// The names of a pod's claims, as far as they have one.
+pub(crate) fn names(pod: &Value) -> impl Iterator<Item = &str> {
+    let made = list(pod, "/status/resourceClaimStatuses").iter();
+    let all = list(pod, "/spec/resourceClaims").iter().chain(made);
+    all.filter_map(|one| text(one, "/resourceClaimName"))
+}
+
+/// Thousandths of GPUs that a claim asks for. A class of GPUs is known by its name.
+pub(crate) fn gpu_milli(claim: &Value) -> i128 {
+    let requests = list(claim, "/spec/devices/requests").iter();
+    let of_gpus = requests
+        .filter(|request| is_gpu(text(request, "/exactly/deviceClassName").unwrap_or_default()));
+    let count = |request| at(request, "/exactly/count").and_then(Value::as_i64).unwrap_or(1);
+    of_gpus.map(|request| 1000 * i128::from(count(request))).sum()
+}
+
+pub(super) fn claim(claim: &Value) -> ClaimView {
+    let device = |result: &Value| {
+        let part = |path| text(result, path).unwrap_or_default();
+        format!("device {} of pool {} ({})", part("/device"), part("/pool"), part("/driver")).into()
+    };
+    let terms = list(claim, "/status/allocation/nodeSelector/nodeSelectorTerms").iter();
+    let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
+    let field = fields.find(|field| text(field, "/key") == Some("metadata.name"));
+    let users = list(claim, "/status/reservedFor").iter();
+    ClaimView {
+        node: field.and_then(|field| list(field, "/values").first()?.as_str()).map(Name::from),
+        devices: list(claim, "/status/allocation/devices/results").iter().map(device).collect(),
+        users: users.filter_map(|user| text(user, "/uid")).map(Name::from).collect(),
+    }
+}
+
+fn is_gpu(name: &str) -> bool {
+    name.to_ascii_lowercase().contains("gpu")
+}

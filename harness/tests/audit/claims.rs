@@ -1,0 +1,31 @@
+//! Claims on devices: rule 2.
+
+use super::audited;
+
+#[test]
+fn a_device_is_in_one_claim_and_a_claim_on_one_node_for_who_is_bound() {
+    let begun = "
+        +0s group g queue=q min=1
+        +0s pod a group=g claim=x
+        +0s pod b group=g claim=x
+        +0s claim x
+    ";
+    let right = "
+        +1s claim x device=0 on=n1 for=a
+        +1s bind a n1
+    ";
+    assert_eq!(audited(&format!("{begun}{right}")), "");
+    let unallocated = audited(&format!("{begun}+1s bind a n1"));
+    assert!(unallocated.contains("but claim default/x is not allocated"), "{unallocated}");
+    let of_another = audited(&format!("{begun}{right}+2s bind b n1"));
+    assert!(of_another.contains("but claim default/x is not reserved for it"), "{of_another}");
+    let elsewhere = audited(&format!("{begun}+1s claim x device=0 on=n1 for=a\n+1s bind a n2"));
+    assert!(elsewhere.contains("but claim default/x is allocated on n1"), "{elsewhere}");
+    let twice = audited(&format!("{begun}{right}+2s claim y device=0 on=n1"));
+    assert!(
+        twice.contains("claim default/y was given device 0 of pool n1 (gpu), which default/x has"),
+        "{twice}"
+    );
+    let anew = audited(&format!("{begun}{right}+2s claim x device=1 on=n1 for=a"));
+    assert!(anew.contains("claim default/x was allocated anew while it is in use"), "{anew}");
+}

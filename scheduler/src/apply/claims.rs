@@ -1,0 +1,180 @@
+//! Claims of pods that are about to be bound: which devices they get is written to the claim, with
+//! the pods for which it is reserved, before any of them is bound. Writes name the version of the
+//! claim that was seen, so that two schedulers cannot both allocate it. What was allocated for
+//! pods that were not bound then is taken back first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schedlab_scheduler_core::{
+    Decision,
+    model::{Name, NodeId, PodGroupId, PodId},
+};
+use serde_json::{Value, json};
+
+use super::{
+    Applier, Cycle,
+    writes::{Chain, Write},
+};
+use crate::{
+    api::{Merge, path},
+    mirror::{ClaimRecord, DeviceId, Key, Mirror},
+    watch::Kind,
+};
+
+/// Keeps a claim that is allocated from being deleted.
+const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+
+/// The node on which a claim is used, and the pods that are to use it.
+type Use = (NodeId, Vec<PodId>);
+
+impl Applier {
+    /// Pod groups that cannot be bound now, since a claim of them could not be allocated.
+    pub(super) async fn allocate_claims(
+        &mut self,
+        mirror: &mut Mirror,
+        cycle: &Cycle<'_>,
+    ) -> BTreeSet<Option<PodGroupId>> {
+        let uses = uses(mirror, cycle);
+        if uses.is_empty() && !has_left_over(mirror) {
+            return BTreeSet::new();
+        }
+        self.take_back(mirror).await;
+        let unprotected = uses.keys().filter(|key| !is_protected(mirror, key));
+        let protect: Vec<Chain> = unprotected.filter_map(|key| protect(mirror, key)).collect();
+        self.write(mirror, protect).await;
+        let mut picked = BTreeSet::new();
+        let allocate: Vec<Chain> = uses
+            .iter()
+            .filter_map(|(key, of)| allocate(mirror, cycle, (key, of), &mut picked))
+            .collect();
+        self.write(mirror, allocate).await;
+        let lacking = uses.iter().flat_map(|(key, (_, pods))| {
+            let reserved = mirror.claims.known.get(key).map(|claim| &claim.reserved);
+            pods.iter().filter(move |pod| {
+                let uid = &cycle.snapshot.pods[pod.0 as usize].uid;
+                !reserved.is_some_and(|reserved| reserved.iter().any(|(_, known)| known == uid))
+            })
+        });
+        let blocked: BTreeSet<_> = lacking.map(|pod| cycle.group(*pod)).collect();
+        self.outcome.retry |= !blocked.is_empty();
+        blocked
+    }
+
+    async fn take_back(&mut self, mirror: &mut Mirror) {
+        let free = json!({ "allocation": null, "reservedFor": null });
+        let claims = mirror.claims.known.iter();
+        let left_over = claims.filter(|(key, claim)| claim.is_left_over(key, &mirror.pods));
+        let chains = left_over.map(|(key, claim)| vec![status(key, claim, &free)]).collect();
+        self.write(mirror, chains).await;
+    }
+}
+
+fn has_left_over(mirror: &Mirror) -> bool {
+    mirror.claims.known.iter().any(|(key, claim)| claim.is_left_over(key, &mirror.pods))
+}
+
+/// The claims of all pods that are to be bound.
+fn uses(mirror: &Mirror, cycle: &Cycle<'_>) -> BTreeMap<Key, Use> {
+    let mut uses: BTreeMap<Key, Use> = BTreeMap::new();
+    for decision in &cycle.plan.decisions {
+        let Decision::Bind { pod, node } = decision else { continue };
+        let key = cycle.key(*pod);
+        let claims = mirror.pods.get(&key).into_iter().flat_map(|record| &record.claims);
+        for name in claims.filter_map(|one| one.claim.as_ref()) {
+            let claim = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
+            uses.entry(claim).or_insert_with(|| (*node, Vec::new())).1.push(*pod);
+        }
+    }
+    uses
+}
+
+fn is_protected(mirror: &Mirror, key: &Key) -> bool {
+    let claim = mirror.claims.known.get(key);
+    claim.is_some_and(|claim| claim.finalizers.iter().any(|one| &**one == FINALIZER))
+}
+
+fn protect(mirror: &Mirror, key: &Key) -> Option<Chain> {
+    let claim = mirror.claims.known.get(key)?;
+    let known = claim.finalizers.iter().map(|one| &**one);
+    let finalizers: Vec<&str> = known.chain([FINALIZER]).collect();
+    let change = json!({ "metadata": {
+        "resourceVersion": claim.version.to_string(), "finalizers": finalizers,
+    } });
+    Some(vec![Write::patch(Kind::ResourceClaim, claim_path(key), Merge::Plain, change)])
+}
+
+/// Devices for a claim that has none, and the pods that are to use it.
+fn allocate(
+    mirror: &Mirror,
+    cycle: &Cycle<'_>,
+    (key, (node, pods)): (&Key, &Use),
+    picked: &mut BTreeSet<DeviceId>,
+) -> Option<Chain> {
+    let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key))?;
+    let mut users: Vec<Value> = claim.reserved.iter().map(|(name, uid)| user(name, uid)).collect();
+    users.extend(pods.iter().map(|pod| {
+        let pod = &cycle.snapshot.pods[pod.0 as usize];
+        user(&pod.name, &pod.uid)
+    }));
+    let mut change = json!({ "reservedFor": users });
+    if claim.allocation.is_none() {
+        let node = &cycle.snapshot.nodes[node.0 as usize].name;
+        change["allocation"] = allocation(mirror, (claim, node), picked)?;
+    }
+    Some(vec![status(key, claim, &change)])
+}
+
+fn user(name: &Name, uid: &Name) -> Value {
+    json!({ "resource": "pods", "name": &**name, "uid": &**uid })
+}
+
+/// The first devices of the node that no claim has; `None`: there are too few.
+fn allocation(
+    mirror: &Mirror,
+    (claim, node): (&ClaimRecord, &Name),
+    picked: &mut BTreeSet<DeviceId>,
+) -> Option<Value> {
+    let allocated = mirror.claims.known.values().filter_map(|claim| claim.allocation.as_ref());
+    let taken: BTreeSet<&DeviceId> = allocated.flat_map(|it| &it.devices).collect();
+    let mut chosen: Vec<(&Name, &DeviceId)> = Vec::new();
+    let free = |id: &DeviceId| !taken.contains(id) && !picked.contains(id);
+    for wanted in claim.wanted.as_ref().ok()? {
+        let of_class = mirror.claims.devices_of(node).iter();
+        let of_class = of_class.filter(|device| device.classes.contains(&wanted.class));
+        let is_new = |id: &DeviceId| chosen.iter().all(|(_, known)| *known != id);
+        let count = usize::try_from(wanted.count).ok()?;
+        let found: Vec<&DeviceId> = of_class
+            .map(|device| &device.id)
+            .filter(|id| free(id) && is_new(id))
+            .take(count)
+            .collect();
+        if found.len() < count {
+            return None;
+        }
+        chosen.extend(found.into_iter().map(|id| (&wanted.request, id)));
+    }
+    picked.extend(chosen.iter().map(|(_, id)| DeviceId::clone(id)));
+    let results: Vec<Value> = chosen
+        .iter()
+        .map(|(request, DeviceId { driver, pool, device })| {
+            json!({ "request": &***request, "driver": &**driver, "pool": &**pool,
+                    "device": &**device })
+        })
+        .collect();
+    let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
+    Some(json!({
+        "devices": { "results": results },
+        "nodeSelector": { "nodeSelectorTerms": [{ "matchFields": [field] }] },
+    }))
+}
+
+fn status(key: &Key, claim: &ClaimRecord, status: &Value) -> Write {
+    let version = claim.version.to_string();
+    let change = json!({ "metadata": { "resourceVersion": version }, "status": status });
+    let path = format!("{}/status", claim_path(key));
+    Write::patch(Kind::ResourceClaim, path, Merge::Plain, change)
+}
+
+fn claim_path(key: &Key) -> String {
+    path("resource.k8s.io/v1", &key.namespace, "resourceclaims", &key.name)
+}

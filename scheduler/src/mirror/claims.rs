@@ -1,0 +1,315 @@
+//! Dynamic resource allocation (`resource.k8s.io/v1`) as the mirror keeps it: published devices,
+//! classes of devices, and claims on them; what a pod takes by its claims, and what a node offers.
+
+mod device;
+mod record;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use schedlab_scheduler_core::{
+    model::{DeviceClaim, Name, Node},
+    resources::Resources,
+};
+use serde_json::Value;
+
+pub(crate) use device::{Device, DeviceId};
+pub(crate) use record::{ClaimRecord, PodClaim};
+
+use super::{Key, Mirror, PodRecord};
+use crate::parse::Malformed;
+use device::{ClassRecord, SliceRecord, devices};
+
+/// Everything about claims.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    pub(crate) known: BTreeMap<Key, ClaimRecord>,
+    classes: BTreeMap<Name, ClassRecord>,
+    slices: BTreeMap<Name, SliceRecord>,
+    /// What slices and classes come to, by node.
+    devices: BTreeMap<Name, Vec<Device>>,
+    /// Classes whose devices are just the GPUs.
+    all_gpus: BTreeSet<Name>,
+    /// Slices or classes have changed since.
+    stale: bool,
+    /// Pods with claims.
+    pub(super) pods: BTreeSet<Key>,
+}
+
+/// What a pod takes by claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Claimed {
+    /// By those of its own that are not allocated, or that it has.
+    pub(crate) own: Resources,
+    /// By others.
+    pub(crate) shared: Vec<DeviceClaim>,
+}
+
+/// Why a pod's claims cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimProblem {
+    /// It is still to be made from its template.
+    NotMade(Name),
+    /// It does not exist.
+    Missing(Name),
+    /// It asks for something that cannot be served.
+    Malformed(Name, Malformed),
+    /// Profile `kube` allocates none.
+    NotServed(Name),
+    /// It asks for a class that does not exist.
+    NoClass(Name, Name),
+}
+
+impl ClaimProblem {
+    /// What cures it.
+    pub(crate) fn remedy(&self) -> String {
+        match self {
+            Self::NotMade(own) => format!("create the template that claim {own} of the pod names"),
+            Self::Missing(claim) => format!("create ResourceClaim {claim}"),
+            Self::Malformed(claim, malformed) => {
+                format!(
+                    "mend ResourceClaim {claim}: {} allows {}",
+                    malformed.field, malformed.allowed
+                )
+            }
+            Self::NotServed(_) => "use profile kai, or ask for devices as resources".to_owned(),
+            Self::NoClass(_, class) => format!("create DeviceClass {class}"),
+        }
+    }
+}
+
+impl fmt::Display for ClaimProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotMade(own) => {
+                write!(f, "Resource claim {own} of the pod has not been made from its template yet")
+            }
+            Self::NotServed(own) => {
+                write!(f, "Resource claim {own} of the pod: profile kube allocates no claims")
+            }
+            Self::Missing(claim) => {
+                write!(f, "ResourceClaim {claim}, named in spec.resourceClaims, does not exist")
+            }
+            Self::Malformed(claim, malformed) => {
+                write!(f, "ResourceClaim {claim} cannot be allocated: {malformed}")
+            }
+            Self::NoClass(claim, class) => {
+                write!(
+                    f,
+                    "ResourceClaim {claim} asks for DeviceClass {class}, which does not exist"
+                )
+            }
+        }
+    }
+}
+
+impl Claims {
+    /// Whether anything is different now.
+    pub(super) fn upsert_slice(&mut self, name: Name, object: &Value) -> bool {
+        let record = SliceRecord::read(object);
+        if self.slices.get(&name) == Some(&record) {
+            return false;
+        }
+        self.slices.insert(name, record);
+        self.stale = true;
+        true
+    }
+
+    pub(super) fn upsert_class(&mut self, name: Name, object: &Value) -> bool {
+        let record = ClassRecord::read(object);
+        if self.classes.get(&name) == Some(&record) {
+            return false;
+        }
+        self.classes.insert(name, record);
+        self.stale = true;
+        true
+    }
+
+    pub(super) fn remove_slice(&mut self, name: &Name) -> bool {
+        let gone = self.slices.remove(name).is_some();
+        self.stale = true;
+        gone
+    }
+
+    pub(super) fn remove_class(&mut self, name: &Name) -> bool {
+        let gone = self.classes.remove(name).is_some();
+        self.stale = true;
+        gone
+    }
+
+    pub(super) fn clear_slices(&mut self) {
+        self.slices.clear();
+        self.stale = true;
+    }
+
+    pub(super) fn clear_classes(&mut self) {
+        self.classes.clear();
+        self.stale = true;
+    }
+
+    /// Looks at slices and classes, if they have changed.
+    pub(crate) fn refresh(&mut self) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
+        self.devices = devices(&self.slices, &self.classes);
+        let all = || self.devices.values().flatten();
+        let is_all_gpus =
+            |class: &&Name| all().all(|device| device.is_gpu == device.classes.contains(*class));
+        self.all_gpus = self.classes.keys().filter(is_all_gpus).cloned().collect();
+    }
+
+    /// Pods that name the claim, or for which it was made.
+    pub(super) fn pods_of(&self, claim: &Key, pods: &BTreeMap<Key, PodRecord>) -> Vec<Key> {
+        let uses = |key: &&Key| {
+            key.namespace == claim.namespace
+                && pods.get(key).is_some_and(|pod| {
+                    pod.claims.iter().any(|one| one.claim.as_ref() == Some(&claim.name))
+                })
+        };
+        self.pods.iter().filter(uses).cloned().collect()
+    }
+
+    /// The node with the devices that are published for it.
+    pub(crate) fn offered(&self, node: &Node) -> Node {
+        let mut node = node.clone();
+        for device in self.devices.get(&node.name).into_iter().flatten() {
+            if device.is_gpu {
+                node.gpus_by_claim = true;
+                node.allocatable.gpu_milli = node.allocatable.gpu_milli.saturating_add(1000);
+            }
+            let classes = device.classes.iter().filter(|class| !self.all_gpus.contains(*class));
+            for class in classes {
+                *node.allocatable.extended.entry(of_class(class)).or_default() += 1;
+            }
+        }
+        node
+    }
+
+    /// Devices of a node.
+    pub(crate) fn devices_of(&self, node: &Name) -> &[Device] {
+        self.devices.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// What the pod takes by its claims.
+    pub(crate) fn of_pod(
+        &self,
+        key: &Key,
+        pod: &PodRecord,
+        pods: &BTreeMap<Key, PodRecord>,
+    ) -> Result<Claimed, ClaimProblem> {
+        let mut claimed = Claimed::default();
+        for one in &pod.claims {
+            let Some(name) = &one.claim else {
+                return Err(ClaimProblem::NotMade(Name::clone(&one.name)));
+            };
+            let claim_key = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
+            let claim = self.known.get(&claim_key);
+            let claim = claim.ok_or_else(|| ClaimProblem::Missing(Name::clone(name)))?;
+            let devices = self.asked(name, claim)?;
+            let allocated_on = self.allocated_on(&claim_key, claim, pods);
+            let is_had = pod.node.is_some() || allocated_on.is_none();
+            if claim.is_own_of(&pod.uid) && is_had {
+                claimed.own.add(&devices);
+                continue;
+            }
+            claimed.shared.push(DeviceClaim {
+                name: claim_key.to_string().into(),
+                devices,
+                is_own: claim.is_own_of(&pod.uid),
+                queue: claim.queue.clone(),
+                allocated_on,
+                reserved_for_others: claim.strangers(&claim_key, pods),
+            });
+        }
+        Ok(claimed)
+    }
+
+    fn asked(&self, name: &Name, claim: &ClaimRecord) -> Result<Resources, ClaimProblem> {
+        let wanted = claim.wanted.as_ref();
+        let wanted =
+            wanted.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong.clone()))?;
+        let mut devices = Resources::default();
+        for record::Wanted { class, count, .. } in wanted {
+            if !self.classes.contains_key(class) {
+                return Err(ClaimProblem::NoClass(Name::clone(name), Name::clone(class)));
+            }
+            if device::is_gpu(class) || self.all_gpus.contains(class) {
+                let gpus = count.saturating_mul(1000);
+                devices.gpu_milli = devices.gpu_milli.saturating_add(gpus);
+            }
+            if !self.all_gpus.contains(class) {
+                let entry = devices.extended.entry(of_class(class)).or_default();
+                *entry = entry.saturating_add(*count);
+            }
+        }
+        Ok(devices)
+    }
+
+    /// Where it is allocated. What was allocated for pods that did not get their node then is
+    /// as good as free: it is taken back before anything is bound.
+    fn allocated_on(
+        &self,
+        key: &Key,
+        claim: &ClaimRecord,
+        pods: &BTreeMap<Key, PodRecord>,
+    ) -> Option<Name> {
+        let allocation = claim.allocation.as_ref()?;
+        if claim.is_left_over(key, pods) {
+            return None;
+        }
+        let has = |devices: &Vec<Device>| {
+            devices.iter().any(|device| allocation.devices.contains(&device.id))
+        };
+        let by_device = || self.devices.iter().find(|(_, devices)| has(devices));
+        allocation.node.clone().or_else(|| by_device().map(|(node, _)| Name::clone(node)))
+    }
+}
+
+impl Mirror {
+    pub(super) fn upsert_claim(&mut self, key: &Key, record: ClaimRecord) {
+        if let Some(known) = self.claims.known.get_mut(key) {
+            if known.version > record.version {
+                return;
+            }
+            known.version = record.version;
+            if *known == record {
+                return;
+            }
+        }
+        self.claims.known.insert(key.clone(), record);
+        self.claim_changed(key);
+    }
+
+    pub(super) fn remove_claim(&mut self, key: &Key, gone_at: u64) {
+        if self.claims.known.get(key).is_some_and(|is| is.version <= gone_at) {
+            self.claims.known.remove(key);
+            self.claim_changed(key);
+        }
+    }
+
+    fn claim_changed(&mut self, key: &Key) {
+        self.revision += 1;
+        let pods = self.claims.pods_of(key, &self.pods);
+        self.changes.pods.extend(pods);
+    }
+
+    /// Whether a claim is left over depends on all pods for which it is reserved.
+    pub(super) fn look_at_claims_of(&mut self, key: &Key, pod: &PodRecord) {
+        for name in pod.claims.iter().filter_map(|one| one.claim.as_ref()) {
+            let claim = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
+            let is_shared =
+                self.claims.known.get(&claim).is_some_and(|claim| !claim.is_own_of(&pod.uid));
+            if is_shared {
+                self.claim_changed(&claim);
+            }
+        }
+    }
+}
+
+/// A device of a class, as a resource. No pod can ask for it by that name.
+fn of_class(class: &Name) -> Name {
+    format!("devices of class {class}").into()
+}

@@ -1,0 +1,158 @@
+//! Claims as they are kept, and how pods name them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schedlab_scheduler_core::model::Name;
+use serde_json::Value;
+
+use super::{super::controller, DeviceId, Key, PodRecord};
+use crate::parse::{Malformed, at, list, name, shown, text, version};
+
+/// What is kept of a `ResourceClaim`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimRecord {
+    pub(crate) version: u64,
+    /// The pod for which it was made.
+    owner: Option<Name>,
+    /// Label `kai.scheduler/queue`.
+    pub(super) queue: Option<Name>,
+    pub(crate) wanted: Result<Vec<Wanted>, Malformed>,
+    pub(crate) allocation: Option<Allocation>,
+    /// Names and uids of the pods for which it is reserved.
+    pub(crate) reserved: Vec<(Name, Name)>,
+    pub(crate) finalizers: Vec<Name>,
+}
+
+/// One request of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) request: Name,
+    pub(crate) class: Name,
+    pub(crate) count: i64,
+}
+
+/// What a claim has got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Allocation {
+    /// Where, if it says so.
+    pub(crate) node: Option<Name>,
+    pub(crate) devices: BTreeSet<DeviceId>,
+}
+
+/// A claim as a pod names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodClaim {
+    /// The pod's own name for it.
+    pub(crate) name: Name,
+    /// The claim's name; `None` while it is to be made from a template.
+    pub(crate) claim: Option<Name>,
+}
+
+impl PodClaim {
+    pub(crate) fn all(pod: &Value) -> Vec<Self> {
+        let made = list(pod, "/status/resourceClaimStatuses");
+        let of = |entry: &Value| {
+            let own = text(entry, "/name").unwrap_or_default();
+            let made = made.iter().find(|status| text(status, "/name") == Some(own));
+            let claim = made.unwrap_or(entry);
+            Self { name: own.into(), claim: name(claim, "/resourceClaimName") }
+        };
+        list(pod, "/spec/resourceClaims").iter().map(of).collect()
+    }
+}
+
+impl ClaimRecord {
+    pub(crate) fn read(object: &Value) -> Self {
+        let owner = controller(object).filter(|owner| &*owner.kind == "Pod");
+        let user = |entry: &Value| Some((name(entry, "/name")?, name(entry, "/uid")?));
+        let finalizers = list(object, "/metadata/finalizers").iter().filter_map(Value::as_str);
+        let labels = at(object, "/metadata/labels");
+        let queue = labels.and_then(|labels| labels.get("kai.scheduler/queue")?.as_str());
+        let requests = list(object, "/spec/devices/requests").iter().zip(0..);
+        Self {
+            version: version(object),
+            owner: owner.map(|owner| owner.uid),
+            queue: queue.filter(|queue| !queue.is_empty()).map(Name::from),
+            wanted: requests
+                .map(|(request, at)| wanted(request, at))
+                .collect::<Result<_, _>>()
+                .and_then(|wanted| without_constraints(object).map(|()| wanted)),
+            allocation: at(object, "/status/allocation").map(allocation),
+            reserved: list(object, "/status/reservedFor").iter().filter_map(user).collect(),
+            finalizers: finalizers.map(Name::from).collect(),
+        }
+    }
+
+    /// It was made for this pod.
+    pub(crate) fn is_own_of(&self, pod: &Name) -> bool {
+        self.owner.as_ref() == Some(pod)
+    }
+
+    /// It was allocated for pods of which none has its node: whoever did it got no further.
+    pub(crate) fn is_left_over(&self, key: &Key, pods: &BTreeMap<Key, PodRecord>) -> bool {
+        let waits = |(name, uid): &(Name, Name)| {
+            let key = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
+            pods.get(&key).is_some_and(|pod| pod.uid == *uid && pod.ours && pod.waits())
+        };
+        self.allocation.is_some() && !self.reserved.is_empty() && self.reserved.iter().all(waits)
+    }
+
+    /// For how many it is reserved that are not known.
+    pub(super) fn strangers(&self, key: &Key, pods: &BTreeMap<Key, PodRecord>) -> u32 {
+        let is_strange = |(name, uid): &&(Name, Name)| {
+            let key = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
+            pods.get(&key).is_none_or(|pod| pod.uid != *uid)
+        };
+        u32::try_from(self.reserved.iter().filter(is_strange).count()).unwrap_or(u32::MAX)
+    }
+}
+
+fn wanted(request: &Value, at_index: usize) -> Result<Wanted, Malformed> {
+    let field = |tail: &str| format!("spec.devices.requests[{at_index}].{tail}");
+    let exactly = request.get("exactly").ok_or_else(|| {
+        let found = request.get("firstAvailable").map_or("nothing", |_| "firstAvailable");
+        Malformed::new(field("exactly"), found, "exactly, with a deviceClassName")
+    })?;
+    if let Some(selectors) = exactly.get("selectors").filter(|all| **all != Value::Array(vec![])) {
+        let allowed = "no selectors but those of the DeviceClass";
+        return Err(Malformed::new(field("exactly.selectors"), shown(selectors), allowed));
+    }
+    let mode = text(exactly, "/allocationMode").unwrap_or("ExactCount");
+    if mode != "ExactCount" || exactly.get("adminAccess") == Some(&Value::Bool(true)) {
+        let (name, found) = match mode {
+            "ExactCount" => ("exactly.adminAccess", "true"),
+            other => ("exactly.allocationMode", other),
+        };
+        return Err(Malformed::new(
+            field(name),
+            found,
+            "allocationMode ExactCount, no adminAccess",
+        ));
+    }
+    Ok(Wanted {
+        request: text(request, "/name").unwrap_or_default().into(),
+        class: text(exactly, "/deviceClassName").unwrap_or_default().into(),
+        count: at(exactly, "/count").and_then(Value::as_i64).unwrap_or(1),
+    })
+}
+
+fn without_constraints(object: &Value) -> Result<(), Malformed> {
+    match list(object, "/spec/devices/constraints").first() {
+        None => Ok(()),
+        Some(one) => Err(Malformed::new("spec.devices.constraints", shown(one), "no constraints")),
+    }
+}
+
+fn allocation(allocation: &Value) -> Allocation {
+    let device = |result: &Value| {
+        let part = |pointer| Name::from(text(result, pointer).unwrap_or_default());
+        DeviceId { driver: part("/driver"), pool: part("/pool"), device: part("/device") }
+    };
+    let terms = list(allocation, "/nodeSelector/nodeSelectorTerms").iter();
+    let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
+    let by_name = fields.find(|field| text(field, "/key") == Some("metadata.name"));
+    Allocation {
+        node: by_name.and_then(|field| name(field, "/values/0")),
+        devices: list(allocation, "/devices/results").iter().map(device).collect(),
+    }
+}

@@ -1,0 +1,91 @@
+//! What the mirror keeps of what it is told, and of what it assumes.
+
+use serde_json::json;
+
+use super::*;
+
+fn pod(version: u64, uid: &str, spec: &Value) -> Value {
+    json!({
+        "metadata": { "namespace": "ns", "name": "p", "uid": uid,
+                      "resourceVersion": version.to_string() },
+        "spec": spec,
+    })
+}
+
+fn key() -> Key {
+    Key { namespace: "ns".into(), name: "p".into() }
+}
+
+#[test]
+fn a_binding_holds_until_the_watch_confirms_it() {
+    let mut mirror = Mirror::new("kai-scheduler");
+    mirror.upsert(Kind::Pod, &pod(1, "u", &json!({})));
+    mirror.assume_bound(&key(), &"n1".into());
+    mirror.upsert(Kind::Pod, &pod(2, "u", &json!({ "priority": 3 })));
+    assert_eq!(mirror.pods[&key()].node.as_deref(), Some("n1"));
+    let decided = mirror.revision;
+    mirror.upsert(Kind::Pod, &pod(3, "u", &json!({ "priority": 3, "nodeName": "n1" })));
+    assert_eq!(mirror.revision, decided, "what was assumed is no news");
+}
+
+#[test]
+fn a_group_holds_until_its_mark_is_confirmed_or_taken_away() {
+    let mut mirror = Mirror::new("kai-scheduler");
+    let named = json!({ "schedulerName": "kai-scheduler" });
+    mirror.upsert(Kind::Pod, &pod(1, "u", &named));
+    mirror.assume_grouped(&key(), &"pg".into());
+    mirror.upsert(Kind::Pod, &pod(2, "u", &named));
+    assert_eq!(mirror.pods[&key()].group.as_deref(), Some("pg"));
+    assert!(mirror.pods[&key()].lacks_mark());
+    let decided = mirror.revision;
+    let mut marked = pod(3, "u", &named);
+    marked["metadata"]["annotations"] = json!({ "pod-group-name": "pg" });
+    mirror.upsert(Kind::Pod, &marked);
+    assert_eq!(mirror.revision, decided, "what was assumed is no news");
+    assert!(!mirror.pods[&key()].lacks_mark());
+    mirror.upsert(Kind::Pod, &pod(4, "u", &named));
+    assert_eq!(mirror.pods[&key()].group, None);
+    assert!(mirror.members.is_empty());
+}
+
+#[test]
+fn a_pod_made_anew_under_the_same_name_starts_clean() {
+    let mut mirror = Mirror::new("kai-scheduler");
+    mirror.upsert(Kind::Pod, &pod(1, "u", &json!({})));
+    mirror.assume_bound(&key(), &"n1".into());
+    mirror.assume_leaving(&key(), Time(0));
+    mirror.upsert(Kind::Pod, &pod(2, "other", &json!({})));
+    assert!(mirror.pods[&key()].waits());
+}
+
+#[test]
+fn old_news_do_not_undo_what_an_answer_said() {
+    let mut mirror = Mirror::new("kai-scheduler");
+    mirror.upsert(Kind::Pod, &pod(5, "u", &json!({ "priority": 5 })));
+    mirror.upsert(Kind::Pod, &pod(4, "u", &json!({ "priority": 4 })));
+    assert_eq!(mirror.pods[&key()].priority, 5);
+    mirror.remove(Kind::Pod, &pod(3, "before", &json!({})));
+    assert!(mirror.pods.contains_key(&key()));
+    mirror.remove(Kind::Pod, &pod(6, "u", &json!({})));
+    assert!(mirror.pods.is_empty());
+}
+
+#[test]
+fn conditions_that_we_write_are_no_news() {
+    let mut mirror = Mirror::new("kai-scheduler");
+    mirror.upsert(Kind::Pod, &pod(1, "u", &json!({})));
+    let before = mirror.revision;
+    let mut told = pod(2, "u", &json!({}));
+    told["status"]["conditions"] = json!([{ "type": "PodScheduled", "status": "False" }]);
+    mirror.upsert(Kind::Pod, &told);
+    assert_eq!(mirror.revision, before);
+    assert!(mirror.pods[&key()].told.scheduled.is_some());
+}
+
+#[test]
+fn a_list_replaces_what_was_known() {
+    let mut mirror = Mirror::new("kai-scheduler");
+    mirror.upsert(Kind::Pod, &pod(9, "u", &json!({})));
+    mirror.relist(Kind::Pod, &[]);
+    assert!(mirror.pods.is_empty());
+}
