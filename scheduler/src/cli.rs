@@ -12,9 +12,12 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_scheduler::{
-    Clock, Config, ConfigFile, Ends, Idle, Metrics, Status, crds, explain,
+    Clock, Config, ConfigFile, Ends, Idle, Metrics, Status,
+    captured::Source,
+    crds, explain,
     health::{self, Health},
     leader::{Election, Standing, lead},
+    replay,
 };
 use tokio::{
     net::TcpListener,
@@ -36,10 +39,40 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Say why a workload waits and what would let it run, or how a queue stands.
     Explain(Explain),
+    /// Decide over a captured cluster (a zip in the layout of KAI's snapshots), and print plan and
+    /// reasons.
+    Replay(Replay),
+    /// Write a cluster as the scheduler sees it into such a zip.
+    Snapshot(Snapshot),
     /// Print the JSON Schema of the configuration file.
     ConfigSchema,
     /// Print the custom resource definitions and priority classes, as YAML for `kubectl apply -f -`.
     Crds,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Replay {
+    /// The zip.
+    file: PathBuf,
+    /// Most cycles; fewer if one decides nothing.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    cycles: u32,
+    /// Whose pods are scheduled [default: what the snapshot says, else kai-scheduler].
+    #[arg(long)]
+    scheduler_name: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Snapshot {
+    /// How to reach the cluster; without it, as kubectl does, else as a pod in the cluster.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// The scheduler whose input it is.
+    #[arg(long, default_value = "kai-scheduler")]
+    scheduler_name: String,
+    /// Where the zip is written.
+    #[arg(long, short)]
+    output: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
@@ -93,6 +126,9 @@ pub(crate) struct Run {
     /// without it nowhere.
     #[arg(long, value_name = "ADDRESS:PORT")]
     health_address: Option<SocketAddr>,
+    /// Serve the scheduler's input as a zip at /get-snapshot of that address. It shows every pod.
+    #[arg(long, requires = "health_address")]
+    serve_snapshots: bool,
     #[command(flatten)]
     election: ElectionArguments,
 }
@@ -155,7 +191,9 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         let turns = tell_turns(standing.clone());
         let metrics = Arc::new(Metrics::new());
         let status = config.status.subscribe();
-        let health = Health { standing, status, metrics: Arc::clone(&metrics) };
+        let source = Source { client: client.clone(), config: config.clone() };
+        let snapshots = arguments.serve_snapshots.then_some(source);
+        let health = Health { standing, status, metrics: Arc::clone(&metrics), snapshots };
         let probes = probes(arguments.health_address, health).await?;
         let now: Clock = Arc::new(wall_clock);
         let stop = stopped()?;
@@ -229,6 +267,29 @@ fn election(
     let election = Election::new(namespace.unwrap_or(client.default_namespace()), name, &identity)
         .timed(asked.lease_duration, asked.renew_deadline, asked.retry_period);
     Ok(Some(election?))
+}
+
+/// Prints what is decided over a captured cluster.
+pub(crate) fn replay(arguments: &Replay) -> anyhow::Result<()> {
+    let shown = arguments.file.display();
+    let file =
+        std::fs::File::open(&arguments.file).with_context(|| format!("cannot read {shown}"))?;
+    let config = profile_config(Profile::Kai, arguments.scheduler_name.as_deref());
+    let how = (arguments.scheduler_name.is_some(), arguments.cycles);
+    let told = replay::replay(file, config, how).with_context(|| shown.to_string())?;
+    write!(io::stdout().lock(), "{told}").context("cannot write to standard output")
+}
+
+/// Writes a snapshot.
+pub(crate) fn snapshot(arguments: &Snapshot) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let zip = runtime.block_on(async {
+        let client = client(arguments.kubeconfig.as_deref()).await?;
+        let config = profile_config(Profile::Kai, Some(&arguments.scheduler_name));
+        anyhow::Ok(Source { client, config }.take().await?)
+    })?;
+    let shown = arguments.output.display();
+    std::fs::write(&arguments.output, zip).with_context(|| format!("cannot write {shown}"))
 }
 
 /// Reads the cluster once and prints what is to be said.

@@ -4,7 +4,12 @@
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use http_body_util::Full;
+use hyper::{
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -12,10 +17,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{leader::Standing, metrics::Metrics, status::Status};
+use crate::{captured::Source, leader::Standing, metrics::Metrics, status::Status};
 
-/// A probe that is not done by then has gone to sleep.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Whoever is not done by then has gone to sleep; a snapshot of a large cluster takes a while.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What the answers are made of.
 #[derive(Clone, Debug)]
@@ -26,7 +31,11 @@ pub struct Health {
     pub status: watch::Receiver<Status>,
     /// What it measures.
     pub metrics: Arc<Metrics>,
+    /// Whose snapshots are served at `/get-snapshot`; `None`: nobody's.
+    pub snapshots: Option<Source>,
 }
+
+type Answer = Response<Full<Bytes>>;
 
 impl Health {
     /// Whether it does its part, and in which way it does or does not.
@@ -42,25 +51,49 @@ impl Health {
         }
     }
 
-    fn answer(&self, path: &str) -> Response<String> {
-        if path == "/metrics" {
-            let mut response = Response::new(self.metrics.text());
-            let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-            response.headers_mut().insert(CONTENT_TYPE, text);
-            return response;
+    async fn answer(&self, path: &str) -> Answer {
+        match (path, &self.snapshots) {
+            ("/metrics", _) => {
+                let text = "text/plain; version=0.0.4; charset=utf-8";
+                typed(self.metrics.text().into(), text)
+            }
+            ("/get-snapshot", Some(source)) => match source.take().await {
+                Ok(zip) => typed(zip.into(), "application/zip"),
+                Err(error) => plain(StatusCode::BAD_GATEWAY, error.to_string()),
+            },
+            ("/get-snapshot", None) => {
+                plain(StatusCode::NOT_FOUND, "snapshots are served with --serve-snapshots".into())
+            }
+            _ => self.probe(path),
         }
+    }
+
+    fn probe(&self, path: &str) -> Answer {
         let (status, text) = match path {
             "/livez" | "/healthz" => (StatusCode::OK, "ok".to_owned()),
             "/readyz" => match self.readiness() {
                 Ok(how) => (StatusCode::OK, how),
                 Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
             },
-            _ => (StatusCode::NOT_FOUND, "allowed: /livez, /readyz, /healthz, /metrics".to_owned()),
+            _ => {
+                let allowed = "allowed: /livez, /readyz, /healthz, /metrics, /get-snapshot";
+                (StatusCode::NOT_FOUND, allowed.to_owned())
+            }
         };
-        let mut response = Response::new(text + "\n");
-        *response.status_mut() = status;
-        response
+        plain(status, text)
     }
+}
+
+fn plain(status: StatusCode, text: String) -> Answer {
+    let mut response = Response::new(Full::from(text + "\n"));
+    *response.status_mut() = status;
+    response
+}
+
+fn typed(body: Full<Bytes>, media_type: &'static str) -> Answer {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
 }
 
 /// Answers probes until it is dropped.
@@ -77,13 +110,16 @@ pub async fn serve(listener: TcpListener, health: Health) -> io::Result<Infallib
 
 async fn answer(connection: TcpStream, health: Health) -> hyper::Result<()> {
     let service = service_fn(|request: Request<Incoming>| {
-        std::future::ready(Ok::<_, Infallible>(health.answer(request.uri().path())))
+        let health = health.clone();
+        async move { Ok::<_, Infallible>(health.answer(request.uri().path()).await) }
     });
     http1::Builder::new().serve_connection(TokioIo::new(connection), service).await
 }
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+
     use super::*;
 
     fn health(standing: Standing, cycles: u64) -> Health {
@@ -92,6 +128,7 @@ mod tests {
             standing: watch::channel(standing).1,
             status: watch::channel(status).1,
             metrics: Arc::default(),
+            snapshots: None,
         }
     }
 
@@ -109,29 +146,34 @@ mod tests {
         assert_eq!(readiness(Standing::Leading, 3), Ok("leads, 3 cycles done".to_owned()));
     }
 
-    #[test]
-    fn metrics_are_told_as_prometheus_reads_them() {
-        let answer = health(Standing::Leading, 0).answer("/metrics");
-        assert_eq!(answer.status(), StatusCode::OK);
-        assert!(answer.headers()[CONTENT_TYPE].to_str().unwrap().starts_with("text/plain"));
-        assert!(answer.body().contains("# TYPE kai_task_bind_latency_milliseconds histogram"));
+    /// Status and text of an answer.
+    async fn told(health: &Health, path: &str) -> String {
+        let answer = health.answer(path).await;
+        let status = answer.status().as_u16();
+        let text = answer.into_body().collect().await.unwrap().to_bytes();
+        format!("{status} {}", String::from_utf8_lossy(&text).trim_end())
     }
 
-    #[test]
-    fn an_unknown_path_is_told_the_known_ones() {
+    #[tokio::test]
+    async fn metrics_are_told_as_prometheus_reads_them() {
         let health = health(Standing::Leading, 0);
-        let answers = ["/livez", "/healthz", "/readyz", "/debug"].map(|path| {
-            let answer = health.answer(path);
-            format!("{} {}", answer.status().as_u16(), answer.body().trim_end())
-        });
-        assert_eq!(
-            answers,
-            [
-                "200 ok",
-                "200 ok",
-                "503 leads, and has not seen the whole cluster yet",
-                "404 allowed: /livez, /readyz, /healthz, /metrics"
-            ]
-        );
+        let answer = health.answer("/metrics").await;
+        assert!(answer.headers()[CONTENT_TYPE].to_str().unwrap().starts_with("text/plain"));
+        let told = told(&health, "/metrics").await;
+        assert!(told.starts_with("200 "), "{told}");
+        assert!(told.contains("# TYPE kai_task_bind_latency_milliseconds histogram"), "{told}");
+    }
+
+    #[tokio::test]
+    async fn an_unknown_path_is_told_the_known_ones() {
+        let health = health(Standing::Leading, 0);
+        assert_eq!(told(&health, "/livez").await, "200 ok");
+        assert_eq!(told(&health, "/healthz").await, "200 ok");
+        let early = "503 leads, and has not seen the whole cluster yet";
+        assert_eq!(told(&health, "/readyz").await, early);
+        let allowed = "404 allowed: /livez, /readyz, /healthz, /metrics, /get-snapshot";
+        assert_eq!(told(&health, "/debug").await, allowed);
+        let off = "404 snapshots are served with --serve-snapshots";
+        assert_eq!(told(&health, "/get-snapshot").await, off);
     }
 }

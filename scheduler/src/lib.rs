@@ -5,6 +5,7 @@
 
 mod api;
 mod apply;
+pub mod captured;
 pub mod config;
 pub mod crds;
 pub mod explain;
@@ -16,6 +17,7 @@ mod parse;
 mod podgrouper;
 pub mod preview;
 mod queues;
+pub mod replay;
 mod run;
 pub mod status;
 mod translate;

@@ -12,6 +12,8 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => cli::run(&arguments),
         Command::Explain(arguments) => cli::explain(&arguments),
+        Command::Replay(arguments) => cli::replay(&arguments),
+        Command::Snapshot(arguments) => cli::snapshot(&arguments),
         Command::ConfigSchema => cli::print_config_schema(),
         Command::Crds => cli::print_crds(),
     };

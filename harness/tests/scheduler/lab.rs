@@ -413,7 +413,7 @@ fn first_sentence(text: &str) -> &str {
 }
 
 /// A text without uids and the random endings of pods' names.
-fn without_endings(text: &str) -> String {
+pub(crate) fn without_endings(text: &str) -> String {
     let plain = |word: &str| {
         let mut parts: Vec<&str> = word.split('-').collect();
         if parts.len() > 5 {

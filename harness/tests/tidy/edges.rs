@@ -37,9 +37,10 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             translate
             apply metrics podgrouper
             queues
-            explain preview run
+            captured explain preview run
+            replay -> captured config mirror translate
             leader -> api config
-            health -> leader metrics status
+            health -> captured leader metrics status
             cli ->
         ",
     ),

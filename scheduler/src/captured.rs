@@ -1,0 +1,148 @@
+//! The scheduler's input as one file, in the layout of KAI's snapshots: a zip with
+//! `snapshot.json`, in it `config`, `schedulerParams` and, under `rawObjects`, arrays of plain
+//! Kubernetes objects. Objects are written and read one by one, so that a large cluster costs no
+//! more memory than its largest list.
+
+mod read;
+
+use std::{
+    fmt,
+    io::{Cursor, Seek, Write},
+};
+
+use kube::Client;
+use serde_json::{Value, json};
+use thiserror::Error;
+use zip::{ZipWriter, result::ZipError, write::SimpleFileOptions};
+
+pub(crate) use read::read;
+
+use crate::{
+    api::{Api, ApiError},
+    config::{Config, Flavor},
+    watch::Kind,
+};
+
+const FILE: &str = "snapshot.json";
+
+/// Arrays under `rawObjects` that are always there, filled or not.
+const EMPTY: [&str; 7] = [
+    "bindRequests",
+    "configMaps",
+    "persistentVolumes",
+    "persistentVolumeClaims",
+    "csiStorageCapacities",
+    "storageClasses",
+    "csiDrivers",
+];
+
+/// Where a snapshot is taken: the cluster of a scheduler, and how that one is set up.
+#[derive(Clone)]
+pub struct Source {
+    /// The cluster.
+    pub client: Client,
+    /// The scheduler's set-up.
+    pub config: Config,
+}
+
+/// Why there is no snapshot.
+#[derive(Debug, Error)]
+pub enum CaptureError {
+    /// The cluster did not answer.
+    #[error("cannot list {path}: {reason}")]
+    List {
+        /// What was asked for.
+        path: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The zip cannot be written or read.
+    #[error("the zip: {0}")]
+    Zip(#[from] ZipError),
+    /// It cannot be written or read.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The JSON inside is not of that form.
+    #[error("{FILE}: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// The zip, as bytes.
+    ///
+    /// # Errors
+    /// The cluster cannot be read.
+    pub async fn take(&self) -> Result<Vec<u8>, CaptureError> {
+        let api = Api::new(self.client.clone(), self.config.scheduler_name.clone());
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        zip.start_file(FILE, SimpleFileOptions::default())?;
+        let actions: Vec<&str> =
+            self.config.profile.actions.iter().map(|action| action.as_str()).collect();
+        let config = json!({ "actions": actions.join(", ") });
+        let parameters = json!({ "schedulerName": self.config.scheduler_name });
+        write!(zip, "{{\"config\":{config},\"schedulerParams\":{parameters},\"rawObjects\":{{")?;
+        for kind in Kind::watched(self.config.flavor) {
+            if let Some(name) = name_of(*kind) {
+                let objects = list(&api, kind.path()).await?;
+                array(&mut zip, name, crate::parse::list(&objects, "/items"))?;
+                zip.write_all(b",")?;
+            }
+        }
+        for (at, name) in EMPTY.iter().enumerate() {
+            array(&mut zip, name, &[])?;
+            zip.write_all(if at + 1 == EMPTY.len() { b"}}" } else { b"," })?;
+        }
+        Ok(zip.finish()?.into_inner())
+    }
+}
+
+/// A kind that does not exist has no objects.
+async fn list(api: &Api, path: String) -> Result<Value, CaptureError> {
+    match api.get(&path).await {
+        Ok(list) => Ok(list),
+        Err(ApiError::NotFound(_)) => Ok(Value::Null),
+        Err(error) => Err(CaptureError::List { path, reason: error.to_string() }),
+    }
+}
+
+fn array<W: Write + Seek>(
+    zip: &mut ZipWriter<W>,
+    name: &str,
+    objects: &[Value],
+) -> Result<(), CaptureError> {
+    write!(zip, "\"{name}\":[")?;
+    for (at, object) in objects.iter().enumerate() {
+        if at > 0 {
+            zip.write_all(b",")?;
+        }
+        serde_json::to_writer(&mut *zip, object)?;
+    }
+    Ok(zip.write_all(b"]")?)
+}
+
+/// What KAI calls the array of a kind; `None`: it has none.
+const fn name_of(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::PriorityClass => Some("priorityClasses"),
+        Kind::Queue => Some("queues"),
+        Kind::Topology => Some("topologies"),
+        Kind::Node => Some("nodes"),
+        Kind::PodGroup => Some("podGroups"),
+        Kind::Pod => Some("pods"),
+        Kind::DeviceClass => Some("deviceClasses"),
+        Kind::ResourceSlice => Some("resourceSlices"),
+        Kind::ResourceClaim => Some("resourceClaims"),
+        Kind::PodDisruptionBudget => None,
+    }
+}
+
+/// The kind that KAI calls so, if decisions depend on it.
+fn kind_of(name: &str) -> Option<Kind> {
+    Kind::watched(Flavor::Kai).iter().copied().find(|kind| name_of(*kind) == Some(name))
+}

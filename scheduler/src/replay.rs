@@ -1,0 +1,146 @@
+//! Decides cycles over a captured cluster, and prints plans and reasons. The cluster is closed:
+//! nothing arrives and nothing finishes; whoever is evicted waits again in the next cycle.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    io::{Read, Seek},
+};
+
+use schedlab_scheduler_core::{
+    Decision, Plan, Snapshot,
+    model::{NodeId, PodGroupId, PodId, PodStatus, Time},
+    schedule,
+};
+
+use crate::{
+    captured::{CaptureError, read},
+    config::Config,
+    mirror::Mirror,
+    translate::{Translation, Translator},
+};
+
+/// Replays at most `cycles` cycles of a snapshot in KAI's layout; fewer if one decides nothing.
+///
+/// # Errors
+/// The file is no such snapshot.
+pub fn replay(
+    file: impl Read + Seek,
+    mut config: Config,
+    (name_is_given, cycles): (bool, u32),
+) -> Result<String, CaptureError> {
+    let mut mirror = read(file, &mut config, name_is_given)?;
+    let mut translator = Translator::new(config.flavor, config.seed);
+    translator.refresh(&mut mirror);
+    let Translation { mut snapshot, troubles } = translator.translation;
+    snapshot.now = after_everything(&mirror);
+    let mut told = format!(
+        "{} nodes, {} queues, {} pod groups, {} pods, scheduler {}\n",
+        snapshot.nodes.len(),
+        snapshot.queues.len(),
+        snapshot.pod_groups.len(),
+        snapshot.pods.len(),
+        config.scheduler_name
+    );
+    for cycle in 1..=cycles {
+        let plan = schedule(&snapshot, &config.profile);
+        let _ = writeln!(told, "\ncycle {cycle}");
+        told.push_str(&decided(&snapshot, &plan));
+        if cycle == cycles || plan.decisions.is_empty() {
+            told.push_str(&waiting(&snapshot, &plan));
+            break;
+        }
+        go_on(&mut snapshot, &plan, config.period.as_millis());
+    }
+    if !troubles.is_empty() {
+        told.push_str("\ncannot be scheduled as they stand\n");
+    }
+    for (pod, trouble) in &troubles {
+        let _ = writeln!(told, "  {pod}: {trouble}\n    remedy: {}", trouble.remedy());
+    }
+    Ok(told)
+}
+
+/// A second after the last thing that is known to have happened: a snapshot names no time.
+fn after_everything(mirror: &Mirror) -> Time {
+    let pods = mirror.pods.values();
+    let pods = pods.flat_map(|pod| [Some(pod.created), pod.started, pod.leaving_since]);
+    let groups = mirror.groups.values();
+    let groups =
+        groups.flat_map(|group| [Some(group.created), group.last_start, group.last_eviction]);
+    let last = pods.chain(groups).flatten().max().unwrap_or_default();
+    Time(last.0.saturating_add(1000))
+}
+
+fn decided(snapshot: &Snapshot, plan: &Plan) -> String {
+    let pod = |id: &PodId| {
+        let pod = &snapshot.pods[id.0 as usize];
+        format!("{}/{}", pod.namespace, pod.name)
+    };
+    let node = |id: &NodeId| &snapshot.nodes[id.0 as usize].name;
+    let line = |decision: &Decision| match decision {
+        Decision::Bind { pod: id, node: to } => format!("  bind {} to {}\n", pod(id), node(to)),
+        Decision::Pipeline { pod: id, node: to } => {
+            format!("  promise {} room on {}\n", pod(id), node(to))
+        }
+        Decision::Evict { pod: id, cause } => {
+            let whom =
+                cause.preemptor().map(|group| format!(" for {}", group_name(snapshot, group)));
+            format!("  evict {}{} ({})\n", pod(id), whom.unwrap_or_default(), cause.action())
+        }
+    };
+    if plan.decisions.is_empty() {
+        return "  nothing to decide\n".to_owned();
+    }
+    plan.decisions.iter().map(line).collect()
+}
+
+fn group_name(snapshot: &Snapshot, group: PodGroupId) -> String {
+    let group = &snapshot.pod_groups[group.0 as usize];
+    format!("{}/{}", group.namespace, group.name)
+}
+
+fn waiting(snapshot: &Snapshot, plan: &Plan) -> String {
+    let mut counts: BTreeMap<PodGroupId, usize> = BTreeMap::new();
+    for pod in snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Pending) {
+        if let Some(group) = pod.group {
+            *counts.entry(group).or_default() += 1;
+        }
+    }
+    let line = |(group, reason): (&PodGroupId, &schedlab_scheduler_core::Reason)| {
+        let pods = counts.get(group).copied().unwrap_or(0);
+        format!(
+            "  {} ({pods} pods): {}: {reason}\n    remedy: {}\n",
+            group_name(snapshot, *group),
+            reason.code(),
+            reason.remedy()
+        )
+    };
+    let lines: String = plan.waiting.iter().map(line).collect();
+    if lines.is_empty() { "\nnobody waits\n".to_owned() } else { format!("\nwaiting\n{lines}") }
+}
+
+/// A period later.
+fn go_on(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
+    let period = i64::try_from(period_millis).unwrap_or(1000);
+    snapshot.now = Time(snapshot.now.0.saturating_add(period));
+    for decision in &plan.decisions {
+        let (id, status, node) = match decision {
+            Decision::Bind { pod, node } => (pod, PodStatus::Running, Some(*node)),
+            Decision::Evict { pod, .. } => (pod, PodStatus::Pending, None),
+            Decision::Pipeline { .. } => continue,
+        };
+        let pod = &mut snapshot.pods[id.0 as usize];
+        (pod.status, pod.node) = (status, node);
+        pod.started = node.map(|_| snapshot.now);
+        let groups = plan.gpu_groups.get(id).filter(|_| node.is_some());
+        pod.gpu_groups = groups.cloned().unwrap_or_default();
+        let Some(group) = pod.group.map(|group| &mut snapshot.pod_groups[group.0 as usize]) else {
+            continue;
+        };
+        match node {
+            Some(_) => group.last_start = group.last_start.or(Some(snapshot.now)),
+            None => group.last_eviction = Some(snapshot.now),
+        }
+    }
+}
