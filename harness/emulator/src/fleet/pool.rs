@@ -1,13 +1,16 @@
 //! A pool of equal nodes: what the file says, checked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
 use serde_saphyr::Spanned;
 
 use super::FleetError;
 use super::scalar::{Place, Scalar, parse_error};
 use crate::actors::{RUN_TIME, STARTUP, TERMINATION};
+use crate::names;
 use crate::quantity::Milli;
 
 /// The most nodes in one pool.
@@ -57,9 +60,9 @@ pub(super) enum Objects {
     Realistic,
 }
 
-/// A taint.
+/// A taint, by its fields or as `key=value:Effect`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 pub(super) struct TaintText {
     pub(super) key: String,
     #[serde(default)]
@@ -75,10 +78,48 @@ pub(super) enum Effect {
     NoExecute,
 }
 
+impl<'de> Deserialize<'de> for TaintText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TaintWords)
+    }
+}
+
+struct TaintWords;
+
+impl<'de> Visitor<'de> for TaintWords {
+    type Value = TaintText;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a taint as {key, value, effect} or key=value:Effect")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<TaintText, E> {
+        let effect = |word| match word {
+            "NoSchedule" => Some(Effect::NoSchedule),
+            "PreferNoSchedule" => Some(Effect::PreferNoSchedule),
+            "NoExecute" => Some(Effect::NoExecute),
+            _ => None,
+        };
+        let (pair, word) = text.rsplit_once(':').unwrap_or((text, ""));
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match effect(word).filter(|_| !key.is_empty()) {
+            Some(effect) => Ok(TaintText { key: key.to_owned(), value: value.to_owned(), effect }),
+            None => Err(E::custom(format!(
+                "taints: found {text}, allowed is key=value:Effect with NoSchedule, \
+                 PreferNoSchedule or NoExecute"
+            ))),
+        }
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<TaintText, A::Error> {
+        TaintText::deserialize(de::value::MapAccessDeserializer::new(map))
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FleetText {
-    pools: Vec<PoolText>,
+    pools: Spanned<Vec<PoolText>>,
 }
 
 #[derive(Deserialize)]
@@ -97,7 +138,7 @@ struct PoolText {
     ephemeral_storage: Option<Spanned<Scalar>>,
     pods: Option<Spanned<Scalar>>,
     #[serde(default)]
-    labels: BTreeMap<String, Scalar>,
+    labels: BTreeMap<String, Spanned<Scalar>>,
     #[serde(default)]
     annotations: BTreeMap<String, Scalar>,
     #[serde(default)]
@@ -124,8 +165,12 @@ impl Pool {
         let place = Place { file };
         let fleet: FleetText =
             serde_saphyr::from_str(text).map_err(|error| parse_error(place, &error))?;
+        if fleet.pools.value.is_empty() {
+            let message = "pools: found none, allowed is at least one".to_owned();
+            return Err(place.error(fleet.pools.referenced, message));
+        }
         let mut seen = Seen::default();
-        fleet.pools.into_iter().map(|pool| checked(place, pool, &mut seen)).collect()
+        fleet.pools.value.into_iter().map(|pool| checked(place, pool, &mut seen)).collect()
     }
 }
 
@@ -156,11 +201,30 @@ fn checked(place: Place, text: PoolText, seen: &mut Seen) -> Result<Pool, FleetE
         amounts: amounts(place, &text)?,
         annotations: annotations(place, &text)?,
         gpu_product: text.gpu_product.unwrap_or_else(|| "NVIDIA-H100-80GB-HBM3".to_owned()),
-        labels: text.labels.into_iter().map(|(key, value)| (key, value.0)).collect(),
+        labels: labels(place, text.labels)?,
         taints: text.taints,
         topology,
         objects: text.objects,
     })
+}
+
+/// Labels that a node may have.
+fn labels(
+    place: Place,
+    texts: BTreeMap<String, Spanned<Scalar>>,
+) -> Result<BTreeMap<String, String>, FleetError> {
+    let mut labels = BTreeMap::new();
+    for (key, Spanned { value: Scalar(value), referenced, .. }) in texts {
+        let wrong_key = names::qualified_name(&key).map(|rule| format!("labels: {key:?}: {rule}"));
+        let wrong = wrong_key.or_else(|| {
+            names::label_value(&value).map(|rule| format!("labels.{key}: {value:?}: {rule}"))
+        });
+        if let Some(message) = wrong {
+            return Err(place.error(referenced, message));
+        }
+        labels.insert(key, value);
+    }
+    Ok(labels)
 }
 
 fn node_names(place: Place, text: &PoolText, seen: &mut Seen) -> Result<Vec<String>, FleetError> {

@@ -99,6 +99,11 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
         "nodes: []\n",
         "pools: 3\n",
         "pools: [\n",
+        "pools: []\n",
+        "pools:\n- name: a\n  labels: {k: x,\n    'bad key!': x}\n",
+        "pools:\n- name: a\n  labels: {k: bad value!}\n",
+        "pools:\n- name: a\n  taints: [\"k=v:Sometimes\"]\n",
+        "pools:\n- name: a\n  taints: [{key: k, effekt: NoSchedule}]\n",
     ];
     let all: Vec<String> = cases.iter().map(|text| error(text)).collect();
     insta::assert_snapshot!(all.join("\n"), @r#"
@@ -122,7 +127,27 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     fleet.yaml:1:1: unknown field `nodes`, expected one of pools
     fleet.yaml:1:8: expected sequence start
     fleet.yaml:1:8: unclosed bracket '['
+    fleet.yaml:1:8: pools: found none, allowed is at least one
+    fleet.yaml:4:17: labels: "bad key!": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+    fleet.yaml:3:15: labels.k: "bad value!": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
+    fleet.yaml:3:12: taints: found k=v:Sometimes, allowed is key=value:Effect with NoSchedule, PreferNoSchedule or NoExecute
+    fleet.yaml:3:21: unknown field `effekt`, expected one of key, value, effect
     "#);
+}
+
+#[test]
+fn a_taint_may_be_written_as_in_feature_tables() {
+    let fleet = fleet("pools: [{name: a, taints: ['gpu=yes:NoSchedule', 'k:NoExecute']}]");
+    let taints = &fleet.nodes()[0]["spec"]["taints"];
+    insta::assert_snapshot!(taints, @r#"[{"effect":"NoSchedule","key":"gpu","value":"yes"},{"effect":"NoExecute","key":"k"}]"#);
+}
+
+/// What `docs/fleets.md` shows is read.
+#[test]
+fn the_documented_fleet_is_a_fleet() {
+    let text = include_str!("../../../../docs/fleets.md");
+    let yaml = text.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert_eq!(fleet(yaml).nodes().len(), 6);
 }
 
 #[test]

@@ -21,16 +21,16 @@ use crate::error::ApiError;
 use crate::kinds::{Kind, Kinds, Origin};
 use crate::shared::SharedStore;
 
-/// What version 2 in protobuf is asked for as, with `@` or `.` before `v1.0+protobuf`.
-const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2";
+/// Version 2 in protobuf. Older clients ask for it with `@` before `v1.0`.
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 /// Its field 1, the version, which says "2.0".
 const V2_EMPTY: &[u8] = b"\x0a\x032.0";
 
 /// `/openapi/v2`: a document without definitions.
 pub(super) fn v2(accept: &str) -> Reply {
-    let asked = accept.split(',').map(str::trim).find(|range| range.starts_with(V2_PROTOBUF));
-    if let Some(media_type) = asked {
-        return reply::raw(StatusCode::OK, media_type, V2_EMPTY);
+    if accept.split(',').any(|range| [V2_PROTOBUF, V2_PROTOBUF_OLD].contains(&range.trim())) {
+        return reply::raw(StatusCode::OK, V2_PROTOBUF, V2_EMPTY);
     }
     let info = json!({ "title": "Kubernetes", "version": KUBERNETES_VERSION });
     let document = json!({ "swagger": "2.0", "info": info, "paths": {}, "definitions": {} });
