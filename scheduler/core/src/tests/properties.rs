@@ -131,7 +131,7 @@ fn spread() -> Profile {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(400), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn allocation_breaks_no_rule(text in cluster()) {
