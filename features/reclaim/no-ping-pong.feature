@@ -40,9 +40,10 @@ Feature: What was reclaimed is not reclaimed back
       | borrower | 4     |
       | owner    | 12    |
     And these workloads are submitted:
-      | name     | kind | queue    | pods | gpus | spread by              | preemptible |
-      | pinned   | pod  | borrower | 2    | 1    | kubernetes.io/hostname | no          |
-      | borrowed | pod  | borrower | 12   | 1    |                        | yes         |
+      | name   | kind | queue    | pods | gpus | spread by              | preemptible |
+      | pinned | pod  | borrower | 2    | 1    | kubernetes.io/hostname | no          |
+    And pod "pinned" is running
+    And 12 pods "borrowed" with 1 GPU each are submitted to queue "borrower"
     And the cluster has 14 running pods
     When a gang "whole" of 1 pod with 8 GPUs each is submitted to queue "owner"
     Then for 10 minutes no pods of the cluster were evicted
