@@ -447,12 +447,15 @@ fn in_real_time_a_gang_that_stays_in_part_is_a_breach() {
     assert_snapshot!(in_real_time(&at_rest), @"rule 12 (whole gangs are evicted): gang default/g was evicted in part: 1 pods are bound, its minimum is 3");
 }
 
+/// Those after which a gang is judged.
+const CYCLES: &str = "+0s cycle\n+0s cycle\n+0s cycle\n";
+
 #[test]
 fn a_cycle_that_has_not_ended_may_take_any_time() {
     let slower = SLOW.replace("+26s", "+36s").replace("+28s", "+47s");
-    let slower = slower.replace("+22s evict a", "+12s cycle\n+22s evict a");
-    assert_eq!(in_real_time(&format!("{slower}\n+48s cycle")), "");
-    let ended = slower.replace("+36s evict c", "+25s cycle\n+36s evict c");
+    let slower = slower.replace("+22s evict a", &format!("{CYCLES}+22s evict a"));
+    assert_eq!(in_real_time(&format!("{slower}{CYCLES}")), "");
+    let ended = slower.replace("+36s evict c", &format!("{CYCLES}+36s evict c"));
     assert_snapshot!(in_real_time(&ended), @"rule 12 (whole gangs are evicted): gang default/g was evicted in part: 2 pods are bound, its minimum is 3");
 }
 

@@ -1,6 +1,6 @@
 //! Rules 4 and 12: a gang comes and goes whole. What counts is what one decision of the scheduler
 //! did to it, which may take several writes: a gang is judged when none of them has come for a
-//! moment, and its cycle has ended where the scheduler tells. Members that fail or are deleted by others meanwhile count as if they were still
+//! moment, and some cycles have ended where the scheduler tells. Members that fail or are deleted by others meanwhile count as if they were still
 //! there, finished ones count as present, pods that consolidation moves have a place elsewhere
 //! (KAI moves no more of a gang than it must), and what a crash cut short is judged at the next
 //! rest instead.
@@ -9,6 +9,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{Auditor, Concern, GroupView, Phase, PodView, Rule, SubGroupView, Writer};
 use crate::model::{Name, Time};
+
+/// Of a scheduler that tells of its cycles: how many end before a gang is judged. One is that in
+/// which it changed, one goes on where the server's answer to a write was lost, and one passes
+/// until everybody has heard of it.
+const CYCLES: u64 = 3;
 
 /// The gangs that changed, and may go on to do so.
 #[derive(Clone, Debug, Default)]
@@ -37,12 +42,12 @@ struct Change {
 }
 
 impl Open {
-    /// Takes out what has not changed for longer than `moment`, and no more in this cycle.
+    /// Takes out what has not changed for longer than `moment`, and for some cycles.
     pub(super) fn due(&mut self, at: Time, moment: Duration) -> Self {
         let cycles = self.cycles;
         let is_due = |change: &Change| {
-            let goes_on = cycles.is_some() && cycles == change.cycles;
-            at.since(change.at) > moment && !goes_on
+            let since = cycles.zip(change.cycles).map(|(now, then)| now.saturating_sub(then));
+            at.since(change.at) > moment && since.is_none_or(|since| since >= CYCLES)
         };
         let gangs = self.gangs.extract_if(.., |_, change| is_due(change)).collect();
         self.killed = self.killed.filter(|killed| at.since(*killed) <= moment);
