@@ -1,6 +1,6 @@
 # schedlab: what people and CI type. `make demo` is the main job.
 
-.PHONY: demo test test-control-plane check bench control-plane kind-test
+.PHONY: demo test test-features test-control-plane check bench control-plane kind-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
@@ -9,14 +9,21 @@ demo: ## boots the fleets, runs every feature, compares every snapshot
 
 test: ## everything that must hold, and every feature
 	cargo test --workspace
-	cargo run --quiet --package schedlab -- run features
 	@$(MAKE) --no-print-directory test-control-plane
+
+test-features: ## every feature on the emulator
+	cargo run --quiet --package schedlab -- run features --results results/emulator
 
 CONTROL_PLANE = $(or $(KUBEBUILDER_ASSETS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/schedlab/control-plane/v1.35.4)
 
-test-control-plane: ## quota on a real control plane, where there is one
-	@if [ -x "$(CONTROL_PLANE)/kube-apiserver" ]; then \
-	  cargo run --quiet --package schedlab -- run features/quota --cluster control-plane --retries 2; \
+AREAS = borrowing gang lab placement priority quota reclaim robustness
+
+test-control-plane: test-features ## every feature on a real control plane too, where there is one, with the same outcome
+	@if [ -x "$(CONTROL_PLANE)/kube-apiserver" ]; then set -e; \
+	  cargo run --quiet --package schedlab -- run $(AREAS:%=features/%) \
+	    --cluster control-plane --retries 1 --results results/control-plane; \
+	  cargo run --quiet --package schedlab -- diff results/emulator/latest results/control-plane/latest \
+	    --known docs/cluster-differences.md; \
 	elif [ "$(SCHEDLAB_REQUIRE)" = control-plane ]; then echo "no control plane in $(CONTROL_PLANE): make control-plane"; exit 1; \
 	else echo "skipped: features on a control plane (make control-plane builds one)"; fi
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use schedlab::diff::Known;
 use schedlab::features::{Case, VIRTUAL_TIME, load_text};
 
 /// Scenarios that need virtual time though their steps do not show it.
@@ -56,4 +57,16 @@ fn a_scenario_bears_virtual_time_where_it_needs_it_and_nowhere_else() {
     });
     let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_may_differ_between_clusters_is_a_scenario() {
+    let text = include_str!("../../docs/cluster-differences.md");
+    let there: BTreeSet<String> = cases().unwrap().iter().map(Case::id).collect();
+    let known = Known::read(text);
+    // The features are read without the folder that they stand in.
+    let ids = known.ids().map(|id| id.strip_prefix("features/").unwrap_or(id));
+    let gone: Vec<&str> = ids.filter(|id| !there.contains(*id)).collect();
+    assert!(gone.is_empty(), "docs/cluster-differences.md names what is not there: {gone:?}");
+    assert!(known.ids().next().is_some());
 }
