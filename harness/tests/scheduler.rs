@@ -11,6 +11,8 @@ mod lab;
 mod leader;
 #[path = "scheduler/malformed.rs"]
 mod malformed;
+#[path = "scheduler/parts.rs"]
+mod parts;
 #[path = "scheduler/replay.rs"]
 mod replay;
 #[path = "scheduler/writes.rs"]

@@ -122,6 +122,9 @@ pub(crate) struct Run {
     /// Do not put pods into PodGroups: another pod grouper does.
     #[arg(long)]
     no_grouping: bool,
+    /// Which parts run here [default: all].
+    #[arg(long, value_enum, value_delimiter = ',')]
+    components: Vec<Component>,
     /// Where probes (/livez, /readyz) and Prometheus (/metrics) are answered, as 0.0.0.0:8080;
     /// without it nowhere.
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -154,6 +157,17 @@ struct ElectionArguments {
     /// Time from one try to the next.
     #[arg(long = "leader-elect-retry-period", value_name = "TIME", default_value = "2s", value_parser = period)]
     retry_period: Duration,
+}
+
+/// What one process may do alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Component {
+    /// Binds and evicts pods, and says why others wait.
+    Scheduler,
+    /// Puts pods into PodGroups.
+    Podgrouper,
+    /// Writes the status of queues.
+    QueueController,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -342,7 +356,10 @@ fn config(arguments: &Run) -> anyhow::Result<Config> {
     config.period = arguments.period.unwrap_or(config.period);
     config.idle = Idle::UntilEvent;
     config.ends = if arguments.once { Ends::AfterOneCycle } else { Ends::Never };
-    config.grouping &= !arguments.no_grouping;
+    let runs = |part| arguments.components.is_empty() || arguments.components.contains(&part);
+    config.grouping &= !arguments.no_grouping && runs(Component::Podgrouper);
+    config.scheduling = runs(Component::Scheduler);
+    config.queue_status = runs(Component::QueueController);
     config.usage_window = arguments.usage_window.or(config.usage_window);
     config.writes_at_once = arguments.writes_at_once.map_or(config.writes_at_once, usize::from);
     Ok(config)

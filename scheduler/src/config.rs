@@ -29,6 +29,12 @@ pub struct Config {
     pub idle: Idle,
     /// Are pods put into PodGroups by their owners? (Flavor `kai` only.)
     pub grouping: bool,
+    /// Are plans applied? Without it pods are only grouped and queues only told how they stand.
+    pub scheduling: bool,
+    /// Is the status of queues written? One scheduler of a cluster does. (Flavor `kai` only.)
+    pub queue_status: bool,
+    /// The nodes that are this scheduler's, and the pods that go there. `None`: all.
+    pub node_pool: Option<NodePool>,
     /// Most writes under way at once. With 1 they follow each other, in an order of their own
     /// that repeats: what virtual time wants.
     pub writes_at_once: usize,
@@ -50,6 +56,15 @@ pub enum Flavor {
     Kai,
     /// Single pods, with kube-scheduler's events and texts.
     Kube,
+}
+
+/// Nodes and pods whose label says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodePool {
+    /// The label's key, on nodes as on pods.
+    pub label: String,
+    /// Its value; empty: those without the label.
+    pub value: String,
 }
 
 /// When a scheduler ends by itself.
@@ -80,6 +95,9 @@ impl Config {
             period: Duration::from_secs(1),
             idle: Idle::EveryPeriod,
             grouping: true,
+            scheduling: true,
+            queue_status: true,
+            node_pool: None,
             writes_at_once: 1,
             usage_window: None,
             seed: 0,

@@ -72,7 +72,7 @@ pub async fn queue(
 impl Seen {
     async fn read(client: Client, config: Config, now: Clock) -> anyhow::Result<Self> {
         let api = Api::new(client, config.scheduler_name.clone());
-        let mut mirror = Mirror::new(&config.scheduler_name);
+        let mut mirror = Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone());
         for kind in Kind::watched(config.flavor) {
             let path = kind.path();
             let objects = match api.get(&path).await {

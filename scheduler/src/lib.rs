@@ -27,7 +27,7 @@ mod watch;
 #[cfg(test)]
 mod malformed_tests;
 
-pub use config::{Clock, Config, ConfigFile, Ends, Flavor, Idle};
+pub use config::{Clock, Config, ConfigFile, Ends, Flavor, Idle, NodePool};
 pub use metrics::Metrics;
 pub use run::{run, run_measured};
 pub use status::{QueueStatus, Status};

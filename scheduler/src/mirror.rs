@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_scheduler_core::model::{DisruptionBudget, Name, PodShape, Time, Topology};
+use schedlab_scheduler_core::model::{DisruptionBudget, Labels, Name, PodShape, Time, Topology};
 use serde_json::Value;
 
 pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId};
@@ -30,6 +30,7 @@ pub(crate) use pod::{Owner, Phase, PodRecord, controller};
 pub(crate) use queue::{QueueRecord, QueueTold};
 
 use crate::{
+    config::NodePool,
     parse::{Malformed, list, text, version},
     watch::Kind,
 };
@@ -113,6 +114,7 @@ pub(crate) struct Changes {
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
     scheduler_name: String,
+    pool: Option<NodePool>,
     pub(crate) nodes: BTreeMap<Name, NodeRecord>,
     pub(crate) classes: BTreeMap<Name, ClassRecord>,
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
@@ -134,6 +136,18 @@ pub(crate) struct Mirror {
 impl Mirror {
     pub(crate) fn new(scheduler_name: &str) -> Self {
         Self { scheduler_name: scheduler_name.to_owned(), ..Self::default() }
+    }
+
+    /// Of the nodes and pods of a pool only.
+    pub(crate) fn of_pool(self, pool: Option<NodePool>) -> Self {
+        Self { pool, ..self }
+    }
+
+    /// A node or pod with these labels belongs to what is scheduled here.
+    fn is_in_pool(&self, labels: &Labels) -> bool {
+        self.pool.as_ref().is_none_or(|NodePool { label, value }| {
+            labels.get(label.as_str()).map_or("", |found| found) == value
+        })
     }
 
     /// Our pods that name a pod group.
@@ -330,7 +344,14 @@ impl Mirror {
         self.changes.pods.insert(key);
     }
 
+    /// A node that has left the pool is as good as gone.
     fn upsert_node(&mut self, name: Name, record: NodeRecord) {
+        if !self.is_in_pool(&record.node.labels) {
+            if self.nodes.remove(&name).is_some() {
+                self.everything_changed();
+            }
+            return;
+        }
         match self.nodes.get_mut(&name) {
             None => {
                 self.nodes.insert(name, record);
@@ -372,6 +393,7 @@ impl Mirror {
     }
 
     fn upsert_pod(&mut self, key: Key, mut record: PodRecord) {
+        record.ours &= self.is_in_pool(&record.labels);
         record.shape = self.interned(record.shape);
         if let Some(known) = self.pods.get_mut(&key) {
             if known.told.version > record.told.version {

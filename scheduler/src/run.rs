@@ -131,7 +131,7 @@ impl Scheduler {
     fn new(api: Api, config: Config, now: Clock, metrics: Option<Arc<Metrics>>) -> Self {
         Self {
             watches: Watches::start(&api.client, config.flavor),
-            mirror: Mirror::new(&config.scheduler_name),
+            mirror: Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone()),
             listed: BTreeSet::new(),
             grouper: Grouper::default(),
             applier: Applier::new(api.clone(), &config),
@@ -207,8 +207,7 @@ impl Scheduler {
         let opened = Instant::now();
         let mut stopwatch = Stopwatch::default();
         let plan = self.decide(&mut stopwatch);
-        let mut outcome =
-            self.applier.apply(&mut self.mirror, &self.translator.translation, &plan).await;
+        let mut outcome = self.apply(&plan).await;
         let applied = Instant::now();
         let uses = self.uses(&plan);
         let marked = if outcome.in_doubt { Ok(()) } else { self.mark_groups().await };
@@ -225,6 +224,13 @@ impl Scheduler {
         self.rest = is_quiet.then(|| self.rest_after(started, plan));
     }
 
+    async fn apply(&mut self, plan: &Plan) -> Outcome {
+        if !self.config.scheduling {
+            return Outcome::default();
+        }
+        self.applier.apply(&mut self.mirror, &self.translator.translation, plan).await
+    }
+
     fn decide(&self, stopwatch: &mut Stopwatch) -> Plan {
         let snapshot = &self.translator.translation.snapshot;
         match self.metrics {
@@ -235,7 +241,9 @@ impl Scheduler {
 
     fn measure(&mut self, plan: &Plan, stopwatch: &Stopwatch, timings: Timings) {
         let bindings = self.applier.take_binding_times();
-        let Some(metrics) = &self.metrics else { return };
+        let Some(metrics) = self.metrics.as_ref().filter(|_| self.config.scheduling) else {
+            return;
+        };
         metrics.observe(&metrics::Cycle {
             snapshot: &self.translator.translation.snapshot,
             plan,
@@ -331,6 +339,7 @@ impl Scheduler {
             usage.record(now, capacity, &uses.iter().map(account).collect());
         }
         match self.config.flavor {
+            Flavor::Kai if !self.config.queue_status => Ok(()),
             Flavor::Kai => queues::write(&self.api, &mut self.mirror, uses, (capacity, now)).await,
             Flavor::Kube => Ok(()),
         }

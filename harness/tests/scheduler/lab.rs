@@ -20,7 +20,7 @@ use schedlab_emulator::{
     clock::Clock,
     store::{DeleteOptions, FieldValidation, Key, Op, Resource, Write},
 };
-use schedlab_scheduler::{Config, Idle, Status, crds};
+use schedlab_scheduler::{Config, Ends, Idle, Status, crds};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use tower::{ServiceExt as _, service_fn};
@@ -144,6 +144,22 @@ impl Lab {
     /// The scheduler to come has that many writes under way at once.
     pub(crate) fn write_at_once(&mut self, writes: usize) {
         self.config.writes_at_once = writes;
+    }
+
+    /// The scheduler to come only does these parts of its work.
+    pub(crate) fn only(&mut self, scheduling: bool, grouping: bool, queue_status: bool) {
+        (self.config.scheduling, self.config.grouping) = (scheduling, grouping);
+        self.config.queue_status = queue_status;
+    }
+
+    /// The scheduler to come runs a single cycle.
+    pub(crate) fn end_after_one_cycle(&mut self) {
+        self.config.ends = Ends::AfterOneCycle;
+    }
+
+    /// The scheduler ended by itself.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.scheduler.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// The scheduler to come does what kube-scheduler does.

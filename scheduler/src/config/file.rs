@@ -14,7 +14,9 @@ use serde::{
 };
 use thiserror::Error;
 
-use super::Config;
+use super::{Config, NodePool};
+
+const NODE_POOL_LABEL: &str = "kai.scheduler/node-pool";
 
 /// What may stand in the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -22,6 +24,8 @@ use super::Config;
 pub struct ConfigFile {
     /// Pods with this `spec.schedulerName` are scheduled [default: kai-scheduler].
     pub scheduler_name: Option<String>,
+    /// Only the nodes and pods of this pool, as a shard does [default: all].
+    pub node_pool: Option<PoolSetting>,
     /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
     #[schemars(with = "Option<String>")]
     pub period: Option<Time>,
@@ -56,6 +60,16 @@ pub struct ConfigFile {
     pub reclaim_saturation_multiplier: Option<f64>,
     /// Most victim jobs of one consolidation [default: 16].
     pub max_consolidation_victims: Option<usize>,
+}
+
+/// Which nodes and pods.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PoolSetting {
+    /// The label that names the pool, on nodes and on pods [default: kai.scheduler/node-pool].
+    pub label: Option<String>,
+    /// Its value; empty: nodes and pods without the label.
+    pub value: String,
 }
 
 /// KAI's actions.
@@ -228,6 +242,10 @@ impl ConfigFile {
         if let Some(name) = &self.scheduler_name {
             config.scheduler_name.clone_from(name);
         }
+        if let Some(PoolSetting { label, value }) = &self.node_pool {
+            let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
+            config.node_pool = Some(NodePool { label, value: value.clone() });
+        }
         config.period = self.period.map_or(config.period, |period| period.0);
         config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
         if let Some(writes) = self.writes_at_once {
@@ -330,8 +348,9 @@ mod tests {
                 file.apply(&mut config);
                 let profile = &config.profile;
                 format!(
-                    "{} {:?} {:?} {:?}/{:?} depth={:?} k={} scores={} preempt={:?}",
+                    "{} {:?} {:?} {:?} {:?}/{:?} depth={:?} k={} scores={} preempt={:?}",
                     config.scheduler_name,
+                    config.node_pool,
                     config.period,
                     profile.actions,
                     profile.gpu_placement,
@@ -347,9 +366,10 @@ mod tests {
 
     #[test]
     fn what_a_file_says_replaces_what_is_built_in() {
-        assert_snapshot!(read(""), @"kai-scheduler 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=7 preempt=0ns");
+        assert_snapshot!(read(""), @"kai-scheduler None 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=7 preempt=0ns");
         assert_snapshot!(read("
 schedulerName: mine
+nodePool: { value: a100 }
 period: 500ms
 actions: [allocate, reclaim]
 plugins:
@@ -358,12 +378,12 @@ placementStrategy: { gpu: spread }
 queueDepthPerAction: { reclaim: 10 }
 minRuntime: { preemptMinRuntime: 4m }
 kValue: 0.5
-"), @"mine 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=6 preempt=240s");
+"), @r#"mine Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=6 preempt=240s"#);
     }
 
     #[test]
     fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `period`, `usageWindow`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `nodePool`, `period`, `usageWindow`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
         assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `resourcetype`, `nodeplacement` at line 2 column 3");
         assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
         assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");

@@ -89,3 +89,25 @@ fn a_list_replaces_what_was_known() {
     mirror.relist(Kind::Pod, &[]);
     assert!(mirror.pods.is_empty());
 }
+
+#[test]
+fn only_nodes_and_pods_of_the_pool_are_seen_as_ones_own() {
+    let pool = |value: &str| {
+        let (label, value) = ("pool".to_owned(), value.to_owned());
+        Mirror::new("kai-scheduler").of_pool(Some(NodePool { label, value }))
+    };
+    let labelled = |pool: &str| json!({ "metadata": { "name": "a", "labels": { "pool": pool } } });
+    let bare = json!({ "metadata": { "name": "bare" } });
+    let names = |mirror: &Mirror| mirror.nodes.keys().map(ToString::to_string).collect::<Vec<_>>();
+    let (mut x, mut rest) = (pool("x"), pool(""));
+    x.relist(Kind::Node, &[labelled("x"), bare.clone()]);
+    rest.relist(Kind::Node, &[labelled("x"), bare]);
+    assert_eq!((names(&x), names(&rest)), (vec!["a".to_owned()], vec!["bare".to_owned()]));
+    x.upsert(Kind::Node, &labelled("y"));
+    assert!(x.nodes.is_empty(), "it was labelled anew");
+    let mut ours = pod(1, "u", &json!({ "schedulerName": "kai-scheduler" }));
+    ours["metadata"]["labels"] = json!({ "pool": "x" });
+    x.upsert(Kind::Pod, &ours);
+    rest.upsert(Kind::Pod, &ours);
+    assert_eq!((x.pods[&key()].ours, rest.pods[&key()].ours), (true, false));
+}

@@ -1,0 +1,37 @@
+//! The parts of a scheduler, each alone: `--components`, `--once`.
+
+use insta::assert_snapshot;
+
+use super::lab::Lab;
+
+#[test]
+fn the_parts_of_a_scheduler_work_one_by_one() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        lab.job("train", "q", (2, 2));
+        lab.only(false, true, false);
+        lab.start();
+        lab.pass(5).await;
+        lab.stop().await;
+        assert_snapshot!(lab.pods(), @r"
+        train-0 Pending -
+        train-1 Pending -
+        ");
+        assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"q"}"#);
+        lab.only(true, false, false);
+        lab.end_after_one_cycle();
+        lab.start();
+        lab.pass(5).await;
+        assert!(lab.has_ended());
+        assert_snapshot!(lab.pods(), @r"
+        train-0 Running n-0
+        train-1 Running n-0
+        ");
+        assert_snapshot!(lab.queues(), @"q null");
+        lab.only(false, false, true);
+        lab.start();
+        lab.pass(5).await;
+        assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"2"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"2"}}"#);
+    });
+}
