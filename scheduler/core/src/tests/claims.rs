@@ -106,7 +106,10 @@ fn a_free_gpu_for_claims_is_no_room_for_others() {
     1: b leaves n1 for o (reclaim)
     1: o waits for n1
     2: o runs on n1
-    steady after 2
+    2: b leaves n1 for o (reclaim)
+    2: o waits for n1
+    3: o runs on n1
+    steady after 3
     ");
 }
 
