@@ -18,6 +18,10 @@ pub(crate) type Reasons = BTreeMap<PodGroupId, Reason>;
 
 /// Serves all of `groups` that wait; `reasons` tells why some still do.
 pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &mut Reasons) {
+    // Who asks for more than there is must not speak for its queue in the line.
+    let fleet = session.fleet();
+    let (too_large, groups): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|group| session.exceeds(&fleet, *group));
     let mut line = session.profile.plugins.queue_sort.line_up(session, groups);
     let mut hopeless = Hopeless::default();
     while let Some(group) = line.pop(session) {
@@ -33,6 +37,11 @@ pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &
                 reasons.insert(group, reason);
             }
             Outcome::IsHopeless => {}
+        }
+    }
+    for group in too_large {
+        if let Outcome::Waits(reason) = place_next(session, group, &mut hopeless) {
+            reasons.insert(group, reason);
         }
     }
     hopeless.explain(session, reasons);

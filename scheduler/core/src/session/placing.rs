@@ -10,7 +10,8 @@ use super::{
 use crate::{
     decision::Misfits,
     framework::Permission,
-    model::{NodeId, PodId},
+    model::{NodeId, PodGroupId, PodId},
+    resources::Resources,
 };
 
 /// There was no node for one of several pods.
@@ -36,6 +37,22 @@ enum Gets {
 }
 
 impl Session<'_> {
+    /// What all nodes offer together.
+    pub fn fleet(&self) -> Resources {
+        self.snapshot
+            .nodes
+            .iter()
+            .fold(Resources::default(), |sum, node| sum.plus(&node.allocatable))
+    }
+
+    /// The next pods of the group ask for more than `fleet`, so that nothing helps but nodes.
+    pub fn exceeds(&self, fleet: &Resources, group: PodGroupId) -> bool {
+        let pods = self.next_chunk(group).into_iter();
+        let asked =
+            pods.fold(Resources::default(), |sum, pod| sum.plus(&self.shape_of(pod).requests));
+        !asked.fits_in(fleet)
+    }
+
     /// All of `pods` get room, at once or when it is free; all or none of them. What permit
     /// plugins say decides whether some may go before others.
     pub fn place_all(&mut self, pods: &[PodId]) -> Result<(), Unplaced> {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{messages_of, plan_of};
+use crate::testing::{messages_of, plan_of, rounds_of};
 
 #[test]
 fn an_owner_takes_back_what_a_sibling_borrowed() {
@@ -303,5 +303,26 @@ fn victims_are_told_for_whom_and_what_both_queues_use() {
     Pod default/a2 was preempted by workload default/b1.
     a uses <GPU: 3.5, CPU: 0 (cores), memory: 0 (GB)> with a quota of <GPU: 1, CPU: Unlimited (cores), memory: Unlimited (GB)>, fair-share of <GPU: 2, CPU: 0 (cores), memory: 0 (GB)> and queue priority of <100>.
     b uses <GPU: 0, CPU: 0 (cores), memory: 0 (GB)> with a quota of <GPU: 3, CPU: Unlimited (cores), memory: Unlimited (GB)>, fair-share of <GPU: 2, CPU: 0 (cores), memory: 0 (GB)> and queue priority of <100>.
+    ");
+}
+
+#[test]
+fn a_job_larger_than_the_fleet_does_not_hold_up_its_queue() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=8
+        node n2 gpus=1
+        queue borrower quota=0
+        queue owner quota=8
+        queue other quota=0
+        job b pods=8 min=1 gpus=1 queue=borrower on n1 n1 n1 n1 n1 n1 n1 n1
+        job c gpus=1 queue=owner on n2
+        job z pods=40 min=40 gpus=1 queue=owner
+        job o pods=4 min=4 gpus=1 queue=owner
+        job t pods=4 min=4 gpus=1 queue=other
+    "), @r"
+    1: b leaves n1 x4 for o (reclaim)
+    1: o waits for n1 x4
+    2: o runs on n1 x4
+    steady after 2
     ");
 }

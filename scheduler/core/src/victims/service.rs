@@ -55,6 +55,8 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
     let ranks = age_ranks(&session.snapshot.pod_groups);
     let mut jobs: Vec<Waiting> =
         session.groups().filter_map(|group| waiting(session, &ranks, group)).collect();
+    let fleet = session.fleet();
+    jobs.retain(|job| !session.exceeds(&fleet, job.key.group()));
     if let Some(depth) = session.profile.queue_depth.get(&purpose.action()) {
         jobs = first_of_each(jobs, *depth);
     }
