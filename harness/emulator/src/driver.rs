@@ -29,8 +29,8 @@ const RETRY_SECS_MAX: u64 = 1000;
 pub(crate) struct Driver {
     shared: SharedStore,
     defaults: KubeletDefaults,
-    /// How many log entries are kept; all when `None`.
-    log_keep: Option<u64>,
+    /// For how long log entries are kept; for ever when `None`.
+    log_keep: Option<Duration>,
     view: View,
     revision: u64,
     agenda: Agenda,
@@ -41,7 +41,7 @@ impl Driver {
     pub(crate) fn new(
         shared: SharedStore,
         defaults: KubeletDefaults,
-        log_keep: Option<u64>,
+        log_keep: Option<Duration>,
     ) -> Self {
         Self {
             shared,
@@ -152,17 +152,18 @@ impl Driver {
             .change(|store, now| write_all(store, actor, said.into_iter().collect(), now));
     }
 
-    /// Forgets old history, where that is wanted.
+    /// Forgets old history, where that is wanted: once half of what is kept is old.
     fn compact(&mut self) {
         let Some(keep) = self.log_keep else { return };
-        let revision = self.revision;
-        let long = |store: &Store| {
-            let oldest = revision.saturating_sub(keep.saturating_mul(2));
-            store.log_since(oldest).is_ok()
-        };
-        if self.shared.read(long) {
-            self.shared.change(|store, _| store.compact_to(revision.saturating_sub(keep)));
-        }
+        let seen = self.revision;
+        self.shared.change(|store, now| {
+            let oldest = now.checked_sub(keep).unwrap_or(Timestamp::MIN);
+            let old = store.revision_before(oldest).min(seen);
+            let kept = store.revision() - old;
+            if kept * 2 <= store.log_len() as u64 {
+                store.compact_to(old);
+            }
+        });
     }
 }
 

@@ -30,8 +30,8 @@ pub struct Options {
     pub defaults: KubeletDefaults,
     /// Whether `JobSet`, `TrainJob` and `PyTorchJob` are known.
     pub workload_kinds: bool,
-    /// How many of the last changes the log keeps; all when `None`.
-    pub log_keep: Option<u64>,
+    /// For how long the log keeps a change (a real API server: five minutes); for ever when `None`.
+    pub log_keep: Option<Duration>,
     /// Whether kubelets and controllers act; without them it is an API server alone.
     pub acts: bool,
 }

@@ -142,12 +142,22 @@ impl Store {
         Ok(self.log.get(skipped..).unwrap_or_default())
     }
 
+    /// How many changes the log holds.
+    pub fn log_len(&self) -> usize {
+        self.log.len()
+    }
+
     /// Forgets what happened up to and including `revision`.
     pub fn compact_to(&mut self, revision: u64) {
         let revision = revision.min(self.revision());
         let dropped = revision.saturating_sub(self.compacted);
         self.log.drain(..usize::try_from(dropped).expect("no more than the log has"));
         self.compacted += dropped;
+    }
+
+    /// The revision up to which everything happened before `time`.
+    pub fn revision_before(&self, time: Timestamp) -> u64 {
+        self.compacted + self.log.partition_point(|entry| entry.time < time) as u64
     }
 
     /// Makes a change: the next revision, the object with it, the owner index, one log entry.

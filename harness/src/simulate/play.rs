@@ -32,8 +32,9 @@ use crate::audit::{Audit, Breach};
 /// long will not change any more.
 const QUIET: Duration = Duration::from_mins(5);
 
-/// The store keeps this much of its log: enough for everyone who watches.
-const LOG_KEPT: u64 = 20_000;
+/// The store keeps this much of its log, as a real API server does. Time passes only when
+/// everyone who watches has seen all, so less would do.
+const LOG_KEPT: Duration = Duration::from_mins(5);
 
 /// What was counted.
 pub(super) struct Played {
