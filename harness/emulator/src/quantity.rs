@@ -35,6 +35,9 @@ pub fn thousandths(value: &Value) -> Option<Milli> {
 
 /// Parses a quantity.
 pub fn parse(text: &str) -> Result<Milli, BadQuantity> {
+    if let Some(milli) = whole(text) {
+        return Ok(milli);
+    }
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -59,6 +62,15 @@ pub fn parse(text: &str) -> Result<Milli, BadQuantity> {
         return Err(BadQuantity::TooLarge);
     }
     Ok(if negative { -milli } else { milli })
+}
+
+/// Most quantities: few digits, and a suffix that divides nothing.
+fn whole(text: &str) -> Option<Milli> {
+    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, suffix) = text.split_at_checked(end).filter(|_| end > 0 && end < 10)?;
+    let (times, 1) = scale(suffix).ok()? else { return None };
+    let milli = Milli::from(digits.parse::<u32>().ok()?).checked_mul(times)?;
+    (milli <= WHOLE_MAX).then_some(milli)
 }
 
 /// What a suffix multiplies thousandths by, as numerator and denominator.

@@ -38,38 +38,34 @@ pub(super) fn patch(
         | PatchBody::Merge(_)
         | PatchBody::Strategic(_) => shown,
     };
-    let written_as = WrittenAs::of(&patch);
+    let again = patch.clone();
     let patched = patched(request, subresource, &shown, patch)?;
     if subresource == Subresource::Scale {
         return scale::scale(store, request, &old, &patched);
     }
-    let new = request
-        .decode(update::narrowed(subresource, patched.clone()))
-        .map_err(|error| unfit_object(request, error, &written_as.shown(&patched)))?;
+    let new = match request.decode(update::narrowed(subresource, patched)) {
+        Ok(new) => new,
+        Err(error) => {
+            let written = as_written(request, subresource, &shown, again)?;
+            return Err(unfit_object(request, error, &written));
+        }
+    };
     update::check_place(request, &new)?;
     update::replace(store, request, subresource, (&old, new))
 }
 
-/// What a refusal shows of a patch that leads to no valid object.
-enum WrittenAs {
-    /// The object it led to.
-    Object,
-    /// The patch itself.
-    Patch(String),
-}
-
-impl WrittenAs {
-    fn of(patch: &PatchBody) -> Self {
-        match patch {
-            PatchBody::Strategic(changes) => Self::Patch(in_go(changes)),
-            PatchBody::Json(_) | PatchBody::Merge(_) | PatchBody::Apply { .. } => Self::Object,
-        }
-    }
-
-    fn shown(self, patched: &Value) -> Value {
-        match self {
-            Self::Object => patched.to_string().into(),
-            Self::Patch(patch) => patch.into(),
+/// What a refusal shows of a patch that leads to no valid object: itself, or the object it leads
+/// to.
+fn as_written(
+    request: &mut Request,
+    subresource: Subresource,
+    shown: &Object,
+    patch: PatchBody,
+) -> Result<Value, ApiError> {
+    match patch {
+        PatchBody::Strategic(changes) => Ok(in_go(&changes).into()),
+        other @ (PatchBody::Json(_) | PatchBody::Merge(_) | PatchBody::Apply { .. }) => {
+            Ok(patched(request, subresource, shown, other)?.to_string().into())
         }
     }
 }

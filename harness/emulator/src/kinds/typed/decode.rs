@@ -1,5 +1,7 @@
 //! One walk over an object along its type.
 
+use std::{borrow::Cow, fmt};
+
 use serde_json::{Map, Value};
 
 use super::canonical::canonical;
@@ -18,7 +20,7 @@ pub(super) fn decode(
         return Err("json: cannot unmarshal into Go value: not an object".to_owned());
     };
     let (kind, version) = (fields.remove("kind"), fields.remove("apiVersion"));
-    walk.fields(root, fields, "")?;
+    walk.fields(root, fields, Path::Root)?;
     fields.extend(kind.map(|kind| ("kind".to_owned(), kind)));
     fields.extend(version.map(|version| ("apiVersion".to_owned(), version)));
     Ok(())
@@ -33,7 +35,26 @@ struct Walk<'w> {
 #[derive(Clone, Copy)]
 struct Place<'p> {
     owner: &'p str,
-    path: &'p str,
+    path: Path<'p>,
+}
+
+/// The way to a value; spelt out only where there is something to say of it.
+#[derive(Clone, Copy)]
+enum Path<'p> {
+    Root,
+    Field(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(list, index) => write!(f, "{list}[{index}]"),
+        }
+    }
 }
 
 impl Walk<'_> {
@@ -41,19 +62,19 @@ impl Walk<'_> {
         &mut self,
         structure: &Struct,
         fields: &mut Map<String, Value>,
-        path: &str,
+        path: Path<'_>,
     ) -> Result<(), String> {
         let mut failure = None;
         fields.retain(|name, value| {
-            let place = join(path, name);
+            let place = Path::Field(&path, name);
             let Some(field) = structure.fields.get(name) else {
-                self.unknown.push(place);
+                self.unknown.push(place.to_string());
                 return false;
             };
             if value.is_null() {
                 return false;
             }
-            let here = Place { owner: &structure.name, path: &place };
+            let here = Place { owner: &structure.name, path: place };
             if let Err(why) = self.value(&field.shape, value, here) {
                 failure.get_or_insert(why);
             }
@@ -71,21 +92,24 @@ impl Walk<'_> {
             (Shape::Map(values), Value::Object(fields)) => {
                 fields.retain(|_, value| !value.is_null() || matches!(**values, Shape::Text));
                 for (name, value) in fields.iter_mut() {
-                    let path = join(place.path, name);
-                    self.value(values, value, Place { path: &path, ..place })?;
+                    let path = Path::Field(&place.path, name);
+                    self.value(values, value, Place { path, ..place })?;
                 }
                 Ok(())
             }
             (Shape::List(items), Value::Array(list)) => {
                 for (index, item) in list.iter_mut().enumerate() {
-                    let path = format!("{}[{index}]", place.path);
-                    self.value(items, item, Place { path: &path, ..place })?;
+                    let path = Path::Item(&place.path, index);
+                    self.value(items, item, Place { path, ..place })?;
                 }
                 Ok(())
             }
             (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                *value = canonical(&text)?.into();
+                let text = value.as_str().map_or_else(|| value.to_string().into(), Cow::Borrowed);
+                let canonical = canonical(&text)?;
+                if canonical != text || !value.is_string() {
+                    *value = canonical.into();
+                }
                 Ok(())
             }
             (Shape::Text, Value::Null) => {
@@ -131,10 +155,6 @@ fn is_empty(shape: &Shape, value: &Value) -> bool {
         (Shape::Map(_), Value::Object(fields)) => fields.is_empty(),
         _ => false,
     }
-}
-
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 fn mismatch(shape: &Shape, value: &Value, place: Place<'_>) -> String {
