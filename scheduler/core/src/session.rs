@@ -15,12 +15,12 @@ mod placing;
 mod state;
 mod topology;
 
-use std::collections::BTreeMap;
+use std::{cell::OnceCell, collections::BTreeMap};
 
 use crate::{
     Decision, Profile, Snapshot,
     model::{GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId},
-    queues::{Ledger, Prices},
+    queues::{Ledger, Prices, age_ranks},
     resources::PerResource,
 };
 pub use candidates::{ScoredNode, Verdicts};
@@ -47,6 +47,8 @@ pub struct Session<'s> {
     prices: Prices,
     members: Vec<Members>,
     task_ranks: Vec<u32>,
+    /// Taken when they are first asked for: many cycles have nobody in line.
+    age_ranks: OnceCell<Vec<u32>>,
     ledger: Ledger,
     log: Vec<Change>,
     changed: ChangedNodes,
@@ -92,6 +94,7 @@ impl<'s> Session<'s> {
             pods: snapshot.pods.iter().map(state_of).collect(),
             members: snapshot.pod_groups.iter().map(Members::of).collect(),
             task_ranks: members::task_ranks(snapshot),
+            age_ranks: OnceCell::new(),
             parts: Parts::of(snapshot),
             ledger: Ledger::open(snapshot, profile, &prices),
             prices,
@@ -373,6 +376,12 @@ impl<'s> Session<'s> {
     /// The pod group as the snapshot shows it.
     pub fn group(&self, group: PodGroupId) -> &'s PodGroup {
         &self.snapshot.pod_groups[group.0 as usize]
+    }
+
+    /// The group's place by age among all groups: see [`age_ranks`].
+    pub fn age_rank(&self, group: PodGroupId) -> u32 {
+        let ranks = self.age_ranks.get_or_init(|| age_ranks(&self.snapshot.pod_groups));
+        ranks[group.0 as usize]
     }
 
     /// The pods of the group to place next: see [`Members::next_chunk`].

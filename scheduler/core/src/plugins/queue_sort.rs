@@ -6,7 +6,7 @@ use crate::{
     framework::{Line, QueueSort},
     model::{PodGroupId, Time},
     profile::Action,
-    queues::{JobKey, JobLine, Waiting, age_ranks, first_of_each},
+    queues::{JobKey, JobLine, Waiting, first_of_each},
     session::Session,
 };
 
@@ -20,46 +20,41 @@ pub(super) struct PrioritySort;
 
 impl QueueSort for QueueTree {
     fn line_up(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn Line> {
-        let ranks = age_ranks(&session.snapshot.pod_groups);
-        let waiting = groups.into_iter().filter_map(|group| waiting(session, &ranks, group));
+        let waiting = groups.into_iter().filter_map(|group| waiting(session, group));
         let mut waiting: Vec<Waiting> = waiting.collect();
         if let Some(depth) = session.profile.queue_depth.get(&Action::Allocate) {
             waiting = first_of_each(waiting, *depth);
         }
-        let jobs = JobLine::new(session.ledger(), waiting);
-        Box::new(TreeLine { jobs, ranks })
+        Box::new(TreeLine(JobLine::new(session.ledger(), waiting)))
     }
 }
 
-struct TreeLine {
-    jobs: JobLine,
-    ranks: Vec<u32>,
-}
+struct TreeLine(JobLine);
 
 impl Line for TreeLine {
     fn pop(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
-        self.jobs.pop(session.ledger()).map(|job| job.key.group())
+        self.0.pop(session.ledger()).map(|job| job.key.group())
     }
 
     fn push(&mut self, session: &Session<'_>, group: PodGroupId) {
-        if let Some(job) = waiting(session, &self.ranks, group) {
-            self.jobs.push(session.ledger(), job);
+        if let Some(job) = waiting(session, group) {
+            self.0.push(session.ledger(), job);
         }
     }
 
     fn served(&mut self, session: &Session<'_>, group: PodGroupId) {
         if let Ok(Some(queue)) = session.group(group).queue {
-            self.jobs.accounts_changed(session.ledger(), queue);
+            self.0.accounts_changed(session.ledger(), queue);
         }
     }
 }
 
-fn waiting(session: &Session<'_>, ranks: &[u32], id: PodGroupId) -> Option<Waiting> {
+fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
     let group = session.group(id);
     let Ok(Some(queue)) = group.queue else { return None };
     let request = session.request_of(&session.next_chunk(id));
     let shortfall = session.members(id).shortfall(group);
-    let key = JobKey::new(group.priority, shortfall, ranks[id.0 as usize], id);
+    let key = JobKey::new(group.priority, shortfall, session.age_rank(id), id);
     Some(Waiting { queue, key, request })
 }
 

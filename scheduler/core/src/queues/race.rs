@@ -28,21 +28,28 @@ pub struct Offer {
 #[derive(Clone, Debug)]
 pub struct Race {
     direction: Direction,
-    top: BTreeSet<Standing>,
+    top: Siblings,
     nodes: Vec<Node>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    children: BTreeSet<Standing>,
-    /// Its place among its siblings, and the offer it rests on.
-    entry: Option<(Standing, Offer)>,
+    children: Siblings,
+    /// What it offers, and by which standing it is in line.
+    entry: Option<(Offer, Option<Standing>)>,
+}
+
+/// Who is in line on one level. One alone needs no standing.
+#[derive(Clone, Debug, Default)]
+struct Siblings {
+    alone: Option<QueueId>,
+    several: BTreeSet<Standing>,
 }
 
 impl Race {
     /// Nobody runs yet.
     pub fn new(ledger: &Ledger, direction: Direction) -> Self {
-        Self { direction, top: BTreeSet::new(), nodes: vec![Node::default(); ledger.len()] }
+        Self { direction, top: Siblings::default(), nodes: vec![Node::default(); ledger.len()] }
     }
 
     /// `leaf` has this to offer now (`None`: nothing); its place and that of all queues above it
@@ -51,15 +58,9 @@ impl Race {
         let mut next = Some((leaf, offer));
         while let Some((queue, offer)) = next {
             let parent = ledger.account(queue).parent;
-            let entry =
-                offer.map(|offer| (Standing::of(ledger, queue, offer.job, offer.victims), offer));
-            let old = std::mem::replace(&mut self.nodes[queue.0 as usize].entry, entry.clone());
-            let siblings = self.siblings(parent);
-            if let Some((standing, _)) = old {
-                siblings.remove(&standing);
-            }
-            if let Some((standing, _)) = entry {
-                siblings.insert(standing);
+            match offer {
+                Some(offer) => self.enter(ledger, parent, (queue, offer)),
+                None => self.leave(parent, queue),
             }
             next = parent.map(|parent| (parent, self.best_offer(parent)));
         }
@@ -67,32 +68,70 @@ impl Race {
 
     /// The accounts of `leaf` changed; what it offers did not.
     pub fn refresh(&mut self, ledger: &Ledger, leaf: QueueId) {
-        let offer = self.nodes[leaf.0 as usize].entry.as_ref().map(|(_, offer)| *offer);
+        let offer = self.nodes[leaf.0 as usize].entry.as_ref().map(|(offer, _)| *offer);
         self.update(ledger, leaf, offer);
     }
 
     /// The leaf queue that is next.
     pub fn best(&self) -> Option<QueueId> {
-        let mut best = self.first(&self.top)?.queue();
+        let mut best = self.first(&self.top)?;
         while let Some(child) = self.first(&self.nodes[best.0 as usize].children) {
-            best = child.queue();
+            best = child;
         }
         Some(best)
     }
 
-    fn first<'a>(&self, siblings: &'a BTreeSet<Standing>) -> Option<&'a Standing> {
-        match self.direction {
-            Direction::ToServe => siblings.first(),
-            Direction::ToTakeFrom => siblings.last(),
-        }
+    fn first(&self, siblings: &Siblings) -> Option<QueueId> {
+        let several = match self.direction {
+            Direction::ToServe => siblings.several.first(),
+            Direction::ToTakeFrom => siblings.several.last(),
+        };
+        several.map(Standing::queue).or(siblings.alone)
     }
 
     fn best_offer(&self, parent: QueueId) -> Option<Offer> {
-        let child = self.first(&self.nodes[parent.0 as usize].children)?.queue();
-        self.nodes[child.0 as usize].entry.as_ref().map(|(_, offer)| *offer)
+        let child = self.first(&self.nodes[parent.0 as usize].children)?;
+        self.nodes[child.0 as usize].entry.as_ref().map(|(offer, _)| *offer)
     }
 
-    fn siblings(&mut self, parent: Option<QueueId>) -> &mut BTreeSet<Standing> {
+    fn enter(
+        &mut self,
+        ledger: &Ledger,
+        parent: Option<QueueId>,
+        (queue, offer): (QueueId, Offer),
+    ) {
+        self.leave(parent, queue);
+        self.nodes[queue.0 as usize].entry = Some((offer, None));
+        let siblings = self.siblings(parent);
+        match siblings.alone.take() {
+            None if siblings.several.is_empty() => siblings.alone = Some(queue),
+            None => self.stand(ledger, parent, queue),
+            Some(other) => {
+                self.stand(ledger, parent, other);
+                self.stand(ledger, parent, queue);
+            }
+        }
+    }
+
+    /// Gives a queue its place among several.
+    fn stand(&mut self, ledger: &Ledger, parent: Option<QueueId>, queue: QueueId) {
+        let Some((offer, stands)) = &mut self.nodes[queue.0 as usize].entry else { return };
+        let standing = Standing::of(ledger, queue, offer.job, offer.victims);
+        *stands = Some(standing.clone());
+        self.siblings(parent).several.insert(standing);
+    }
+
+    fn leave(&mut self, parent: Option<QueueId>, queue: QueueId) {
+        let entry = self.nodes[queue.0 as usize].entry.take();
+        let siblings = self.siblings(parent);
+        match entry {
+            Some((_, Some(standing))) => drop(siblings.several.remove(&standing)),
+            Some((_, None)) => siblings.alone = None,
+            None => {}
+        }
+    }
+
+    fn siblings(&mut self, parent: Option<QueueId>) -> &mut Siblings {
         match parent {
             Some(parent) => &mut self.nodes[parent.0 as usize].children,
             None => &mut self.top,

@@ -4,7 +4,7 @@
 use insta::assert_snapshot;
 
 use super::{
-    Account, JobKey, JobLine, Ledger, Shortfall, Waiting,
+    Account, Direction, JobKey, JobLine, Ledger, Offer, Race, Shortfall, Waiting,
     reclaim::{Reclaimer, Victims},
 };
 use crate::{
@@ -212,6 +212,19 @@ fn order(queues: &str, jobs: &str) -> String {
         served.push(jobs[job.key.group().0 as usize][0]);
     }
     served.join(" ")
+}
+
+#[test]
+fn a_queue_that_was_alone_in_line_takes_its_place_when_another_joins() {
+    let (names, ledger) = read_queues("a quota=4 fair=4 used=3\n b quota=4 fair=4 used=1");
+    let (a, b) = (id(&names, "a"), id(&names, "b"));
+    let offer = Some(Offer { job: gpus(1), ..Offer::default() });
+    let mut race = Race::new(&ledger, Direction::ToServe);
+    let turns = [(a, offer), (b, offer), (a, offer), (b, None), (a, None)].map(|(queue, offer)| {
+        race.update(&ledger, queue, offer);
+        race.best()
+    });
+    assert_eq!(turns, [Some(a), Some(b), Some(b), Some(a), None]);
 }
 
 fn may_start(queues: &str, queue: &str, asks: i64, preemptible: bool) -> bool {

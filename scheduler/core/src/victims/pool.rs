@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{
     model::QueueId,
-    queues::age_ranks,
     session::{PodState, Session},
 };
 
@@ -35,11 +34,10 @@ impl Pool {
                 job.newly_placed.push(pod.sub_group);
             }
         }
-        let ranks = age_ranks(&snapshot.pod_groups);
         let mut leaves = vec![BTreeMap::new(); snapshot.queues.len()];
         for (group, job) in session.groups().zip(&jobs).filter(|(_, job)| !job.pods.is_empty()) {
             let Ok(Some(queue)) = session.group(group).queue else { continue };
-            let units = units_of(session, (group, queue), ranks[group.0 as usize], job);
+            let units = units_of(session, (group, queue), session.age_rank(group), job);
             leaves[queue.0 as usize].extend(units.into_iter().map(|unit| (unit.key, unit)));
         }
         Self { leaves }

@@ -15,7 +15,7 @@ use crate::{
     decision::EvictionCause,
     model::{PodGroupId, PodId, QueueId, ShapeId},
     profile::Action,
-    queues::{JobKey, JobLine, Waiting, age_ranks, first_of_each},
+    queues::{JobKey, JobLine, Waiting, first_of_each},
     session::{Mark, Session},
 };
 
@@ -48,28 +48,38 @@ struct Ground {
 
 /// Serves every waiting job that may start.
 pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
-    let pool = Pool::new(session);
-    if pool.queues().next().is_none() {
+    let jobs = session.groups().filter_map(|group| waiting(session, group));
+    let mut jobs: Vec<Waiting> = jobs.collect();
+    if jobs.is_empty() {
         return;
     }
-    let ranks = age_ranks(&session.snapshot.pod_groups);
-    let mut jobs: Vec<Waiting> =
-        session.groups().filter_map(|group| waiting(session, &ranks, group)).collect();
     let fleet = session.fleet();
     jobs.retain(|job| !session.exceeds(&fleet, job.key.group()));
     if let Some(depth) = session.profile.queue_depth.get(&purpose.action()) {
         jobs = first_of_each(jobs, *depth);
     }
-    let mut line = JobLine::new(session.ledger(), jobs.iter().copied());
     let free = session.node_ids().map(|node| Free::of(session, node));
     let rooms = Rooms::new(free.collect());
+    // Only a job that is served changes what another may.
+    let may_start =
+        |job: &Waiting| may_search(session, &rooms, &Wanted::of(session, *job), purpose);
+    if !jobs.iter().any(may_start) {
+        return;
+    }
+    let pool = Pool::new(session);
+    if pool.queues().next().is_none() {
+        return;
+    }
+    let mut line = JobLine::new(session.ledger(), jobs.iter().copied());
     let backlog = Backlog::new(session.ledger(), &jobs);
     let mut ground = Ground { pool, rooms, backlog };
     let mut hopeless = Hopeless::default();
     session.look_ahead(true);
     while let Some(job) = line.pop(session.ledger()) {
         let wanted = Wanted::of(session, job);
-        if !may_search(session, &ground, &wanted, purpose) || hopeless.covers(session, &wanted) {
+        if !may_search(session, &ground.rooms, &wanted, purpose)
+            || hopeless.covers(session, &wanted)
+        {
             continue;
         }
         let mark = session.changed_nodes().mark();
@@ -78,7 +88,7 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
             continue;
         };
         ground.backlog.remove(wanted.queue, wanted.key);
-        if let Some(more) = waiting(session, &ranks, wanted.group) {
+        if let Some(more) = waiting(session, wanted.group) {
             ground.backlog.insert(&more);
         }
         let mut touched = BTreeSet::from([wanted.queue]);
@@ -97,13 +107,13 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
 
 fn may_search(
     session: &Session<'_>,
-    ground: &Ground,
+    rooms: &Rooms,
     wanted: &Wanted,
     purpose: &impl Purpose,
 ) -> bool {
     let group = session.group(wanted.group);
     protection::preemption_delay_left(session.snapshot.now, group).is_none()
-        && purpose.may_start(&Before::of(session, session.ledger(), &ground.rooms), wanted)
+        && purpose.may_start(&Before::of(session, session.ledger(), rooms), wanted)
 }
 
 /// Searches, and commits what it finds.
@@ -142,14 +152,14 @@ fn search(
 }
 
 /// The job, if it has pods to place next.
-fn waiting(session: &Session<'_>, ranks: &[u32], id: PodGroupId) -> Option<Waiting> {
+fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
     let (group, members) = (session.group(id), session.members(id));
     let Ok(Some(queue)) = group.queue else { return None };
     if !members.wait() || members.ready(group).is_err() {
         return None;
     }
     let request = session.request_of(&session.next_chunk(id));
-    let (shortfall, rank) = (members.shortfall(group), ranks[id.0 as usize]);
+    let (shortfall, rank) = (members.shortfall(group), session.age_rank(id));
     Some(Waiting { queue, key: JobKey::new(group.priority, shortfall, rank, id), request })
 }
 
