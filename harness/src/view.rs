@@ -3,11 +3,14 @@
 //! is judged after each of them.
 
 mod objects;
+mod store;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::task::Poll;
 
+use schedlab_emulator::Emulator;
 use serde_json::Value;
 
 use crate::api::Api;
@@ -41,14 +44,22 @@ impl Kind {
     const ALL: [Self; 6] =
         [Self::Nodes, Self::Pods, Self::Queues, Self::PodGroups, Self::Claims, Self::Events];
 
-    fn path(self) -> &'static str {
+    /// Group, version and plural.
+    fn collection(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Nodes => "/api/v1/nodes",
-            Self::Pods => "/api/v1/pods",
-            Self::Queues => "/apis/scheduling.run.ai/v2/queues",
-            Self::PodGroups => "/apis/scheduling.run.ai/v2alpha2/podgroups",
-            Self::Claims => "/apis/resource.k8s.io/v1/resourceclaims",
-            Self::Events => "/api/v1/events",
+            Self::Nodes => ("", "v1", "nodes"),
+            Self::Pods => ("", "v1", "pods"),
+            Self::Queues => ("scheduling.run.ai", "v2", "queues"),
+            Self::PodGroups => ("scheduling.run.ai", "v2alpha2", "podgroups"),
+            Self::Claims => ("resource.k8s.io", "v1", "resourceclaims"),
+            Self::Events => ("", "v1", "events"),
+        }
+    }
+
+    fn path(self) -> String {
+        match self.collection() {
+            ("", version, plural) => format!("/api/{version}/{plural}"),
+            (group, version, plural) => format!("/apis/{group}/{version}/{plural}"),
         }
     }
 }
@@ -58,7 +69,7 @@ impl Kind {
 pub struct View {
     watches: Vec<Watch>,
     /// What is gone, as it was last; events are not kept.
-    gone: BTreeMap<(Kind, Place), Value>,
+    gone: BTreeMap<(Kind, Place), Arc<Value>>,
 }
 
 impl View {
@@ -69,6 +80,15 @@ impl View {
             if let Some(watch) = Watch::open(api, kind).await? {
                 watches.push(watch);
             }
+        }
+        Ok(Self { watches, gone: BTreeMap::new() })
+    }
+
+    /// The same of a cluster in this process.
+    pub(crate) fn within(emulator: &Emulator) -> anyhow::Result<Self> {
+        let mut watches = Vec::new();
+        for kind in Kind::ALL {
+            watches.extend(Watch::within(emulator, kind)?);
         }
         Ok(Self { watches, gone: BTreeMap::new() })
     }
@@ -123,7 +143,7 @@ impl View {
     /// The objects of a kind, and after them those that are gone.
     pub(crate) fn ever(&self, kind: Kind) -> impl Iterator<Item = &Value> {
         let gone = self.gone.iter().filter(move |((of, _), _)| *of == kind);
-        self.all(kind).chain(gone.map(|(_, object)| object))
+        self.all(kind).chain(gone.map(|(_, object)| &**object))
     }
 
     /// One object; the first of that name when the namespace is not known.
@@ -147,7 +167,7 @@ impl View {
     /// A pod as it is or, once it is gone, as it was.
     pub(crate) fn pod_ever(&self, place: &Place) -> Option<Pod<'_>> {
         let now = self.pods().find(|pod| (pod.namespace(), pod.name()) == (&place.0, &place.1));
-        now.or_else(|| self.gone.get(&(Kind::Pods, place.clone())).map(Pod))
+        now.or_else(|| self.gone.get(&(Kind::Pods, place.clone())).map(|pod| Pod(pod)))
     }
 
     /// Whether a node is there and ready.

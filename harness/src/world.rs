@@ -110,7 +110,10 @@ impl World {
         (seed, pace): (u64, Pace),
     ) -> anyhow::Result<Self> {
         let api = Api::new(cluster.client());
-        let view = View::open(&api).await?;
+        let view = match &cluster {
+            Place::Emulated(emulated) => View::within(emulated.emulator())?,
+            Place::Real(_) => View::open(&api).await?,
+        };
         let config = target.config(seed);
         Ok(Self {
             api,

@@ -1,8 +1,10 @@
 //! What a watch sees: the store's log from a revision on, through selectors, with an object that
-//! starts or stops matching shown as added or deleted. Synchronous; `http` does the waiting.
+//! starts or stops matching shown as added or deleted. Synchronous, but for [`Tail`], which waits.
 //!
 //! The log is the buffer, so a slow watcher never loses an event; one that the log no longer
 //! reaches is told that it is too late.
+
+mod tail;
 
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ use crate::error::{ApiError, Cause, Details};
 use crate::object;
 use crate::select::{FieldSelector, LabelSelector};
 use crate::store::{Compacted, EventKind, LogEntry, Object, Resource, Store};
+
+pub use tail::Tail;
 
 /// What a client asks to watch.
 #[derive(Clone, Debug)]

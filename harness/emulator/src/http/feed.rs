@@ -11,7 +11,6 @@ use futures::stream;
 use hyper::body::Bytes;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::watch::Receiver;
 use tokio::time::Sleep;
 
 use super::Call;
@@ -21,24 +20,16 @@ use super::table::{Table, partial_metadata};
 use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::shared::SharedStore;
-use crate::watch::{Cursor, WatchEvent, bookmark};
-
-/// So many events at most go into one piece of a body.
-const EVENTS_AT_ONCE: usize = 256;
+use crate::watch::{Tail, WatchEvent, bookmark};
 
 impl Call<'_> {
     pub(super) fn watch(&self) -> Result<Reply, ApiError> {
         let query = self.query.watch(&self.kind, &self.selected())?;
         let timeout =
             self.query.number("timeoutSeconds")?.and_then(|secs| u64::try_from(secs).ok());
-        let now = self.store.clock().now();
-        let changes = self.store.revisions();
-        let (cursor, waiting) = self.store.read(|store| Cursor::start(store, query, now))?;
         let feed = Feed {
             store: self.store.clone(),
-            changes,
-            cursor,
-            waiting: waiting.into_iter(),
+            tail: Tail::start(self.store, query)?,
             end: timeout
                 .filter(|secs| *secs > 0)
                 .map(|secs| Box::pin(tokio::time::sleep(Duration::from_secs(secs)))),
@@ -58,10 +49,7 @@ impl Call<'_> {
 /// One client's watch.
 struct Feed {
     store: SharedStore,
-    changes: Receiver<u64>,
-    cursor: Cursor,
-    /// What was there when it began.
-    waiting: std::vec::IntoIter<WatchEvent>,
+    tail: Tail,
     end: Option<Pin<Box<Sleep>>>,
     form: Form,
     is_over: bool,
@@ -85,22 +73,11 @@ impl Feed {
     fn piece(&mut self) -> Vec<u8> {
         let mut piece = Vec::new();
         let now = self.store.clock().now();
-        for event in self.waiting.by_ref().take(EVENTS_AT_ONCE) {
-            self.form.write(&mut piece, &event, now);
-        }
-        if !piece.is_empty() {
-            return piece;
-        }
-        let revision = *self.changes.borrow_and_update();
-        while piece.is_empty() && self.cursor.is_behind(revision) {
-            let cursor = &mut self.cursor;
-            let events = self.store.read(|store| cursor.advance(store, now, EVENTS_AT_ONCE));
-            match events {
-                Ok(events) => events.iter().for_each(|e| self.form.write(&mut piece, e, now)),
-                Err(compacted) => {
-                    self.is_over = true;
-                    write_event(&mut piece, "ERROR", &status_of(&compacted.into()));
-                }
+        match self.tail.take() {
+            Ok(events) => events.iter().for_each(|e| self.form.write(&mut piece, e, now)),
+            Err(compacted) => {
+                self.is_over = true;
+                write_event(&mut piece, "ERROR", &status_of(&compacted.into()));
             }
         }
         piece
@@ -108,11 +85,11 @@ impl Feed {
 
     /// Until the store changes or the client's time is over.
     async fn wait(&mut self) {
-        let changed = self.changes.changed();
+        let changed = self.tail.changed();
         match &mut self.end {
-            None => self.is_over |= changed.await.is_err(),
+            None => self.is_over |= !changed.await,
             Some(end) => tokio::select! {
-                result = changed => self.is_over |= result.is_err(),
+                goes_on = changed => self.is_over |= !goes_on,
                 () = end => self.is_over = true,
             },
         }
