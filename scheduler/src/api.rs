@@ -7,6 +7,7 @@ use std::sync::{
 
 use http::Request;
 use kube::Client;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -82,18 +83,23 @@ impl Api {
         self.send(Request::get(path), Vec::new()).await
     }
 
-    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
+    /// Who does not look at the answer asks for it as `IgnoredAny`, here and below.
+    pub(crate) async fn create<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        object: &Value,
+    ) -> Result<T, ApiError> {
         let path = format!("{path}?fieldManager={}", self.name);
         let request = Request::post(path).header("content-type", "application/json");
         self.send(request, object.to_string().into_bytes()).await
     }
 
-    pub(crate) async fn patch(
+    pub(crate) async fn patch<T: DeserializeOwned>(
         &self,
         path: &str,
         merge: Merge,
         change: &Value,
-    ) -> Result<Value, ApiError> {
+    ) -> Result<T, ApiError> {
         let media_type = match merge {
             Merge::Plain => "application/merge-patch+json",
             Merge::Strategic => "application/strategic-merge-patch+json",
@@ -108,11 +114,11 @@ impl Api {
         self.send(request, options.to_string().into_bytes()).await
     }
 
-    async fn send(
+    async fn send<T: DeserializeOwned>(
         &self,
         request: http::request::Builder,
         body: Vec<u8>,
-    ) -> Result<Value, ApiError> {
+    ) -> Result<T, ApiError> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let request = request.body(body).expect("paths are made of names that a URI may hold");
         Ok(self.client.request(request).await?)

@@ -12,6 +12,7 @@ mod pending;
 mod placements;
 mod pod_groups;
 mod untold;
+mod waits;
 mod warnings;
 mod writes;
 
@@ -33,6 +34,7 @@ use crate::{
 };
 
 pub(crate) use events::{About, Event, Level};
+use waits::Words;
 
 /// What applying left to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub(crate) struct Applier {
     promised: BTreeMap<Key, String>,
     /// Warnings told, by the names of their events.
     warned: BTreeSet<String>,
+    /// Why groups waited.
+    words: Words,
     /// The last pod whose reason was told anew.
     refreshed: Option<Key>,
     outcome: Outcome,
@@ -85,7 +89,7 @@ impl Cycle<'_> {
 
 impl Applier {
     pub(crate) fn new(api: Api, config: &Config) -> Self {
-        let (bound, promised, warned, refreshed, outcome) = Default::default();
+        let (bound, promised, warned, words, refreshed, outcome) = Default::default();
         let (flavor, writes_at_once) = (config.flavor, config.writes_at_once.max(1));
         let (untold, binding_times) = (true, Vec::new());
         Self {
@@ -97,6 +101,7 @@ impl Applier {
             bound,
             promised,
             warned,
+            words,
             refreshed,
             outcome,
         }

@@ -4,6 +4,7 @@
 
 use std::{fmt, time::Duration};
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::{
@@ -254,7 +255,7 @@ impl Seat {
         }
         let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
         match self.api.patch(&self.path(), Merge::Plain, &change).await {
-            Ok(_) => Ok(Try::Mine),
+            Ok(IgnoredAny) => Ok(Try::Mine),
             Err(ApiError::Conflict(_)) => Ok(Try::Others("another candidate".to_owned())),
             Err(error) => Err(error),
         }
@@ -284,7 +285,7 @@ impl Seat {
         });
         let all = path(LEASES, &self.election.namespace, "leases", "");
         match self.api.create(&all, &lease).await {
-            Ok(_) => Ok(Try::Mine),
+            Ok(IgnoredAny) => Ok(Try::Mine),
             Err(ApiError::Conflict(_)) => Ok(Try::Others("another candidate".to_owned())),
             Err(error) => Err(error),
         }
@@ -297,7 +298,8 @@ impl Seat {
             let version = &lease["metadata"]["resourceVersion"];
             let spec = json!({ "holderIdentity": "", "leaseDurationSeconds": 1 });
             let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
-            let _ = self.api.patch(&self.path(), Merge::Plain, &change).await;
+            let _: Result<IgnoredAny, _> =
+                self.api.patch(&self.path(), Merge::Plain, &change).await;
         }
     }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     config::Flavor,
     mirror::{Key, Mirror},
+    parse::version,
     translate::Translator,
     watch::Kind,
 };
@@ -224,7 +225,7 @@ fn any_value_in_any_place_leaves_the_rest_scheduled() {
         }
         mirror.upsert(*kind, object);
         assert!(binds_good(&mut mirror, *flavor, profile), "{flavor:?} {what}");
-        mirror.remove(*kind, object);
+        mirror.remove(*kind, Key::of(object), version(object));
         assert!(mirror.pods.contains_key(&good), "{what}");
     }
 }

@@ -32,7 +32,7 @@ pub(crate) use queue::{QueueRecord, QueueTold};
 use crate::{
     config::NodePool,
     parse::{Malformed, list, text, version},
-    watch::Kind,
+    watch::{Kind, Unread},
 };
 
 /// Namespace and name; the namespace is empty for what has none.
@@ -46,6 +46,10 @@ impl Key {
     pub(crate) fn of(object: &Value) -> Self {
         let part = |pointer| text(object, pointer).unwrap_or_default().into();
         Self { namespace: part("/metadata/namespace"), name: part("/metadata/name") }
+    }
+
+    pub(crate) fn of_unread(object: &Unread) -> Self {
+        Self { namespace: Name::clone(&object.namespace), name: Name::clone(&object.name) }
     }
 }
 
@@ -183,10 +187,19 @@ impl Mirror {
         }
     }
 
-    /// Takes an object as a watch, or the answer to a write of ours, shows it.
+    /// Takes an object as a watch tells of it.
+    pub(crate) fn hear(&mut self, kind: Kind, object: &Unread) {
+        if !self.is_known(kind, &Key::of_unread(object), object.version)
+            && let Some(object) = object.object()
+        {
+            self.upsert(kind, &object);
+        }
+    }
+
+    /// Takes an object as a list, or the answer to a write of ours, shows it.
     pub(crate) fn upsert(&mut self, kind: Kind, object: &Value) {
         let key = Key::of(object);
-        if self.is_known(kind, &key, object) {
+        if self.is_known(kind, &key, version(object)) {
             return;
         }
         match kind {
@@ -230,7 +243,7 @@ impl Mirror {
     }
 
     /// The very object was the answer to a write of ours, and now the watch tells of it.
-    fn is_known(&self, kind: Kind, key: &Key, object: &Value) -> bool {
+    fn is_known(&self, kind: Kind, key: &Key, version: u64) -> bool {
         let known = match kind {
             Kind::Pod => self.pods.get(key).map(|pod| pod.told.version),
             Kind::PodGroup => self.groups.get(key).map(|group| group.told.version),
@@ -243,13 +256,11 @@ impl Mirror {
             | Kind::ResourceSlice
             | Kind::PodDisruptionBudget => None,
         };
-        known.is_some_and(|known| known != 0 && known == version(object))
+        known.is_some_and(|known| known != 0 && known == version)
     }
 
-    /// Takes away what a watch says is gone.
-    pub(crate) fn remove(&mut self, kind: Kind, object: &Value) {
-        let key = Key::of(object);
-        let gone_at = version(object);
+    /// Takes away what a watch says is gone, by this version.
+    pub(crate) fn remove(&mut self, kind: Kind, key: Key, gone_at: u64) {
         let gone = match kind {
             Kind::Node => self.nodes.remove(&key.name).is_some(),
             Kind::PriorityClass => self.classes.remove(&key.name).is_some(),

@@ -10,6 +10,7 @@ use schedlab_scheduler_core::{
     model::{Name, Time},
     resources::{PerResource, Resources},
 };
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::{
@@ -54,7 +55,7 @@ pub(crate) async fn write(
         let path = path("scheduling.run.ai/v2", "", "queues", &format!("{name}/status"));
         let change = json!({ "status": status(&record.told, &told, now) });
         match api.patch(&path, Merge::Plain, &change).await {
-            Ok(_) => record.told = told,
+            Ok(IgnoredAny) => record.told = told,
             // It is gone; the watch will tell.
             Err(ApiError::NotFound(_)) => {}
             Err(error) => return Err(error),
@@ -80,7 +81,7 @@ async fn warn(
             occasion: &rfc3339(now),
         };
         let (path, body) = event.request(&api.name, now);
-        if let Err(ApiError::Unknown(error)) = api.create(&path, &body).await {
+        if let Err(ApiError::Unknown(error)) = api.create::<IgnoredAny>(&path, &body).await {
             return Err(ApiError::Unknown(error));
         }
     }

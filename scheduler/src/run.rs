@@ -23,7 +23,7 @@ use crate::{
     apply::{Applier, Outcome},
     config::{Clock, Config, Ends, Flavor, Idle},
     metrics::{self, Metrics, Stopwatch, Timings},
-    mirror::Mirror,
+    mirror::{Key, Mirror},
     podgrouper::{self, Grouper},
     queues,
     status::QueueStatus,
@@ -174,8 +174,10 @@ impl Scheduler {
                 self.mirror.relist(kind, &objects);
                 self.listed.insert(kind);
             }
-            News::Changed(kind, object) => self.mirror.upsert(kind, &object),
-            News::Gone(kind, object) => self.mirror.remove(kind, &object),
+            News::Changed(kind, object) => self.mirror.hear(kind, &object),
+            News::Gone(kind, gone) => {
+                self.mirror.remove(kind, Key::of_unread(&gone), gone.version);
+            }
         }
         let all_listed = self.listed.len() == Kind::watched(self.config.flavor).len();
         if all_listed && self.mirror.revision != before {

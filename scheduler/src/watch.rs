@@ -3,7 +3,7 @@
 //! time after a failure. Lines that are no objects are skipped, so that one of them cannot stop
 //! the rest.
 
-use std::{pin::Pin, task::Context, task::Poll, time::Duration};
+use std::{borrow::Cow, pin::Pin, task::Context, task::Poll, time::Duration};
 
 use futures::{
     AsyncBufRead, AsyncBufReadExt, Stream, StreamExt,
@@ -11,6 +11,7 @@ use futures::{
 };
 use http::Request;
 use kube::Client;
+use schedlab_scheduler_core::model::Name;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -82,9 +83,28 @@ pub(crate) enum News {
     /// All objects of a kind, in place of everything known of it.
     All(Kind, Vec<Value>),
     /// An object is new or different.
-    Changed(Kind, Value),
+    Changed(Kind, Unread),
     /// An object is gone.
-    Gone(Kind, Value),
+    Gone(Kind, Unread),
+}
+
+/// An object as the watch wrote it, of which no more was read than which one it is: most are
+/// answers to writes of ours come back, and known already.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Unread {
+    pub(crate) namespace: Name,
+    pub(crate) name: Name,
+    /// `metadata.resourceVersion` as a number; 0 when it is none.
+    pub(crate) version: u64,
+    line: Vec<u8>,
+}
+
+impl Unread {
+    /// The object; `None` where the line holds none after all.
+    pub(crate) fn object(&self) -> Option<Value> {
+        let line: Line = serde_json::from_slice(&self.line).ok()?;
+        Some(line.object)
+    }
 }
 
 /// All watches of one scheduler.
@@ -210,17 +230,16 @@ impl Watch {
             Ok(0) | Err(_) => return self.after_end(version).await,
             Ok(_) => self.failures = 0,
         }
-        let Ok(line) = serde_json::from_slice::<Line>(&self.line) else {
+        let Some((said, seen, object)) = glance(&self.line) else {
             return (None, State::Reading(version, lines));
         };
-        let seen = at(&line.object, "/metadata/resourceVersion").and_then(Value::as_str);
-        let seen = seen.filter(|seen| !seen.is_empty()).map_or(version, str::to_owned);
-        let news = match line.kind.as_str() {
-            "ADDED" | "MODIFIED" => Some(News::Changed(self.kind, line.object)),
-            "DELETED" => Some(News::Gone(self.kind, line.object)),
-            "ERROR" if line.object["code"] == 410 => return (None, State::Listing),
-            "ERROR" => return self.after_end(seen).await,
-            _ => None,
+        let seen = if seen.is_empty() { version } else { seen };
+        let news = match said {
+            Said::Changed => Some(News::Changed(self.kind, object)),
+            Said::Gone => Some(News::Gone(self.kind, object)),
+            Said::TooOld => return (None, State::Listing),
+            Said::Failed => return self.after_end(seen).await,
+            Said::Nothing => None,
         };
         (news, State::Reading(seen, lines))
     }
@@ -235,10 +254,93 @@ impl Watch {
     }
 }
 
-/// One line of a watch.
+/// What a line says of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Changed,
+    Gone,
+    /// The resource version to go on from is too old.
+    TooOld,
+    Failed,
+    Nothing,
+}
+
+/// What a line says, at which resource version, and of which object.
+fn glance(line: &[u8]) -> Option<(Said, String, Unread)> {
+    let Glance { kind, object: Seen { metadata, code } } = serde_json::from_slice(line).ok()?;
+    let said = match &*kind {
+        "ADDED" | "MODIFIED" => Said::Changed,
+        "DELETED" => Said::Gone,
+        "ERROR" if code == 410 => Said::TooOld,
+        "ERROR" => Said::Failed,
+        _ => Said::Nothing,
+    };
+    let unread = Unread {
+        namespace: (&*metadata.namespace).into(),
+        name: (&*metadata.name).into(),
+        version: metadata.resource_version.parse().unwrap_or(0),
+        line: line.to_vec(),
+    };
+    Some((said, metadata.resource_version.into_owned(), unread))
+}
+
+/// One line of a watch, of which its kind is known.
 #[derive(Deserialize)]
 struct Line {
-    #[serde(rename = "type")]
-    kind: String,
     object: Value,
+}
+
+/// One line of a watch at a glance.
+#[derive(Deserialize)]
+struct Glance<'l> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'l, str>,
+    #[serde(borrow)]
+    object: Seen<'l>,
+}
+
+#[derive(Deserialize)]
+struct Seen<'l> {
+    #[serde(default, borrow)]
+    metadata: Metadata<'l>,
+    /// Of a `Status`.
+    #[serde(default)]
+    code: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata<'l> {
+    #[serde(borrow)]
+    namespace: Cow<'l, str>,
+    #[serde(borrow)]
+    name: Cow<'l, str>,
+    #[serde(borrow)]
+    resource_version: Cow<'l, str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_no_further_than_to_know_its_object() {
+        let line = br#"{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"labels":{"name":"x"},
+            "name":"a","namespace":"ns","resourceVersion":"7"},"spec":{"nodeName":"n\u0031"}}}"#;
+        let (said, seen, pod) = glance(line).unwrap();
+        assert_eq!((said, &*seen), (Said::Changed, "7"));
+        assert_eq!((&*pod.namespace, &*pod.name, pod.version), ("ns", "a", 7));
+        assert_eq!(pod.object().unwrap()["spec"]["nodeName"], "n1");
+    }
+
+    #[test]
+    fn a_line_that_is_no_object_is_none_and_a_failure_says_which() {
+        let said = |line: &str| glance(line.as_bytes()).map(|(said, ..)| said);
+        assert_eq!(said(""), None);
+        assert_eq!(said(r#"{"type":"ADDED","object":[]}"#), None);
+        assert_eq!(said(r#"{"type":"DELETED","object":{}}"#), Some(Said::Gone));
+        assert_eq!(said(r#"{"type":"ERROR","object":{"code":410}}"#), Some(Said::TooOld));
+        assert_eq!(said(r#"{"type":"ERROR","object":{"code":500}}"#), Some(Said::Failed));
+        assert_eq!(said(r#"{"type":"BOOKMARK","object":{"metadata":{}}}"#), Some(Said::Nothing));
+    }
 }

@@ -1,16 +1,21 @@
 //! Why pods wait: a condition and an event, written only when the words differ from those that
 //! stand on the pod. The condition comes last: it says that the event was written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use schedlab_scheduler_core::{
     Decision,
-    model::{PodId, PodStatus},
+    model::{PodGroupId, PodId, PodStatus},
 };
 use serde_json::{Value, json};
 
 use super::{
     About, Applier, Cycle, Event, Level, rfc3339,
+    waits::Waits,
     writes::{Chain, Write},
 };
 use crate::{
@@ -32,12 +37,14 @@ impl Applier {
         cycle: &Cycle<'_>,
         troubles: &BTreeMap<Key, Trouble>,
     ) {
+        let words = self.words.of(cycle);
         if self.flavor == Flavor::Kai {
-            self.explain_groups(mirror, cycle).await;
+            self.explain_groups(mirror, cycle, &words).await;
         }
-        let mut reasons = reasons(cycle);
-        reasons.extend(troubles.iter().map(|(key, trouble)| (key.clone(), trouble.to_string())));
-        reasons.retain(|key, text| differs(mirror, key, text));
+        let mut reasons = reasons(mirror, cycle, &words);
+        let troubles = troubles.iter().map(|(key, trouble)| (key, trouble.to_string()));
+        let untold = troubles.filter(|(key, text)| differs(mirror, key, text));
+        reasons.extend(untold.map(|(key, text)| (key.clone(), text)));
         let due = self.due(mirror, &reasons);
         let chains =
             due.iter().filter_map(|key| self.explain_pod(mirror, cycle, key, &reasons[key]));
@@ -110,8 +117,12 @@ fn differs(mirror: &Mirror, key: &Key, text: &str) -> bool {
     })
 }
 
-/// The words for each pod that waits after this cycle.
-fn reasons(cycle: &Cycle<'_>) -> BTreeMap<Key, String> {
+/// The words for each pod that waits after this cycle, where others stand on it.
+fn reasons(
+    mirror: &Mirror,
+    cycle: &Cycle<'_>,
+    words: &BTreeMap<PodGroupId, Arc<Waits>>,
+) -> BTreeMap<Key, String> {
     let mut placed = BTreeSet::new();
     let mut promised = BTreeMap::new();
     for decision in &cycle.plan.decisions {
@@ -130,14 +141,17 @@ fn reasons(cycle: &Cycle<'_>) -> BTreeMap<Key, String> {
         if pod.status != PodStatus::Pending || placed.contains(&id) {
             continue;
         }
-        let of_group = pod.group.and_then(|group| cycle.plan.waiting.get(&group));
-        let reason = cycle.plan.waiting_pods.get(&id).or(of_group);
-        let promise = promised.get(&id).map(|node| {
-            let node = &cycle.snapshot.nodes[node.0 as usize].name;
-            format!("Waits until pods have left node {node}, where room is promised to it")
-        });
-        if let Some(text) = reason.map(ToString::to_string).or(promise) {
-            reasons.insert(cycle.key(id), text);
+        let own = cycle.plan.waiting_pods.get(&id).map(|reason| Cow::Owned(reason.to_string()));
+        let of_group = || Some(Cow::Borrowed(words.get(&pod.group?)?.reason.as_str()));
+        let promise = || {
+            let node = &cycle.snapshot.nodes[promised.get(&id)?.0 as usize].name;
+            let words = "Waits until pods have left node";
+            Some(Cow::Owned(format!("{words} {node}, where room is promised to it")))
+        };
+        let Some(text) = own.or_else(of_group).or_else(promise) else { continue };
+        let key = cycle.key(id);
+        if differs(mirror, &key, &text) {
+            reasons.insert(key, text.into_owned());
         }
     }
     reasons

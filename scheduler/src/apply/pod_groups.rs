@@ -1,13 +1,13 @@
 //! What is told on pod groups: when they started, lost a pod, became stale, and why they wait.
 
-use schedlab_scheduler_core::{
-    Reason,
-    model::{Name, PodGroup, PodGroupId, Time},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId, Time};
 use serde_json::{Value, json};
 
 use super::{
     About, Applier, Cycle, Event, Level, rfc3339,
+    waits::Waits,
     writes::{Chain, Write},
 };
 use crate::{
@@ -73,11 +73,15 @@ impl Applier {
     }
 
     /// Why groups wait; what does not hold any more is taken away.
-    pub(super) async fn explain_groups(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
+    pub(super) async fn explain_groups(
+        &mut self,
+        mirror: &mut Mirror,
+        cycle: &Cycle<'_>,
+        words: &BTreeMap<PodGroupId, Arc<Waits>>,
+    ) {
         let groups = (0..).map(PodGroupId).zip(&cycle.snapshot.pod_groups);
         let chains = groups.filter_map(|(id, group)| {
-            let reason = cycle.plan.waiting.get(&id);
-            self.explain_group(mirror, cycle, group, reason.map(Waits::of).as_ref())
+            self.explain_group(mirror, cycle, group, words.get(&id).map(|waits| &**waits))
         });
         let chains = chains.collect();
         self.write(mirror, chains).await;
@@ -120,23 +124,6 @@ impl Applier {
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
         chain.push(Write::patch(Kind::PodGroup, format!("{path}/status"), Merge::Plain, change));
         Some(chain)
-    }
-}
-
-/// What is told on a group that waits.
-struct Waits {
-    code: &'static str,
-    reason: String,
-    /// The reason and its remedy.
-    message: String,
-}
-
-impl Waits {
-    fn of(reason: &Reason) -> Self {
-        let (code, remedy, reason) = (reason.code(), reason.remedy(), reason.to_string());
-        let stop = if reason.ends_with('.') { "" } else { "." };
-        let message = format!("{reason}{stop} Remedy: {remedy}");
-        Self { code, reason, message }
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 
 use futures::{StreamExt as _, stream};
 use schedlab_scheduler_core::model::{Name, Time};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -25,7 +26,7 @@ pub(super) struct Write {
     pub(super) then: Then,
 }
 
-/// What is asked.
+/// What is asked. Of what was created nobody reads the answer.
 pub(super) enum Call {
     Create { path: String, object: Value },
     Patch { path: String, merge: Merge, change: Value },
@@ -62,7 +63,10 @@ impl Write {
 impl Call {
     async fn send(self, api: &Api) -> Result<Value, ApiError> {
         match self {
-            Self::Create { path, object } => api.create(&path, &object).await,
+            Self::Create { path, object } => {
+                let IgnoredAny = api.create(&path, &object).await?;
+                Ok(Value::Null)
+            }
             Self::Patch { path, merge, change } => api.patch(&path, merge, &change).await,
             Self::Delete { path, options } => api.delete(&path, &options).await,
         }

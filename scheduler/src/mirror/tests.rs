@@ -64,9 +64,9 @@ fn old_news_do_not_undo_what_an_answer_said() {
     mirror.upsert(Kind::Pod, &pod(5, "u", &json!({ "priority": 5 })));
     mirror.upsert(Kind::Pod, &pod(4, "u", &json!({ "priority": 4 })));
     assert_eq!(mirror.pods[&key()].priority, 5);
-    mirror.remove(Kind::Pod, &pod(3, "before", &json!({})));
+    mirror.remove(Kind::Pod, key(), 3);
     assert!(mirror.pods.contains_key(&key()));
-    mirror.remove(Kind::Pod, &pod(6, "u", &json!({})));
+    mirror.remove(Kind::Pod, key(), 6);
     assert!(mirror.pods.is_empty());
 }
 

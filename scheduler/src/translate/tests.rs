@@ -338,7 +338,7 @@ fn change(mirror: &mut Mirror, state: &mut u64, version: u64) {
     object["metadata"]["resourceVersion"] = json!(version.to_string());
     object["metadata"]["uid"] = json!(version.to_string());
     match draw(state, 4) {
-        0 => mirror.remove(kind, &object),
+        0 => mirror.remove(kind, Key::of(&object), crate::parse::version(&object)),
         _ => mirror.upsert(kind, &object),
     }
 }

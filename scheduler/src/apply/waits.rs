@@ -1,0 +1,61 @@
+//! The words for why groups wait, kept from cycle to cycle: most groups wait as they did before,
+//! and what was put into words once need not be again.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use schedlab_scheduler_core::{
+    Reason,
+    model::{PodGroup, PodGroupId},
+};
+
+use super::{Cycle, pod_groups::key};
+use crate::mirror::Key;
+
+/// What is told on a group that waits.
+#[derive(Debug)]
+pub(super) struct Waits {
+    pub(super) code: &'static str,
+    pub(super) reason: String,
+    /// The reason and its remedy.
+    pub(super) message: String,
+}
+
+impl Waits {
+    fn of(reason: &Reason) -> Self {
+        let (code, remedy, reason) = (reason.code(), reason.remedy(), reason.to_string());
+        let stop = if reason.ends_with('.') { "" } else { "." };
+        let message = format!("{reason}{stop} Remedy: {remedy}");
+        Self { code, reason, message }
+    }
+}
+
+/// The words of the last cycle, in the order of groups.
+#[derive(Debug, Default)]
+pub(super) struct Words(Vec<(Key, Reason, Arc<Waits>)>);
+
+impl Words {
+    /// The words of this cycle.
+    pub(super) fn of(&mut self, cycle: &Cycle<'_>) -> BTreeMap<PodGroupId, Arc<Waits>> {
+        let mut before = std::mem::take(&mut self.0).into_iter().peekable();
+        let mut words = BTreeMap::new();
+        for (id, reason) in &cycle.plan.waiting {
+            let group = &cycle.snapshot.pod_groups[id.0 as usize];
+            while before.next_if(|(key, ..)| place(key) < place_of(group)).is_some() {}
+            let known =
+                before.next_if(|(key, known, _)| place(key) == place_of(group) && known == reason);
+            let entry =
+                known.unwrap_or_else(|| (key(group), reason.clone(), Arc::new(Waits::of(reason))));
+            words.insert(*id, Arc::clone(&entry.2));
+            self.0.push(entry);
+        }
+        words
+    }
+}
+
+fn place(key: &Key) -> (&str, &str) {
+    (&key.namespace, &key.name)
+}
+
+fn place_of(group: &PodGroup) -> (&str, &str) {
+    (&group.namespace, &group.name)
+}
