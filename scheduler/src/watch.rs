@@ -337,7 +337,7 @@ mod tests {
     fn a_line_that_is_no_object_is_none_and_a_failure_says_which() {
         let said = |line: &str| glance(line.as_bytes()).map(|(said, ..)| said);
         assert_eq!(said(""), None);
-        assert_eq!(said(r#"{"type":"ADDED","object":[]}"#), None);
+        assert_eq!(said(r#"{"type":"ADDED"}"#), None);
         assert_eq!(said(r#"{"type":"DELETED","object":{}}"#), Some(Said::Gone));
         assert_eq!(said(r#"{"type":"ERROR","object":{"code":410}}"#), Some(Said::TooOld));
         assert_eq!(said(r#"{"type":"ERROR","object":{"code":500}}"#), Some(Said::Failed));
