@@ -101,6 +101,15 @@ impl ClassRecord {
     }
 }
 
+/// Keeps a record under a key. Answers whether anything is different now.
+fn put<K: Ord, R: PartialEq>(records: &mut BTreeMap<K, R>, key: K, record: R) -> bool {
+    if records.get(&key) == Some(&record) {
+        return false;
+    }
+    records.insert(key, record);
+    true
+}
+
 /// What changed since somebody last looked.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
@@ -206,23 +215,20 @@ impl Mirror {
             Kind::Node => self.upsert_node(key.name, NodeRecord::read(object)),
             Kind::PriorityClass => {
                 let record = ClassRecord::read(object);
-                if self.classes.get(&key.name) != Some(&record) {
-                    self.classes.insert(key.name, record);
+                if put(&mut self.classes, key.name, record) {
                     self.everything_changed();
                 }
             }
             Kind::Queue => self.upsert_queue(key.name, QueueRecord::read(object)),
             Kind::Topology => {
                 let topology = topology::read(object);
-                if self.topologies.get(&key.name) != Some(&topology) {
-                    self.topologies.insert(key.name, topology);
+                if put(&mut self.topologies, key.name, topology) {
                     self.everything_changed();
                 }
             }
             Kind::PodDisruptionBudget => {
                 let budget = disruption_budget::read(object);
-                if self.budgets.get(&key) != Some(&budget) {
-                    self.budgets.insert(key, budget);
+                if put(&mut self.budgets, key, budget) {
                     self.budgets_changed();
                 }
             }

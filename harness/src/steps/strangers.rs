@@ -34,13 +34,8 @@ pub(crate) fn stranger(world: &World, sentence: &str) -> Option<String> {
 
 /// The names of this kind, when this name is none of them.
 fn unknown(world: &World, kind: Kind, name: &str) -> Option<Vec<String>> {
-    let names: Vec<String> = world
-        .view
-        .ever(kind)
-        .filter_map(|object| object["metadata"]["name"].as_str())
-        .map(str::to_owned)
-        .collect();
-    (!names.iter().any(|known| known == name)).then_some(names)
+    let names = || world.view.ever(kind).filter_map(|object| object["metadata"]["name"].as_str());
+    (!names().any(|known| known == name)).then(|| names().map(str::to_owned).collect())
 }
 
 fn namespaces(world: &World, name: &str) -> Option<Vec<String>> {

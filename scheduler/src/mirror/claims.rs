@@ -18,7 +18,7 @@ use serde_json::Value;
 pub(crate) use device::{Device, DeviceId};
 pub(crate) use record::{ClaimRecord, PodClaim};
 
-use super::{Key, Mirror, PodRecord};
+use super::{Key, Mirror, PodRecord, put};
 use crate::parse::Malformed;
 use device::{ClassRecord, SliceRecord, devices};
 
@@ -108,23 +108,15 @@ impl fmt::Display for ClaimProblem {
 impl Claims {
     /// Whether anything is different now.
     pub(super) fn upsert_slice(&mut self, name: Name, object: &Value) -> bool {
-        let record = SliceRecord::read(object);
-        if self.slices.get(&name) == Some(&record) {
-            return false;
-        }
-        self.slices.insert(name, record);
-        self.stale = true;
-        true
+        let changed = put(&mut self.slices, name, SliceRecord::read(object));
+        self.stale |= changed;
+        changed
     }
 
     pub(super) fn upsert_class(&mut self, name: Name, object: &Value) -> bool {
-        let record = ClassRecord::read(object);
-        if self.classes.get(&name) == Some(&record) {
-            return false;
-        }
-        self.classes.insert(name, record);
-        self.stale = true;
-        true
+        let changed = put(&mut self.classes, name, ClassRecord::read(object));
+        self.stale |= changed;
+        changed
     }
 
     pub(super) fn remove_slice(&mut self, name: &Name) -> bool {
