@@ -62,6 +62,9 @@ Feature: A gang runs whole or not at all
     And after 15 minutes the cluster has no pending pods
     When node "node-1" returns
     Then eventually within 1 minute node "node-1" is ready
+    And eventually within 2 minutes gang "train" is gone
+    And 1 pod of gang "train" was evicted with "minimum required number of pods (2)"
+    And 32 GPUs are free
 
   @robustness
   Scenario: A scheduler that dies after every fourth write still gets everything running
