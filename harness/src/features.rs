@@ -13,6 +13,8 @@ mod tags;
 
 use std::path::{Path, PathBuf};
 
+use gherkin::StepType;
+
 pub(crate) use case::split;
 pub use case::{Case, Place};
 pub use needs::VIRTUAL_TIME;
@@ -91,7 +93,21 @@ fn load_file(path: &Path) -> Result<Vec<Case>, Problems> {
     let file = shown(path);
     let text = std::fs::read_to_string(path)
         .map_err(|e| Problems::one(&file, 0, format!("cannot be read: {e}")))?;
-    load_text(&file, &text)
+    asserting(&file, load_text(&file, &text)?)
+}
+
+/// A scenario that asserts nothing cannot fail: what it is named after is not shown.
+fn asserting(file: &str, cases: Vec<Case>) -> Result<Vec<Case>, Problems> {
+    let asserts = |case: &Case| case.steps.iter().any(|step| step.ty == StepType::Then);
+    let mut silent: Vec<usize> =
+        cases.iter().filter(|case| !asserts(case)).map(|case| case.place.scenario.start).collect();
+    silent.dedup();
+    if silent.is_empty() {
+        return Ok(cases);
+    }
+    let message = "this scenario asserts nothing: found no `Then`, it needs at least one";
+    let problem = |line: usize| Problem::new(file, line, message.to_owned());
+    Err(Problems(silent.into_iter().map(problem).collect()))
 }
 
 /// Loads one feature from its text.

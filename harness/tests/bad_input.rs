@@ -14,9 +14,15 @@ use lab::{Ended, Lab};
 
 const FLEET: &str = "Given a fleet of 1 node with 8 GPUs each\n";
 
-/// Runs one scenario of these steps, and what it ended with.
+/// Runs one scenario of these steps, and what it ended with. It asserts something, whether it
+/// comes so far or not.
 fn ended(lab: &Lab, steps: &str) -> Ended {
-    let steps = steps.replace('\n', "\n    ");
+    let claim = if steps.contains("Then ") {
+        ""
+    } else {
+        "\nThen the cluster has 0 running and 0 pending pods"
+    };
+    let steps = format!("{}{claim}", steps.trim_end()).replace('\n', "\n    ");
     lab.write(
         "features/f.feature",
         &format!("Feature: f\n  Scenario: s\n    {}\n", steps.trim_end()),

@@ -31,6 +31,10 @@ fn features_that_cannot_be_read() {
         refused("Feature: f\n  Scenario: s\n    Given a\n  Scenario: s\n    Given a\n"),
         refused("Feature: f\n  Scenario Outline: s\n    Given <a>\n"),
         refused("Feature: f\n  Scenario: s\n    Given a:\n      \"\"\"\n      a\n"),
+        refused("Feature: f\n  Scenario: s\n    Given a\n    When b\n  Scenario: t\n    Then a\n"),
+        refused(
+            "Feature: f\n  Scenario Outline: s\n    Given <a>\n    Examples:\n    |a|\n    |b|\n    |c|\n",
+        ),
     ];
     assert_snapshot!(told.concat(), @r#"
     features/f.feature:1: found no `Feature:`, a feature begins with it and its name
@@ -42,6 +46,8 @@ fn features_that_cannot_be_read() {
     features/f.feature:4: the name `s` stands already at line 2
     features/f.feature:2: outline `s` has no examples
     features/f.feature:4: the doc string that begins here is not closed by """
+    features/f.feature:2: this scenario asserts nothing: found no `Then`, it needs at least one
+    features/f.feature:2: this scenario asserts nothing: found no `Then`, it needs at least one
     "#);
 }
 
@@ -52,11 +58,11 @@ fn prose_may_begin_as_steps_do() {
         "features/f.feature",
         "Feature: f\n  The owner of a queue comes back.\n  When it does, others leave\n  and wait.\n  \
          Scenario: s\n    The rest is easy,\n    given time.\n    Given a fleet of 1 node with 8 \
-         GPUs each\n",
+         GPUs each\n    Then node \"node-1\" has 8 free GPUs\n",
     );
     let run = lab.run(&["run"]);
     assert_eq!(run.code, 0, "{}", run.all());
-    assert!(run.out.contains("1 steps: 1 passed"), "{}", run.out);
+    assert!(run.out.contains("2 steps: 2 passed"), "{}", run.out);
 }
 
 #[test]
