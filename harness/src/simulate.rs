@@ -5,6 +5,7 @@
 //! changes, so months of a quiet fleet cost what happens in them.
 
 mod bend;
+mod bounds;
 mod csv_files;
 mod json_lines;
 mod objects;
@@ -19,15 +20,10 @@ use std::{
     str::FromStr,
 };
 
-pub use report::{Report, Waiting};
-pub use trace::{End, Fault, Trace, TraceJob, TraceNode, TraceQueue};
+use crate::fields::text;
 
-/// Most that a trace may say of one thing: no sum of such counts overflows.
-const COUNT_MAX: u64 = 1 << 40;
-const SECS_MAX: f64 = 3_155_760_000.0;
-const NAME: &str = "a name of lower-case letters, digits, '-' and '.', at most 253 long";
-const COUNT: &str = "a whole number from 0 to 2^40";
-const AMOUNT: &str = "a number from 0 up, or -1 for no bound";
+pub use report::{Reason, Report, Waiting};
+pub use trace::{End, Fault, Trace, TraceJob, TraceNode, TraceQueue};
 
 /// `simulate`'s arguments.
 #[derive(Clone, Debug, clap::Args)]
@@ -117,11 +113,7 @@ pub struct Simulation {
 /// something, which is a bug.
 pub fn simulate(args: &Args) -> anyhow::Result<Simulation> {
     let mut trace = load(args)?;
-    bend::scale_fleet(&mut trace, args.scale_fleet);
-    match args.inflate {
-        Some(percent) => bend::inflate(&mut trace, percent, args.seed),
-        None => bend::compress(&mut trace, args.compress),
-    }
+    bend(args, &mut trace)?;
     deal_out(&mut trace);
     trace.jobs.sort_by(|a, b| a.arrives_secs.total_cmp(&b.arrives_secs));
     let played = play::play(&trace, args.profile, args.seed)?;
@@ -134,6 +126,37 @@ pub fn simulate(args: &Args) -> anyhow::Result<Simulation> {
         ));
     }
     Ok(Simulation { warnings, report })
+}
+
+/// Bends the trace as asked, as far as something is left to play.
+fn bend(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
+    let nodes = trace.nodes.len();
+    bend::scale_fleet(trace, args.scale_fleet);
+    if trace.nodes.is_empty() {
+        anyhow::bail!(
+            "--scale-fleet: found {}, which leaves none of {nodes} nodes, allowed is more",
+            args.scale_fleet
+        );
+    }
+    match args.inflate {
+        Some(_) if trace.jobs.iter().all(|job| job.gpus == 0) => {
+            anyhow::bail!(
+                "--inflate: found no work that asks for a GPU in {}, allowed is work of which \
+                 some does",
+                args.pods.display()
+            );
+        }
+        Some(percent) => bend::inflate(trace, percent, args.seed),
+        None => bend::compress(trace, args.compress),
+    }
+    if trace.jobs.iter().all(|job| bounds::SECS.holds_part(job.arrives_secs)) {
+        return Ok(());
+    }
+    anyhow::bail!(
+        "--compress: found {:?}, with which work comes later than in a hundred years, allowed is \
+         more",
+        args.compress
+    )
 }
 
 fn load(args: &Args) -> Result<Trace, Fault> {
@@ -153,6 +176,8 @@ fn load(args: &Args) -> Result<Trace, Fault> {
     let trace = Trace { nodes, queues, jobs };
     check_names(args, &trace)?;
     check_queues(args, &trace)?;
+    check_classes(args, &trace)?;
+    check_something(args, &trace)?;
     Ok(trace)
 }
 
@@ -168,6 +193,16 @@ fn one_queue() -> Vec<TraceQueue> {
         priority: 100,
     };
     vec![all("trace", ""), all("default-queue", "trace")]
+}
+
+fn check_something(args: &Args, trace: &Trace) -> Result<(), Fault> {
+    if trace.nodes.is_empty() {
+        return Err(fault((&args.nodes, 0, ""), "no node".to_owned(), "at least one"));
+    }
+    if trace.jobs.is_empty() {
+        return Err(fault((&args.pods, 0, ""), "no work".to_owned(), "at least one pod"));
+    }
+    Ok(())
 }
 
 fn check_names(args: &Args, trace: &Trace) -> Result<(), Fault> {
@@ -217,6 +252,23 @@ fn check_queues(args: &Args, trace: &Trace) -> Result<(), Fault> {
     }
 }
 
+/// Work names priority classes that there are.
+fn check_classes(args: &Args, trace: &Trace) -> Result<(), Fault> {
+    let known: Vec<String> = schedlab_scheduler::crds::priority_classes()
+        .iter()
+        .filter_map(|class| text(class, "/metadata/name").map(str::to_owned))
+        .collect();
+    let strange =
+        |job: &&TraceJob| !job.priority_class.is_empty() && !known.contains(&job.priority_class);
+    match trace.jobs.iter().find(strange) {
+        Some(job) => {
+            let here = (args.pods.as_path(), job.line, "priority_class");
+            Err(fault(here, format!("{:?}", job.priority_class), &known.join(", ")))
+        }
+        None => Ok(()),
+    }
+}
+
 fn queue_file(args: &Args) -> &Path {
     args.queues.as_deref().unwrap_or(Path::new(""))
 }
@@ -244,21 +296,4 @@ fn deal_out(trace: &mut Trace) {
     for (job, leaf) in homeless.zip(leaves.iter().cycle()) {
         job.queue.clone_from(leaf);
     }
-}
-
-fn is_name(name: &str) -> bool {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    (1..=253).contains(&name.len())
-        && name.chars().all(fits)
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
-}
-
-#[expect(clippy::float_cmp, reason = "-1 is written, not calculated")]
-fn is_amount(amount: f64) -> bool {
-    amount.is_finite() && (amount >= 0.0 || amount == -1.0)
-}
-
-fn signed(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

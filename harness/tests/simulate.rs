@@ -69,16 +69,16 @@ fn a_broken_row_is_told_by_file_line_and_column() {
         told("sn,cpu_milli,memory_mib,gpu,model\nn1,64000,,2,T4\n", good),
     ];
     assert_snapshot!(messages.join("\n"), @r#"
-    pods.csv:3: num_gpu: found "one", allowed is a whole number from 0 to 2^40
+    pods.csv:3: num_gpu: found "one", allowed is a whole number from 0 to 1024
     pods.csv:3: found 10 values, allowed is 11 as in the header
-    pods.csv:2: gpu_milli: found "1001", allowed is at most 1000, a whole GPU
-    pods.csv:2: num_gpu: found "-1", allowed is a whole number from 0 to 2^40
-    pods.csv:2: cpu_milli: found "99999999999999999999", allowed is a whole number from 0 to 2^40
-    pods.csv:2: deletion_time: found "30", allowed is a time that is not before the start
+    pods.csv:2: gpu_milli: found "1001", allowed is a whole number from 0 to 1000
+    pods.csv:2: num_gpu: found "-1", allowed is a whole number from 0 to 1024
+    pods.csv:2: cpu_milli: found "99999999999999999999", allowed is a whole number from 0 to 1000000000
+    pods.csv:2: deletion_time: found "30", allowed is a time that is not before creation_time and scheduled_time
     pods.csv:2: name: found "P_1", allowed is a name of lower-case letters, digits, '-' and '.', at most 253 long
     pods.csv:3: name: found p1 again, allowed is each name once
     nodes.csv:1: found the columns sn, cpu_milli, gpu, allowed is a header with memory_mib
-    nodes.csv:2: memory_mib: found nothing, allowed is a whole number from 0 to 2^40
+    nodes.csv:2: memory_mib: found nothing, allowed is a whole number from 1 to 1073741824
     "#);
 }
 
@@ -98,14 +98,14 @@ fn a_broken_line_of_json_is_told_by_file_line_and_field() {
         told("{\"name\": \"a\", \"runs_secs\": 1, \"leaves_after_secs\": 2}\n"),
         told("{\"name\": \"a\", \"queue\": \"nobody\"}\n"),
     ];
-    assert_snapshot!(messages.join("\n"), @r#"
+    assert_snapshot!(messages.join("\n"), @"
     pods.jsonl:1: column 19: found unknown field `gpu`, expected one of `name`, `pods`, `cpu_milli`, `memory_mib`, `gpus`, `gpu_milli`, `models`, `queue`, `priority_class`, `arrives_secs`, `runs_secs`, `leaves_after_secs`, allowed is one JSON object of this kind
-    pods.jsonl:2: pods: found 0, allowed is at least 1
+    pods.jsonl:2: pods: found 0, allowed is a whole number from 1 to 100000
     pods.jsonl:1: gpu_milli: found 3000, allowed is 1 to 1000 for each of its GPUs
     pods.jsonl:1: runs_secs: found -1, allowed is seconds from 0 to those of a hundred years
     pods.jsonl:1: runs_secs: found leaves_after_secs beside it, allowed is one of the two
     pods.jsonl:1: queue: found nobody, allowed is a leaf queue: default-queue
-    "#);
+    ");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn queues_form_a_tree() {
     assert_snapshot!(messages.join("\n"), @r#"
     queues.csv:2: parent: found b, allowed is the name of another queue
     queues.csv:2: parent: found a circle above a, allowed is a tree
-    queues.csv:2: quota: found "-2", allowed is a number from 0 up, or -1 for no bound
+    queues.csv:2: quota: found "-2", allowed is a number from 0 to 1000000000, or -1 for no bound
     queues.csv:1: found the columns name, parent, allowed is a header with quota
     "#);
 }
@@ -158,6 +158,58 @@ fn a_trace_of_csv_is_played_to_its_end() {
     2 GPUs                         2      0      0.0s     59.0m     59.0m     59.0m        0
     5-8 GPUs                       1      1      0.0s      0.0s      0.0s      0.0s        0
     default-queue                  4      1      0.0s     59.0m     59.0m     59.0m        0
+
+    never started: jobs, the first of them, and why
+          1 gives-up: Resources were not found for the pod due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn work_that_never_starts_is_counted_by_reason() {
+    let lab = Lab::new();
+    let row = |name: &str, gpus: u64, model: &str| {
+        format!("{name},1000,1024,{gpus},1000,{model},LS,Running,0,,\n")
+    };
+    let leaves = "leaves,1000,1024,1,1000,,LS,Running,0,0,\n";
+    let rows = [row("a", 8, ""), row("b", 8, ""), row("c", 1, "V100"), leaves.to_owned()];
+    let report = played(&lab.args(NODES, &format!("{PODS}{}", rows.concat()))).report;
+    let json = serde_json::to_string_pretty(&report.never_started).expect("JSON");
+    assert_snapshot!(json, @r#"
+    [
+      {
+        "reason": "Resources were not found for the pod due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.",
+        "jobs": 2,
+        "first": "a"
+      },
+      {
+        "reason": "Resources were not found for the pod due to: no nodes with enough resources were found: 2 node(s) didn't match Pod's node affinity/selector.",
+        "jobs": 1,
+        "first": "c"
+      },
+      {
+        "reason": "the scheduler gave no reason before they left",
+        "jobs": 1,
+        "first": "leaves"
+      }
+    ]
+    "#);
+    let of = |at: u64| format!("{{\"name\": \"p{at}\", \"pods\": {at}, \"gpus\": {}}}\n", at + 4);
+    let lines: String = (1..=12).map(of).collect();
+    let args = Args { pods: lab.file("pods.jsonl", &lines), ..lab.args(NODES, PODS) };
+    let table = played(&args).report.table();
+    assert_snapshot!(table.split("\n\n").last().expect("a part"), @"
+    never started: jobs, the first of them, and why
+          1 p1: Resources were not found for the pod due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+          1 p10: The workload cannot run on this cluster as it is: 10 pods that must run together ask for 140 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p11: The workload cannot run on this cluster as it is: 11 pods that must run together ask for 165 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p12: The workload cannot run on this cluster as it is: 12 pods that must run together ask for 192 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p2: The workload cannot run on this cluster as it is: 2 pods that must run together ask for 12 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p3: The workload cannot run on this cluster as it is: 3 pods that must run together ask for 21 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p4: The workload cannot run on this cluster as it is: 4 pods that must run together ask for 32 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p5: The workload cannot run on this cluster as it is: 5 pods that must run together ask for 45 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p6: The workload cannot run on this cluster as it is: 6 pods that must run together ask for 60 GPUs, and all nodes on which they may run offer 4 GPUs.
+          1 p7: The workload cannot run on this cluster as it is: 7 pods that must run together ask for 77 GPUs, and all nodes on which they may run offer 4 GPUs.
+          2 more for 2 other reasons (all with --json)
     ");
 }
 
@@ -196,6 +248,28 @@ fn a_trace_of_json_lines_may_hold_gangs_and_queues() {
     b                              1      0      1.0s      1.0s      1.0s      1.0s        0
     ");
     assert_eq!(report, played(&args).report, "a trace is played the same way twice");
+}
+
+/// A bent trace is told which flag left nothing of it.
+#[test]
+fn bending_a_trace_leaves_something_to_play() {
+    let lab = Lab::new();
+    let pods = "idle,1000,1024,0,0,,LS,Running,60,120,60\n";
+    let args = || lab.args(NODES, &format!("{PODS}{pods}"));
+    let told = [
+        lab.refused(&Args { scale_fleet: 0.1, ..args() }),
+        lab.refused(&Args { inflate: Some(130), ..args() }),
+        lab.refused(&Args { compress: 1e-300, ..args() }),
+        lab.refused(&lab.args("sn,cpu_milli,memory_mib,gpu\n", &format!("{PODS}{pods}"))),
+        lab.refused(&lab.args(NODES, PODS)),
+    ];
+    assert_snapshot!(told.join("\n"), @"
+    --scale-fleet: found 0.1, which leaves none of 2 nodes, allowed is more
+    --inflate: found no work that asks for a GPU in pods.csv, allowed is work of which some does
+    --compress: found 1e-300, with which work comes later than in a hundred years, allowed is more
+    nodes.csv: found no node, allowed is at least one
+    pods.csv: found no work, allowed is at least one pod
+    ");
 }
 
 #[test]

@@ -1,9 +1,32 @@
 //! Traces as CSV with a header: the columns of Alibaba's openb trace, and a `queue` column where
 //! there is one. A row that cannot be read is one message with file, line and column.
 
-use std::path::Path;
+use std::{path::Path, str::FromStr};
 
-use super::trace::{End, Fault, TraceJob, TraceNode, TraceQueue};
+use super::{
+    bounds::{self, Bound, CPU_MILLI, GPU_MILLI, GPUS, MEMORY_MIB, SECS},
+    trace::{End, Fault, TraceJob, TraceNode, TraceQueue},
+};
+
+/// The columns that a file must have, and those that it may have.
+type Columns = (&'static [&'static str], &'static [&'static str]);
+
+const NODES: Columns = (&["sn", "cpu_milli", "memory_mib", "gpu"], &["model"]);
+/// openb's `qos` and `pod_phase` say nothing that is played.
+const JOBS: Columns = (
+    &["name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"],
+    &[
+        "gpu_spec",
+        "qos",
+        "pod_phase",
+        "creation_time",
+        "deletion_time",
+        "scheduled_time",
+        "queue",
+        "priority_class",
+    ],
+);
+const QUEUES: Columns = (&["name", "quota"], &["parent", "weight", "limit", "priority"]);
 
 /// A file's text with its header, ready to be read row by row.
 struct Table {
@@ -19,14 +42,14 @@ struct Row<'a> {
 }
 
 pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
-    let table = Table::read(path, &["sn", "cpu_milli", "memory_mib", "gpu"])?;
+    let table = Table::read(path, NODES)?;
     let node = |row: Row<'_>| {
         Ok(TraceNode {
             line: line(row.record),
             name: row.name("sn")?,
-            cpu_milli: row.count("cpu_milli")?,
-            memory_mib: row.count("memory_mib")?,
-            gpus: row.count("gpu")?,
+            cpu_milli: row.count("cpu_milli", CPU_MILLI.of_a_node())?,
+            memory_mib: row.count("memory_mib", MEMORY_MIB.of_a_node())?,
+            gpus: row.count("gpu", GPUS)?,
             model: row.text("model").to_owned(),
         })
     };
@@ -36,34 +59,29 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
 /// Run time is deletion minus start; what never was scheduled vanishes at its deletion. Without
 /// times (a list of pods, not a trace) everything comes at once and stays.
 pub(super) fn jobs(path: &Path) -> Result<Vec<TraceJob>, Fault> {
-    let table = Table::read(path, &["name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"])?;
+    let table = Table::read(path, JOBS)?;
     table.rows().map(|row| job(&row)).collect()
 }
 
 fn job(row: &Row<'_>) -> Result<TraceJob, Fault> {
-    let gpus = row.count("num_gpu")?;
-    let share = row.count("gpu_milli")?;
-    if share > 1000 {
-        return Err(row.fault("gpu_milli", "at most 1000, a whole GPU"));
+    let gpus = row.count("num_gpu", GPUS)?;
+    let share = row.count("gpu_milli", GPU_MILLI)?;
+    let allowed = match (gpus, share) {
+        (0, 0) | (1, 1..) | (2.., 1000) => None,
+        (0, _) => Some("0, as it has no GPU"),
+        (1, _) => Some("a whole number from 1 to 1000, a whole GPU"),
+        (2.., _) => Some("1000, as it has several GPUs"),
+    };
+    if let Some(allowed) = allowed {
+        return Err(row.fault("gpu_milli", allowed));
     }
-    let arrives = row.optional_count("creation_time")?.unwrap_or(0);
-    let deleted = row.optional_count("deletion_time")?;
-    let scheduled = row.optional_count("scheduled_time")?;
-    let since = |start: u64, end: u64| {
-        let secs = end.checked_sub(start).map(seconds);
-        secs.ok_or_else(|| row.fault("deletion_time", "a time that is not before the start"))
-    };
-    let end = match (scheduled, deleted) {
-        (Some(start), Some(end)) => End::RunsSecs(since(start, end)?),
-        (None, Some(end)) => End::LeavesAfterSecs(since(arrives, end)?),
-        (Some(_) | None, None) => End::Never,
-    };
+    let (arrives, end) = times(row)?;
     Ok(TraceJob {
         line: line(row.record),
         name: row.name("name")?,
         pods: 1,
-        cpu_milli: row.count("cpu_milli")?,
-        memory_mib: row.count("memory_mib")?,
+        cpu_milli: row.count("cpu_milli", CPU_MILLI)?,
+        memory_mib: row.count("memory_mib", MEMORY_MIB)?,
         gpus,
         gpu_milli: if gpus == 1 { share } else { gpus.saturating_mul(1000) },
         models: row
@@ -74,22 +92,43 @@ fn job(row: &Row<'_>) -> Result<TraceJob, Fault> {
             .collect(),
         queue: row.text("queue").to_owned(),
         priority_class: row.text("priority_class").to_owned(),
-        arrives_secs: seconds(arrives),
+        arrives_secs: arrives,
         end,
     })
 }
 
+/// When it comes, and how it ends.
+fn times(row: &Row<'_>) -> Result<(f64, End), Fault> {
+    let created = row.optional_count("creation_time", SECS)?.unwrap_or(0);
+    let scheduled = row.optional_count("scheduled_time", SECS)?;
+    let deleted = row.optional_count("deletion_time", SECS)?;
+    if scheduled.is_some_and(|scheduled| scheduled < created) {
+        return Err(row.fault("scheduled_time", "a time that is not before creation_time"));
+    }
+    let since = |start: u64, end: u64| {
+        let allowed = "a time that is not before creation_time and scheduled_time";
+        let secs = end.checked_sub(start).map(seconds);
+        secs.ok_or_else(|| row.fault("deletion_time", allowed))
+    };
+    let end = match (scheduled, deleted) {
+        (Some(start), Some(end)) => End::RunsSecs(since(start, end)?),
+        (None, Some(end)) => End::LeavesAfterSecs(since(created, end)?),
+        (Some(_) | None, None) => End::Never,
+    };
+    Ok((seconds(created), end))
+}
+
 pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, Fault> {
-    let table = Table::read(path, &["name", "quota"])?;
+    let table = Table::read(path, QUEUES)?;
     let queue = |row: Row<'_>| {
         Ok(TraceQueue {
             line: line(row.record),
             name: row.name("name")?,
             parent: row.text("parent").to_owned(),
             quota: row.amount("quota", 0.0)?,
-            weight: row.amount("weight", 1.0)?,
+            weight: row.weight("weight")?,
             limit: row.amount("limit", -1.0)?,
-            priority: row.optional_count("priority")?.map_or(100, super::signed),
+            priority: row.priority("priority")?,
         })
     };
     table.rows().map(queue).collect()
@@ -101,7 +140,7 @@ fn seconds(count: u64) -> f64 {
 }
 
 impl Table {
-    fn read(path: &Path, required: &[&str]) -> Result<Self, Fault> {
+    fn read(path: &Path, columns: Columns) -> Result<Self, Fault> {
         let file = path.display().to_string();
         let whole = |found: String, allowed: &str| Fault {
             file: file.clone(),
@@ -117,9 +156,8 @@ impl Table {
             .map_err(|error| whole(error.to_string(), "a CSV file that can be read"))?;
         let header = reader.headers().map_err(|error| whole(error.to_string(), "a header line"))?;
         let header = header.clone();
-        if let Some(missing) = required.iter().find(|name| !header.iter().any(|h| h == **name)) {
-            let found = format!("the columns {}", header.iter().collect::<Vec<_>>().join(", "));
-            return Err(Fault { line: 1, ..whole(found, &format!("a header with {missing}")) });
+        if let Err((found, allowed)) = check_header(&header, columns) {
+            return Err(Fault { line: 1, ..whole(found, &allowed) });
         }
         let mut rows = Vec::new();
         for record in reader.into_records() {
@@ -140,6 +178,25 @@ impl Table {
     }
 }
 
+/// Every column is one that is read, and stands once; else what was found and what is allowed.
+fn check_header(header: &csv::StringRecord, columns: Columns) -> Result<(), (String, String)> {
+    let (required, optional) = columns;
+    let here: Vec<&str> = header.iter().collect();
+    if let Some(missing) = required.iter().find(|name| !here.contains(name)) {
+        let found = format!("the columns {}", here.join(", "));
+        return Err((found, format!("a header with {missing}")));
+    }
+    let known = [required, optional].concat();
+    if let Some(strange) = here.iter().find(|name| !known.contains(name)) {
+        return Err((format!("the column {strange:?}"), known.join(", ")));
+    }
+    let twice = |(at, name): (usize, &&str)| here[..at].contains(name).then(|| (*name).to_owned());
+    match here.iter().enumerate().find_map(twice) {
+        Some(name) => Err((format!("the column {name} again"), "each column once".to_owned())),
+        None => Ok(()),
+    }
+}
+
 fn line(record: &csv::StringRecord) -> u64 {
     record.position().map_or(0, csv::Position::line)
 }
@@ -153,33 +210,50 @@ impl Row<'_> {
 
     fn name(&self, column: &str) -> Result<String, Fault> {
         let name = self.text(column);
-        if super::is_name(name) {
+        if bounds::is_name(name) {
             Ok(name.to_owned())
         } else {
-            Err(self.fault(column, super::NAME))
+            Err(self.fault(column, bounds::NAME))
         }
     }
 
-    fn count(&self, column: &str) -> Result<u64, Fault> {
-        self.optional_count(column)?.ok_or_else(|| self.fault(column, super::COUNT))
+    fn count(&self, column: &str, bound: Bound) -> Result<u64, Fault> {
+        let count = self.optional_count(column, bound)?;
+        count.ok_or_else(|| self.fault(column, &bound.to_string()))
     }
 
-    fn optional_count(&self, column: &str) -> Result<Option<u64>, Fault> {
+    fn optional_count(&self, column: &str, bound: Bound) -> Result<Option<u64>, Fault> {
+        self.parsed(column, &bound.to_string(), |count| bound.holds(*count))
+    }
+
+    fn amount(&self, column: &str, otherwise: f64) -> Result<f64, Fault> {
+        let amount = self.parsed(column, bounds::AMOUNT, |amount| bounds::is_amount(*amount))?;
+        Ok(amount.unwrap_or(otherwise))
+    }
+
+    fn weight(&self, column: &str) -> Result<f64, Fault> {
+        let weight = self.parsed(column, bounds::WEIGHT, |weight| bounds::is_weight(*weight))?;
+        Ok(weight.unwrap_or(1.0))
+    }
+
+    fn priority(&self, column: &str) -> Result<i64, Fault> {
+        let priority = self.parsed::<i32>(column, bounds::PRIORITY, |_| true)?;
+        Ok(priority.map_or(100, i64::from))
+    }
+
+    /// What stands in a column, if something does.
+    fn parsed<T: FromStr>(
+        &self,
+        column: &str,
+        allowed: &str,
+        fits: impl Fn(&T) -> bool,
+    ) -> Result<Option<T>, Fault> {
         let text = self.text(column);
         if text.is_empty() {
             return Ok(None);
         }
-        let count = text.parse::<u64>().ok().filter(|count| *count <= super::COUNT_MAX);
-        count.map(Some).ok_or_else(|| self.fault(column, super::COUNT))
-    }
-
-    fn amount(&self, column: &str, otherwise: f64) -> Result<f64, Fault> {
-        let text = self.text(column);
-        if text.is_empty() {
-            return Ok(otherwise);
-        }
-        let amount = text.parse::<f64>().ok().filter(|amount| super::is_amount(*amount));
-        amount.ok_or_else(|| self.fault(column, super::AMOUNT))
+        let parsed = text.parse().ok().filter(fits);
+        parsed.map(Some).ok_or_else(|| self.fault(column, allowed))
     }
 
     fn fault(&self, column: &str, allowed: &str) -> Fault {

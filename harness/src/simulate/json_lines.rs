@@ -15,7 +15,10 @@ use std::{fs, path::Path};
 
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::trace::{End, Fault, TraceJob, TraceNode, TraceQueue};
+use super::{
+    bounds::{self, Bound, CPU_MILLI, GPUS, MEMORY_MIB, PODS, SECS},
+    trace::{End, Fault, TraceJob, TraceNode, TraceQueue},
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -101,9 +104,9 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
         .map(|(at, node)| {
             let NodeLine { name, cpu_milli, memory_mib, gpus, model } = node;
             at.name(&name)?;
-            at.count("gpus", gpus)?;
-            at.count("cpu_milli", cpu_milli)?;
-            at.count("memory_mib", memory_mib)?;
+            at.count("gpus", gpus, GPUS)?;
+            at.count("cpu_milli", cpu_milli, CPU_MILLI.of_a_node())?;
+            at.count("memory_mib", memory_mib, MEMORY_MIB.of_a_node())?;
             Ok(TraceNode { line: at.line, name, cpu_milli, memory_mib, gpus, model })
         })
         .collect()
@@ -116,8 +119,13 @@ pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, Fault> {
             let QueueLine { name, parent, quota, weight, limit, priority } = queue;
             at.name(&name)?;
             at.amount("quota", quota)?;
-            at.amount("weight", weight)?;
             at.amount("limit", limit)?;
+            if !bounds::is_weight(weight) {
+                return Err(at.fault("weight", &shown(weight), bounds::WEIGHT));
+            }
+            if i32::try_from(priority).is_err() {
+                return Err(at.fault("priority", &priority.to_string(), bounds::PRIORITY));
+            }
             Ok(TraceQueue { line: at.line, name, parent, quota, weight, limit, priority })
         })
         .collect()
@@ -130,17 +138,10 @@ pub(super) fn jobs(path: &Path) -> Result<Vec<TraceJob>, Fault> {
 fn job(at: &At, line: JobLine) -> Result<TraceJob, Fault> {
     at.name(&line.name)?;
     at.time("arrives_secs", line.arrives_secs)?;
-    if line.pods == 0 {
-        return Err(at.fault("pods", "0", "at least 1"));
-    }
-    for (field, count) in [
-        ("pods", line.pods),
-        ("gpus", line.gpus),
-        ("cpu_milli", line.cpu_milli),
-        ("memory_mib", line.memory_mib),
-    ] {
-        at.count(field, count)?;
-    }
+    at.count("pods", line.pods, PODS)?;
+    at.count("gpus", line.gpus, GPUS)?;
+    at.count("cpu_milli", line.cpu_milli, CPU_MILLI)?;
+    at.count("memory_mib", line.memory_mib, MEMORY_MIB)?;
     let whole = line.gpus * 1000;
     if line.gpu_milli.is_some_and(|share| share == 0 || share > whole) {
         let found = line.gpu_milli.unwrap_or_default().to_string();
@@ -170,6 +171,11 @@ fn job(at: &At, line: JobLine) -> Result<TraceJob, Fault> {
     })
 }
 
+/// As somebody would write it.
+fn shown(number: f64) -> String {
+    if number.abs() < 1e15 { number.to_string() } else { format!("{number:e}") }
+}
+
 /// Where a line stands.
 struct At {
     file: String,
@@ -178,31 +184,31 @@ struct At {
 
 impl At {
     fn name(&self, name: &str) -> Result<(), Fault> {
-        if super::is_name(name) {
+        if bounds::is_name(name) {
             return Ok(());
         }
-        Err(self.fault("name", &format!("{name:?}"), super::NAME))
+        Err(self.fault("name", &format!("{name:?}"), bounds::NAME))
     }
 
-    fn count(&self, field: &str, count: u64) -> Result<(), Fault> {
-        if count <= super::COUNT_MAX {
+    fn count(&self, field: &str, count: u64, bound: Bound) -> Result<(), Fault> {
+        if bound.holds(count) {
             return Ok(());
         }
-        Err(self.fault(field, &count.to_string(), super::COUNT))
+        Err(self.fault(field, &count.to_string(), &bound.to_string()))
     }
 
     fn amount(&self, field: &str, amount: f64) -> Result<(), Fault> {
-        if super::is_amount(amount) {
+        if bounds::is_amount(amount) {
             return Ok(());
         }
-        Err(self.fault(field, &amount.to_string(), super::AMOUNT))
+        Err(self.fault(field, &shown(amount), bounds::AMOUNT))
     }
 
     fn time(&self, field: &str, secs: f64) -> Result<f64, Fault> {
-        if (0.0..=super::SECS_MAX).contains(&secs) {
+        if SECS.holds_part(secs) {
             return Ok(secs);
         }
-        Err(self.fault(field, &secs.to_string(), "seconds from 0 to those of a hundred years"))
+        Err(self.fault(field, &shown(secs), "seconds from 0 to those of a hundred years"))
     }
 
     fn fault(&self, field: &str, found: &str, allowed: &str) -> Fault {

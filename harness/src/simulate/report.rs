@@ -42,6 +42,19 @@ pub struct Report {
     pub waiting_by_gpus: Vec<Waiting>,
     /// Waiting by queue.
     pub waiting_by_queue: Vec<Waiting>,
+    /// Why jobs never started, the most frequent reason first.
+    pub never_started: Vec<Reason>,
+}
+
+/// Why some jobs never started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// What the scheduler told their pods last.
+    pub reason: String,
+    /// How many jobs.
+    pub jobs: usize,
+    /// The first of them in the trace.
+    pub first: String,
 }
 
 /// How long jobs of one kind waited from coming to running whole, in seconds.
@@ -64,6 +77,11 @@ pub struct Waiting {
     /// Pods of them that were evicted.
     pub evictions: u64,
 }
+
+/// What is said of jobs to which the scheduler said nothing.
+const UNTOLD: &str = "the scheduler gave no reason before they left";
+/// The table shows so many reasons; JSON has all.
+const REASONS_SHOWN: usize = 10;
 
 const SIZES: [(&str, u64); 7] = [
     ("no GPU", 0),
@@ -98,7 +116,21 @@ pub(super) fn report(trace: &Trace, played: &Played) -> Report {
         breaches: played.breaches.iter().map(ToString::to_string).collect(),
         waiting_by_gpus: grouped(by_size, |size| SIZES[*size].0.to_owned()),
         waiting_by_queue: grouped(by_queue, |queue| (*queue).to_owned()),
+        never_started: reasons(trace, played),
     }
+}
+
+fn reasons(trace: &Trace, played: &Played) -> Vec<Reason> {
+    let mut reasons: BTreeMap<&str, Reason> = BTreeMap::new();
+    let never = trace.jobs.iter().zip(played.tally.jobs()).filter(|(_, job)| job.waits.is_empty());
+    for (job, tally) in never {
+        let told = if tally.told.is_empty() { UNTOLD } else { &tally.told };
+        let fresh = || Reason { reason: told.to_owned(), jobs: 0, first: job.name.clone() };
+        reasons.entry(told).or_insert_with(fresh).jobs += 1;
+    }
+    let mut reasons: Vec<Reason> = reasons.into_values().collect();
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.jobs));
+    reasons
 }
 
 fn grouped<'a, K: Ord>(
@@ -173,7 +205,23 @@ impl Report {
                  {evictions:>8}"
             );
         }
+        self.never(&mut text);
         text
+    }
+
+    fn never(&self, text: &mut String) {
+        if self.never_started.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "\nnever started: jobs, the first of them, and why");
+        for Reason { reason, jobs, first } in self.never_started.iter().take(REASONS_SHOWN) {
+            let _ = writeln!(text, "{jobs:>7} {first}: {reason}");
+        }
+        let rest = self.never_started.iter().skip(REASONS_SHOWN);
+        let rest = rest.fold((0, 0), |(reasons, jobs), reason| (reasons + 1, jobs + reason.jobs));
+        if let (reasons @ 1.., jobs) = rest {
+            let _ = writeln!(text, "{jobs:>7} more for {reasons} other reasons (all with --json)");
+        }
     }
 }
 

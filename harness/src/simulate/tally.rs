@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use schedlab_emulator::store::{EventKind, LogEntry};
+use serde_json::Value;
 
 use super::{objects, trace::TraceJob};
 use crate::{
     fields::text,
-    happenings::{asked_to_leave, eviction_cause},
+    happenings::{asked_to_leave, eviction_cause, waiting_reason},
 };
 
 /// Something for the player to do.
@@ -49,6 +50,8 @@ pub(super) struct JobTally {
     /// Seconds from coming to being bound whole, each time that happened.
     pub(super) waits: Vec<f64>,
     pub(super) evictions: u64,
+    /// What one of its pods was told last while it waited.
+    pub(super) told: String,
 }
 
 #[derive(Clone, Debug)]
@@ -147,6 +150,7 @@ impl Tally {
         match entry.kind {
             EventKind::Added => self.jobs[at].come(entry.time),
             EventKind::Modified => {
+                self.jobs[at].hear(name, pod);
                 self.evicted(at, entry);
                 if finished {
                     self.release(at, name);
@@ -230,6 +234,14 @@ impl Tally {
 impl JobTally {
     fn come(&mut self, now: Timestamp) {
         self.came.get_or_insert(now);
+    }
+
+    /// Without the pod's own name, equal reasons are equal.
+    fn hear(&mut self, name: &str, pod: &Value) {
+        if let Some(reason) = waiting_reason(pod) {
+            let own = format!("pod {}/{name} ", objects::NAMESPACE);
+            self.told = reason.replace(&own, "the pod ");
+        }
     }
 }
 

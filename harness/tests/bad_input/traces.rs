@@ -51,17 +51,128 @@ fn rows_of_csv_that_are_broken() {
         queues("a,,eight"),
     ];
     assert_snapshot!(told.concat(), @r#"
-    schedlab: nodes.csv:2: gpu: found "-2", allowed is a whole number from 0 to 2^40
-    schedlab: nodes.csv:2: gpu: found "99999999999999999999", allowed is a whole number from 0 to 2^40
+    schedlab: nodes.csv:2: gpu: found "-2", allowed is a whole number from 0 to 1024
+    schedlab: nodes.csv:2: gpu: found "99999999999999999999", allowed is a whole number from 0 to 1024
     schedlab: nodes.csv:2: found 4 values, allowed is 5 as in the header
     schedlab: nodes.csv:3: name: found n1 again, allowed is each name once
-    schedlab: pods.csv:3: num_gpu: found "one", allowed is a whole number from 0 to 2^40
+    schedlab: pods.csv:3: num_gpu: found "one", allowed is a whole number from 0 to 1024
     schedlab: pods.csv:3: found 6 values, allowed is 5 as in the header
     schedlab: pods.csv:3: name: found p1 again, allowed is each name once
     schedlab: queues.csv:2: parent: found ghost, allowed is the name of another queue
     schedlab: queues.csv:2: parent: found a circle above a, allowed is a tree
-    schedlab: queues.csv:2: quota: found "-7", allowed is a number from 0 up, or -1 for no bound
-    schedlab: queues.csv:2: quota: found "eight", allowed is a number from 0 up, or -1 for no bound
+    schedlab: queues.csv:2: quota: found "-7", allowed is a number from 0 to 1000000000, or -1 for no bound
+    schedlab: queues.csv:2: quota: found "eight", allowed is a number from 0 to 1000000000, or -1 for no bound
+    "#);
+}
+
+/// Rows that can be read, but say what cannot have been.
+#[test]
+fn rows_of_csv_that_are_impossible() {
+    let lab = |nodes: &str, pods: &str, queues: &str| {
+        let nodes = format!("sn,cpu_milli,memory_mib,gpu,model\n{nodes}\n");
+        let pods = format!(
+            "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time,\
+             scheduled_time,priority_class\n{pods}\n"
+        );
+        let queues = format!("name,parent,quota,weight,limit,priority\n{queues}\n");
+        refused([("nodes.csv", &nodes), ("pods.csv", &pods), ("queues.csv", &queues)])
+    };
+    let (node, pod, queue) = ("n1,64000,262144,2,T4", "p,1000,0,1,500,5,9,6,", "a,,8,1,-1,100");
+    let told = [
+        lab("n1,0,262144,2,T4", pod, queue),
+        lab("n1,64000,0,2,T4", pod, queue),
+        lab("n1,64000,262144,2000,T4", pod, queue),
+        lab("n1,64000,1099511627776,2,T4", pod, queue),
+        lab(node, "p,1000,0,0,500,5,9,6,", queue),
+        lab(node, "p,1000,0,1,0,5,9,6,", queue),
+        lab(node, "p,1000,0,2,500,5,9,6,", queue),
+        lab(node, "p,1000,0,1099511627776,1000,5,9,6,", queue),
+        lab(node, "p,1000,0,1,500,-5,9,6,", queue),
+        lab(node, "p,1000,0,1,500,5,9,4,", queue),
+        lab(node, "p,1000,0,1,500,5,4,,", queue),
+        lab(node, "p,1000,0,1,500,5,6,7,", queue),
+        lab(node, "p,1000,0,1,500,1099511627776,,,", queue),
+        lab(node, "p,1000,0,1,500,5,9,6,nobody", queue),
+        lab(node, pod, "a,,1e300,1,-1,100"),
+        lab(node, pod, "a,,8,-1,-1,100"),
+        lab(node, pod, "a,,8,1,-1,99999999999"),
+    ];
+    assert_snapshot!(told.concat(), @r#"
+    schedlab: nodes.csv:2: cpu_milli: found "0", allowed is a whole number from 1 to 1000000000
+    schedlab: nodes.csv:2: memory_mib: found "0", allowed is a whole number from 1 to 1073741824
+    schedlab: nodes.csv:2: gpu: found "2000", allowed is a whole number from 0 to 1024
+    schedlab: nodes.csv:2: memory_mib: found "1099511627776", allowed is a whole number from 1 to 1073741824
+    schedlab: pods.csv:2: gpu_milli: found "500", allowed is 0, as it has no GPU
+    schedlab: pods.csv:2: gpu_milli: found "0", allowed is a whole number from 1 to 1000, a whole GPU
+    schedlab: pods.csv:2: gpu_milli: found "500", allowed is 1000, as it has several GPUs
+    schedlab: pods.csv:2: num_gpu: found "1099511627776", allowed is a whole number from 0 to 1024
+    schedlab: pods.csv:2: creation_time: found "-5", allowed is a whole number from 0 to 3155760000
+    schedlab: pods.csv:2: scheduled_time: found "4", allowed is a time that is not before creation_time
+    schedlab: pods.csv:2: deletion_time: found "4", allowed is a time that is not before creation_time and scheduled_time
+    schedlab: pods.csv:2: deletion_time: found "6", allowed is a time that is not before creation_time and scheduled_time
+    schedlab: pods.csv:2: creation_time: found "1099511627776", allowed is a whole number from 0 to 3155760000
+    schedlab: pods.csv:2: priority_class: found "nobody", allowed is train, build-preemptible, build, inference
+    schedlab: queues.csv:2: quota: found "1e300", allowed is a number from 0 to 1000000000, or -1 for no bound
+    schedlab: queues.csv:2: weight: found "-1", allowed is a number from 0 to 1000000000
+    schedlab: queues.csv:2: priority: found "99999999999", allowed is a whole number from -2147483648 to 2147483647
+    "#);
+}
+
+/// A column that nobody reads would be a wish that nobody hears.
+#[test]
+fn columns_that_nobody_reads() {
+    let pods = &*format!("{PODS}{POD}");
+    let queues = "name,parent,quota\na,,8\n";
+    let of = |nodes: &str, pods: &str, queues: &str| {
+        refused([("nodes.csv", nodes), ("pods.csv", pods), ("queues.csv", queues)])
+    };
+    let told = [
+        of(NODES, pods, "name,parent,qouta,quota\na,,8,8\n"),
+        of(NODES, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,que\np,1,1,1,1000,a\n", queues),
+        of("sn,cpu_milli,memory_mib,gpu,gpu\nn1,1,1,1,1\n", pods, queues),
+    ];
+    assert_snapshot!(told.concat(), @r#"
+    schedlab: queues.csv:1: found the column "qouta", allowed is name, quota, parent, weight, limit, priority
+    schedlab: pods.csv:1: found the column "que", allowed is name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
+    schedlab: nodes.csv:1: found the column gpu again, allowed is each column once
+    "#);
+}
+
+#[test]
+fn lines_of_json_that_are_impossible() {
+    let node = "{\"name\": \"n1\", \"gpus\": 8}\n";
+    let pod = "{\"name\": \"p\", \"gpus\": 1}\n";
+    let queue = "{\"name\": \"a\", \"quota\": 8}\n";
+    let of = |nodes: &str, pods: &str, queues: &str| {
+        refused([("nodes.jsonl", nodes), ("pods.jsonl", pods), ("queues.jsonl", queues)])
+    };
+    let told = [
+        of("{\"name\": \"n1\", \"cpu_milli\": 0}", pod, queue),
+        of("{\"name\": \"n1\", \"memory_mib\": 0}", pod, queue),
+        of("{\"name\": \"n1\", \"gpus\": 2000}", pod, queue),
+        of(node, "{\"name\": \"p\", \"pods\": 1099511627776}", queue),
+        of(node, "{\"name\": \"p\", \"gpus\": 4096}", queue),
+        of(node, "{\"name\": \"p\", \"arrives_secs\": -1}", queue),
+        of(node, "{\"name\": \"p\", \"arrives_secs\": 1e12}", queue),
+        of(node, "{\"name\": \"p\", \"leaves_after_secs\": -1}", queue),
+        of(node, "{\"name\": \"p\", \"priority_class\": \"nobody\"}", queue),
+        of(node, pod, "{\"name\": \"a\", \"quota\": 1e300}"),
+        of(node, pod, "{\"name\": \"a\", \"quota\": 8, \"weight\": -1}"),
+        of(node, pod, "{\"name\": \"a\", \"quota\": 8, \"priority\": 99999999999}"),
+    ];
+    assert_snapshot!(told.concat(), @r#"
+    schedlab: nodes.jsonl:1: cpu_milli: found 0, allowed is a whole number from 1 to 1000000000
+    schedlab: nodes.jsonl:1: memory_mib: found 0, allowed is a whole number from 1 to 1073741824
+    schedlab: nodes.jsonl:1: gpus: found 2000, allowed is a whole number from 0 to 1024
+    schedlab: pods.jsonl:1: pods: found 1099511627776, allowed is a whole number from 1 to 100000
+    schedlab: pods.jsonl:1: gpus: found 4096, allowed is a whole number from 0 to 1024
+    schedlab: pods.jsonl:1: arrives_secs: found -1, allowed is seconds from 0 to those of a hundred years
+    schedlab: pods.jsonl:1: arrives_secs: found 1000000000000, allowed is seconds from 0 to those of a hundred years
+    schedlab: pods.jsonl:1: leaves_after_secs: found -1, allowed is seconds from 0 to those of a hundred years
+    schedlab: pods.jsonl:1: priority_class: found "nobody", allowed is train, build-preemptible, build, inference
+    schedlab: queues.jsonl:1: quota: found 1e300, allowed is a number from 0 to 1000000000, or -1 for no bound
+    schedlab: queues.jsonl:1: weight: found -1, allowed is a number from 0 to 1000000000
+    schedlab: queues.jsonl:1: priority: found 99999999999, allowed is a whole number from -2147483648 to 2147483647
     "#);
 }
 
@@ -83,14 +194,14 @@ fn lines_of_json_that_are_broken() {
         of(node, pod, "{\"name\": \"a\", \"quota\": -8}"),
         of(node, pod, &format!("{queue}{queue}")),
     ];
-    assert_snapshot!(told.concat(), @r"
+    assert_snapshot!(told.concat(), @"
     schedlab: nodes.jsonl:1: column 20: found unknown field `gpu`, expected one of `name`, `cpu_milli`, `memory_mib`, `gpus`, `model`, allowed is one JSON object of this kind
     schedlab: nodes.jsonl:1: column 13: found EOF while parsing an object, allowed is one JSON object of this kind
     schedlab: nodes.jsonl:1: column 25: found invalid value: integer `-8`, expected a whole number from 0 on, allowed is one JSON object of this kind
-    schedlab: pods.jsonl:2: pods: found 0, allowed is at least 1
+    schedlab: pods.jsonl:2: pods: found 0, allowed is a whole number from 1 to 100000
     schedlab: pods.jsonl:1: queue: found nobody, allowed is a leaf queue: a
     schedlab: queues.jsonl:1: parent: found b, allowed is the name of another queue
-    schedlab: queues.jsonl:1: quota: found -8, allowed is a number from 0 up, or -1 for no bound
+    schedlab: queues.jsonl:1: quota: found -8, allowed is a number from 0 to 1000000000, or -1 for no bound
     schedlab: queues.jsonl:2: name: found a again, allowed is each name once
     ");
 }
