@@ -138,7 +138,7 @@ const fn name_of(kind: Kind) -> Option<&'static str> {
         Kind::DeviceClass => Some("deviceClasses"),
         Kind::ResourceSlice => Some("resourceSlices"),
         Kind::ResourceClaim => Some("resourceClaims"),
-        Kind::PodDisruptionBudget => None,
+        Kind::Namespace | Kind::PodDisruptionBudget => None,
     }
 }
 

@@ -65,7 +65,8 @@ spec:
       - {weight: 1, preference: {matchFields: [{key: metadata.name, operator: In, values: [x]}]}}
     podAffinity:
       requiredDuringSchedulingIgnoredDuringExecution:
-      - {labelSelector: {matchLabels: {a: b}}, namespaces: [ns], namespaceSelector: {}, topologyKey: z}
+      - {labelSelector: {matchLabels: {a: b}}, namespaces: [ns],
+         namespaceSelector: {matchLabels: {a: b}}, topologyKey: z}
       preferredDuringSchedulingIgnoredDuringExecution:
       - {weight: 1, podAffinityTerm: {labelSelector: {}, topologyKey: z}}
     podAntiAffinity:
@@ -83,6 +84,9 @@ metadata: {name: standing, namespace: ns, deletionTimestamp: "2026-01-01T00:00:0
 spec:
   {schedulerName: kai-scheduler, nodeName: good, containers: [{resources: {requests: {cpu: "1"}}}]}
 status: {phase: Running}
+---
+kind: Namespace
+metadata: {name: ns, labels: {a: b}}
 ---
 kind: Node
 metadata: {name: odd, labels: {z: z, a: "2"}}
@@ -153,6 +157,7 @@ fn objects(yaml: &str) -> Vec<(Kind, Value)> {
     let object = |text| {
         let object: Value = serde_yaml::from_str(text).unwrap();
         let kind = match object["kind"].as_str().unwrap() {
+            "Namespace" => Kind::Namespace,
             "Node" => Kind::Node,
             "Queue" => Kind::Queue,
             "PodGroup" => Kind::PodGroup,

@@ -3,6 +3,7 @@
 //! sorted by name.
 
 mod claims;
+mod condition;
 mod disruption_budget;
 mod gpu;
 mod group;
@@ -23,6 +24,8 @@ use schedlab_scheduler_core::model::{DisruptionBudget, Labels, Name, PodShape, T
 use serde_json::Value;
 
 pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId};
+pub(crate) use condition::Condition;
+use condition::{condition, conditions};
 pub(crate) use gpu::GROUP_LABEL;
 pub(crate) use group::GroupRecord;
 pub(crate) use node::NodeRecord;
@@ -31,7 +34,7 @@ pub(crate) use queue::{QueueRecord, QueueTold};
 
 use crate::{
     config::NodePool,
-    parse::{Malformed, list, text, version},
+    parse::{Malformed, strings, text, version},
     watch::{Kind, Unread},
 };
 
@@ -57,32 +60,6 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
-}
-
-/// A condition that stands on an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Condition {
-    pub(crate) status: Name,
-    pub(crate) reason: Name,
-    pub(crate) message: Name,
-}
-
-/// `status.conditions[]` by type.
-fn conditions(object: &Value) -> BTreeMap<Name, Condition> {
-    let part = |item: &Value, pointer| Name::from(text(item, pointer).unwrap_or_default());
-    let condition = |item: &Value| {
-        let condition = Condition {
-            status: part(item, "/status"),
-            reason: part(item, "/reason"),
-            message: part(item, "/message"),
-        };
-        (part(item, "/type"), condition)
-    };
-    list(object, "/status/conditions").iter().map(condition).collect()
-}
-
-fn condition(object: &Value, kind: &str) -> Option<Condition> {
-    conditions(object).remove(kind)
 }
 
 /// What a PriorityClass says.
@@ -119,6 +96,8 @@ pub(crate) struct Changes {
     pub(crate) nodes: BTreeSet<Name>,
     /// Disruption budgets, one or many.
     pub(crate) budgets: bool,
+    /// Labels of namespaces, one or many.
+    pub(crate) namespaces: bool,
     pub(crate) groups: BTreeSet<Key>,
     pub(crate) pods: BTreeSet<Key>,
 }
@@ -128,6 +107,7 @@ pub(crate) struct Changes {
 pub(crate) struct Mirror {
     scheduler_name: String,
     pool: Option<NodePool>,
+    pub(crate) namespaces: BTreeMap<Name, Labels>,
     pub(crate) nodes: BTreeMap<Name, NodeRecord>,
     pub(crate) classes: BTreeMap<Name, ClassRecord>,
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
@@ -176,6 +156,7 @@ impl Mirror {
         self.revision += 1;
         self.changes.everything = true;
         match kind {
+            Kind::Namespace => self.namespaces.clear(),
             Kind::Node => self.nodes.clear(),
             Kind::PriorityClass => self.classes.clear(),
             Kind::Queue => self.queues.clear(),
@@ -212,6 +193,12 @@ impl Mirror {
             return;
         }
         match kind {
+            Kind::Namespace => {
+                let labels = strings(object, "/metadata/labels");
+                if put(&mut self.namespaces, key.name, labels) {
+                    self.namespaces_changed();
+                }
+            }
             Kind::Node => self.upsert_node(key.name, NodeRecord::read(object)),
             Kind::PriorityClass => {
                 let record = ClassRecord::read(object);
@@ -254,7 +241,8 @@ impl Mirror {
             Kind::Pod => self.pods.get(key).map(|pod| pod.told.version),
             Kind::PodGroup => self.groups.get(key).map(|group| group.told.version),
             Kind::ResourceClaim => self.claims.known.get(key).map(|claim| claim.version),
-            Kind::Node
+            Kind::Namespace
+            | Kind::Node
             | Kind::PriorityClass
             | Kind::Queue
             | Kind::Topology
@@ -268,6 +256,12 @@ impl Mirror {
     /// Takes away what a watch says is gone, by this version.
     pub(crate) fn remove(&mut self, kind: Kind, key: Key, gone_at: u64) {
         let gone = match kind {
+            Kind::Namespace => {
+                if self.namespaces.remove(&key.name).is_some() {
+                    self.namespaces_changed();
+                }
+                false
+            }
             Kind::Node => self.nodes.remove(&key.name).is_some(),
             Kind::PriorityClass => self.classes.remove(&key.name).is_some(),
             Kind::Queue => self.queues.remove(&key.name).is_some(),
@@ -344,6 +338,11 @@ impl Mirror {
     fn everything_changed(&mut self) {
         self.revision += 1;
         self.changes.everything = true;
+    }
+
+    fn namespaces_changed(&mut self) {
+        self.revision += 1;
+        self.changes.namespaces = true;
     }
 
     fn budgets_changed(&mut self) {

@@ -146,6 +146,9 @@ impl Translator {
         if changes.everything || changes.budgets {
             self.translation.snapshot.budgets = mirror.budgets.values().cloned().collect();
         }
+        if changes.everything || changes.namespaces {
+            self.translation.snapshot.namespaces.clone_from(&mirror.namespaces);
+        }
         let few = 64 + self.translation.snapshot.pods.len() / 4;
         let many = changes.pods.len() + changes.groups.len() > few;
         let outgrown = self.shapes.len() > 2 * self.shapes_in_use + 64;

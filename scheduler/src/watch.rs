@@ -28,6 +28,7 @@ const RETRY_MAX: Duration = Duration::from_secs(32);
 /// The kinds that are mirrored, in the order in which their news are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
+    Namespace,
     PriorityClass,
     Queue,
     Topology,
@@ -45,6 +46,7 @@ impl Kind {
     pub(crate) fn watched(flavor: Flavor) -> &'static [Self] {
         match flavor {
             Flavor::Kai => &[
+                Self::Namespace,
                 Self::PriorityClass,
                 Self::Queue,
                 Self::Topology,
@@ -55,7 +57,7 @@ impl Kind {
                 Self::ResourceClaim,
                 Self::Pod,
             ],
-            Flavor::Kube => &[Self::Node, Self::PodDisruptionBudget, Self::Pod],
+            Flavor::Kube => &[Self::Namespace, Self::Node, Self::PodDisruptionBudget, Self::Pod],
         }
     }
 
@@ -68,6 +70,7 @@ impl Kind {
             Self::DeviceClass => ("resource.k8s.io/v1", "deviceclasses"),
             Self::ResourceSlice => ("resource.k8s.io/v1", "resourceslices"),
             Self::ResourceClaim => ("resource.k8s.io/v1", "resourceclaims"),
+            Self::Namespace => ("v1", "namespaces"),
             Self::Node => ("v1", "nodes"),
             Self::PodGroup => ("scheduling.run.ai/v2alpha2", "podgroups"),
             Self::PodDisruptionBudget => ("policy/v1", "poddisruptionbudgets"),

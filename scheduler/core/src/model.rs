@@ -17,8 +17,9 @@ pub use disruption_budget::DisruptionBudget;
 pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
 pub use node::{Node, Taint, TaintEffect};
 pub use pod::{
-    HostPort, Inclusion, LabelSelector, NodeSelectorTerm, Operator, Pod, PodAffinityTerm, PodShape,
-    PodStatus, PreemptionPolicy, Requirement, Toleration, TopologySpread, WhenUnsatisfiable,
+    HostPort, Inclusion, LabelSelector, NamespaceSet, NodeSelectorTerm, Operator, Pod,
+    PodAffinityTerm, PodShape, PodStatus, PreemptionPolicy, Requirement, Toleration,
+    TopologySpread, WhenUnsatisfiable,
 };
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup};
 pub use queue::{Queue, QueueProblem};

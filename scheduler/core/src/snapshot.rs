@@ -1,6 +1,10 @@
 //! Everything that a decision may depend on, at one moment.
 
-use crate::model::{DisruptionBudget, Node, Pod, PodGroup, PodShape, Queue, Time, Topology};
+use std::collections::BTreeMap;
+
+use crate::model::{
+    DisruptionBudget, Labels, Name, Node, Pod, PodGroup, PodShape, Queue, Time, Topology,
+};
 
 /// The cluster at one moment. Lists are sorted by (namespace and) name; ids are positions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,4 +27,6 @@ pub struct Snapshot {
     pub pods: Vec<Pod>,
     /// Disruption budgets by namespace and name; only profile `kube` knows any.
     pub budgets: Vec<DisruptionBudget>,
+    /// Labels of namespaces, by name. One that is not here has no label but its name's.
+    pub namespaces: BTreeMap<Name, Labels>,
 }

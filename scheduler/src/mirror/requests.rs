@@ -221,7 +221,7 @@ mod tests {
     fn a_malformed_or_negative_request_is_told_and_gives_no_credit() {
         let spec = json!({ "containers": [{ "name": "a", "resources": { "requests":
             { "nvidia.com/gpu": "-4", "cpu": "1" } } }] });
-        insta::assert_snapshot!(told(&spec), @r#"gpu=0 cpu=1000 memory=0 pods=1 spec.containers[a].resources.requests.nvidia.com/gpu: found "-4", allowed: a quantity from 0 to 9223372036854775807 of its unit"#);
+        insta::assert_snapshot!(told(&spec), @r#"gpu=0 cpu=1000 memory=0 pods=1 spec.containers[a].resources.requests.nvidia.com/gpu: found "-4", allowed: a quantity from 0 to 9223372036854775.807"#);
     }
 
     #[test]

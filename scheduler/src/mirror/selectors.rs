@@ -1,16 +1,15 @@
 //! Node selectors, label selectors, tolerations and spread constraints of a pod's spec.
 
 use schedlab_scheduler_core::model::{
-    Inclusion, LabelSelector, Name, NodeSelectorTerm, Operator, PodAffinityTerm, Requirement,
-    TaintEffect, Toleration, TopologySpread, WhenUnsatisfiable,
+    Inclusion, LabelSelector, Name, NamespaceSet, NodeSelectorTerm, Operator, PodAffinityTerm,
+    Requirement, TaintEffect, Toleration, TopologySpread, WhenUnsatisfiable,
 };
 use serde_json::Value;
 
-use crate::parse::{Malformed, at, int32, list, name, shown, strings, text};
+use crate::parse::{Malformed, at, int32, list, name, strings, text};
 
 const OPERATORS: &str = "In, NotIn, Exists, DoesNotExist, Gt or Lt";
 const EFFECTS: &str = "NoSchedule, PreferNoSchedule or NoExecute";
-const NAMESPACES: &str = "{} (every namespace) or kubernetes.io/metadata.name In [...]";
 
 /// `spec.affinity.nodeAffinity`'s required terms.
 pub(super) fn node_terms(spec: &Value) -> Result<Option<Vec<NodeSelectorTerm>>, Malformed> {
@@ -83,28 +82,14 @@ fn pod_term(term: &Value) -> Result<PodAffinityTerm, Malformed> {
     })
 }
 
-/// The pod's own namespace (`None`), a list, or all of them (an empty list).
-fn namespaces(term: &Value) -> Result<Option<Vec<Name>>, Malformed> {
-    let mut named: Vec<Name> =
-        list(term, "/namespaces").iter().filter_map(Value::as_str).map(Name::from).collect();
-    if let Some(selector) = term.get("namespaceSelector").filter(|selector| !selector.is_null()) {
-        let requirements = label_selector(selector)?.requirements;
-        match requirements.as_slice() {
-            [] => return Ok(Some(Vec::new())),
-            [only]
-                if &*only.key == "kubernetes.io/metadata.name"
-                    && only.operator == Operator::In
-                    && !only.values.is_empty() =>
-            {
-                named.extend(only.values.iter().cloned());
-            }
-            _ => {
-                let field = "spec.affinity: namespaceSelector";
-                return Err(Malformed::new(field, shown(selector), NAMESPACES));
-            }
-        }
-    }
-    Ok((!named.is_empty()).then_some(named))
+/// Namespaces by name and by label; `None`, when neither is said, is the pod's own.
+fn namespaces(term: &Value) -> Result<Option<NamespaceSet>, Malformed> {
+    let selector = term.get("namespaceSelector").filter(|selector| !selector.is_null());
+    let set = NamespaceSet {
+        names: list(term, "/namespaces").iter().filter_map(Value::as_str).map(Name::from).collect(),
+        selector: selector.map(label_selector).transpose()?,
+    };
+    Ok((set != NamespaceSet::default()).then_some(set))
 }
 
 pub(super) fn label_selector(selector: &Value) -> Result<LabelSelector, Malformed> {

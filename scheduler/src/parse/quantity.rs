@@ -10,10 +10,15 @@ pub(crate) enum Unit {
 }
 
 const ALLOWED: &str = "a quantity such as 2, 500m, 1.5Gi or 1e3";
-const ALLOWED_SIZE: &str = "a quantity from 0 to 9223372036854775807 of its unit";
+const ALLOWED_WHOLE: &str = "a quantity from 0 to 9223372036854775807";
+const ALLOWED_MILLI: &str = "a quantity from 0 to 9223372036854775.807";
 
 /// Reads a quantity that must not be negative. The error is what is allowed instead.
 pub(crate) fn quantity(text: &str, unit: Unit) -> Result<i64, &'static str> {
+    let allowed_size = match unit {
+        Unit::Whole => ALLOWED_WHOLE,
+        Unit::Milli => ALLOWED_MILLI,
+    };
     let (negative, digits_and_suffix) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -31,18 +36,18 @@ pub(crate) fn quantity(text: &str, unit: Unit) -> Result<i64, &'static str> {
         exponent += 3;
     }
     let fraction = fraction.trim_end_matches('0');
-    exponent -= i64::try_from(fraction.len()).map_err(|_| ALLOWED_SIZE)?;
+    exponent -= i64::try_from(fraction.len()).map_err(|_| allowed_size)?;
     let mantissa = [whole, fraction].concat();
     let mantissa = mantissa.trim_start_matches('0');
     if mantissa.is_empty() {
         return Ok(0);
     }
     if negative {
-        return Err(ALLOWED_SIZE);
+        return Err(allowed_size);
     }
-    let mantissa: i128 = mantissa.parse().map_err(|_| ALLOWED_SIZE)?;
-    let value = mantissa.checked_mul(base).ok_or(ALLOWED_SIZE)?;
-    shifted(value, exponent).and_then(|value| i64::try_from(value).ok()).ok_or(ALLOWED_SIZE)
+    let mantissa: i128 = mantissa.parse().map_err(|_| allowed_size)?;
+    let value = mantissa.checked_mul(base).ok_or(allowed_size)?;
+    shifted(value, exponent).and_then(|value| i64::try_from(value).ok()).ok_or(allowed_size)
 }
 
 /// Value of a suffix: a factor and a power of ten.
@@ -113,6 +118,9 @@ mod tests {
         for text in ["-1", "9223372036854775808", "8Ei", "1e30", "1e-32769"] {
             assert!(quantity(text, Unit::Whole).is_err(), "{text}");
         }
+        let most = "9223372036854775807";
+        assert_eq!(quantity(most, Unit::Milli), Err(ALLOWED_MILLI));
+        assert_eq!(quantity("9223372036854775.807", Unit::Milli), Ok(i64::MAX));
         for text in ["", "GPU", "1.2.3", "1Xi", "1 ", "e3", ".", "0x10", "1e", "--1"] {
             assert_eq!(quantity(text, Unit::Whole), Err(ALLOWED), "{text}");
         }

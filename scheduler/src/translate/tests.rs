@@ -12,6 +12,7 @@ fn mirror(objects: &[Value]) -> Mirror {
     let mut mirror = Mirror::new("kai-scheduler");
     for object in objects {
         let kind = match object["kind"].as_str().unwrap() {
+            "Namespace" => Kind::Namespace,
             "Node" => Kind::Node,
             "PriorityClass" => Kind::PriorityClass,
             "Queue" => Kind::Queue,
@@ -249,7 +250,7 @@ fn what_cannot_be_read_is_told_and_stops_nobody_else() {
     standing Bound group=g node=n1 gpu=0
     g priority=50 preemptible queue=q
     ns/lost: PodGroup g has no sub-group x, named in label kai.scheduler/subgroup-name
-    ns/negative: The pod cannot be scheduled: spec.containers[a].resources.requests.nvidia.com/gpu: found "-4", allowed: a quantity from 0 to 9223372036854775807 of its unit
+    ns/negative: The pod cannot be scheduled: spec.containers[a].resources.requests.nvidia.com/gpu: found "-4", allowed: a quantity from 0 to 9223372036854775.807
     ns/of-bad: PodGroup bad cannot be scheduled: spec.stalenessGracePeriod: found "soon", allowed: a duration such as 90s or 1h30m
     ns/of-none: PodGroup none, named in annotation pod-group-name, does not exist
     ns/without: The pod belongs to no PodGroup: name one in annotation pod-group-name
@@ -284,6 +285,61 @@ fn for_kube_each_pod_is_a_group_of_its_own_without_queue() {
         .collect();
     assert_eq!(groups, ["ns/b 0", "other/a 7"]);
     assert!(snapshot.pod_groups.iter().all(|group| group.queue == Ok(None)));
+}
+
+#[test]
+fn a_pods_term_means_namespaces_by_name_and_by_label() {
+    let term = |of: Value| {
+        let mut term = json!({ "topologyKey": "zone", "labelSelector": {} });
+        term.as_object_mut().unwrap().extend(of.as_object().unwrap().clone());
+        let required = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
+        let spec = json!({ "affinity": { "podAntiAffinity": required } });
+        let snapshot = translate(mirror(&[pod("a", "", &spec)]), Flavor::Kube).snapshot;
+        format!("{:?}", snapshot.shapes[0].pod_anti_affinity[0].namespaces)
+    };
+    let selector = json!({ "matchExpressions": [{ "key": "team", "operator": "Exists" }] });
+    assert_snapshot!(
+        [
+            term(json!({})),
+            term(json!({ "namespaceSelector": null })),
+            term(json!({ "namespaceSelector": {} })),
+            term(json!({ "namespaces": ["x"], "namespaceSelector": selector })),
+        ]
+        .join("\n"),
+        @r#"
+    None
+    None
+    Some(NamespaceSet { names: [], selector: Some(LabelSelector { requirements: [] }) })
+    Some(NamespaceSet { names: ["x"], selector: Some(LabelSelector { requirements: [Requirement { key: "team", operator: Exists, values: [] }] }) })
+    "#
+    );
+}
+
+#[test]
+fn labels_of_namespaces_are_followed() {
+    let namespace = |labels: Value| json!({ "metadata": { "name": "ns", "labels": labels } });
+    let mut mirror = Mirror::new("kai-scheduler");
+    let mut translator = Translator::new(Flavor::Kai, 0);
+    let mut labels = |change: &dyn Fn(&mut Mirror)| {
+        change(&mut mirror);
+        let revision = mirror.revision;
+        translator.refresh(&mut mirror);
+        format!("{revision} {:?}", translator.translation.snapshot.namespaces)
+    };
+    let told = [
+        labels(&|mirror| mirror.upsert(Kind::Namespace, &namespace(json!({ "team": "a" })))),
+        labels(&|mirror| mirror.upsert(Kind::Namespace, &namespace(json!({ "team": "a" })))),
+        labels(&|mirror| mirror.upsert(Kind::Namespace, &namespace(json!({ "team": "b" })))),
+        labels(&|mirror| mirror.remove(Kind::Namespace, Key::of(&namespace(json!({}))), 9)),
+        labels(&|mirror| mirror.relist(Kind::Namespace, &[namespace(json!({ "team": "c" }))])),
+    ];
+    assert_snapshot!(told.join("\n"), @r#"
+    1 {"ns": {"team": "a"}}
+    1 {"ns": {"team": "a"}}
+    2 {"ns": {"team": "b"}}
+    3 {}
+    5 {"ns": {"team": "c"}}
+    "#);
 }
 
 /// Everything in a translation, with shapes in place of their ids, which depend on history.

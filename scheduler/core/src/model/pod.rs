@@ -195,10 +195,19 @@ pub struct LabelSelector {
 pub struct PodAffinityTerm {
     /// Which pods.
     pub selector: Option<LabelSelector>,
-    /// In which namespaces: the pod's own, or a list, or (with an empty selector) all.
-    pub namespaces: Option<Vec<Name>>,
+    /// In which namespaces; unset: in the pod's own.
+    pub namespaces: Option<NamespaceSet>,
     /// The node label whose equal values are one domain.
     pub topology_key: Name,
+}
+
+/// Namespaces by name and by their labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamespaceSet {
+    /// `namespaces`.
+    pub names: Vec<Name>,
+    /// `namespaceSelector`: unset selects none besides, an empty one all.
+    pub selector: Option<LabelSelector>,
 }
 
 /// `topologySpreadConstraints[]`.

@@ -53,7 +53,7 @@ impl<'a> Terms<'a> {
         let mut terms = Self {
             shape,
             wanted: PodCounts::default(),
-            is_first: wants(shape, pod, pod),
+            is_first: wants(session, shape, (pod, pod)),
             shunned: [PodCounts::default(), PodCounts::default()],
             shunning: [PodCounts::default(), PodCounts::default()],
             shunning_keys: BTreeSet::new(),
@@ -79,14 +79,14 @@ impl<'a> Terms<'a> {
         (other, node, stays): (PodId, NodeId, Stays),
     ) {
         let (of_other, shape) = (session.pod(other), self.shape);
-        if wants(shape, pod, of_other) {
+        if wants(session, shape, (pod, of_other)) {
             for term in &shape.pod_affinity {
                 self.wanted.add(session, (node, &term.topology_key), 1);
             }
         }
-        let at = usize::from(stays == Stays::No);
+        let (at, namespaces) = (usize::from(stays == Stays::No), &session.snapshot.namespaces);
         for term in &shape.pod_anti_affinity {
-            if term_selects(term, pod, of_other) {
+            if term_selects(term, namespaces, (pod, of_other)) {
                 self.shunned[at].add(session, (node, &term.topology_key), 1);
             }
         }
@@ -98,9 +98,9 @@ impl<'a> Terms<'a> {
         pod: &Pod,
         (other, node, stays): (PodId, NodeId, Stays),
     ) {
-        let at = usize::from(stays == Stays::No);
+        let (at, namespaces) = (usize::from(stays == Stays::No), &session.snapshot.namespaces);
         for term in &session.shape_of(other).pod_anti_affinity {
-            if term_selects(term, session.pod(other), pod) {
+            if term_selects(term, namespaces, (session.pod(other), pod)) {
                 self.shunning[at].add(session, (node, &term.topology_key), 1);
                 self.shunning_keys.insert(&term.topology_key);
             }
@@ -140,9 +140,9 @@ impl<'a> Terms<'a> {
 }
 
 /// `other` is what all affinity terms of `pod` want.
-fn wants(shape: &PodShape, pod: &Pod, other: &Pod) -> bool {
-    let terms = &shape.pod_affinity;
-    !terms.is_empty() && terms.iter().all(|term| term_selects(term, pod, other))
+fn wants(session: &Session<'_>, shape: &PodShape, pair: (&Pod, &Pod)) -> bool {
+    let (terms, namespaces) = (&shape.pod_affinity, &session.snapshot.namespaces);
+    !terms.is_empty() && terms.iter().all(|term| term_selects(term, namespaces, pair))
 }
 
 /// What a required affinity of a pod that is there counts for one that comes.
@@ -207,12 +207,13 @@ fn terms_between<'a>(
     is_there: PodId,
 ) -> impl Iterator<Item = (&'a PodAffinityTerm, i64)> {
     let (new, old) = (session.pod(comes), session.pod(is_there));
+    let namespaces = &session.snapshot.namespaces;
     let mine = session.shape_of(comes).pod_preferences.iter();
-    let mine = mine.filter(move |(_, term)| term_selects(term, new, old));
+    let mine = mine.filter(move |(_, term)| term_selects(term, namespaces, (new, old)));
     let theirs = session.shape_of(is_there).pod_preferences.iter();
-    let theirs = theirs.filter(move |(_, term)| term_selects(term, old, new));
+    let theirs = theirs.filter(move |(_, term)| term_selects(term, namespaces, (old, new)));
     let needs = session.shape_of(is_there).pod_affinity.iter();
-    let needs = needs.filter(move |term| term_selects(term, old, new));
+    let needs = needs.filter(move |term| term_selects(term, namespaces, (old, new)));
     let preferences = mine.chain(theirs).map(|(weight, term)| (term, i64::from(*weight)));
     preferences.chain(needs.map(|term| (term, HARD_AFFINITY_WEIGHT)))
 }

@@ -1,8 +1,10 @@
 //! Matching of labels and fields by selectors.
 
+use std::collections::BTreeMap;
+
 use crate::model::{
-    LabelSelector, Labels, Name, Node, NodeSelectorTerm, Operator, Pod, PodAffinityTerm, PodShape,
-    Requirement,
+    LabelSelector, Labels, Name, NamespaceSet, Node, NodeSelectorTerm, Operator, Pod,
+    PodAffinityTerm, PodShape, Requirement,
 };
 
 /// The node has every label of the node selector, and matches a term of the required affinity.
@@ -24,13 +26,36 @@ pub(super) fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
         && term.fields.iter().all(fields)
 }
 
+/// Labels of namespaces.
+pub(super) type Namespaces = BTreeMap<Name, Labels>;
+
+/// The label that every namespace bears, and that nobody can change.
+const NAME_OF_NAMESPACE: &str = "kubernetes.io/metadata.name";
+
 /// The pod is one of those that the term of `owner` means.
-pub(super) fn term_selects(term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
+pub(super) fn term_selects(
+    term: &PodAffinityTerm,
+    namespaces: &Namespaces,
+    (owner, pod): (&Pod, &Pod),
+) -> bool {
     let in_namespace = match &term.namespaces {
         None => owner.namespace == pod.namespace,
-        Some(namespaces) => namespaces.is_empty() || namespaces.contains(&pod.namespace),
+        Some(set) => is_one_of(set, &pod.namespace, namespaces),
     };
     in_namespace && labels_match(term.selector.as_ref(), &pod.labels)
+}
+
+fn is_one_of(set: &NamespaceSet, namespace: &Name, namespaces: &Namespaces) -> bool {
+    let label = |key: &Name| {
+        if &**key == NAME_OF_NAMESPACE {
+            return Some(namespace);
+        }
+        namespaces.get(namespace)?.get(key)
+    };
+    let selected = |selector: &LabelSelector| {
+        selector.requirements.iter().all(|wanted| requirement_holds(wanted, label(&wanted.key)))
+    };
+    set.names.contains(namespace) || set.selector.as_ref().is_some_and(selected)
 }
 
 /// A selector that is absent matches nothing; one without requirements matches everything.

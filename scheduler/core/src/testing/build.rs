@@ -48,6 +48,7 @@ struct Builder {
     jobs: Vec<Job>,
     foreign: Vec<Pod>,
     budgets: Vec<DisruptionBudget>,
+    namespaces: BTreeMap<Name, Labels>,
 }
 
 /// A pod group and its pods, with names instead of ids.
@@ -69,9 +70,8 @@ impl Builder {
             "foreign" => self.foreign(words),
             "topology" => self.topology(words),
             "budget" => self.budget(words),
-            other => panic!(
-                "node, topology, queue, job, gang, part, foreign or budget, not {other}: {line}"
-            ),
+            "namespace" => self.namespace(words),
+            other => panic!("no line begins with {other}: {line}"),
         }
     }
 
@@ -121,6 +121,12 @@ impl Builder {
         };
         words.end();
         self.budgets.push(budget);
+    }
+
+    fn namespace(&mut self, mut words: Words<'_>) {
+        let (name, labels) = (name(words.first()), words.each("label"));
+        words.end();
+        self.namespaces.insert(name, labels.into_iter().map(label).collect());
     }
 
     fn queue(&mut self, mut words: Words<'_>) {
@@ -258,7 +264,7 @@ impl Builder {
         let (gated, succeeded) = (words.count("gated"), words.count("succeeded").unwrap_or(0));
         let nominated = words.value("nominated").map(Name::from);
         let template = Pod {
-            namespace: "default".into(),
+            namespace: words.value("in").unwrap_or("default").into(),
             name: prefix.clone(),
             uid: prefix.clone(),
             labels: words.each("label").into_iter().map(label).collect(),
@@ -337,6 +343,7 @@ impl Builder {
             shapes: self.shapes,
             topologies: self.topologies,
             budgets: self.budgets,
+            namespaces: self.namespaces,
             ..Snapshot::default()
         };
         for job in self.jobs {

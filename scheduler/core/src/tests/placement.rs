@@ -188,6 +188,58 @@ fn who_wants_to_be_near_a_pod_goes_to_its_zone_or_waits() {
     ");
 }
 
+/// Where pods go that shun those of some namespaces; every node holds one of another namespace.
+fn far_from(namespaces: &str) -> String {
+    plan_of(&format!(
+        "
+        namespace red label team=a
+        namespace blue label team=b
+        node n1 gpus=1
+        node n2 gpus=1
+        node n3 gpus=1
+        node n4 gpus=1
+        foreign own cpu=1 label app=x on n1
+        foreign other cpu=1 in=red label app=x on n2
+        foreign third cpu=1 in=blue label app=x on n3
+        foreign unknown cpu=1 in=grey label app=x on n4
+        job a pods=4 min=1 gpus=1 far app=x/host{namespaces}
+    "
+    ))
+    .lines()
+    .next()
+    .unwrap_or_default()
+    .to_owned()
+}
+
+#[test]
+fn a_term_means_pods_of_its_own_of_named_and_of_labelled_namespaces() {
+    let all = ["", "@red", "@team=a", "@team=c", "@*", "@kubernetes.io/metadata.name=grey"];
+    let told = all.map(|namespaces| format!("{namespaces}: {}", far_from(namespaces)));
+    assert_snapshot!(told.join("\n"), @"
+    : a runs on n2, n3, n4
+    @red: a runs on n1, n3, n4
+    @team=a: a runs on n1, n3, n4
+    @team=c: a runs on n1, n2, n3, n4
+    @*: a pending: Resources were not found for pod default/a-0 due to: no nodes with enough resources were found: 4 node(s) didn't match pod anti-affinity rules.
+    @kubernetes.io/metadata.name=grey: a runs on n1, n2, n3
+    ");
+}
+
+#[test]
+fn those_who_are_there_shun_by_namespace_too() {
+    assert_snapshot!(plan_of("
+        namespace default label team=a
+        node n1 gpus=1
+        node n2 gpus=1
+        foreign shuns cpu=1 in=red far app=x/host@team=a on n1
+        foreign minds-not cpu=1 in=red far app=x/host@team=b on n2
+        job a pods=2 min=1 gpus=1 label app=x
+    "), @"
+    a runs on n2
+    a pending: Resources were not found for pod default/a-1 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) didn't satisfy existing pods anti-affinity rules.
+    ");
+}
+
 #[test]
 fn the_first_of_pods_that_want_each_other_may_go_anywhere() {
     assert_snapshot!(plan_of("

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use super::super::words::{Words, pair};
 use crate::{
     model::{
-        DeviceClaim, GpuPart, HostPort, Inclusion, LabelSelector, Name, NodeSelectorTerm, Operator,
-        PodAffinityTerm, PodShape, Requirement, SharedGpu, TaintEffect, Toleration,
-        TopologyConstraint, TopologySpread, WhenUnsatisfiable,
+        DeviceClaim, GpuPart, HostPort, Inclusion, LabelSelector, Name, NamespaceSet,
+        NodeSelectorTerm, Operator, PodAffinityTerm, PodShape, Requirement, SharedGpu, TaintEffect,
+        Toleration, TopologyConstraint, TopologySpread, WhenUnsatisfiable,
     },
     resources::Resources,
 };
 
 /// `gpus=1 part=0.5 part-memory=4000 devices=2 cpu=2 memory=1Gi extended nic=1`, `needs zone=a`, `named n1`, `prefers zone=a:10`,
-/// `tolerates key=value:NoSchedule`, `near app=x/zone`, `far app=x/zone`, `likes app=x/zone`,
+/// `tolerates key=value:NoSchedule`, `near app=x/zone`, `far app=x/zone`, `likes app=x/zone@team=a`,
 /// `spread app=x/zone/1`, `evenly app=x/zone/1`, `port=80`, `image x`.
 pub(super) fn of(words: &mut Words<'_>) -> PodShape {
     let gpu_milli = words.milli("gpus").unwrap_or(0);
@@ -132,12 +132,20 @@ pub(super) fn effect(word: &str) -> TaintEffect {
     }
 }
 
-/// `app=x/zone`.
+/// `app=x/zone`, perhaps with namespaces: `app=x/zone@ns`, `app=x/zone@team=a`, `app=x/zone@*`.
 fn term(word: &str) -> PodAffinityTerm {
+    let (word, namespaces) = word.split_once('@').map_or((word, None), |(a, b)| (a, Some(b)));
     let (label, topology_key) = word.split_once('/').expect("label/topology");
+    let set = |word: &str| match word {
+        "*" => NamespaceSet { selector: Some(LabelSelector::default()), ..<_>::default() },
+        label if label.contains('=') => {
+            NamespaceSet { selector: Some(selector(label)), ..<_>::default() }
+        }
+        name => NamespaceSet { names: vec![name.into()], ..<_>::default() },
+    };
     PodAffinityTerm {
         selector: Some(selector(label)),
-        namespaces: None,
+        namespaces: namespaces.map(set),
         topology_key: topology(topology_key),
     }
 }
