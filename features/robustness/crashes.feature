@@ -29,8 +29,7 @@ Feature: A scheduler that dies loses and repeats nothing
       | 8     | 1      |
       | 9     | 1      |
       | 10    | 1      |
-      | 11    | 1      |
-      | 12    | 0      |
+      | 11    | 0      |
 
   Scenario Outline: The owner gets its share though the scheduler dies before write <write> of a reclaim
     Given these workloads are submitted:

@@ -211,9 +211,12 @@ impl Scheduler {
         let plan = self.decide(&mut stopwatch);
         let mut outcome = self.apply(&plan).await;
         let applied = Instant::now();
-        let uses = self.uses(&plan);
+        let uses = self.uses(&plan.queues);
+        // Of what was not all done the next cycle tells.
+        let is_done = self.config.scheduling && outcome == Outcome::default();
+        let after = is_done.then(|| self.uses(&plan.queues_after));
         let marked = if outcome.in_doubt { Ok(()) } else { self.mark_groups().await };
-        let told = self.tell_queues(&uses, now).await;
+        let told = self.tell_queues((&uses, after.as_ref().unwrap_or(&uses)), now).await;
         for failed in [grouped, marked, told].into_iter().filter_map(Result::err) {
             outcome.retry = true;
             outcome.failure = Some(failed.to_string());
@@ -317,18 +320,19 @@ impl Scheduler {
         }
     }
 
-    /// The plan's accounts by the queues' names.
-    fn uses(&self, plan: &Plan) -> BTreeMap<Name, QueueUse> {
+    /// A plan's accounts by the queues' names.
+    fn uses(&self, uses: &BTreeMap<QueueId, QueueUse>) -> BTreeMap<Name, QueueUse> {
         let queues = &self.translator.translation.snapshot.queues;
         let named = |(id, used): (&QueueId, &QueueUse)| {
             (Name::clone(&queues[id.0 as usize].name), used.clone())
         };
-        plan.queues.iter().map(named).collect()
+        uses.iter().map(named).collect()
     }
 
+    /// Notes what queues used until now, and writes what they use from now on.
     async fn tell_queues(
         &mut self,
-        uses: &BTreeMap<Name, QueueUse>,
+        (uses, after): (&BTreeMap<Name, QueueUse>, &BTreeMap<Name, QueueUse>),
         now: Time,
     ) -> Result<(), ApiError> {
         let nodes = self.translator.translation.snapshot.nodes.iter().filter(|node| node.ready);
@@ -342,7 +346,7 @@ impl Scheduler {
         }
         match self.config.flavor {
             Flavor::Kai if !self.config.queue_status => Ok(()),
-            Flavor::Kai => queues::write(&self.api, &mut self.mirror, uses, (capacity, now)).await,
+            Flavor::Kai => queues::write(&self.api, &mut self.mirror, after, (capacity, now)).await,
             Flavor::Kube => Ok(()),
         }
     }

@@ -14,6 +14,7 @@ use crate::{
     framework::WaitingRoom,
     model::{NodeId, PodGroupId, PodId, QueueId},
     profile::Action,
+    queues::Ledger,
     resources::{PerResource, Resources},
     session::{PodState, Session},
 };
@@ -54,7 +55,8 @@ pub(crate) fn decide<'s>(
 ) -> (Session<'s>, Plan) {
     // 1. The cluster as it is, and how it is shared.
     let mut session = Session::new(snapshot, profile);
-    let queues = queue_uses(&session);
+    let mut ledger = session.ledger().clone();
+    let queues = queue_uses(&ledger);
 
     // 2. PreEnqueue: who is fit to be looked at.
     let (ready, mut reasons) = pre_enqueue(&session);
@@ -88,6 +90,9 @@ pub(crate) fn decide<'s>(
     let look_again_in_millis =
         next_end.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
 
+    // 6. What the queues use when all of that is done.
+    session.book_decisions(&mut ledger);
+
     let plan = Plan {
         gpu_groups: session.chosen_gpu_groups(),
         decisions: session.take_decisions(),
@@ -95,6 +100,7 @@ pub(crate) fn decide<'s>(
         waiting_pods: BTreeMap::new(),
         stale: staleness.changed,
         queues,
+        queues_after: queue_uses(&ledger),
         look_again_in_millis,
     };
     (session, plan)
@@ -160,11 +166,11 @@ fn promised_room(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) -> 
     }
 }
 
-fn queue_uses(session: &Session<'_>) -> BTreeMap<QueueId, QueueUse> {
-    let count = u32::try_from(session.snapshot.queues.len()).expect("queue ids are 32 bits");
+fn queue_uses(ledger: &Ledger) -> BTreeMap<QueueId, QueueUse> {
+    let count = u32::try_from(ledger.len()).expect("queue ids are 32 bits");
     (0..count)
         .map(|at| {
-            let account = session.ledger().account(QueueId(at));
+            let account = ledger.account(QueueId(at));
             let queue_use = QueueUse {
                 fair_share: account.fair_share,
                 allocated: resources(account.allocated),

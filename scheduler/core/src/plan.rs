@@ -25,6 +25,9 @@ pub struct Plan {
     pub stale: BTreeMap<PodGroupId, bool>,
     /// How the cluster was shared, before anything was decided.
     pub queues: BTreeMap<QueueId, QueueUse>,
+    /// The same once the decisions are carried out; fair shares are divided anew by the next
+    /// cycle only.
+    pub queues_after: BTreeMap<QueueId, QueueUse>,
     /// When something will have changed by time alone (a grace or a minimum run time ends), in
     /// milliseconds from now; `None`: nothing.
     pub look_again_in_millis: Option<u64>,

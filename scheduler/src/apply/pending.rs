@@ -101,7 +101,14 @@ impl Applier {
         if !was_false {
             condition["lastTransitionTime"] = Value::String(rfc3339(cycle.now));
         }
-        let change = json!({ "status": { "conditions": [condition] } });
+        let mut change = json!({ "status": { "conditions": [condition] } });
+        // The status of a pod takes annotations along: the mark of its group needs no write of
+        // its own.
+        if self.flavor == Flavor::Kai
+            && let Some(group) = pod.group.as_ref().filter(|_| pod.lacks_mark())
+        {
+            change["metadata"] = json!({ "annotations": { "pod-group-name": &**group } });
+        }
         let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
         Some(vec![
             Write::event(&event, &self.api.name, cycle.now),

@@ -1,13 +1,16 @@
 //! One snapshot and the plan made of it, judged: the way in for tables and property tests.
 
+use std::collections::BTreeMap;
+
 use super::{
     Amounts, Auditor, Breach, Eviction, GroupView, NodeView, Part, Phase, PodView, QueueView,
     Rules, SubGroupView, Why, Writer,
 };
 use crate::{
-    Decision, EvictionCause, Plan, Snapshot,
+    Decision, EvictionCause, Plan, QueueUse, Snapshot,
     model::{
-        GpuPart, Name, Node, Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue, SharedGpu, Time,
+        GpuPart, Name, Node, Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue, QueueId,
+        SharedGpu, Time,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -31,16 +34,22 @@ pub fn breaches_of(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach
     for (name, pod) in &pods {
         auditor.pod(before, name, Some(pod), Writer::Other);
     }
-    judge_uses(&mut auditor, before, snapshot, plan);
+    judge_uses(&mut auditor, before, snapshot, &plan.queues);
     for decision in &plan.decisions {
         tell(&mut auditor, (&names, plan), &mut pods, decision);
     }
+    judge_uses(&mut auditor, snapshot.now, snapshot, &plan.queues_after);
     auditor.close_moments();
     auditor.breaches
 }
 
-fn judge_uses(auditor: &mut Auditor, at: Time, snapshot: &Snapshot, plan: &Plan) {
-    for (queue, said) in &plan.queues {
+fn judge_uses(
+    auditor: &mut Auditor,
+    at: Time,
+    snapshot: &Snapshot,
+    uses: &BTreeMap<QueueId, QueueUse>,
+) {
+    for (queue, said) in uses {
         let name = &snapshot.queues[queue.0 as usize].name;
         let mut allocated = amounts(&said.allocated);
         allocated.retain(|resource, _| matches!(&**resource, "nvidia.com/gpu" | "cpu" | "memory"));

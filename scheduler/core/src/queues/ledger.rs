@@ -151,7 +151,8 @@ impl Ledger {
         }
     }
 
-    fn request(&mut self, queue: QueueId, amount: PerResource<i64>) {
+    /// `queue` asks for so much more, or less.
+    pub(crate) fn request(&mut self, queue: QueueId, amount: PerResource<i64>) {
         self.change(queue, |account| account.requested = account.requested.plus(amount));
     }
 }

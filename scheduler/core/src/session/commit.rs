@@ -6,6 +6,8 @@ use super::{PodState, Session};
 use crate::{
     Decision, EvictionCause,
     model::{GpuGroup, PodId},
+    queues::Ledger,
+    resources::PerResource,
 };
 
 impl Session<'_> {
@@ -47,6 +49,30 @@ impl Session<'_> {
     /// Everything committed so far, in order.
     pub fn decisions(&self) -> &[Decision] {
         &self.decisions
+    }
+
+    /// Books what was decided in the accounts of before, as the next cycle will find it: who is
+    /// bound is charged, who was asked to leave is not any more and asks for nothing. Promises
+    /// are kept, or not, by later cycles.
+    pub(crate) fn book_decisions(&self, ledger: &mut Ledger) {
+        for decision in &self.decisions {
+            let (pod, node) = match decision {
+                Decision::Bind { pod, node } => (*pod, Some(*node)),
+                Decision::Evict { pod, .. } => (*pod, None),
+                Decision::Pipeline { .. } => continue,
+            };
+            let Some((queue, group)) = self.account_of(pod) else { continue };
+            let shape = self.pod(pod).shape;
+            if let Some(node) = node {
+                let price = self.price_on(pod, node);
+                ledger.charge(queue, price, group.preemptible);
+                ledger.request(queue, price.minus(self.prices.to_share(shape)));
+            } else if let Some(from) = self.pod(pod).node {
+                let price = self.price_on(pod, from);
+                ledger.refund(queue, price, group.preemptible);
+                ledger.request(queue, PerResource::default().minus(price));
+            }
+        }
     }
 
     fn decide(&mut self, pod: PodId, before: PodState, cause: &impl Fn(PodId) -> EvictionCause) {

@@ -3,7 +3,7 @@
 
 use super::show;
 use crate::{
-    Decision, Plan, Profile, Snapshot,
+    Decision, Plan, Profile, QueueUse, Snapshot,
     audit::Rules,
     model::{NodeId, PodStatus, Time},
     schedule,
@@ -16,12 +16,15 @@ pub(super) fn until_steady(mut snapshot: Snapshot) -> String {
     let mut lines = Vec::new();
     for cycle in 1..=CYCLES_MAX {
         let plan = schedule(&snapshot, &Profile::kai());
+        if let Some(line) = uses_foretold_wrong(&snapshot, &plan) {
+            lines.push(format!("{cycle}: BREACH {line}"));
+        }
         if plan.decisions.is_empty() {
             lines.push(format!("steady after {}", cycle - 1));
             return lines.join("\n");
         }
-        let Plan { decisions, gpu_groups, .. } = plan;
-        let decided = Plan { decisions, gpu_groups, ..Plan::default() };
+        let Plan { decisions, gpu_groups, queues_after, .. } = plan;
+        let decided = Plan { decisions, gpu_groups, queues_after, ..Plan::default() };
         let mut decisions = show::lines(&snapshot, &decided);
         decisions.extend(super::breaches(&snapshot, &decided, Rules::kai()));
         lines.extend(decisions.into_iter().map(|line| format!("{cycle}: {line}")));
@@ -51,4 +54,23 @@ fn next(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
         }
     }
     next
+}
+
+/// What the plan says the queues use afterwards is what the next cycle finds while those who were
+/// evicted are leaving.
+fn uses_foretold_wrong(snapshot: &Snapshot, plan: &Plan) -> Option<String> {
+    let mut leaving = next(snapshot, plan);
+    for decision in &plan.decisions {
+        if let Decision::Evict { pod, .. } = decision {
+            let pod = pod.0 as usize;
+            leaving.pods[pod].status = PodStatus::Releasing;
+            leaving.pods[pod].node = snapshot.pods[pod].node;
+        }
+    }
+    let found = schedule(&leaving, &Profile::kai()).queues;
+    let wrong = plan.queues_after.iter().find(|(queue, foretold)| {
+        let found = QueueUse { fair_share: foretold.fair_share, ..found[queue].clone() };
+        found != **foretold
+    });
+    wrong.map(|(queue, foretold)| format!("{foretold:?} foretold, found {:?}", found[queue]))
 }
