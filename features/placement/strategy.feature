@@ -20,6 +20,9 @@ Feature: Nodes are filled one after the other, or evenly
     When these workloads are submitted:
       | name  | kind | queue | pods | gpus |
       | large | gang | team  | 2    | 4    |
+    And everything has settled
+    And these workloads are submitted:
+      | name  | kind | queue | pods | gpus |
       | small | gang | team  | 8    | 1    |
     Then 0 nodes have no GPU in use
     And gang "small" is on 2 nodes

@@ -21,7 +21,7 @@ use schedlab_scheduler::crds;
 use crate::api::Api;
 use crate::leftovers::{End, Run, Swept, Thing};
 use crate::target::Which;
-use crate::veil::{Fence, Names};
+use crate::veil::{Fence, Hub, Names};
 use assets::Assets;
 use container::Container;
 use control_plane::ControlPlane;
@@ -50,6 +50,8 @@ const OTHERS_CLUSTER: &[&str] =
 /// A real cluster, for one run.
 pub struct Ground {
     config: kube::Config,
+    /// Where scenarios share their watches.
+    hub: Hub,
     /// What the run makes is noted here.
     run: Run,
     /// Stands in all names that the run makes, and in nothing else.
@@ -167,10 +169,12 @@ impl Ground {
         let classes = crds::priority_classes();
         let name =
             |class: &serde_json::Value| class["metadata"]["name"].as_str().map(str::to_owned);
+        let run_name = run_name();
         Ok(Self {
+            hub: Hub::start(found.config.clone(), &run_name)?,
             config: found.config,
             run: run.clone(),
-            name: run_name(),
+            name: run_name,
             scenarios: AtomicUsize::new(0),
             shared: classes.iter().filter_map(name).collect(),
             fence: found.fence,
@@ -204,6 +208,11 @@ impl Ground {
             Host::Processes(plane) => Some(plane.kubeconfig()),
             Host::Kind(_) | Host::Container(_) | Host::Others => None,
         }
+    }
+
+    /// The watches that scenarios share.
+    pub(crate) fn hub(&self) -> Hub {
+        self.hub.clone()
     }
 
     /// Names for one more scenario.

@@ -24,15 +24,17 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Starts a program with its output in a file.
+    /// Starts a program with its output in a file, and these variables in its environment.
     pub(crate) fn start(
         program: &Path,
         arguments: &[String],
+        environment: &[(&str, &str)],
         log: &Path,
         run: &Run,
     ) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("cannot find our own program")?;
         let mut command = Command::new(own);
+        command.envs(environment.iter().copied());
         command.arg("keep").arg("--log").arg(log).arg("--").arg(program).args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         // Ctrl-C is for us alone: we end it when we are done.

@@ -8,7 +8,9 @@
 //! cluster itself, in its own words.
 
 mod answers;
+mod hub;
 mod ledger;
+mod lists;
 mod names;
 mod requests;
 
@@ -25,7 +27,9 @@ use serde_json::Value;
 use tower::Service;
 
 pub(crate) use answers::AnswerBody;
+pub(crate) use hub::{Hub, Wanted};
 pub(crate) use ledger::{Ledger, Marks};
+use lists::Namespaces;
 pub(crate) use names::{Fence, Names, RUN};
 use requests::Place;
 
@@ -37,14 +41,18 @@ pub(crate) struct Veil {
     inner: kube::Client,
     names: Arc<Names>,
     ledger: Ledger,
+    namespaces: Namespaces,
+    /// Where watches of the whole cluster are shared.
+    hub: Hub,
     /// Whose writes these are; else the field manager says it, or the User-Agent.
     writer: Option<Arc<str>>,
 }
 
 impl Veil {
     /// Sees the part of `names` in what `inner` reaches.
-    pub(crate) fn new(inner: kube::Client, names: Arc<Names>) -> Self {
-        Self { inner, names, ledger: Ledger::default(), writer: None }
+    pub(crate) fn new(inner: kube::Client, names: Arc<Names>, hub: Hub) -> Self {
+        let (ledger, namespaces) = Default::default();
+        Self { inner, names, ledger, namespaces, hub, writer: None }
     }
 
     /// The same part, with every write accounted to one writer.
@@ -67,9 +75,20 @@ impl Veil {
         let writer = self.writer_of(&parts);
         let (uri, place) = requests::uri(&self.names, &parts.uri);
         parts.uri = uri;
+        if let Some(wanted) = requests::shared_watch(&self.names, &place, &parts.uri)
+            && let Some(lines) = self.hub.follow(wanted).await
+        {
+            return Ok(answers::followed(self.names, place, lines));
+        }
         let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         if !accept.is_some_and(|accept| accept.starts_with("application/json")) {
             parts.headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        }
+        if lists::is_long(&place, &parts.method, &parts.uri) {
+            let asked = (&place, &parts.uri, &parts.headers);
+            if let Some(list) = lists::list(&self.inner, &self.namespaces, asked).await? {
+                return self.shown(&place, answers::json(), list);
+            }
         }
         let mut body = body.collect().await?.to_bytes();
         let content = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -92,13 +111,23 @@ impl Veil {
         }
         let (head, body) = answer.into_parts();
         let body = body.collect().await?.to_bytes();
-        let Ok(mut object) = serde_json::from_slice::<Value>(&body) else {
+        let Ok(object) = serde_json::from_slice::<Value>(&body) else {
             return Ok(answers::whole(head, body));
         };
-        answers::show(&self.names, &place, &mut object);
         if method != Method::GET && head.status.is_success() {
+            self.namespaces.note(&place, &object);
             self.ledger.note(&place, &object, &writer);
         }
+        self.shown(&place, head, object)
+    }
+
+    fn shown(
+        &self,
+        place: &Place,
+        head: http::response::Parts,
+        mut object: Value,
+    ) -> Result<Response<AnswerBody>, Error> {
+        answers::show(&self.names, place, &mut object);
         let text = self.names.plain(&serde_json::to_string(&object)?);
         Ok(answers::whole(head, text.into()))
     }

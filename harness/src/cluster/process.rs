@@ -79,7 +79,7 @@ impl Start {
         };
         let words = ["-c".to_owned(), format!("exec {}", self.filled(command, &folder))];
         let log = folder.join("log");
-        let mut kept = Kept::start(Path::new("/bin/sh"), &words, &log, &self.run)?;
+        let mut kept = Kept::start(Path::new("/bin/sh"), &words, &[], &log, &self.run)?;
         while kept.lives() && !fuse.is_blown() {
             tokio::time::sleep(LOOK).await;
         }

@@ -11,7 +11,7 @@ use schedlab_emulator::actors::KubeletDefaults;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::remote::{Cast, Collection, Troupe};
 use schedlab_emulator::store::LogEntry;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::in_process::Pulse;
 use super::record::Record;
@@ -90,7 +90,7 @@ pub struct Real {
 impl Real {
     /// Makes room for a scenario, on the current runtime.
     pub(crate) async fn start(ground: &Arc<Ground>) -> anyhow::Result<Self> {
-        let veil = Veil::new(ground.client()?, Arc::new(ground.names()));
+        let veil = Veil::new(ground.client()?, Arc::new(ground.names()), ground.hub());
         let client = veil.client();
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
@@ -193,8 +193,8 @@ impl Real {
         }
         for namespace in &namespaces {
             // Nobody ends their containers any more.
-            let pods = format!("/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0");
-            delete(&api, &pods, &mut left).await;
+            let pods = format!("/api/v1/namespaces/{namespace}/pods");
+            delete_at_once(&api, &pods, &mut left).await;
         }
         for collection in FENCED {
             let all = names(&api, collection, &mut left).await;
@@ -225,10 +225,21 @@ async fn names(api: &Api, collection: &str, left: &mut Vec<String>) -> Vec<Strin
     items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Deletes, again where the connection broke: a busy server closes some.
 async fn delete(api: &Api, path: &str, left: &mut Vec<String>) {
+    until_told(path, left, || api.delete(path)).await;
+}
+
+async fn delete_at_once(api: &Api, path: &str, left: &mut Vec<String>) {
+    until_told(path, left, || api.delete_at_once(path)).await;
+}
+
+/// Deletes, again where the connection broke: a busy server closes some.
+async fn until_told<F>(path: &str, left: &mut Vec<String>, delete: impl Fn() -> F)
+where
+    F: Future<Output = Result<Value, kube::Error>>,
+{
     for last in [false, false, true] {
-        match api.delete(path).await {
+        match delete().await {
             Ok(_) => return,
             Err(error) if is_not_found(&error) => return,
             Err(kube::Error::Service(_) | kube::Error::HyperError(_)) if !last => {}

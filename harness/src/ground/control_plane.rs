@@ -27,6 +27,9 @@ const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,\
     deployment-controller,replicaset-controller,statefulset-controller,job-controller,\
     disruption-controller,ttl-after-finished-controller";
 
+/// They live as long as a run and may have more memory for less work.
+const ENVIRONMENT: &[(&str, &str)] = &[("GOGC", "200")];
+
 /// A control plane that runs.
 #[derive(Debug)]
 pub(super) struct ControlPlane {
@@ -64,7 +67,7 @@ impl ControlPlane {
         run: &Run,
     ) -> anyhow::Result<()> {
         let log = self.folder.join(format!("{name}.log"));
-        let kept = Kept::start(&assets.program(name), arguments, &log, run)?;
+        let kept = Kept::start(&assets.program(name), arguments, ENVIRONMENT, &log, run)?;
         self.processes.push((name, kept));
         Ok(())
     }

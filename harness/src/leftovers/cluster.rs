@@ -56,8 +56,8 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
             delete(api, path).await?;
             if let Some(namespace) = path.strip_prefix("/api/v1/namespaces/") {
                 // Nobody ends the containers of simulated nodes any more.
-                let pods = format!("/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0");
-                delete(api, &pods).await?;
+                let pods = format!("/api/v1/namespaces/{namespace}/pods");
+                gone(&pods, api.delete_at_once(&pods).await)?;
             }
         }
         tokio::time::sleep(ASK).await;
@@ -93,7 +93,11 @@ async fn labelled(api: &Api, all: &[&str], selector: &str) -> anyhow::Result<Vec
 }
 
 async fn delete(api: &Api, path: &str) -> anyhow::Result<()> {
-    match api.delete(path).await {
+    gone(path, api.delete(path).await)
+}
+
+fn gone(path: &str, deleted: Result<Value, kube::Error>) -> anyhow::Result<()> {
+    match deleted {
         Err(error) if !is_not_found(&error) => Err(refusal(error)).context(path.to_owned()),
         Ok(_) | Err(_) => Ok(()),
     }

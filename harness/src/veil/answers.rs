@@ -13,12 +13,21 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Bytes;
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::hub::Told;
 use super::names::{Fence, Names, RUN, SIMULATED, is_fenced};
 use super::{Error, Place, belongs};
 
 /// The body of an answer.
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, Error>;
+
+/// The head of an answer that is JSON.
+pub(super) fn json() -> Parts {
+    let mut head = Response::new(()).into_parts().0;
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    head
+}
 
 /// An answer whose text is known.
 pub(super) fn whole(mut head: Parts, body: Bytes) -> Response<AnswerBody> {
@@ -86,6 +95,28 @@ pub(super) fn watch(
     let (mut head, body) = answer.into_parts();
     head.headers.remove(CONTENT_LENGTH);
     let chunks = body.into_data_stream().map_err(Error::from).boxed();
+    lines(names, place, (head, chunks))
+}
+
+/// The same of a watch that scenarios share.
+pub(super) fn followed(
+    names: Arc<Names>,
+    place: Place,
+    told: UnboundedReceiver<Told>,
+) -> Response<AnswerBody> {
+    let head = json();
+    let chunks = unfold(told, |mut told| async move {
+        let line = told.recv().await?;
+        Some((Ok(Bytes::from(format!("{line}\n"))), told))
+    });
+    lines(names, place, (head, chunks.boxed()))
+}
+
+fn lines(
+    names: Arc<Names>,
+    place: Place,
+    (head, chunks): (Parts, BoxStream<'static, Result<Bytes, Error>>),
+) -> Response<AnswerBody> {
     let lines = Lines { names, place, chunks, rest: Vec::new() };
     let lines = unfold(lines, |mut lines| async move {
         let shown = lines.next().await?;

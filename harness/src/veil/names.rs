@@ -9,7 +9,7 @@ pub(crate) const RUN: &str = "schedlab.dev/run";
 /// Taint of simulated nodes that keeps daemons and other people's pods away.
 pub(crate) const SIMULATED: &str = "schedlab.dev/simulated";
 /// Where kubelets keep their leases: a namespace that all share.
-const LEASES: &str = "kube-node-lease";
+pub(super) const LEASES: &str = "kube-node-lease";
 
 /// Where events about what has no namespace stand: another one that all share.
 pub(super) const SHARED: &str = "default";

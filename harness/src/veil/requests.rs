@@ -3,6 +3,7 @@
 use http::{Method, Uri};
 use serde_json::{Map, Value, json};
 
+use super::Wanted;
 use super::names::{Names, RUN, SHARED, SIMULATED, is_fenced, is_fenced_kind, is_lease};
 
 /// Labels and annotations whose values are queues.
@@ -89,6 +90,24 @@ fn selected(names: &Names, place: &Place, query: &str) -> String {
         format!("fieldSelector={selector}")
     });
     pairs.collect::<Vec<_>>().join("&")
+}
+
+/// A watch that can be one for all: of a whole collection, from a revision on.
+pub(super) fn shared_watch(names: &Names, place: &Place, uri: &Uri) -> Option<Wanted> {
+    if !place.is_watch || place.namespace.is_some() || place.name.is_some() {
+        return None;
+    }
+    let (mut from, mut bookmarks) = (None, false);
+    for pair in uri.query()?.split('&') {
+        match pair.split_once('=')? {
+            ("watch" | "timeout" | "timeoutSeconds", _) => {}
+            ("resourceVersion", revision) => from = revision.parse().ok().filter(|from| *from > 0),
+            ("allowWatchBookmarks", asked) => bookmarks = matches!(asked, "1" | "true"),
+            _ => return None,
+        }
+    }
+    let (path, prefix) = (uri.path().to_owned(), names.prefix.clone());
+    Some(Wanted { path, from: from?, prefix, bookmarks })
 }
 
 /// Gives an object that is on its way to the cluster the cluster's names.
@@ -279,6 +298,32 @@ mod tests {
             &self::place(&["", "api", "v1", "events"].map(str::to_owned)),
             &event
         ));
+    }
+
+    #[test]
+    fn a_watch_of_a_whole_collection_is_shared_and_no_other() {
+        let names = names();
+        let shared = |text: &str| {
+            let (uri, place) = uri(&names, &text.parse().unwrap());
+            shared_watch(&names, &place, &uri)
+                .map(|wanted| (wanted.path, wanted.from, wanted.prefix, wanted.bookmarks))
+        };
+        let (path, prefix) = ("/api/v1/pods".to_owned(), "qx1-".to_owned());
+        let pods = "/api/v1/pods?watch=1&resourceVersion=7";
+        assert_eq!(shared(pods), Some((path.clone(), 7, prefix.clone(), false)));
+        let marked = format!("{pods}&allowWatchBookmarks=true&timeoutSeconds=300");
+        assert_eq!(shared(&marked), Some((path, 7, prefix, true)));
+        for other in [
+            "/api/v1/pods?resourceVersion=7",
+            "/api/v1/pods?watch=1",
+            "/api/v1/pods?watch=1&resourceVersion=0",
+            "/api/v1/pods?watch=1&resourceVersion=7&labelSelector=a%3Db",
+            "/api/v1/pods?watch=1&resourceVersion=7&sendInitialEvents=true",
+            "/api/v1/namespaces/a/pods?watch=1&resourceVersion=7",
+            "/api/v1/nodes/n?watch=1&resourceVersion=7",
+        ] {
+            assert_eq!(shared(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -145,12 +145,12 @@ impl Call<'_> {
     /// The write that deletes, and whether it asks that dependents go.
     fn deletion(&self) -> Result<(Write, bool), ApiError> {
         let body = decode::optional(self.headers, self.body)?.unwrap_or(Value::Null);
-        let named = |field: &str| {
-            body[field].as_str().map(str::to_owned).or(self.query.get(field).map(str::to_owned))
-        };
+        // Where there is a body, the query is not read.
+        let asked = |field: &str| self.query.get(field).filter(|_| body.is_null());
+        let named = |field: &str| body[field].as_str().or_else(|| asked(field)).map(str::to_owned);
         let orphan = body["orphanDependents"]
             .as_bool()
-            .or_else(|| self.query.get("orphanDependents").map(|value| value == "true"));
+            .or_else(|| asked("orphanDependents").map(|value| value == "true"));
         let policy = match named("propagationPolicy") {
             Some(policy) if orphan.is_some() => {
                 let message = format!(
@@ -169,9 +169,10 @@ impl Call<'_> {
         };
         let seen = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
         let options = DeleteOptions {
-            grace_secs: match body["gracePeriodSeconds"].as_i64() {
-                Some(secs) => Some(secs),
-                None => self.query.number("gracePeriodSeconds")?,
+            grace_secs: if body.is_null() {
+                self.query.number("gracePeriodSeconds")?
+            } else {
+                body["gracePeriodSeconds"].as_i64()
             },
             propagation: policy,
             preconditions: Preconditions {
@@ -181,7 +182,9 @@ impl Call<'_> {
         };
         let mut write = self.write(Op::Delete(options))?;
         let runs = body["dryRun"].as_array().map_or(&[][..], Vec::as_slice);
-        write.dry_run |= runs.iter().any(|run| run == "All");
+        if !body.is_null() {
+            write.dry_run = runs.iter().any(|run| run == "All");
+        }
         Ok((write, orphan == Some(false)))
     }
 
