@@ -109,6 +109,14 @@ pub struct Run {
     /// What is written about them: `pretty`, `junit=PATH`, `json=PATH`, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "pretty")]
     pub reporter: Vec<Reporter>,
+    /// An earlier run, by its folder or its name in the results folder: a scenario that passes
+    /// but shows other placements or events than there fails, and is tried again as any other.
+    #[arg(long, value_name = "RUN")]
+    pub like: Option<String>,
+    /// A text that says which scenarios may differ from it, and why: a line "- `file: name`" for
+    /// each.
+    #[arg(long, value_name = "FILE", requires = "like")]
+    pub known: Option<PathBuf>,
     /// Folder for the results of runs.
     #[arg(long, default_value = "results", value_name = "DIR")]
     pub results: PathBuf,

@@ -5,6 +5,7 @@
 
 mod alike;
 mod known;
+mod reference;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use serde::Serialize;
 use crate::report::{CaseReport, Outcome, Report, Showing, WorkloadShowing};
 
 pub use known::Known;
+pub use reference::Reference;
 pub use text::text;
 
 /// Two runs compared.

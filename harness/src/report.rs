@@ -165,6 +165,8 @@ pub enum FailureKind {
     Snapshot,
     /// Two runs of the same seed differ.
     Nondeterministic,
+    /// It shows something else than in the run that it is held against.
+    Different,
     /// The cluster could not start.
     NotStarted,
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use cucumber::step::Collection;
 
+use crate::diff::Reference;
 use crate::features::{Case, VIRTUAL_TIME};
 use crate::ground::Ground;
 use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub target: Target,
     /// Run also what cannot be expected to pass.
     pub force: bool,
+    /// The earlier run that a passed case must be like.
+    pub like: Option<Arc<Reference>>,
 }
 
 impl Settings {
@@ -123,13 +126,13 @@ fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseRep
     if let Some(why) = settings.unfit(case) {
         return CaseReport { outcome: Outcome::Skipped, skipped: Some(why), ..blank(case) };
     }
-    let mut first = attempt::attempt(case, steps, settings);
+    let mut first = held(case, steps, settings);
     for _ in 0..settings.retries {
         if first.report.outcome != Outcome::Failed {
             break;
         }
         let failure = first.report.failure.take();
-        first = attempt::attempt(case, steps, settings);
+        first = held(case, steps, settings);
         if first.report.outcome == Outcome::Passed {
             first.report.flaky = true;
             first.report.failure = failure;
@@ -148,6 +151,19 @@ fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseRep
         }
     }
     first.report
+}
+
+/// Runs a case once and holds what it shows against an earlier run.
+fn held(case: &Case, steps: &Collection<World>, settings: &Settings) -> attempt::Attempt {
+    let mut attempt = attempt::attempt(case, steps, settings);
+    if let Some(like) = &settings.like
+        && attempt.report.outcome == Outcome::Passed
+        && let Some(unlike) = like.unlike(&attempt.report)
+    {
+        let line = case.place.line;
+        fail(&mut attempt.report, FailureKind::Different, line, unlike, settings.seed);
+    }
+    attempt
 }
 
 fn difference(first: &attempt::Attempt, again: &attempt::Attempt, run: usize) -> Option<String> {
@@ -258,6 +274,7 @@ mod tests {
             time_scale: None,
             target: Target::ours(),
             force: false,
+            like: None,
         }
     }
 

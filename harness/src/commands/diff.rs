@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Output, UsageError};
 use crate::cli::{DiffRuns, Format};
-use crate::diff::{self, Diff, Known, Order};
+use crate::diff::{self, Diff, Known, Order, Reference};
 use crate::exit::Exit;
 use crate::report::Report;
 
@@ -38,6 +38,17 @@ pub fn diff(args: &DiffRuns) -> anyhow::Result<Exit> {
         Format::Text => diff::text(&diff, &title(&a, &in_a), &title(&b, &in_b)),
     });
     Ok(if diff.differ.is_empty() { Exit::Passed } else { Exit::Failed })
+}
+
+/// The run that another one, on a cluster of which `order` is told, shall be like.
+pub(super) fn reference(
+    run: &str,
+    known: Option<&Path>,
+    results: &Path,
+    order: Order,
+) -> anyhow::Result<Reference> {
+    let (title, report) = read(run, results)?;
+    Ok(Reference::new(&title, report, known_differences(known)?, order))
 }
 
 fn known_differences(file: Option<&Path>) -> anyhow::Result<Known> {

@@ -9,6 +9,7 @@ use schedlab_emulator::clock::Clock;
 
 use super::{Output, UsageError, check};
 use crate::cli::{ClusterName, FlakyResult, Run, Stage};
+use crate::diff::{Order, Reference};
 use crate::exit::Exit;
 use crate::features::{self, Asked, Case, Suite};
 use crate::ground::{Access, Ground, KindCluster};
@@ -32,6 +33,12 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     watch_for_interrupt(&settings.interrupted)?;
     let mut settings = settings;
     settings.ground = ground(&args.stage, &mut output)?;
+    if let Some(like) = &settings.like {
+        let new = cases.iter().filter(|case| !like.has(&case.id())).count();
+        if new > 0 {
+            output.note(&format!("{new} scenarios were not run there: compared with nothing"));
+        }
+    }
     let reports = run_cases(&cases, args, &settings, &mut output);
     if let Some(ground) = settings.ground.take().and_then(Arc::into_inner) {
         let stamp = began.strftime("%Y%m%dT%H%M%SZ").to_string();
@@ -52,6 +59,20 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     }
     write(args, &report, began, &mut output)?;
     Ok(exit(args, &report, &left, &settings))
+}
+
+/// The run that this one shall be like.
+fn like(args: &Run) -> anyhow::Result<Option<Reference>> {
+    let order = match args.stage.cluster {
+        ClusterName::Emulator => Order::Counts,
+        ClusterName::ControlPlane
+        | ClusterName::Kubeconfig
+        | ClusterName::Container
+        | ClusterName::Kind => Order::IsChance,
+    };
+    let read =
+        |run: &String| super::diff::reference(run, args.known.as_deref(), &args.results, order);
+    args.like.as_ref().map(read).transpose()
 }
 
 /// The scheduler that is asked for, where it can run.
@@ -143,6 +164,7 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         time_scale: args.stage.time_scale,
         target: target(&args.stage)?,
         force: args.stage.force,
+        like: like(args)?.map(Arc::new),
     })
 }
 

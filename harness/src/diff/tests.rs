@@ -53,6 +53,25 @@ fn equal_runs_differ_in_nothing() {
 }
 
 #[test]
+fn a_run_is_held_against_an_earlier_one_but_for_what_is_known() {
+    let other = || {
+        let stories = "6 bound, started; 2 never bound";
+        case("s", showing("6 running; 2 pending: over quota", stories, "4 train; 2 train", ""))
+    };
+    let reference = |known: &str| {
+        let run = report(vec![case("s", packed())]);
+        Reference::new("results/old", run, Known::read(known), Order::Counts)
+    };
+    let strict = reference("");
+    assert_eq!(strict.unlike(&case("s", packed())), None);
+    assert!(strict.has("f.feature: s") && !strict.has("f.feature: new"));
+    assert_eq!(strict.unlike(&case("new", packed())), None);
+    let unlike = strict.unlike(&other()).unwrap();
+    assert!(unlike.starts_with("not as in results/old:\n  pods of train\n    - 8 running\n"));
+    assert_eq!(reference("- `f.feature: s`").unlike(&other()), None);
+}
+
+#[test]
 fn what_differs_is_told_once_and_what_is_equal_not_at_all() {
     let other = showing(
         "6 running; 2 pending: over quota",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Diff;
+use super::{Diff, Difference};
 
 /// How many names of scenarios are listed.
 const LISTED_MAX: usize = 10;
@@ -14,15 +14,7 @@ pub fn text(diff: &Diff, a: &str, b: &str) -> String {
     for (case, word) in diff.differ.iter().map(|case| (case, "")).chain(known) {
         let name = case.id.split_once(": ").map_or(&*case.id, |(_, name)| name);
         let _ = write!(out, "\n{}  {name}{word}\n", case.place);
-        for difference in &case.differences {
-            let _ = writeln!(out, "  {}", difference.about);
-            for line in &difference.a {
-                let _ = writeln!(out, "    - {line}");
-            }
-            for line in &difference.b {
-                let _ = writeln!(out, "    + {line}");
-            }
-        }
+        out.push_str(&told(&case.differences));
     }
     alone(&mut out, "-", &diff.only_a);
     alone(&mut out, "+", &diff.only_b);
@@ -38,6 +30,21 @@ pub fn text(diff: &Diff, a: &str, b: &str) -> String {
         diff.only_a.len(),
         diff.only_b.len()
     );
+    out
+}
+
+/// What differs in one scenario.
+pub(super) fn told(differences: &[Difference]) -> String {
+    let mut out = String::new();
+    for difference in differences {
+        let _ = writeln!(out, "  {}", difference.about);
+        for line in &difference.a {
+            let _ = writeln!(out, "    - {line}");
+        }
+        for line in &difference.b {
+            let _ = writeln!(out, "    + {line}");
+        }
+    }
     out
 }
 

@@ -38,6 +38,24 @@ fn another_strategy_is_seen_in_what_the_nodes_hold() {
 }
 
 #[test]
+fn a_run_must_be_like_the_one_that_it_is_held_against() {
+    let lab = Lab::of("diff");
+    lab.run(&["run", "--results", "old"]);
+    let like = ["run", "--like", "old/latest", "--retries", "1"];
+    let alike = lab.run(&like);
+    assert_eq!(alike.code, 0, "{}", alike.all());
+    let feature = lab.read("features/strategy.feature");
+    lab.write("features/strategy.feature", &feature.replace("\"bin-pack\"", "\"spread\""));
+    let unlike = lab.run(&like);
+    assert_eq!(unlike.code, 1, "{}", unlike.all());
+    let told = ["not as in old/", "- 4 small on one node", "+ 1 small on each of 4 nodes"];
+    assert!(told.iter().all(|line| unlike.out.contains(line)), "{}", unlike.all());
+    lab.write("known.md", "- `features/strategy.feature: A few pods`\n");
+    let known = lab.run(&[&like[..], &["--known", "known.md"]].concat());
+    assert_eq!(known.code, 0, "{}", known.all());
+}
+
+#[test]
 fn a_run_that_is_not_there_is_told_with_those_that_are() {
     let lab = Lab::of("diff");
     lab.run(&["run"]);
