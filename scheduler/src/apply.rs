@@ -52,6 +52,8 @@ pub(crate) struct Applier {
     api: Api,
     flavor: Flavor,
     writes_at_once: usize,
+    /// Chains of writes that came to their end.
+    ended: usize,
     /// Pods may stand bound without having been told: we have just begun, or lost an answer.
     untold: bool,
     /// How long each binding took, since somebody last asked.
@@ -96,6 +98,7 @@ impl Applier {
             api,
             flavor,
             writes_at_once,
+            ended: 0,
             untold,
             binding_times,
             bound,

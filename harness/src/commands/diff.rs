@@ -48,7 +48,7 @@ pub(super) fn reference(
     order: Order,
 ) -> anyhow::Result<Reference> {
     let (title, report) = read(run, results)?;
-    Ok(Reference::new(&title, report, known_differences(known)?, order))
+    Ok(Reference::new(&title, &report, known_differences(known)?, order))
 }
 
 fn known_differences(file: Option<&Path>) -> anyhow::Result<Known> {

@@ -150,7 +150,7 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
                 | ClusterName::Container
                 | ClusterName::Kind,
                 _,
-            ) => cores.saturating_mul(NonZeroUsize::new(3).unwrap_or(NonZeroUsize::MIN)),
+            ) => cores.saturating_mul(NonZeroUsize::new(5).unwrap_or(NonZeroUsize::MIN)),
         }),
         seed: args.flow.seed,
         timeout: args.flow.timeout,

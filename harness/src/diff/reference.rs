@@ -16,9 +16,9 @@ pub struct Reference {
 impl Reference {
     /// A run called so; what differs on a cluster whose `order` is chance, or for a known reason,
     /// does not count.
-    pub fn new(title: &str, run: Report, known: Known, order: Order) -> Self {
+    pub fn new(title: &str, run: &Report, known: Known, order: Order) -> Self {
         let order = if run.is_virtual() { order } else { Order::IsChance };
-        let cases = ran(&run).map(|case| (case.id.clone(), case.clone())).collect();
+        let cases = ran(run).map(|case| (case.id.clone(), case.clone())).collect();
         Self { title: title.to_owned(), cases, known, order }
     }
 

@@ -60,7 +60,7 @@ fn a_run_is_held_against_an_earlier_one_but_for_what_is_known() {
     };
     let reference = |known: &str| {
         let run = report(vec![case("s", packed())]);
-        Reference::new("results/old", run, Known::read(known), Order::Counts)
+        Reference::new("results/old", &run, Known::read(known), Order::Counts)
     };
     let strict = reference("");
     assert_eq!(strict.unlike(&case("s", packed())), None);

@@ -20,6 +20,31 @@ fn many_writes_at_once_lose_and_repeat_nothing_whenever_the_scheduler_dies() {
 }
 
 #[test]
+fn a_scheduler_that_dies_again_and_again_gets_on_though_it_writes_much_at_once() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("a", 4, -1);
+        lab.queue("b", 4, -1);
+        lab.start();
+        lab.job("borrower", "a", (8, 1));
+        lab.pass(10).await;
+        lab.stop().await;
+        lab.job("owner", "b", (4, 4));
+        lab.write_at_once(8);
+        // Of each of the four evictions it may write the beginning, and then dies.
+        for _ in 0..20 {
+            let tried = lab.start_doomed(13);
+            lab.until(|| tried.load(Ordering::Relaxed) > 13).await;
+            lab.stop().await;
+        }
+        let outcome = lab.outcome();
+        let expected =
+            "borrower: 4 Pending, 4 Running; owner: 4 Running; 12 bound, 4 evicted; 12 Scheduled";
+        assert_eq!(outcome, expected);
+    });
+}
+
+#[test]
 fn a_start_that_was_never_told_is_told_by_the_next_scheduler() {
     Lab::tell(async |mut lab| {
         lab.nodes(1, 8);

@@ -92,11 +92,11 @@ impl Feed {
         let line: Told = line.into();
         let prefixes = prefixes(&self.name, &line);
         for (prefix, listeners) in &mut self.listeners {
-            if prefixes.is_empty() || prefixes.contains(&&**prefix) {
-                listeners.retain(|listener| {
-                    (bookmark && !listener.bookmarks) || listener.hear(revision, &line)
-                });
+            if !prefixes.is_empty() && !prefixes.contains(&&**prefix) {
+                continue;
             }
+            let spared = |listener: &Listener| bookmark && !listener.bookmarks;
+            listeners.retain(|listener| spared(listener) || listener.hear(revision, &line));
         }
         self.listeners.retain(|_, listeners| !listeners.is_empty());
         if !bookmark {
