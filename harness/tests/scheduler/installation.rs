@@ -136,9 +136,17 @@ async fn work(lab: &Lab, client: kube::Client) {
     lab.pass(90).await;
     task.abort();
     // The next one looks for what this one left untold.
-    let next = tokio::spawn(schedlab_scheduler::run(client, Config::kai(), now));
+    let next =
+        tokio::spawn(schedlab_scheduler::run(client.clone(), Config::kai(), Arc::clone(&now)));
     lab.pass(5).await;
     next.abort();
+    // One that does not schedule has no other word to say to a pod than its group.
+    let mut config = Config::kai();
+    config.scheduling = false;
+    let grouper = tokio::spawn(schedlab_scheduler::run(client, config, now));
+    lab.job("grouped", "owner", (1, 1));
+    lab.pass(5).await;
+    grouper.abort();
 }
 
 /// Creates an owner and a pod of it.
