@@ -30,6 +30,7 @@ mod disruption;
 mod job;
 mod job_set;
 mod pytorch_job;
+mod quota;
 mod replica_set;
 mod resource_claim;
 mod stateful_set;
@@ -138,6 +139,7 @@ pub static ACTORS: &[Actor] = &[
     train_job::ACTOR,
     pytorch_job::ACTOR,
     disruption::ACTOR,
+    quota::ACTOR,
 ];
 
 #[cfg(test)]

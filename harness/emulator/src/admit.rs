@@ -12,6 +12,7 @@ mod node;
 mod others;
 mod pod;
 mod priority;
+mod quota;
 mod template;
 mod workload;
 

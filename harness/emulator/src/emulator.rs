@@ -240,6 +240,8 @@ mod life_tests;
 #[cfg(test)]
 mod pods_tests;
 #[cfg(test)]
+mod quota_tests;
+#[cfg(test)]
 mod training_tests;
 #[cfg(test)]
 mod workload_tests;

@@ -10,10 +10,13 @@ pub mod error;
 mod names;
 pub mod object;
 pub mod quantity;
+mod requests;
 
 pub mod kinds;
 pub mod select;
 pub mod store;
+
+mod quota;
 
 mod admit;
 pub mod patch;

@@ -8,6 +8,7 @@ mod delete;
 mod evict;
 mod history;
 mod patch;
+mod quota;
 mod request;
 mod scale;
 mod update;

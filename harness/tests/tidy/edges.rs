@@ -47,9 +47,10 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
     (
         "harness/emulator",
         "
-            clock crds names object quantity
+            clock crds names object quantity requests
             error kinds select
             patch store
+            quota
             admit shared watch
             write
             actors http

@@ -21,6 +21,7 @@ pub(super) static DEVICE_CLASSES: Known =
     LazyLock::new(|| Resource::new("resource.k8s.io", "deviceclasses"));
 pub(super) static BUDGETS: Known =
     LazyLock::new(|| Resource::new("policy", "poddisruptionbudgets"));
+pub(super) static QUOTAS: Known = LazyLock::new(|| Resource::new("", "resourcequotas"));
 pub(super) static REPLICA_SETS: Known = LazyLock::new(|| Resource::new("apps", "replicasets"));
 pub(super) static DEPLOYMENTS: Known = LazyLock::new(|| Resource::new("apps", "deployments"));
 pub(super) static STATEFUL_SETS: Known = LazyLock::new(|| Resource::new("apps", "statefulsets"));

@@ -10,7 +10,6 @@
 
 mod admission;
 mod pace;
-mod requests;
 mod stage;
 mod status;
 

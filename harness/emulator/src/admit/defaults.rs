@@ -9,7 +9,10 @@ use crate::object::{self, set_default};
 /// What a new object's status is, where Go writes a status before anybody has set it.
 pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
     let status = match (&*kind.resource.group, &*kind.kind) {
-        ("apps", "Deployment") | ("batch", "Job" | "CronJob") | ("", "ResourceQuota") => json!({}),
+        ("apps", "Deployment")
+        | ("batch", "Job" | "CronJob")
+        | ("", "ResourceQuota")
+        | ("resource.k8s.io", "ResourceClaim") => json!({}),
         ("apps", "ReplicaSet") | ("", "ReplicationController") => json!({"replicas": 0}),
         ("apps", "StatefulSet") => json!({"availableReplicas": 0, "replicas": 0}),
         ("apps", "DaemonSet") => json!({
@@ -59,6 +62,8 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("apps", "DaemonSet") => fill_daemon_set(object),
         ("batch", "Job") => fill_job(&mut object["spec"]),
         ("batch", "CronJob") => fill_cron_job(object),
+        ("resource.k8s.io", "ResourceClaim") => fill_claim(&mut object["spec"]),
+        ("resource.k8s.io", "ResourceClaimTemplate") => fill_claim(&mut object["spec"]["spec"]),
         ("scheduling.k8s.io", "PriorityClass") => {
             set_default(object, &["preemptionPolicy"], "PreemptLowerPriority");
         }
@@ -67,6 +72,26 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
             set_default(object, &["volumeBindingMode"], "Immediate");
         }
         _ => {}
+    }
+}
+
+/// A request for devices of which it is not said how many is for one.
+fn fill_claim(spec: &mut Value) {
+    let Some(devices) = spec.get_mut("devices") else { return };
+    for request in items_mut(devices, "requests") {
+        if let Some(exactly) = request.get_mut("exactly") {
+            fill_device_count(exactly);
+        }
+        for alternative in items_mut(request, "firstAvailable") {
+            fill_device_count(alternative);
+        }
+    }
+}
+
+fn fill_device_count(request: &mut Value) {
+    set_default(request, &["allocationMode"], "ExactCount");
+    if request["allocationMode"] == "ExactCount" {
+        set_default(request, &["count"], 1);
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
             check_fixed(old, new, errors);
             check_keys(new, errors);
         }
-        ("", "ResourceQuota") => check_quota(new, errors),
+        ("", "ResourceQuota") => super::quota::check(old, new, errors),
         ("", "Event") => check_event(new, errors),
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),
         ("policy", "PodDisruptionBudget") => check_budget(new, errors),
@@ -89,15 +89,6 @@ fn check_keys(object: &Value, errors: &mut FieldErrors) {
                             for validation is '[-._a-zA-Z0-9]+')";
                 errors.invalid(format!("{field}[{key}]"), &key.as_str().into(), rule);
             }
-        }
-    }
-}
-
-fn check_quota(quota: &Value, errors: &mut FieldErrors) {
-    for (name, amount) in object::map(quota, &["spec", "hard"]).into_iter().flatten() {
-        if super::container::amount(amount) < 0 {
-            let rule = "must be greater than or equal to 0";
-            errors.invalid(format!("spec.hard[{name}]"), amount, rule);
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::patch::note_owner;
+use super::quota;
 use super::request::Request;
 use crate::admit;
 use crate::error::ApiError;
@@ -36,9 +37,11 @@ pub(super) fn create_decoded(
     name(store, request, &mut object)?;
     begin(store, request, &mut object);
     admit::on_create(&request.admission(store), &mut object)?;
+    let charged = quota::charged(store, request, &object)?;
     if store.find(&request.key).is_some() {
         return Err(ApiError::already_exists(&request.key.resource, &request.key.name));
     }
+    quota::publish(store, request, charged);
     note_owner(request, (None, &mut object));
     Ok(request.commit(store, object, true))
 }

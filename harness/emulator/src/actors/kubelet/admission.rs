@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::requests::{Amounts, add, allocatable, requested};
 use super::{is_finished, node_name};
 use crate::actors::View;
 use crate::object::{annotation, remove, set, text};
 use crate::quantity::Milli;
+use crate::requests::{Amounts, add, allocatable, requested};
 use crate::store::Key;
 
 /// The annotation in which the kubelet records a pod's GPUs: `"0,3"`.

@@ -1,12 +1,11 @@
-//! What a pod asks a node for, as the kubelet counts it.
+//! What a pod asks for, as kubelets and quotas count it.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::super::fields::texts;
-use crate::object::{at, list, text};
-use crate::quantity::{Milli, parse};
+use crate::object::{list, map, text};
+use crate::quantity::{Milli, thousandths};
 
 /// Amounts by resource, in thousandths.
 pub(crate) type Amounts = BTreeMap<String, Milli>;
@@ -15,14 +14,31 @@ pub(crate) type Amounts = BTreeMap<String, Milli>;
 /// more, with the init containers that keep running (`restartPolicy: Always`), the overhead, and
 /// one of `pods`. What is no quantity counts as nothing: the API server refuses it.
 pub(crate) fn requested(pod: &Value) -> Amounts {
+    let mut total = summed(pod, amounts);
+    add(&mut total, &quantities(pod, &["spec", "overhead"]));
+    total.insert("pods".to_owned(), 1000);
+    total
+}
+
+/// The bounds of what a pod may use, summed in the same way. Overhead comes to bounds that there
+/// are.
+pub(crate) fn limited(pod: &Value) -> Amounts {
+    let mut total = summed(pod, |container| quantities(container, &["resources", "limits"]));
+    let mut overhead = quantities(pod, &["spec", "overhead"]);
+    overhead.retain(|resource, _| total.contains_key(resource));
+    add(&mut total, &overhead);
+    total
+}
+
+fn summed(pod: &Value, of: impl Fn(&Value) -> Amounts) -> Amounts {
     let mut total = Amounts::new();
     for container in list(pod, &["spec", "containers"]) {
-        add(&mut total, &amounts(container));
+        add(&mut total, &of(container));
     }
     let mut beside = Amounts::new();
     let mut peak = Amounts::new();
     for container in list(pod, &["spec", "initContainers"]) {
-        let own = amounts(container);
+        let own = of(container);
         let mut at_once = beside.clone();
         add(&mut at_once, &own);
         if text(container, &["restartPolicy"]) == "Always" {
@@ -32,8 +48,6 @@ pub(crate) fn requested(pod: &Value) -> Amounts {
     }
     add(&mut total, &beside);
     raise(&mut total, &peak);
-    add(&mut total, &quantities(pod, &["spec", "overhead"]));
-    total.insert("pods".to_owned(), 1000);
     total
 }
 
@@ -50,16 +64,8 @@ fn amounts(container: &Value) -> Amounts {
 }
 
 fn quantities(value: &Value, path: &[&str]) -> Amounts {
-    let mut all: Amounts = texts(value, path)
-        .filter_map(|(resource, text)| Some((resource.to_owned(), parse(text).ok()?)))
-        .collect();
-    let map = at(value, path).and_then(Value::as_object);
-    for (resource, amount) in map.into_iter().flatten() {
-        if let Some(whole) = amount.as_i64() {
-            all.insert(resource.clone(), Milli::from(whole) * 1000);
-        }
-    }
-    all
+    let written = map(value, path).into_iter().flatten();
+    written.filter_map(|(name, amount)| Some((name.clone(), thousandths(amount)?))).collect()
 }
 
 /// Adds one set of amounts to another.

@@ -1,0 +1,46 @@
+//! Which pods a quota is for.
+
+use serde_json::Value;
+
+use super::Item;
+use crate::object::{at, list, text};
+
+/// What a quota says of the pods that it counts: `scopes`, then `scopeSelector`.
+pub(super) fn holds(quota: &Value, item: Item<'_>) -> bool {
+    let scopes = list(quota, &["spec", "scopes"]).iter().filter_map(Value::as_str);
+    let mut scopes = scopes.map(|scope| (scope, "Exists", &[][..]));
+    let expressions = list(quota, &["spec", "scopeSelector", "matchExpressions"]).iter();
+    let mut expressions = expressions.map(|expression| {
+        let part = |field| text(expression, &[field]);
+        (part("scopeName"), part("operator"), list(expression, &["values"]))
+    });
+    let is_pod = item.resource.is("", "pods");
+    let fits = |scope| is_pod && fits(item.object, scope);
+    scopes.all(fits) && expressions.all(fits)
+}
+
+fn fits(pod: &Value, (scope, operator, values): (&str, &str, &[Value])) -> bool {
+    let is_best_effort = text(pod, &["status", "qosClass"]) == "BestEffort";
+    let ends_in_time =
+        at(pod, &["spec", "activeDeadlineSeconds"]).is_some_and(|secs| !secs.is_null());
+    match scope {
+        "BestEffort" => is_best_effort,
+        "NotBestEffort" => !is_best_effort,
+        "Terminating" => ends_in_time,
+        "NotTerminating" => !ends_in_time,
+        "PriorityClass" => of_class(pod, operator, values),
+        _ => false,
+    }
+}
+
+fn of_class(pod: &Value, operator: &str, values: &[Value]) -> bool {
+    let class = text(pod, &["spec", "priorityClassName"]);
+    let listed = values.iter().any(|value| value == class);
+    match operator {
+        "In" => listed,
+        "NotIn" => !listed,
+        "Exists" => !class.is_empty(),
+        "DoesNotExist" => class.is_empty(),
+        _ => false,
+    }
+}
