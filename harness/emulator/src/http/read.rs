@@ -97,20 +97,15 @@ impl Call<'_> {
         }
     }
 
-    /// Emulated containers write nothing.
+    /// Emulated containers write nothing. Of a pod that is on no node there is nothing to ask.
     fn log(&self) -> Result<Reply, ApiError> {
         let pod = self.find()?;
-        let containers = object::list(&pod, &["spec", "containers"]);
-        let container = self
-            .query
-            .get("container")
-            .or_else(|| containers.first().map(|container| object::text(container, &["name"])));
-        let (name, container) = (object::name(&pod), container.unwrap_or_default());
-        if !containers.iter().any(|known| object::text(known, &["name"]) == container) {
-            let message = format!("container {container} is not valid for pod {name}");
-            return Err(ApiError::bad_request(message));
+        let container = container_of(&pod, self.query.get("container"))?;
+        if object::text(&pod, &["spec", "nodeName"]).is_empty() {
+            return Ok(reply::empty());
         }
         if object::text(&pod, &["status", "phase"]) == "Pending" {
+            let name = object::name(&pod);
             return Err(ApiError::bad_request(format!(
                 "container {container:?} in pod {name:?} is waiting to start: ContainerCreating"
             )));
@@ -218,4 +213,25 @@ fn list_metadata(listed: &Listed) -> Value {
         metadata["remainingItemCount"] = json!(remaining);
     }
     metadata
+}
+
+/// The container that is meant; without a word about it the only one.
+fn container_of<'p>(pod: &'p Value, asked: Option<&'p str>) -> Result<&'p str, ApiError> {
+    let of = |field: &'static str| object::list(pod, &["spec", field]).iter();
+    let all = of("initContainers").chain(of("containers")).chain(of("ephemeralContainers"));
+    let names: Vec<&str> = all.map(|container| object::text(container, &["name"])).collect();
+    let name = object::name(pod);
+    match asked.filter(|asked| !asked.is_empty()) {
+        Some(asked) if names.contains(&asked) => Ok(asked),
+        Some(asked) => {
+            Err(ApiError::bad_request(format!("container {asked} is not valid for pod {name}")))
+        }
+        None if of("containers").len() == 1 => {
+            Ok(of("containers").next().map_or("", |only| object::text(only, &["name"])))
+        }
+        None => Err(ApiError::bad_request(format!(
+            "a container name must be specified for pod {name}, choose one of: [{}]",
+            names.join(" ")
+        ))),
+    }
 }

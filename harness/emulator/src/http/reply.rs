@@ -105,6 +105,13 @@ pub(super) fn text(text: impl Into<String>) -> Reply {
     raw(StatusCode::OK, "text/plain; charset=utf-8", text.into())
 }
 
+/// 204: nothing at all.
+pub(super) fn empty() -> Reply {
+    let mut reply = Response::new(ReplyBody::whole(Bytes::new()));
+    *reply.status_mut() = StatusCode::NO_CONTENT;
+    reply
+}
+
 /// A body that is sent piece by piece.
 pub(super) fn stream(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Reply {
     let mut reply = Response::new(ReplyBody::pieces(pieces));
