@@ -19,6 +19,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use schedlab_emulator::Observer;
 use schedlab_emulator::store::{EventKind, LogEntry, Object};
 use schedlab_scheduler::Status;
 use schedlab_scheduler_core::{
@@ -109,13 +110,13 @@ impl Audit {
     }
 
     /// What to hand to the store: it sees every write, in the order of revisions.
-    pub fn observer(&self) -> Box<dyn FnMut(&LogEntry) + Send> {
+    pub fn observer(&self) -> Observer {
         let audit = self.clone();
         Box::new(move |entry| audit.observe(entry))
     }
 
     /// One write.
-    pub fn observe(&self, entry: &LogEntry) {
+    pub fn observe(&self, entry: &Arc<LogEntry>) {
         let mut state = self.state();
         if let Some(cycles) = state.pulse.as_ref().map(|pulse| pulse.borrow().cycles) {
             state.auditor.cycles_ended(cycles);

@@ -151,6 +151,15 @@ impl View {
         self.all(kind).find(|object| object["metadata"]["name"] == *name)
     }
 
+    /// The object of a kind in a namespace.
+    pub(crate) fn at(&self, kind: Kind, (namespace, name): (&str, &str)) -> Option<&Value> {
+        let place = (namespace.to_owned(), name.to_owned());
+        self.watches
+            .iter()
+            .filter(|watch| watch.kind == kind)
+            .find_map(|watch| watch.object(&place))
+    }
+
     /// Pods of all namespaces, in the order of their names.
     pub fn pods(&self) -> impl Iterator<Item = Pod<'_>> {
         self.all(Kind::Pods).map(Pod)

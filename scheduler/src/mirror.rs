@@ -27,7 +27,7 @@ pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId};
 pub(crate) use condition::Condition;
 use condition::{condition, conditions};
 pub(crate) use gpu::GROUP_LABEL;
-pub(crate) use group::GroupRecord;
+pub(crate) use group::{GroupRecord, GroupTold};
 pub(crate) use node::NodeRecord;
 pub(crate) use pod::{Owner, Phase, PodRecord, controller};
 pub(crate) use queue::{QueueRecord, QueueTold};

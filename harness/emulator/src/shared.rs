@@ -11,7 +11,7 @@ use crate::error::ApiError;
 use crate::store::{LogEntry, Store, Write, Written};
 
 /// Is told of every change under the store's lock, in the order of revisions.
-pub type Observer = Box<dyn FnMut(&LogEntry) + Send>;
+pub type Observer = Box<dyn FnMut(&Arc<LogEntry>) + Send>;
 
 /// A store shared by doors and actors. Clones are the same store.
 #[derive(Clone)]

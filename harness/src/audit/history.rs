@@ -1,7 +1,7 @@
 //! The last writes, kept so that a breach can tell how it came to be. Bounded; put into words
 //! only when asked.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use jiff::Timestamp;
 use schedlab_emulator::store::{Key, LogEntry};
@@ -19,16 +19,19 @@ const LINES_MAX: usize = 24;
 #[derive(Debug, Default)]
 pub(super) struct History {
     start: Option<Timestamp>,
-    writes: VecDeque<LogEntry>,
+    writes: VecDeque<Arc<LogEntry>>,
 }
 
 impl History {
-    pub(super) fn push(&mut self, entry: &LogEntry) {
+    pub(super) fn push(&mut self, entry: &Arc<LogEntry>) {
         self.start.get_or_insert(entry.time);
+        if !is_of_concern(&entry.key) {
+            return;
+        }
         if self.writes.len() == WRITES_MAX {
             self.writes.pop_front();
         }
-        self.writes.push_back(entry.clone());
+        self.writes.push_back(Arc::clone(entry));
     }
 
     /// Time since the first write, as people read it.
@@ -63,6 +66,11 @@ impl History {
         let (what, by) = (what.join(", "), &entry.manager);
         Some(format!("{at:>9} r{:<5} {kind} {name} {what} (by {by})", entry.revision))
     }
+}
+
+/// Whether a concern can be about it: see [`names`].
+fn is_of_concern(key: &Key) -> bool {
+    matches!(&*key.resource.plural, "pods" | "podgroups" | "resourceclaims" | "nodes" | "queues")
 }
 
 fn names(concern: &Concern, key: &Key, node_of_pod: Option<&str>) -> bool {

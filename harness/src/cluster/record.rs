@@ -60,10 +60,11 @@ impl Record {
         {
             let mut entry = first.remove();
             entry.manager = self.writer(&entry);
+            let entry = Arc::new(entry);
             if let Some(audit) = &state.audit {
                 audit.observe(&entry);
             }
-            state.log.push(Arc::new(entry));
+            state.log.push(entry);
         }
     }
 

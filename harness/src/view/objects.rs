@@ -125,10 +125,7 @@ impl<'a> Pod<'a> {
     /// Its pod group.
     pub fn group(self, view: &'a View) -> Option<&'a Value> {
         let name = self.0["metadata"]["annotations"]["pod-group-name"].as_str()?;
-        view.all(Kind::PodGroups).find(|group| {
-            group["metadata"]["name"] == *name
-                && group["metadata"]["namespace"] == *self.namespace()
-        })
+        view.at(Kind::PodGroups, (self.namespace(), name))
     }
 
     /// Whether it belongs to the workload of that name: by the label that tables give, else by

@@ -128,6 +128,10 @@ impl Watch {
         self.seen = revision.and_then(|text| text.parse().ok()).unwrap_or(self.seen);
     }
 
+    pub(super) fn object(&self, place: &Place) -> Option<&Value> {
+        self.objects.get(place).map(|object| &**object)
+    }
+
     pub(super) fn objects(&self) -> impl Iterator<Item = &Value> {
         self.objects.values().map(|object| &**object)
     }

@@ -178,7 +178,8 @@ impl Teller {
             self.objects.insert(key.clone(), object.clone());
         }
         let (revision, manager) = (self.revision, manager.into());
-        self.audit.observe(&LogEntry { revision, time, kind, key, object, previous, manager });
+        let entry = LogEntry { revision, time, kind, key, object, previous, manager };
+        self.audit.observe(&Arc::new(entry));
     }
 }
 

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use super::{
     About, Applier, Cycle, Event, Level, rfc3339,
-    waits::Waits,
+    waits::{Waits, comes_before, is_of},
     writes::{Chain, Write},
 };
 use crate::{
     api::{Merge, path},
     config::Flavor,
-    mirror::{Key, Mirror},
+    mirror::{GroupTold, Key, Mirror},
     watch::Kind,
 };
 
@@ -80,8 +80,13 @@ impl Applier {
         words: &BTreeMap<PodGroupId, Arc<Waits>>,
     ) {
         let groups = (0..).map(PodGroupId).zip(&cycle.snapshot.pod_groups);
+        // Both are in the order of names.
+        let mut records = mirror.groups.iter().peekable();
         let chains = groups.filter_map(|(id, group)| {
-            self.explain_group(mirror, cycle, group, words.get(&id).map(|waits| &**waits))
+            while records.next_if(|(key, _)| comes_before(key, group)).is_some() {}
+            let (_, record) = records.next_if(|(key, _)| is_of(key, group))?;
+            let waits = words.get(&id).map(|waits| &**waits);
+            self.explain_group(cycle, (group, &record.told), waits)
         });
         let chains = chains.collect();
         self.write(mirror, chains).await;
@@ -89,12 +94,10 @@ impl Applier {
 
     fn explain_group(
         &self,
-        mirror: &Mirror,
         cycle: &Cycle<'_>,
-        group: &PodGroup,
+        (group, told): (&PodGroup, &GroupTold),
         waits: Option<&Waits>,
     ) -> Option<Chain> {
-        let told = &mirror.groups.get(&key(group))?.told;
         let stands = told.waits.as_ref().map(|(code, text)| (&**code, &**text));
         if stands == waits.map(|waits| (waits.code, waits.message.as_str())) {
             return None;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use schedlab_scheduler_core::{
     Reason,
-    model::{PodGroup, PodGroupId},
+    model::{Name, PodGroup, PodGroupId},
 };
 
 use super::{Cycle, pod_groups::key};
@@ -40,9 +40,8 @@ impl Words {
         let mut words = BTreeMap::new();
         for (id, reason) in &cycle.plan.waiting {
             let group = &cycle.snapshot.pod_groups[id.0 as usize];
-            while before.next_if(|(key, ..)| place(key) < place_of(group)).is_some() {}
-            let known =
-                before.next_if(|(key, known, _)| place(key) == place_of(group) && known == reason);
+            while before.next_if(|(key, ..)| comes_before(key, group)).is_some() {}
+            let known = before.next_if(|(key, known, _)| is_of(key, group) && known == reason);
             let entry =
                 known.unwrap_or_else(|| (key(group), reason.clone(), Arc::new(Waits::of(reason))));
             words.insert(*id, Arc::clone(&entry.2));
@@ -50,6 +49,20 @@ impl Words {
         }
         words
     }
+}
+
+/// Most often it is even the same text.
+pub(super) fn is_of(key: &Key, group: &PodGroup) -> bool {
+    is_same(key, group) || place(key) == place_of(group)
+}
+
+/// In the order of names.
+pub(super) fn comes_before(key: &Key, group: &PodGroup) -> bool {
+    !is_same(key, group) && place(key) < place_of(group)
+}
+
+fn is_same(key: &Key, group: &PodGroup) -> bool {
+    Name::ptr_eq(&key.name, &group.name) && Name::ptr_eq(&key.namespace, &group.namespace)
 }
 
 fn place(key: &Key) -> (&str, &str) {

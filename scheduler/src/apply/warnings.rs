@@ -46,7 +46,10 @@ fn nodes(mirror: &Mirror) -> Vec<Warning> {
 /// Pods whose order among the pods of their group is no number: KAI passes that over, too.
 fn pods(mirror: &Mirror) -> Vec<Warning> {
     let warning = |(key, record): (&Key, &crate::mirror::PodRecord)| {
-        let label = record.labels.get(TASK_PRIORITY).filter(|_| record.ours && record.waits())?;
+        if !(record.ours && record.waits()) {
+            return None;
+        }
+        let label = record.labels.get(TASK_PRIORITY)?;
         if label.parse::<i32>().is_ok() {
             return None;
         }
@@ -61,13 +64,20 @@ fn pods(mirror: &Mirror) -> Vec<Warning> {
 
 fn groups(mirror: &Mirror) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    // Most groups have the class of the one before.
+    let mut known: Option<&Name> = None;
     for (key, record) in &mirror.groups {
         let about = || pod_groups::about(key, &record.uid);
         if let Some(malformed) = &record.malformed {
             warnings.push((about(), "Malformed", malformed.to_string()));
         }
-        let class = record.priority_class.as_ref();
-        if let Some(class) = class.filter(|class| !is_known_class(&mirror.classes, class)) {
+        let Some(class) = record.priority_class.as_ref().filter(|class| known != Some(*class))
+        else {
+            continue;
+        };
+        if is_known_class(&mirror.classes, class) {
+            known = Some(class);
+        } else {
             let message = format!("PriorityClass '{class}' does not exist: the default is used");
             warnings.push((about(), "PriorityClassNotFound", message));
         }

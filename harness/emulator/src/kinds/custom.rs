@@ -113,7 +113,7 @@ fn one_version(raw: &Value, field: &str, errors: &mut FieldErrors) -> Version {
             let rule = "must be object at the root";
             errors.invalid(format!("{place}.type"), &schema["type"], rule);
         }
-        Some(Arc::new(compile(schema, &place, errors)))
+        Some(compile(schema, &place, errors))
     } else {
         errors.required(place, "schemas are required");
         None

@@ -267,6 +267,11 @@ impl<'a> Tree<'a> {
     }
 
     fn chunk(&self, at: Option<usize>) -> Vec<PodId> {
+        // Nothing to choose from, as in most groups.
+        if let [only] = *self.children(at) {
+            let able = self.can_be_satisfied(Some(only));
+            return if able { self.chunk(Some(only)) } else { Vec::new() };
+        }
         let children = self.in_order(at);
         if children.is_empty() {
             return at.map_or_else(Vec::new, |leaf| self.next_pods(leaf));

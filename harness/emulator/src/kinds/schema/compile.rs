@@ -1,5 +1,7 @@
 //! From `openAPIV3Schema` to [`Schema`], with everything that makes it no structural schema.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use regex::Regex;
 use serde_json::Value;
 
@@ -7,11 +9,29 @@ use super::{Additional, ListType, Rules, Schema, Type, rules};
 use crate::error::FieldErrors;
 use crate::object;
 
+/// Schemas of which nothing was wrong, the last ones: the clusters of one process have the same
+/// few again and again.
+static COMPILED: Mutex<Vec<Arc<Schema>>> = Mutex::new(Vec::new());
+const COMPILED_MAX: usize = 32;
+
 /// Compiles the schema at `field` of a CRD. What is wrong goes to `errors`.
-pub fn compile(raw: &Value, field: &str, errors: &mut FieldErrors) -> Schema {
+pub fn compile(raw: &Value, field: &str, errors: &mut FieldErrors) -> Arc<Schema> {
+    let known = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(compiled) = known().iter().find(|schema| schema.raw == *raw) {
+        return Arc::clone(compiled);
+    }
+    let before = errors.causes().len();
     let mut schema = part(raw, field, errors, true);
     schema.raw = raw.clone();
     schema.cel = rules::compile(raw);
+    let schema = Arc::new(schema);
+    if errors.causes().len() == before {
+        let mut known = known();
+        if known.len() == COMPILED_MAX {
+            known.remove(0);
+        }
+        known.push(Arc::clone(&schema));
+    }
     schema
 }
 
@@ -159,4 +179,27 @@ fn texts(list: &Value) -> Vec<String> {
         .flatten()
         .filter_map(|text| text.as_str().map(str::to_owned))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schema_is_compiled_once_and_its_mistakes_are_told_each_time() {
+        let sound = json!({"type": "object", "description": "of this test"});
+        let mut errors = FieldErrors::new();
+        let [first, again] = [(); 2].map(|()| compile(&sound, "schema", &mut errors));
+        assert!(Arc::ptr_eq(&first, &again));
+        assert!(errors.is_empty());
+        let wrong = json!({"type": "object", "properties": {"a": {"type": "nonsense"}}});
+        for field in ["one", "other"] {
+            let mut errors = FieldErrors::new();
+            compile(&wrong, field, &mut errors);
+            let told = &errors.causes()[0].field;
+            assert!(told.starts_with(field), "{told}");
+        }
+    }
 }

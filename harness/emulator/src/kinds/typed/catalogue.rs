@@ -1,6 +1,6 @@
 //! Which Rust type describes which kind.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use k8s_openapi::api;
@@ -19,7 +19,7 @@ struct Entry {
     built: OnceLock<Option<Form>>,
 }
 
-static CATALOGUE: LazyLock<BTreeMap<(&str, &str), Entry>> = LazyLock::new(|| {
+static CATALOGUE: LazyLock<HashMap<(&str, &str), Entry>> = LazyLock::new(|| {
     let entry = |(group, kind, describe): (&'static str, &'static str, Describe)| {
         ((group, kind), Entry { describe, built: OnceLock::new() })
     };
