@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde_saphyr::Spanned;
 
 use super::FleetError;
-use super::scalar::{Place, Scalar, parse_error};
+use super::scalar::{Place, Scalar, read};
 use crate::actors::{RUN_TIME, STARTUP, TERMINATION};
 use crate::names;
 use crate::quantity::Milli;
@@ -163,8 +163,7 @@ impl Pool {
     /// All pools of a file.
     pub(super) fn parse_all(file: &str, text: &str) -> Result<Vec<Self>, FleetError> {
         let place = Place { file };
-        let fleet: FleetText =
-            serde_saphyr::from_str(text).map_err(|error| parse_error(place, &error))?;
+        let fleet: FleetText = read(place, text)?;
         if fleet.pools.value.is_empty() {
             let message = "pools: found none, allowed is at least one".to_owned();
             return Err(place.error(fleet.pools.referenced, message));

@@ -4,7 +4,8 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
+use serde_path_to_error::Track;
 use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
 
 use super::FleetError;
@@ -57,6 +58,72 @@ impl Visitor<'_> for Words {
     fn visit_bool<E: Error>(self, truth: bool) -> Result<Scalar, E> {
         Ok(Scalar(truth.to_string()))
     }
+}
+
+/// Reads a text as what it should be; what is wrong is told with the field that it is in.
+pub(super) fn read<T: DeserializeOwned>(place: Place, text: &str) -> Result<T, FleetError> {
+    let mut track = Track::new();
+    let read = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
+        T::deserialize(serde_path_to_error::Deserializer::new(deserializer, &mut track))
+    });
+    read.map_err(|error| {
+        let wrong = parse_error(place, &error);
+        let path = track.path().to_string();
+        let field = if path == "." { "fleet".to_owned() } else { field(&path) };
+        let message = in_words(&field, &wrong.message, || written_at(text, &wrong));
+        FleetError { message, ..wrong }
+    })
+}
+
+/// Where in a pool something is: what stands around it is no part of its name.
+fn field(path: &str) -> String {
+    let pool = path.strip_prefix("pools.value").unwrap_or(path);
+    let inner = pool.split_once(']').filter(|_| pool.starts_with('[')).map_or(pool, |(_, it)| it);
+    let inner = inner.strip_prefix('.').unwrap_or(inner);
+    // Only of what stands with its place is the value a field of its own.
+    let bare = inner.strip_suffix(".value").filter(|_| !inner.starts_with("taints["));
+    bare.unwrap_or(inner).to_owned()
+}
+
+/// Field, what was found and what is allowed.
+fn in_words(field: &str, message: &str, written: impl Fn() -> String) -> String {
+    let allowed = match message {
+        "expected string scalar"
+        | "null is not allowed here"
+        | "externally tagged enum expected scalar or mapping" => "a text",
+        "expected sequence start" => "a list",
+        "expected mapping start" => "a map",
+        other => {
+            let says_field = field.is_empty()
+                || field == "fleet"
+                || other.starts_with("unknown field")
+                || other.starts_with("duplicate")
+                || other.starts_with("taints: ");
+            return if says_field { other.to_owned() } else { format!("{field}: {other}") };
+        }
+    };
+    let field = if field.is_empty() { "pools" } else { field };
+    format!("{field}: found {}, allowed is {allowed}", written())
+}
+
+/// What stands in the text where it is wrong, as far as one line shows it.
+fn written_at(text: &str, wrong: &FleetError) -> String {
+    let place = |at: u64| usize::try_from(at.saturating_sub(1)).unwrap_or(usize::MAX);
+    let line = text.lines().nth(place(wrong.line)).unwrap_or_default();
+    let mut depth = 0_i32;
+    let mut written = String::new();
+    for letter in line.chars().skip(place(wrong.column)) {
+        let closes = matches!(letter, ']' | '}');
+        if depth == 0 && (closes || (letter == ',' && !written.is_empty())) {
+            break;
+        }
+        written.push(letter);
+        depth += i32::from(matches!(letter, '[' | '{')) - i32::from(closes);
+        if depth == 0 && closes {
+            break;
+        }
+    }
+    if written.trim().is_empty() { "nothing".to_owned() } else { written.trim().to_owned() }
 }
 
 /// What the parser says, in our form.

@@ -120,12 +120,12 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     fleet.yaml:2:9: name: found "Big_One", allowed are lower-case letters, digits, - and ., a letter or digit at both ends
     fleet.yaml:3:10: count: found beside names, allowed is one of them
     fleet.yaml:3:22: kubelet.startup: found soon, allowed is a duration such as 2s or 1h30m
-    fleet.yaml:3:29: unknown variant `Sometimes`, expected one of NoSchedule, PreferNoSchedule, NoExecute
-    fleet.yaml:3:12: unknown variant `huge`, expected one of slim, realistic
+    fleet.yaml:3:29: taints[0].effect: unknown variant `Sometimes`, expected one of NoSchedule, PreferNoSchedule, NoExecute
+    fleet.yaml:3:12: objects: unknown variant `huge`, expected one of slim, realistic
     fleet.yaml:3:3: duplicate mapping key: name not allowed here
     fleet.yaml:2:3: missing field `name`
     fleet.yaml:1:1: unknown field `nodes`, expected one of pools
-    fleet.yaml:1:8: expected sequence start
+    fleet.yaml:1:8: pools: found 3, allowed is a list
     fleet.yaml:1:8: unclosed bracket '['
     fleet.yaml:1:8: pools: found none, allowed is at least one
     fleet.yaml:4:17: labels: "bad key!": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
@@ -133,6 +133,100 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     fleet.yaml:3:12: taints: found k=v:Sometimes, allowed is key=value:Effect with NoSchedule, PreferNoSchedule or NoExecute
     fleet.yaml:3:21: unknown field `effekt`, expected one of key, value, effect
     "#);
+}
+
+/// One field of a pool each, of a type that it cannot have.
+const WRONG_TYPES: [&str; 37] = [
+    "name: [a]",
+    "name: {a: b}",
+    "name: null",
+    "count: [1]",
+    "count: many",
+    "names: x",
+    "names: [[x]]",
+    "gpus: [1]",
+    "gpus: {a: 1}",
+    "gpus: 1.5",
+    "gpusBy: [plugin]",
+    "gpusBy: magic",
+    "gpuProduct: [x]",
+    "gpuMemory: [80Gi]",
+    "cpu: {a: 1}",
+    "memory: [1Gi]",
+    "ephemeralStorage: [1Gi]",
+    "pods: yes",
+    "labels: x",
+    "labels: [x]",
+    "labels: {k: [x]}",
+    "annotations: x",
+    "annotations: {k: {a: b}}",
+    "taints: {key: k}",
+    "taints: [3]",
+    "taints: [[k]]",
+    "taints: [{key: [k], effect: NoSchedule}]",
+    "taints: [{key: k, value: [v], effect: NoSchedule}]",
+    "taints: [{key: k}]",
+    "topology: [x]",
+    "topology: {rack: [2]}",
+    "topology: {rack: two}",
+    "objects: [slim]",
+    "objects: 3",
+    "kubelet: 2s",
+    "kubelet: {startup: [2s]}",
+    "kubelet: {runtime: 2s}",
+];
+
+#[test]
+fn every_field_of_a_wrong_type_is_told_by_its_name() {
+    let told = WRONG_TYPES.map(|field| {
+        let name = if field.starts_with("name:") { "" } else { "  name: a\n" };
+        error(&format!("pools:\n- {field}\n{name}"))
+    });
+    let whole = ["pools: {a: b}", "pools:", "[]", "x", ""].map(error);
+    insta::assert_snapshot!([&told[..], &whole].concat().join("\n"), @"
+    fleet.yaml:2:9: name: found [a], allowed is a text
+    fleet.yaml:2:9: name: found {a: b}, allowed is a text
+    fleet.yaml:2:9: name: found null, allowed is a text
+    fleet.yaml:2:3: count: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:10: count: found many, allowed is a whole number from 1 to 100000
+    fleet.yaml:2:10: names: found x, allowed is a list
+    fleet.yaml:2:11: names[0]: found [x], allowed is a text
+    fleet.yaml:2:3: gpus: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:9: gpus: invalid type: map, expected a number or a text
+    fleet.yaml:2:9: gpus: found 1.5, allowed is a whole number from 0 to 1024
+    fleet.yaml:2:11: gpusBy: found [plugin], allowed is a text
+    fleet.yaml:2:11: gpusBy: unknown variant `magic`, expected one of plugin, claim
+    fleet.yaml:2:15: gpuProduct: found [x], allowed is a text
+    fleet.yaml:2:3: gpuMemory: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:8: cpu: invalid type: map, expected a number or a text
+    fleet.yaml:2:3: memory: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:3: ephemeralStorage: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:9: pods: found true, allowed is a whole number from 1 to 100000
+    fleet.yaml:2:11: labels: found x, allowed is a map
+    fleet.yaml:2:11: labels: found [x], allowed is a map
+    fleet.yaml:2:12: labels.k: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:16: annotations: found x, allowed is a map
+    fleet.yaml:2:20: annotations.k: invalid type: map, expected a number or a text
+    fleet.yaml:2:11: taints: found {key: k}, allowed is a list
+    fleet.yaml:2:12: taints[0]: invalid type: integer `3`, expected a taint as {key, value, effect} or key=value:Effect
+    fleet.yaml:2:12: taints[0]: invalid type: sequence, expected a taint as {key, value, effect} or key=value:Effect
+    fleet.yaml:2:18: taints[0].key: found [k], allowed is a text
+    fleet.yaml:2:28: taints[0].value: found [v], allowed is a text
+    fleet.yaml:2:13: taints[0]: missing field `effect`
+    fleet.yaml:2:13: topology: found [x], allowed is a map
+    fleet.yaml:2:14: topology.rack: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:20: topology.rack: found two, allowed is a whole number from 1 to 100000
+    fleet.yaml:2:12: objects: found [slim], allowed is a text
+    fleet.yaml:2:12: objects: unknown variant `3`, expected one of slim, realistic
+    fleet.yaml:2:12: kubelet: found 2s, allowed is a map
+    fleet.yaml:2:13: kubelet.startup: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:13: unknown field `runtime`, expected one of startup, runTime, termination
+    fleet.yaml:1:8: pools: found {a: b}, allowed is a list
+    fleet.yaml:1:6: pools: found none, allowed is at least one
+    fleet.yaml:1:1: fleet: found [], allowed is a map
+    fleet.yaml:1:1: fleet: found x, allowed is a map
+    fleet.yaml:1:1: unexpected end of file
+    ");
 }
 
 #[test]
