@@ -30,6 +30,7 @@ use crate::{
     api::Api,
     config::{Config, Flavor},
     mirror::{Key, Mirror, PodRecord},
+    pacing::Pacing,
     translate::Translation,
 };
 
@@ -51,9 +52,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Applier {
     api: Api,
     flavor: Flavor,
-    writes_at_once: usize,
-    /// Chains of writes that came to their end.
-    ended: usize,
+    pacing: Pacing,
     /// Pods may stand bound without having been told: we have just begun, or lost an answer.
     untold: bool,
     /// How long each binding took, since somebody last asked.
@@ -92,13 +91,12 @@ impl Cycle<'_> {
 impl Applier {
     pub(crate) fn new(api: Api, config: &Config) -> Self {
         let (bound, promised, warned, words, refreshed, outcome) = Default::default();
-        let (flavor, writes_at_once) = (config.flavor, config.writes_at_once.max(1));
+        let (flavor, pacing) = (config.flavor, Pacing::up_to(config.writes_at_once));
         let (untold, binding_times) = (true, Vec::new());
         Self {
             api,
             flavor,
-            writes_at_once,
-            ended: 0,
+            pacing,
             untold,
             binding_times,
             bound,

@@ -13,6 +13,7 @@ pub mod health;
 pub mod leader;
 pub mod metrics;
 mod mirror;
+mod pacing;
 mod parse;
 mod podgrouper;
 pub mod preview;

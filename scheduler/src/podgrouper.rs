@@ -7,13 +7,13 @@ mod rules;
 
 use std::collections::BTreeMap;
 
-use futures::{StreamExt as _, stream};
 use schedlab_scheduler_core::model::Name;
 use serde_json::{Value, json};
 
 use crate::{
     api::{Api, ApiError, Merge, path},
     mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, controller},
+    pacing::Pacing,
     watch::Kind,
 };
 use rules::Group;
@@ -40,7 +40,7 @@ impl Grouper {
         &mut self,
         api: &Api,
         mirror: &mut Mirror,
-        writes_at_once: usize,
+        pacing: &mut Pacing,
     ) -> Result<(), ApiError> {
         self.owners.clear();
         let pods = &mirror.pods;
@@ -60,7 +60,7 @@ impl Grouper {
                 Err(malformed) => mirror.note_ungrouped(key.clone(), malformed),
             }
         }
-        wanted.ensure(api, mirror, writes_at_once).await?;
+        wanted.ensure(api, mirror, pacing).await?;
         for (pod, group) in &wanted.members {
             mirror.assume_grouped(pod, group);
         }
@@ -184,21 +184,20 @@ impl Wanted {
         &mut self,
         api: &Api,
         mirror: &mut Mirror,
-        writes_at_once: usize,
+        pacing: &mut Pacing,
     ) -> Result<(), ApiError> {
-        let work = std::mem::take(&mut self.groups).into_iter().map(|(key, groups)| {
+        let work = std::mem::take(&mut self.groups).into_iter().filter_map(|(key, groups)| {
             let record = mirror.groups.get(&key).cloned();
-            ensure(api, key, record, groups)
+            let agrees = |record| groups.iter().all(|group| group.agrees_with(record));
+            (!record.as_ref().is_some_and(agrees)).then(|| ensure(api, key, record, groups))
         });
         let work: Vec<_> = work.collect();
-        let mut done = stream::iter(work).buffer_unordered(writes_at_once);
         let mut ended = Ok(());
-        while let Some(written) = done.next().await {
-            match written {
-                Ok(objects) => objects.iter().for_each(|is| mirror.upsert(Kind::PodGroup, is)),
-                Err(error) => ended = Err(error),
-            }
-        }
+        let take = |written: Result<Vec<Value>, ApiError>| match written {
+            Ok(objects) => objects.iter().for_each(|is| mirror.upsert(Kind::PodGroup, is)),
+            Err(error) => ended = Err(error),
+        };
+        pacing.all(work, take).await;
         ended
     }
 }
@@ -242,7 +241,7 @@ async fn ensure(
 pub(crate) async fn mark(
     api: &Api,
     mirror: &mut Mirror,
-    writes_at_once: usize,
+    pacing: &mut Pacing,
 ) -> Result<(), ApiError> {
     let lacking = mirror.pods.iter().filter(|(_, pod)| pod.lacks_mark());
     let marks: Vec<_> = lacking
@@ -254,15 +253,13 @@ pub(crate) async fn mark(
             Some(async move { api.patch(&path, Merge::Plain, &change).await })
         })
         .collect();
-    let mut done = stream::iter(marks).buffer_unordered(writes_at_once);
     let mut ended = Ok(());
-    while let Some(marked) = done.next().await {
-        match marked {
-            Ok(pod) => mirror.upsert(Kind::Pod, &pod),
-            // It is gone; the watch will tell.
-            Err(ApiError::NotFound(_)) => {}
-            Err(error) => ended = Err(error),
-        }
-    }
+    let take = |marked| match marked {
+        Ok(pod) => mirror.upsert(Kind::Pod, &pod),
+        // It is gone; the watch will tell.
+        Err(ApiError::NotFound(_)) => {}
+        Err(error) => ended = Err(error),
+    };
+    pacing.all(marks, take).await;
     ended
 }

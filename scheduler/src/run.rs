@@ -24,6 +24,7 @@ use crate::{
     config::{Clock, Config, Ends, Flavor, Idle},
     metrics::{self, Metrics, Stopwatch, Timings},
     mirror::{Key, Mirror},
+    pacing::Pacing,
     podgrouper::{self, Grouper},
     queues,
     status::QueueStatus,
@@ -109,6 +110,8 @@ struct Scheduler {
     /// Kinds that have been listed; no cycle runs before all are.
     listed: BTreeSet<Kind>,
     grouper: Grouper,
+    /// Of the grouper's writes.
+    pacing: Pacing,
     applier: Applier,
     usage: Option<Usage>,
     translator: Translator,
@@ -134,6 +137,7 @@ impl Scheduler {
             mirror: Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone()),
             listed: BTreeSet::new(),
             grouper: Grouper::default(),
+            pacing: Pacing::up_to(config.writes_at_once),
             applier: Applier::new(api.clone(), &config),
             usage: config.usage_window.map(Usage::over),
             translator: Translator::new(config.flavor, config.seed),
@@ -294,7 +298,7 @@ impl Scheduler {
         if self.config.flavor == Flavor::Kube || !self.config.grouping {
             return Ok(());
         }
-        self.grouper.group(&self.api, &mut self.mirror, self.config.writes_at_once).await
+        self.grouper.group(&self.api, &mut self.mirror, &mut self.pacing).await
     }
 
     /// Pods that got no binding to carry the mark of their group get it by itself.
@@ -302,7 +306,7 @@ impl Scheduler {
         if self.config.flavor == Flavor::Kube {
             return Ok(());
         }
-        podgrouper::mark(&self.api, &mut self.mirror, self.config.writes_at_once).await
+        podgrouper::mark(&self.api, &mut self.mirror, &mut self.pacing).await
     }
 
     /// Brings the snapshot up to date.

@@ -234,6 +234,16 @@ impl Lab {
         tried
     }
 
+    /// So many schedulers one after the other, of which each writes so much and then dies with
+    /// all that it has under way.
+    pub(crate) async fn dies_after_every(&mut self, writes: u32, times: u32) {
+        for _ in 0..times {
+            let tried = self.start_doomed(writes);
+            self.until(|| tried.load(Ordering::Relaxed) > writes).await;
+            self.stop().await;
+        }
+    }
+
     /// A client whose requests are no more answered once `true` is sent.
     pub(crate) fn client_with_a_plug(&self) -> (kube::Client, watch::Sender<bool>) {
         let (plug, pulled) = watch::channel(false);

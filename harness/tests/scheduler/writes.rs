@@ -25,18 +25,12 @@ fn a_scheduler_that_dies_again_and_again_gets_on_though_it_writes_much_at_once()
         lab.nodes(1, 8);
         lab.queue("a", 4, -1);
         lab.queue("b", 4, -1);
-        lab.start();
-        lab.job("borrower", "a", (8, 1));
-        lab.pass(10).await;
-        lab.stop().await;
-        lab.job("owner", "b", (4, 4));
         lab.write_at_once(8);
+        lab.job("borrower", "a", (8, 1));
+        lab.dies_after_every(13, 20).await;
+        lab.job("owner", "b", (4, 4));
         // Of each of the four evictions it may write the beginning, and then dies.
-        for _ in 0..20 {
-            let tried = lab.start_doomed(13);
-            lab.until(|| tried.load(Ordering::Relaxed) > 13).await;
-            lab.stop().await;
-        }
+        lab.dies_after_every(13, 20).await;
         let outcome = lab.outcome();
         let expected =
             "borrower: 4 Pending, 4 Running; owner: 4 Running; 12 bound, 4 evicted; 12 Scheduled";

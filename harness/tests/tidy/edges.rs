@@ -30,7 +30,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
     (
         "scheduler",
         "
-            api crds parse status usage
+            api crds pacing parse status usage
             config
             watch
             mirror

@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt as _, stream::FuturesUnordered};
 use schedlab_scheduler_core::model::{Name, Time};
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -17,6 +16,7 @@ use super::{Applier, Event};
 use crate::{
     api::{Api, ApiError, Merge},
     mirror::{Key, Mirror},
+    pacing::Pacing,
     watch::Kind,
 };
 
@@ -98,26 +98,22 @@ async fn send(api: &Api, chain: Chain, in_doubt: &AtomicBool) -> Vec<Answer> {
 }
 
 impl Applier {
-    /// Sends chains, in their order where only one is under way at a time. A new scheduler
-    /// begins with one and takes one more for each that has ended: so it finishes something
-    /// even if it dies soon, as those before it did, and does not only begin everything anew.
+    /// Sends chains, in their order where only one is under way at a time.
     pub(super) async fn write(&mut self, mirror: &mut Mirror, chains: Vec<Chain>) {
         let in_doubt = AtomicBool::new(self.outcome.in_doubt);
         let api = self.api.clone();
-        let sent = chains.into_iter().map(|chain| send(&api, chain, &in_doubt));
-        let mut waiting = sent.fuse();
-        let mut under_way = FuturesUnordered::new();
-        loop {
-            let room = self.writes_at_once.min(self.ended + 1) - under_way.len();
-            under_way.extend(waiting.by_ref().take(room));
-            let Some(answers) = under_way.next().await else { break };
-            self.ended += 1;
+        let chains = chains.into_iter().filter(|chain| !chain.is_empty());
+        let sent = chains.map(|chain| send(&api, chain, &in_doubt));
+        let mut pacing = std::mem::replace(&mut self.pacing, Pacing::up_to(1));
+        let take = |answers: Vec<Answer>| {
             let is_binding = |(then, ..): &&Answer| matches!(then, Then::Bound(..));
             self.binding_times.extend(answers.iter().filter(is_binding).map(|answer| answer.2));
             for (then, answer, _) in answers {
                 self.take(mirror, then, answer);
             }
-        }
+        };
+        pacing.all(sent, take).await;
+        self.pacing = pacing;
     }
 
     fn take(&mut self, mirror: &mut Mirror, then: Then, answer: Result<Value, ApiError>) {
