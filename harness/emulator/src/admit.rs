@@ -2,6 +2,7 @@
 //! and what it refuses. One file a concern; each answers in the real server's words.
 
 mod affinity;
+mod autoscaler;
 mod container;
 mod custom;
 mod defaults;

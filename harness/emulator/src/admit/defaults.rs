@@ -19,6 +19,7 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
             "currentNumberScheduled": 0, "desiredNumberScheduled": 0,
             "numberMisscheduled": 0, "numberReady": 0,
         }),
+        ("autoscaling", "HorizontalPodAutoscaler") => json!({"desiredReplicas": 0}),
         ("policy", "PodDisruptionBudget") => json!({
             "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
         }),
@@ -60,6 +61,7 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         }
         ("apps", "StatefulSet") => fill_stateful_set(object),
         ("apps", "DaemonSet") => fill_daemon_set(object),
+        ("autoscaling", "HorizontalPodAutoscaler") => super::autoscaler::fill(object),
         ("batch", "Job") => fill_job(&mut object["spec"]),
         ("batch", "CronJob") => fill_cron_job(object),
         ("resource.k8s.io", "ResourceClaim") => fill_claim(&mut object["spec"]),

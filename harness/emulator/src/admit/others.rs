@@ -57,6 +57,7 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
             check_fixed(old, new, errors);
             check_keys(new, errors);
         }
+        ("autoscaling", "HorizontalPodAutoscaler") => super::autoscaler::check(new, errors),
         ("", "ResourceQuota") => super::quota::check(old, new, errors),
         ("", "Event") => check_event(new, errors),
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),

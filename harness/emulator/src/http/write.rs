@@ -20,12 +20,22 @@ const MANAGER_BYTES_MAX: usize = 128;
 
 impl Call<'_> {
     pub(super) fn create(&self) -> Result<Reply, ApiError> {
-        let body = decode::object(self.headers, self.body)?;
+        let body = self.versioned(decode::object(self.headers, self.body)?);
         let mut write = self.write(Op::Create(Value::Null))?;
         write.key.name = object::name(&body).into();
         write.op = Op::Create(body);
         let written = self.store.write(write)?;
         Ok(self.reply_written(StatusCode::CREATED, &written))
+    }
+
+    /// A body that says no version is in that of the path.
+    fn versioned(&self, mut body: Value) -> Value {
+        let is_open = self.kind.origin == Origin::BuiltIn && self.kind.versions.len() > 1;
+        if is_open && body.is_object() {
+            let version = self.kind.api_version(&self.target.version);
+            object::set_default(&mut body, &["apiVersion"], version);
+        }
+        body
     }
 
     /// POST of a binding beside the pods: it names its pod itself.
@@ -53,7 +63,7 @@ impl Call<'_> {
 
     pub(super) fn update(&self, part: Option<&str>) -> Result<Reply, ApiError> {
         let part = self.part(part)?;
-        let body = decode::object(self.headers, self.body)?;
+        let body = self.versioned(decode::object(self.headers, self.body)?);
         let written = self.store.write(self.write(Op::Update(part, body))?)?;
         Ok(self.reply_part(part, &written))
     }
@@ -62,7 +72,10 @@ impl Call<'_> {
         let part = self.part(part)?;
         let is_custom = self.kind.origin == Origin::Custom;
         let force = self.query.is_on("force");
-        let patch = decode::patch(self.headers, self.body, force, is_custom)?;
+        let mut patch = decode::patch(self.headers, self.body, force, is_custom)?;
+        if let PatchBody::Merge(changes) | PatchBody::Strategic(changes) = &mut patch {
+            self.kind.merge_to_stored(&self.target.version, changes);
+        }
         self.check_patch_options(&patch)?;
         let written = self.store.write(self.write(Op::Patch(part, patch))?)?;
         Ok(self.reply_part(part, &written))

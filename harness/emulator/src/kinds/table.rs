@@ -123,8 +123,18 @@ pub(super) fn built_in() -> impl Iterator<Item = Kind> {
 }
 
 fn kind(Row(group_version, plural, kind, short_names, traits): &Row) -> Kind {
-    let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
+    let (group, newest) = group_version.split_once('/').unwrap_or(("", group_version));
     let has = |wanted: Trait| traits.contains(&wanted);
+    let version = |name: &str| Version {
+        name: name.into(),
+        served: true,
+        status: has(Status),
+        scale: has(Trait::Scale).then(replicas),
+        columns: Vec::new(),
+        schema: None,
+        selectable: Vec::new(),
+    };
+    let older = (group == "autoscaling").then(|| version("v1"));
     Kind {
         resource: Resource::new(group, plural),
         kind: Arc::from(*kind),
@@ -134,16 +144,8 @@ fn kind(Row(group_version, plural, kind, short_names, traits): &Row) -> Kind {
         categories: if has(All) { vec![Arc::from("all")] } else { Vec::new() },
         namespaced: has(Ns),
         generation: if has(Gen) { Generation::OnSpec } else { Generation::None },
-        versions: vec![Version {
-            name: version.into(),
-            served: true,
-            status: has(Status),
-            scale: has(Trait::Scale).then(replicas),
-            columns: Vec::new(),
-            schema: None,
-            selectable: Vec::new(),
-        }],
-        storage: version.into(),
+        versions: std::iter::once(version(newest)).chain(older).collect(),
+        storage: newest.into(),
         origin: if has(View) { Origin::View } else { Origin::BuiltIn },
     }
 }

@@ -1,7 +1,10 @@
 //! One object, several faces: the versions of a kind, and the two groups of events.
 //!
-//! Versions of a custom kind differ in their name only (conversion strategy `None`). Events are
+//! Versions of a custom kind differ in their name only (conversion strategy `None`); of the
+//! built-in kinds only autoscalers have two. Events are
 //! stored as core events; `events.k8s.io` shows the same objects under other field names.
+
+mod autoscaler;
 
 use std::sync::Arc;
 
@@ -21,6 +24,8 @@ const EVENT_FIELDS: [(&str, &str); 8] = [
     ("lastTimestamp", "deprecatedLastTimestamp"),
     ("reportingInstance", "reportingInstance"),
 ];
+
+const AUTOSCALER_V1: &str = "autoscaling/v1";
 
 impl Kind {
     /// The collection in which its objects are stored.
@@ -43,12 +48,25 @@ impl Kind {
             return Arc::clone(stored);
         }
         let mut shown = Value::clone(stored);
+        if self.origin == Origin::BuiltIn {
+            autoscaler::to_v1(&mut shown);
+        }
         object::set(&mut shown, &["apiVersion"], self.api_version(version).into());
         Arc::new(shown)
     }
 
+    /// What a merge changes of an object in `version`, as changes of the stored one.
+    pub(crate) fn merge_to_stored(&self, version: &str, changes: &mut Value) {
+        if self.origin == Origin::BuiltIn && *version != *self.storage {
+            autoscaler::from_v1(changes);
+        }
+    }
+
     /// An object as a client sent it, as it is stored.
     pub(crate) fn to_stored(&self, mut sent: Value) -> Value {
+        if object::text(&sent, &["apiVersion"]) == AUTOSCALER_V1 {
+            autoscaler::from_v1(&mut sent);
+        }
         let version = if self.origin == Origin::View {
             rename(&mut sent, EVENT_FIELDS.map(|(stored, shown)| (shown, stored)));
             "v1".to_owned()

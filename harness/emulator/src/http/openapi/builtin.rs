@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -33,11 +34,14 @@ impl Default for Schemas {
 }
 
 /// The name of the type behind a built-in kind.
-pub(super) fn type_name(kind: &Kind, _version: &str) -> Option<String> {
-    describe(kind, &mut SchemaGenerator::default())
+pub(super) fn type_name(kind: &Kind, version: &str) -> Option<String> {
+    describe(kind, version, &mut SchemaGenerator::default())
 }
 
-fn describe(kind: &Kind, generator: &mut SchemaGenerator) -> Option<String> {
+fn describe(kind: &Kind, version: &str, generator: &mut SchemaGenerator) -> Option<String> {
+    if kind.is("autoscaling", "HorizontalPodAutoscaler") && version == "v1" {
+        return Some(named::<HorizontalPodAutoscaler>(generator));
+    }
     if kind.is("events.k8s.io", "Event") {
         return Some(named::<Event>(generator));
     }
@@ -58,7 +62,7 @@ fn reference(name: &str) -> Value {
 
 impl Schemas {
     pub(super) fn add_builtin(&mut self, name: &str, kind: &Kind, version: &str) {
-        describe(kind, &mut self.generator);
+        describe(kind, version, &mut self.generator);
         let shape = builtin(&kind.resource.group, &kind.kind);
         self.kinds.push((name.to_owned(), group_version_kind(kind, version), shape));
     }

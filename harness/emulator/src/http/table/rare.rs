@@ -1,7 +1,7 @@
 //! Kinds whose cells are single fields, or nearly so: storage, access, devices, networks.
 //!
-//! Left out: what is only counted there on a real server (targets of autoscalers, addresses of
-//! ingresses and endpoints) stays `<none>`.
+//! Left out: what is only counted there on a real server (what autoscalers measure, addresses of
+//! ingresses and endpoints) stays `<none>` or `<unknown>`.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -26,16 +26,18 @@ enum Cell {
     Text(&'static [&'static str]),
     Or(&'static [&'static str], &'static str),
     Count(&'static [&'static str]),
+    Number(&'static [&'static str]),
     Flag(&'static [&'static str]),
     Made(fn(&Value) -> String),
 }
-use Cell::{Age, Count, Flag, Made, Or, Text};
+use Cell::{Age, Count, Flag, Made, Number, Or, Text};
 
 const fn column(name: &'static str, cell: Cell) -> Rare {
     let kind = match cell {
         Count(_) => "integer",
         Flag(_) => "boolean",
-        Age | Text(_) | Or(..) | Made(_) => "string",
+        // The real server, too, gives numbers under a column of texts.
+        Age | Text(_) | Or(..) | Made(_) | Number(_) => "string",
     };
     Rare { name, kind, priority: 0, cell }
 }
@@ -122,13 +124,10 @@ const REVISION: &[Rare] = &[
 ];
 const AUTOSCALER: &[Rare] = &[
     column("Reference", Made(|scaler| reference(scaler, &["spec", "scaleTargetRef"]))),
-    column("Targets", Or(&[], NONE)),
+    column("Targets", Made(targets)),
     column("MinPods", Made(|scaler| count_or(scaler, "minReplicas", "<unset>"))),
-    column("MaxPods", Made(|scaler| count_or(scaler, "maxReplicas", "0"))),
-    column(
-        "Replicas",
-        Made(|scaler| number(scaler, &["status", "currentReplicas"]).unwrap_or(0).to_string()),
-    ),
+    column("MaxPods", Number(&["spec", "maxReplicas"])),
+    column("Replicas", Number(&["status", "currentReplicas"])),
     AGE,
 ];
 const SLICE: &[Rare] = &[
@@ -210,6 +209,7 @@ pub(super) fn cells(columns: &[Rare], object: &Value, now: Timestamp) -> Vec<Val
             found => json!(found),
         },
         Count(path) => json!(list(object, path).len()),
+        Number(path) => json!(number(object, path).unwrap_or(0)),
         Flag(path) => json!(at(object, path) == Some(&Value::Bool(true))),
         Made(make) => json!(make(object)),
     };
@@ -242,6 +242,42 @@ fn claim_of(volume: &Value) -> String {
 }
 
 /// `cpu: 1/2, pods: 0/4`, of limits or of everything else.
+/// What an autoscaler aims at, in either of its versions; nobody measures what there is.
+fn targets(scaler: &Value) -> String {
+    let cpu = number(scaler, &["spec", "targetCPUUtilizationPercentage"]);
+    let cpu = cpu.map(|percent| format!("cpu: <unknown>/{percent}%"));
+    let others = list(scaler, &["spec", "metrics"]).iter().map(target_of);
+    let aims: Vec<String> = cpu.into_iter().chain(others).collect();
+    match aims.as_slice() {
+        [] => NONE.to_owned(),
+        [_] | [_, _] => aims.join(", "),
+        [one, two, more @ ..] => format!("{one}, {two} + {} more...", more.len()),
+    }
+}
+
+fn target_of(metric: &Value) -> String {
+    let (field, is_resource) = match text(metric, &["type"]) {
+        "Resource" => ("resource", true),
+        "ContainerResource" => ("containerResource", true),
+        "Pods" => ("pods", false),
+        "Object" => ("object", false),
+        _ => ("external", false),
+    };
+    let part = |name: &str| at(metric, &[field, "target", name]);
+    let words = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let aim = match (part("averageValue"), part("averageUtilization"), part("value")) {
+        (Some(average), ..) if matches!(field, "object" | "external") => {
+            format!("{} (avg)", words(average))
+        }
+        (Some(average), ..) => words(average),
+        (None, Some(percent), _) => format!("{percent}%"),
+        (None, None, Some(value)) => words(value),
+        (None, None, None) => "<auto>".to_owned(),
+    };
+    let name = text(metric, &[field, "name"]);
+    if is_resource { format!("{name}: <unknown>/{aim}") } else { format!("<unknown>/{aim}") }
+}
+
 fn quota_of(quota: &Value, of_limits: bool) -> String {
     let amount = |part: &str, name: &str| match text(quota, &["status", part, name]) {
         "" => "0".to_owned(),
