@@ -241,10 +241,10 @@ impl Mirror {
             Kind::Pod => self.pods.get(key).map(|pod| pod.told.version),
             Kind::PodGroup => self.groups.get(key).map(|group| group.told.version),
             Kind::ResourceClaim => self.claims.known.get(key).map(|claim| claim.version),
+            Kind::Queue => self.queues.get(&key.name).map(|queue| queue.told.version),
             Kind::Namespace
             | Kind::Node
             | Kind::PriorityClass
-            | Kind::Queue
             | Kind::Topology
             | Kind::DeviceClass
             | Kind::ResourceSlice

@@ -10,7 +10,7 @@ use schedlab_scheduler_core::{
     model::{Name, Time},
     resources::{PerResource, Resources},
 };
-use serde::de::IgnoredAny;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,6 +18,18 @@ use crate::{
     apply::{About, Event, Level, rfc3339},
     mirror::{Condition, Key, Mirror, QueueTold},
 };
+
+/// Of the answer to a write only which state of the object it is.
+#[derive(Deserialize)]
+struct Answer {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: String,
+}
 
 /// Brings the status of every queue up to date. An error leaves the rest for the next cycle.
 pub(crate) async fn write(
@@ -35,7 +47,8 @@ pub(crate) async fn write(
     }
     for (name, record) in &mut mirror.queues {
         let account = uses.get(name).cloned().unwrap_or_default();
-        let told = QueueTold {
+        let mut told = QueueTold {
+            version: record.told.version,
             children: children.remove(name).unwrap_or_default(),
             allocated: quantities(&account.allocated),
             allocated_non_preemptible: quantities(&account.allocated_non_preemptible),
@@ -55,7 +68,11 @@ pub(crate) async fn write(
         let path = path("scheduling.run.ai/v2", "", "queues", &format!("{name}/status"));
         let change = json!({ "status": status(&record.told, &told, now) });
         match api.patch(&path, Merge::Plain, &change).await {
-            Ok(IgnoredAny) => record.told = told,
+            Ok(Answer { metadata }) => {
+                // What the watch will tell of this is no news then.
+                told.version = metadata.resource_version.parse().unwrap_or(0);
+                record.told = told;
+            }
             // It is gone; the watch will tell.
             Err(ApiError::NotFound(_)) => {}
             Err(error) => return Err(error),

@@ -9,7 +9,9 @@ use schedlab_scheduler_core::{
 use serde_json::Value;
 
 use super::{Condition, conditions};
-use crate::parse::{GoDuration, Malformed, go_duration, list, name, shown, strings, text, time};
+use crate::parse::{
+    GoDuration, Malformed, go_duration, list, name, shown, strings, text, time, version,
+};
 
 /// What is kept of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,7 @@ pub(crate) struct QueueRecord {
 /// What was told on the queue already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueTold {
+    pub(crate) version: u64,
     pub(crate) children: Vec<Name>,
     pub(crate) allocated: BTreeMap<Name, Name>,
     pub(crate) allocated_non_preemptible: BTreeMap<Name, Name>,
@@ -71,6 +74,7 @@ impl QueueRecord {
             malformed: reader.malformed,
             unset: unset(spec),
             told: QueueTold {
+                version: version(object),
                 children: list(object, "/status/childQueues")
                     .iter()
                     .filter_map(Value::as_str)

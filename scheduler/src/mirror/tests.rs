@@ -83,6 +83,23 @@ fn conditions_that_we_write_are_no_news() {
 }
 
 #[test]
+fn a_queue_is_read_again_only_when_it_is_another_state() {
+    let mut mirror = Mirror::new("kai-scheduler");
+    let queue = |version: u64, priority: i32| {
+        json!({
+            "metadata": { "name": "q", "uid": "u", "resourceVersion": version.to_string() },
+            "spec": { "priority": priority },
+        })
+    };
+    let priority = |mirror: &Mirror| mirror.queues[&Name::from("q")].priority;
+    mirror.upsert(Kind::Queue, &queue(1, 1));
+    mirror.upsert(Kind::Queue, &queue(1, 7));
+    assert_eq!(priority(&mirror), 1, "the state of this version is known");
+    mirror.upsert(Kind::Queue, &queue(2, 2));
+    assert_eq!(priority(&mirror), 2);
+}
+
+#[test]
 fn a_list_replaces_what_was_known() {
     let mut mirror = Mirror::new("kai-scheduler");
     mirror.upsert(Kind::Pod, &pod(9, "u", &json!({})));
