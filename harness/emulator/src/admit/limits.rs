@@ -7,33 +7,56 @@ use super::container::amount;
 use super::template::items_mut;
 use crate::error::ApiError;
 use crate::kinds::Resource;
-use crate::object::{self, list, map};
+use crate::object::{self, list, map, text};
 
-/// Fills in a limit range's defaults.
+/// Where it is told what was filled in.
+const TOLD: &str = "kubernetes.io/limit-ranger";
+
+/// Fills in a limit range's defaults, and tells so on the pod.
 pub(super) fn fill(admission: &Admission<'_>, pod: &mut Value) {
     let ranges = Resource::new("", "limitranges");
     for range in admission.store.list(&ranges, Some(&admission.key.namespace)) {
+        let mut told = Vec::new();
         for limit in list(range, &["spec", "limits"]) {
             if limit["type"] == "Container" {
-                fill_containers(&mut pod["spec"], limit);
+                fill_containers(&mut pod["spec"], limit, &mut told);
             }
         }
-    }
-}
-
-fn fill_containers(spec: &mut Value, limit: &Value) {
-    for field in ["containers", "initContainers"] {
-        for container in items_mut(spec, field) {
-            fill_amounts(container, "limits", &limit["default"]);
-            fill_amounts(container, "requests", &limit["defaultRequest"]);
+        if !told.is_empty() {
+            let told = format!("LimitRanger plugin set: {}", told.join("; "));
+            object::set(pod, &["metadata", "annotations", TOLD], told.into());
         }
     }
 }
 
-fn fill_amounts(container: &mut Value, kind: &str, defaults: &Value) {
-    for (name, value) in defaults.as_object().into_iter().flatten() {
-        object::set_default(container, &["resources", kind, name], value.clone());
+fn fill_containers(spec: &mut Value, limit: &Value, told: &mut Vec<String>) {
+    for (field, kind) in [("containers", "container"), ("initContainers", "init container")] {
+        for container in items_mut(spec, field) {
+            let limits = fill_amounts(container, "limits", &limit["default"]);
+            let requests = fill_amounts(container, "requests", &limit["defaultRequest"]);
+            let name = text(container, &["name"]);
+            let filled = [(requests, "request"), (limits, "limit")];
+            let filled = filled.iter().filter(|(names, _)| !names.is_empty());
+            let words = |(names, what): &(Vec<String>, &str)| {
+                format!("{} {what} for {kind} {name}", names.join(", "))
+            };
+            told.extend(filled.map(words));
+        }
     }
+}
+
+/// Answers what was not there.
+fn fill_amounts(container: &mut Value, kind: &str, defaults: &Value) -> Vec<String> {
+    let mut filled = Vec::new();
+    for (name, value) in defaults.as_object().into_iter().flatten() {
+        let path = ["resources", kind, name];
+        if object::at(container, &path).is_none_or(Value::is_null) {
+            object::set(container, &path, value.clone());
+            filled.push(name.clone());
+        }
+    }
+    filled.sort();
+    filled
 }
 
 /// Refuses a pod outside a limit range.

@@ -209,6 +209,10 @@ fn a_limit_range_fills_in_and_bounds() {
         created["spec"]["containers"][0]["resources"],
         json!({"limits": {"cpu": "1"}, "requests": {"cpu": "500m"}})
     );
+    assert_eq!(
+        created["metadata"]["annotations"]["kubernetes.io/limit-ranger"],
+        "LimitRanger plugin set: cpu request for container main; cpu limit for container main"
+    );
     assert_snapshot!(said(lab.create(pod_with("b", json!({"limits": {"cpu": "3"}})))), @r#"403 Forbidden: pods "b" is forbidden: maximum cpu usage per Container is 2, but limit is 3"#);
 }
 
