@@ -1,7 +1,8 @@
 //! Puts pods into PodGroups by their owners, as KAI's pod grouper does: the chain of owners is
 //! fetched, [`rules`] say which group it makes, the group is created or corrected, and only then
-//! is the pod marked with it: by its binding, or, when it waits, by a write of its own. A pod that
-//! is marked, by us or by its maker, is left alone.
+//! is the pod marked with it: by its binding, by the status that says why it waits, or, where
+//! neither is written, by a write of its own. A pod that is marked, by us or by its maker, is left
+//! alone.
 
 mod rules;
 
