@@ -37,7 +37,7 @@ Feature: Pods go only where they may
     Then deployment "pinned" is running
     And deployment "pinned" is on node "h-1"
 
-  @taints
+  @taints @bin-packing
   Scenario: A taint of effect NoExecute sends those away who do not tolerate it
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus |
@@ -75,7 +75,7 @@ Feature: Pods go only where they may
     Then deployment "web" is running
     And deployment "web" is on node "a-2"
 
-  @affinity
+  @affinity @bin-packing
   Scenario: A wish for nodes is no condition, and as in KAI it does not outweigh bin-packing
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | prefer      | tolerations |

@@ -5,6 +5,7 @@ Feature: Nodes are filled one after the other, or evenly
     Given a fleet of 4 nodes with 8 GPUs each
     And a queue "team" with a quota of 32
 
+  @bin-packing
   Scenario: Bin-packing fills one node before the next
     When 2 pods "large" with 6 GPUs each are submitted to queue "team"
     And everything has settled
@@ -28,6 +29,7 @@ Feature: Nodes are filled one after the other, or evenly
     And gang "small" is on 2 nodes
     And the placement matches its snapshot
 
+  @bin-packing
   Scenario: Bin-packing leaves whole nodes to those that need them
     Given 12 pods "small" with 1 GPU each are submitted to queue "team"
     And queue "team" has 12 running pods
@@ -35,6 +37,7 @@ Feature: Nodes are filled one after the other, or evenly
     Then queue "team" has 14 running and no pending pods
     And no pods of the cluster were evicted
 
+  @bin-packing
   Scenario: Work without GPUs keeps off the nodes that have some
     Given a node "cpu-1" with 0 GPUs is added
     When these workloads are submitted:
@@ -43,6 +46,7 @@ Feature: Nodes are filled one after the other, or evenly
     Then deployment "web" is running
     And deployment "web" is on node "cpu-1"
 
+  @bin-packing
   Scenario: Work without GPUs goes to GPU nodes when there is no other room
     Given a node "cpu-1" with 0 GPUs is added
     And node "cpu-1" is cordoned

@@ -18,7 +18,7 @@ const KNOWN: [(&str, &str); 4] = [
 ];
 
 /// Tags that name what a scheduler can do, and what each means.
-pub const CAPABILITIES: [(&str, &str); 18] = [
+pub const CAPABILITIES: [(&str, &str); 21] = [
     ("quota", "queues have a quota that holds"),
     ("borrowing", "what nobody uses may be used over the quota"),
     ("reclaim", "what was borrowed is taken back"),
@@ -29,6 +29,9 @@ pub const CAPABILITIES: [(&str, &str); 18] = [
     ("sub-groups", "a gang has parts with minimums of their own"),
     ("podgrouper", "gangs are made from jobs and their like"),
     ("consolidation", "pods are moved to make room in one place"),
+    ("bin-packing", "one node is filled before the next, and those with GPUs are kept for them"),
+    ("shared-gpus", "parts of a GPU are given away"),
+    ("topology", "a gang stays within a rack or a zone"),
     ("lab", "the operations lab's manifests: queues and gangs together"),
     ("osmo", "pools as OSMO lays them out on queues"),
     ("starvation", "who waits is served in the end, by queue and priority"),
