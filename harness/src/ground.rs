@@ -21,7 +21,7 @@ use schedlab_scheduler::crds;
 use crate::api::Api;
 use crate::leftovers::{End, Run, Swept, Thing};
 use crate::target::Which;
-use crate::veil::{Fence, Hub, Names};
+use crate::veil::{self, Fence, Hub, Names};
 use assets::Assets;
 use container::Container;
 use control_plane::ControlPlane;
@@ -219,7 +219,7 @@ impl Ground {
     pub(crate) fn names(&self) -> Names {
         let number = self.scenarios.fetch_add(1, Ordering::Relaxed);
         Names {
-            prefix: format!("{}x{number}-", self.name),
+            prefix: veil::prefix(&self.name, number),
             run: self.run.id().to_owned(),
             shared: self.shared.clone(),
             fence: self.fence,

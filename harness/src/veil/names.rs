@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use memchr::memmem::Finder;
 use serde_json::{Value, json};
 
 /// Label of everything made for a run, on namespaces and cluster-scoped objects.
@@ -69,6 +70,31 @@ pub(super) fn is_fenced_kind(kind: &str) -> bool {
 /// Whether these are the kubelets' leases.
 pub(super) fn is_lease(plural: &str, namespace: &str) -> bool {
     plural == "leases" && namespace == LEASES
+}
+
+/// What stands before every name of a run's scenario of that number.
+pub(crate) fn prefix(run: &str, number: usize) -> String {
+    format!("{run}x{number}-")
+}
+
+/// The prefixes of a run's scenarios that a text names; `name` finds the run's name.
+pub(super) fn prefixes_in<'a>(name: &Finder<'_>, text: &'a str) -> Vec<&'a str> {
+    let length = name.needle().len();
+    let mut found: Vec<&str> = Vec::new();
+    for at in name.find_iter(text.as_bytes()) {
+        let rest = text.get(at + length..).unwrap_or_default();
+        let Some(number) = rest.strip_prefix('x') else { continue };
+        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+        let end = at + length + 1 + digits + 1;
+        if let Some(prefix) = text.get(at..end)
+            && prefix.ends_with('-')
+            && digits > 0
+            && !found.contains(&prefix)
+        {
+            found.push(prefix);
+        }
+    }
+    found
 }
 
 impl Names {

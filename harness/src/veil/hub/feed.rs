@@ -8,6 +8,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Wanted;
+use crate::veil::names::prefixes_in;
 
 /// One line of a watch.
 pub(in crate::veil) type Told = Arc<str>;
@@ -72,8 +73,8 @@ impl Feed {
         let listener = Listener { from: wanted.from, bookmarks: wanted.bookmarks, told };
         let missed = self.kept.partition_point(|(revision, _)| *revision <= wanted.from);
         for (revision, line) in self.kept.iter().skip(missed) {
-            let prefixes = prefixes(&self.name, line);
-            if prefixes.is_empty() || prefixes.contains(&&*wanted.prefix) {
+            let named = prefixes_in(&self.name, line);
+            if concerns(&named, &wanted.prefix) {
                 listener.hear(*revision, line);
             }
         }
@@ -90,9 +91,9 @@ impl Feed {
         let (Some(revision), false) = (revision, change == "ERROR") else { return false };
         let bookmark = change == "BOOKMARK";
         let line: Told = line.into();
-        let prefixes = prefixes(&self.name, &line);
+        let named = prefixes_in(&self.name, &line);
         for (prefix, listeners) in &mut self.listeners {
-            if !prefixes.is_empty() && !prefixes.contains(&&**prefix) {
+            if !concerns(&named, prefix) {
                 continue;
             }
             let spared = |listener: &Listener| bookmark && !listener.bookmarks;
@@ -118,24 +119,9 @@ impl Listener {
     }
 }
 
-/// The prefixes of the scenarios that a line names.
-fn prefixes<'a>(name: &Finder<'_>, line: &'a str) -> Vec<&'a str> {
-    let length = name.needle().len();
-    let mut found: Vec<&str> = Vec::new();
-    for at in name.find_iter(line.as_bytes()) {
-        let rest = line.get(at + length..).unwrap_or_default();
-        let Some(number) = rest.strip_prefix('x') else { continue };
-        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
-        let end = at + length + 1 + digits + 1;
-        if let Some(prefix) = line.get(at..end)
-            && prefix.ends_with('-')
-            && digits > 0
-            && !found.contains(&prefix)
-        {
-            found.push(prefix);
-        }
-    }
-    found
+/// Whether a line that names these scenarios is news to the one with that prefix.
+fn concerns(named: &[&str], prefix: &str) -> bool {
+    named.is_empty() || named.contains(&prefix)
 }
 
 #[cfg(test)]
