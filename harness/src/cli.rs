@@ -219,6 +219,10 @@ pub struct Stage {
     /// a minute is shortened to it when absent.
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub time_scale: Option<f64>,
+    /// How long what shall happen is waited for at least on a real cluster: a busy machine needs
+    /// a while, and what never happens is known the later.
+    #[arg(long, value_parser = duration, default_value = "2m", value_name = "TIME")]
+    pub patience: Duration,
     /// Also run scenarios that need what the cluster or the scheduler lacks.
     #[arg(long)]
     pub force: bool,

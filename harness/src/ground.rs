@@ -191,6 +191,14 @@ impl Ground {
         format!("Kubernetes {} at {}", self.version, self.config.cluster_url)
     }
 
+    /// The folder of a control plane of ours, where its scheduler may be, too.
+    pub(crate) fn programs(&self) -> Option<&Path> {
+        match &self.host {
+            Host::Processes(plane) => Some(plane.programs()),
+            Host::Kind(_) | Host::Container(_) | Host::Others => None,
+        }
+    }
+
     /// The name of a folder for one scheduler's files, and where it and its process are noted.
     pub(crate) fn folder(&self) -> (String, Run) {
         let number = self.scenarios.fetch_add(1, Ordering::Relaxed);

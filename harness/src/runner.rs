@@ -52,6 +52,8 @@ pub struct Settings {
     pub ground: Option<Arc<Ground>>,
     /// What durations are multiplied with on a real cluster; by what they are when not said.
     pub time_scale: Option<f64>,
+    /// How long what shall happen is waited for at least on a real cluster.
+    pub patience: Duration,
     /// The scheduler that is tested.
     pub target: Target,
     /// Run also what cannot be expected to pass.
@@ -82,12 +84,11 @@ impl Settings {
 
     /// How long a case's durations are.
     fn pace(&self, case: &Case) -> Pace {
-        match (&self.ground, self.time_scale) {
-            (None, _) => Pace::default(),
-            (Some(_), Some(factor)) => Pace::real(factor),
-            (Some(_), None) if !self.target.keeps_pace() => Pace::real(1.0),
-            (Some(_), None) => Pace::real(case.time_factor()),
+        if self.ground.is_none() {
+            return Pace::default();
         }
+        let own = || if self.target.keeps_pace() { case.time_factor() } else { 1.0 };
+        Pace::real(self.time_scale.unwrap_or_else(own), self.patience)
     }
 }
 
@@ -272,6 +273,7 @@ mod tests {
             interrupted: Interrupt::default(),
             ground: None,
             time_scale: None,
+            patience: Duration::from_mins(2),
             target: Target::ours(),
             force: false,
             like: None,

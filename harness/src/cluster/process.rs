@@ -1,6 +1,6 @@
 //! A scheduler as a process of its own, which reaches the scenario through a [`Gate`].
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub(crate) struct Start {
     pub(crate) config: Config,
     /// What it is.
     pub(crate) target: Target,
+    /// Where its program may be besides the `PATH`.
+    pub(crate) programs: Option<PathBuf>,
     /// Names a folder of its own.
     pub(crate) folder: String,
     /// Where its folder and its process are noted.
@@ -79,11 +81,22 @@ impl Start {
         };
         let words = ["-c".to_owned(), format!("exec {}", self.filled(command, &folder))];
         let log = folder.join("log");
-        let mut kept = Kept::start(Path::new("/bin/sh"), &words, &[], &log, &self.run)?;
+        let path = self.path();
+        let environment = path.iter().map(|path| ("PATH", path.as_str())).collect::<Vec<_>>();
+        let shell = Path::new("/bin/sh");
+        let mut kept = Kept::start(shell, &words, &environment, &log, &self.run)?;
         while kept.lives() && !fuse.is_blown() {
             tokio::time::sleep(LOOK).await;
         }
         Ok(last_words(&log))
+    }
+
+    /// The `PATH` of its command: what the user has comes first.
+    fn path(&self) -> Option<String> {
+        let programs = self.programs.as_ref()?;
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain([programs.clone()]);
+        std::env::join_paths(folders).ok()?.into_string().ok()
     }
 
     /// A text with its placeholders filled in.

@@ -162,6 +162,7 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         interrupted: Interrupt::default(),
         ground: None,
         time_scale: args.stage.time_scale,
+        patience: args.stage.patience,
         target: target(&args.stage)?,
         force: args.stage.force,
         like: like(args)?.map(Arc::new),

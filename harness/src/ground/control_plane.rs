@@ -33,6 +33,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[("GOGC", "200")];
 /// A control plane that runs.
 #[derive(Debug)]
 pub(super) struct ControlPlane {
+    programs: PathBuf,
     folder: PathBuf,
     kubeconfig: String,
     /// etcd, the API server, the controller manager.
@@ -53,7 +54,8 @@ impl ControlPlane {
         let [etcd, peers, api] = free_ports()?;
         let kubeconfig = kubeconfig(api, &identity)?;
         secretly(&folder.join("kubeconfig"), &kubeconfig)?;
-        let mut plane = Self { folder, kubeconfig, processes: Vec::new() };
+        let programs = assets.folder().to_path_buf();
+        let mut plane = Self { programs, folder, kubeconfig, processes: Vec::new() };
         plane.run("etcd", assets, &etcd_arguments(&plane.folder, etcd, peers), run)?;
         plane.run("kube-apiserver", assets, &api_arguments(&plane.folder, etcd, api), run)?;
         Ok(plane)
@@ -70,6 +72,11 @@ impl ControlPlane {
         let kept = Kept::start(&assets.program(name), arguments, ENVIRONMENT, &log, run)?;
         self.processes.push((name, kept));
         Ok(())
+    }
+
+    /// Where its programs are.
+    pub(super) fn programs(&self) -> &Path {
+        &self.programs
     }
 
     /// How others reach it as an administrator.

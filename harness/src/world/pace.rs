@@ -7,9 +7,6 @@ use std::time::Duration;
 use schedlab_scheduler::Config;
 use serde_json::{Value, json};
 
-/// Least time that something may take to happen: it ends as soon as it does.
-const PATIENCE_LEAST: Duration = Duration::from_mins(2);
-
 /// How late a busy machine may be: nothing that must hold for a time is watched to its end.
 const LATE: Duration = Duration::from_secs(20);
 
@@ -42,21 +39,23 @@ const SECONDS: [&str; 3] =
 pub struct Pace {
     /// What every duration is multiplied with.
     factor: f64,
-    /// Whether what happens within a time may need a machine's own, too.
-    real: bool,
+    /// Where time is real: the least time that something may take to happen. Waiting ends as
+    /// soon as it does.
+    patience: Option<Duration>,
 }
 
 impl Default for Pace {
     /// Durations are what they are.
     fn default() -> Self {
-        Self { factor: 1.0, real: false }
+        Self { factor: 1.0, patience: None }
     }
 }
 
 impl Pace {
-    /// Real time, with durations multiplied by a factor.
-    pub fn real(factor: f64) -> Self {
-        Self { factor, real: true }
+    /// Real time, with durations multiplied by a factor, and at least this long a wait for what
+    /// shall happen.
+    pub fn real(factor: f64, patience: Duration) -> Self {
+        Self { factor, patience: Some(patience) }
     }
 
     /// A duration of the feature.
@@ -71,19 +70,19 @@ impl Pace {
 
     /// How long to wait for what shall happen within a time of the feature.
     pub(crate) fn patience(self, time: Duration) -> Duration {
-        if self.real { self.of(time).max(PATIENCE_LEAST) } else { time }
+        self.patience.map_or(time, |least| self.of(time).max(least))
     }
 
     /// How long to watch what must hold, or must not happen, for a time of the feature. What ends
     /// it may have begun before the watching did.
     pub(crate) fn watch(self, time: Duration) -> Duration {
         let whole = self.of(time);
-        if self.real { whole.saturating_sub(LATE).max(whole / 2) } else { whole }
+        if self.is_real() { whole.saturating_sub(LATE).max(whole / 2) } else { whole }
     }
 
     /// A scheduler whose own times go as fast.
     pub(crate) fn config(self, mut config: Config) -> Config {
-        if self.real {
+        if self.is_real() {
             config.writes_at_once = WRITES_AT_ONCE;
         }
         if self.is_plain() {
@@ -147,6 +146,10 @@ impl Pace {
         }
     }
 
+    fn is_real(self) -> bool {
+        self.patience.is_some()
+    }
+
     fn is_plain(self) -> bool {
         (self.factor - 1.0).abs() < f64::EPSILON
     }
@@ -156,6 +159,12 @@ impl Pace {
 mod tests {
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_mins(2);
+
+    fn real(factor: f64) -> Pace {
+        Pace::real(factor, PATIENCE)
+    }
+
     #[test]
     fn durations_of_objects_keep_their_proportions_and_broken_ones_stay_broken() {
         let mut object = json!({
@@ -163,7 +172,7 @@ mod tests {
             "spec": {"terminationGracePeriodSeconds": 30, "tolerationSeconds": 0,
                      "reclaimMinRuntime": "soon"},
         });
-        Pace::real(0.1).object(&mut object);
+        real(0.1).object(&mut object);
         assert_eq!(object["metadata"]["annotations"]["schedlab.dev/run-time"], "60000ms");
         assert_eq!(object["metadata"]["annotations"]["other"], "10m");
         assert_eq!(object["spec"]["terminationGracePeriodSeconds"], 3);
@@ -183,11 +192,11 @@ mod tests {
     #[test]
     fn in_real_time_a_busy_machine_may_be_late() {
         let (minute, second) = (Duration::from_mins(1), Duration::from_secs(1));
-        assert_eq!(Pace::real(0.1).patience(Duration::from_secs(2)), PATIENCE_LEAST);
-        assert_eq!(Pace::real(1.0).watch(minute), Duration::from_secs(40));
-        assert_eq!(Pace::real(0.1).watch(minute), Duration::from_secs(3));
-        assert_eq!(Pace::real(1.0).period(second), second);
-        assert_eq!(Pace::real(0.1).period(second), PERIOD_LEAST);
-        assert_eq!(Pace::real(1.0).period(second / 10), second / 10);
+        assert_eq!(real(0.1).patience(Duration::from_secs(2)), PATIENCE);
+        assert_eq!(real(1.0).watch(minute), Duration::from_secs(40));
+        assert_eq!(real(0.1).watch(minute), Duration::from_secs(3));
+        assert_eq!(real(1.0).period(second), second);
+        assert_eq!(real(0.1).period(second), PERIOD_LEAST);
+        assert_eq!(real(1.0).period(second / 10), second / 10);
     }
 }

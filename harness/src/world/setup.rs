@@ -1,5 +1,7 @@
 //! The scheduler of a world: how it is set up, when it starts, and how it dies.
 
+use std::path::Path;
+
 use schedlab_scheduler::{Config, Flavor, Status};
 use schedlab_scheduler_core::audit::Rules;
 
@@ -40,7 +42,9 @@ impl World {
             (Which::Installed(_) | Which::Deployment(_), _) => Under::Installed(Box::new(config)),
             (Which::Process(_), Some(ground)) => {
                 let (folder, run) = ground.folder();
-                let start = Start { door, config, target: self.target.clone(), folder, run };
+                let target = self.target.clone();
+                let programs = ground.programs().map(Path::to_path_buf);
+                let start = Start { door, config, target, programs, folder, run };
                 Under::Process(Box::new(Process::new(start, on_kill)))
             }
             (Which::Ours, _) | (Which::Process(_), None) => {

@@ -1,0 +1,120 @@
+//! The default kube-scheduler as a target, on a control plane: what its capabilities allow
+//! passes, what it lacks is skipped and says so, and what is forced upon it fails for the reason
+//! that a reader of the feature expects. Where there are no programs this is skipped;
+//! `SCHEDLAB_REQUIRE=control-plane` makes that a failure.
+#![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Runs features with kube-scheduler; the outcome and reason of each scenario by its name, or
+/// nothing where no control plane can be started.
+fn run(args: &[&str]) -> Option<Vec<Told>> {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let results = folder.path().join("results");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.current_dir(workspace()).arg("run").args(args);
+    command.args(["--cluster", "control-plane", "--scheduler", "process:kube-scheduler"]);
+    command.arg("--results").arg(&results).env("XDG_STATE_HOME", folder.path().join("state"));
+    let ended = command.output().expect("the program runs");
+    let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
+    if err.contains("no control plane") && !required.contains("control-plane") {
+        println!("skipped: {err}");
+        return None;
+    }
+    let report = std::fs::read_to_string(results.join("latest/report.json"));
+    let report = report.unwrap_or_else(|error| panic!("{error}: {err}"));
+    let report: Value = serde_json::from_str(&report).expect("a report is JSON");
+    let cases = report["cases"].as_array().expect("a report has cases");
+    let records = std::fs::read_dir(folder.path().join("state/schedlab/runs"));
+    assert_eq!(records.expect("a run is recorded").count(), 0, "it left something: {err}");
+    Some(cases.iter().map(Told::of).collect())
+}
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in one")
+}
+
+/// What a report tells of a scenario.
+struct Told {
+    name: String,
+    outcome: String,
+    why: String,
+}
+
+impl Told {
+    fn of(case: &Value) -> Self {
+        let text = |at: &str| case.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        Self {
+            name: text("/name").to_owned(),
+            outcome: text("/outcome").to_owned(),
+            why: format!("{}{}", text("/skipped"), text("/failure/message")),
+        }
+    }
+}
+
+fn told<'a>(all: &'a [Told], name: &str) -> &'a Told {
+    all.iter().find(|told| told.name == name).unwrap_or_else(|| panic!("no scenario {name}"))
+}
+
+#[test]
+fn kube_scheduler_passes_what_it_can_do_and_is_spared_the_rest() {
+    let features = ["constraints", "kube"].map(|name| format!("features/placement/{name}.feature"));
+    let Some(all) = run(&[&features[0], &features[1], "features/gang/gang.feature"]) else {
+        return;
+    };
+    for name in [
+        "The emptiest node comes first",
+        "A node that a pod wishes for comes before an emptier one",
+        "Pods are spread over racks, one more in one than in the other at most",
+    ] {
+        let told = told(&all, name);
+        assert_eq!(told.outcome, "passed", "{name}: {}", told.why);
+    }
+    for (name, why) in [
+        ("A jobset is one gang", "kube-scheduler lacks gang"),
+        ("A gang runs in part", "kube-scheduler lacks gang, kai-words"),
+        ("A node dies under a gang", "it needs virtual time (@virtual-time)"),
+    ] {
+        let told = told(&all, name);
+        assert_eq!((&*told.outcome, &*told.why), ("skipped", why), "{name}");
+    }
+    let failed = all.iter().filter(|told| !matches!(&*told.outcome, "passed" | "skipped"));
+    assert_eq!(failed.map(|told| &told.name).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+/// The scenario whose line contains these words.
+fn at(feature: &str, words: &str) -> String {
+    let text = std::fs::read_to_string(workspace().join(feature)).expect("the feature is there");
+    let line = text.lines().position(|line| line.contains(words));
+    format!("{feature}:{}", line.expect("the scenario is there") + 1)
+}
+
+#[test]
+fn kube_scheduler_that_is_forced_fails_queues_and_gangs_for_what_it_did() {
+    let forced = [
+        ("A team borrows its idle sibling's GPUs up to its own limit", "expected 24 running", "32"),
+        ("Non-preemptible work may not borrow", "expected 16 running pods", "20 running"),
+        ("A jobset is one gang", "expected 4 pending pods of jobset \"train\"", "3 running"),
+    ];
+    let borrowing = "features/borrowing/borrowing.feature";
+    let scenarios = [
+        at(borrowing, "Scenario: A team borrows"),
+        at(borrowing, "Scenario: Non-preemptible"),
+        at("features/gang/gang.feature", "| jobset "),
+    ];
+    let scenarios = scenarios.each_ref().map(String::as_str);
+    let Some(all) = run(&[&scenarios[..], &["--force", "--patience", "8s"]].concat()) else {
+        return;
+    };
+    assert_eq!(all.len(), forced.len());
+    for (name, expected, found) in forced {
+        let told = told(&all, name);
+        assert_eq!(told.outcome, "failed", "{name}");
+        assert!(told.why.contains(expected) && told.why.contains(found), "{name}: {}", told.why);
+    }
+}
