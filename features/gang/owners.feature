@@ -29,7 +29,7 @@ Feature: A workload's pods are one gang, whoever makes them
     When these workloads are submitted:
       | name  | kind       | queue    | pods | gpus |
       | train | pytorchjob | training | 4    | 1    |
-    Then pytorchjob "train" is pending because "Resources were found for 3 pods while 4 are required for gang scheduling"
+    Then pytorchjob "train" is pending because "Resources were found for 3 pods from all sub-groups while sub-group worker requires 3 pods for gang scheduling"
 
   Scenario: A PyTorchJob may ask for fewer pods to start with
     Given 5 pods "filler" with 1 GPU each are submitted to queue "training"
@@ -44,7 +44,7 @@ Feature: A workload's pods are one gang, whoever makes them
     And queue "training" has 3 running pods
     When the manifest "gang/jobset.yaml" is applied
     Then jobset "sweep" has 6 pending pods and stays so for 5 cycles
-    And jobset "sweep" is pending because "Resources were found for 5 pods while 6 are required for gang scheduling"
+    And jobset "sweep" is pending because "Resources were found for 5 pods from all sub-groups while sub-group workers-replica-0 requires 5 pods for gang scheduling"
     When 1 pod of pod "filler" finishes
     Then jobset "sweep" has 6 running pods
 
@@ -53,7 +53,7 @@ Feature: A workload's pods are one gang, whoever makes them
     And queue "training" has 5 running pods
     When the manifest "gang/trainjob.yaml" is applied
     Then trainjob "llm" has 4 pending pods and stays so for 5 cycles
-    And trainjob "llm" is pending because "Resources were found for 3 pods while 4 are required for gang scheduling"
+    And trainjob "llm" is pending because "Resources were found for 3 pods from all sub-groups while sub-group node-replica-0 requires 4 pods for gang scheduling"
     When 1 pod of pod "filler" finishes
     Then trainjob "llm" has 4 running pods
 
@@ -92,3 +92,71 @@ Feature: A workload's pods are one gang, whoever makes them
       | db   | statefulset | training | 4    | 1    | train    |
     Then statefulset "db" has 2 running and 2 pending pods
     And no pods of the cluster were evicted
+
+  Scenario: Replicated jobs that start in order are not waited for together
+    Given 5 pods "filler" with 1 GPU each are submitted to queue "training"
+    And queue "training" has 5 running pods
+    When this manifest is applied:
+      """
+      apiVersion: jobset.x-k8s.io/v1alpha2
+      kind: JobSet
+      metadata:
+        name: stages
+        labels: {kai.scheduler/queue: training}
+      spec:
+        replicatedJobs:
+        - name: first
+          template: &job
+            spec:
+              parallelism: 2
+              completions: 2
+              template:
+                spec:
+                  schedulerName: kai-scheduler
+                  restartPolicy: Never
+                  containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+        - name: second
+          dependsOn: [{name: first, status: Complete}]
+          template: *job
+      """
+    Then jobset "stages" has 2 running pods
+
+  @topology
+  Scenario: Segments of a PyTorchJob stand in one rack each
+    Given a fleet:
+      | pool | nodes | gpus | labels   |
+      | r    | 2     | 2    | rack=r   |
+      | s    | 2     | 2    | rack=s   |
+    And this manifest is applied:
+      """
+      apiVersion: kai.scheduler/v1alpha1
+      kind: Topology
+      metadata: {name: hall}
+      spec: {levels: [{nodeLabel: rack}]}
+      """
+    When this manifest is applied:
+      """
+      apiVersion: kubeflow.org/v1
+      kind: PyTorchJob
+      metadata:
+        name: train
+        labels: {kai.scheduler/queue: training}
+        annotations: {kai.scheduler/topology: hall}
+      spec:
+        pytorchReplicaSpecs:
+          Worker:
+            replicas: 4
+            template:
+              metadata:
+                annotations:
+                  kai.scheduler/segment-size: "2"
+                  kai.scheduler/segment-topology-required-placement: rack
+              spec:
+                schedulerName: kai-scheduler
+                containers:
+                - name: pytorch
+                  image: train
+                  resources: {limits: {nvidia.com/gpu: 2}}
+      """
+    Then pytorchjob "train" has 4 running pods
+    And the placement matches its snapshot

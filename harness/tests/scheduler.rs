@@ -11,6 +11,8 @@ mod lab;
 mod leader;
 #[path = "scheduler/malformed.rs"]
 mod malformed;
+#[path = "scheduler/owners.rs"]
+mod owners;
 #[path = "scheduler/parts.rs"]
 mod parts;
 #[path = "scheduler/replay.rs"]
@@ -397,9 +399,9 @@ fn workloads_are_grouped_by_the_owners_at_the_top() {
         assert_snapshot!(lab.pod_groups(), @r#"
         pg-alone {"minMember":1,"priorityClassName":"build","queue":"q"}
         pg-db {"minMember":1,"priorityClassName":"train","queue":"q"}
-        pg-pt {"minMember":4,"preemptibility":"non-preemptible","priorityClassName":"train","queue":"q"}
-        pg-set {"minMember":5,"priorityClassName":"train","queue":"q"}
-        pg-tj {"minMember":4,"priorityClassName":"train","queue":"q"}
+        pg-pt {"minMember":4,"preemptibility":"non-preemptible","priorityClassName":"train","queue":"q","subGroups":[{"minMember":1,"name":"master"},{"minMember":3,"name":"worker"}]}
+        pg-set {"minSubGroup":2,"priorityClassName":"train","queue":"q","subGroups":[{"minSubGroup":1,"name":"leader"},{"minMember":1,"name":"leader-replica-0","parent":"leader"},{"minSubGroup":2,"name":"worker"},{"minMember":2,"name":"worker-replica-0","parent":"worker"},{"minMember":2,"name":"worker-replica-1","parent":"worker"}]}
+        pg-tj {"minSubGroup":1,"priorityClassName":"train","queue":"q","subGroups":[{"minSubGroup":1,"name":"node"},{"minMember":4,"name":"node-replica-0","parent":"node"}]}
         pg-web {"minMember":1,"priorityClassName":"inference","queue":"q"}
         pg-web {"minMember":1,"priorityClassName":"inference","queue":"q"}
         "#);

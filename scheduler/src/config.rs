@@ -11,6 +11,9 @@ pub use file::{ConfigFile, FileError};
 
 use crate::status::Status;
 
+/// The label of node pools, where the configuration names none.
+pub(crate) const NODE_POOL_LABEL: &str = "kai.scheduler/node-pool";
+
 /// Tells the time. Handed in, so that a scheduler can run on virtual time.
 pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 

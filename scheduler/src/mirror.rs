@@ -29,7 +29,7 @@ use condition::{condition, conditions};
 pub(crate) use gpu::GROUP_LABEL;
 pub(crate) use group::{GroupRecord, GroupTold};
 pub(crate) use node::NodeRecord;
-pub(crate) use pod::{Owner, Phase, PodRecord, controller};
+pub(crate) use pod::{Owner, Phase, PodRecord, SUB_GROUP_LABEL, controller};
 pub(crate) use queue::{QueueRecord, QueueTold};
 
 use crate::{

@@ -13,12 +13,13 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{Api, ApiError, Merge, path},
-    mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, controller},
+    config::{Config, NODE_POOL_LABEL},
+    mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, SUB_GROUP_LABEL, controller},
     pacing::Pacing,
     watch::Kind,
 };
-use rules::Group;
 pub(crate) use rules::Link;
+use rules::{Around, Group, Member};
 
 const GROUPS: &str = "scheduling.run.ai/v2alpha2";
 
@@ -26,8 +27,10 @@ const GROUPS: &str = "scheduling.run.ai/v2alpha2";
 const CHAIN_MAX: usize = 16;
 
 /// Groups pods, and keeps what it learned about kinds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Grouper {
+    /// The label that names node pools.
+    pool_label: String,
     /// Plural names by API version and kind; `None`: the server has no such kind.
     plurals: BTreeMap<(Name, Name), Option<String>>,
     /// Owners fetched in this cycle, `None` where there is none any more.
@@ -35,6 +38,12 @@ pub(crate) struct Grouper {
 }
 
 impl Grouper {
+    pub(crate) fn new(config: &Config) -> Self {
+        let pool = config.node_pool.as_ref();
+        let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
+        Self { pool_label, plurals: BTreeMap::new(), owners: BTreeMap::new() }
+    }
+
     /// Groups every pod of ours that is in no group yet. An error ends the cycle's grouping;
     /// what is missing is grouped in the next.
     pub(crate) async fn group(
@@ -56,16 +65,30 @@ impl Grouper {
         let mut wanted = Wanted::default();
         for (key, pod) in &waiting {
             let chain = self.chain(api, &key.namespace, pod).await?;
-            match rules::group_of(key, pod, &chain, &mirror.classes) {
-                Ok(group) => wanted.add(key, group),
+            let gang = match rules::gang_of(pod, &chain) {
+                Some(gang) => self.owner(api, &key.namespace, &gang).await?,
+                None => None,
+            };
+            let around = Around {
+                pods: &mirror.pods,
+                classes: &mirror.classes,
+                pool_label: &self.pool_label,
+                gang: gang.as_ref(),
+            };
+            match rules::group_of(key, pod, &chain, around) {
+                Ok(member) => wanted.add(key, member),
                 Err(malformed) => mirror.note_ungrouped(key.clone(), malformed),
             }
         }
         wanted.ensure(api, mirror, pacing).await?;
-        for (pod, group) in &wanted.members {
+        for (pod, group, _) in wanted.members.iter().filter(|(.., part)| part.is_none()) {
             mirror.assume_grouped(pod, group);
         }
-        Ok(())
+        // Where a pod stands in its group is a label, which no binding carries.
+        let marks = wanted.members.iter().filter_map(|(pod, group, part)| {
+            Some(mark_one(api, pod, (group, Some(part.as_ref()?))))
+        });
+        write_marks(marks.collect(), mirror, pacing).await
     }
 
     /// The owners of a pod, nearest first.
@@ -111,9 +134,7 @@ impl Grouper {
         };
         let path = path(&owner.api_version, namespace, &plural, &owner.name);
         match api.get(&path).await {
-            Ok(object) if object["metadata"]["uid"].as_str() == Some(&owner.uid) => {
-                Ok(Some(object))
-            }
+            Ok(object) if owner.uid.is_empty() || is_it(&object, owner) => Ok(Some(object)),
             // Another object of that name, none, or one that we may not read.
             Ok(_) | Err(ApiError::NotFound(_) | ApiError::Refused(_)) => Ok(None),
             Err(error) => Err(error),
@@ -125,13 +146,17 @@ impl Grouper {
         if let Some(known) = self.plurals.get(&kind) {
             return Ok(known.clone());
         }
-        let plural = match rules::known_plural(&owner.kind) {
+        let plural = match rules::known_plural(owner) {
             Some(plural) => Some(plural.to_owned()),
             None => discover(api, owner).await?,
         };
         self.plurals.insert(kind, plural.clone());
         Ok(plural)
     }
+}
+
+fn is_it(object: &Value, owner: &Owner) -> bool {
+    object["metadata"]["uid"].as_str() == Some(&owner.uid)
 }
 
 /// What the server calls many of a kind.
@@ -162,15 +187,15 @@ fn wants_group(pod: &PodRecord) -> bool {
 struct Wanted {
     positions: BTreeMap<Key, usize>,
     groups: Vec<(Key, Vec<Group>)>,
-    /// Pods and the names of their groups.
-    members: Vec<(Key, Name)>,
+    /// Pods, the names of their groups, and where they stand in them.
+    members: Vec<(Key, Name, Option<Name>)>,
 }
 
 impl Wanted {
-    fn add(&mut self, pod: &Key, group: Group) {
+    fn add(&mut self, pod: &Key, Member { group, part }: Member) {
         let namespace = Name::clone(&pod.namespace);
         let key = Key { namespace, name: Name::clone(&group.name) };
-        self.members.push((pod.clone(), Name::clone(&group.name)));
+        self.members.push((pod.clone(), Name::clone(&group.name), part));
         let position = *self.positions.entry(key.clone()).or_insert(self.groups.len());
         match self.groups.get_mut(position) {
             // Members may differ in what follows from themselves; the last one is right.
@@ -245,15 +270,30 @@ pub(crate) async fn mark(
     pacing: &mut Pacing,
 ) -> Result<(), ApiError> {
     let lacking = mirror.pods.iter().filter(|(_, pod)| pod.lacks_mark());
-    let marks: Vec<_> = lacking
-        .filter_map(|(key, pod)| {
-            let change = json!({ "metadata": { "annotations": {
-                "pod-group-name": &**pod.group.as_ref()?,
-            } } });
-            let path = path("v1", &key.namespace, "pods", &key.name);
-            Some(async move { api.patch(&path, Merge::Plain, &change).await })
-        })
-        .collect();
+    let marks =
+        lacking.filter_map(|(key, pod)| Some(mark_one(api, key, (pod.group.as_ref()?, None))));
+    write_marks(marks.collect(), mirror, pacing).await
+}
+
+/// Marks a pod with its group, and with its place in it.
+fn mark_one<'a>(
+    api: &'a Api,
+    pod: &Key,
+    (group, part): (&Name, Option<&Name>),
+) -> impl Future<Output = Result<Value, ApiError>> + use<'a> {
+    let mut change = json!({ "metadata": { "annotations": { "pod-group-name": &**group } } });
+    if let Some(part) = part {
+        change["metadata"]["labels"] = json!({ SUB_GROUP_LABEL: &**part });
+    }
+    let path = path("v1", &pod.namespace, "pods", &pod.name);
+    async move { api.patch(&path, Merge::Plain, &change).await }
+}
+
+async fn write_marks(
+    marks: Vec<impl Future<Output = Result<Value, ApiError>>>,
+    mirror: &mut Mirror,
+    pacing: &mut Pacing,
+) -> Result<(), ApiError> {
     let mut ended = Ok(());
     let take = |marked| match marked {
         Ok(pod) => mirror.upsert(Kind::Pod, &pod),

@@ -136,7 +136,7 @@ impl Scheduler {
             watches: Watches::start(&api.client, config.flavor),
             mirror: Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone()),
             listed: BTreeSet::new(),
-            grouper: Grouper::default(),
+            grouper: Grouper::new(&config),
             pacing: Pacing::up_to(config.writes_at_once),
             applier: Applier::new(api.clone(), &config),
             usage: config.usage_window.map(Usage::over),

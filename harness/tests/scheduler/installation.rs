@@ -79,7 +79,7 @@ const CLAIMED: &str = "
 apiVersion: v1
 kind: Node
 metadata: {name: published, annotations: {schedlab.dev/published-gpus: '1'}}
-status: {capacity: {cpu: '8', memory: 8Gi, pods: '10'}}
+status: {capacity: {cpu: '8', memory: 8Gi, pods: '100'}}
 ---
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
@@ -95,6 +95,45 @@ spec:
   resourceClaims: [{name: gpu, resourceClaimName: one}]
   containers: [{name: main, image: train}]
 ";
+
+/// Kinds of others that own pods.
+const FOREIGN_OWNERS: [(&str, &str, &str); 35] = [
+    ("kubeflow.org", "tfjobs", "TFJob"),
+    ("kubeflow.org", "xgboostjobs", "XGBoostJob"),
+    ("kubeflow.org", "jaxjobs", "JAXJob"),
+    ("kubeflow.org", "mpijobs", "MPIJob"),
+    ("kubeflow.org", "notebooks", "Notebook"),
+    ("kubeflow.org", "scheduledworkflows", "ScheduledWorkflow"),
+    ("ray.io", "rayclusters", "RayCluster"),
+    ("ray.io", "rayjobs", "RayJob"),
+    ("ray.io", "rayservices", "RayService"),
+    ("leaderworkerset.x-k8s.io", "leaderworkersets", "LeaderWorkerSet"),
+    ("grove.io", "podcliques", "PodClique"),
+    ("grove.io", "podcliquescalinggroups", "PodCliqueScalingGroup"),
+    ("grove.io", "podcliquesets", "PodCliqueSet"),
+    ("grove.io", "podgangsets", "PodGangSet"),
+    ("nvidia.com", "dynamographdeployments", "DynamoGraphDeployment"),
+    ("serving.knative.dev", "revisions", "Revision"),
+    ("serving.knative.dev", "configurations", "Configuration"),
+    ("serving.knative.dev", "services", "Service"),
+    ("argoproj.io", "workflows", "Workflow"),
+    ("tekton.dev", "taskruns", "TaskRun"),
+    ("tekton.dev", "pipelineruns", "PipelineRun"),
+    ("machinelearning.seldon.io", "seldondeployments", "SeldonDeployment"),
+    ("kubevirt.io", "virtualmachineinstances", "VirtualMachineInstance"),
+    ("kubevirt.io", "virtualmachines", "VirtualMachine"),
+    ("workspace.devfile.io", "devworkspaces", "DevWorkspace"),
+    ("amlarc.azureml.com", "amljobs", "AmlJob"),
+    ("egx.nvidia.io", "spotrequests", "SPOTRequest"),
+    ("run.ai", "runaijobs", "RunaiJob"),
+    ("run.ai", "workloadrunners", "WorkloadRunner"),
+    ("run.ai", "trainingworkloads", "TrainingWorkload"),
+    ("run.ai", "interactiveworkloads", "InteractiveWorkload"),
+    ("run.ai", "distributedworkloads", "DistributedWorkload"),
+    ("run.ai", "inferenceworkloads", "InferenceWorkload"),
+    ("run.ai", "distributedinferenceworkloads", "DistributedInferenceWorkload"),
+    ("sparkoperator.k8s.io", "sparkapplications", "SparkApplication"),
+];
 
 /// A life in which everything happens that the scheduler asks the API server for.
 async fn work(lab: &Lab, client: kube::Client) {
@@ -132,6 +171,11 @@ async fn work(lab: &Lab, client: kube::Client) {
         } } } },
     });
     owned_pod(lab, ("batch", "cronjobs", "CronJob"), &jobs);
+    for (group, plural, kind) in FOREIGN_OWNERS {
+        lab.define((group, "v1", plural, kind));
+        owned_pod(lab, (group, plural, kind), &json!({}));
+    }
+    lab.define(("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang"));
     lab.apply(CLAIMED);
     lab.pass(90).await;
     task.abort();
@@ -161,6 +205,7 @@ fn owned_pod(lab: &Lab, (group, plural, kind): (&str, &str, &str), spec: &Value)
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": format!("of-{plural}"), "namespace": "default",
+            "labels": { "grove.io/podgang": "gang" },
             "ownerReferences": [{ "apiVersion": api_version, "kind": kind, "name": "owner",
                                   "uid": uid, "controller": true }],
         },

@@ -60,6 +60,25 @@ impl Lab {
         made.object["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
+    /// Defines a kind of somebody else's, of whose fields nothing is known.
+    pub(crate) fn define(&self, (group, version, plural, kind): (&str, &str, &str, &str)) {
+        let schema = json!({ "openAPIV3Schema": {
+            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        } });
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{plural}.{group}") },
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": { "plural": plural, "singular": kind.to_lowercase(), "kind": kind },
+                "versions": [{ "name": version, "served": true, "storage": true, "schema": schema }],
+            },
+        });
+        self.create("apiextensions.k8s.io", "customresourcedefinitions", &definition);
+    }
+
     /// Creates the objects of a YAML text; their namespace is `default`.
     pub(crate) fn apply(&self, yaml: &str) {
         for document in yaml.split("---\n") {

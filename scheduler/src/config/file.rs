@@ -14,9 +14,7 @@ use serde::{
 };
 use thiserror::Error;
 
-use super::{Config, NodePool};
-
-const NODE_POOL_LABEL: &str = "kai.scheduler/node-pool";
+use super::{Config, NODE_POOL_LABEL, NodePool};
 
 /// What may stand in the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -10,6 +10,9 @@ use serde_json::Value;
 use super::{Condition, claims::PodClaim, condition, gpu, requests, selectors};
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
 
+/// With it pods name their sub-group.
+pub(crate) const SUB_GROUP_LABEL: &str = "kai.scheduler/subgroup-name";
+
 /// What is kept of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodRecord {
@@ -17,6 +20,8 @@ pub(crate) struct PodRecord {
     /// Names this scheduler in `spec.schedulerName`.
     pub(crate) ours: bool,
     pub(crate) labels: Labels,
+    /// Those of KAI's by which pods are grouped.
+    pub(crate) annotations: Labels,
     /// What it asks for besides its claims.
     pub(crate) shape: Arc<PodShape>,
     /// Claims on devices.
@@ -88,6 +93,7 @@ impl PodRecord {
             ours: text(spec, "/schedulerName").unwrap_or("default-scheduler") == scheduler_name,
             gpu_groups: gpu::groups(&labels),
             labels,
+            annotations: own_annotations(object),
             shape: Arc::new(shape),
             claims: PodClaim::all(object),
             malformed,
@@ -137,15 +143,22 @@ impl PodRecord {
         self.ours && self.group.is_some() && !self.told.marked && !self.is_finished() && may
     }
 
-    /// Label `kai.scheduler/subgroup-name`.
+    /// Where it stands in its group.
     pub(crate) fn sub_group(&self) -> Option<&Name> {
-        self.labels.get("kai.scheduler/subgroup-name")
+        self.labels.get(SUB_GROUP_LABEL)
     }
 
     /// Label `kai.scheduler/task-priority`, when it is a number.
     pub(crate) fn task_priority(&self) -> Option<i32> {
         self.labels.get("kai.scheduler/task-priority").and_then(|text| text.parse().ok())
     }
+}
+
+/// `kai.scheduler/…`; most pods have none.
+fn own_annotations(object: &Value) -> Labels {
+    let all = at(object, "/metadata/annotations").and_then(Value::as_object);
+    let own = all.into_iter().flatten().filter(|(key, _)| key.starts_with("kai.scheduler/"));
+    own.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect()
 }
 
 fn phase(object: &Value) -> Phase {

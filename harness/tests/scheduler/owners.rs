@@ -1,0 +1,91 @@
+//! Kinds of others that own pods: their pods are the gangs that their controllers mean.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::lab::Lab;
+
+/// Creates a pod of an owner; it asks for a GPU.
+fn pod(lab: &Lab, name: &str, labels: &Value, owner: &Value) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default", "labels": labels,
+                      "ownerReferences": [owner] },
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "containers": [{ "name": "main", "image": "train",
+                             "resources": { "limits": { "nvidia.com/gpu": 1 } } }],
+        },
+    });
+    lab.create("", "pods", &pod);
+}
+
+/// Creates an owner, and answers how its pods refer to it.
+fn owner(lab: &Lab, (group, plural, kind): (&str, &str, &str), spec: &Value) -> Value {
+    lab.define((group, "v1", plural, kind));
+    let api_version = format!("{group}/v1");
+    let object = json!({
+        "apiVersion": api_version, "kind": kind, "spec": spec,
+        "metadata": { "name": "x", "namespace": "default",
+                      "labels": { "kai.scheduler/queue": "q" } },
+    });
+    let uid = lab.create(group, plural, &object);
+    json!({ "apiVersion": api_version, "kind": kind, "name": "x", "uid": uid, "controller": true })
+}
+
+#[test]
+fn a_ray_cluster_starts_with_its_head_and_the_least_of_its_workers() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 3);
+        lab.queue("q", 8, -1);
+        lab.job("other", "q", (1, 1));
+        lab.start();
+        lab.pass(3).await;
+        let groups = json!([{ "groupName": "gpu", "replicas": 3, "minReplicas": 2 }]);
+        let spec = json!({ "headGroupSpec": {}, "workerGroupSpecs": groups });
+        let cluster = owner(&lab, ("ray.io", "rayclusters", "RayCluster"), &spec);
+        pod(&lab, "head", &json!({ "ray.io/group": "headgroup" }), &cluster);
+        for name in ["w0", "w1", "w2"] {
+            pod(&lab, name, &json!({ "ray.io/group": "gpu" }), &cluster);
+        }
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        head Pending -: Resources were found for 2 pods from all sub-groups while sub-group headgroup requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        other-0 Running n-0
+        w0 Pending -: Resources were found for 2 pods from all sub-groups while sub-group headgroup requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        w1 Pending -: Resources were found for 2 pods from all sub-groups while sub-group headgroup requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        w2 Pending -: Resources were found for 2 pods from all sub-groups while sub-group headgroup requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        ");
+        lab.delete_in("default", "jobs", "batch", "other");
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        head Running n-0
+        w0 Running n-0
+        w1 Running n-0
+        w2 Pending -: Resources were not found for pod default/w2 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        ");
+    });
+}
+
+#[test]
+fn each_replica_of_a_leader_worker_set_is_a_gang_of_its_own() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 3);
+        lab.queue("q", 8, -1);
+        let kind = ("leaderworkerset.x-k8s.io", "leaderworkersets", "LeaderWorkerSet");
+        let set = owner(&lab, kind, &json!({ "leaderWorkerTemplate": { "size": 2 } }));
+        for (group, worker) in [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")] {
+            let labels = json!({ "leaderworkerset.sigs.k8s.io/group-index": group,
+                                 "leaderworkerset.sigs.k8s.io/worker-index": worker });
+            pod(&lab, &format!("x-{group}-{worker}"), &labels, &set);
+        }
+        lab.start();
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        x-0-0 Running n-0
+        x-0-1 Running n-0
+        x-1-0 Pending -: Resources were found for 1 pods from all sub-groups while sub-group workers requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        x-1-1 Pending -: Resources were found for 1 pods from all sub-groups while sub-group workers requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        ");
+    });
+}

@@ -1,0 +1,151 @@
+//! A pod group as it should be, and as the API writes it.
+
+use std::time::Duration;
+
+use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, TopologyConstraint};
+use serde_json::{Value, json};
+
+use crate::{
+    mirror::{GroupRecord, Owner},
+    parse::{GoDuration, go_duration},
+};
+
+/// A pod's group, and its place there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) group: Group,
+    /// The sub-group, where there are several.
+    pub(crate) part: Option<Name>,
+}
+
+/// A pod group as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) name: Name,
+    pub(super) namespace: Name,
+    pub(super) labels: Labels,
+    pub(super) annotations: Labels,
+    pub(super) owner: Owner,
+    pub(super) min_member: u32,
+    pub(super) min_parts: Option<u32>,
+    /// None where all pods are alike.
+    pub(super) sub_groups: Vec<SubGroup>,
+    pub(super) queue: Name,
+    pub(super) priority_class: Name,
+    pub(super) preemptibility: Option<Name>,
+    pub(super) topology: Option<TopologyConstraint>,
+    pub(super) preemption_delay: Option<Name>,
+    pub(super) staleness_grace: Option<Name>,
+}
+
+impl Group {
+    /// The fields that follow from the owner already stand so.
+    pub(crate) fn agrees_with(&self, record: &GroupRecord) -> bool {
+        let stands_in_parts = match self.sub_groups.as_slice() {
+            [] => matches!(record.sub_groups.as_slice(), [only] if &*only.name == "default"),
+            wanted => record.sub_groups == wanted,
+        };
+        let delay =
+            self.preemption_delay.as_deref().and_then(go_duration).map(|delay| match delay {
+                GoDuration::Positive(delay) => delay,
+                GoDuration::Negative => Duration::ZERO,
+            });
+        let grace =
+            self.staleness_grace.as_deref().and_then(go_duration).map(|grace| match grace {
+                GoDuration::Positive(grace) => StalenessGrace::After(grace),
+                GoDuration::Negative => StalenessGrace::Never,
+            });
+        stands_in_parts
+            && record.min_sub_group == self.min_parts
+            && (self.min_parts.is_some() || record.min_member == self.min_member)
+            && record.priority_class.as_ref() == Some(&self.priority_class)
+            && record.preemptible == self.preemptibility.as_deref().map(|is| is == "preemptible")
+            && record.topology == self.topology
+            && delay.is_none_or(|delay| record.preemption_delay == delay)
+            && grace.is_none_or(|grace| record.staleness_grace == Some(grace))
+    }
+
+    /// For a merge patch: what is not wanted is null.
+    pub(crate) fn derived_spec(&self) -> Value {
+        let minimum = self.min_parts.is_none().then_some(self.min_member);
+        let sub_groups: Vec<Value> = self.sub_groups.iter().map(|part| self.part(part)).collect();
+        let mut spec = json!({
+            "minMember": minimum,
+            "minSubGroup": self.min_parts,
+            "subGroups": if sub_groups.is_empty() { Value::Null } else { sub_groups.into() },
+            "priorityClassName": &*self.priority_class,
+            "preemptibility": self.preemptibility.as_deref(),
+            "topologyConstraint": self.topology.as_ref().map(constraint),
+        });
+        let times = [
+            ("preemptionDelay", &self.preemption_delay),
+            ("stalenessGracePeriod", &self.staleness_grace),
+        ];
+        for (field, time) in times {
+            // Where no annotation asks for one, what somebody wrote into the group stays.
+            if let Some(time) = time {
+                spec[field] = json!(&**time);
+            }
+        }
+        spec
+    }
+
+    fn part(&self, part: &SubGroup) -> Value {
+        let is_inner = self.sub_groups.iter().any(|other| {
+            other.parent.is_some_and(|parent| self.sub_groups[parent].name == part.name)
+        });
+        let mut object = json!({ "name": &*part.name });
+        if let Some(parent) = part.parent {
+            object["parent"] = json!(&*self.sub_groups[parent].name);
+        }
+        match part.min_sub_group {
+            Some(minimum) => object["minSubGroup"] = json!(minimum),
+            None if is_inner => {}
+            None => object["minMember"] = json!(part.min_member),
+        }
+        if let Some(topology) = &part.topology {
+            object["topologyConstraint"] = constraint(topology);
+        }
+        object
+    }
+
+    pub(crate) fn manifest(&self) -> Value {
+        let mut spec = self.derived_spec();
+        spec["queue"] = json!(&*self.queue);
+        if let Some(fields) = spec.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+        json!({
+            "apiVersion": super::super::GROUPS,
+            "kind": "PodGroup",
+            "metadata": {
+                "name": &*self.name,
+                "namespace": &*self.namespace,
+                "labels": strings(&self.labels),
+                "annotations": strings(&self.annotations),
+                "ownerReferences": [{
+                    "apiVersion": &*self.owner.api_version,
+                    "kind": &*self.owner.kind,
+                    "name": &*self.owner.name,
+                    "uid": &*self.owner.uid,
+                }],
+            },
+            "spec": spec,
+        })
+    }
+}
+
+fn strings(labels: &Labels) -> Value {
+    labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect()
+}
+
+fn constraint(topology: &TopologyConstraint) -> Value {
+    let mut constraint = json!({ "topology": &*topology.topology });
+    if let Some(level) = &topology.required {
+        constraint["requiredTopologyLevel"] = json!(&**level);
+    }
+    if let Some(level) = &topology.preferred {
+        constraint["preferredTopologyLevel"] = json!(&**level);
+    }
+    constraint
+}

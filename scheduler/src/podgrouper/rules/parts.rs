@@ -1,0 +1,208 @@
+//! How many pods of a group must run together, and in which sub-groups they stand.
+
+use schedlab_scheduler_core::model::{Labels, Name, SubGroup, TopologyConstraint};
+use serde_json::Value;
+
+use super::{Case, kinds::Grouping, training, wishes};
+use crate::parse::{Malformed, list, strings, text};
+
+/// On owners: how many must run together.
+pub(super) const MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
+const SEGMENT_SIZE_ANNOTATION: &str = "kai.scheduler/segment-size";
+const SEGMENT_TOPOLOGY: &str = "kai.scheduler/segment-topology";
+/// More parts than these are a mistake that would fill the memory.
+const PARTS_MAX: u64 = 10_000;
+/// Pods name their sub-group in a label.
+const LABEL_MAX: usize = 63;
+
+/// The shape of a group, and where the pod stands in it.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) min_member: u32,
+    pub(super) min_sub_group: Option<u32>,
+    pub(super) sub_groups: Vec<SubGroup>,
+    pub(super) part: Option<Name>,
+    /// What distinguishes the groups of one owner.
+    pub(super) tail: Option<String>,
+}
+
+impl Parts {
+    /// All pods alike, so many of them.
+    pub(super) fn alike(pods: u64) -> Self {
+        Self { min_member: u32::try_from(pods).unwrap_or(u32::MAX), ..Self::default() }
+    }
+
+    /// Leaves that are needed one and all.
+    pub(super) fn of(sub_groups: Vec<SubGroup>, part: Option<Name>) -> Self {
+        let pods = sub_groups.iter().map(|leaf| u64::from(leaf.min_member)).sum();
+        Self { sub_groups, part, ..Self::alike(pods) }
+    }
+}
+
+/// The group that a case makes.
+pub(super) fn of(case: &Case<'_>) -> Result<Parts, Malformed> {
+    let top = case.top.object;
+    let is_unread = top.is_null();
+    let parts = match case.grouping {
+        Grouping::EachPod | Grouping::Spark => Parts::alike(1),
+        Grouping::Grove => gang(case)?,
+        Grouping::Knative => Parts::alike(min_scale(case)),
+        _ if is_unread => Parts::alike(stated_minimum(case)?.unwrap_or(1)),
+        Grouping::JobSet => training::job_set(case)?,
+        Grouping::PyTorchJob => training::pytorch_job(case)?,
+        Grouping::Replicas(field) => Parts::alike(training::minimum(case, field)?),
+        Grouping::MpiJob => Parts::alike(training::mpi_job(case)?),
+        Grouping::Ray => training::ray(case)?,
+        Grouping::LeaderWorkerSet => training::leader_worker_set(case)?,
+        Grouping::AmlJob => Parts::alike(aml_nodes(top)?),
+        Grouping::Serving
+        | Grouping::Interactive
+        | Grouping::Job
+        | Grouping::RunaiJob
+        | Grouping::Default => Parts::alike(stated_minimum(case)?.unwrap_or(1)),
+    };
+    bounded(parts, case)
+}
+
+/// Names that fit a label, and not too many of them.
+fn bounded(parts: Parts, case: &Case<'_>) -> Result<Parts, Malformed> {
+    if let Some(long) = parts.part.as_ref().filter(|part| part.len() > LABEL_MAX) {
+        let field = format!("sub-group of {} {}", case.top.owner.kind, case.top.owner.name);
+        return Err(Malformed::new(field, long, "a name of at most 63 characters"));
+    }
+    let is_there = |part: &Name| parts.sub_groups.iter().any(|has| has.name == *part);
+    if let Some(lost) = parts.part.as_ref().filter(|part| !is_there(part)) {
+        let field = format!("labels of pod {}", case.key.name);
+        return Err(Malformed::new(field, lost, "a part that its owner has"));
+    }
+    Ok(parts)
+}
+
+/// Refuses what would make more parts than anybody runs.
+pub(super) fn countable(field: &str, parts: u64) -> Result<u64, Malformed> {
+    if parts > PARTS_MAX {
+        return Err(Malformed::new(field, parts, "at most 10000 parts of a gang"));
+    }
+    Ok(parts)
+}
+
+/// A leaf with a minimum of pods.
+pub(super) fn leaf(name: impl Into<Name>, pods: u64) -> SubGroup {
+    SubGroup {
+        name: name.into(),
+        min_member: u32::try_from(pods).unwrap_or(u32::MAX),
+        parent: None,
+        min_sub_group: None,
+        topology: None,
+    }
+}
+
+/// An inner node of which so many children are needed; `None`: all.
+pub(super) fn inner(name: impl Into<Name>, min_sub_group: Option<u32>) -> SubGroup {
+    SubGroup { min_sub_group, ..leaf(name, 0) }
+}
+
+/// Annotation `kai.scheduler/batch-min-member` of the nearest owner that has it.
+pub(super) fn stated_minimum(case: &Case<'_>) -> Result<Option<u64>, Malformed> {
+    let of_link = |object: &Value| {
+        let annotations = object.pointer("/metadata/annotations")?;
+        annotations.get(MIN_MEMBER_ANNOTATION)?.as_str().map(str::to_owned)
+    };
+    let below = case.chain.iter().find_map(|link| of_link(&link.object));
+    let has_owner = !case.chain.is_empty();
+    let above = || case.top.annotation(MIN_MEMBER_ANNOTATION).map(ToString::to_string);
+    match below.or_else(|| above().filter(|_| has_owner)) {
+        Some(text) => positive(MIN_MEMBER_ANNOTATION, &text).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A positive number in an annotation.
+pub(super) fn positive(annotation: &str, text: &str) -> Result<u64, Malformed> {
+    let number = text.parse::<i32>().ok().and_then(|number| u64::try_from(number).ok());
+    number.filter(|number| *number > 0).ok_or_else(|| {
+        let field = format!("annotation {annotation}");
+        Malformed::new(field, format!("{text:?}"), "an integer from 1 to 2147483647")
+    })
+}
+
+/// A number, or what holds when it is not given.
+pub(super) fn count_or(object: &Value, pointer: &str, otherwise: u64) -> u64 {
+    object.pointer(pointer).and_then(Value::as_u64).unwrap_or(otherwise)
+}
+
+/// A label of the pod that must be there, and be a number.
+pub(super) fn index(case: &Case<'_>, label: &str) -> Result<u64, Malformed> {
+    let found = case.pod.labels.get(label);
+    found.and_then(|text| text.parse().ok()).ok_or_else(|| {
+        let found = found.map_or_else(|| "nothing".to_owned(), |text| format!("{text:?}"));
+        Malformed::new(format!("label {label}"), found, "the index that its controller gives it")
+    })
+}
+
+/// Segments of a template: so many pods each, in places of which levels.
+pub(super) struct Segments {
+    pub(super) size: u64,
+    pub(super) topology: Option<TopologyConstraint>,
+}
+
+/// What a pod, its template or its owner says of segments.
+pub(super) fn segments(case: &Case<'_>, template: &Value) -> Result<Option<Segments>, Malformed> {
+    let of_template = strings(template, "/metadata/annotations");
+    let mut said: Labels = case.pod.annotations.clone();
+    for (key, value) in of_template {
+        said.entry(key).or_insert(value);
+    }
+    let owner = case.top.annotation(SEGMENT_SIZE_ANNOTATION);
+    let size = said.get(SEGMENT_SIZE_ANNOTATION).filter(|size| !size.is_empty()).or(owner);
+    let Some(size) = size else { return Ok(None) };
+    let size = positive(SEGMENT_SIZE_ANNOTATION, size)?;
+    let topology = said.get(wishes::TOPOLOGY_ANNOTATION).filter(|topology| !topology.is_empty());
+    let topology = topology.or_else(|| case.top.annotation(wishes::TOPOLOGY_ANNOTATION));
+    Ok(Some(Segments { size, topology: wishes::levels(&said, SEGMENT_TOPOLOGY, topology) }))
+}
+
+/// Each of the gang's own groups with its minimum; they name their pods.
+fn gang(case: &Case<'_>) -> Result<Parts, Malformed> {
+    let groups = match list(case.top.object, "/spec/podgroups") {
+        [] => list(case.top.object, "/spec/podGroups"),
+        groups => groups,
+    };
+    let leaves: Vec<SubGroup> = groups
+        .iter()
+        .map(|group| {
+            let name = text(group, "/name").unwrap_or_default();
+            leaf(name, count_or(group, "/minReplicas", 1))
+        })
+        .collect();
+    let has_pod = |group: &&Value| {
+        let pods = list(group, "/podReferences").iter();
+        pods.filter_map(|pod| text(pod, "/name")).any(|name| *name == *case.key.name)
+    };
+    let Some(of_pod) = groups.iter().find(has_pod) else {
+        let found = "a PodGang that does not name the pod";
+        return Err(Malformed::new(
+            "spec.podgroups[].podReferences",
+            found,
+            "every pod of the gang",
+        ));
+    };
+    Ok(Parts::of(leaves, text(of_pod, "/name").map(Name::from)))
+}
+
+/// Annotation of the pod's revision; 1 where it says nothing that can be read.
+fn min_scale(case: &Case<'_>) -> u64 {
+    let revision = case.chain.iter().find(|link| &*link.owner.kind == "Revision");
+    let annotations = revision.map(|link| strings(&link.object, "/metadata/annotations"));
+    let stated = annotations.as_ref().and_then(|of| of.get("autoscaling.knative.dev/min-scale"));
+    stated.and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+fn aml_nodes(job: &Value) -> Result<u64, Malformed> {
+    let found = job.pointer("/spec/job/options/envs/AZUREML_NODE_COUNT").unwrap_or(&Value::Null);
+    let number = found.as_u64().or_else(|| found.as_str()?.parse().ok());
+    number.filter(|nodes| *nodes > 0).ok_or_else(|| {
+        let field = "spec.job.options.envs.AZUREML_NODE_COUNT";
+        Malformed::new(field, found, "how many nodes the job has")
+    })
+}

@@ -1,0 +1,216 @@
+//! Tables: owners and a pod in, group out.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::{parts::MIN_MEMBER_ANNOTATION, *};
+
+mod trees;
+
+/// `group/Kind`, or a built-in kind.
+fn link(kind: &str, object: Value) -> Link {
+    let (group, kind) = kind.split_once('/').unwrap_or(("", kind));
+    let group = match kind {
+        "Deployment" | "ReplicaSet" | "StatefulSet" => "apps",
+        "Job" | "CronJob" => "batch",
+        "JobSet" => "jobset.x-k8s.io",
+        "TrainJob" => "trainer.kubeflow.org",
+        "PyTorchJob" => "kubeflow.org",
+        _ => group,
+    };
+    let owner = Owner {
+        api_version: if group.is_empty() { "v1".into() } else { format!("{group}/v1").into() },
+        kind: kind.into(),
+        name: kind.to_lowercase().into(),
+        uid: "u1".into(),
+    };
+    Link { owner, object }
+}
+
+fn told(pod_labels: &Value, chain: &[Link]) -> String {
+    told_with(&json!({ "labels": pod_labels }), chain, (&[], None))
+}
+
+/// The group of a pod with this metadata, among others with these labels.
+fn told_with(
+    metadata: &Value,
+    chain: &[Link],
+    (others, gang): (&[Value], Option<&Value>),
+) -> String {
+    let pod = |name: &str, metadata: &Value| {
+        let mut pod = json!({ "metadata": metadata });
+        for (field, value) in [("name", name), ("namespace", "ns"), ("uid", "u0")] {
+            pod["metadata"][field] = json!(value);
+        }
+        (Key::of(&pod), PodRecord::read(&pod, "kai-scheduler"))
+    };
+    let classes = ["train", "inference", "build"]
+        .map(|name| (Name::from(name), ClassRecord { value: 1, global_default: false }));
+    let (key, record) = pod("p", metadata);
+    let others = others.iter().map(|labels| pod("other", &json!({ "labels": labels })));
+    let around = Around {
+        pods: &others.collect(),
+        classes: &classes.into(),
+        pool_label: "kai.scheduler/node-pool",
+        gang,
+    };
+    let member = match group_of(&key, &record, chain, around) {
+        Ok(member) => member,
+        Err(malformed) => return malformed.to_string(),
+    };
+    let Member { group, part } = member;
+    let mut told = format!(
+        "{} of {} min={} queue={} class={}{}",
+        group.name,
+        group.owner.kind,
+        group.min_parts.map_or_else(|| group.min_member.to_string(), |min| format!("{min} parts")),
+        group.queue,
+        group.priority_class,
+        group.preemptibility.as_ref().map(|is| format!(" {is}")).unwrap_or_default(),
+    );
+    for part in group.derived_spec()["subGroups"].as_array().into_iter().flatten() {
+        told = format!("{told}\n  {part}");
+    }
+    match part {
+        Some(part) => format!("{told}\n  the pod: {part}"),
+        None => told,
+    }
+}
+
+#[test]
+fn a_pod_without_owner_is_its_own_group() {
+    assert_snapshot!(told(&json!({}), &[]), @"pg-p-u0 of Pod min=1 queue=default-queue class=train");
+}
+
+#[test]
+fn each_pod_of_a_deployment_is_a_group_that_serves() {
+    let labels = json!({ "metadata": { "labels": { "kai.scheduler/queue": "a" } } });
+    let chain = [link("ReplicaSet", json!({})), link("Deployment", labels)];
+    assert_snapshot!(told(&json!({}), &chain), @"pg-p-u0 of Pod min=1 queue=a class=inference");
+}
+
+#[test]
+fn a_job_is_a_gang_only_when_it_says_so() {
+    let job = |annotations: Value| {
+        let object = json!({ "metadata": { "annotations": annotations },
+                             "spec": { "parallelism": 8 } });
+        [link("Job", object)]
+    };
+    assert_snapshot!(told(&json!({ "project": "b" }), &job(json!({}))), @"pg-job-u1 of Job min=1 queue=b class=train");
+    let stated = |text: &str| job(json!({ MIN_MEMBER_ANNOTATION: text }));
+    assert_snapshot!(told(&json!({}), &stated("4")), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
+    assert_snapshot!(told(&json!({}), &stated("-4")), @r#"annotation kai.scheduler/batch-min-member: found "-4", allowed: an integer from 1 to 2147483647"#);
+}
+
+#[test]
+fn other_kinds_are_groups_of_minimum_one_under_their_top_owner() {
+    let of = |kind| told(&json!({}), &[link(kind, json!({ "spec": { "replicas": 3 } }))]);
+    assert_snapshot!(of("StatefulSet"), @"pg-statefulset-u1 of StatefulSet min=1 queue=default-queue class=train");
+    assert_snapshot!(of("argoproj.io/Rollout"), @"pg-rollout-u1 of Rollout min=1 queue=default-queue class=train");
+    assert_snapshot!(of("kubeflow.org/ScheduledWorkflow"), @"pg-scheduledworkflow-u1 of ScheduledWorkflow min=1 queue=default-queue class=train");
+    assert_snapshot!(of("tekton.dev/PipelineRun"), @"pg-pipelinerun-u1 of PipelineRun min=1 queue=default-queue class=train");
+    assert_snapshot!(of("machinelearning.seldon.io/SeldonDeployment"), @"pg-seldondeployment-u1 of SeldonDeployment min=1 queue=default-queue class=train");
+    assert_snapshot!(of("kubevirt.io/VirtualMachineInstance"), @"pg-virtualmachineinstance-u1 of VirtualMachineInstance min=1 queue=default-queue class=train");
+    assert_snapshot!(of("workspace.devfile.io/DevWorkspace"), @"pg-devworkspace-u1 of DevWorkspace min=1 queue=default-queue class=train");
+    assert_snapshot!(of("kubeflow.org/Notebook"), @"pg-notebook-u1 of Notebook min=1 queue=default-queue class=build");
+    assert_snapshot!(of("egx.nvidia.io/SPOTRequest"), @"pg-spotrequest-u1 of SPOTRequest min=1 queue=default-queue class=inference");
+    assert_snapshot!(of("run.ai/RunaiJob"), @"pg-p-u1 of RunaiJob min=1 queue=default-queue class=train");
+}
+
+#[test]
+fn a_knative_revision_is_a_gang_of_its_minimal_scale() {
+    let revision =
+        json!({ "metadata": { "annotations": { "autoscaling.knative.dev/min-scale": "3" } } });
+    let chain = [
+        link("ReplicaSet", json!({})),
+        link("Deployment", json!({})),
+        link("serving.knative.dev/Revision", revision),
+        link("serving.knative.dev/Configuration", json!({})),
+        link("serving.knative.dev/Service", json!({})),
+    ];
+    assert_snapshot!(told(&json!({}), &chain), @"pg-revision-u1 of Revision min=3 queue=default-queue class=inference");
+}
+
+#[test]
+fn a_spark_driver_and_its_executors_are_one_group() {
+    let labels = json!({ "spark-app-name": "pi", "spark-app-selector": "spark-1" });
+    assert_snapshot!(told(&labels, &[]), @"spark-1 of Pod min=1 queue=default-queue class=train");
+    assert_snapshot!(told(&labels, &[link("Pod", json!({}))]), @"spark-1 of Pod min=1 queue=default-queue class=train");
+}
+
+#[test]
+fn each_job_of_a_cron_job_is_a_group() {
+    let chain = [link("Job", json!({})), link("CronJob", json!({}))];
+    assert_snapshot!(told(&json!({}), &chain), @"pg-job-u1 of Job min=1 queue=default-queue class=train");
+}
+
+#[test]
+fn a_project_has_a_queue_for_each_node_pool() {
+    let labels = json!({ "project": "b", "kai.scheduler/node-pool": "a100" });
+    assert_snapshot!(told(&labels, &[]), @"pg-p-u0 of Pod min=1 queue=b-a100 class=train");
+}
+
+#[test]
+fn labels_choose_priority_class_and_preemptibility() {
+    let labels = |preemptibility: &str| json!({ "priorityClassName": "build", "kai.scheduler/preemptibility": preemptibility });
+    assert_snapshot!(told(&labels("preemptible"), &[]), @"pg-p-u0 of Pod min=1 queue=default-queue class=build preemptible");
+    assert_snapshot!(told(&labels("maybe"), &[]), @"label kai.scheduler/preemptibility: found maybe, allowed: preemptible or non-preemptible");
+}
+
+#[test]
+fn a_group_keeps_what_is_written_on_its_owner_and_says_who_that_is() {
+    let metadata = json!({
+        "labels": { "team": "vision" },
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "kai.scheduler/preemption-delay": "10m",
+            "kai.scheduler/staleness-grace-period": "-1s",
+        },
+    });
+    let chain = [link("Job", json!({ "metadata": metadata }))];
+    let pod = json!({ "metadata": { "name": "p", "labels": { "user": "ada" } } });
+    let (pods, classes) = (BTreeMap::new(), BTreeMap::new());
+    let around = Around { pods: &pods, classes: &classes, pool_label: "pool", gang: None };
+    let group_of = |chain: &[Link]| {
+        group_of(&Key::of(&pod), &PodRecord::read(&pod, "kai-scheduler"), chain, around)
+    };
+    let manifest = group_of(&chain).unwrap().group.manifest();
+    assert_snapshot!(serde_json::to_string_pretty(&manifest).unwrap(), @r#"
+    {
+      "apiVersion": "scheduling.run.ai/v2alpha2",
+      "kind": "PodGroup",
+      "metadata": {
+        "annotations": {
+          "kai.scheduler/preemption-delay": "10m",
+          "kai.scheduler/staleness-grace-period": "-1s",
+          "kai.scheduler/top-owner-metadata": "name: job\nuid: u1\ngroup: batch\nversion: v1\nkind: Job\n"
+        },
+        "labels": {
+          "kai.scheduler/queue": "default-queue",
+          "team": "vision",
+          "user": "ada"
+        },
+        "name": "pg-job-u1",
+        "namespace": "",
+        "ownerReferences": [
+          {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": "job",
+            "uid": "u1"
+          }
+        ]
+      },
+      "spec": {
+        "minMember": 1,
+        "preemptionDelay": "10m",
+        "priorityClassName": "train",
+        "queue": "default-queue",
+        "stalenessGracePeriod": "-1s"
+      }
+    }
+    "#);
+    let soon =
+        json!({ "metadata": { "annotations": { "kai.scheduler/preemption-delay": "soon" } } });
+    assert_snapshot!(group_of(&[link("Job", soon)]).unwrap_err(), @"annotation kai.scheduler/preemption-delay: found soon, allowed: a duration such as 90s or 1h30m");
+}

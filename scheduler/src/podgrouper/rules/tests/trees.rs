@@ -1,0 +1,310 @@
+//! Kinds whose pods stand in parts of a gang.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::{super::Link, link, told, told_with};
+
+fn job_set(extra: &Value) -> Link {
+    let mut object = json!({ "spec": { "replicatedJobs": [
+        { "name": "leader", "template": { "spec": {} } },
+        { "name": "worker", "replicas": 2, "template": { "spec": { "parallelism": 3 } } },
+    ] } });
+    for (key, value) in extra.as_object().into_iter().flatten() {
+        object["spec"][key] = value.clone();
+    }
+    link("JobSet", object)
+}
+
+/// Labels of the second replica's pods.
+fn of_job_set() -> Value {
+    json!({ "jobset.sigs.k8s.io/replicatedjob-name": "worker", "jobset.sigs.k8s.io/job-index": "1" })
+}
+
+#[test]
+fn a_job_set_is_a_tree_of_replicated_jobs_and_their_replicas() {
+    let chain = [link("Job", json!({})), job_set(&json!({}))];
+    assert_snapshot!(told(&of_job_set(), &chain), @r#"
+    pg-jobset-u1 of JobSet min=2 parts queue=default-queue class=train
+      {"minSubGroup":1,"name":"leader"}
+      {"minMember":1,"name":"leader-replica-0","parent":"leader"}
+      {"minSubGroup":2,"name":"worker"}
+      {"minMember":3,"name":"worker-replica-0","parent":"worker"}
+      {"minMember":3,"name":"worker-replica-1","parent":"worker"}
+      the pod: worker-replica-1
+    "#);
+    assert_snapshot!(told(&json!({}), &chain), @"label jobset.sigs.k8s.io/replicatedjob-name: found nothing, allowed: the name that its controller gives it");
+}
+
+#[test]
+fn replicated_jobs_that_start_in_order_are_not_waited_for_together() {
+    let ordered = json!({ "startupPolicy": { "startupPolicyOrder": "InOrder" } });
+    let chain = [link("Job", json!({})), job_set(&ordered)];
+    assert_snapshot!(told(&of_job_set(), &chain).lines().next().unwrap(), @"pg-jobset-u1 of JobSet min=1 parts queue=default-queue class=train");
+    let depends = json!({ "replicatedJobs": [
+        { "name": "a" }, { "name": "worker", "replicas": 2, "dependsOn": [{ "name": "a" }] },
+    ] });
+    let chain = [link("Job", json!({})), job_set(&depends)];
+    assert_snapshot!(told(&of_job_set(), &chain).lines().next().unwrap(), @"pg-jobset-u1 of JobSet min=1 parts queue=default-queue class=train");
+    let endless = json!({ "replicatedJobs": [{ "name": "a", "replicas": 2_000_000_000 }] });
+    let chain = [link("Job", json!({})), job_set(&endless)];
+    assert_snapshot!(told(&of_job_set(), &chain), @"spec.replicatedJobs: replicas: found 2000000000, allowed: at most 10000 parts of a gang");
+}
+
+#[test]
+fn a_skipped_owner_lends_its_labels_to_what_it_owns() {
+    let above = |kind: &str| {
+        link(kind, json!({ "metadata": { "labels": { "kai.scheduler/queue": "research" } } }))
+    };
+    let through = [link("Job", json!({})), job_set(&json!({})), above("TrainJob")];
+    assert_snapshot!(told(&of_job_set(), &through).lines().next().unwrap(), @"pg-jobset-u1 of JobSet min=2 parts queue=research class=train");
+    let torch = link(
+        "PyTorchJob",
+        json!({ "spec": { "pytorchReplicaSpecs": { "Worker": { "replicas": 2 } } } }),
+    );
+    assert_snapshot!(told(&json!({}), &[torch.clone(), above("run.ai/TrainingWorkload")]).lines().next().unwrap(), @"pg-pytorchjob-u1 of PyTorchJob min=2 queue=research class=train");
+    assert_snapshot!(told(&json!({}), &[torch, above("argoproj.io/Workflow")]).lines().next().unwrap(), @"pg-pytorchjob-u1 of PyTorchJob min=2 queue=research class=train");
+    assert_snapshot!(told(&json!({}), &[above("argoproj.io/Workflow")]), @"pg-p-u0 of Pod min=1 queue=research class=train");
+    assert_snapshot!(told(&json!({ "kai.scheduler/queue": "own" }), &[above("argoproj.io/Workflow")]), @"pg-p-u0 of Pod min=1 queue=own class=train");
+}
+
+fn pytorch_job(spec: &Value) -> [Link; 1] {
+    let mut object = json!({ "spec": { "pytorchReplicaSpecs":
+        { "Master": { "replicas": 1 }, "Worker": { "replicas": 3 } } } });
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        object["spec"][key] = value.clone();
+    }
+    [link("PyTorchJob", object)]
+}
+
+#[test]
+fn a_pytorch_job_is_a_gang_of_its_replicas_unless_it_states_fewer() {
+    let worker = json!({ "training.kubeflow.org/replica-type": "worker" });
+    assert_snapshot!(told(&worker, &pytorch_job(&json!({}))), @r#"
+    pg-pytorchjob-u1 of PyTorchJob min=4 queue=default-queue class=train
+      {"minMember":1,"name":"master"}
+      {"minMember":3,"name":"worker"}
+      the pod: worker
+    "#);
+    let fewer = json!({ "runPolicy": { "schedulingPolicy": { "minAvailable": 2 } } });
+    assert_snapshot!(told(&json!({}), &pytorch_job(&fewer)), @r#"
+    pg-pytorchjob-u1 of PyTorchJob min=2 queue=default-queue class=train
+      {"minMember":1,"name":"master"}
+      {"minMember":1,"name":"worker"}
+    "#);
+    let elastic = json!({ "elasticPolicy": { "minReplicas": 3 } });
+    assert_snapshot!(told(&json!({}), &pytorch_job(&elastic)).lines().next().unwrap(), @"pg-pytorchjob-u1 of PyTorchJob min=3 queue=default-queue class=train");
+}
+
+#[test]
+fn workers_stand_in_segments_by_their_index() {
+    let annotations = json!({
+        "kai.scheduler/segment-size": "2",
+        "kai.scheduler/topology": "racks",
+        "kai.scheduler/segment-topology-required-placement": "rack",
+    });
+    let spec = json!({
+        "runPolicy": { "schedulingPolicy": { "minAvailable": 4 } },
+        "pytorchReplicaSpecs": {
+            "Master": { "replicas": 1 },
+            "Worker": { "replicas": 5, "template": { "metadata": { "annotations": annotations } } },
+        },
+    });
+    let worker = |index: &str| {
+        json!({ "training.kubeflow.org/replica-type": "worker",
+                                       "training.kubeflow.org/replica-index": index })
+    };
+    assert_snapshot!(told(&worker("3"), &pytorch_job(&spec)), @r#"
+    pg-pytorchjob-u1 of PyTorchJob min=4 queue=default-queue class=train
+      {"minMember":1,"name":"master"}
+      {"name":"worker"}
+      {"minMember":2,"name":"worker-0","parent":"worker","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"racks"}}
+      {"minMember":1,"name":"worker-1","parent":"worker","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"racks"}}
+      {"minMember":0,"name":"worker-2","parent":"worker","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"racks"}}
+      the pod: worker-1
+    "#);
+    assert_snapshot!(told(&worker("x"), &pytorch_job(&spec)), @r#"label training.kubeflow.org/replica-index: found "x", allowed: the index that its controller gives it"#);
+    let mut wrong = spec;
+    wrong["pytorchReplicaSpecs"]["Worker"]["template"]["metadata"]["annotations"]["kai.scheduler/segment-size"] =
+        json!("0");
+    assert_snapshot!(told(&worker("3"), &pytorch_job(&wrong)), @r#"annotation kai.scheduler/segment-size: found "0", allowed: an integer from 1 to 2147483647"#);
+}
+
+#[test]
+fn other_training_jobs_are_gangs_of_all_their_replicas() {
+    let job = |kind: &str, field: &str| {
+        let specs = json!({ "Chief": { "replicas": 1 }, "Worker": { "replicas": 3 }, "PS": {} });
+        link(&format!("kubeflow.org/{kind}"), json!({ "spec": { field: specs } }))
+    };
+    assert_snapshot!(told(&json!({}), &[job("TFJob", "tfReplicaSpecs")]), @"pg-tfjob-u1 of TFJob min=5 queue=default-queue class=train");
+    assert_snapshot!(told(&json!({}), &[job("XGBoostJob", "xgbReplicaSpecs")]), @"pg-xgboostjob-u1 of XGBoostJob min=5 queue=default-queue class=train");
+    assert_snapshot!(told(&json!({}), &[job("JAXJob", "jaxReplicaSpecs")]), @"pg-jaxjob-u1 of JAXJob min=5 queue=default-queue class=train");
+    assert_snapshot!(told(&json!({}), &[job("TFJob", "replicaSpecs")]), @"spec.tfReplicaSpecs: found nothing, allowed: the replicas of each role");
+    let aml = |nodes: Value| {
+        link(
+            "amlarc.azureml.com/AmlJob",
+            json!({ "spec": { "job": { "options": { "envs": { "AZUREML_NODE_COUNT": nodes } } } } }),
+        )
+    };
+    assert_snapshot!(told(&json!({}), &[aml(json!(4))]), @"pg-amljob-u1 of AmlJob min=4 queue=default-queue class=train");
+    assert_snapshot!(told(&json!({}), &[aml(json!("many"))]), @r#"spec.job.options.envs.AZUREML_NODE_COUNT: found "many", allowed: how many nodes the job has"#);
+}
+
+#[test]
+fn a_launcher_that_waits_for_its_workers_is_not_waited_for() {
+    let job = |policy: &str| {
+        [link(
+            "kubeflow.org/MPIJob",
+            json!({ "spec": {
+        "launcherCreationPolicy": policy,
+        "mpiReplicaSpecs": { "Launcher": { "replicas": 1 }, "Worker": { "replicas": 4 } },
+    } }),
+        )]
+    };
+    let launcher = [json!({ "training.kubeflow.org/job-name": "mpijob",
+                            "training.kubeflow.org/job-role": "launcher" })];
+    assert_snapshot!(told(&json!({}), &job("AtStartup")), @"pg-mpijob-u1 of MPIJob min=5 queue=default-queue class=train");
+    assert_snapshot!(told(&json!({}), &job("WaitForWorkersReady")), @"pg-mpijob-u1 of MPIJob min=4 queue=default-queue class=train");
+    assert_snapshot!(told_with(&json!({}), &job("WaitForWorkersReady"), (&launcher, None)), @"pg-mpijob-u1 of MPIJob min=5 queue=default-queue class=train");
+}
+
+fn ray_cluster(groups: &Value, scales: bool) -> Link {
+    link(
+        "ray.io/RayCluster",
+        json!({ "spec": {
+        "enableInTreeAutoscaling": scales, "headGroupSpec": {}, "workerGroupSpecs": groups,
+    } }),
+    )
+}
+
+#[test]
+fn a_ray_cluster_is_its_head_and_what_its_worker_groups_start_with() {
+    let groups = json!([
+        { "groupName": "gpu", "replicas": 3, "numOfHosts": 2 },
+        { "groupName": "cpu", "replicas": 4, "minReplicas": 1 },
+        { "groupName": "idle", "replicas": 4, "suspend": true },
+    ]);
+    let of = |group: &str| json!({ "ray.io/group": group });
+    assert_snapshot!(told(&of("gpu"), &[ray_cluster(&groups, false)]), @r#"
+    pg-raycluster-u1 of RayCluster min=8 queue=default-queue class=train
+      {"minMember":1,"name":"headgroup"}
+      {"minMember":6,"name":"gpu"}
+      {"minMember":1,"name":"cpu"}
+      {"minMember":0,"name":"idle"}
+      the pod: gpu
+    "#);
+    let job = link(
+        "ray.io/RayJob",
+        json!({ "metadata": { "labels": { "ray.io/priority-class-name": "build" } } }),
+    );
+    assert_snapshot!(told(&of("headgroup"), &[ray_cluster(&groups, true), job]), @r#"
+    pg-rayjob-u1 of RayJob min=2 queue=default-queue class=build
+      {"minMember":1,"name":"headgroup"}
+      {"minMember":0,"name":"gpu"}
+      {"minMember":1,"name":"cpu"}
+      {"minMember":0,"name":"idle"}
+      the pod: headgroup
+    "#);
+    let wrong = json!([{ "groupName": "gpu", "replicas": 1, "minReplicas": 2 }]);
+    assert_snapshot!(told(&of("gpu"), &[ray_cluster(&wrong, false)]), @"spec.workerGroupSpecs[0].minReplicas: found 2, allowed: at most as many as replicas");
+    assert_snapshot!(told(&of("tpu"), &[ray_cluster(&groups, false)]), @"labels of pod p: found tpu, allowed: a part that its owner has");
+}
+
+fn leader_worker_set(spec: &Value, template: &Value) -> [Link; 1] {
+    let mut object = json!({ "spec": spec });
+    object["spec"]["leaderWorkerTemplate"] = template.clone();
+    [link("leaderworkerset.x-k8s.io/LeaderWorkerSet", object)]
+}
+
+fn lws_pod(worker: &str) -> Value {
+    json!({ "leaderworkerset.sigs.k8s.io/group-index": "1",
+            "leaderworkerset.sigs.k8s.io/worker-index": worker })
+}
+
+#[test]
+fn a_replica_of_a_leader_worker_set_is_a_gang() {
+    let of = |spec: Value| leader_worker_set(&spec, &json!({ "size": 4 }));
+    assert_snapshot!(told(&lws_pod("2"), &of(json!({}))), @r#"
+    pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
+      {"minMember":1,"name":"leader"}
+      {"minMember":3,"name":"workers"}
+      the pod: workers
+    "#);
+    let ready = json!({ "startupPolicy": "LeaderReady" });
+    assert_snapshot!(told(&lws_pod("0"), &of(ready.clone())), @r#"
+    pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=1 queue=default-queue class=train
+      {"minMember":1,"name":"leader"}
+      the pod: leader
+    "#);
+    assert_snapshot!(told(&lws_pod("1"), &of(ready)), @r#"
+    pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
+      {"minMember":1,"name":"leader"}
+      {"minMember":3,"name":"workers"}
+      the pod: workers
+    "#);
+    assert_snapshot!(told(&json!({}), &of(json!({}))), @"label leaderworkerset.sigs.k8s.io/worker-index: found nothing, allowed: the index that its controller gives it");
+    assert_snapshot!(told(&lws_pod("1"), &leader_worker_set(&json!({}), &json!({}))), @"spec.leaderWorkerTemplate.size: found nothing, allowed: how many pods a replica has");
+}
+
+#[test]
+fn a_replica_in_segments_has_its_leader_in_the_first_or_outside() {
+    let told = |size: u64, policy: &str, worker: &str| {
+        let policy = json!({ "subGroupSize": 2, "subGroupPolicyType": policy });
+        let template = json!({ "size": size, "subGroupPolicy": policy });
+        told(&lws_pod(worker), &leader_worker_set(&json!({}), &template))
+    };
+    assert_snapshot!(told(4, "LeaderWorker", "3"), @r#"
+    pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
+      {"name":"segment-0"}
+      {"minMember":1,"name":"leader","parent":"segment-0"}
+      {"minMember":1,"name":"workers","parent":"segment-0"}
+      {"minMember":2,"name":"segment-1"}
+      the pod: segment-1
+    "#);
+    assert_snapshot!(told(5, "LeaderWorker", "2"), @r#"
+    pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=5 queue=default-queue class=train
+      {"name":"segment-0"}
+      {"minMember":1,"name":"leader","parent":"segment-0"}
+      {"minMember":2,"name":"workers","parent":"segment-0"}
+      {"minMember":2,"name":"segment-1"}
+      the pod: workers
+    "#);
+    assert_snapshot!(told(5, "LeaderExcluded", "3"), @r#"
+    pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=5 queue=default-queue class=train
+      {"minMember":1,"name":"leader"}
+      {"minMember":2,"name":"segment-0"}
+      {"minMember":2,"name":"segment-1"}
+      the pod: segment-1
+    "#);
+    assert_snapshot!(told(4, "LeaderExcluded", "3"), @"segment size: found 2, allowed: a divisor of the number of workers, where the leader is excluded");
+}
+
+#[test]
+fn a_grove_gang_says_how_its_pods_stand() {
+    let set = link(
+        "grove.io/PodCliqueSet",
+        json!({ "metadata": { "labels": { "kai.scheduler/queue": "g" } } }),
+    );
+    let above = link(
+        "nvidia.com/DynamoGraphDeployment",
+        json!({ "metadata": { "labels": { "priorityClassName": "build" } } }),
+    );
+    let chain = [link("grove.io/PodClique", json!({})), set, above];
+    let gang = json!({
+        "metadata": { "name": "serve-0", "uid": "u9" },
+        "spec": { "podgroups": [
+            { "name": "prefill", "minReplicas": 2, "podReferences": [{ "name": "q" }] },
+            { "name": "decode", "minReplicas": 1, "podReferences": [{ "name": "p" }] },
+        ] },
+    });
+    let labels = json!({ "labels": { "grove.io/podgang": "serve-0" } });
+    assert_snapshot!(told_with(&labels, &chain, (&[], Some(&gang))), @r#"
+    pg-serve-0-u9 of PodGang min=3 queue=g class=build
+      {"minMember":2,"name":"prefill"}
+      {"minMember":1,"name":"decode"}
+      the pod: decode
+    "#);
+    assert_snapshot!(told_with(&labels, &chain, (&[], None)), @"label grove.io/podgang: found serve-0, allowed: the name of a PodGang that exists");
+    let empty = json!({ "metadata": { "name": "serve-0" } });
+    assert_snapshot!(told_with(&labels, &chain, (&[], Some(&empty))), @"spec.podgroups[].podReferences: found a PodGang that does not name the pod, allowed: every pod of the gang");
+}

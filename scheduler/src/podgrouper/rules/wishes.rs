@@ -1,0 +1,145 @@
+//! What labels and annotations of owners and pods ask for.
+
+use schedlab_scheduler_core::model::{Labels, Name, TopologyConstraint};
+
+use super::{Case, kinds::Grouping};
+use crate::{
+    parse::{Malformed, go_duration},
+    translate::is_known_class,
+};
+
+const QUEUE_LABEL: &str = "kai.scheduler/queue";
+const QUEUE_DEFAULT: &str = "default-queue";
+const PROJECT_LABEL: &str = "project";
+const USER_LABEL: &str = "user";
+const CLASS_LABEL: &str = "priorityClassName";
+const RAY_CLASS_LABEL: &str = "ray.io/priority-class-name";
+const PREEMPTIBILITY_LABEL: &str = "kai.scheduler/preemptibility";
+/// Name of the topology; with `-required-placement` or `-preferred-placement`: of a level of it.
+pub(super) const TOPOLOGY_ANNOTATION: &str = "kai.scheduler/topology";
+const APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The first that the top owner, else the pod says.
+fn label<'a>(case: &'a Case<'_>, label: &str) -> Option<&'a Name> {
+    case.top.labels.get(label).or_else(|| case.pod.labels.get(label))
+}
+
+/// A project's queue is named after it; in a node pool, after both.
+pub(super) fn queue(case: &Case<'_>) -> Name {
+    if let Some(queue) = label(case, QUEUE_LABEL) {
+        return Name::clone(queue);
+    }
+    let Some(project) = label(case, PROJECT_LABEL).filter(|project| !project.is_empty()) else {
+        return QUEUE_DEFAULT.into();
+    };
+    match case.pod.labels.get(case.around.pool_label) {
+        Some(pool) => format!("{project}-{pool}").into(),
+        None => Name::clone(project),
+    }
+}
+
+/// A class that exists: as labelled, as the pods have it, or the kind's.
+pub(super) fn priority_class(case: &Case<'_>) -> Name {
+    let of_kind = (case.grouping == Grouping::Ray).then(|| case.top.labels.get(RAY_CLASS_LABEL));
+    let of_gang = (case.grouping == Grouping::Grove)
+        .then(|| crate::parse::name(case.top.object, "/spec/priorityClassName"))
+        .flatten();
+    let stated = of_kind
+        .flatten()
+        .or_else(|| label(case, CLASS_LABEL))
+        .or(of_gang.as_ref())
+        .or(case.pod.priority_class.as_ref());
+    if let Some(stated) = stated.filter(|class| is_known_class(case.around.classes, class)) {
+        return Name::clone(stated);
+    }
+    match case.grouping {
+        Grouping::EachPod | Grouping::Serving | Grouping::Knative => "inference".into(),
+        Grouping::Interactive => "build".into(),
+        Grouping::Job
+        | Grouping::JobSet
+        | Grouping::Replicas(_)
+        | Grouping::PyTorchJob
+        | Grouping::MpiJob
+        | Grouping::Ray
+        | Grouping::LeaderWorkerSet
+        | Grouping::Grove
+        | Grouping::AmlJob
+        | Grouping::RunaiJob
+        | Grouping::Spark
+        | Grouping::Default => "train".into(),
+    }
+}
+
+pub(super) fn preemptibility(case: &Case<'_>) -> Result<Option<Name>, Malformed> {
+    let stated = label(case, PREEMPTIBILITY_LABEL);
+    match stated.map(|stated| &**stated) {
+        None | Some("") => Ok(None),
+        Some("preemptible" | "non-preemptible") => Ok(stated.cloned()),
+        Some(other) => Err(Malformed::new(
+            format!("label {PREEMPTIBILITY_LABEL}"),
+            other,
+            "preemptible or non-preemptible",
+        )),
+    }
+}
+
+/// In places of which levels pods run together.
+pub(super) fn topology(annotations: &Labels) -> Option<TopologyConstraint> {
+    levels(annotations, TOPOLOGY_ANNOTATION, annotations.get(TOPOLOGY_ANNOTATION))
+}
+
+/// The levels that annotations name, of a topology.
+pub(super) fn levels(
+    annotations: &Labels,
+    prefix: &str,
+    topology: Option<&Name>,
+) -> Option<TopologyConstraint> {
+    let level = |which: &str| {
+        let stated = annotations.get(&*format!("{prefix}-{which}-placement"))?;
+        (!stated.is_empty()).then(|| Name::clone(stated))
+    };
+    let (required, preferred) = (level("required"), level("preferred"));
+    let is_placed = required.is_some() || preferred.is_some();
+    let topology = topology.cloned().unwrap_or_default();
+    is_placed.then_some(TopologyConstraint { topology, required, preferred })
+}
+
+/// A time that an annotation of the owner, else of the pod gives.
+pub(super) fn time(case: &Case<'_>, annotation: &str) -> Result<Option<Name>, Malformed> {
+    let stated = case.top.annotation(annotation).or_else(|| case.pod.annotations.get(annotation));
+    let Some(stated) = stated.filter(|stated| !stated.is_empty()) else { return Ok(None) };
+    match go_duration(stated) {
+        Some(_) => Ok(Some(Name::clone(stated))),
+        None => Err(Malformed::new(
+            format!("annotation {annotation}"),
+            stated,
+            "a duration such as 90s or 1h30m",
+        )),
+    }
+}
+
+/// Those of the owner, and who pays.
+pub(super) fn labels(case: &Case<'_>, queue: &Name) -> Labels {
+    let mut labels = case.top.labels.clone();
+    for key in [USER_LABEL, case.around.pool_label] {
+        if let Some(value) = case.pod.labels.get(key) {
+            labels.entry(key.into()).or_insert_with(|| Name::clone(value));
+        }
+    }
+    labels.insert(QUEUE_LABEL.into(), Name::clone(queue));
+    labels
+}
+
+/// Those of the owner, and who that is.
+pub(super) fn annotations(case: &Case<'_>) -> Labels {
+    let mut annotations = case.top.annotations.clone();
+    annotations.remove(APPLIED_ANNOTATION);
+    let owner = &case.top.owner;
+    let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
+    let group = if group.is_empty() { "\"\"" } else { group };
+    let (name, uid, kind) = (&owner.name, &owner.uid, &owner.kind);
+    let text =
+        format!("name: {name}\nuid: {uid}\ngroup: {group}\nversion: {version}\nkind: {kind}\n");
+    annotations.insert("kai.scheduler/top-owner-metadata".into(), text.into());
+    annotations
+}
