@@ -19,6 +19,7 @@ use schedlab_emulator::clock::Clock;
 use schedlab_scheduler::crds;
 
 use crate::api::Api;
+use crate::interrupt::Interrupt;
 use crate::leftovers::{End, Run, Swept, Thing};
 use crate::target::Which;
 use crate::veil::{self, Fence, Hub, Names};
@@ -93,17 +94,18 @@ struct Found {
 
 impl Ground {
     /// Boots a control plane of our own.
-    pub fn control_plane(assets: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn control_plane(assets: Option<&Path>, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let assets = assets::find(assets)?;
         let run = Run::begin("run")?;
-        let booted = boot(&assets, &run).and_then(|found| Self::on(found, &run));
+        let booted =
+            boot(&assets, &run, interrupt).and_then(|found| Self::on(found, &run, interrupt));
         booted.inspect_err(|_| drop(end(run)))
     }
 
     /// Uses a cluster that is there.
-    pub fn kubeconfig(access: &Access) -> anyhow::Result<Self> {
-        let (config, kubeconfig, context) = on_runtime(access.connect())?;
-        let version = on_runtime(kubeconfig::examine(&config))?;
+    pub fn kubeconfig(access: &Access, interrupt: &Interrupt) -> anyhow::Result<Self> {
+        let (config, kubeconfig, context) = on_runtime(interrupt.unless(access.connect()))?;
+        let version = on_runtime(interrupt.unless(kubeconfig::examine(&config)))?;
         let run = Run::begin("run")?;
         run.note(Thing::Cluster { kubeconfig, context: Some(context) })?;
         let found = Found {
@@ -114,18 +116,19 @@ impl Ground {
             scheduler: access.scheduler.clone(),
             host: Host::Others,
         };
-        Self::on(found, &run).inspect_err(|_| drop(end(run)))
+        Self::on(found, &run, interrupt).inspect_err(|_| drop(end(run)))
     }
 
     /// Starts a container of an image that is a cluster. `tell` hears what takes its time.
     pub fn container(
         image: &str,
         scheduler: &Which,
+        interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
         let run = Run::begin("run")?;
-        let booted =
-            in_container(image, scheduler, &run, tell).and_then(|found| Self::on(found, &run));
+        let booted = in_container((image, scheduler), &run, interrupt, tell)
+            .and_then(|found| Self::on(found, &run, interrupt));
         booted.inspect_err(|_| drop(end(run)))
     }
 
@@ -134,38 +137,44 @@ impl Ground {
     pub fn kind(
         wanted: &KindCluster,
         scheduler: &Which,
+        interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
         let run = Run::begin("run")?;
-        let booted = on_kind(wanted, &run, tell)
+        let booted = on_kind(wanted, &run, interrupt, tell)
             .map(|found| Found { scheduler: scheduler.installed(), ..found })
-            .and_then(|found| Self::on(found, &run))
+            .and_then(|found| Self::on(found, &run, interrupt))
             .and_then(|ground| match scheduler {
-                Which::Deployment(image) => ground.deploy(image, tell),
+                Which::Deployment(image) => ground.deploy(image, interrupt, tell),
                 Which::Ours | Which::Process(_) | Which::Installed(_) => Ok(ground),
             });
         booted.inspect_err(|_| drop(end(run)))
     }
 
-    fn deploy(mut self, image: &str, tell: &mut dyn FnMut(&str)) -> anyhow::Result<Self> {
+    fn deploy(
+        mut self,
+        image: &str,
+        interrupt: &Interrupt,
+        tell: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Self> {
         tell(&format!("installing the scheduler from {image}"));
         if let Host::Kind(kind) = &self.host {
             kind.load(image)?;
         }
-        on_runtime(deployment::install(&self.config, image))?;
+        on_runtime(interrupt.unless(deployment::install(&self.config, image)))?;
         self.scheduler = Some(deployment::SCHEDULER.to_owned());
         self.deployed = true;
         Ok(self)
     }
 
     /// Brings what the scheduler needs.
-    fn on(found: Found, run: &Run) -> anyhow::Result<Self> {
+    fn on(found: Found, run: &Run, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let strange = match (&found.scheduler, &found.host) {
             (Some(_), _) => install::Strange::Use,
             (None, Host::Container(container)) if container.is_ours() => install::Strange::Use,
             (None, _) => install::Strange::Refuse,
         };
-        on_runtime(install::install(&found.config, strange, run.id()))?;
+        on_runtime(interrupt.unless(install::install(&found.config, strange, run.id())))?;
         let classes = crds::priority_classes();
         let name =
             |class: &serde_json::Value| class["metadata"]["name"].as_str().map(str::to_owned);
@@ -283,9 +292,9 @@ impl std::fmt::Debug for Ground {
     }
 }
 
-fn boot(assets: &Assets, run: &Run) -> anyhow::Result<Found> {
+fn boot(assets: &Assets, run: &Run, interrupt: &Interrupt) -> anyhow::Result<Found> {
     let mut plane = ControlPlane::start(assets, run)?;
-    let version = on_runtime(plane.ready())?;
+    let version = on_runtime(interrupt.unless(plane.ready()))?;
     plane.manage(assets, run)?;
     Ok(Found {
         config: plane.config()?,
@@ -298,13 +307,14 @@ fn boot(assets: &Assets, run: &Run) -> anyhow::Result<Found> {
 }
 
 fn in_container(
-    image: &str,
-    scheduler: &Which,
+    (image, scheduler): (&str, &Which),
     run: &Run,
+    interrupt: &Interrupt,
     tell: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Found> {
-    let container = Container::start(image, scheduler, run, tell)?;
-    let (config, version) = on_runtime(container.ready())?;
+    let start = Container::start((image, scheduler), run, interrupt, tell);
+    let container = on_runtime(start)?;
+    let (config, version) = on_runtime(interrupt.unless(container.ready()))?;
     Ok(Found {
         config,
         version,
@@ -316,14 +326,19 @@ fn in_container(
     })
 }
 
-fn on_kind(wanted: &KindCluster, run: &Run, tell: &mut dyn FnMut(&str)) -> anyhow::Result<Found> {
-    let kind = Kind::start(wanted, run, tell)?;
-    let (config, version) = on_runtime(async {
+fn on_kind(
+    wanted: &KindCluster,
+    run: &Run,
+    interrupt: &Interrupt,
+    tell: &mut dyn FnMut(&str),
+) -> anyhow::Result<Found> {
+    let kind = Kind::start(wanted, run, interrupt, tell)?;
+    let (config, version) = on_runtime(interrupt.unless(async {
         let config = kind.config().await?;
         let version = kubeconfig::examine(&config).await?;
         kind::keep_daemons_away(&config).await?;
-        Ok((config, version))
-    })?;
+        anyhow::Ok((config, version))
+    }))?;
     Ok(Found {
         config,
         version,

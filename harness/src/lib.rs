@@ -10,6 +10,7 @@
 pub mod cli;
 pub mod commands;
 pub mod exit;
+pub mod interrupt;
 
 pub mod features;
 pub mod vocabulary;

@@ -8,7 +8,6 @@ mod pool;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cucumber::step::Collection;
@@ -16,6 +15,7 @@ use cucumber::step::Collection;
 use crate::diff::Reference;
 use crate::features::{Case, VIRTUAL_TIME};
 use crate::ground::Ground;
+use crate::interrupt::Interrupt;
 use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
 use crate::reviewed::Update;
 use crate::target::Target;
@@ -89,22 +89,6 @@ impl Settings {
         }
         let own = || if self.target.keeps_pace() { case.time_factor() } else { 1.0 };
         Pace::real(self.time_scale.unwrap_or_else(own), self.patience)
-    }
-}
-
-/// A request to stop, seen by all threads.
-#[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
-
-impl Interrupt {
-    /// Asks everybody to stop.
-    pub fn raise(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether somebody asked.
-    pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -72,7 +72,17 @@ impl Tool {
         self.check(args, ran)
     }
 
-    /// The same, followed by what it said on standard error.
+    /// Runs it to its end, which may be minutes away, with a variable in its environment. It is
+    /// in a process group of its own, so that Ctrl-C is for us alone, and is killed when nobody
+    /// waits for it any more.
+    pub async fn wait(self, args: &[&str], mark: (&str, &str)) -> Result<String, ToolError> {
+        let mut command = tokio::process::Command::new(self.name());
+        command.args(args).env(mark.0, mark.1).stdin(std::process::Stdio::null());
+        let ran = command.process_group(0).kill_on_drop(true).output().await;
+        self.check(args, ran)
+    }
+
+    /// Runs it to its end and answers what it printed, followed by what it said on standard error.
     pub fn run_for_all(self, args: &[&str]) -> Result<String, ToolError> {
         let ran = Command::new(self.name()).args(args).output();
         let said = ran.as_ref().map(|output| String::from_utf8_lossy(&output.stderr).into_owned());

@@ -71,6 +71,15 @@ fn ctrl_c_ends_a_run_with_130_and_what_there_is() {
 }
 
 #[test]
+fn an_empty_cluster_comes_up_and_goes_with_ctrl_c() {
+    let lab = Lab::empty();
+    let up = interrupted_after_a_line(lab.command(&["up", "--empty", "--kubeconfig", "-"]));
+    assert_eq!(up.code, 0, "{}", up.all());
+    assert!(up.out.contains("current-context"), "{}", up.out);
+    assert!(up.err.contains("0 nodes and scheduler"), "{}", up.err);
+}
+
+#[test]
 fn fail_fast_begins_nothing_after_a_failure() {
     let lab = Lab::of("fails");
     let run = lab.run(&["run", "--fail-fast", "-j", "1"]);

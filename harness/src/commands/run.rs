@@ -13,15 +13,16 @@ use crate::diff::{Order, Reference};
 use crate::exit::Exit;
 use crate::features::{self, Asked, Case, Suite};
 use crate::ground::{Access, Ground, KindCluster};
+use crate::interrupt::Interrupt;
 use crate::report::{self, CaseReport, Outcome, Painter, Report, Reporter};
 use crate::reviewed::{self, Ci, Update};
-use crate::runner::{self, Interrupt, Progress, Settings};
+use crate::runner::{self, Progress, Settings};
 use crate::target::{Target, Which};
 
 /// Runs scenarios, compares snapshots, reports.
 pub fn run(args: &Run) -> anyhow::Result<Exit> {
     let mut output = Output::detect();
-    let settings = settings(args, output.ci)?;
+    let mut settings = settings(args, output.ci)?;
     let clock = Clock::real();
     let began = clock.now();
     let query = check::query(&args.selection, &args.results)?;
@@ -30,9 +31,12 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     if cases.is_empty() {
         return Ok(check::nothing_selected(&suite, &query, &mut output));
     }
-    watch_for_interrupt(&settings.interrupted)?;
-    let mut settings = settings;
-    settings.ground = ground(&args.stage, &mut output)?;
+    let interrupted = Interrupt::listen()?;
+    settings.interrupted = interrupted.clone();
+    settings.ground = match ground(&args.stage, &interrupted, &mut output) {
+        Err(_) if interrupted.is_raised() => return Ok(Exit::Interrupted),
+        booted => booted?,
+    };
     if let Some(like) = &settings.like {
         let new = cases.iter().filter(|case| !like.has(&case.id())).count();
         if new > 0 {
@@ -107,19 +111,27 @@ fn leave(ground: Ground, reports: &[CaseReport], logs: &Path, output: &mut Outpu
 }
 
 /// Boots or reaches the real cluster that is asked for.
-fn ground(stage: &Stage, output: &mut Output) -> anyhow::Result<Option<Arc<Ground>>> {
+fn ground(
+    stage: &Stage,
+    interrupt: &Interrupt,
+    output: &mut Output,
+) -> anyhow::Result<Option<Arc<Ground>>> {
+    let mut tell = |what: &str| output.note(what);
     let clock = Clock::real();
     let began = clock.now();
     let ground = match stage.cluster {
         ClusterName::Emulator => return Ok(None),
-        ClusterName::ControlPlane => Ground::control_plane(stage.assets.as_deref())?,
-        ClusterName::Kubeconfig => Ground::kubeconfig(&Access {
-            path: stage.kubeconfig.clone(),
-            confirmed: stage.yes_this_cluster.clone(),
-            scheduler: stage.scheduler.installed(),
-        })?,
+        ClusterName::ControlPlane => Ground::control_plane(stage.assets.as_deref(), interrupt)?,
+        ClusterName::Kubeconfig => {
+            let access = Access {
+                path: stage.kubeconfig.clone(),
+                confirmed: stage.yes_this_cluster.clone(),
+                scheduler: stage.scheduler.installed(),
+            };
+            Ground::kubeconfig(&access, interrupt)?
+        }
         ClusterName::Container => {
-            Ground::container(&stage.image, &stage.scheduler, &mut |what| output.note(what))?
+            Ground::container(&stage.image, &stage.scheduler, interrupt, &mut tell)?
         }
         ClusterName::Kind => {
             let wanted = KindCluster {
@@ -127,7 +139,7 @@ fn ground(stage: &Stage, output: &mut Output) -> anyhow::Result<Option<Arc<Groun
                 node_image: stage.node_image.clone(),
                 config: stage.kind_config.clone(),
             };
-            Ground::kind(&wanted, &stage.scheduler, &mut |what| output.note(what))?
+            Ground::kind(&wanted, &stage.scheduler, interrupt, &mut tell)?
         }
     };
     let took = clock.now().duration_since(began).as_secs_f64();
@@ -190,27 +202,6 @@ fn run_cases(
     });
     output.finish();
     reports
-}
-
-/// Ctrl-C once: begin nothing more, report what there is. Twice: end at once.
-fn watch_for_interrupt(interrupt: &Interrupt) -> anyhow::Result<()> {
-    let interrupt = interrupt.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()
-        .context("cannot listen for Ctrl-C")?;
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                interrupt.raise();
-            }
-            if tokio::signal::ctrl_c().await.is_ok() {
-                #[expect(clippy::exit, reason = "the second Ctrl-C means now")]
-                std::process::exit(i32::from(Exit::Interrupted.code()));
-            }
-        });
-    });
-    Ok(())
 }
 
 /// Snapshots that nobody shows, and under CI those that wait for review.

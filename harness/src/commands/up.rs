@@ -23,11 +23,8 @@ const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-
 
 /// Boots a cluster and keeps it until Ctrl-C.
 pub fn up(args: &Up) -> anyhow::Result<Exit> {
-    let fleet = if args.empty {
-        Fleet::parse("no fleet", "pools: []\n")?
-    } else {
-        fleet(args.fleet.as_deref())?
-    };
+    let fleet =
+        if args.empty { Fleet::of_nodes(Vec::new()) } else { fleet(args.fleet.as_deref())? };
     refuse_foreign(&args.kubeconfig)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::Output;
 use crate::cli::{Format, Upgrade, UpgradeWay};
 use crate::exit::Exit;
+use crate::interrupt::Interrupt;
 use crate::leftovers::Run;
 use crate::progress::Progress;
 use crate::upgrade::{self, Bench, Move, Verdict, Way};
@@ -36,15 +37,19 @@ pub fn upgrade(args: &Upgrade) -> anyhow::Result<Exit> {
         UpgradeWay::StopAndStart => &[Way::StopAndStart],
         UpgradeWay::Both => &[Way::Rolling, Way::StopAndStart],
     };
+    let interrupt = Interrupt::listen()?;
     let mut progress = Progress::default();
     let mut verdicts = Vec::new();
     for way in ways {
-        let scene = Scene::new(args, &mut progress)?;
+        let scene = match Scene::new(args, &interrupt, &mut progress) {
+            Err(_) if interrupt.is_raised() => return Ok(Exit::Interrupted),
+            scene => scene?,
+        };
         let run = Run::begin("upgrade")?;
         let judged = runtime.block_on(async {
             tokio::select! {
                 verdict = judge(args, *way, (&scene, &run), &mut progress) => Some(verdict),
-                _ = tokio::signal::ctrl_c() => None,
+                () = interrupt.raised() => None,
             }
         });
         let left = runtime.block_on(run.end());

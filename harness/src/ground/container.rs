@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::time::Instant;
 
+use crate::interrupt::Interrupt;
 use crate::leftovers::{Run, Thing};
 use crate::target::Which;
 use crate::tools::Tool;
@@ -94,10 +95,10 @@ pub(super) struct Container {
 impl Container {
     /// Starts it; ours has a scheduler in it only if that is the one to be tested. `tell` hears
     /// what takes its time.
-    pub(super) fn start(
-        image: &str,
-        scheduler: &Which,
+    pub(super) async fn start(
+        (image, scheduler): (&str, &Which),
         run: &Run,
+        interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
         let sort = Sort::of(image)?;
@@ -112,7 +113,8 @@ impl Container {
         if sort == Sort::Ours && scheduler.installed().is_none() {
             args.push("--no-scheduler");
         }
-        let id = Tool::Docker.run(&args)?.trim().to_owned();
+        // An image that is not here yet may take minutes to come.
+        let id = interrupt.unless(Tool::Docker.wait(&args, run.mark())).await?.trim().to_owned();
         Ok(Self { id, sort })
     }
 

@@ -1,15 +1,15 @@
 //! A kind cluster: made for the run and gone with it, or kept from run to run.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
 use crate::api::{Api, refusal};
+use crate::interrupt::Interrupt;
 use crate::leftovers::{Run, Thing};
-use crate::tools::{Tool, ToolError};
+use crate::tools::Tool;
 use crate::veil::RUN;
 
 /// What a cluster is made from unless somebody names another configuration.
@@ -47,6 +47,7 @@ impl Kind {
     pub(super) fn start(
         wanted: &KindCluster,
         run: &Run,
+        interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
         Tool::Docker.run(&["version", "--format", "{{.Server.Version}}"])?;
@@ -66,7 +67,7 @@ impl Kind {
                 &["export", "kubeconfig", "--name", &made.name, "--kubeconfig", &kubeconfig],
             )?;
         } else {
-            made.create(wanted, &folder, tell)?;
+            made.create(wanted, &folder, interrupt, tell)?;
         }
         if made.kept {
             run.note(Thing::Cluster { kubeconfig: made.kubeconfig.clone(), context: None })?;
@@ -78,6 +79,7 @@ impl Kind {
         &self,
         wanted: &KindCluster,
         folder: &Path,
+        interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<()> {
         let config = folder.join("kind.yaml");
@@ -107,7 +109,7 @@ impl Kind {
         if let Some(image) = &image {
             args.extend(["--image", image]);
         }
-        kind(&self.run, &args)?;
+        super::on_runtime(interrupt.unless(Tool::Kind.wait(&args, self.run.mark())))?;
         if self.kept {
             self.run.forget(&noted)?;
             self.run.forget(&Thing::Network { name: NETWORK.to_owned() })?;
@@ -126,7 +128,7 @@ impl Kind {
     }
 
     /// Gives its nodes an image of the local docker.
-    pub(super) fn load(&self, image: &str) -> Result<(), ToolError> {
+    pub(super) fn load(&self, image: &str) -> anyhow::Result<()> {
         kind(&self.run, &["load", "docker-image", image, "--name", &self.name]).map(drop)
     }
 
@@ -147,11 +149,8 @@ impl Kind {
 }
 
 /// kind, marked as a child of the run: `schedlab clean` ends it when the run has died.
-fn kind(run: &Run, args: &[&str]) -> Result<String, ToolError> {
-    let (name, id) = run.mark();
-    let ran =
-        Command::new(Tool::Kind.name()).args(args).env(name, id).stdin(Stdio::null()).output();
-    Tool::Kind.check(args, ran)
+fn kind(run: &Run, args: &[&str]) -> anyhow::Result<String> {
+    super::on_runtime(async { Ok(Tool::Kind.wait(args, run.mark()).await?) })
 }
 
 /// Daemons of the cluster stay off simulated nodes: they tolerate every taint, and nobody would

@@ -12,10 +12,9 @@ use gherkin::{Step, StepType};
 use schedlab_emulator::clock::Clock;
 use tokio::runtime;
 
-use super::{
-    CaseReport, FailureKind, Interrupt, Outcome, Settings, StepReport, blank, fail, panics,
-};
+use super::{CaseReport, FailureKind, Outcome, Settings, StepReport, blank, fail, panics};
 use crate::features::Case;
+use crate::interrupt::Interrupt;
 use crate::reviewed::{self, Verdict};
 use crate::snapshots::{showing, symmetric, symmetric_but_shares};
 use crate::steps::stranger;

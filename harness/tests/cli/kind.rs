@@ -2,7 +2,9 @@
 //! nothing is left. Docker and kind are played by scripts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
 
 use super::lab::{Ended, Lab};
 
@@ -10,6 +12,12 @@ const DOCKER: &str = "case $1 in version) echo 28.0.0 ;; esac";
 
 /// Runs with these programs alone on the `PATH`.
 fn run_with(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Ended) {
+    let (lab, mut command) = command(programs, args);
+    let ended = Ended::of(command.output().unwrap());
+    (lab, ended)
+}
+
+fn command(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Command) {
     let lab = Lab::of("passes");
     std::fs::create_dir(lab.path("bin")).unwrap();
     for (name, script) in programs {
@@ -21,8 +29,9 @@ fn run_with(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Ended) {
     let (path, state) = (lab.path("bin"), lab.path("state"));
     let folders = [&path, &state].map(|folder| folder.to_str().unwrap().to_owned());
     let environment = [("PATH", &*folders[0]), ("XDG_STATE_HOME", &*folders[1])];
-    let ended = lab.run_with(&[&["run", "--cluster"], args].concat(), &environment);
-    (lab, ended)
+    let mut command = lab.command(&[&["run", "--cluster"], args].concat());
+    command.envs(environment);
+    (lab, command)
 }
 
 /// Ended with 3, said this, ran nothing, and noted nothing that would still be there.
@@ -32,8 +41,46 @@ fn could_not_start((lab, ended): &(Lab, Ended), words: &[&str]) {
         assert!(ended.err.contains(words), "{words}: {}", ended.all());
     }
     assert_eq!(ended.out, "");
-    let records = std::fs::read_dir(lab.path("state/schedlab/runs")).unwrap().count();
-    assert_eq!(records, 0, "{}", ended.all());
+    assert_eq!(records(lab), 0, "{}", ended.all());
+}
+
+/// Runs of which something may be left.
+fn records(lab: &Lab) -> usize {
+    std::fs::read_dir(lab.path("state/schedlab/runs")).unwrap().count()
+}
+
+/// Ends it with a signal as soon as its standard error says this.
+fn ended_when(mut command: Command, words: &str, signal: &str) -> Ended {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains(words) {
+        assert!(said.read_line(&mut text).unwrap() > 0, "it ended without {words}: {text}");
+    }
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+    said.read_to_string(&mut text).unwrap();
+    let mut output = child.wait_with_output().unwrap();
+    output.stderr = text.into_bytes();
+    Ended::of(output)
+}
+
+#[test]
+fn who_does_not_want_to_wait_for_a_cluster_any_more_is_heard_and_nothing_is_left() {
+    let boots = "case \"$1 $2\" in 'create cluster') exec /bin/sleep 600 ;; esac";
+    for signal in ["-INT", "-TERM"] {
+        let (lab, command) = command(&[("docker", DOCKER), ("kind", boots)], &["kind"]);
+        let ended = ended_when(command, "creating kind cluster", signal);
+        assert_eq!((ended.code, &*ended.out, records(&lab)), (130, "", 0), "{}", ended.all());
+    }
+}
+
+#[test]
+fn who_does_not_want_to_wait_for_an_image_any_more_is_heard() {
+    let pulls = "case $1 in version) echo 28.0.0 ;; run) exec /bin/sleep 600 ;; esac";
+    let (lab, command) = command(&[("docker", pulls)], &["container"]);
+    let ended = ended_when(command, "starting a container", "-INT");
+    assert_eq!((ended.code, &*ended.out, records(&lab)), (130, "", 0), "{}", ended.all());
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
         "harness",
         "
             api exit fields progress report tools
-            happenings leftovers
+            happenings interrupt leftovers
             audit
             processes veil
             snapshots view

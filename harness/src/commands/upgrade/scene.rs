@@ -15,6 +15,7 @@ use crate::cli::{Upgrade, UpgradeCluster};
 use crate::cluster::{install, play};
 use crate::commands::up::{fleet, write_private};
 use crate::ground::Ground;
+use crate::interrupt::Interrupt;
 use crate::leftovers::Run;
 use crate::progress::Progress;
 
@@ -43,12 +44,16 @@ enum Motor {
 
 impl Scene {
     /// Boots it, outside of any runtime.
-    pub(super) fn new(args: &Upgrade, progress: &mut Progress) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        args: &Upgrade,
+        interrupt: &Interrupt,
+        progress: &mut Progress,
+    ) -> anyhow::Result<Self> {
         match args.cluster {
             UpgradeCluster::Emulator => Ok(Self::Emulator),
             UpgradeCluster::ControlPlane => {
                 let step = progress.begin("a control plane boots", Duration::from_secs(5));
-                let ground = Ground::control_plane(args.assets.as_deref())?;
+                let ground = Ground::control_plane(args.assets.as_deref(), interrupt)?;
                 progress.done(step);
                 Ok(Self::ControlPlane(Box::new(ground)))
             }

@@ -1,0 +1,98 @@
+//! A request to stop, seen by all threads: Ctrl-C, or SIGTERM as `timeout`, docker and CI send it.
+//! The first ends what is under way and takes away what was made; the second ends the process.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::exit::Exit;
+
+/// Whether somebody asked to stop. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<watch::Sender<bool>>);
+
+/// Somebody asked to stop before the work was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+impl Interrupt {
+    /// Hears the signals of this process from now on.
+    pub fn listen() -> anyhow::Result<Self> {
+        let interrupt = Self::default();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .context("cannot listen for Ctrl-C")?;
+        let mut signals = {
+            let _inside = runtime.enter();
+            let listen = |kind| signal(kind).context("cannot listen for Ctrl-C");
+            [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?]
+        };
+        let heard = interrupt.clone();
+        std::thread::spawn(move || {
+            runtime.block_on(async {
+                one_of(&mut signals).await;
+                heard.raise();
+                one_of(&mut signals).await;
+                // It means now.
+                std::process::exit(i32::from(Exit::Interrupted.code()));
+            });
+        });
+        Ok(interrupt)
+    }
+
+    /// Asks everybody to stop.
+    pub fn raise(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Whether somebody asked.
+    pub fn is_raised(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits until somebody asks.
+    pub async fn raised(&self) {
+        // The sender is ours: it outlives the wait.
+        let _ = self.0.subscribe().wait_for(|raised| *raised).await;
+    }
+
+    /// What the work comes to, unless somebody asks to stop before.
+    pub async fn unless<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> anyhow::Result<T>
+    where
+        anyhow::Error: From<E>,
+    {
+        tokio::select! {
+            () = self.raised() => Err(Interrupted.into()),
+            done = work => Ok(done?),
+        }
+    }
+}
+
+async fn one_of([first, second]: &mut [Signal; 2]) {
+    tokio::select! { _ = first.recv() => {}, _ = second.recv() => {} }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_would_never_end_ends_when_somebody_asks() {
+        let interrupt = Interrupt::default();
+        let asked = interrupt.clone();
+        let work = interrupt.unless(std::future::pending::<anyhow::Result<()>>());
+        let (ended, ()) = tokio::join!(work, async move { asked.raise() });
+        assert!(ended.unwrap_err().is::<Interrupted>());
+        assert!(interrupt.is_raised());
+    }
+
+    #[tokio::test]
+    async fn work_that_is_not_interrupted_comes_to_what_it_does() {
+        let done = Interrupt::default().unless(async { anyhow::Ok(7) }).await;
+        assert_eq!(done.unwrap(), 7);
+    }
+}
