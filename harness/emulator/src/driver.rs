@@ -22,6 +22,10 @@ use agenda::{Agenda, Task};
 
 /// Steps between two chances for others to run.
 const BURST: u32 = 64;
+/// So often may others run without a write before the actors act.
+const QUIET: u32 = 8;
+/// So often may others run at most before the actors act.
+const GATHER_MAX: u32 = 4096;
 /// The longest wait before a refused write is tried again.
 const RETRY_SECS_MAX: u64 = 1000;
 
@@ -71,9 +75,29 @@ impl Driver {
             };
             tokio::select! {
                 biased;
-                changed = revisions.changed() => if changed.is_err() { return },
+                changed = revisions.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.gather().await;
+                }
                 () = timer => {}
             }
+        }
+    }
+
+    /// Waits, without time going on, for somebody who is in the middle of several writes: who acts
+    /// on all of them at once writes less. A real cluster's news take their time, too.
+    async fn gather(&self) {
+        let (mut seen, mut quiet) = (self.shared.revision(), 0);
+        for _ in 0..GATHER_MAX {
+            tokio::task::yield_now().await;
+            let revision = self.shared.revision();
+            quiet = if revision == seen { quiet + 1 } else { 0 };
+            if quiet == QUIET {
+                return;
+            }
+            seen = revision;
         }
     }
 
