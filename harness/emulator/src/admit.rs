@@ -6,6 +6,7 @@ mod autoscaler;
 mod container;
 mod custom;
 mod defaults;
+mod event;
 mod limits;
 mod metadata;
 mod namespace;
@@ -28,6 +29,8 @@ use crate::store::{Key, Store, Subresource};
 pub(crate) struct Admission<'s> {
     pub(crate) store: &'s Store,
     pub(crate) kind: &'s Kind,
+    /// Whether it was asked for under the name of a view, which has rules of its own.
+    pub(crate) by_view: bool,
     pub(crate) key: &'s Key,
     /// Of a custom resource, in the version it was sent in.
     pub(crate) schema: Option<&'s Schema>,
@@ -69,6 +72,19 @@ pub(crate) fn on_update(
     check_built_in(admission, old, new)
 }
 
+/// Refuses to delete what the system itself needs.
+pub(crate) fn on_delete(admission: &Admission<'_>) -> Result<(), ApiError> {
+    let name = &*admission.key.name;
+    let why = match (&*admission.kind.resource.group, &*admission.kind.kind) {
+        ("", "Namespace") if namespace::is_needed(name) => "this namespace may not be deleted",
+        ("scheduling.k8s.io", "PriorityClass") if priority::is_of_system(name) => {
+            "this is a system priority class and cannot be deleted"
+        }
+        _ => return Ok(()),
+    };
+    Err(ApiError::forbidden(&admission.key.resource, name, why))
+}
+
 fn check_built_in(
     admission: &Admission<'_>,
     old: Option<&Value>,
@@ -79,6 +95,7 @@ fn check_built_in(
     match (&*kind.resource.group, &*kind.kind) {
         ("", "Pod") => pod::check(old, new, &mut errors),
         ("", "Node") => node::check(old, new, &mut errors),
+        ("", "Event") => event::check(admission.by_view && old.is_none(), new, &mut errors),
         ("scheduling.k8s.io", "PriorityClass") => priority::check_class(old, new, &mut errors),
         ("apps" | "batch", _) | ("", "ReplicationController") => {
             workload::check(kind, (old, new), &mut errors);

@@ -191,6 +191,13 @@ impl ApiError {
         error
     }
 
+    /// 500: the object is not one that the server can do this with.
+    pub fn internal(why: String) -> Self {
+        let message = format!("Internal error occurred: {why}");
+        let cause = Cause { message: why, ..Cause::default() };
+        Self::new(500, "InternalError", message).with_cause(cause)
+    }
+
     /// 500: what the server did not foresee, in its own words and without a reason.
     pub fn unforeseen(message: impl Into<String>) -> Self {
         Self::new(500, "", message)

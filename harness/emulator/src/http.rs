@@ -152,7 +152,7 @@ impl Router {
         let Some(kind) = found else { return self.no_such_kind(group, version) };
         let headers = &parts.headers;
         let call = Call { store: &self.store, kind, target, query, accept, headers, body };
-        call.answer(&parts.method)
+        Ok(call.answer(&parts.method))
     }
 
     /// 404: as a Status where the group's version is served, as a page where nothing is.
@@ -171,7 +171,18 @@ impl Router {
 }
 
 impl Call<'_> {
-    fn answer(&self, method: &Method) -> Result<Reply, ApiError> {
+    fn answer(&self, method: &Method) -> Reply {
+        let mut reply = self.done(method).unwrap_or_else(|error| refusal(&error));
+        if self.kind.is("", "Endpoints") {
+            let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 \
+                           EndpointSlice";
+            reply::warn(&mut reply, &[warning.to_owned()]);
+        }
+        reply
+    }
+
+    fn done(&self, method: &Method) -> Result<Reply, ApiError> {
+        self.check_table()?;
         let Target { namespace, name, subresource, .. } = self.target;
         let is_object = name.is_some();
         if !self.kind.namespaced && namespace.is_some() {

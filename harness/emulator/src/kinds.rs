@@ -155,6 +155,14 @@ impl Kind {
         format!("{}/{version}", self.resource.group)
     }
 
+    /// The Go package of a built-in kind, as messages have it.
+    pub fn package(&self) -> &str {
+        match self.home().group.split('.').next() {
+            None | Some("") => "core",
+            Some(_) => self.resource.group.split('.').next().unwrap_or_default(),
+        }
+    }
+
     /// Whether it is this built-in or custom kind.
     pub fn is(&self, group: &str, kind: &str) -> bool {
         &*self.kind == kind && &*self.resource.group == group

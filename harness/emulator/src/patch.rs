@@ -23,7 +23,25 @@ pub use strategic::strategic;
 #[cfg(test)]
 mod tests;
 
+use serde_json::Value;
+
 use crate::error::ApiError;
+
+/// A value as Go prints it.
+pub(crate) fn in_go(value: &Value) -> String {
+    let several = |parts: Vec<String>| parts.join(" ");
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(switch) => switch.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", several(items.iter().map(in_go).collect())),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, field)| format!("{name}:{}", in_go(field)));
+            format!("map[{}]", several(fields.collect()))
+        }
+    }
+}
 
 /// 422: a patch, but not one for this object.
 fn unfit_patch() -> ApiError {

@@ -38,8 +38,8 @@ impl Store {
         Ok(written)
     }
 
-    /// Deletes every object that `query` selects, as `write` would one by one. `write` holds a
-    /// delete; its key's name is not looked at.
+    /// Deletes every object that `query` selects, as `write` would one by one, and says what they
+    /// were. `write` holds a delete; its key's name is not looked at.
     pub fn delete_collection(
         &mut self,
         write: &Write,
@@ -53,7 +53,7 @@ impl Store {
             one.key.namespace = crate::object::namespace(&object).into();
             one.key.name = crate::object::name(&object).into();
             match self.write(one, now) {
-                Ok(written) => deleted.push(written.object),
+                Ok(_) => deleted.push(object),
                 Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),
             }

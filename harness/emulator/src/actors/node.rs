@@ -13,7 +13,9 @@ use super::fields::{Condition, condition_heartbeat, micro_stamp, set_condition};
 use super::kinds::{LEASES, NODES};
 use super::kubelet::{DOWN, host_address, is_down};
 use super::{Actor, Change, Context, Request, Step, View};
-use crate::object::{annotation, at, condition, is_deleting, name, remove, set, set_default, uid};
+use crate::object::{
+    annotation, at, condition, is_deleting, name, number, remove, set, set_default, text, uid,
+};
 use crate::store::Key;
 
 /// Where nodes' leases live.
@@ -100,20 +102,27 @@ fn register(node: &mut Value) {
         {"type": "Hostname", "address": name(node)},
     ]);
     set_default(node, &["status", "addresses"], addresses);
-    set_default(node, &["status", "daemonEndpoints"], json!({"kubeletEndpoint": {"Port": 10250}}));
-    let info = json!({
-        "machineID": uid(node),
-        "systemUUID": uid(node),
-        "bootID": uid(node),
-        "kernelVersion": "6.8.0-schedlab",
-        "osImage": "schedlab",
-        "containerRuntimeVersion": "schedlab://1.0.0",
-        "kubeletVersion": "v1.35.0",
-        "kubeProxyVersion": "",
-        "operatingSystem": "linux",
-        "architecture": "amd64",
-    });
-    set_default(node, &["status", "nodeInfo"], info);
+    let port = ["status", "daemonEndpoints", "kubeletEndpoint", "Port"];
+    if number(node, &port).unwrap_or(0) == 0 {
+        set(node, &port, json!(10250));
+    }
+    let own = uid(node).to_owned();
+    for (field, value) in [
+        ("machineID", own.as_str()),
+        ("systemUUID", own.as_str()),
+        ("bootID", own.as_str()),
+        ("kernelVersion", "6.8.0-schedlab"),
+        ("osImage", "schedlab"),
+        ("containerRuntimeVersion", "schedlab://1.0.0"),
+        ("kubeletVersion", "v1.35.0"),
+        ("operatingSystem", "linux"),
+        ("architecture", "amd64"),
+    ] {
+        let path = ["status", "nodeInfo", field];
+        if text(node, &path).is_empty() {
+            set(node, &path, json!(value));
+        }
+    }
 }
 
 /// The lease as it should be, where it is not.

@@ -28,6 +28,11 @@ pub(super) fn check(admission: &Admission<'_>) -> Result<(), ApiError> {
     }))
 }
 
+/// Whether the server cannot be without it.
+pub(super) fn is_needed(name: &str) -> bool {
+    ["default", "kube-system", "kube-public"].contains(&name)
+}
+
 /// What every new namespace has.
 pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) {
     if !admission.kind.is("", "Namespace") {

@@ -1,4 +1,4 @@
-//! Small rules of kinds that schedulers meet at the edge: services, budgets, leases, events,
+//! Small rules of kinds that schedulers meet at the edge: services, budgets, leases,
 //! config maps.
 
 use serde_json::{Value, json};
@@ -59,7 +59,6 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
         }
         ("autoscaling", "HorizontalPodAutoscaler") => super::autoscaler::check(new, errors),
         ("", "ResourceQuota") => super::quota::check(old, new, errors),
-        ("", "Event") => check_event(new, errors),
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),
         ("policy", "PodDisruptionBudget") => check_budget(new, errors),
         _ => {}
@@ -91,20 +90,6 @@ fn check_keys(object: &Value, errors: &mut FieldErrors) {
                 errors.invalid(format!("{field}[{key}]"), &key.as_str().into(), rule);
             }
         }
-    }
-}
-
-fn check_event(event: &Value, errors: &mut FieldErrors) {
-    let involved = text(event, &["involvedObject", "namespace"]);
-    let own = object::namespace(event);
-    let fits = if involved.is_empty() {
-        own == "default" || own == "kube-system"
-    } else {
-        involved == own
-    };
-    if !fits {
-        let rule = "does not match event.namespace";
-        errors.invalid("involvedObject.namespace", &involved.into(), rule);
     }
 }
 

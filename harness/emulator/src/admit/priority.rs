@@ -13,6 +13,11 @@ const HIGHEST_OF_USERS: i64 = 1_000_000_000;
 const SYSTEM: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
+/// Whether it is one of the system's own classes.
+pub(super) fn is_of_system(name: &str) -> bool {
+    SYSTEM.iter().any(|(known, _)| *known == name)
+}
+
 /// Sets the pod's priority and preemption policy from its class, or from the default class.
 pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
     let mut name = text(pod, &["spec", "priorityClassName"]).to_owned();

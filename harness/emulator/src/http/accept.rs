@@ -35,8 +35,10 @@ pub(super) enum Shape {
     Plain,
     /// `meta.k8s.io` `Table`, with its version.
     Table(&'static str),
-    /// Only metadata.
+    /// Only an object's metadata.
     PartialMetadata,
+    /// Only the metadata of a list's objects.
+    PartialMetadataList,
     /// All groups and resources at once, with the version of that form.
     Discovery(&'static str),
 }
@@ -82,7 +84,8 @@ fn one(range: &str) -> Option<Accept> {
         ("", _, _) => Shape::Plain,
         ("Table", "meta.k8s.io" | "", "v1beta1") => Shape::Table("v1beta1"),
         ("Table", "meta.k8s.io" | "", "v1" | "") => Shape::Table("v1"),
-        ("PartialObjectMetadata" | "PartialObjectMetadataList", _, _) => Shape::PartialMetadata,
+        ("PartialObjectMetadata", _, _) => Shape::PartialMetadata,
+        ("PartialObjectMetadataList", _, _) => Shape::PartialMetadataList,
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Shape::Discovery("v2"),
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => Shape::Discovery("v2beta1"),
         _ => return None,
@@ -108,7 +111,7 @@ mod tests {
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
                  application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
                 Encoding::Json,
-                Shape::PartialMetadata,
+                Shape::PartialMetadataList,
             ),
             (
                 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",

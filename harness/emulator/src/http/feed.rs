@@ -130,7 +130,9 @@ impl Form {
     ) {
         match self.shape {
             Shape::Plain | Shape::Discovery(_) => write_event(piece, name, object),
-            Shape::PartialMetadata => write_event(piece, name, &partial_metadata(object, "v1")),
+            Shape::PartialMetadata | Shape::PartialMetadataList => {
+                write_event(piece, name, &partial_metadata(object, "v1"));
+            }
             Shape::Table(version) => {
                 let include = self.include.as_deref();
                 let table = Table::new(version, &self.kind, &self.version, include);

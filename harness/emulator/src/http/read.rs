@@ -30,6 +30,19 @@ impl Call<'_> {
         self.kind.present(&self.target.version, stored)
     }
 
+    /// Refuses a table whose rows are to hold what rows do not.
+    pub(super) fn check_table(&self) -> Result<(), ApiError> {
+        let include = self.query.get("includeObject").unwrap_or_default();
+        let is_known = matches!(include, "" | "None" | "Metadata" | "Object");
+        if is_known || !matches!(self.accept.shape, Shape::Table(_)) {
+            return Ok(());
+        }
+        Err(ApiError::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {include:?}: \
+             must be 'Metadata', 'Object', 'None', or empty"
+        )))
+    }
+
     pub(super) fn table(&self, version: &'static str) -> Table<'_> {
         let include = self.query.get("includeObject");
         Table::new(version, &self.kind, &self.target.version, include)
@@ -44,6 +57,7 @@ impl Call<'_> {
             Shape::PartialMetadata => {
                 reply::object(code, encoding, &partial_metadata(&object, "v1"))
             }
+            Shape::PartialMetadataList => self.not_in_form("PartialObjectMetadataList", "not a "),
             Shape::Table(version) => {
                 let now = self.store.clock().now();
                 let revision = json!({"resourceVersion": object::resource_version(&object)});
@@ -51,6 +65,19 @@ impl Call<'_> {
                 reply::object(code, encoding, &table)
             }
         }
+    }
+
+    /// 406: a form for one object was asked of a list, or the other way round.
+    fn not_in_form(&self, form: &str, is: &str) -> Reply {
+        let list = if is == "a " { "List" } else { "" };
+        let name = match self.kind.origin {
+            Origin::Custom => format!("unstructured.Unstructured{list}"),
+            Origin::BuiltIn | Origin::View => {
+                format!("{}.{}{list}", self.kind.package(), self.kind.kind)
+            }
+        };
+        let why = format!("you requested {form}, but the requested object is {is}list (*{name})");
+        reply::refusal(&ApiError::new(406, "NotAcceptable", why))
     }
 
     /// At the asked revision or any later one.
@@ -86,9 +113,8 @@ impl Call<'_> {
         let version = self.kind.version(&self.target.version);
         match part {
             "status" if version.is_some_and(|version| version.status) => self.get(),
-            "scale" => {
-                let scale = self.kind.scale_of(&*self.find()?);
-                let scale = scale.ok_or_else(ApiError::no_such_resource)?;
+            "scale" if self.kind.stored().scale.is_some() => {
+                let scale = self.kind.scale_to_read(&*self.find()?)?;
                 Ok(reply::object(StatusCode::OK, self.accept.encoding, &scale))
             }
             "log" if self.kind.is("", "Pod") => self.log(),
@@ -120,7 +146,11 @@ impl Call<'_> {
     }
 
     pub(super) fn reply_list(&self, listed: &Listed) -> Reply {
-        let metadata = list_metadata(listed);
+        let mut metadata = list_metadata(listed);
+        if self.kind.origin == Origin::Custom && self.accept.shape == Shape::Plain {
+            // Written from untyped objects, which leave nothing out.
+            object::set_default(&mut metadata, &["continue"], "");
+        }
         let objects = listed.items.iter().map(|object| self.present(object));
         let encoding = self.accept.encoding;
         let whole = match self.accept.shape {
@@ -140,7 +170,8 @@ impl Call<'_> {
                     "items": items,
                 })
             }
-            Shape::PartialMetadata => {
+            Shape::PartialMetadata => return self.not_in_form("PartialObjectMetadata", "a "),
+            Shape::PartialMetadataList => {
                 let items: Vec<Value> = objects.map(|o| partial_metadata(&o, "v1")).collect();
                 json!({
                     "kind": "PartialObjectMetadataList",

@@ -77,18 +77,25 @@ impl<'k> Table<'k> {
         now: Timestamp,
     ) -> Value {
         let rows: Vec<Value> = objects.map(|object| self.row(object, now)).collect();
+        // Go writes a list that nobody has begun as null.
+        let is_begun = !rows.is_empty() || !self.is_plain();
         json!({
             "kind": "Table",
             "apiVersion": format!("meta.k8s.io/{}", self.version),
             "metadata": metadata,
             "columnDefinitions": self.definitions(),
-            "rows": rows,
+            "rows": is_begun.then_some(rows),
         })
+    }
+
+    /// Whether nobody has made columns for the kind.
+    fn is_plain(&self) -> bool {
+        matches!(self.rows, Rows::BuiltIn(columns, _) if std::ptr::eq(columns, small::DEFAULT))
     }
 
     /// A table of one row, as watches send it; headings only on the first.
     pub(super) fn row_alone(&self, object: &Value, is_first: bool, now: Timestamp) -> Value {
-        let definitions = if is_first { self.definitions() } else { Vec::new() };
+        let definitions = is_first.then(|| self.definitions());
         let revision = at(object, &["metadata", "resourceVersion"]).unwrap_or(&Value::Null);
         json!({
             "kind": "Table",
@@ -101,12 +108,23 @@ impl<'k> Table<'k> {
 
     fn row(&self, object: &Value, now: Timestamp) -> Value {
         let mut row = json!({"cells": self.cells(object, now)});
+        if let Some(end) = self.end(object) {
+            row["conditions"] = json!([end]);
+        }
         match self.include {
             Include::None => {}
             Include::Metadata => row["object"] = partial_metadata(object, self.version),
             Include::Object => row["object"] = object.clone(),
         }
         row
+    }
+
+    /// What a row says of an object that is over.
+    fn end(&self, object: &Value) -> Option<Value> {
+        match self.rows {
+            Rows::BuiltIn(columns, _) if std::ptr::eq(columns, pod::COLUMNS) => pod::end(object),
+            Rows::BuiltIn(..) | Rows::Rare(_) | Rows::Custom(_) => None,
+        }
     }
 
     fn definitions(&self) -> Vec<Value> {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Kind, Path};
+use super::{Kind, Origin, Path};
+use crate::error::ApiError;
 use crate::object;
 use crate::select::LabelSelector;
 
@@ -20,7 +21,8 @@ pub struct Scale {
 }
 
 impl Kind {
-    /// The `autoscaling/v1` `Scale` of a stored object; `None` for kinds that have none.
+    /// The `autoscaling/v1` `Scale` of a stored object; `None` for kinds that have none. No replicas
+    /// are none at all, as Go writes it.
     pub fn scale_of(&self, stored: &Value) -> Option<Value> {
         let scale = self.stored().scale.as_ref()?;
         let wanted = find(stored, &scale.spec_replicas).and_then(Value::as_i64).unwrap_or(0);
@@ -35,15 +37,29 @@ impl Kind {
                 "resourceVersion": object::resource_version(stored),
                 "creationTimestamp": stored["metadata"]["creationTimestamp"],
             },
-            "spec": {"replicas": wanted},
+            "spec": {},
             "status": {"replicas": observed},
         });
+        if wanted != 0 {
+            object::set(&mut view, &["spec", "replicas"], wanted.into());
+        }
         let selector = scale.selector.as_ref().and_then(|path| find(stored, path));
         let selector = selector.and_then(|selector| self.selector_text(selector));
         if let Some(text) = selector {
             object::set(&mut view, &["status", "selector"], text.into());
         }
         Some(view)
+    }
+
+    /// The same for a reader, whom a custom resource must tell how many replicas it wants.
+    pub(crate) fn scale_to_read(&self, stored: &Value) -> Result<Value, ApiError> {
+        let scale = self.stored().scale.as_ref().ok_or_else(ApiError::no_such_resource)?;
+        let path = &scale.spec_replicas;
+        if self.origin == Origin::Custom && find(stored, path).is_none() {
+            let why = format!("the spec replicas field \".{}\" does not exist", path.join("."));
+            return Err(ApiError::internal(why));
+        }
+        self.scale_of(stored).ok_or_else(ApiError::no_such_resource)
     }
 
     fn selector_text(&self, selector: &Value) -> Option<String> {

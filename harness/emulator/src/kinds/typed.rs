@@ -1,8 +1,9 @@
 //! The types of the built-in kinds, as a real server decodes them: unknown fields and nulls are
-//! dropped, a value of another type is refused, quantities take their canonical form.
+//! dropped, what is always written is there, a value of another type is refused, quantities take their canonical form.
 //!
 //! The types are those of `k8s-openapi`; each kind's is built when it is first asked for.
 
+mod always;
 mod canonical;
 mod catalogue;
 mod decode;

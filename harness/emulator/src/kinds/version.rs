@@ -41,6 +41,10 @@ impl Kind {
         if self.origin == Origin::View {
             let mut shown = Value::clone(stored);
             rename(&mut shown, EVENT_FIELDS);
+            // The other group leaves them out when nothing is said.
+            let unsaid = ["reportingController", "reportingInstance"];
+            object::as_map(&mut shown)
+                .retain(|field, value| *value != "" || !unsaid.contains(&field.as_str()));
             object::set(&mut shown, &["apiVersion"], self.api_version(version).into());
             return Arc::new(shown);
         }

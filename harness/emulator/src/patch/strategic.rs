@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::shape::{Shape, Strategy};
-use super::unfit_patch;
+use super::{in_go, unfit_patch};
 use crate::error::ApiError;
 
 const DIRECTIVE: &str = "$patch";
@@ -192,8 +192,9 @@ fn merge_items(
     for item in patch {
         let Some(fields) = item.as_object() else { return Err(unfit_patch()) };
         let Some(id) = item.get(key) else {
+            let item = in_go(item);
             let text = format!("map: {item} does not contain declared merge key: {key}");
-            return Err(ApiError::bad_request(text));
+            return Err(ApiError::unforeseen(text));
         };
         match item.get(DIRECTIVE).map(|directive| directive.as_str()) {
             Some(Some("delete")) => live.retain(|other| other.get(key) != Some(id)),

@@ -118,9 +118,7 @@ fn rows(kind: &Kind) -> &'static [Row] {
         ("", "services") => {
             &[("spec.clusterIP", "spec.clusterIP", ""), ("spec.type", "spec.type", "")]
         }
-        ("", "replicationcontrollers") | ("apps", "replicasets") => {
-            &[("status.replicas", "status.replicas", "0")]
-        }
+        ("", "replicationcontrollers") => &[("status.replicas", "status.replicas", "0")],
         ("batch", "jobs") => &[("status.successful", "status.succeeded", "0")],
         ("resource.k8s.io", "resourceslices") => {
             &[("spec.nodeName", "spec.nodeName", ""), ("spec.driver", "spec.driver", "")]

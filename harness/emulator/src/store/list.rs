@@ -52,6 +52,13 @@ impl Store {
     /// A page of a collection.
     pub fn list_page(&self, resource: &Resource, query: &ListQuery) -> Result<Listed, ApiError> {
         let start = self.start(query)?;
+        let whole;
+        let query = if query.resource_version == "0" && is_cached(resource) {
+            whole = ListQuery { limit: 0, ..query.clone() };
+            &whole
+        } else {
+            query
+        };
         let current = self.collections.get(resource);
         let past;
         let collection = if start.revision == self.revision() {
@@ -122,6 +129,11 @@ impl Store {
         }
         collection
     }
+}
+
+/// Of what the real server holds in memory, a list at any revision is whole, whatever its limit.
+fn is_cached(resource: &Resource) -> bool {
+    &*resource.plural != "events"
 }
 
 fn page(collection: Option<&Collection>, query: &ListQuery, start: Start) -> Listed {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::request::{Request, rfc3339};
 use super::{check_deleted, crd};
+use crate::admit;
 use crate::error::ApiError;
 use crate::object;
 use crate::store::{DeleteOptions, Object, Propagation, Store, Written};
@@ -19,8 +20,9 @@ pub(super) fn delete(
 ) -> Result<Written, ApiError> {
     let old = store.get(&request.key)?;
     check_deleted(request, &old, &options.preconditions)?;
+    admit::on_delete(&request.admission(store))?;
     if request.kind.is("", "Namespace") {
-        return delete_namespace(store, request, &old);
+        return Ok(delete_namespace(store, request, &old));
     }
     let Some(grace) = grace(request, &old, options) else {
         return Ok(Request::unchanged(&old));
@@ -128,27 +130,19 @@ fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     }
 }
 
-/// A namespace goes when its own finalizers are gone; until then it is terminating.
-fn delete_namespace(
-    store: &mut Store,
-    request: &Request,
-    old: &Object,
-) -> Result<Written, ApiError> {
-    if ["default", "kube-system", "kube-public"].contains(&&*request.key.name) {
-        let why = "this namespace may not be deleted";
-        return Err(ApiError::forbidden(&request.key.resource, &request.key.name, why));
-    }
-    let mut last = store.get(&request.key)?;
+/// A first deletion begins a namespace's end; a second one takes it away when its own finalizers
+/// are gone.
+fn delete_namespace(store: &mut Store, request: &Request, old: &Object) -> Written {
     if !object::is_deleting(old) {
         let mut new = Value::clone(old);
         object::set(&mut new, &["metadata", "deletionTimestamp"], request.time());
         object::set(&mut new, &["status", "phase"], "Terminating".into());
-        last = request.commit(store, new, false).object;
+        return request.commit(store, new, false);
     }
-    let waits = !object::list(&last, &["spec", "finalizers"]).is_empty()
-        || object::finalizers(&last).next().is_some();
+    let waits = !object::list(old, &["spec", "finalizers"]).is_empty()
+        || object::finalizers(old).next().is_some();
     if waits {
-        return Ok(Request::unchanged(&last));
+        return Request::unchanged(old);
     }
-    Ok(request.take_away(store, &last))
+    request.take_away(store, old)
 }

@@ -1,12 +1,12 @@
 //! POST to `pods/{name}/eviction`: a delete that disruption budgets can refuse.
 //!
-//! The budget's status decides, as the disruption controller keeps it. Where nobody has counted
-//! for the budget yet, its pods are counted here.
+//! The budget's status decides, as the disruption controller keeps it. As long as that has not
+//! counted for the budget as it is now, nothing is evicted.
 
 use serde_json::{Value, json};
 
-use super::delete;
 use super::request::Request;
+use super::{check_deleted, delete};
 use crate::error::{ApiError, Cause};
 use crate::kinds::Resource;
 use crate::object;
@@ -31,6 +31,7 @@ pub(super) fn evict(
     let is_free = object::is_deleting(&pod) || matches!(phase, "Succeeded" | "Failed" | "Pending");
     if !is_free {
         ask_budget(store, request, &pod)?;
+        check_deleted(request, &pod, &options.preconditions)?;
         announce(store, request, &pod);
     }
     delete::delete(store, request, &options)
@@ -48,28 +49,36 @@ fn ask_budget(store: &mut Store, request: &Request, pod: &Value) -> Result<(), A
             return Err(ApiError::new(500, "InternalError", message));
         }
     };
-    let count = Count::told(budget).map_or_else(|| Count::of(store, budget), Ok)?;
+    let of = |field: &str| object::number(budget, &["status", field]).unwrap_or(0);
+    let (healthy, desired) = (of("currentHealthy"), of("desiredHealthy"));
     let is_ready = object::condition(pod, "Ready") == Some("True");
     let always = object::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
-    if !is_ready && (always || (count.healthy >= count.desired && count.desired > 0)) {
+    if !is_ready && (always || (healthy >= desired && desired > 0)) {
         return Ok(());
     }
-    let refused = count.allowed == 0;
-    publish(store, request, (budget, &count, !refused));
-    if refused {
-        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-        return Err(ApiError::too_many_requests(message).with_cause(Cause {
-            reason: "DisruptionBudget".to_owned(),
-            message: format!(
-                "The disruption budget {} needs {} healthy pods and has {} currently",
-                object::name(budget),
-                count.desired,
-                count.healthy
-            ),
-            field: String::new(),
-        }));
+    let name = object::name(budget);
+    let generation = object::number(budget, &["metadata", "generation"]).unwrap_or(0);
+    if of("observedGeneration") < generation {
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(refusal(why).with_retry_after(10));
     }
+    if of("disruptionsAllowed") <= 0 {
+        return Err(refusal(format!(
+            "The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+        )));
+    }
+    publish(store, request, budget);
     Ok(())
+}
+
+/// 429: not now.
+fn refusal(why: String) -> ApiError {
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    ApiError::too_many_requests(message).with_cause(Cause {
+        reason: "DisruptionBudget".to_owned(),
+        message: why,
+        field: String::new(),
+    })
 }
 
 fn budgets_of(store: &Store, pod: &Value) -> Result<Vec<Object>, ApiError> {
@@ -91,86 +100,41 @@ fn selector(budget: &Value) -> Result<Option<LabelSelector>, ApiError> {
     }
 }
 
-/// What a budget protects, in numbers.
-struct Count {
-    expected: i64,
-    healthy: i64,
-    desired: i64,
-    allowed: i64,
-}
-
-impl Count {
-    /// As the budget's status has it, if that is about the budget as it is now.
-    fn told(budget: &Value) -> Option<Self> {
-        let of = |field: &str| object::number(budget, &["status", field]);
-        let seen = of("observedGeneration")?;
-        let generation = object::number(budget, &["metadata", "generation"])?;
-        let allowed = of("disruptionsAllowed").filter(|_| seen == generation)?;
-        Some(Self {
-            expected: of("expectedPods").unwrap_or(0),
-            healthy: of("currentHealthy").unwrap_or(0),
-            desired: of("desiredHealthy").unwrap_or(0),
-            allowed: allowed.max(0),
-        })
-    }
-
-    fn of(store: &Store, budget: &Value) -> Result<Self, ApiError> {
-        let selector = selector(budget)?.unwrap_or_default();
-        let (mut expected, mut healthy) = (0, 0);
-        let namespace = object::namespace(budget);
-        for pod in store.list(&Resource::new("", "pods"), Some(namespace)) {
-            let phase = object::text(pod, &["status", "phase"]);
-            if !selector.matches(pod) || matches!(phase, "Succeeded" | "Failed") {
-                continue;
-            }
-            expected += 1;
-            let is_ready = object::condition(pod, "Ready") == Some("True");
-            healthy += i64::from(is_ready && !object::is_deleting(pod));
-        }
-        let share = |field: &str| portion(budget["spec"].get(field)?, expected);
-        let desired = match (share("minAvailable"), share("maxUnavailable")) {
-            (Some(least), _) => least,
-            (None, Some(most)) => (expected - most).max(0),
-            (None, None) => 1,
-        };
-        Ok(Self { expected, healthy, desired, allowed: (healthy - desired).max(0) })
-    }
-}
-
-/// A number, or a percentage of `whole` rounded up.
-fn portion(value: &Value, whole: i64) -> Option<i64> {
-    if let Some(text) = value.as_str() {
-        let percent: i64 = text.strip_suffix('%')?.parse().ok()?;
-        return Some(whole.saturating_mul(percent).saturating_add(99) / 100);
-    }
-    value.as_i64()
-}
-
-/// Writes the budget's status.
-fn publish(store: &mut Store, request: &Request, (budget, count, taken): (&Object, &Count, bool)) {
+/// Notes in the budget's status that one pod goes.
+fn publish(store: &mut Store, request: &Request, budget: &Object) {
     if request.dry_run {
         return;
     }
-    let allowed = count.allowed - i64::from(taken);
     let mut new = Value::clone(budget);
-    for (field, number) in [
-        ("currentHealthy", count.healthy),
-        ("desiredHealthy", count.desired),
-        ("disruptionsAllowed", allowed),
-        ("expectedPods", count.expected),
-        ("observedGeneration", new["metadata"]["generation"].as_i64().unwrap_or(0)),
-    ] {
-        object::set(&mut new, &["status", field], number.into());
-    }
-    if taken {
-        let name: &str = &request.key.name;
-        object::set(&mut new, &["status", "disruptedPods", name], request.time());
+    let left = object::number(budget, &["status", "disruptionsAllowed"]).unwrap_or(0) - 1;
+    object::set(&mut new, &["status", "disruptionsAllowed"], left.into());
+    object::set(&mut new, &["status", "disruptedPods", &request.key.name], request.time());
+    if left == 0 {
+        note_end(request, &mut new);
     }
     let resource = Resource::new("policy", "poddisruptionbudgets");
     let key = Key::new(resource, object::namespace(budget), object::name(budget));
     let write = Write::new(key, Op::Update(Subresource::Status, new), "kube-apiserver");
     // A budget that its own rules refuse now keeps its old status; the eviction does not hang on it.
     drop(store.write(write, request.now));
+}
+
+/// No further disruption is allowed.
+fn note_end(request: &Request, budget: &mut Value) {
+    const KIND: &str = "DisruptionAllowed";
+    let mut conditions = object::list(budget, &["status", "conditions"]).to_vec();
+    let old = conditions.iter().find(|one| one["type"] == KIND && one["status"] == "False");
+    let since = old.map_or_else(|| request.time(), |one| one["lastTransitionTime"].clone());
+    conditions.retain(|one| one["type"] != KIND);
+    conditions.push(json!({
+        "type": KIND,
+        "status": "False",
+        "reason": "InsufficientPods",
+        "message": "",
+        "observedGeneration": budget["status"]["observedGeneration"],
+        "lastTransitionTime": since,
+    }));
+    object::set(budget, &["status", "conditions"], conditions.into());
 }
 
 /// The condition by which an evicted pod can be told from a deleted one.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::history::with_owners;
 use super::request::Request;
 use super::{check_subresource, create, scale, update};
-use crate::error::{ApiError, Cause};
+use crate::error::{ApiError, Cause, FieldErrors};
 use crate::kinds::{Kind, Origin};
 use crate::object;
 use crate::patch::{self, Author, Shape};
@@ -51,7 +51,18 @@ pub(super) fn patch(
         }
     };
     update::check_place(request, &new)?;
+    check_identity(request, &old, &new)?;
     update::replace(store, request, subresource, (&old, new))
+}
+
+/// A patch does not say which object it means by a uid: it changes the uid, which cannot be.
+fn check_identity(request: &Request, old: &Value, new: &Value) -> Result<(), ApiError> {
+    let mut errors = FieldErrors::new();
+    let uid = object::uid(new);
+    if !uid.is_empty() && uid != object::uid(old) {
+        errors.invalid("metadata.uid", &uid.into(), "field is immutable");
+    }
+    errors.refuse(&request.kind, &request.key.name)
 }
 
 /// What a refusal shows of a patch that leads to no valid object: itself, or the object it leads
@@ -63,7 +74,7 @@ fn as_written(
     patch: PatchBody,
 ) -> Result<Value, ApiError> {
     match patch {
-        PatchBody::Strategic(changes) => Ok(in_go(&changes).into()),
+        PatchBody::Strategic(changes) => Ok(patch::in_go(&changes).into()),
         other @ (PatchBody::Json(_) | PatchBody::Merge(_) | PatchBody::Apply { .. }) => {
             Ok(patched(request, subresource, shown, other)?.to_string().into())
         }
@@ -82,22 +93,6 @@ fn unfit_object(request: &Request, error: ApiError, shown: &Value) -> ApiError {
     let cause =
         Cause { reason: "FieldValueInvalid".to_owned(), message, field: "patch".to_owned() };
     ApiError::new(422, "Invalid", text).with_cause(cause)
-}
-
-/// A value as Go prints it.
-fn in_go(value: &Value) -> String {
-    let several = |parts: Vec<String>| parts.join(" ");
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(switch) => switch.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", several(items.iter().map(in_go).collect())),
-        Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, field)| format!("{name}:{}", in_go(field)));
-            format!("map[{}]", several(fields.collect()))
-        }
-    }
 }
 
 /// Whether the patch's writer sees what the log holds, not a scale or another view of it.
@@ -177,13 +172,6 @@ fn reachable(
         let slash = if version.contains('/') { "" } else { "/" };
         let what = format!("invalid object type: {slash}{version}, Kind={kind}");
         return Err(ApiError::bad_request(what));
-    }
-    let name = object::name(&wanted);
-    if !name.is_empty() && *name != *request.key.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            request.key.name
-        )));
     }
     let has_status = request.kind.stored().status;
     let fields = object::as_map(&mut wanted);

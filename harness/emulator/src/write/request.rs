@@ -92,10 +92,7 @@ impl Request {
     fn unconvertible(&self, kind: &str, version: &str, is_versioned: bool) -> ApiError {
         let asked = &self.asked.kind;
         let bare = version.rsplit('/').next().unwrap_or_default();
-        let package = match self.asked.resource.group.split('.').next() {
-            None | Some("") => "core",
-            Some(package) => package,
-        };
+        let package = self.asked.package();
         let is_kind = typed::is_known(&self.asked.resource.group, kind);
         let why = if is_kind && is_versioned {
             format!("converting ({bare}.{kind}) to ({package}.{asked}): unknown conversion")
@@ -151,6 +148,7 @@ impl Request {
         Admission {
             store,
             kind: &self.kind,
+            by_view: self.asked.origin == Origin::View,
             key: &self.key,
             schema: self.kind.version(&self.version).and_then(|version| version.schema.as_deref()),
         }

@@ -131,6 +131,13 @@ fn budgeted(least: &Value) -> Lab {
     lab
 }
 
+/// As the disruption controller does it.
+fn count(lab: &mut Lab, (desired, allowed): (i64, i64)) {
+    let status = json!({"observedGeneration": 1, "expectedPods": 3, "currentHealthy": 3,
+        "desiredHealthy": desired, "disruptionsAllowed": allowed});
+    lab.set_status(lab.key("policy", "PodDisruptionBudget", "web"), status).expect("a status");
+}
+
 fn evict(lab: &mut Lab, name: &str) -> String {
     let op = Op::Evict(json!({"metadata": {"name": name}}));
     said(lab.write(lab.key("", "Pod", name), op))
@@ -139,6 +146,7 @@ fn evict(lab: &mut Lab, name: &str) -> String {
 #[test]
 fn a_budget_lets_as_many_go_as_it_can_spare() {
     let mut lab = budgeted(&json!(2));
+    count(&mut lab, (2, 1));
     assert_eq!(evict(&mut lab, "a"), "accepted");
     let evicted = lab.store.get(&lab.key("", "Pod", "a")).unwrap();
     assert_eq!(object::condition(&evicted, "DisruptionTarget"), Some("True"));
@@ -147,13 +155,21 @@ fn a_budget_lets_as_many_go_as_it_can_spare() {
     let budget = lab.store.get(&lab.key("policy", "PodDisruptionBudget", "web")).unwrap();
     assert_eq!(budget["status"]["disruptionsAllowed"], 0);
     assert_eq!(budget["status"]["disruptedPods"], json!({"a": "2026-01-01T00:00:00Z"}));
+    assert_eq!(object::condition(&budget, "DisruptionAllowed"), Some("False"));
 }
 
 #[test]
 fn a_refused_eviction_names_the_budget() {
     let mut lab = budgeted(&json!("100%"));
-    let op = Op::Evict(json!({"metadata": {"name": "a"}}));
-    let error = lab.write(lab.key("", "Pod", "a"), op).unwrap_err();
+    let refusal = |lab: &mut Lab| {
+        let op = Op::Evict(json!({"metadata": {"name": "a"}}));
+        lab.write(lab.key("", "Pod", "a"), op).unwrap_err()
+    };
+    let details = refusal(&mut lab).details.unwrap();
+    let early = "The disruption budget web is still being processed by the server.";
+    assert_eq!((&*details.causes[0].message, details.retry_after_seconds), (early, Some(10)));
+    count(&mut lab, (3, 0));
+    let error = refusal(&mut lab);
     let cause = &error.details.as_ref().unwrap().causes[0];
     assert_eq!((error.code, cause.reason.as_str()), (429, "DisruptionBudget"));
     assert_eq!(cause.message, "The disruption budget web needs 3 healthy pods and has 3 currently");

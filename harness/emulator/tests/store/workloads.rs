@@ -234,7 +234,13 @@ fn both_groups_of_events_are_one_store() {
     let mut lab = Lab::new();
     let event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event",
         "metadata": {"name": "e1"}, "regarding": {"kind": "Pod", "name": "a", "namespace": "default"},
-        "note": "placed", "reason": "Scheduled", "type": "Normal"});
+        "note": "placed", "reason": "Scheduled", "type": "Normal", "action": "Binding",
+        "reportingController": "lab.dev/scheduler", "reportingInstance": "one",
+        "eventTime": "2026-01-01T00:00:00.000000Z"});
+    let mut untimed = event.clone();
+    untimed["eventTime"] = Value::Null;
+    untimed["metadata"]["name"] = "e0".into();
+    assert_snapshot!(said(lab.create(untimed)), @r#"422 Invalid: Event "e0" is invalid: eventTime: Required value"#);
     let created = lab.create(event).unwrap();
     assert_eq!((&created["apiVersion"], &created["message"]), (&json!("v1"), &json!("placed")));
     let key = lab.key("events.k8s.io", "Event", "e1");

@@ -34,6 +34,17 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// A row's condition, once a pod is over.
+pub(super) fn end(pod: &Value) -> Option<Value> {
+    let phase = text(pod, &["status", "phase"]);
+    let message = match phase {
+        "Succeeded" => "The pod has completed successfully.",
+        "Failed" => "The pod failed.",
+        _ => return None,
+    };
+    Some(json!({"type": "Completed", "status": "True", "reason": phase, "message": message}))
+}
+
 struct State {
     word: String,
     ready: usize,

@@ -97,7 +97,7 @@ pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         json!(event_source(object)),
         json!(message.trim()),
         json!(first),
-        json!(count.max(1).to_string()),
+        json!(count.max(1)),
         name(object),
     ]
 }

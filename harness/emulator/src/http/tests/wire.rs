@@ -94,7 +94,7 @@ async fn only_the_first_row_of_a_watched_table_has_headings() {
         text.as_str().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let headings: Vec<usize> = events
         .iter()
-        .map(|event| event["object"]["columnDefinitions"].as_array().unwrap().len())
+        .map(|event| event["object"]["columnDefinitions"].as_array().map_or(0, Vec::len))
         .collect();
     assert_eq!(headings, [9, 0]);
     assert_eq!(events[1]["object"]["rows"][0]["cells"][0], "q");

@@ -80,6 +80,11 @@ impl Walk<'_> {
             }
             !(field.is_optional && is_empty(&field.shape, value))
         });
+        for (name, zero) in &structure.always {
+            if !fields.contains_key(name) {
+                fields.insert(name.clone(), zero.clone());
+            }
+        }
         failure.map_or(Ok(()), Err)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::Types;
+use super::{Types, always};
 
 /// A Go struct.
 #[derive(Debug, Default)]
@@ -12,6 +12,8 @@ pub(super) struct Struct {
     /// Its name, for messages.
     pub(super) name: String,
     pub(super) fields: BTreeMap<String, Field>,
+    /// What is written of fields that nobody has set.
+    pub(super) always: Vec<(String, Value)>,
 }
 
 #[derive(Debug)]
@@ -57,7 +59,8 @@ fn structure(name: &str, schema: &Value, number: Number<'_>) -> Struct {
         (field.clone(), Field { shape: shape(schema, number), is_optional })
     });
     let name = name.rsplit('.').next().unwrap_or(name).to_owned();
-    Struct { name, fields: fields.collect() }
+    let always = always::of(&name).map(|(field, zero)| (field.to_owned(), zero)).collect();
+    Struct { fields: fields.collect(), always, name }
 }
 
 fn shape(schema: &Value, number: Number<'_>) -> Shape {

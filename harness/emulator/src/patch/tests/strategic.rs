@@ -246,7 +246,7 @@ fn malformed_patches_say_what_is_wrong() {
         (
             "{containers: [{name: a}]}",
             "{containers: [{image: y}]}",
-            "400 BadRequest: map: {\"image\":\"y\"} does not contain declared merge key: name",
+            "500 : map: map[image:y] does not contain declared merge key: name",
         ),
         (
             "{containers: [{name: a}]}",
