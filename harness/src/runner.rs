@@ -25,7 +25,7 @@ use crate::world::{Pace, World};
 pub use pool::Progress;
 
 /// What waits for longer is not run against a scheduler whose own times stay what they are.
-const WAIT_MAX: Duration = Duration::from_mins(2);
+const WAIT_MAX: Duration = Duration::from_secs(90);
 
 /// How cases run.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use schedlab_scheduler::{Config, Flavor};
@@ -58,6 +59,10 @@ pub enum Which {
 /// The image that `kind-configs/image scheduler` built last.
 const LAST_BUILT: &str = "schedlab/scheduler:dev";
 
+/// From one cycle to the next of ours as a Deployment. All scenarios share it, one after the
+/// other, and wait for its cycles most of their time.
+pub(crate) const DEPLOYED_PERIOD: Duration = Duration::from_millis(500);
+
 impl Which {
     /// The scheduler that runs on the cluster before us.
     pub(crate) fn installed(&self) -> Option<String> {
@@ -99,6 +104,8 @@ pub struct Target {
     flavor: Flavor,
     /// What pods name in `spec.schedulerName`.
     scheduler_name: Option<String>,
+    /// From one of its cycles to the next, where that is not what is built in.
+    period: Option<Duration>,
     /// Names of what it can do; `None`: everything.
     capabilities: Option<BTreeSet<String>>,
     /// Files that its command names as `{dir}/NAME`, with placeholders.
@@ -129,6 +136,7 @@ impl Target {
             which: Which::Ours,
             flavor: Flavor::Kai,
             scheduler_name: None,
+            period: None,
             capabilities: None,
             files: BTreeMap::new(),
         }
@@ -190,7 +198,9 @@ impl Target {
             (which, _) => which.clone(),
         };
         let installed = which.installed();
+        let period = matches!(which, Which::Deployment(_)).then_some(DEPLOYED_PERIOD);
         Ok(Self {
+            period,
             name: file.name,
             which,
             flavor,
@@ -209,6 +219,7 @@ impl Target {
         if let Some(name) = &self.scheduler_name {
             config.scheduler_name.clone_from(name);
         }
+        config.period = self.period.unwrap_or(config.period);
         Config { seed, ..config }
     }
 

@@ -12,6 +12,7 @@ use schedlab_emulator::clock::Clock;
 use schedlab_emulator::remote::{Cast, Collection, Troupe};
 use schedlab_emulator::store::LogEntry;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::in_process::Pulse;
 use super::record::Record;
@@ -130,9 +131,9 @@ impl Real {
         self.pulse = Some(pulse);
     }
 
-    /// A while without a write, in which a scheduler that lives had two cycles to make one.
-    async fn while_passes(&self) {
-        tokio::join!(tokio::time::sleep(self.quiet), self.have_cycles());
+    /// A while since then, in which a scheduler that lives had two cycles to write something.
+    async fn while_passes(&self, since: Instant) {
+        tokio::join!(tokio::time::sleep_until(since + self.quiet), self.have_cycles());
     }
 
     /// Two cycles of a scheduler that lives and tells of them.
@@ -255,16 +256,17 @@ impl Cluster for Real {
 
     /// Quiet is: no change was told for a while, and the scheduler had two cycles to make one.
     async fn settle(&self, limit: Duration) -> Result<(), Unsettled> {
-        let end = tokio::time::Instant::now() + limit;
+        let mut since = Instant::now();
+        let end = since + limit;
         loop {
-            let before = self.writes();
-            self.while_passes().await;
-            if self.writes() == before {
-                self.record.enter_until(self.now());
-                return Ok(());
-            }
-            if tokio::time::Instant::now() >= end {
-                return Err(Unsettled { limit });
+            self.while_passes(since).await;
+            match self.record.written().filter(|written| *written > since) {
+                None => {
+                    self.record.enter_until(self.now());
+                    return Ok(());
+                }
+                Some(_) if Instant::now() >= end => return Err(Unsettled { limit }),
+                Some(written) => since = written,
             }
         }
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use schedlab_emulator::store::{EventKind, LogEntry};
+use tokio::time::Instant;
 
 use crate::audit::Audit;
 use crate::fields::text;
@@ -32,6 +33,8 @@ struct State {
     audit: Option<Audit>,
     /// Changes that mean something: all but heartbeats.
     writes: u64,
+    /// When the last of them was told.
+    written: Option<Instant>,
 }
 
 impl Record {
@@ -45,6 +48,7 @@ impl Record {
         let due = entry.time.checked_sub(LAG).unwrap_or(Timestamp::MIN);
         if &*entry.key.resource.plural != "leases" {
             state.writes += 1;
+            state.written = Some(Instant::now());
         }
         state.waiting.insert(entry.revision, entry);
         self.enter(&mut state, due);
@@ -94,6 +98,11 @@ impl Record {
     /// How many changes there were that mean something.
     pub(super) fn writes(&self) -> u64 {
         self.state().writes
+    }
+
+    /// When the last change that means something was told.
+    pub(super) fn written(&self) -> Option<Instant> {
+        self.state().written
     }
 
     /// Every change so far.

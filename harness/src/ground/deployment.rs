@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::api::{Api, is_not_found, refusal};
+use crate::target::DEPLOYED_PERIOD;
 
 const MANIFESTS: [&str; 4] = [
     include_str!("../../../kind-configs/kustomize/namespace.yaml"),
@@ -27,7 +28,7 @@ const READY_WITHIN: Duration = Duration::from_mins(2);
 /// How often it is asked.
 const ASK: Duration = Duration::from_millis(100);
 
-/// The objects, as kustomize makes them.
+/// The objects, as kustomize makes them, with two cycles a second.
 fn objects(image: &str) -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
     for document in MANIFESTS.into_iter().flat_map(serde_yaml::Deserializer::from_str) {
@@ -37,7 +38,10 @@ fn objects(image: &str) -> anyhow::Result<Vec<Value>> {
             _ => object["metadata"]["namespace"] = json!(NAMESPACE),
         }
         if object["kind"] == "Deployment" {
-            object["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+            let container = &mut object["spec"]["template"]["spec"]["containers"][0];
+            container["image"] = json!(image);
+            let period = format!("--period={}ms", DEPLOYED_PERIOD.as_millis());
+            container["args"].as_array_mut().context("it has arguments")?.push(json!(period));
         }
         objects.push(object);
     }
@@ -136,6 +140,8 @@ mod tests {
         );
         let containers = &objects[7]["spec"]["template"]["spec"]["containers"];
         assert_eq!(containers[0]["image"], "registry.example/scheduler:7");
+        let period = containers[0]["args"].as_array().unwrap().last();
+        assert_eq!(period, Some(&json!("--period=500ms")));
     }
 
     #[test]
