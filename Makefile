@@ -1,6 +1,6 @@
 # schedlab: what people and CI type. `make demo` is the main job.
 
-.PHONY: demo test test-features test-control-plane check bench control-plane kind-test
+.PHONY: demo test test-features test-control-plane check bench control-plane kind-test docker-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
@@ -44,3 +44,6 @@ control-plane: ## builds the real etcd, kube-apiserver and friends into the user
 
 kind-test: ## the main areas on a kind cluster, the scheduler a Deployment; builds and keeps all it needs
 	@kind-configs/test
+
+docker-test: ## the main areas in a container of our own image, and kind-test; skipped where docker cannot run
+	@kind-configs/docker-test
