@@ -29,7 +29,8 @@ Feature: A scheduler that dies loses and repeats nothing
       | 8     | 1      |
       | 9     | 1      |
       | 10    | 1      |
-      | 11    | 0      |
+      | 11    | 1      |
+      | 12    | 0      |
 
   Scenario Outline: The owner gets its share though the scheduler dies before write <write> of a reclaim
     Given these workloads are submitted:
@@ -94,7 +95,9 @@ Feature: A scheduler that dies loses and repeats nothing
       | 45    | 1      |
       | 46    | 1      |
       | 47    | 1      |
-      | 48    | 0      |
+      | 48    | 1      |
+      | 49    | 1      |
+      | 50    | 0      |
 
   Scenario Outline: A scheduler that dies after every <writes> writes still places and reclaims
     Given the scheduler dies after every <writes> writes

@@ -28,7 +28,7 @@ use schedlab_scheduler_core::{
 
 use crate::{
     api::Api,
-    config::{Config, Flavor},
+    config::{Config, Flavor, NodePool},
     mirror::{Key, Mirror, PodRecord},
     pacing::Pacing,
     translate::Translation,
@@ -52,6 +52,8 @@ pub(crate) struct Outcome {
 pub(crate) struct Applier {
     api: Api,
     flavor: Flavor,
+    /// What conditions and events call our node pool.
+    pool: String,
     pacing: Pacing,
     /// Pods may stand bound without having been told: we have just begun, or lost an answer.
     untold: bool,
@@ -93,9 +95,11 @@ impl Applier {
         let (bound, promised, warned, words, refreshed, outcome) = Default::default();
         let (flavor, pacing) = (config.flavor, Pacing::up_to(config.writes_at_once));
         let (untold, binding_times) = (true, Vec::new());
+        let pool = NodePool::name(config.node_pool.as_ref()).to_owned();
         Self {
             api,
             flavor,
+            pool,
             pacing,
             untold,
             binding_times,

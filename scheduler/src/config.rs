@@ -70,6 +70,13 @@ pub struct NodePool {
     pub value: String,
 }
 
+impl NodePool {
+    /// What conditions and events call a pool; that of nodes without the label is `default`.
+    pub(crate) fn name(pool: Option<&Self>) -> &str {
+        pool.map(|pool| &*pool.value).filter(|value| !value.is_empty()).unwrap_or("default")
+    }
+}
+
 /// When a scheduler ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {

@@ -15,6 +15,7 @@ pub mod metrics;
 mod mirror;
 mod pacing;
 mod parse;
+mod pod_groups;
 mod podgrouper;
 pub mod preview;
 mod queues;

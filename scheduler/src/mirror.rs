@@ -27,7 +27,7 @@ pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId};
 pub(crate) use condition::Condition;
 use condition::{condition, conditions};
 pub(crate) use gpu::GROUP_LABEL;
-pub(crate) use group::{GroupRecord, GroupTold};
+pub(crate) use group::{GroupRecord, GroupResources, GroupTold};
 pub(crate) use node::NodeRecord;
 pub(crate) use pod::{Owner, Phase, PodRecord, SUB_GROUP_LABEL, controller};
 pub(crate) use queue::{QueueRecord, QueueTold};
@@ -136,10 +136,25 @@ impl Mirror {
         Self { pool, ..self }
     }
 
+    /// What conditions and events call the pool.
+    pub(crate) fn pool_name(&self) -> &str {
+        NodePool::name(self.pool.as_ref())
+    }
+
     /// A node or pod with these labels belongs to what is scheduled here.
     fn is_in_pool(&self, labels: &Labels) -> bool {
         self.pool.as_ref().is_none_or(|NodePool { label, value }| {
             labels.get(label.as_str()).map_or("", |found| found) == value
+        })
+    }
+
+    /// Pods of others, as of another node pool's scheduler, name the group.
+    pub(crate) fn lives_elsewhere(&self, group: &Key) -> bool {
+        self.pods.iter().any(|(key, pod)| {
+            !pod.ours
+                && !pod.is_finished()
+                && key.namespace == group.namespace
+                && pod.group.as_ref() == Some(&group.name)
         })
     }
 
@@ -230,7 +245,10 @@ impl Mirror {
                 }
             }
             Kind::ResourceClaim => self.upsert_claim(&key, ClaimRecord::read(object)),
-            Kind::PodGroup => self.upsert_group(key, GroupRecord::read(object)),
+            Kind::PodGroup => {
+                let record = GroupRecord::read(object, self.pool_name());
+                self.upsert_group(key, record);
+            }
             Kind::Pod => self.upsert_pod(key, PodRecord::read(object, &self.scheduler_name)),
         }
     }

@@ -215,7 +215,9 @@ impl Wanted {
         let work = std::mem::take(&mut self.groups).into_iter().filter_map(|(key, groups)| {
             let record = mirror.groups.get(&key).cloned();
             let agrees = |record| groups.iter().all(|group| group.agrees_with(record));
-            (!record.as_ref().is_some_and(agrees)).then(|| ensure(api, key, record, groups))
+            let pool = mirror.pool_name();
+            (!record.as_ref().is_some_and(agrees))
+                .then(|| ensure(api, key, (record, pool.to_owned()), groups))
         });
         let work: Vec<_> = work.collect();
         let mut ended = Ok(());
@@ -233,7 +235,7 @@ impl Wanted {
 async fn ensure(
     api: &Api,
     key: Key,
-    mut stands: Option<GroupRecord>,
+    (mut stands, pool): (Option<GroupRecord>, String),
     groups: Vec<Group>,
 ) -> Result<Vec<Value>, ApiError> {
     let mut written = Vec::new();
@@ -252,7 +254,7 @@ async fn ensure(
         };
         match answer {
             Ok(object) => {
-                stands = Some(GroupRecord::read(&object));
+                stands = Some(GroupRecord::read(&object, &pool));
                 written.push(object);
             }
             // It is there and the watch has not told yet.

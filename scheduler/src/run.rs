@@ -25,6 +25,7 @@ use crate::{
     metrics::{self, Metrics, Stopwatch, Timings},
     mirror::{Key, Mirror},
     pacing::Pacing,
+    pod_groups,
     podgrouper::{self, Grouper},
     queues,
     status::QueueStatus,
@@ -221,7 +222,8 @@ impl Scheduler {
         let after = is_done.then(|| self.uses(&plan.queues_after));
         let marked = if outcome.in_doubt { Ok(()) } else { self.mark_groups().await };
         let told = self.tell_queues((&uses, after.as_ref().unwrap_or(&uses)), now).await;
-        for failed in [grouped, marked, told].into_iter().filter_map(Result::err) {
+        let groups_told = self.tell_groups(is_done.then_some(&plan)).await;
+        for failed in [grouped, marked, told, groups_told].into_iter().filter_map(Result::err) {
             outcome.retry = true;
             outcome.failure = Some(failed.to_string());
         }
@@ -353,6 +355,17 @@ impl Scheduler {
             Flavor::Kai => queues::write(&self.api, &mut self.mirror, after, (capacity, now)).await,
             Flavor::Kube => Ok(()),
         }
+    }
+
+    /// Writes what groups use, once the plan is carried out. Of what was not all done the next
+    /// cycle tells.
+    async fn tell_groups(&mut self, plan: Option<&Plan>) -> Result<(), ApiError> {
+        let told = self.config.queue_status && (plan.is_some() || !self.config.scheduling);
+        if self.config.flavor == Flavor::Kube || !told {
+            return Ok(());
+        }
+        let looked = (&self.translator.translation.snapshot, plan);
+        pod_groups::write(&self.api, &mut self.mirror, looked, &mut self.pacing).await
     }
 
     fn tell_status(&self, plan: &Plan, outcome: &Outcome, uses: &BTreeMap<Name, QueueUse>) {

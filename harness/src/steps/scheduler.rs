@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use cucumber::{given, then, when};
-use schedlab_scheduler::Config;
+use schedlab_scheduler::{Config, NodePool};
 use schedlab_scheduler_core::profile::Placement;
 
 use super::StepResult;
@@ -62,6 +62,18 @@ fn strategy(world: &mut World, name: String) -> StepResult {
 #[given(expr = "a scheduling period of {duration}")]
 fn cycle_every(world: &mut World, period: Span) -> StepResult {
     world.config_mut()?.period = period.0;
+    Ok(())
+}
+
+/// A shard: only the nodes and pods whose label `kai.scheduler/node-pool` says so. An empty name:
+/// those without the label.
+/// ```gherkin
+/// Given the scheduler serves node pool "a100"
+/// ```
+#[given(expr = "the scheduler serves node pool {string}")]
+fn node_pool(world: &mut World, value: String) -> StepResult {
+    let label = "kai.scheduler/node-pool".to_owned();
+    world.config_mut()?.node_pool = Some(NodePool { label, value });
     Ok(())
 }
 

@@ -80,7 +80,8 @@ impl Applier {
     pub(super) fn scheduled_message(&self, key: &Key, node: &Name) -> String {
         match self.flavor {
             Flavor::Kai => {
-                format!("Successfully assigned pod {key} to node {node} at node-pool default")
+                let pool = &self.pool;
+                format!("Successfully assigned pod {key} to node {node} at node-pool {pool}")
             }
             Flavor::Kube => format!("Successfully assigned {key} to {node}"),
         }

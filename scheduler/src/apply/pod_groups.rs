@@ -119,26 +119,25 @@ impl Applier {
             };
             chain.push(Write::event(&event, &self.api.name, cycle.now));
         }
-        let conditions = match waits {
-            Some(waits) => json!([condition(waits, told.transition + 1, cycle)]),
-            None => json!([]),
-        };
+        let ours = waits.map(|waits| self.condition(waits, told.transition + 1, cycle));
+        let conditions: Value = told.of_others.iter().cloned().chain(ours).collect();
         let change = json!({ "status": { "schedulingConditions": conditions } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
         chain.push(Write::patch(Kind::PodGroup, format!("{path}/status"), Merge::Plain, change));
         Some(chain)
     }
-}
 
-fn condition(Waits { code, reason, message }: &Waits, transition: u64, cycle: &Cycle<'_>) -> Value {
-    json!({
-        "type": "UnschedulableOnNodePool",
-        "nodePool": "default",
-        "status": "True",
-        "reason": code,
-        "message": message,
-        "reasons": [{ "reason": code, "message": reason }],
-        "transitionID": transition.to_string(),
-        "lastTransitionTime": rfc3339(cycle.now),
-    })
+    fn condition(&self, waits: &Waits, transition: u64, cycle: &Cycle<'_>) -> Value {
+        let Waits { code, reason, message } = waits;
+        json!({
+            "type": "UnschedulableOnNodePool",
+            "nodePool": &*self.pool,
+            "status": "True",
+            "reason": code,
+            "message": message,
+            "reasons": [{ "reason": code, "message": reason }],
+            "transitionID": transition.to_string(),
+            "lastTransitionTime": rfc3339(cycle.now),
+        })
+    }
 }

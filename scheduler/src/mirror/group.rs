@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use schedlab_scheduler_core::model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint};
+use schedlab_scheduler_core::{
+    model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint},
+    resources::PerResource,
+};
 use serde_json::Value;
 
 use super::topology;
 use crate::parse::{
-    GoDuration, Malformed, at, go_duration, list, name, parse_time, shown, text, time,
+    GoDuration, Malformed, Unit, at, go_duration, list, name, parse_time, quantity, shown, text,
+    time,
 };
 
 /// What is kept of a pod group.
@@ -41,6 +45,18 @@ pub(crate) struct GroupTold {
     pub(crate) waits: Option<(Name, Name)>,
     /// Its `transitionID`.
     pub(crate) transition: u64,
+    /// Conditions of other node pools, as they stand: their schedulers look after them.
+    pub(crate) of_others: Vec<Value>,
+    /// `status.resourcesStatus`.
+    pub(crate) resources: GroupResources,
+}
+
+/// What the pods of a group use and ask for, in the core's units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GroupResources {
+    pub(crate) allocated: PerResource<i64>,
+    pub(crate) allocated_non_preemptible: PerResource<i64>,
+    pub(crate) requested: PerResource<i64>,
 }
 
 const MINIMUM: &str = "an integer from 0 to 2147483647";
@@ -51,7 +67,8 @@ const PARENT: &str = "the name of another sub-group that leads to the root";
 const UNIQUE: &str = "a name that no other sub-group has";
 
 impl GroupRecord {
-    pub(crate) fn read(object: &Value) -> Self {
+    /// As the scheduler of this node pool sees it.
+    pub(crate) fn read(object: &Value, pool: &str) -> Self {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let mut reader = Reader { spec, malformed: None };
         let min_member = reader.minimum(spec, "minMember");
@@ -87,17 +104,18 @@ impl GroupRecord {
                 Some(GoDuration::Negative) | None => Duration::ZERO,
             },
             malformed: reader.malformed,
-            told: told(object),
+            told: told(object, pool),
         }
     }
 }
 
-fn told(object: &Value) -> GroupTold {
+fn told(object: &Value, pool: &str) -> GroupTold {
     let ours = |condition: &&Value| {
         text(condition, "/type") == Some("UnschedulableOnNodePool")
-            && text(condition, "/nodePool") == Some("default")
+            && text(condition, "/nodePool") == Some(pool)
     };
     let conditions = list(object, "/status/schedulingConditions");
+    let of_others = conditions.iter().filter(|condition| !ours(condition)).cloned().collect();
     let condition = conditions.iter().rfind(ours);
     let waits = condition.filter(|condition| text(condition, "/status") == Some("True"));
     let part =
@@ -108,6 +126,29 @@ fn told(object: &Value) -> GroupTold {
         transition: condition
             .and_then(|condition| text(condition, "/transitionID")?.parse().ok())
             .unwrap_or(0),
+        of_others,
+        resources: GroupResources {
+            allocated: amounts(object, "/status/resourcesStatus/allocated"),
+            allocated_non_preemptible: amounts(
+                object,
+                "/status/resourcesStatus/allocatedNonPreemptible",
+            ),
+            requested: amounts(object, "/status/resourcesStatus/requested"),
+        },
+    }
+}
+
+/// What cannot be read differs from everything, and is written anew.
+fn amounts(object: &Value, pointer: &str) -> PerResource<i64> {
+    let Some(of) = at(object, pointer) else { return PerResource::default() };
+    let amount = |name: &str, unit| match of.get(name) {
+        None => 0,
+        Some(text) => text.as_str().and_then(|text| quantity(text, unit).ok()).unwrap_or(-1),
+    };
+    PerResource {
+        gpu: amount("nvidia.com/gpu", Unit::Milli),
+        cpu: amount("cpu", Unit::Milli),
+        memory: amount("memory", Unit::Whole),
     }
 }
 

@@ -1,0 +1,26 @@
+@gang
+Feature: A group tells what its pods use and ask for
+  `status.resourcesStatus` of the PodGroup, as users and dashboards read it.
+
+  Background:
+    Given a fleet of 1 node with 3 GPUs each
+    And a queue "team" with a quota of 3
+
+  Scenario: What runs is allocated, what waits is requested as well
+    When these workloads are submitted:
+      | name  | kind | queue | pods | min | gpus | preemptible |
+      | train | gang | team  | 4    | 1   | 1    | yes         |
+    Then gang "train" has 3 running and 1 pending pods
+    And the field "status.resourcesStatus.allocated.nvidia.com/gpu" of gang "train" is "3"
+    And the field "status.resourcesStatus.requested.nvidia.com/gpu" of gang "train" is "4"
+    And the field "status.resourcesStatus.allocatedNonPreemptible.nvidia.com/gpu" of gang "train" is ""
+    When 3 pods of gang "train" finish
+    Then gang "train" has 1 running pod
+    And the field "status.resourcesStatus.allocated.nvidia.com/gpu" of gang "train" is "1"
+
+  Scenario: What may not be preempted is told by itself
+    When these workloads are submitted:
+      | name  | kind | queue | pods | gpus | preemptible |
+      | serve | gang | team  | 2    | 1    | no          |
+    Then gang "serve" has 2 running pods
+    And the field "status.resourcesStatus.allocatedNonPreemptible.nvidia.com/gpu" of gang "serve" is "2"

@@ -1,0 +1,27 @@
+@placement @node-pools
+Feature: A scheduler for each node pool
+  A shard serves the nodes and pods of its pool only, and says which pool it speaks of.
+
+  Background:
+    Given a fleet:
+      | pool | nodes | gpus | labels                       |
+      | a    | 1     | 2    | kai.scheduler/node-pool=a100 |
+      | b    | 1     | 8    |                              |
+    And a queue "team" with a quota of 16
+    And the scheduler serves node pool "a100"
+
+  Scenario: Pods of the pool run in it, and those of others are left alone
+    When these workloads are submitted:
+      | name  | queue | pods | gpus | labels                       |
+      | inner | team  | 2    | 1    | kai.scheduler/node-pool=a100 |
+      | outer | team  | 2    | 1    |                              |
+    Then pod "inner" is on node "a-1"
+    And pod "outer" has 2 pending pods and stays so for 5 cycles
+
+  Scenario: Why a group waits is told for its pool
+    When these workloads are submitted:
+      | name | kind | queue | pods | gpus | labels                       |
+      | wide | gang | team  | 4    | 1    | kai.scheduler/node-pool=a100 |
+    Then gang "wide" has 4 pending pods and stays so for 5 cycles
+    And the field "status.schedulingConditions.0.nodePool" of gang "wide" is "a100"
+    And the field "status.schedulingConditions.0.status" of gang "wide" is "True"

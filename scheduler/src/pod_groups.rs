@@ -1,0 +1,132 @@
+//! What the pods of each group use and ask for, as `status.resourcesStatus` of their PodGroup.
+//! Written only when it differs from what stands there.
+
+use std::collections::BTreeMap;
+
+use schedlab_scheduler_core::{
+    Decision, Plan, Snapshot,
+    model::{Node, Pod, PodId, PodStatus},
+    queues::Prices,
+    resources::PerResource,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    api::{Api, ApiError, Merge, path},
+    mirror::{GroupResources, Key, Mirror},
+    pacing::Pacing,
+    watch::Kind,
+};
+
+/// Brings the status of every group up to date. `plan`: what was just carried out.
+pub(crate) async fn write(
+    api: &Api,
+    mirror: &mut Mirror,
+    (snapshot, plan): (&Snapshot, Option<&Plan>),
+    pacing: &mut Pacing,
+) -> Result<(), ApiError> {
+    let uses = uses(snapshot, plan);
+    let named = snapshot.pod_groups.iter().zip(&uses);
+    let of_group: BTreeMap<(&str, &str), GroupResources> =
+        named.map(|(group, uses)| ((&*group.namespace, &*group.name), *uses)).collect();
+    // Of a group without pods here, those of another node pool may be alive.
+    let is_ours = |key: &Key| {
+        of_group.contains_key(&(&*key.namespace, &*key.name)) || !mirror.lives_elsewhere(key)
+    };
+    let differs = |(key, told): (&Key, GroupResources)| {
+        let now = of_group.get(&(&*key.namespace, &*key.name)).copied().unwrap_or_default();
+        (now != told && is_ours(key)).then(|| (key.clone(), now))
+    };
+    let groups = mirror.groups.iter();
+    let due: Vec<(Key, GroupResources)> =
+        groups.map(|(key, group)| (key, group.told.resources)).filter_map(differs).collect();
+    let writes = due.into_iter().map(|(key, now)| {
+        let path = path("scheduling.run.ai/v2alpha2", &key.namespace, "podgroups", &key.name);
+        let change = json!({ "status": { "resourcesStatus": status(&now) } });
+        async move { api.patch(&format!("{path}/status"), Merge::Plain, &change).await }
+    });
+    let mut ended = Ok(());
+    let take = |written: Result<Value, ApiError>| match written {
+        Ok(group) => mirror.upsert(Kind::PodGroup, &group),
+        // It is gone; the watch will tell.
+        Err(ApiError::NotFound(_)) => {}
+        Err(error) => ended = Err(error),
+    };
+    pacing.all(writes, take).await;
+    ended
+}
+
+/// By position of the group.
+fn uses(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
+    let prices = Prices::of(snapshot);
+    let bound: BTreeMap<PodId, &Node> = plan
+        .into_iter()
+        .flat_map(|plan| &plan.decisions)
+        .filter_map(|decision| match decision {
+            Decision::Bind { pod, node } => Some((*pod, &snapshot.nodes[node.0 as usize])),
+            Decision::Evict { .. } | Decision::Pipeline { .. } => None,
+        })
+        .collect();
+    let mut uses = vec![GroupResources::default(); snapshot.pod_groups.len()];
+    for (id, pod) in (0..).map(PodId).zip(&snapshot.pods) {
+        let Some(group) = pod.group.filter(|_| is_alive(pod)) else { continue };
+        let node = pod.node.map(|node| &snapshot.nodes[node.0 as usize]);
+        let node = node.or_else(|| bound.get(&id).copied());
+        let asked = node.map_or_else(|| prices.to_share(pod.shape), |on| prices.on(pod.shape, on));
+        let of = &mut uses[group.0 as usize];
+        of.requested = plus(of.requested, asked);
+        if node.is_some() {
+            of.allocated = plus(of.allocated, asked);
+            if !snapshot.pod_groups[group.0 as usize].preemptible {
+                of.allocated_non_preemptible = plus(of.allocated_non_preemptible, asked);
+            }
+        }
+    }
+    uses
+}
+
+fn is_alive(pod: &Pod) -> bool {
+    match pod.status {
+        PodStatus::Pending
+        | PodStatus::Gated
+        | PodStatus::Bound
+        | PodStatus::Running
+        | PodStatus::Releasing => true,
+        PodStatus::Succeeded | PodStatus::Failed => false,
+    }
+}
+
+fn plus(sum: PerResource<i64>, one: PerResource<i64>) -> PerResource<i64> {
+    PerResource {
+        gpu: sum.gpu.saturating_add(one.gpu),
+        cpu: sum.cpu.saturating_add(one.cpu),
+        memory: sum.memory.saturating_add(one.memory),
+    }
+}
+
+/// For a merge patch: what is not used is taken away by `null`.
+fn status(now: &GroupResources) -> Value {
+    let amounts = |of: PerResource<i64>| -> Value {
+        let named = [
+            ("cpu", of.cpu, milli(of.cpu)),
+            ("memory", of.memory, of.memory.to_string()),
+            ("nvidia.com/gpu", of.gpu, milli(of.gpu)),
+        ];
+        let amount = |(name, amount, text): (&str, i64, String)| {
+            (name.to_owned(), if amount == 0 { Value::Null } else { text.into() })
+        };
+        named.map(amount).into_iter().collect::<serde_json::Map<_, _>>().into()
+    };
+    json!({
+        "allocated": amounts(now.allocated),
+        "allocatedNonPreemptible": amounts(now.allocated_non_preemptible),
+        "requested": amounts(now.requested),
+    })
+}
+
+fn milli(amount: i64) -> String {
+    match amount % 1000 {
+        0 => (amount / 1000).to_string(),
+        _ => format!("{amount}m"),
+    }
+}
