@@ -82,3 +82,45 @@ Feature: Nobody with a claim starves
       | name | kind       | queue | pods | gpus | preemptible |
       | late | deployment | late  | 20   | 1    | yes         |
     Then eventually within 5 minutes queue "late" has at least 5 running pods
+
+  @time-based-fairness @virtual-time
+  Scenario: A scheduler that is restarted remembers who used the fleet
+    Given a fleet of 1 node with 8 GPUs each
+    And fairness over time with a window of 24 hours and k 1
+    And a scheduling period of 1 minute
+    And these queues:
+      | queue | quota | weight |
+      | early | 0     | 1      |
+      | late  | 0     | 1      |
+    And these workloads are submitted:
+      | name  | kind       | queue | pods | gpus | preemptible |
+      | early | deployment | early | 20   | 1    | yes         |
+    And queue "early" has 8 running pods
+    When 24 hours pass
+    And the scheduler is restarted
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | preemptible |
+      | late | deployment | late  | 20   | 1    | yes         |
+    Then eventually within 5 minutes queue "late" has at least 5 running pods
+
+  @time-based-fairness @virtual-time
+  Scenario: What was used many half-lives ago is forgotten
+    Given a fleet of 1 node with 8 GPUs each
+    And fairness over time with a window of 48 hours and k 1
+    And past use counts for half after 1 hour
+    And a scheduling period of 1 minute
+    And these queues:
+      | queue | quota | weight |
+      | early | 0     | 1      |
+      | late  | 0     | 1      |
+    And these workloads are submitted:
+      | name  | kind | queue | pods | gpus | preemptible | run time |
+      | early | job  | early | 8    | 1    | yes         | 12h      |
+    And queue "early" has 8 running pods
+    When 24 hours pass
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | preemptible |
+      | back | deployment | early | 20   | 1    | yes         |
+      | late | deployment | late  | 20   | 1    | yes         |
+    Then eventually within 5 minutes queue "late" has 4 running pods
+    And queue "early" has 4 running pods

@@ -44,6 +44,8 @@ pub struct Config {
     /// Window of the queues' usage history. `None`, as in KAI without a usage database: past
     /// usage plays no part in the shares.
     pub usage_window: Option<Duration>,
+    /// After so long past usage counts for half. `None`: alike over the whole window.
+    pub usage_half_life: Option<Duration>,
     /// Breaks ties where a rule asks for chance.
     pub seed: u64,
     /// When it ends by itself.
@@ -110,6 +112,7 @@ impl Config {
             node_pool: None,
             writes_at_once: 1,
             usage_window: None,
+            usage_half_life: None,
             seed: 0,
             ends: Ends::Never,
             status: watch::Sender::default(),

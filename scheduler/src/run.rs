@@ -30,7 +30,7 @@ use crate::{
     queues,
     status::QueueStatus,
     translate::Translator,
-    usage::Usage,
+    usage::{Usage, kept::Kept},
     watch::{Kind, News, Watches},
 };
 
@@ -87,6 +87,7 @@ async fn work(
     }
     let ends = config.ends;
     let mut scheduler = Box::new(Scheduler::new(api, config, now, metrics));
+    scheduler.remember_usage().await?;
     loop {
         match scheduler.next().await {
             Event::News(news) => scheduler.take(news),
@@ -115,6 +116,8 @@ struct Scheduler {
     pacing: Pacing,
     applier: Applier,
     usage: Option<Usage>,
+    /// Where the usage outlives the scheduler.
+    kept: Kept,
     translator: Translator,
     /// The mirror's revision that the translator has seen.
     translated: Option<u64>,
@@ -140,7 +143,8 @@ impl Scheduler {
             grouper: Grouper::new(&config),
             pacing: Pacing::up_to(config.writes_at_once),
             applier: Applier::new(api.clone(), &config),
-            usage: config.usage_window.map(Usage::over),
+            usage: config.usage_window.map(|window| Usage::over(window, config.usage_half_life)),
+            kept: Kept::new(&api),
             translator: Translator::new(config.flavor, config.seed),
             translated: None,
             last_cycle: None,
@@ -335,6 +339,18 @@ impl Scheduler {
         uses.iter().map(named).collect()
     }
 
+    /// Takes up the usage that an earlier scheduler noted. What cannot be read is told, and begins
+    /// anew.
+    async fn remember_usage(&mut self) -> anyhow::Result<()> {
+        let Some(usage) = &mut self.usage else { return Ok(()) };
+        let read = self.kept.read(&self.api, usage).await;
+        if let Some(unreadable) = read.context("cannot read the usage history")? {
+            let told = unreadable.to_string();
+            self.config.status.send_modify(|status| status.last_failure = Some(told));
+        }
+        Ok(())
+    }
+
     /// Notes what queues used until now, and writes what they use from now on.
     async fn tell_queues(
         &mut self,
@@ -349,6 +365,7 @@ impl Scheduler {
             let account =
                 |(name, of): (&Name, &QueueUse)| (Name::clone(name), of.allocated.accounted());
             usage.record(now, capacity, &uses.iter().map(account).collect());
+            self.kept.write(&self.api, usage, now).await?;
         }
         match self.config.flavor {
             Flavor::Kai if !self.config.queue_status => Ok(()),

@@ -1,5 +1,8 @@
-//! What queues used over a sliding window, for time-based fairness. Kept in memory; integrated
-//! over time at each change, so nothing ticks. After a restart the history begins anew.
+//! What queues used over a sliding window, for time-based fairness; what was used long ago may
+//! count for less. Integrated over time at each change, so nothing ticks. [`kept`] writes it into
+//! the cluster, so that a scheduler that starts anew goes on with it.
+
+pub(crate) mod kept;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,13 +18,18 @@ use schedlab_scheduler_core::{
 #[derive(Debug)]
 pub(crate) struct Usage {
     window: Duration,
+    /// After so long, use counts for half.
+    half_life: Option<Duration>,
     queues: BTreeMap<Name, History>,
     capacity: History,
+    /// How often anything changed.
+    changes: u64,
 }
 
 impl Usage {
-    pub(crate) fn over(window: Duration) -> Self {
-        Self { window, queues: BTreeMap::new(), capacity: History::default() }
+    pub(crate) fn over(window: Duration, half_life: Option<Duration>) -> Self {
+        let (queues, capacity, changes) = Default::default();
+        Self { window, half_life, queues, capacity, changes }
     }
 
     /// From `now` on the cluster has this capacity, and queues use so much of it. A queue that
@@ -33,16 +41,18 @@ impl Usage {
         queues: &BTreeMap<Name, PerResource<i64>>,
     ) {
         let since = self.window_start(now);
-        self.capacity.record(now, capacity);
+        let mut changes = u64::from(self.capacity.record(now, capacity));
         self.capacity.forget_before(since);
         for name in queues.keys() {
             self.queues.entry(Name::clone(name)).or_default();
         }
         for (name, history) in &mut self.queues {
-            history.record(now, queues.get(name).copied().unwrap_or_default());
+            let used = queues.get(name).copied().unwrap_or_default();
+            changes += u64::from(history.record(now, used));
             history.forget_before(since);
         }
         self.queues.retain(|_, history| !history.is_empty());
+        self.changes += changes;
     }
 
     /// Used over the window, in millionths of the capacity over the window.
@@ -51,8 +61,11 @@ impl Usage {
             return PerResource::default();
         };
         let since = self.window_start(now);
-        let [used, capacity] =
-            [history, &self.capacity].map(|history| history.integral(since, now).values());
+        let integral = |history: &History| match self.half_life {
+            None => history.integral(since, now).values(),
+            Some(half_life) => history.faded(since, now, half_life).values(),
+        };
+        let [used, capacity] = [history, &self.capacity].map(integral);
         let micro = |resource: usize| {
             let (used, capacity) = (used[resource], capacity[resource]);
             let micro = if capacity > 0 { used.saturating_mul(1_000_000) / capacity } else { 0 };
@@ -98,13 +111,15 @@ impl History {
         self.points.iter().all(|point| point.amount == PerResource::default())
     }
 
-    fn record(&mut self, at: Time, amount: PerResource<i64>) {
+    /// Whether that is new.
+    fn record(&mut self, at: Time, amount: PerResource<i64>) -> bool {
         let last = self.points.back();
         if last.is_some_and(|last| last.amount == amount) {
-            return;
+            return false;
         }
         let before = last.map(|last| last.integral_until(at)).unwrap_or_default();
         self.points.push_back(Point { at, amount, before });
+        true
     }
 
     /// Keeps the last point at or before the moment: its amount reaches into the window.
@@ -112,6 +127,25 @@ impl History {
         while self.points.get(1).is_some_and(|second| second.at <= moment) {
             self.points.pop_front();
         }
+    }
+
+    /// The integral in which an amount counts for half after each half-life. Only ratios of it
+    /// are used, so it is counted in weighted milliseconds.
+    fn faded(&self, from: Time, until: Time, half_life: Duration) -> PerResource<i128> {
+        let mut sum = PerResource::default();
+        let mut points = self.points.iter().peekable();
+        while let Some(point) = points.next() {
+            let begin = point.at.max(from);
+            let end = points.peek().map_or(until, |next| next.at).min(until);
+            if begin >= end {
+                continue;
+            }
+            let millis = weight(until, end, half_life) - weight(until, begin, half_life);
+            sum.gpu += i128::from(point.amount.gpu) * millis;
+            sum.cpu += i128::from(point.amount.cpu) * millis;
+            sum.memory += i128::from(point.amount.memory) * millis;
+        }
+        sum
     }
 
     fn integral(&self, from: Time, until: Time) -> PerResource<i128> {
@@ -130,6 +164,18 @@ impl History {
     }
 }
 
+/// What all time before `at` weighs at `now`, in millionths of a half-life's worth.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "between 0 and 10^12, and rounding moves no share by a millionth"
+)]
+fn weight(now: Time, at: Time, half_life: Duration) -> i128 {
+    let age = now.0.saturating_sub(at.0).max(0) as f64;
+    let half_lives = age / half_life.as_millis().max(1) as f64;
+    (1e12 * (-half_lives).exp2()).round() as i128
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,7 +192,7 @@ mod tests {
 
     #[test]
     fn usage_is_the_part_of_capacity_used_over_the_window() {
-        let mut usage = Usage::over(Duration::from_hours(10));
+        let mut usage = Usage::over(Duration::from_hours(10), None);
         usage.record(Time(0), gpus(8), &used(&[("a", 8)]));
         usage.record(Time(HOUR), gpus(8), &used(&[("a", 4), ("b", 4)]));
         assert_eq!(usage.micro(&"a".into(), Time(2 * HOUR)).gpu, 750_000);
@@ -156,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_lies_before_the_window_is_forgotten() {
-        let mut usage = Usage::over(Duration::from_hours(10));
+        let mut usage = Usage::over(Duration::from_hours(10), None);
         usage.record(Time(0), gpus(8), &used(&[("a", 8)]));
         usage.record(Time(HOUR), gpus(8), &used(&[]));
         usage.record(Time(2 * HOUR), gpus(8), &used(&[("b", 8)]));
@@ -166,5 +212,17 @@ mod tests {
         usage.record(Time(12 * HOUR), gpus(8), &used(&[("b", 8)]));
         assert!(!usage.queues.contains_key("a"));
         assert_eq!(usage.micro(&"b".into(), Time(12 * HOUR)).gpu, 1_000_000);
+    }
+    #[test]
+    fn use_counts_for_half_after_a_half_life() {
+        let mut usage = Usage::over(Duration::from_hours(10), Some(Duration::from_hours(1)));
+        usage.record(Time(0), gpus(8), &used(&[("a", 8)]));
+        usage.record(Time(HOUR), gpus(8), &used(&[("b", 8)]));
+        usage.record(Time(2 * HOUR), gpus(8), &used(&[]));
+        let [a, b] = ["a", "b"].map(|queue| usage.micro(&queue.into(), Time(2 * HOUR)).gpu);
+        // An hour an hour ago, against the last hour: one to two.
+        assert_eq!((a, b), (333_333, 666_666));
+        let later = usage.micro(&"b".into(), Time(5 * HOUR)).gpu;
+        assert!((64_000..65_000).contains(&later), "{later}");
     }
 }

@@ -91,6 +91,16 @@ fn fairness(world: &mut World, window: Span, k: f64) -> StepResult {
     Ok(())
 }
 
+/// Past use counts for half after so long. Besides a window.
+/// ```gherkin
+/// Given past use counts for half after 6 hours
+/// ```
+#[given(expr = "past use counts for half after {duration}")]
+fn half_life(world: &mut World, time: Span) -> StepResult {
+    world.config_mut()?.usage_half_life = Some(time.0);
+    Ok(())
+}
+
 /// The scheduler's own defaults where no queue or group says otherwise: "staleness grace",
 /// "preempt min runtime", "reclaim min runtime".
 /// ```gherkin

@@ -7,6 +7,7 @@ use std::{
     fs,
     path::Path,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use http::{Method, Request};
@@ -146,7 +147,8 @@ async fn work(lab: &Lab, client: kube::Client) {
     let clock = lab.emulator.clock().clone();
     let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
     let election = Election::new("kai-scheduler", "kai-scheduler", "me");
-    let run = schedlab_scheduler::run(client.clone(), Config::kai(), Arc::clone(&now));
+    let config = Config { usage_window: Some(Duration::from_hours(1)), ..Config::kai() };
+    let run = schedlab_scheduler::run(client.clone(), config, Arc::clone(&now));
     let (told, _) = watch::channel(Standing::default());
     let elected = lead(client.clone(), (election, now.clone()), told, run, std::future::pending());
     let task = tokio::spawn(elected);

@@ -30,6 +30,9 @@ pub struct ConfigFile {
     /// Window of the usage history for time-based fairness, as 24h [default: none].
     #[schemars(with = "Option<String>")]
     pub usage_window: Option<Time>,
+    /// After so long past usage counts for half, as 6h [default: alike over the whole window].
+    #[schemars(with = "Option<String>")]
+    pub usage_half_life: Option<Time>,
     /// Most writes to the API server under way at once [default: 32].
     pub writes_at_once: Option<std::num::NonZeroU16>,
     /// What a cycle does, in this order [default: all, in the order of their names here].
@@ -223,9 +226,16 @@ impl ConfigFile {
                 return Err(FileError::Value { field, found: found.to_string(), allowed });
             }
         }
-        if file.period.is_some_and(|period| period.0.is_zero()) {
-            let (found, allowed) = ("0".to_owned(), "a time above 0");
-            return Err(FileError::Value { field: "period", found, allowed });
+        let times = [
+            ("period", file.period),
+            ("usageWindow", file.usage_window),
+            ("usageHalfLife", file.usage_half_life),
+        ];
+        for (field, time) in times {
+            if time.is_some_and(|time| time.0.is_zero()) {
+                let (found, allowed) = ("0".to_owned(), "a time above 0");
+                return Err(FileError::Value { field, found, allowed });
+            }
         }
         Ok(file)
     }
@@ -246,6 +256,7 @@ impl ConfigFile {
         }
         config.period = self.period.map_or(config.period, |period| period.0);
         config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
+        config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);
         if let Some(writes) = self.writes_at_once {
             config.writes_at_once = usize::from(writes.get());
         }
@@ -381,7 +392,7 @@ kValue: 0.5
 
     #[test]
     fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `nodePool`, `period`, `usageWindow`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
         assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `resourcetype`, `nodeplacement` at line 2 column 3");
         assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
         assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
