@@ -54,6 +54,8 @@ pub(crate) struct Applier {
     flavor: Flavor,
     /// What conditions and events call our node pool.
     pool: String,
+    /// Seconds that evicted pods have at least.
+    grace_secs: Option<i64>,
     pacing: Pacing,
     /// Pods may stand bound without having been told: we have just begun, or lost an answer.
     untold: bool,
@@ -95,11 +97,15 @@ impl Applier {
         let (bound, promised, warned, words, refreshed, outcome) = Default::default();
         let (flavor, pacing) = (config.flavor, Pacing::up_to(config.writes_at_once));
         let (untold, binding_times) = (true, Vec::new());
+        let grace = config.eviction_grace.map(|grace| grace.as_secs_f64().ceil());
+        #[expect(clippy::cast_possible_truncation, reason = "saturates, as is meant")]
+        let grace_secs = grace.map(|grace| grace as i64);
         let pool = NodePool::name(config.node_pool.as_ref()).to_owned();
         Self {
             api,
             flavor,
             pool,
+            grace_secs,
             pacing,
             untold,
             binding_times,

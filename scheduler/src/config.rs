@@ -46,6 +46,9 @@ pub struct Config {
     pub usage_window: Option<Duration>,
     /// After so long past usage counts for half. `None`: alike over the whole window.
     pub usage_half_life: Option<Duration>,
+    /// The least time that pods have to end, and to save their work, when they are evicted for
+    /// others. `None`: as long as they say themselves.
+    pub eviction_grace: Option<Duration>,
     /// Breaks ties where a rule asks for chance.
     pub seed: u64,
     /// When it ends by itself.
@@ -113,10 +116,17 @@ impl Config {
             writes_at_once: 1,
             usage_window: None,
             usage_half_life: None,
+            eviction_grace: None,
             seed: 0,
             ends: Ends::Never,
             status: watch::Sender::default(),
         }
+    }
+
+    /// Evicted pods have at least this time to end. Those that take it are not stuck.
+    pub fn give_grace(&mut self, grace: Duration) {
+        self.eviction_grace = Some(grace);
+        self.profile.release_max = self.profile.release_max.map(|most| most + grace);
     }
 
     /// As default kube-scheduler runs: pod by pod, by priority.

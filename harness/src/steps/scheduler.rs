@@ -101,6 +101,36 @@ fn half_life(world: &mut World, time: Span) -> StepResult {
     Ok(())
 }
 
+/// Holds preemption back: at most so many workloads of a cycle make others leave.
+/// ```gherkin
+/// Given at most 1 preemption a cycle
+/// ```
+#[given(expr = "at most {int} preemption(s) a cycle")]
+fn preemptions(world: &mut World, most: usize) -> StepResult {
+    world.config_mut()?.profile.preemptions_max = Some(most);
+    Ok(())
+}
+
+/// Holds preemption back: inside its queue a priority must be higher by so much.
+/// ```gherkin
+/// Given preemption by a priority that is higher by at least 50
+/// ```
+#[given(expr = "preemption by a priority that is higher by at least {int}")]
+fn priority_difference(world: &mut World, least: i32) -> StepResult {
+    world.config_mut()?.profile.priority_difference_min = least;
+    Ok(())
+}
+
+/// Evicted pods have at least this time to save their work, whatever their own grace says.
+/// ```gherkin
+/// Given evicted pods have at least 2 minutes to end
+/// ```
+#[given(expr = "evicted pods have at least {duration} to end")]
+fn eviction_grace(world: &mut World, grace: Span) -> StepResult {
+    world.config_mut()?.give_grace(grace.0);
+    Ok(())
+}
+
 /// The scheduler's own defaults where no queue or group says otherwise: "staleness grace",
 /// "preempt min runtime", "reclaim min runtime".
 /// ```gherkin

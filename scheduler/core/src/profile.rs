@@ -35,6 +35,11 @@ pub struct Profile {
     pub preempt_min_runtime: Duration,
     /// Protects running work from reclaim where no queue says otherwise.
     pub reclaim_min_runtime: Duration,
+    /// Most workloads of one cycle for which others have to leave (preempt and reclaim together);
+    /// `None`: all that may.
+    pub preemptions_max: Option<usize>,
+    /// By how much a priority must be higher to take a place inside its queue; at least 1.
+    pub priority_difference_min: i32,
 }
 
 /// The actions of a cycle.
@@ -98,6 +103,8 @@ impl Profile {
             queue_depth: BTreeMap::new(),
             preempt_min_runtime: Duration::ZERO,
             reclaim_min_runtime: Duration::ZERO,
+            preemptions_max: None,
+            priority_difference_min: 1,
         }
     }
 

@@ -60,6 +60,8 @@ pub struct Session<'s> {
     /// While pods are put together: which nodes are better, for the place's sake.
     preferred_nodes: Option<BTreeMap<NodeId, i64>>,
     decisions: Vec<Decision>,
+    /// Workloads for which others had to leave.
+    preemptions: usize,
 }
 
 /// Pods that care for where others are, so that nobody else need be asked.
@@ -106,6 +108,7 @@ impl<'s> Session<'s> {
             placed_pods: placed_pods(snapshot),
             preferred_nodes: None,
             decisions: Vec::new(),
+            preemptions: 0,
         };
         for at in 0..snapshot.pods.len() {
             let pod = PodId(u32::try_from(at).expect("pod ids are 32 bits"));

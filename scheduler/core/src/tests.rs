@@ -15,6 +15,7 @@ mod queue_audit;
 mod random;
 mod reclaim;
 mod remedies;
+mod restraint;
 mod stale;
 mod steady;
 mod time;

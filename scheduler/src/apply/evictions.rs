@@ -51,11 +51,18 @@ impl Applier {
         };
         let mut chain: Chain = [Some(on_pod), on_group].iter().flatten().map(event).collect();
         chain.extend(self.mark_disrupted(mirror, cycle, &key, &message));
-        let options = json!({
+        let mut options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": { "uid": &*victim.uid },
         });
+        // Nobody's own time is shortened. What is left of a gang is evicted for no one.
+        let own = mirror.pods.get(&key).map_or(0, |pod| pod.grace_secs);
+        if let Some(grace) = self.grace_secs.filter(|grace| *grace > own)
+            && cause.preemptor().is_some()
+        {
+            options["gracePeriodSeconds"] = json!(grace);
+        }
         let path = path("v1", &key.namespace, "pods", &key.name);
         let call = Call::Delete { path, options };
         chain.push(Write { call, then: Then::Leaving(key, cycle.now) });

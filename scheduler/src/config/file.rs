@@ -52,6 +52,9 @@ pub struct ConfigFile {
     /// Weight of past usage in fair shares [default: 1].
     #[schemars(range(min = 0))]
     pub k_value: Option<f64>,
+    /// Holds preemption back; nothing of it is on by default.
+    #[serde(default)]
+    pub preemption_policy: PreemptionSetting,
     /// Grace of stale gangs that set none [default: 60s].
     #[schemars(with = "Option<String>")]
     pub staleness_grace_period: Option<Time>,
@@ -71,6 +74,22 @@ pub struct PoolSetting {
     pub label: Option<String>,
     /// Its value; empty: nodes and pods without the label.
     pub value: String,
+}
+
+/// Holds preemption back: for users who would rather wait than lose work.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PreemptionSetting {
+    /// For how many workloads of a cycle others may have to leave, in their queue or in others
+    /// [default: all].
+    pub max_preemptions_per_cycle: Option<usize>,
+    /// By how much a priority must be higher to take a place in its own queue [default: 1].
+    #[schemars(range(min = 1))]
+    pub min_priority_difference: Option<i32>,
+    /// The least time that an evicted pod has to end, so that its preStop hook or its handler of
+    /// SIGTERM can save a checkpoint, as 120s [default: as long as the pod says].
+    #[schemars(with = "Option<String>")]
+    pub grace_period: Option<Time>,
 }
 
 /// KAI's actions.
@@ -226,7 +245,13 @@ impl ConfigFile {
                 return Err(FileError::Value { field, found: found.to_string(), allowed });
             }
         }
+        let difference = file.preemption_policy.min_priority_difference;
+        if let Some(found) = difference.filter(|difference| *difference < 1) {
+            let (field, allowed) = ("preemptionPolicy.minPriorityDifference", "1 or more");
+            return Err(FileError::Value { field, found: found.to_string(), allowed });
+        }
         let times = [
+            ("preemptionPolicy.gracePeriod", file.preemption_policy.grace_period),
             ("period", file.period),
             ("usageWindow", file.usage_window),
             ("usageHalfLife", file.usage_half_life),
@@ -260,6 +285,9 @@ impl ConfigFile {
         if let Some(writes) = self.writes_at_once {
             config.writes_at_once = usize::from(writes.get());
         }
+        if let Some(grace) = self.preemption_policy.grace_period {
+            config.give_grace(grace.0);
+        }
         self.apply_to_profile(&mut config.profile);
     }
 
@@ -291,6 +319,11 @@ impl ConfigFile {
         let or = |time: Option<Time>, otherwise| time.map_or(otherwise, |time| time.0);
         profile.preempt_min_runtime = or(preempt_min_runtime, profile.preempt_min_runtime);
         profile.reclaim_min_runtime = or(reclaim_min_runtime, profile.reclaim_min_runtime);
+        let PreemptionSetting { max_preemptions_per_cycle, min_priority_difference, .. } =
+            self.preemption_policy;
+        profile.preemptions_max = max_preemptions_per_cycle.or(profile.preemptions_max);
+        profile.priority_difference_min =
+            min_priority_difference.unwrap_or(profile.priority_difference_min);
         profile.staleness_grace = or(self.staleness_grace_period, profile.staleness_grace);
         profile.k_value_milli = self.k_value.map_or(profile.k_value_milli, thousandths);
         let saturation = self.reclaim_saturation_multiplier;
@@ -392,13 +425,15 @@ kValue: 0.5
 
     #[test]
     fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
         assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `resourcetype`, `nodeplacement` at line 2 column 3");
         assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
         assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
         assert_snapshot!(read("period: soon"), @r#"period: invalid value: string "soon", expected a time as 90s, 500ms or 1h30m at line 1 column 9"#);
         assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0");
         assert_snapshot!(read("kValue: -1"), @"kValue: found -1, allowed: 0 to 1000");
+        assert_snapshot!(read("preemptionPolicy: { minPriorityDifference: 0 }"), @"preemptionPolicy.minPriorityDifference: found 0, allowed: 1 or more");
+        assert_snapshot!(read("preemptionPolicy: { gracePeriod: 0s }"), @"preemptionPolicy.gracePeriod: found 0, allowed: a time above 0");
         assert_snapshot!(read("- a"), @"invalid type: sequence, expected struct ConfigFile");
     }
 

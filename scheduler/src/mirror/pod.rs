@@ -35,6 +35,8 @@ pub(crate) struct PodRecord {
     pub(crate) preemption_policy: PreemptionPolicy,
     pub(crate) phase: Phase,
     pub(crate) gated: bool,
+    /// `spec.terminationGracePeriodSeconds`: how long it may take to end.
+    pub(crate) grace_secs: i64,
     /// `spec.nodeName`, or the node we just bound it to.
     pub(crate) node: Option<Name>,
     pub(crate) nominated: Option<Name>,
@@ -104,6 +106,9 @@ impl PodRecord {
                 Some(_) | None => PreemptionPolicy::PreemptLowerPriority,
             },
             phase: phase(object),
+            grace_secs: at(spec, "/terminationGracePeriodSeconds")
+                .and_then(Value::as_i64)
+                .unwrap_or(30),
             gated: !list(spec, "/schedulingGates").is_empty(),
             node: name(spec, "/nodeName"),
             nominated: name(object, "/status/nominatedNodeName"),

@@ -1,5 +1,5 @@
 //! Preempt: inside one queue a job takes the place of preemptible ones of strictly lower
-//! priority, even beyond the queue's fair share. Minimum run times protect gangs, never their
+//! priority (by how much, the profile says), even beyond the queue's fair share. Minimum run times protect gangs, never their
 //! elastic surplus.
 
 use std::time::Duration;
@@ -33,7 +33,9 @@ impl Purpose for Preempt {
     }
 
     fn protected_for(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> Option<Duration> {
-        if before.group(unit.group).priority >= before.group(wanted.group).priority {
+        let [running, waiting] =
+            [unit.group, wanted.group].map(|group| i64::from(before.group(group).priority));
+        if waiting - running < i64::from(before.profile.priority_difference_min.max(1)) {
             return Some(Duration::MAX);
         }
         match unit.piece {
@@ -43,6 +45,10 @@ impl Purpose for Preempt {
     }
 
     fn accepts(&self, _: &Before<'_>, _: &Wanted, _: &Solution) -> bool {
+        true
+    }
+
+    fn is_preemption(&self) -> bool {
         true
     }
 

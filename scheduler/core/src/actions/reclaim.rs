@@ -51,6 +51,10 @@ impl Purpose for Reclaim {
         reclaimer(wanted).may_take(before.ledger, &victims, before.profile.reclaim_saturation_milli)
     }
 
+    fn is_preemption(&self) -> bool {
+        true
+    }
+
     fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause {
         let queues = (wanted.queue, unit.queue);
         let usage = usage_lines(before.ledger, &before.snapshot.queues, queues);

@@ -51,6 +51,16 @@ impl Session<'_> {
         &self.decisions
     }
 
+    /// The profile bounds for how many workloads of a cycle others have to leave.
+    pub(crate) fn may_preempt(&self) -> bool {
+        self.profile.preemptions_max.is_none_or(|most| self.preemptions < most)
+    }
+
+    /// Others had to leave for one more.
+    pub(crate) fn count_preemption(&mut self) {
+        self.preemptions += 1;
+    }
+
     /// Books what was decided in the accounts of before, as the next cycle will find it: who is
     /// bound is charged, who was asked to leave is not any more and asks for nothing. Promises
     /// are kept, or not, by later cycles.

@@ -35,6 +35,10 @@ pub(crate) trait Purpose {
     fn manner(&self) -> Manner {
         Manner::Evict
     }
+    /// Does it count where preemptions of a cycle are bounded?
+    fn is_preemption(&self) -> bool {
+        false
+    }
     /// What the unit's pods are told.
     fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause;
 }
@@ -76,6 +80,9 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
     let mut hopeless = Hopeless::default();
     session.look_ahead(true);
     while let Some(job) = line.pop(session.ledger()) {
+        if purpose.is_preemption() && !session.may_preempt() {
+            break;
+        }
         let wanted = Wanted::of(session, job);
         if !may_search(session, &ground.rooms, &wanted, purpose)
             || hopeless.covers(session, &wanted)
@@ -87,6 +94,9 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
             hopeless.remember(session, &wanted);
             continue;
         };
+        if purpose.is_preemption() && !solution.victims.is_empty() {
+            session.count_preemption();
+        }
         ground.backlog.remove(wanted.queue, wanted.key);
         if let Some(more) = waiting(session, wanted.group) {
             ground.backlog.insert(&more);
