@@ -7,6 +7,8 @@
 mod core;
 #[path = "figures/process.rs"]
 mod process;
+#[path = "figures/shell.rs"]
+mod shell;
 #[path = "figures/table.rs"]
 mod table;
 #[path = "figures/whole.rs"]
@@ -19,5 +21,6 @@ fn main() {
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let mut table = Table::new(filter);
     core::measure(&mut table);
+    shell::measure(&table);
     whole::measure(&mut table);
 }

@@ -31,6 +31,28 @@ pub fn pending_singles(nodes: u32, queues: u32) -> Snapshot {
     cluster.finish()
 }
 
+/// A fleet at work: one-GPU jobs of a hundred queues run on fifteen of sixteen GPUs, and a third
+/// as many pods wait, in jobs of one, two, four and eight GPUs.
+pub fn full_fleet(nodes: u32) -> Snapshot {
+    let gpus = nodes * GPUS_PER_NODE;
+    let (running, pending) = (gpus / 16 * 15, gpus / 16 * 5);
+    let mut cluster = Cluster::new(nodes);
+    let leaves = cluster.departments(100, gpus);
+    let queue = |job: u32| leaves[job as usize % leaves.len()];
+    for job in 0..pending {
+        let gpus = [1, 2, 4, 8][(job / 100 % 4) as usize];
+        let job_of = Job { queue: queue(job), gpus, ..Job::default() };
+        cluster.job(&format!("pending-{job:06}"), job_of);
+    }
+    for job in 0..running {
+        // The last GPU of every second node is free.
+        let node = Some(NodeId(job / 15 * 2 + job % 15 / 8));
+        let job_of = Job { queue: queue(job), node, ..Job::default() };
+        cluster.job(&format!("running-{job:06}"), job_of);
+    }
+    cluster.finish()
+}
+
 /// Every GPU runs a one-GPU job that borrowed it; one gang of half the nodes, eight GPUs a pod,
 /// wants them back.
 pub fn large_gang_against_singles(nodes: u32) -> Snapshot {

@@ -1,0 +1,170 @@
+//! The scheduler as it runs, its watches and writes included, on a fleet in memory that is full:
+//! what a cycle costs when nothing changed, and when one pod came.
+
+use std::time::Duration;
+
+use schedlab_emulator::{
+    Emulator, Fleet, Options,
+    clock::Clock,
+    store::{Key, Op, PatchBody, Resource, Subresource, Write},
+};
+use schedlab_scheduler::{Config, crds};
+use serde_json::{Value, json};
+
+use crate::{
+    core::now,
+    table::{Row, Table, median, time},
+};
+
+const NODES: u32 = 4000;
+const RUNNING: u32 = 30_000;
+const PENDING: u32 = 10_000;
+const QUEUES: u32 = 100;
+
+/// Cycles over which the time of one in which nothing changed is taken.
+const QUIET_CYCLES: u32 = 1000;
+
+const NAME: &str = "the whole scheduler, 4,000 nodes, 40,000 pods";
+
+pub(crate) fn measure(table: &Table) {
+    if !table.wants(NAME) {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime of this thread");
+    let (quiet, pod) = runtime.block_on(cycles());
+    let row = |what: &str, took: Duration, bound: &str| {
+        table.row(&Row {
+            name: format!("{NAME}: {what}"),
+            figure: time(took),
+            bound: bound.to_owned(),
+            others: String::new(),
+        });
+    };
+    row("a cycle in which nothing changed", quiet, "5 ms");
+    row("a cycle for which one pod came", pod, "");
+}
+
+/// The times of a quiet cycle and of one with a new pod.
+async fn cycles() -> (Duration, Duration) {
+    let emulator = full_fleet();
+    let config = Config::kai();
+    let mut status = config.status.subscribe();
+    let clock = emulator.clock().clone();
+    let scheduler = tokio::spawn(schedlab_scheduler::run(
+        emulator.client(),
+        config,
+        std::sync::Arc::new(move || clock.now()),
+    ));
+    // Until two cycles made the same plan: everything is grouped, bound and told.
+    let mut plans = 0;
+    loop {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(!scheduler.is_finished(), "the scheduler ended");
+        let now = status.borrow_and_update().plans;
+        if now > 0 && now == plans {
+            break;
+        }
+        plans = now;
+    }
+    let before = (now(), status.borrow_and_update().cycles);
+    tokio::time::sleep(Duration::from_secs(1) * QUIET_CYCLES).await;
+    let (took, after) = (before.0.elapsed(), status.borrow_and_update().cycles);
+    let quiet = took / u32::try_from(after - before.1).expect("about a thousand cycles");
+    let mut times = Vec::new();
+    for at in 0..5 {
+        create(&emulator, "pods", &pod(&format!("new-{at}"), 0, None));
+        let start = now();
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        times.push(start.elapsed());
+    }
+    scheduler.abort();
+    (quiet, median(times))
+}
+
+/// An API server with the fleet's objects, on which no kubelet and no controller acts: the time
+/// taken is the scheduler's and the server's.
+fn full_fleet() -> Emulator {
+    let epoch = "2026-01-01T00:00:00Z".parse().expect("a timestamp");
+    let options = Options { acts: false, ..Options::at(Clock::starting_at(epoch)) };
+    let emulator = Emulator::start(options);
+    for definition in &crds::all() {
+        let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
+        emulator.create(&definitions, definition.clone()).expect("a valid definition");
+    }
+    for class in &crds::priority_classes() {
+        let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
+        emulator.create(&classes, class.clone()).expect("a valid class");
+    }
+    let fleet = format!("pools:\n- name: n\n  count: {NODES}\n  gpus: 8\n");
+    let fleet = Fleet::parse("fleet", &fleet).expect("a valid fleet");
+    emulator.add_fleet(&fleet).expect("a fleet of an empty cluster");
+    fleet.nodes().iter().for_each(|node| make_ready(&emulator, node));
+    for at in 0..QUEUES {
+        let queue = queue(at);
+        let queues = Resource::new("scheduling.run.ai", "queues");
+        emulator.create(&queues, queue).expect("a valid queue");
+    }
+    for at in 0..RUNNING {
+        // The last GPU of every second node is free.
+        let node = format!("n-{}", at / 15 * 2 + at % 15 / 8);
+        create(&emulator, "pods", &pod(&format!("running-{at:06}"), at, Some(&node)));
+    }
+    for at in 0..PENDING {
+        create(&emulator, "pods", &pod(&format!("pending-{at:06}"), at, None));
+    }
+    emulator
+}
+
+/// What a node's kubelet and the node life cycle would say of it.
+fn make_ready(emulator: &Emulator, node: &Value) {
+    let name = node["metadata"]["name"].as_str().expect("nodes have names");
+    let ready = json!({ "type": "Ready", "status": "True", "reason": "KubeletReady" });
+    let parts = [
+        (Subresource::None, json!({ "spec": { "taints": null } })),
+        (Subresource::Status, json!({ "status": { "conditions": [ready] } })),
+    ];
+    for (part, change) in parts {
+        let key = Key::new(Resource::new("", "nodes"), "", name);
+        let write = Write::new(key, Op::Patch(part, PatchBody::Merge(change)), "kubelet");
+        emulator.store().write(write).expect("a node can be patched");
+    }
+}
+
+fn create(emulator: &Emulator, plural: &str, object: &Value) {
+    emulator.create(&Resource::new("", plural), object.clone()).expect("a valid object");
+}
+
+fn queue(at: u32) -> Value {
+    let all = json!({ "quota": -1, "overQuotaWeight": 1, "limit": -1 });
+    let gpu = json!({ "quota": NODES * 8 / QUEUES, "overQuotaWeight": 1, "limit": -1 });
+    json!({
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": { "name": format!("queue-{at:03}") },
+        "spec": { "resources": { "gpu": gpu, "cpu": all, "memory": all } },
+    })
+}
+
+fn pod(name: &str, at: u32, node: Option<&str>) -> Value {
+    let queue = format!("queue-{:03}", at % QUEUES);
+    let limits = json!({ "nvidia.com/gpu": 1 });
+    let mut pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "default", "labels": { "kai.scheduler/queue": queue },
+        },
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "containers": [{ "name": "main", "image": "train", "resources": { "limits": limits } }],
+        },
+    });
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = node.into();
+    }
+    pod
+}
