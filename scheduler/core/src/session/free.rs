@@ -47,6 +47,12 @@ impl Free {
         }
     }
 
+    /// On `node`, were nothing on it.
+    pub(crate) fn of_empty(node: &Node) -> Self {
+        let resources = node.allocatable.clone();
+        Self { resources, taken: Vec::new(), device_units: node.gpu_units() }
+    }
+
     /// The part that queues account for, parts of devices included.
     pub(crate) fn accounted(&self) -> PerResource<i64> {
         let whole = self.resources.accounted().at_least_zero();

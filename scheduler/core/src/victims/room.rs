@@ -41,6 +41,8 @@ struct ShapeRoom {
     counts: Vec<u32>,
     nodes: BTreeSet<NodeId>,
     total: u64,
+    /// Would fit, were all gone that runs.
+    most: u64,
 }
 
 impl Rooms {
@@ -110,6 +112,11 @@ impl Rooms {
         self.shapes[&shape].total
     }
 
+    /// How many pods of a watched shape would fit, were all gone that runs, whoever may go.
+    pub(crate) fn most(&self, shape: ShapeId) -> u64 {
+        self.shapes[&shape].most
+    }
+
     /// How many pods of a watched shape fit on `node`.
     pub(crate) fn on(&self, shape: ShapeId, node: NodeId) -> u32 {
         self.shapes[&shape].counts[node.0 as usize]
@@ -139,18 +146,24 @@ impl ShapeRoom {
             Some(_) => nodes.iter().map(|node| parts_on(node, shared)).collect(),
             None => Vec::new(),
         };
-        let (request, nodes) = (shape.requests_and_claims(), BTreeSet::new());
-        let mut room = Self { request, parts, eligible, counts, nodes, total: 0 };
+        let request = shape.requests_and_claims();
+        let mut room =
+            Self { request, parts, eligible, counts, nodes: BTreeSet::new(), total: 0, most: 0 };
         for (at, free) in free.iter().enumerate() {
+            room.most += u64::from(room.times(at, &Free::of_empty(&nodes[at]), None));
             room.recount(at, free, None);
         }
         room
     }
 
-    fn recount(&mut self, at: usize, free: &Free, freed: Option<&Freed>) {
+    fn times(&self, at: usize, free: &Free, freed: Option<&Freed>) -> u32 {
         let parts = self.parts.get(at).copied().flatten();
         let asked = Asked { resources: &self.request, parts };
-        let count = if self.eligible[at] { free.times(freed, asked) } else { 0 };
+        if self.eligible[at] { free.times(freed, asked) } else { 0 }
+    }
+
+    fn recount(&mut self, at: usize, free: &Free, freed: Option<&Freed>) {
+        let count = self.times(at, free, freed);
         let before = std::mem::replace(&mut self.counts[at], count);
         self.total = self.total + u64::from(count) - u64::from(before);
         match (before, count) {
@@ -168,4 +181,26 @@ impl ShapeRoom {
 
 fn node_id(at: usize) -> NodeId {
     NodeId(u32::try_from(at).expect("node ids are 32 bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_is_what_eligible_nodes_hold_when_they_are_empty() {
+        let gpus = |gpu_milli| Resources { gpu_milli, pods: 110, ..Resources::default() };
+        let of = |gpu_milli| Node { allocatable: gpus(gpu_milli), ..Node::default() };
+        let nodes = [of(8000), of(8000), of(1000)];
+        let shape = PodShape { requests: gpus(2000), ..PodShape::default() };
+        let shape = PodShape { requests: Resources { pods: 1, ..shape.requests }, ..shape };
+        let most = |eligible: [bool; 3]| {
+            let mut rooms = Rooms::new(vec![Free::default(); 3]);
+            let about = |_| About { shape: &shape, nodes: &nodes, eligible: eligible.to_vec() };
+            rooms.focus([(PodId(0), ShapeId(0))].into_iter(), about);
+            assert_eq!(rooms.total(ShapeId(0)), 0, "nothing is free");
+            rooms.most(ShapeId(0))
+        };
+        assert_eq!([most([true; 3]), most([true, false, true]), most([false; 3])], [8, 4, 0]);
+    }
 }

@@ -141,6 +141,10 @@ fn search(
         eligible: session.eligible_nodes(pod),
     };
     rooms.focus(wanted.pods.iter().map(|pod| (*pod, session.pod(*pod).shape)), about);
+    let needed = wanted.pods_by_shape(session);
+    if needed.iter().any(|(shape, count)| rooms.most(*shape) < *count) {
+        return None;
+    }
     let queues = pool.queues().filter(|queue| purpose.may_take_from(&before, wanted, *queue));
     let may_go = |unit: &Unit| {
         unit.group != wanted.group && purpose.protected_for(&before, wanted, unit).is_none()
