@@ -6,6 +6,8 @@ mod diff;
 mod doctor;
 #[path = "cli/kind.rs"]
 mod kind;
+#[path = "cli/kubeconfig.rs"]
+mod kubeconfig;
 #[path = "cli/lab.rs"]
 mod lab;
 

@@ -1,0 +1,108 @@
+//! `run --cluster kubeconfig`, and `up`, where what they are given cannot be used: one message,
+//! exit code 3, nothing is left.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+use super::lab::Lab;
+
+/// Runs on the cluster of a kubeconfig with one context, `here`; answers what it said.
+fn refused(lab: &Lab, server: &str, more: &[&str]) -> String {
+    lab.write(
+        "kubeconfig",
+        &format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+             clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n\
+             users: [{{name: u, user: {{token: t}}}}]\n\
+             contexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n"
+        ),
+    );
+    let (state, args) = (lab.path("state"), ["run", "--cluster", "kubeconfig"]);
+    let environment = [("XDG_STATE_HOME", state.to_str().unwrap())];
+    let ended = lab.run_with(&[&args[..], more].concat(), &environment);
+    assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
+    let records = std::fs::read_dir(lab.path("state/schedlab/runs"));
+    assert_eq!(records.map_or(0, Iterator::count), 0, "{}", ended.all());
+    ended.err
+}
+
+/// A cluster that tells its version and allows nothing. Every write but a question is noted.
+fn without_rights() -> (String, std::sync::mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let (written, writes) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let first = answer(stream);
+            if !first.starts_with("GET ") && !first.contains("selfsubjectaccessreviews") {
+                let _ = written.send(first);
+            }
+        }
+    });
+    (server, writes)
+}
+
+/// Answers one request; its first line.
+fn answer(mut stream: TcpStream) -> String {
+    let mut lines = BufReader::new(stream.try_clone().unwrap());
+    let (mut first, mut length) = (String::new(), 0);
+    lines.read_line(&mut first).unwrap();
+    loop {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        if let Some(told) = line.to_lowercase().strip_prefix("content-length:") {
+            length = told.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    lines.read_exact(&mut vec![0; length]).unwrap();
+    let body = r#"{"gitVersion":"v1.35.4","status":{"allowed":false}}"#;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    first
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_named() {
+    // Nobody may listen on the port that is kept for multiplexers.
+    let server = "https://127.0.0.1:1";
+    let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"];
+    let said = refused(&Lab::of("passes"), server, &words);
+    assert!(said.contains("https://127.0.0.1:1/ cannot be reached"), "{said}");
+}
+
+#[test]
+fn a_cluster_whose_name_nobody_said_is_not_touched() {
+    let lab = Lab::of("passes");
+    let said = refused(&lab, "https://127.0.0.1:1", &["--kubeconfig", "kubeconfig"]);
+    assert!(said.contains("--yes-this-cluster here"), "{said}");
+    let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "there"];
+    let said = refused(&lab, "https://127.0.0.1:1", &words);
+    assert!(said.contains("no such context; it has: here"), "{said}");
+    let said = refused(&lab, "https://127.0.0.1:1", &["--kubeconfig", "absent"]);
+    assert!(said.contains("cannot read kubeconfig absent"), "{said}");
+}
+
+#[test]
+fn rights_that_are_missing_are_listed_and_nothing_is_written() {
+    let (server, writes) = without_rights();
+    let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"];
+    let said = refused(&Lab::of("passes"), &server, &words);
+    assert!(said.contains("does not let us create namespaces, delete namespaces"), "{said}");
+    assert!(said.contains("nothing was changed"), "{said}");
+    assert_eq!(writes.try_iter().collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn a_busy_port_is_named() {
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = busy.local_addr().unwrap().port().to_string();
+    let lab = Lab::empty();
+    let up = lab.run(&["up", "--port", &port, "--kubeconfig", "kubeconfig"]);
+    assert_eq!((up.code, &*up.out), (3, ""), "{}", up.all());
+    assert!(up.err.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{}", up.err);
+    assert!(!lab.exists("kubeconfig"));
+}
