@@ -47,7 +47,7 @@ pub(crate) fn on_create(admission: &Admission<'_>, object: &mut Value) -> Result
     defaults::fill_status(admission.kind, object);
     others::complete(admission, object)?;
     metadata::check(admission, object)?;
-    custom::check(admission, None, object)?;
+    custom::check(admission, false, None, object)?;
     check_built_in(admission, None, object)
 }
 
@@ -61,12 +61,12 @@ pub(crate) fn on_update(
     if subresource == Subresource::Status {
         pod::complete_status(admission, old, new);
         metadata::check(admission, new)?;
-        return custom::check(admission, Some(old), new);
+        return custom::check(admission, true, Some(old), new);
     }
     defaults::fill(admission.kind, new);
     pod::complete_update(admission, new);
     metadata::check(admission, new)?;
-    custom::check(admission, Some(old), new)?;
+    custom::check(admission, false, Some(old), new)?;
     // A pod is resized, and given ephemeral containers, past the rules for its own update.
     let old = Some(old).filter(|_| subresource != Subresource::Other);
     check_built_in(admission, old, new)

@@ -77,6 +77,18 @@ pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v str> {
         .map(|condition| text(condition, &["status"]))
 }
 
+/// What Go's decoder calls a value of this type.
+pub(crate) fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// Sets what stands at `path`; makes the maps on the way, and replaces what is not a map.
 pub fn set(value: &mut Value, path: &[&str], new: Value) {
     let Some((last, way)) = path.split_last() else {

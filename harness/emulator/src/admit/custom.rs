@@ -1,25 +1,30 @@
 //! Custom resources against their schema, and the definitions of custom kinds.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds;
-use crate::object;
+use crate::kinds::schema::Schema;
+use crate::{object, patch};
 
 /// Refuses a custom resource that breaks its schema, and a definition that defines nothing.
 pub(super) fn check(
     admission: &Admission<'_>,
+    is_status: bool,
     old: Option<&Value>,
     new: &mut Value,
 ) -> Result<(), ApiError> {
     if let Some(schema) = admission.schema {
-        let mut errors = schema.validate(new);
+        let broken = |object: &Value| broken_schema(admission, schema, is_status, object);
+        let mut errors = broken(new);
         if let Some(old) = old.filter(|_| !errors.is_empty()) {
             // What was wrong before and has not changed may stay wrong.
-            errors = errors.without(&schema.validate(old));
+            errors = errors.without(&broken(old));
         }
-        if errors.is_empty() {
+        if !errors.blocks_rules() {
             errors.extend(schema.broken_rules(old, new));
         } else if schema.has_rules() {
             let rule = "some validation rules were not checked because the object was invalid; \
@@ -37,6 +42,61 @@ pub(super) fn check(
         check_unchanged(old, new, &mut errors);
     }
     errors.refuse(admission.kind, &admission.key.name)
+}
+
+/// What breaks the schema in the part that is written, and what its scale could not be read from.
+fn broken_schema(
+    admission: &Admission<'_>,
+    schema: &Schema,
+    is_status: bool,
+    object: &Value,
+) -> FieldErrors {
+    if is_status {
+        let mut errors = FieldErrors::new();
+        if let (Some(part), Some(status)) = (schema.field("status"), object.get("status")) {
+            errors.extend_below("status", part.validate(status));
+        }
+        return errors;
+    }
+    let mut errors = schema.validate(object);
+    if let Some(scale) = &admission.kind.stored().scale {
+        check_replicas(object, &scale.spec_replicas, &mut errors);
+        check_replicas(object, &scale.status_replicas, &mut errors);
+    }
+    errors
+}
+
+fn check_replicas(object: &Value, path: &[Arc<str>], errors: &mut FieldErrors) {
+    let found = path.iter().try_fold(object, |value, field| value.get(&**field));
+    let Some(found) = found.filter(|value| !value.is_null()) else { return };
+    let field = format!(".{}", path.join("."));
+    match found.as_i64() {
+        None => {
+            let (shown, kind) = (patch::in_go(found), go_type_of(found));
+            errors.forget(&path.join("."));
+            let rule =
+                format!("{field} accessor error: {shown} is of the type {kind}, expected int64");
+            errors.invalid(field, &0.into(), &rule);
+        }
+        Some(count) if count < 0 => {
+            errors.invalid(field, &count.into(), "should be a non-negative integer");
+        }
+        Some(count) if count > i64::from(i32::MAX) => {
+            let rule = format!("should be less than or equal to {}", i32::MAX);
+            errors.invalid(field, &count.into(), &rule);
+        }
+        Some(_) => {}
+    }
+}
+
+/// The Go type in which untyped JSON is held.
+fn go_type_of(value: &Value) -> &'static str {
+    match object::go_type(value) {
+        "number" => "float64",
+        "array" => "[]interface {}",
+        "object" => "map[string]interface {}",
+        other => other,
+    }
 }
 
 /// The definition's own defaults.

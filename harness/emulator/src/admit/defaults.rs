@@ -1,5 +1,6 @@
 //! Defaults of the built-in kinds, as a real server shows them in `kubectl get -o yaml`.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::template::{fill_spec, items_mut};
@@ -103,23 +104,8 @@ fn fill_secret(secret: &mut Value) {
     let texts = object::remove(secret, &["stringData"]);
     for (key, text) in texts.iter().filter_map(Value::as_object).flatten() {
         let text = text.as_str().unwrap_or_default();
-        object::set(secret, &["data", key], base64(text.as_bytes()).into());
+        object::set(secret, &["data", key], STANDARD.encode(text).into());
     }
-}
-
-/// Base64 as RFC 4648 has it.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte))
-            << (8 * (3 - chunk.len()));
-        for letter in 0..4 {
-            let index = usize::try_from(word >> (18 - 6 * letter) & 63).expect("six bits");
-            text.push(if letter > chunk.len() { '=' } else { char::from(LETTERS[index]) });
-        }
-    }
-    text
 }
 
 fn fill_pod(spec: &mut Value) {

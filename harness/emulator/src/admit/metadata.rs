@@ -93,7 +93,16 @@ fn check_owners(object: &Value, errors: &mut FieldErrors) {
             "Only one reference can have Controller set to true. Found \"true\" in references \
              for {one} and {other}"
         );
-        let value = Value::from(owners.to_vec());
-        errors.invalid("metadata.ownerReferences", &value, &rule);
+        let shown: Vec<String> = owners.iter().map(owner_in_go).collect();
+        let shown = format!("[{}]", shown.join(","));
+        errors.invalid_in_go("metadata.ownerReferences", &shown, &rule);
     }
+}
+
+/// An owner reference with its fields in the order that Go has them in.
+fn owner_in_go(owner: &Value) -> String {
+    let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let there = fields.iter().filter_map(|field| Some((field, owner.get(field)?)));
+    let shown: Vec<String> = there.map(|(field, value)| format!("\"{field}\":{value}")).collect();
+    format!("{{{}}}", shown.join(","))
 }

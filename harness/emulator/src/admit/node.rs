@@ -62,12 +62,13 @@ pub(super) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors)
         let same =
             |other: &&Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];
         if taints.iter().take(index).any(|other| same(&other)) {
-            let value = json!({
-                "Key": taint["key"], "Value": value, "Effect": effect, "TimeAdded": null,
-            });
+            let [key, value, effect] = [key, value, effect].map(Value::from);
+            let shown = format!(
+                "{{\"Key\":{key},\"Value\":{value},\"Effect\":{effect},\"TimeAdded\":null}}"
+            );
             errors.duplicate_by(
                 format!("metadata.taints[{index}]"),
-                &value,
+                &shown,
                 "taints must be unique by key and effect pair",
             );
         }

@@ -107,7 +107,15 @@ fn check_lease(lease: &Value, errors: &mut FieldErrors) {
 fn check_budget(budget: &Value, errors: &mut FieldErrors) {
     let spec = &budget["spec"];
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-        errors.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set");
+        let selector = &spec["selector"];
+        let (least, most) = (&spec["minAvailable"], &spec["maxUnavailable"]);
+        let policy = &spec["unhealthyPodEvictionPolicy"];
+        let shown = format!(
+            "{{\"MinAvailable\":{least},\"Selector\":{selector},\"MaxUnavailable\":{most},\
+             \"UnhealthyPodEvictionPolicy\":{policy}}}"
+        );
+        let rule = "minAvailable and maxUnavailable cannot be both set";
+        errors.invalid_in_go("spec", &shown, rule);
     }
     for field in ["minAvailable", "maxUnavailable"] {
         let place = format!("spec.{field}");

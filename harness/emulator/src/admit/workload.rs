@@ -1,6 +1,6 @@
 //! Workloads: their selectors, their templates, and what of them can change.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Admission;
 use super::pod::check_spec;
@@ -55,6 +55,7 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
     }
     check_selector(kind, new, errors);
     check_template(kind, new, errors);
+    check_strategy(kind, new, errors);
     if let Some(old) = old {
         check_unchanged(kind, (old, new), errors);
     }
@@ -149,12 +150,56 @@ fn check_unchanged(kind: &Kind, (old, new): (&Value, &Value), errors: &mut Field
             if !is_elastic {
                 keep("completions");
             }
-            // A job that waits may still be told where its pods go.
-            if before["suspend"] != true {
+            // A job that waits, and never began, may still be told where its pods go.
+            let waits = before["suspend"] == true && old["status"]["startTime"].is_null();
+            if !waits {
                 keep("template");
+            } else if undirected(&before["template"]) != undirected(&after["template"]) {
+                errors.invalid("spec.template", &after["template"], "field is immutable");
             }
         }
         "StatefulSet" => check_stateful_set(before, after, errors),
+        _ => {}
+    }
+}
+
+/// A template without what says where its pods go.
+fn undirected(template: &Value) -> Value {
+    let mut template = template.clone();
+    for path in [
+        &["metadata", "annotations"][..],
+        &["metadata", "labels"],
+        &["spec", "nodeSelector"],
+        &["spec", "tolerations"],
+        &["spec", "schedulingGates"],
+        &["spec", "affinity", "nodeAffinity"],
+    ] {
+        object::remove(&mut template, path);
+    }
+    if template["spec"]["affinity"] == Value::Object(Map::new()) {
+        object::remove(&mut template, &["spec", "affinity"]);
+    }
+    template
+}
+
+/// What only a rolling update can be told.
+fn check_strategy(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
+    let field = if kind.is("apps", "Deployment") { "strategy" } else { "updateStrategy" };
+    let strategy = &new["spec"][field];
+    let (way, rolling) = (text(strategy, &["type"]), &strategy["rollingUpdate"]);
+    let place = format!("spec.{field}.rollingUpdate");
+    match (&*kind.kind, way) {
+        _ if rolling.is_null() => {}
+        ("Deployment", "Recreate") => {
+            let rule = "may not be specified when strategy `type` is 'Recreate'";
+            errors.forbidden(place, rule);
+        }
+        ("StatefulSet", "OnDelete") => {
+            let (partition, most) = (&rolling["partition"], &rolling["maxUnavailable"]);
+            let shown = format!("{{\"Partition\":{partition},\"MaxUnavailable\":{most}}}");
+            let rule = "only allowed for updateStrategy 'RollingUpdate'";
+            errors.invalid_in_go(place, &shown, rule);
+        }
         _ => {}
     }
 }

@@ -33,6 +33,33 @@ impl FieldErrors {
         self.causes.extend(other.causes);
     }
 
+    /// Adds what was found of a part, which stands at `field`.
+    pub fn extend_below(&mut self, field: &str, part: Self) {
+        self.causes.extend(part.causes.into_iter().map(|cause| match cause.field.as_str() {
+            // Of the whole part: it has no name of its own.
+            "<nil>" => Cause {
+                message: cause.message.replacen("<nil> in body", " in body", 1),
+                field: field.to_owned(),
+                ..cause
+            },
+            _ => Cause { field: format!("{field}.{}", cause.field), ..cause },
+        }));
+    }
+
+    /// Drops what is wrong with a field: it is told in another way.
+    pub fn forget(&mut self, field: &str) {
+        self.causes.retain(|cause| cause.field != field);
+    }
+
+    /// Whether anything is wrong that keeps rules from being looked at.
+    pub fn blocks_rules(&self) -> bool {
+        let blocking = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
+        self.causes.iter().any(|cause| {
+            let kind = cause.reason.strip_prefix("FieldValue").unwrap_or_default();
+            blocking.contains(&kind)
+        })
+    }
+
     /// What is wrong here and not in `known`.
     #[must_use]
     pub fn without(mut self, known: &Self) -> Self {
@@ -47,6 +74,12 @@ impl FieldErrors {
     /// The value breaks a rule.
     pub fn invalid(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
         let message = format!("Invalid value: {value}: {rule}");
+        self.add("FieldValueInvalid", field, message);
+    }
+
+    /// The value breaks a rule; it is shown as Go shows it.
+    pub fn invalid_in_go(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
+        let message = format!("Invalid value: {shown}: {rule}");
         self.add("FieldValueInvalid", field, message);
     }
 
@@ -83,8 +116,8 @@ impl FieldErrors {
     }
 
     /// The same twice, as far as a rule looks.
-    pub fn duplicate_by(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
-        self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}: {rule}"));
+    pub fn duplicate_by(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
+        self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
     }
 
     /// A rule about the whole is broken, and the value is not shown.

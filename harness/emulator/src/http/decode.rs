@@ -1,5 +1,7 @@
 //! Request bodies: JSON, YAML or protobuf by their content type, into plain values.
 
+pub(crate) mod syntax;
+
 use ::http::HeaderMap;
 use ::http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
@@ -7,6 +9,7 @@ use serde_json::Value;
 
 use super::protobuf;
 use crate::error::ApiError;
+use crate::object::go_type;
 use crate::store::PatchBody;
 
 /// A larger body is refused, as by the API server.
@@ -23,23 +26,53 @@ fn content_type(headers: &HeaderMap) -> &str {
     value.split(';').next().unwrap_or_default().trim()
 }
 
-/// The object in a body.
-pub(super) fn object(headers: &HeaderMap, body: &[u8]) -> Result<Value, ApiError> {
-    match content_type(headers) {
-        "" | "application/json" => json(body),
-        "application/yaml" => yaml(body),
-        PROTOBUF => protobuf::object(body).map_err(|error| unreadable(&error)),
-        _ => Err(ApiError::unsupported_media_type(&[
-            "application/json",
-            "application/yaml",
-            PROTOBUF,
-        ])),
-    }
+/// The object in a body, which is to be of this kind.
+pub(super) fn object(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Value, ApiError> {
+    let object = match content_type(headers) {
+        "" | "application/json" => json(body).map_err(|why| format!("json parse error: {why}")),
+        "application/yaml" => json(body).or_else(|_| yaml(body)),
+        PROTOBUF => protobuf::object(body).map_err(|error| format!("parse error: {error}")),
+        _ => {
+            return Err(ApiError::unsupported_media_type(&[
+                "application/json",
+                "application/yaml",
+                PROTOBUF,
+            ]));
+        }
+    };
+    let object = object.and_then(|object| match go_type(&object) {
+        "object" | "null" => Ok(object),
+        found => Err(format!(
+            "json parse error: json: cannot unmarshal {found} into Go value of type struct {{ \
+             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+             \"json:\\\"kind,omitempty\\\"\" }}"
+        )),
+    });
+    object.map_err(|why| unrecognized(body, kind, &format!("couldn't get version/kind; {why}")))
+}
+
+/// 400: not even of what kind it is can be told.
+pub(super) fn unrecognized(body: &[u8], kind: &str, why: &str) -> ApiError {
+    const SHOWN: usize = 30;
+    let start = body.get(..SHOWN).unwrap_or(body);
+    let more = if body.len() > SHOWN { " ..." } else { "" };
+    let start = match start.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(start).into_owned(),
+        Some(_) => start.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}")),
+    };
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({start}{more})"
+    ))
 }
 
 /// The object in a body that may be absent.
-pub(super) fn optional(headers: &HeaderMap, body: &[u8]) -> Result<Option<Value>, ApiError> {
-    if body.is_empty() { Ok(None) } else { object(headers, body).map(Some) }
+pub(super) fn optional(
+    headers: &HeaderMap,
+    body: &[u8],
+    kind: &str,
+) -> Result<Option<Value>, ApiError> {
+    if body.is_empty() { Ok(None) } else { object(headers, body, kind).map(Some) }
 }
 
 /// A patch by its content type. Custom kinds know no strategic merge.
@@ -50,10 +83,18 @@ pub(super) fn patch(
     is_custom: bool,
 ) -> Result<PatchBody, ApiError> {
     match content_type(headers) {
-        JSON_PATCH => json(body).map(PatchBody::Json),
-        MERGE_PATCH => json(body).map(PatchBody::Merge),
-        STRATEGIC_PATCH if !is_custom => json(body).map(PatchBody::Strategic),
-        APPLY_PATCH => yaml(body).map(|object| PatchBody::Apply { object, force }),
+        JSON_PATCH => json_patch(body).map(PatchBody::Json),
+        MERGE_PATCH => json_patch(body).map(PatchBody::Merge),
+        STRATEGIC_PATCH if !is_custom => {
+            json(body).map(PatchBody::Strategic).map_err(ApiError::bad_request)
+        }
+        // JSON is YAML, and faster to read.
+        APPLY_PATCH => match json(body).or_else(|_| yaml(body)) {
+            Ok(object) => Ok(PatchBody::Apply { object, force }),
+            Err(why) => Err(ApiError::bad_request(format!(
+                "error decoding YAML: error converting YAML to JSON: {why}"
+            ))),
+        },
         _ if is_custom => {
             Err(ApiError::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]))
         }
@@ -64,18 +105,33 @@ pub(super) fn patch(
     }
 }
 
-fn json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(body).map_err(|error| unreadable(&error))
+fn json<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    let in_words =
+        |error: serde_json::Error| syntax::complaint(body).unwrap_or_else(|| error.to_string());
+    serde_json::from_slice(body).map_err(in_words)
 }
 
-/// JSON is YAML, and faster to read.
-fn yaml(body: &[u8]) -> Result<Value, ApiError> {
-    json(body).or_else(|_| serde_yaml::from_slice(body).map_err(|error| unreadable(&error)))
+fn json_patch<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    json(body).map_err(|why| ApiError::bad_request(format!("error decoding patch: {why}")))
 }
 
-fn unreadable(error: &dyn std::fmt::Display) -> ApiError {
-    ApiError::bad_request(format!(
-        "the object provided is unrecognized (must be of type as expected): couldn't get \
-         version/kind; parse error: {error}"
-    ))
+fn yaml(body: &[u8]) -> Result<Value, String> {
+    serde_yaml::from_slice(body).map_err(|error| in_words(&error))
+}
+
+/// An error in YAML as Go's decoder tells it: a parser's line is counted from 0, a scanner's from
+/// 1, and that of the context comes first.
+fn in_words(error: &serde_yaml::Error) -> String {
+    let text = error.to_string();
+    let (problem, context) = text.split_once(", while ").unwrap_or((&text, ""));
+    let line_of = |text: &str| -> Option<usize> {
+        let (_, place) = text.rsplit_once(" at line ")?;
+        let line: usize = place.split(' ').next()?.parse().ok()?;
+        line.checked_sub(1).filter(|line| *line > 0)
+    };
+    let scans = context.starts_with("scanning");
+    let line = line_of(context).or_else(|| line_of(problem));
+    let line = line.map(|line| format!("line {}: ", line + usize::from(scans)));
+    let what = problem.split(" at line ").next().unwrap_or(problem);
+    format!("yaml: {}{what}", line.unwrap_or_default())
 }

@@ -34,7 +34,7 @@ pub(super) fn answer(
     if parts.method != Method::POST {
         return Some(Err(ApiError::method_not_allowed()));
     }
-    let question = match decode::object(&parts.headers, body) {
+    let question = match decode::object(&parts.headers, body, kind) {
         // Whatever is asked in protobuf, the answer is the same.
         Err(error) if error.code == 415 => Ok(json!({})),
         other => other,

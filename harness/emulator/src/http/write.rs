@@ -20,12 +20,22 @@ const MANAGER_BYTES_MAX: usize = 128;
 
 impl Call<'_> {
     pub(super) fn create(&self) -> Result<Reply, ApiError> {
-        let body = self.versioned(decode::object(self.headers, self.body)?);
+        let body = self.whole_body()?;
         let mut write = self.write(Op::Create(Value::Null))?;
         write.key.name = object::name(&body).into();
         write.op = Op::Create(body);
         let written = self.store.write(write)?;
         Ok(self.reply_written(StatusCode::CREATED, &written))
+    }
+
+    /// The object to be written. A custom one must say what it is.
+    fn whole_body(&self) -> Result<Value, ApiError> {
+        let body = decode::object(self.headers, self.body, &self.kind.kind)?;
+        if self.kind.origin == Origin::Custom && object::text(&body, &["kind"]).is_empty() {
+            let why = format!("Object 'Kind' is missing in '{body}'");
+            return Err(decode::unrecognized(self.body, &self.kind.kind, &why));
+        }
+        Ok(self.versioned(body))
     }
 
     /// A body that says no version is in that of the path.
@@ -40,7 +50,7 @@ impl Call<'_> {
 
     /// POST of a binding beside the pods: it names its pod itself.
     pub(super) fn bind_named(&self) -> Result<Reply, ApiError> {
-        let body = decode::object(self.headers, self.body)?;
+        let body = decode::object(self.headers, self.body, "Binding")?;
         let mut write = self.write(Op::Bind(Value::Null))?;
         write.key.name = object::name(&body).into();
         write.op = Op::Bind(body);
@@ -49,10 +59,10 @@ impl Call<'_> {
     }
 
     pub(super) fn create_part(&self, part: &str) -> Result<Reply, ApiError> {
-        let body = || decode::object(self.headers, self.body);
+        let body = |kind: &str| decode::object(self.headers, self.body, kind);
         let op = match part {
-            "binding" if self.kind.is("", "Pod") => Op::Bind(body()?),
-            "eviction" if self.kind.is("", "Pod") => Op::Evict(body()?),
+            "binding" if self.kind.is("", "Pod") => Op::Bind(body("Binding")?),
+            "eviction" if self.kind.is("", "Pod") => Op::Evict(body("Eviction")?),
             _ => return Err(ApiError::no_such_resource()),
         };
         let written = self.store.write(self.write(op)?)?;
@@ -63,7 +73,13 @@ impl Call<'_> {
 
     pub(super) fn update(&self, part: Option<&str>) -> Result<Reply, ApiError> {
         let part = self.part(part)?;
-        let body = self.versioned(decode::object(self.headers, self.body)?);
+        let body = match part {
+            Subresource::Scale => decode::object(self.headers, self.body, "Scale")?,
+            Subresource::None
+            | Subresource::Status
+            | Subresource::Finalize
+            | Subresource::Other => self.whole_body()?,
+        };
         let written = self.store.write(self.write(Op::Update(part, body))?)?;
         Ok(self.reply_part(part, &written))
     }
@@ -157,7 +173,8 @@ impl Call<'_> {
 
     /// The write that deletes, and whether it asks that dependents go.
     fn deletion(&self) -> Result<(Write, bool), ApiError> {
-        let body = decode::optional(self.headers, self.body)?.unwrap_or(Value::Null);
+        let body =
+            decode::optional(self.headers, self.body, "DeleteOptions")?.unwrap_or(Value::Null);
         // Where there is a body, the query is not read.
         let asked = |field: &str| self.query.get(field).filter(|_| body.is_null());
         let named = |field: &str| body[field].as_str().or_else(|| asked(field)).map(str::to_owned);

@@ -51,8 +51,8 @@ fn check_identity(crd: &Value, errors: &mut FieldErrors) {
     let wanted = format!("{plural}.{group}");
     let name = crate::object::name(crd);
     if name != wanted {
-        let rule = format!("must be spec.names.plural+\".\"+spec.group: {wanted:?}");
-        errors.invalid("metadata.name", &name.into(), &rule);
+        let rule = "must be spec.names.plural+\".\"+spec.group";
+        errors.invalid("metadata.name", &name.into(), rule);
     }
     if group.is_empty() {
         errors.required("spec.group", "");
@@ -94,20 +94,44 @@ fn versions(crd: &Value, errors: &mut FieldErrors) -> Vec<Version> {
         if raw.iter().take(index).any(|earlier| text(earlier, &["name"]) == name) {
             errors.duplicate(format!("{field}.name"), &name.into());
         }
-        versions.push(one_version(version, &field, errors));
+        let is_shared = raw.iter().all(|other| other["schema"] == version["schema"]);
+        versions.push(one_version(version, (&field, is_shared), errors));
     }
     let stored = raw.iter().filter(|version| version["storage"] == true).count();
     if stored != 1 {
         let rule = "must have exactly one version marked as storage version";
-        errors.invalid("spec.versions", &Value::from(raw.to_vec()), rule);
+        let shown: Vec<String> = raw.iter().map(version_in_go).collect();
+        errors.invalid_in_go("spec.versions", &format!("[{}]", shown.join(",")), rule);
+    }
+    if stored == 0 {
+        let rule = "must have at least one stored version";
+        errors.invalid("status.storedVersions", &Value::Null, rule);
     }
     versions.sort_by_key(|version| std::cmp::Reverse(version_rank(&version.name)));
     versions
 }
 
-fn one_version(raw: &Value, field: &str, errors: &mut FieldErrors) -> Version {
+/// A version as Go shows it. What all versions have in common stands elsewhere in there.
+fn version_in_go(raw: &Value) -> String {
+    let (name, warning) = (&raw["name"], &raw["deprecationWarning"]);
+    let is = |field: &str| raw[field] == true;
+    format!(
+        "{{\"Name\":{name},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\
+         \"DeprecationWarning\":{warning},\"Schema\":null,\"Subresources\":null,\
+         \"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
+        is("served"),
+        is("storage"),
+        is("deprecated"),
+    )
+}
+
+/// One version, at `field`; a schema that all versions share is spoken of as the definition's.
+fn one_version(raw: &Value, (field, is_shared): (&str, bool), errors: &mut FieldErrors) -> Version {
     let schema = raw.get("schema").and_then(|schema| schema.get("openAPIV3Schema"));
-    let place = format!("{field}.schema.openAPIV3Schema");
+    let place = match schema {
+        Some(_) if is_shared => "spec.validation.openAPIV3Schema".to_owned(),
+        Some(_) | None => format!("{field}.schema.openAPIV3Schema"),
+    };
     let schema = if let Some(schema) = schema.filter(|schema| schema.is_object()) {
         if text(schema, &["type"]) != "object" {
             let rule = "must be object at the root";
@@ -115,7 +139,7 @@ fn one_version(raw: &Value, field: &str, errors: &mut FieldErrors) -> Version {
         }
         Some(compile(schema, &place, errors))
     } else {
-        errors.required(place, "schemas are required");
+        errors.required(place, "");
         None
     };
     let scale = raw["subresources"].get("scale").filter(|scale| scale.is_object()).map(|scale| {

@@ -40,6 +40,16 @@ pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiErro
     Ok(decoded)
 }
 
+/// Brings a scale into its form.
+pub(crate) fn decode_scale(scale: &mut Value) -> Result<(), ApiError> {
+    let Some(form) = catalogue::form("autoscaling", "Scale") else { return Ok(()) };
+    decode::decode(&form, scale, &mut Vec::new()).map_err(|why| {
+        ApiError::bad_request(format!(
+            "Scale in version \"v1\" cannot be handled as a Scale: {why}"
+        ))
+    })
+}
+
 /// Whether a group has a built-in kind of this name.
 pub(crate) fn is_known(group: &str, kind: &str) -> bool {
     catalogue::form(group, kind).is_some()

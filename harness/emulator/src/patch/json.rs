@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::unfit_patch;
 use crate::error::ApiError;
+use crate::object;
 
 /// More operations than this are refused, as by the API server.
 const OPERATIONS_MAX: usize = 10_000;
@@ -46,14 +47,7 @@ fn as_done(operation: PatchOperation, current: &Value) -> PatchOperation {
 
 /// 400: JSON, but of another type than a patch is.
 fn undecodable(patch: &Value, wanted: &str) -> ApiError {
-    let found = match patch {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
+    let found = object::go_type(patch);
     ApiError::bad_request(format!(
         "error decoding patch: json: cannot unmarshal {found} into Go value of type {wanted}"
     ))

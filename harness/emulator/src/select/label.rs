@@ -1,6 +1,8 @@
 //! Label selectors, as text (`app=web,tier in (a,b),!old`) and as objects (`matchLabels`,
 //! `matchExpressions`).
 
+mod parse;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -53,17 +55,7 @@ impl Requirement {
 impl LabelSelector {
     /// Parses the text of a `labelSelector` parameter.
     pub fn parse(text: &str) -> Result<Self, ApiError> {
-        let mut requirements = Vec::new();
-        for part in split_outside_brackets(text) {
-            let part = part.trim();
-            if text.trim().is_empty() {
-                break;
-            }
-            if part.is_empty() {
-                return Err(unparsable("found ',', expected: identifier after ','"));
-            }
-            requirements.push(parse_requirement(part)?);
-        }
+        let requirements = parse::requirements(text).map_err(ApiError::bad_request)?;
         Ok(Self { requirements })
     }
 
@@ -133,81 +125,6 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-fn unparsable(why: &str) -> ApiError {
-    ApiError::bad_request(format!("unable to parse requirement: {why}"))
-}
-
-fn split_outside_brackets(text: &str) -> Vec<&str> {
-    let mut inside = false;
-    text.split(|letter| {
-        inside = letter == '(' || (inside && letter != ')');
-        letter == ',' && !inside
-    })
-    .collect()
-}
-
-fn parse_requirement(part: &str) -> Result<Requirement, ApiError> {
-    if let Some(key) = part.strip_prefix('!') {
-        return Ok(Requirement::Absent(checked_key(key.trim())?));
-    }
-    for (sign, unequal) in [("!=", true), ("==", false), ("=", false)] {
-        if let Some((key, value)) = part.split_once(sign) {
-            let key = checked_key(key.trim())?;
-            let values = BTreeSet::from([checked_value(&key, value.trim())?]);
-            return Ok(if unequal {
-                Requirement::NotIn(key, values)
-            } else {
-                Requirement::In(key, values)
-            });
-        }
-    }
-    for (sign, above) in [('>', true), ('<', false)] {
-        if let Some((key, bound)) = part.split_once(sign) {
-            let key = checked_key(key.trim())?;
-            let bound = bound.trim().parse().map_err(|_| {
-                unparsable("for 'Gt', 'Lt' operators, the value must be an integer")
-            })?;
-            return Ok(if above {
-                Requirement::Above(key, bound)
-            } else {
-                Requirement::Below(key, bound)
-            });
-        }
-    }
-    parse_set(part)
-}
-
-fn parse_set(part: &str) -> Result<Requirement, ApiError> {
-    let Some((head, rest)) = part.split_once('(') else {
-        let mut words = part.split_whitespace();
-        let key = words.next().unwrap_or_default();
-        return match words.next() {
-            None => Ok(Requirement::Exists(checked_key(key)?)),
-            Some("in" | "notin") => Err(unparsable("found '', expected: '('")),
-            Some(word) => {
-                Err(unparsable(&format!("found '{word}', expected: in, notin, =, ==, !=, gt, lt")))
-            }
-        };
-    };
-    let Some(values) = rest.trim_end().strip_suffix(')') else {
-        return Err(unparsable("found '', expected: ',' or ')'"));
-    };
-    let mut words = head.split_whitespace();
-    let key = checked_key(words.next().unwrap_or_default())?;
-    let values = values
-        .split(',')
-        .map(|value| checked_value(&key, value.trim()))
-        .collect::<Result<BTreeSet<_>, _>>()?;
-    match (words.next(), words.next()) {
-        (Some("in"), None) => Ok(Requirement::In(key, values)),
-        (Some("notin"), None) => Ok(Requirement::NotIn(key, values)),
-        (word, _) => {
-            let word = word.unwrap_or("(");
-            Err(unparsable(&format!("found '{word}', expected: in, notin, =, ==, !=, gt, lt")))
-        }
-    }
-}
-
 fn from_expression(expression: &Value) -> Result<Requirement, ApiError> {
     let key = object::text(expression, &["key"]).to_owned();
     let values: BTreeSet<String> = object::list(expression, &["values"])
@@ -229,22 +146,6 @@ fn from_expression(expression: &Value) -> Result<Requirement, ApiError> {
         other => Err(ApiError::bad_request(format!(
             "\"{other}\" is not a valid label selector operator"
         ))),
-    }
-}
-
-fn checked_key(key: &str) -> Result<String, ApiError> {
-    match crate::names::qualified_name(key) {
-        None => Ok(key.to_owned()),
-        Some(rule) => Err(unparsable(&format!("<nil>: Invalid value: {key:?}: {rule}"))),
-    }
-}
-
-fn checked_value(key: &str, value: &str) -> Result<String, ApiError> {
-    match crate::names::label_value(value) {
-        None => Ok(value.to_owned()),
-        Some(rule) => {
-            Err(unparsable(&format!("values[0][{key}]: Invalid value: {value:?}: {rule}")))
-        }
     }
 }
 
@@ -276,6 +177,9 @@ mod tests {
             "rank<4",
             "x.io/y=",
             "app=web,rank",
+            "x.io/y in ()",
+            "x.io/y in (,a)",
+            "in!=1",
         ] {
             assert!(selects(selector), "{selector}");
         }
@@ -296,6 +200,39 @@ mod tests {
             ["app in (", "app in", "app like web", "a b=c", "=x", "app=a b", ",", "a=b,"]
         {
             assert_eq!(LabelSelector::parse(selector).unwrap_err().code, 400, "{selector}");
+        }
+    }
+
+    /// The right side is what a real server says.
+    #[test]
+    fn a_malformed_selector_is_told_where_it_breaks() {
+        let cases = [
+            ("app in web", "unable to parse requirement: found 'web' expected: '('"),
+            ("app in (a", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("app in (a b)", "unable to parse requirement: found 'b', expected: ',' or ')'"),
+            (
+                "app in (=)",
+                "unable to parse requirement: found '=', expected: ',', ')' or identifier",
+            ),
+            ("a=b=c", "found '=', expected: ',' or 'end of string'"),
+            ("k=bad!value", "found '!', expected: ',' or 'end of string'"),
+            (
+                "a b",
+                "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
+            ),
+            ("a=(", "unable to parse requirement: found '(', expected: identifier"),
+            ("!=a", "found '!=', expected: !, identifier, or 'end of string'"),
+            ("!,a", "unable to parse requirement: found ',', expected: identifier"),
+            (
+                "n>x",
+                "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' \
+                 operators, the value must be an integer",
+            ),
+            (",", "found ',', expected: !, identifier, or 'end of string'"),
+            ("a=b,", "found '', expected: identifier after ','"),
+        ];
+        for (selector, said) in cases {
+            assert_eq!(LabelSelector::parse(selector).unwrap_err().message, said, "{selector}");
         }
     }
 

@@ -41,7 +41,7 @@ pub(super) fn patch(
     let again = patch.clone();
     let patched = patched(request, subresource, &shown, patch)?;
     if subresource == Subresource::Scale {
-        return scale::scale(store, request, &old, &patched);
+        return scale::scale(store, request, &old, patched);
     }
     let new = match request.decode(update::narrowed(subresource, patched)) {
         Ok(new) => new,

@@ -6,6 +6,7 @@ use super::request::Request;
 use super::{Seen, check_seen, update};
 use crate::admit;
 use crate::error::{ApiError, Cause, Details};
+use crate::kinds::typed;
 use crate::object;
 use crate::store::{Object, Store, Subresource, Written};
 
@@ -13,10 +14,11 @@ pub(super) fn scale(
     store: &mut Store,
     request: &Request,
     old: &Object,
-    wanted: &Value,
+    mut wanted: Value,
 ) -> Result<Written, ApiError> {
+    typed::decode_scale(&mut wanted)?;
     let of = |field: &str| {
-        object::at(wanted, &["metadata", field])
+        object::at(&wanted, &["metadata", field])
             .and_then(Value::as_str)
             .filter(|text| !text.is_empty())
     };
@@ -32,17 +34,7 @@ pub(super) fn scale(
         old,
         &Seen { uid: of("uid"), revision: of("resourceVersion"), by_update: true },
     )?;
-    let replicas = match wanted["spec"].get("replicas") {
-        None | Some(Value::Null) => 0,
-        Some(number) => {
-            number.as_i64().filter(|&whole| i32::try_from(whole).is_ok()).ok_or_else(|| {
-                ApiError::bad_request(
-                    "Scale in version \"v1\" cannot be handled as a Scale: \
-                                      spec.replicas must be an int32",
-                )
-            })?
-        }
-    };
+    let replicas = object::number(&wanted, &["spec", "replicas"]).unwrap_or(0);
     if replicas < 0 {
         return Err(negative(name, replicas));
     }

@@ -23,7 +23,7 @@ pub(super) fn update(
     check_subresource(request, subresource)?;
     if subresource == Subresource::Scale {
         let old = store.get(&request.key)?;
-        return scale::scale(store, request, &old, &body);
+        return scale::scale(store, request, &old, body);
     }
     if store.find(&request.key).is_none() && creates_on_update(request) {
         return create::create(store, request, body);

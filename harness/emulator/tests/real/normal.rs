@@ -78,7 +78,7 @@ impl Normal {
     fn walk(&mut self, value: &mut Value, is_list: bool) {
         match value {
             Value::Object(fields) => self.walk_fields(fields, is_list),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item, false)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item, is_list)),
             Value::String(text) if self.age.is_match(text) => "AGE".clone_into(text),
             Value::String(text) => *text = self.text(text),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -92,8 +92,9 @@ impl Normal {
         let uid = fields.get("uid").and_then(Value::as_str).map(str::to_owned);
         for (name, field) in fields.iter_mut() {
             let of_list = match name.as_str() {
-                "metadata" => is_list_now || is_list,
-                "object" => is_list_now,
+                // A bookmark has the store's revision, also in the row of its table.
+                "metadata" | "object" => is_list_now || is_list,
+                "rows" => is_list,
                 _ => false,
             };
             match (name.as_str(), field.as_str().filter(|text| !text.is_empty())) {

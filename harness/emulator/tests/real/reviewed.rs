@@ -55,9 +55,14 @@ impl Reviewed {
 
     /// Whether two servers need not agree in a place of an answer.
     pub(crate) fn has(&self, asked: Asked<'_>, place: &str) -> bool {
-        // All are asked, so that each knows that it is used.
-        let found = self.0.iter().filter(|entry| entry.is_of(asked) && entry.covers(place));
-        found.map(|entry| entry.is_used.set(true)).count() > 0
+        // What differs everywhere is no use of a line that is about one answer; of the others all
+        // are asked, so that each knows that it is used.
+        let covering = |everywhere: bool| {
+            let of = self.0.iter().filter(move |entry| entry.of.is_empty() == everywhere);
+            let found = of.filter(|entry| entry.is_of(asked) && entry.covers(place));
+            found.map(|entry| entry.is_used.set(true)).count() > 0
+        };
+        covering(true) || covering(false)
     }
 
     /// Whether what kubectl prints for a command need not be the same.

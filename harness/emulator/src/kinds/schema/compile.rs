@@ -55,9 +55,7 @@ fn part(raw: &Value, field: &str, errors: &mut FieldErrors, structural: bool) ->
     rules::check(raw, field, errors);
     children(&mut schema, raw, (field, errors, structural));
     if let Some(default) = schema.default.as_ref().filter(|_| structural) {
-        for cause in schema.validate(default).causes() {
-            errors.invalid(format!("{field}.default"), default, &cause.message);
-        }
+        errors.extend_below(&format!("{field}.default"), schema.validate(default));
     }
     for (name, branches) in [
         ("allOf", &mut schema.all_of),

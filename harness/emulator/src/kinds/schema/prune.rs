@@ -23,7 +23,7 @@ impl Schema {
         }
     }
 
-    pub(super) fn field(&self, name: &str) -> Option<&Self> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(match &self.additional {
             Additional::Values(values) => Some(&**values),
             Additional::None | Additional::Any => None,

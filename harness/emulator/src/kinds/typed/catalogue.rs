@@ -98,6 +98,7 @@ const ENTRIES: &[(&str, &str, Describe)] = &[
     ("apps", "ReplicaSet", of::<api::apps::v1::ReplicaSet>),
     ("apps", "StatefulSet", of::<api::apps::v1::StatefulSet>),
     ("autoscaling", "HorizontalPodAutoscaler", of::<api::autoscaling::v2::HorizontalPodAutoscaler>),
+    ("autoscaling", "Scale", of::<api::autoscaling::v1::Scale>),
     ("batch", "CronJob", of::<api::batch::v1::CronJob>),
     ("batch", "Job", of::<api::batch::v1::Job>),
     ("coordination.k8s.io", "Lease", of::<api::coordination::v1::Lease>),

@@ -2,11 +2,13 @@
 
 use std::{borrow::Cow, fmt};
 
+use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
 use super::canonical::canonical;
 use super::form::{Shape, Struct};
 use super::{Form, Types};
+use crate::object;
 
 /// Decodes the object in place. Errors are in the words of Go's JSON decoder.
 pub(super) fn decode(
@@ -94,14 +96,7 @@ impl Walk<'_> {
                 let types = self.types;
                 self.fields(&types.types[*number], fields, place.path)
             }
-            (Shape::Map(values), Value::Object(fields)) => {
-                fields.retain(|_, value| !value.is_null() || matches!(**values, Shape::Text));
-                for (name, value) in fields.iter_mut() {
-                    let path = Path::Field(&place.path, name);
-                    self.value(values, value, Place { path, ..place })?;
-                }
-                Ok(())
-            }
+            (Shape::Map(values), Value::Object(fields)) => self.map(values, fields, place),
             (Shape::List(items), Value::Array(list)) => {
                 for (index, item) in list.iter_mut().enumerate() {
                     let path = Path::Item(&place.path, index);
@@ -121,15 +116,32 @@ impl Walk<'_> {
                 *value = "".into();
                 Ok(())
             }
-            _ => scalar(shape, value, place),
+            _ => scalar(self.types, shape, value, place),
         }
+    }
+
+    /// Of what is wrong in a map Go tells the key only on the way into a struct.
+    fn map(
+        &mut self,
+        values: &Shape,
+        fields: &mut Map<String, Value>,
+        place: Place<'_>,
+    ) -> Result<(), String> {
+        fields.retain(|_, value| !value.is_null() || matches!(values, Shape::Text));
+        let is_keyed = matches!(values, Shape::Struct(_));
+        for (name, value) in fields.iter_mut() {
+            let keyed = Path::Field(&place.path, name);
+            let path = if is_keyed { keyed } else { place.path };
+            self.value(values, value, Place { path, ..place })?;
+        }
+        Ok(())
     }
 }
 
 /// A value that is stored as it came, or not at all.
-fn scalar(shape: &Shape, value: &Value, place: Place<'_>) -> Result<(), String> {
+fn scalar(types: &Types, shape: &Shape, value: &Value, place: Place<'_>) -> Result<(), String> {
     let fits = match shape {
-        Shape::Text | Shape::Time => value.is_string(),
+        Shape::Text | Shape::Time | Shape::Bytes => value.is_string(),
         Shape::Bool => value.is_boolean(),
         Shape::Float => value.is_number(),
         Shape::Int32 => fits_32(value),
@@ -139,9 +151,12 @@ fn scalar(shape: &Shape, value: &Value, place: Place<'_>) -> Result<(), String> 
         Shape::Struct(_) | Shape::Map(_) | Shape::List(_) | Shape::Quantity => false,
     };
     if !fits {
-        return Err(mismatch(shape, value, place));
+        return Err(mismatch(types, shape, value, place));
     }
     let text = value.as_str().unwrap_or_default();
+    if matches!(shape, Shape::Bytes) {
+        return check_base64(text);
+    }
     if matches!(shape, Shape::Time) && text.parse::<jiff::Timestamp>().is_err() {
         let layout = "2006-01-02T15:04:05Z07:00";
         return Err(format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\""));
@@ -162,34 +177,83 @@ fn is_empty(shape: &Shape, value: &Value) -> bool {
     }
 }
 
-fn mismatch(shape: &Shape, value: &Value, place: Place<'_>) -> String {
-    let found = match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(_) => "bool".to_owned(),
-        Value::Number(number) if matches!(shape, Shape::Int32 | Shape::Int64) => {
-            format!("number {number}")
+/// Go reads over line ends.
+fn check_base64(text: &str) -> Result<(), String> {
+    let text = text.replace(['\r', '\n'], "");
+    let offset = match STANDARD.decode(&text) {
+        Ok(_) => return Ok(()),
+        Err(DecodeError::InvalidByte(offset, _) | DecodeError::InvalidLastSymbol(offset, _)) => {
+            offset
         }
-        Value::Number(_) => "number".to_owned(),
-        Value::String(_) => "string".to_owned(),
-        Value::Array(_) => "array".to_owned(),
-        Value::Object(_) => "object".to_owned(),
+        Err(DecodeError::InvalidLength(_) | DecodeError::InvalidPadding) => text.len() / 4 * 4,
     };
-    let wanted = match shape {
-        Shape::Struct(_) => "struct",
-        Shape::Map(_) => "map",
-        Shape::List(_) => "slice",
-        Shape::Text => "string",
-        Shape::Int32 => "int32",
-        Shape::Int64 => "int64",
-        Shape::Float => "float64",
-        Shape::Bool => "bool",
-        Shape::Quantity => "resource.Quantity",
-        Shape::IntOrString => "intstr.IntOrString",
-        Shape::Time => "v1.Time",
-        Shape::Any => "value",
+    Err(format!("illegal base64 data at input byte {offset}"))
+}
+
+fn mismatch(types: &Types, shape: &Shape, value: &Value, place: Place<'_>) -> String {
+    let mut found = object::go_type(value).to_owned();
+    if value.is_number() && matches!(shape, Shape::Int32 | Shape::Int64) {
+        found = format!("number {value}");
+    }
+    let field = place.path.to_string();
+    let own = field.rsplit('.').next().unwrap_or_default();
+    let wanted = match alias(place.owner, own).filter(|_| matches!(shape, Shape::Text)) {
+        Some(alias) => alias.to_owned(),
+        None => in_go(types, shape),
     };
     format!(
-        "json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}",
-        place.owner, place.path
+        "json: cannot unmarshal {found} into Go struct field {}.{field} of type {wanted}",
+        place.owner
     )
+}
+
+/// A type's name in Go.
+fn in_go(types: &Types, shape: &Shape) -> String {
+    match shape {
+        Shape::Struct(number) => {
+            let Struct { name, package, .. } = &types.types[*number];
+            format!("{package}.{name}")
+        }
+        Shape::Map(values) => format!("map[string]{}", in_go(types, values)),
+        Shape::List(items) => format!("[]{}", in_go(types, items)),
+        Shape::Text => "string".to_owned(),
+        Shape::Bytes => "[]uint8".to_owned(),
+        Shape::Int32 => "int32".to_owned(),
+        Shape::Int64 => "int64".to_owned(),
+        Shape::Float => "float64".to_owned(),
+        Shape::Bool => "bool".to_owned(),
+        Shape::Quantity => "resource.Quantity".to_owned(),
+        Shape::IntOrString => "intstr.IntOrString".to_owned(),
+        Shape::Time => "v1.Time".to_owned(),
+        Shape::Any => "value".to_owned(),
+    }
+}
+
+/// Texts that have a type of their own in Go, of the kinds that schedulers meet. Schemas do not
+/// name them.
+fn alias(structure: &str, field: &str) -> Option<&'static str> {
+    Some(match (structure, field) {
+        ("PodStatus", "phase") => "v1.PodPhase",
+        ("PodStatus", "qosClass") => "v1.PodQOSClass",
+        ("PodSpec", "restartPolicy") => "v1.RestartPolicy",
+        ("PodSpec", "dnsPolicy") => "v1.DNSPolicy",
+        ("PodSpec" | "PriorityClass", "preemptionPolicy") => "v1.PreemptionPolicy",
+        ("PodCondition", "type") => "v1.PodConditionType",
+        ("NodeCondition", "type") => "v1.NodeConditionType",
+        ("PodCondition" | "NodeCondition" | "Condition", "status") => "v1.ConditionStatus",
+        ("Container", "imagePullPolicy") => "v1.PullPolicy",
+        ("Container", "terminationMessagePolicy") => "v1.TerminationMessagePolicy",
+        ("ContainerPort" | "ServicePort", "protocol") => "v1.Protocol",
+        ("Toleration", "operator") => "v1.TolerationOperator",
+        ("Toleration" | "Taint", "effect") => "v1.TaintEffect",
+        ("NodeSelectorRequirement", "operator") => "v1.NodeSelectorOperator",
+        ("LabelSelectorRequirement", "operator") => "v1.LabelSelectorOperator",
+        ("TopologySpreadConstraint", "whenUnsatisfiable") => "v1.UnsatisfiableConstraintAction",
+        ("NamespaceStatus", "phase") => "v1.NamespacePhase",
+        ("ServiceSpec", "type") => "v1.ServiceType",
+        ("Secret", "type") => "v1.SecretType",
+        ("JobSpec", "completionMode") => "v1.CompletionMode",
+        ("ObjectMeta" | "OwnerReference" | "ObjectReference", "uid") => "types.UID",
+        _ => return None,
+    })
 }

@@ -11,6 +11,8 @@ use super::{Types, always};
 pub(super) struct Struct {
     /// Its name, for messages.
     pub(super) name: String,
+    /// The last part of its package.
+    pub(super) package: String,
     pub(super) fields: BTreeMap<String, Field>,
     /// What is written of fields that nobody has set.
     pub(super) always: Vec<(String, Value)>,
@@ -30,6 +32,8 @@ pub(super) enum Shape {
     Map(Box<Shape>),
     List(Box<Shape>),
     Text,
+    /// Base64.
+    Bytes,
     Int32,
     Int64,
     Float,
@@ -58,9 +62,10 @@ fn structure(name: &str, schema: &Value, number: Number<'_>) -> Struct {
         let is_optional = !required.contains(&field.as_str());
         (field.clone(), Field { shape: shape(schema, number), is_optional })
     });
-    let name = name.rsplit('.').next().unwrap_or(name).to_owned();
+    let mut parts = name.rsplit('.').map(str::to_owned);
+    let (name, package) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let always = always::of(&name).map(|(field, zero)| (field.to_owned(), zero)).collect();
-    Struct { fields: fields.collect(), always, name }
+    Struct { fields: fields.collect(), always, name, package }
 }
 
 fn shape(schema: &Value, number: Number<'_>) -> Shape {
@@ -75,6 +80,7 @@ fn shape(schema: &Value, number: Number<'_>) -> Shape {
             Shape::Map(Box::new(shape(&schema["additionalProperties"], number)))
         }
         Some("array") => Shape::List(Box::new(shape(&schema["items"], number))),
+        Some("string") if schema["format"] == "byte" => Shape::Bytes,
         Some("string") => Shape::Text,
         Some("integer") if schema["format"] == "int32" => Shape::Int32,
         Some("integer") => Shape::Int64,

@@ -1,0 +1,213 @@
+//! What is wrong with JSON, in the words of Go's decoder.
+
+/// The first thing wrong with a text; `None` when it is JSON.
+pub(crate) fn complaint(text: &[u8]) -> Option<String> {
+    let mut scan = Scan { rest: text };
+    let found = scan.value("looking for beginning of value").and_then(|()| match scan.next() {
+        None => Ok(()),
+        Some(byte) => Err(unfit(byte, "after top-level value")),
+    });
+    found.err()
+}
+
+struct Scan<'t> {
+    rest: &'t [u8],
+}
+
+type Checked = Result<(), String>;
+
+fn unfit(byte: u8, context: &str) -> String {
+    let shown = match byte {
+        b'\'' => "\\'".to_owned(),
+        b'"' => "\"".to_owned(),
+        0x7f.. => format!("\\u{byte:04x}"),
+        b' '..=b'~' | b'\t' | b'\n' | b'\r' => char::from(byte).escape_default().to_string(),
+        control => format!("\\x{control:02x}"),
+    };
+    format!("invalid character '{shown}' {context}")
+}
+
+impl Scan<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*first)
+    }
+
+    /// The next byte that is no space.
+    fn next(&mut self) -> Option<u8> {
+        while let Some(byte) = self.byte() {
+            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+                return Some(byte);
+            }
+        }
+        None
+    }
+
+    fn wanted(byte: Option<u8>) -> Result<u8, String> {
+        byte.ok_or_else(|| "unexpected end of JSON input".to_owned())
+    }
+
+    fn value(&mut self, context: &str) -> Checked {
+        let first = Self::wanted(self.next())?;
+        self.value_from(first, context)
+    }
+
+    fn value_from(&mut self, first: u8, context: &str) -> Checked {
+        match first {
+            b'{' => self.object(),
+            b'[' => self.array(),
+            b'"' => self.string(),
+            b't' => self.literal("true"),
+            b'f' => self.literal("false"),
+            b'n' => self.literal("null"),
+            b'-' | b'0'..=b'9' => self.number(first),
+            other => Err(unfit(other, context)),
+        }
+    }
+
+    fn object(&mut self) -> Checked {
+        const KEY: &str = "looking for beginning of object key string";
+        let mut first = Self::wanted(self.next())?;
+        if first == b'}' {
+            return Ok(());
+        }
+        loop {
+            if first != b'"' {
+                return Err(unfit(first, KEY));
+            }
+            self.string()?;
+            match Self::wanted(self.next())? {
+                b':' => self.value("looking for beginning of value")?,
+                other => return Err(unfit(other, "after object key")),
+            }
+            match Self::wanted(self.next())? {
+                b'}' => return Ok(()),
+                b',' => first = Self::wanted(self.next())?,
+                other => return Err(unfit(other, "after object key:value pair")),
+            }
+        }
+    }
+
+    fn array(&mut self) -> Checked {
+        let mut first = Self::wanted(self.next())?;
+        if first == b']' {
+            return Ok(());
+        }
+        loop {
+            self.value_from(first, "looking for beginning of value")?;
+            match Self::wanted(self.next())? {
+                b']' => return Ok(()),
+                b',' => first = Self::wanted(self.next())?,
+                other => return Err(unfit(other, "after array element")),
+            }
+        }
+    }
+
+    fn string(&mut self) -> Checked {
+        loop {
+            match Self::wanted(self.byte())? {
+                b'"' => return Ok(()),
+                b'\\' => self.escape()?,
+                control @ 0..=0x1f => return Err(unfit(control, "in string literal")),
+                _ => {}
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Checked {
+        match Self::wanted(self.byte())? {
+            b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => Ok(()),
+            b'u' => (0..4).try_for_each(|_| match Self::wanted(self.byte())? {
+                digit if digit.is_ascii_hexdigit() => Ok(()),
+                other => Err(unfit(other, "in \\u hexadecimal character escape")),
+            }),
+            other => Err(unfit(other, "in string escape code")),
+        }
+    }
+
+    fn literal(&mut self, word: &str) -> Checked {
+        for letter in word.bytes().skip(1) {
+            let found = Self::wanted(self.byte())?;
+            if found != letter {
+                let context = format!("in literal {word} (expecting '{}')", char::from(letter));
+                return Err(unfit(found, &context));
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, first: u8) -> Checked {
+        let mut first = first;
+        if first == b'-' {
+            first = self.digit("in numeric literal")?;
+        }
+        if first != b'0' {
+            self.digits();
+        }
+        if self.rest.first() == Some(&b'.') {
+            self.byte();
+            self.digit("after decimal point in numeric literal")?;
+            self.digits();
+        }
+        if matches!(self.rest.first(), Some(b'e' | b'E')) {
+            self.byte();
+            if matches!(self.rest.first(), Some(b'+' | b'-')) {
+                self.byte();
+            }
+            self.digit("in exponent of numeric literal")?;
+            self.digits();
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) {
+        while self.rest.first().is_some_and(u8::is_ascii_digit) {
+            self.byte();
+        }
+    }
+
+    fn digit(&mut self, context: &str) -> Result<u8, String> {
+        match Self::wanted(self.byte())? {
+            digit @ b'0'..=b'9' => Ok(digit),
+            other => Err(unfit(other, context)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::complaint;
+
+    /// The right side is what `json.Unmarshal` says.
+    #[test]
+    fn a_text_that_is_no_json_is_told_where_it_breaks() {
+        let invalid = |what: &str| Some(format!("invalid character {what}"));
+        let cases = [
+            (r#" {"a": [1, -0.5e+7, "\u00e9", true], "b": {}} "#, None),
+            ("", Some("unexpected end of JSON input".to_owned())),
+            (r#"{"a": {"b": "c""#, Some("unexpected end of JSON input".to_owned())),
+            ("{broken", invalid("'b' looking for beginning of object key string")),
+            ("{'a': 1}", invalid(r"'\'' looking for beginning of object key string")),
+            (r#"{"a" 1}"#, invalid("'1' after object key")),
+            (r#"{"a": 1 "b"}"#, invalid("'\"' after object key:value pair")),
+            (r#"{"a": 1,}"#, invalid("'}' looking for beginning of object key string")),
+            ("[1 2]", invalid("'2' after array element")),
+            ("[1,]", invalid("']' looking for beginning of value")),
+            ("{} x", invalid("'x' after top-level value")),
+            ("tru!", invalid("'!' in literal true (expecting 'e')")),
+            ("\"a\nb\"", invalid(r"'\n' in string literal")),
+            (r#""\x""#, invalid("'x' in string escape code")),
+            (r#""\u12g""#, invalid(r"'g' in \u hexadecimal character escape")),
+            ("-a", invalid("'a' in numeric literal")),
+            ("1.e", invalid("'e' after decimal point in numeric literal")),
+            ("1ex", invalid("'x' in exponent of numeric literal")),
+            ("01", invalid("'1' after top-level value")),
+        ];
+        for (text, said) in cases {
+            assert_eq!(complaint(text.as_bytes()), said, "{text}");
+        }
+        let bytes = &[0x8e, 0xe9];
+        assert_eq!(complaint(bytes), invalid(r"'\u008e' looking for beginning of value"));
+    }
+}
