@@ -38,6 +38,7 @@ check: ## what every commit passes
 
 bench: ## speed and size, as the README quotes them
 	cargo bench --quiet --package schedlab --bench figures
+	cargo bench --quiet --package schedlab --bench binding
 
 control-plane: ## builds the real etcd, kube-apiserver and friends into the user's cache, once
 	@kind-configs/control-plane/build

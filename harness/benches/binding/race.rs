@@ -1,0 +1,158 @@
+//! One scheduler against the clock.
+
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::Context as _;
+use futures::{AsyncBufReadExt as _, TryStreamExt as _};
+use http::Request;
+use schedlab::api::Api;
+use schedlab_scheduler::{Clock, Config, Idle};
+use serde_json::json;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
+
+use crate::{PODS, fleet, plane::Plane};
+
+/// How often events are counted once all pods are bound.
+const COUNT_AGAIN: Duration = Duration::from_millis(200);
+
+/// Times from a scheduler's start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Took {
+    /// To its first binding.
+    pub(crate) first: Duration,
+    /// To its last binding.
+    pub(crate) all: Duration,
+    /// Until every pod's event was written, too.
+    pub(crate) told: Duration,
+}
+
+impl Took {
+    pub(crate) fn a_second(&self) -> f64 {
+        pods() / self.all.as_secs_f64()
+    }
+
+    pub(crate) fn after_first_a_second(&self) -> f64 {
+        pods() / self.after_first().as_secs_f64()
+    }
+
+    /// From its first binding to its last.
+    pub(crate) fn after_first(&self) -> Duration {
+        self.all.saturating_sub(self.first)
+    }
+}
+
+fn pods() -> f64 {
+    u32::try_from(PODS).map_or(f64::NAN, f64::from)
+}
+
+/// kube-scheduler with its defaults, and no limit to its requests a second.
+pub(crate) async fn theirs(plane: &Plane, assets: &Path, namespace: &str) -> anyhow::Result<Took> {
+    let config = json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": { "leaderElect": false },
+        "clientConnection": {
+            "kubeconfig": plane.kubeconfig(), "qps": 10_000, "burst": 10_000,
+        },
+    });
+    let file = tempfile::NamedTempFile::new().context("no temporary file")?;
+    fs::write(file.path(), config.to_string())?;
+    let arguments = [format!("--config={}", file.path().display()), "--secure-port=0".to_owned()];
+    let program = assets.join("kube-scheduler");
+    race(plane, namespace, "default-scheduler", || plane.start(&program, &arguments)).await
+}
+
+/// Our scheduler as its command line starts it, on a thread of its own.
+pub(crate) async fn ours(plane: &Plane, namespace: &str) -> anyhow::Result<Took> {
+    let kubeconfig = plane.kubeconfig().to_owned();
+    race(plane, namespace, "kai-scheduler", || {
+        let (life, end) = oneshot::channel::<()>();
+        let thread = thread::spawn(move || -> anyhow::Result<()> {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let client = crate::plane::client(&kubeconfig).await?;
+                let config = Config { idle: Idle::UntilEvent, writes_at_once: 32, ..Config::kai() };
+                tokio::select! {
+                    ended = schedlab_scheduler::run(client, config, wall_clock()) => ended,
+                    _ = end => Ok(()),
+                }
+            })
+        });
+        Ok(Ours { life: Some(life), thread: Some(thread) })
+    })
+    .await
+}
+
+/// Our scheduler on its thread.
+struct Ours {
+    life: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.life = None;
+        let _ = self.thread.take().map(thread::JoinHandle::join);
+    }
+}
+
+async fn race<T>(
+    plane: &Plane,
+    namespace: &str,
+    scheduler: &str,
+    start: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<Took> {
+    let api = Api::new(plane.client().await?);
+    fleet::submit(&api, namespace, scheduler).await.context("cannot submit the pods")?;
+    let path = format!(
+        "/api/v1/namespaces/{namespace}/pods?watch=true&fieldSelector=spec.nodeName%21%3D&resourceVersion=0"
+    );
+    let request = Request::get(path)
+        .header("accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+        .body(Vec::new())?;
+    let mut bound = api.client().request_stream(request).await?.lines();
+    let began = Instant::now();
+    let runs = start()?;
+    let (mut count, mut first) = (0, None);
+    while count < PODS {
+        let line = bound.try_next().await?.context("the watch ended")?;
+        if line.starts_with(r#"{"type":"ADDED""#) {
+            first.get_or_insert(began.elapsed());
+            count += 1;
+        }
+    }
+    let all = began.elapsed();
+    let told = told(&api, namespace).await?;
+    let told = told - began;
+    drop(runs);
+    fleet::clear(&api, namespace).await?;
+    Ok(Took { first: first.unwrap_or_default(), all, told })
+}
+
+/// When every pod has its event.
+async fn told(api: &Api, namespace: &str) -> anyhow::Result<Instant> {
+    let path = format!("/api/v1/namespaces/{namespace}/events?limit=1");
+    loop {
+        let list = api.get(&path).await?;
+        let more = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+        if usize::try_from(more)? + 1 >= PODS {
+            return Ok(Instant::now());
+        }
+        sleep(COUNT_AGAIN).await;
+    }
+}
+
+/// The machine's time.
+#[expect(clippy::disallowed_methods, reason = "a scheduler runs in real time here")]
+fn wall_clock() -> Clock {
+    Arc::new(|| jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default())
+}
