@@ -83,6 +83,9 @@ pub(crate) struct Explain {
     /// How to reach the cluster; without it, as kubectl does, else as a pod in the cluster.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
+    /// For people, or for programs.
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    output: Output,
     /// Whose rules: those of the scheduler that serves the workload.
     #[arg(long, value_enum, default_value_t = Profile::Kai)]
     profile: Profile,
@@ -168,6 +171,12 @@ enum Component {
     Podgrouper,
     /// Writes the status of queues.
     QueueController,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -313,13 +322,20 @@ pub(crate) fn explain(arguments: &Explain) -> anyhow::Result<()> {
         let client = client(arguments.kubeconfig.as_deref()).await?;
         let config = profile_config(arguments.profile, arguments.scheduler_name.as_deref());
         let now: Clock = Arc::new(wall_clock);
+        let form = match arguments.output {
+            Output::Text => explain::Form::Text,
+            Output::Json => explain::Form::Json,
+        };
         match &arguments.what[..] {
-            [kind, queue] if kind == "queue" => explain::queue(client, config, now, queue).await,
+            [kind, queue] if kind == "queue" => {
+                explain::queue(client, config, now, (queue, form)).await
+            }
             [workload] => {
                 let parts = workload.split_once('/').with_context(|| {
                     format!("found {workload}, allowed: NAMESPACE/NAME, or queue NAME")
                 })?;
-                explain::workload(client, config, now, parts).await
+                let (namespace, name) = parts;
+                explain::workload(client, config, now, (namespace, name, form)).await
             }
             other => {
                 anyhow::bail!("found {}, allowed: NAMESPACE/NAME, or queue NAME", other.join(" "))

@@ -1,6 +1,7 @@
 //! `explain`: reads a cluster once, as the scheduler would, and says why a workload waits or how
 //! a queue stands. Nothing is written.
 
+mod json;
 mod workload;
 
 use anyhow::{Context as _, bail};
@@ -19,6 +20,16 @@ use crate::{
     watch::Kind,
 };
 
+/// How an explanation is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
 /// A cluster as it was read.
 struct Seen {
     api: Api,
@@ -36,10 +47,10 @@ pub async fn workload(
     client: Client,
     config: Config,
     now: Clock,
-    (namespace, name): (&str, &str),
+    (namespace, name, form): (&str, &str, Form),
 ) -> anyhow::Result<String> {
     let seen = Seen::read(client, config, now).await?;
-    workload::explain(&seen, namespace, name).await
+    workload::explain(&seen, (namespace, name), form).await
 }
 
 /// Says how the queue `name` stands.
@@ -50,7 +61,7 @@ pub async fn queue(
     client: Client,
     config: Config,
     now: Clock,
-    name: &str,
+    (name, form): (&str, Form),
 ) -> anyhow::Result<String> {
     if config.flavor == Flavor::Kube {
         bail!("profile kube knows no queues");
@@ -66,7 +77,10 @@ pub async fn queue(
         bail!("queue {name} does not exist; there are: {}", known.join(", "));
     };
     let explanation = explain_queue(snapshot, &seen.config.profile, id);
-    Ok(QueueTold { snapshot, explanation: &explanation }.to_string())
+    match form {
+        Form::Text => Ok(QueueTold { snapshot, explanation: &explanation }.to_string()),
+        Form::Json => Ok(format!("{:#}\n", json::queue(snapshot, &explanation))),
+    }
 }
 
 impl Seen {

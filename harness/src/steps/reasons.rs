@@ -104,6 +104,25 @@ async fn event_count(
     Ok(())
 }
 
+/// Once everything has settled, what `schedlab-scheduler explain` says of a workload (one that has
+/// a pod): its reason, the remedy and what came of trying it, queues, plugins, nodes.
+/// ```gherkin
+/// Then the explanation of job "train" says "raise the quota"
+/// ```
+#[then(expr = "the explanation of {subject} says {string}")]
+async fn explained(world: &mut World, subject: Subject, words: String) -> StepResult {
+    check_words(&words)?;
+    world.settle().await?;
+    let pods = subject.pods(&world.view);
+    let pod = pods.first().ok_or_else(|| anyhow::anyhow!("{subject} has no pod"))?;
+    let namespace = pod.0["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
+    let told = world.explanation(&namespace, subject.name()).await?;
+    if !told.contains(&words) {
+        return Err(anyhow::anyhow!("{subject} is explained otherwise:\n{told}").into());
+    }
+    Ok(())
+}
+
 /// No words are in every text.
 pub(super) fn check_words(words: &str) -> anyhow::Result<()> {
     anyhow::ensure!(!words.is_empty(), "found \"\", which every text contains; name some words");

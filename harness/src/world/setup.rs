@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use schedlab_scheduler::{Config, Flavor, Status};
+use schedlab_scheduler::{Config, Flavor, Status, explain::Form};
 use schedlab_scheduler_core::audit::Rules;
 
 use super::{Scheduler, World};
@@ -91,6 +91,19 @@ impl World {
             Scheduler::Started(scheduler) => scheduler.config().scheduler_name.clone(),
             Scheduler::Absent => self.target.config(0).scheduler_name,
         }
+    }
+
+    /// What `schedlab-scheduler explain` says of a workload, as the scheduler is set up.
+    pub(crate) async fn explanation(&self, namespace: &str, name: &str) -> anyhow::Result<String> {
+        let config = match &self.scheduler {
+            Scheduler::Awaited(config) => (**config).clone(),
+            Scheduler::Started(scheduler) => scheduler.config().clone(),
+            Scheduler::Absent => self.target.config(0),
+        };
+        let (client, clock) = (self.api.client().clone(), self.cluster.clock());
+        let now = std::sync::Arc::new(move || clock.now());
+        let workload = (namespace, name, Form::Text);
+        schedlab_scheduler::explain::workload(client, config, now, workload).await
     }
 
     /// The time from one cycle to the next.

@@ -2,6 +2,7 @@
 //! lets them run.
 
 use insta::assert_snapshot;
+use schedlab_scheduler::explain::Form;
 use serde_json::json;
 
 use super::lab::Lab;
@@ -171,5 +172,32 @@ fn a_queue_is_told_how_it_stands() {
           none
         ");
         assert_snapshot!(lab.explain_queue("nobody").await, @"queue nobody does not exist; there are: borrower, owner");
+    });
+}
+
+#[test]
+fn programs_are_told_the_same_as_json() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 2);
+        lab.queue("q", 1, 1);
+        lab.job("train", "q", (2, 2));
+        lab.start();
+        lab.pass(3).await;
+        let told: serde_json::Value =
+            serde_json::from_str(&lab.explain_as("train", Form::Json).await).unwrap();
+        assert_eq!(told["workload"], "default/train");
+        assert_eq!(told["podGroups"][0]["reason"]["code"], "OverLimit");
+        let shown = &told["explained"];
+        assert_eq!((&shown["podsWithNode"], &shown["podsWaiting"]), (&json!(0), &json!(2)));
+        assert_eq!(shown["nodes"]["groups"][0]["nodes"], json!(["n-0"]));
+        assert_eq!(shown["nodes"]["groups"][0]["free"]["gpu"], 2);
+        assert_snapshot!(shown["remedies"], @r#"[{"inAll":null,"outcome":{"node":"n-0","runs":true,"when":"at once"},"remedy":"raise the limit of queue q by 1 GPUs to 2 GPUs"}]"#);
+        let accounts = &shown["queues"][0]["accounts"];
+        assert_eq!((&accounts["limit"]["gpu"], &accounts["limit"]["cpu"]), (&json!(1), &json!(-1)));
+        assert_eq!(accounts["requested"]["gpu"], 2);
+        let queue: serde_json::Value =
+            serde_json::from_str(&lab.explain_queue_as("q", Form::Json).await).unwrap();
+        assert_snapshot!(queue["derivation"]["gpu"], @r#"[{"divided":2,"fairShares":{"q":1}}]"#);
+        assert_snapshot!(queue["queues"][0]["standing"], @r#"{"cpu":{"is":"served"},"gpu":{"by":1,"is":"starved"},"memory":{"is":"served"}}"#);
     });
 }

@@ -20,7 +20,7 @@ use schedlab_emulator::{
     clock::Clock,
     store::{DeleteOptions, FieldValidation, Key, Op, Resource, Write},
 };
-use schedlab_scheduler::{Config, Ends, Idle, Status, crds};
+use schedlab_scheduler::{Config, Ends, Idle, Status, crds, explain::Form};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use tower::{ServiceExt as _, service_fn};
@@ -144,20 +144,40 @@ impl Lab {
 
     /// What the command line says of a workload in namespace `default`, without random endings.
     pub(crate) async fn explain(&self, name: &str) -> String {
+        self.explain_as(name, Form::Text).await
+    }
+
+    /// The same in some form.
+    pub(crate) async fn explain_as(&self, name: &str, form: Form) -> String {
         let clock = self.emulator.clock().clone();
         let (client, now) = (self.emulator.client(), Arc::new(move || clock.now()));
-        let workload = ("default", name);
+        let workload = ("default", name, form);
         let told =
             schedlab_scheduler::explain::workload(client, self.config.clone(), now, workload).await;
-        without_endings(&told.unwrap_or_else(|error| format!("{error:#}\n")))
+        let told = told.unwrap_or_else(|error| format!("{error:#}\n"));
+        match form {
+            Form::Text => without_endings(&told),
+            Form::Json => told,
+        }
     }
 
     /// What the command line says of a queue.
     pub(crate) async fn explain_queue(&self, name: &str) -> String {
+        self.explain_queue_as(name, Form::Text).await
+    }
+
+    /// The same in some form.
+    pub(crate) async fn explain_queue_as(&self, name: &str, form: Form) -> String {
         let clock = self.emulator.clock().clone();
         let (client, now) = (self.emulator.client(), Arc::new(move || clock.now()));
-        let told = schedlab_scheduler::explain::queue(client, self.config.clone(), now, name).await;
-        without_endings(&told.unwrap_or_else(|error| format!("{error:#}\n")))
+        let told =
+            schedlab_scheduler::explain::queue(client, self.config.clone(), now, (name, form))
+                .await;
+        let told = told.unwrap_or_else(|error| format!("{error:#}\n"));
+        match form {
+            Form::Text => without_endings(&told),
+            Form::Json => told,
+        }
     }
 
     /// The scheduler to come has that many writes under way at once.

@@ -6,16 +6,18 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use schedlab_scheduler_core::{
     Reason,
-    explain::{Told, explain as explain_group},
+    explain::{Explanation, Told, explain as explain_group},
     model::{Name, PodGroup, PodGroupId},
     schedule,
 };
+use serde_json::json;
 
-use super::Seen;
+use super::{Form, Seen, json};
 use crate::{
     mirror::{Key, PodRecord},
     parse::strings,
     podgrouper::{Grouper, Link},
+    translate::Trouble,
 };
 
 const MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
@@ -30,42 +32,76 @@ struct Meant {
     chain: Vec<Link>,
 }
 
-pub(super) async fn explain(seen: &Seen, namespace: &str, name: &str) -> anyhow::Result<String> {
+pub(super) async fn explain(
+    seen: &Seen,
+    (namespace, name): (&str, &str),
+    form: Form,
+) -> anyhow::Result<String> {
     let meant = meant(seen, namespace, name).await?;
-    let mut told = Vec::new();
-    for pod in &meant.pods {
-        if let Some(trouble) = seen.translator.translation.troubles.get(pod) {
-            let remedy = trouble.remedy();
-            told.push(format!("pod {pod} waits\n\nreason: {trouble}\n\nremedy: {remedy}\n"));
-            break;
-        }
-    }
-    let has_trouble = !told.is_empty();
+    let troubles = &seen.translator.translation.troubles;
+    let trouble = meant.pods.iter().find_map(|pod| Some((pod, troubles.get(pod)?)));
     let groups: Vec<(&Key, PodGroupId)> =
         meant.groups.iter().filter_map(|key| Some((key, find(seen, key)?))).collect();
     let waiting = schedule(seen.snapshot(), &seen.config.profile).waiting;
     let of = |id: PodGroupId| &seen.snapshot().pod_groups[id.0 as usize];
     let waits = groups.iter().filter(|(_, id)| waiting.contains_key(id));
     let oldest = waits.min_by_key(|(_, id)| (of(*id).created, &of(*id).uid));
-    if groups.len() > 1 {
-        told.push(summary(name, &groups, &waiting));
-    }
-    if let Some((key, id)) = oldest.or(groups.first().filter(|_| !has_trouble)) {
-        let explanation = explain_group(seen.snapshot(), &seen.config.profile, *id);
-        let mut text = Told { snapshot: seen.snapshot(), explanation: &explanation }.to_string();
-        let notes = notes(seen, (key, of(*id)), &meant, groups.len());
-        if !notes.is_empty() {
-            text.push_str("\nnotes\n");
-            text.extend(notes.iter().map(|note| format!("  {note}\n")));
-        }
-        told.push(text);
-    }
-    if told.is_empty() {
+    let shown = oldest.or(groups.first().filter(|_| trouble.is_none()));
+    if trouble.is_none() && groups.is_empty() {
         bail!(
             "pod group {namespace}/{name} has no pods that wait or run: there is nothing to explain"
         );
     }
-    Ok(told.join("\n"))
+    let shown = shown.map(|(key, id)| {
+        let explanation = explain_group(seen.snapshot(), &seen.config.profile, *id);
+        (explanation, notes(seen, (key, of(*id)), &meant, groups.len()))
+    });
+    Ok(match form {
+        Form::Text => {
+            let many = (groups.len() > 1).then(|| summary(name, &groups, &waiting));
+            in_words(seen, trouble, many, shown)
+        }
+        Form::Json => {
+            let groups = groups.iter().map(|(_, id)| {
+                let mut group = json::title(of(*id));
+                group["reason"] = json!(waiting.get(id).map(json::reason));
+                group
+            });
+            let trouble = trouble.map(|(pod, trouble)| {
+                json!({ "pod": pod.to_string(), "message": trouble.to_string(),
+                        "remedy": trouble.remedy() })
+            });
+            let shown = shown.map(|(of, notes)| json::group(seen.snapshot(), &of, &notes));
+            let told = json!({
+                "workload": format!("{namespace}/{name}"),
+                "trouble": trouble,
+                "podGroups": groups.collect::<Vec<_>>(),
+                "explained": shown,
+            });
+            format!("{told:#}\n")
+        }
+    })
+}
+
+fn in_words(
+    seen: &Seen,
+    trouble: Option<(&Key, &Trouble)>,
+    many: Option<String>,
+    shown: Option<(Explanation, Vec<String>)>,
+) -> String {
+    let trouble = trouble.map(|(pod, trouble)| {
+        let remedy = trouble.remedy();
+        format!("pod {pod} waits\n\nreason: {trouble}\n\nremedy: {remedy}\n")
+    });
+    let shown = shown.map(|(explanation, notes)| {
+        let mut text = Told { snapshot: seen.snapshot(), explanation: &explanation }.to_string();
+        if !notes.is_empty() {
+            text.push_str("\nnotes\n");
+            text.extend(notes.iter().map(|note| format!("  {note}\n")));
+        }
+        text
+    });
+    trouble.into_iter().chain(many).chain(shown).collect::<Vec<_>>().join("\n")
 }
 
 fn find(seen: &Seen, key: &Key) -> Option<PodGroupId> {

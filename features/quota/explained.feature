@@ -1,0 +1,33 @@
+@quota @kai-words
+Feature: Why a workload waits, and what would let it run
+  What `schedlab-scheduler explain NAMESPACE/NAME` tells. A remedy that it names is tried on a copy
+  of the cluster before it is told; here it is applied.
+
+  Background:
+    Given a fleet of 1 node with 8 GPUs each
+    And a queue "team" with a quota of 2
+
+  Scenario: Work that may not borrow is told by how much to raise the quota, and runs then
+    Given these workloads are submitted:
+      | name  | kind | queue | pods | min | gpus | priority |
+      | serve | job  | team  | 4    | 4   | 1    | build    |
+    Then job "serve" has 4 pending pods and stays so for 5 cycles
+    And the explanation of job "serve" says "Non-preemptible workload is over quota"
+    And the explanation of job "serve" says "raise the quota of queue team"
+    And the explanation of job "serve" says "lets it borrow"
+    When the quota of queue "team" becomes 4
+    Then job "serve" has 4 running pods
+
+  Scenario: A Deployment is told that it is no gang
+    Given these workloads are submitted:
+      | name | kind       | queue | pods | gpus |
+      | web  | deployment | team  | 3    | 1    |
+    Then deployment "web" has 2 running and 1 pending pods
+    And the explanation of deployment "web" says "web is no gang"
+
+  Scenario: Work that is too large is told which nodes are too small
+    Given these workloads are submitted:
+      | name | kind | queue | pods | gpus |
+      | wide | gang | team  | 1    | 9    |
+    Then gang "wide" has 1 pending pod and stays so for 5 cycles
+    And the explanation of gang "wide" says "node-1"
