@@ -1,4 +1,4 @@
-@placement @node-pools
+@placement @kai-settings
 Feature: A scheduler for each node pool
   A shard serves the nodes and pods of its pool only, and says which pool it speaks of.
 

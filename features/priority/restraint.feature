@@ -1,4 +1,4 @@
-@priority @preemption-policy
+@priority @kai-settings
 Feature: Preemption that is held back
   Optional, off by default: so many preemptions a cycle, only by a much higher priority, and with
   time to save a checkpoint.
