@@ -15,6 +15,7 @@ mod others;
 mod pod;
 mod priority;
 mod quota;
+mod schedule;
 mod template;
 mod workload;
 

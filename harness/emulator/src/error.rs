@@ -2,6 +2,7 @@
 //! act on. How a value can be wrong is in [`field`].
 
 pub mod field;
+pub(crate) mod go_json;
 
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::error::{ApiError, Cause, Details};
+use crate::error::{ApiError, FieldErrors};
 use crate::object;
 use crate::select::{FieldSelector, LabelSelector};
 use crate::store::{Compacted, EventKind, LogEntry, Object, Resource, Store};
@@ -191,33 +191,23 @@ fn parse_revision(text: &str) -> Result<u64, ApiError> {
 }
 
 fn check(query: &WatchQuery) -> Result<(), ApiError> {
-    let why = match (query.initial_events, query.version_match.as_str()) {
-        (None, "") | (Some(_), "NotOlderThan") => return Ok(()),
-        (None, _) => {
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        }
-        (Some(_), "") => "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        (Some(_), _) => {
-            let found = &query.version_match;
-            let message =
-                format!("Unsupported value: {found:?}: supported values: \"NotOlderThan\"");
-            return Err(invalid_options("FieldValueNotSupported", message));
-        }
-    };
-    Err(invalid_options("FieldValueForbidden", format!("Forbidden: {why}")))
-}
-
-fn invalid_options(reason: &str, message: String) -> ApiError {
-    let field = "resourceVersionMatch";
-    let text = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {message}");
-    let details = Details {
-        group: "meta.k8s.io".to_owned(),
-        kind: "ListOptions".to_owned(),
-        ..Details::default()
-    };
-    let cause = Cause { reason: reason.to_owned(), message, field: field.to_owned() };
-    ApiError { details: Some(Box::new(details)), ..ApiError::new(422, "Invalid", text) }
-        .with_cause(cause)
+    const FIELD: &str = "resourceVersionMatch";
+    let mut errors = FieldErrors::new();
+    let found = query.version_match.as_str();
+    let is_newer = found == "NotOlderThan";
+    if query.initial_events.is_some() && !is_newer {
+        let rule = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        errors.forbidden(FIELD, rule);
+    }
+    if !found.is_empty() && query.initial_events.is_none() {
+        let rule =
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+        errors.forbidden(FIELD, rule);
+    }
+    if !found.is_empty() && !is_newer {
+        errors.unsupported(FIELD, &found.into(), &["NotOlderThan"]);
+    }
+    errors.refuse_options("ListOptions")
 }
 
 #[cfg(test)]

@@ -41,8 +41,10 @@ pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) {
 type Change<'c> = (Option<&'c Value>, &'c Value);
 
 pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldErrors) {
-    if matches!(&*kind.kind, "CronJob" | "ControllerRevision") {
-        return;
+    match &*kind.kind {
+        "CronJob" => return super::schedule::check(new, errors),
+        "ControllerRevision" => return,
+        _ => {}
     }
     for field in ["replicas", "parallelism", "completions", "backoffLimit", "minReadySeconds"] {
         if let Some(count) = number(new, &["spec", field]).filter(|count| *count < 0) {

@@ -149,6 +149,15 @@ impl FieldErrors {
 
     /// A refusal (422) of the object `name` if anything is wrong with it.
     pub fn refuse(self, kind: &Kind, name: &str) -> Result<(), ApiError> {
+        self.refuse_as((&kind.resource.group, &kind.kind), name)
+    }
+
+    /// A refusal (422) of a request's options if anything is wrong with them.
+    pub fn refuse_options(self, kind: &str) -> Result<(), ApiError> {
+        self.refuse_as(("meta.k8s.io", kind), "")
+    }
+
+    fn refuse_as(self, (group, kind): (&str, &str), name: &str) -> Result<(), ApiError> {
         if self.causes.is_empty() {
             return Ok(());
         }
@@ -163,16 +172,15 @@ impl FieldErrors {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),
         };
-        let group = kind.resource.group.as_ref();
         let dot = if group.is_empty() { "" } else { "." };
         Err(ApiError {
             code: 422,
             reason: "Invalid".to_owned(),
-            message: format!("{}{dot}{group} \"{name}\" is invalid: {wrongs}", kind.kind),
+            message: format!("{kind}{dot}{group} \"{name}\" is invalid: {wrongs}"),
             details: Some(Box::new(Details {
                 name: name.to_owned(),
                 group: group.to_owned(),
-                kind: kind.kind.as_ref().to_owned(),
+                kind: kind.to_owned(),
                 causes: self.causes,
                 ..Details::default()
             })),

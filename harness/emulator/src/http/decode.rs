@@ -1,14 +1,12 @@
 //! Request bodies: JSON, YAML or protobuf by their content type, into plain values.
 
-pub(crate) mod syntax;
-
 use ::http::HeaderMap;
 use ::http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::protobuf;
-use crate::error::ApiError;
+use crate::error::{ApiError, go_json};
 use crate::object::go_type;
 use crate::store::PatchBody;
 
@@ -107,7 +105,7 @@ pub(super) fn patch(
 
 fn json<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     let in_words =
-        |error: serde_json::Error| syntax::complaint(body).unwrap_or_else(|| error.to_string());
+        |error: serde_json::Error| go_json::complaint(body).unwrap_or_else(|| error.to_string());
     serde_json::from_slice(body).map_err(in_words)
 }
 

@@ -90,7 +90,12 @@ impl<'k> Table<'k> {
 
     /// Whether nobody has made columns for the kind.
     fn is_plain(&self) -> bool {
-        matches!(self.rows, Rows::BuiltIn(columns, _) if std::ptr::eq(columns, small::DEFAULT))
+        self.is_of(small::DEFAULT)
+    }
+
+    /// Whether these are its columns.
+    fn is_of(&self, known: &[(&str, &str, i64)]) -> bool {
+        matches!(self.rows, Rows::BuiltIn(columns, _) if std::ptr::eq(columns, known))
     }
 
     /// A table of one row, as watches send it; headings only on the first.
@@ -116,15 +121,17 @@ impl<'k> Table<'k> {
             Include::Metadata => row["object"] = partial_metadata(object, self.version),
             Include::Object => row["object"] = object.clone(),
         }
+        if self.is_of(workload::DAEMON_SET)
+            && let Some(object) = row.get_mut("object")
+        {
+            workload::undo_conversion(object);
+        }
         row
     }
 
     /// What a row says of an object that is over.
     fn end(&self, object: &Value) -> Option<Value> {
-        match self.rows {
-            Rows::BuiltIn(columns, _) if std::ptr::eq(columns, pod::COLUMNS) => pod::end(object),
-            Rows::BuiltIn(..) | Rows::Rare(_) | Rows::Custom(_) => None,
-        }
+        if self.is_of(pod::COLUMNS) { pod::end(object) } else { None }
     }
 
     fn definitions(&self) -> Vec<Value> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::token::Token;
 use super::{Collection, Object, Place, Resource, Store};
-use crate::error::{ApiError, Cause, Details};
+use crate::error::{ApiError, FieldErrors};
 use crate::select::{FieldSelector, LabelSelector};
 
 /// What a client asks for.
@@ -188,44 +188,25 @@ fn check_combination(query: &ListQuery) -> Result<(), ApiError> {
         let why = "specifying resource version is not allowed when using continue";
         return Err(ApiError::bad_request(why));
     }
-    let why = match version_match.as_str() {
-        "" => return Ok(()),
-        _ if !token.is_empty() => {
-            "Forbidden: resourceVersionMatch is forbidden when continue is provided"
-        }
-        _ if resource_version.is_empty() => {
-            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-        }
-        "Exact" if resource_version == "0" => {
-            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""
-        }
-        "Exact" | "NotOlderThan" => return Ok(()),
-        other => {
-            let message = format!(
-                "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
-            );
-            return Err(invalid_options("FieldValueNotSupported", &message));
-        }
-    };
-    Err(invalid_options("FieldValueForbidden", why))
-}
-
-/// 422 for list options that exclude each other.
-fn invalid_options(reason: &str, message: &str) -> ApiError {
+    let mut errors = FieldErrors::new();
     let field = "resourceVersionMatch";
-    let mut error = ApiError::new(
-        422,
-        "Invalid",
-        format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {message}"),
-    );
-    error.details = Some(Box::new(Details {
-        group: "meta.k8s.io".to_owned(),
-        kind: "ListOptions".to_owned(),
-        ..Details::default()
-    }));
-    error.with_cause(Cause {
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-        field: field.to_owned(),
-    })
+    if version_match.is_empty() {
+        return Ok(());
+    }
+    if resource_version.is_empty() {
+        let rule = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+        errors.forbidden(field, rule);
+    }
+    if !token.is_empty() {
+        errors.forbidden(field, "resourceVersionMatch is forbidden when continue is provided");
+    }
+    if !matches!(version_match.as_str(), "Exact" | "NotOlderThan") {
+        let allowed = ["Exact", "NotOlderThan", ""];
+        errors.unsupported(field, &version_match.as_str().into(), &allowed);
+    }
+    if version_match == "Exact" && resource_version == "0" {
+        let rule = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+        errors.forbidden(field, rule);
+    }
+    errors.refuse_options("ListOptions")
 }

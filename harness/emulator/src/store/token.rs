@@ -1,8 +1,10 @@
 //! The `continue` token: from which place a list goes on, and at which revision.
 
-use std::fmt::Write;
+use base64::{DecodeError, Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, go_json};
+use crate::object;
 
 /// Where a list goes on. Revision 0 means: at whatever revision is current.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,29 +14,44 @@ pub(super) struct Token {
     pub(super) after: (String, String),
 }
 
+/// How the real server calls this form.
+const FORM: &str = "meta.k8s.io/v1";
+
 impl Token {
     /// Opaque and safe in a URL.
     pub(super) fn encode(&self) -> String {
-        let plain = format!("{}/{}/{}", self.revision, self.after.0, self.after.1);
-        plain.bytes().fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("writing to a string does not fail");
-            text
-        })
+        let (namespace, name) = &self.after;
+        let start = format!("{namespace}/{name}");
+        let plain = json!({"v": FORM, "rv": self.revision, "start": start});
+        URL_SAFE_NO_PAD.encode(plain.to_string())
     }
 
     pub(super) fn decode(text: &str) -> Result<Self, ApiError> {
-        let refuse = || ApiError::bad_request("continue key is not valid: malformed value");
-        let bytes = text
-            .as_bytes()
-            .chunks(2)
-            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-            .collect::<Option<Vec<u8>>>()
-            .ok_or_else(refuse)?;
-        let plain = String::from_utf8(bytes).map_err(|_| refuse())?;
-        let mut parts = plain.splitn(3, '/');
-        let mut part = || parts.next().map(str::to_owned).ok_or_else(refuse);
-        let revision = part()?.parse().map_err(|_| refuse())?;
-        Ok(Self { revision, after: (part()?, part()?) })
+        Self::read(text).map_err(|why| {
+            let why = format!("invalid continue token: continue key is not valid: {why}");
+            ApiError::bad_request(why)
+        })
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+            let offset = match error {
+                DecodeError::InvalidByte(offset, _) | DecodeError::InvalidLastSymbol(offset, _) => {
+                    offset
+                }
+                DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len() / 4 * 4,
+            };
+            format!("illegal base64 data at input byte {offset}")
+        })?;
+        let plain: Value = serde_json::from_slice(&bytes)
+            .map_err(|error| go_json::complaint(&bytes).unwrap_or_else(|| error.to_string()))?;
+        let form = object::text(&plain, &["v"]);
+        if form != FORM {
+            return Err(format!("server does not recognize this encoded version {form:?}"));
+        }
+        let revision = plain["rv"].as_u64().ok_or("malformed value")?;
+        let start = object::text(&plain, &["start"]).split_once('/').ok_or("malformed value")?;
+        Ok(Self { revision, after: (start.0.to_owned(), start.1.to_owned()) })
     }
 }
 
@@ -50,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_made_up_token_is_a_bad_request() {
-        for text in ["zz", "3", "31", "ffff", "é"] {
+        for text in ["junk", "3", "31", "ffff", "é", "e30"] {
             assert_eq!(Token::decode(text).unwrap_err().code, 400, "{text}");
         }
     }

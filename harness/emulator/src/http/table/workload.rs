@@ -1,11 +1,11 @@
 //! Rows of what makes pods: deployments, replica sets, stateful sets, daemon sets, jobs.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::duration::{human, since};
 use super::{NONE, or_none};
-use crate::object::{at, condition, is_deleting, list, number, text};
+use crate::object::{at, condition, is_deleting, list, map, number, remove, text};
 use crate::select::LabelSelector;
 
 pub(super) const DEPLOYMENT: &[(&str, &str, i64)] = &[
@@ -213,4 +213,13 @@ pub(super) fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
         containers(template, "image"),
         selector(template),
     ]
+}
+
+/// Tables are made of daemon sets before they get the annotation that only their version has.
+pub(super) fn undo_conversion(object: &mut Value) {
+    let path = ["metadata", "annotations", "deprecated.daemonset.template.generation"];
+    remove(object, &path);
+    if map(object, &path[..2]).is_some_and(Map::is_empty) {
+        remove(object, &path[..2]);
+    }
 }
