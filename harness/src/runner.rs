@@ -185,7 +185,7 @@ fn unmatched(case: &Case, steps: &Collection<World>, seed: u64) -> Option<CaseRe
 /// Why a step cannot be run, if so.
 pub fn mismatch(step: &gherkin::Step, steps: &Collection<World>) -> Option<(FailureKind, String)> {
     match steps.find(step) {
-        Ok(Some(_)) => None,
+        Ok(Some(_)) => stray(step).map(|message| (FailureKind::UndefinedStep, message)),
         Ok(None) => Some((FailureKind::UndefinedStep, vocabulary::undefined(step))),
         Err(ambiguous) => {
             let mut message = format!("more than one step matches `{}`:", step.value);
@@ -197,6 +197,22 @@ pub fn mismatch(step: &gherkin::Step, steps: &Collection<World>) -> Option<(Fail
             Some((FailureKind::AmbiguousStep, message))
         }
     }
+}
+
+/// What stands below a step that reads nothing there: it would be lost. Steps that read a table or
+/// a text end with a colon, all of them.
+fn stray(step: &gherkin::Step) -> Option<String> {
+    let found = match (&step.table, &step.docstring) {
+        (Some(_), _) => "a table",
+        (None, Some(_)) => "a text",
+        (None, None) => return None,
+    };
+    (!step.value.ends_with(':')).then(|| {
+        format!(
+            "found {found} below `{}`, which reads none: steps that do end with a colon",
+            step.value
+        )
+    })
 }
 
 /// A report on a case of which nothing has run.

@@ -99,6 +99,7 @@ fn quantities_of_workloads() {
         of("cpu", "lots"),
         of("memory", "99999999999Ei"),
         of("pods", "-2"),
+        of("pods", "4000000000"),
         of("run time", "soon"),
         of("exit code", "256"),
     ];
@@ -109,10 +110,22 @@ fn quantities_of_workloads() {
     features/f.feature:5: column `cpu`: found -1, allowed is a quantity from 0 on
     features/f.feature:5: column `cpu`: found lots: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
     features/f.feature:5: column `memory`: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
-    features/f.feature:5: column `pods`: found -2, allowed is a whole number from 0 to 4294967295
+    features/f.feature:5: column `pods`: found -2, allowed is a whole number from 0 to 100000
+    features/f.feature:5: column `pods`: found 4000000000, allowed is a whole number from 0 to 100000
     features/f.feature:5: column `run time`: found soon, allowed is a duration such as 90s or 1h30m
     features/f.feature:5: column `exit code`: found 256, allowed is a whole number from 0 to 255
     ");
+}
+
+#[test]
+fn a_table_or_a_text_below_a_step_that_reads_none() {
+    let table =
+        "When 3 pods \"x\" with 1 GPU each are submitted to queue \"a\"\n| priority |\n| odd |";
+    let text = "Then the cluster has 0 running and 0 pending pods\n\"\"\"\nodd\n\"\"\"";
+    assert_snapshot!(all_told(&[table, text]), @r#"
+    found a table below `3 pods "x" with 1 GPU each are submitted to queue "a"`, which reads none: steps that do end with a colon
+    found a text below `the cluster has 0 running and 0 pending pods`, which reads none: steps that do end with a colon
+    "#);
 }
 
 #[test]
@@ -125,7 +138,7 @@ fn quantities_of_fleets() {
         "Given a fleet:\n| pool | memory |\n| a | -4Gi |",
         "Given a fleet:\n| pool | cpu |\n| a | ten |",
     ]), @r"
-    features/f.feature:3: column `nodes`: found 0, allowed is a whole number from 1 to 4294967295
+    features/f.feature:3: column `nodes`: found 0, allowed is a whole number from 1 to 100000
     features/f.feature:3: nodes: found -2, allowed is a whole number from 0 to 4294967295
     features/f.feature:3: nodes: found 99999999999, allowed is a whole number from 0 to 4294967295
     features/f.feature:3: gpus: found 5000, allowed is a whole number from 0 to 1024
@@ -276,7 +289,7 @@ fn fields_kinds_and_types_that_are_wrong_in_a_fixture() {
     fixtures/x.yaml:6:28: Queue a: found the unknown field spec.resources.gpu.qouta, allowed beside it are limit, overQuotaWeight, quota
     fixtures/x.yaml:1:1: Queue a: Queue.scheduling.run.ai "a" is invalid: spec: Required value (Invalid)
     fixtures/x.yaml:4:19: PodGroup a: PodGroup.scheduling.run.ai "a" is invalid: spec.minMember: Invalid value: -1: spec.minMember in body should be greater than or equal to 0 (Invalid)
-    fixtures/x.yaml:4:8: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type slice (BadRequest)
+    fixtures/x.yaml:4:8: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container (BadRequest)
     fixtures/x.yaml:1:1: kind: found Podd, v1 has ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount
     fixtures/x.yaml:1:1: apiVersion: found nothing, an object needs one
     fixtures/x.yaml:3:1: Namespace without a name: Namespace "" is invalid: metadata.name: Required value: name or generateName is required (Invalid)

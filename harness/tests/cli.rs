@@ -28,6 +28,18 @@ fn a_run_that_passes_ends_with_0_and_leaves_its_results() {
 }
 
 #[test]
+fn from_inside_the_features_folder_a_run_is_the_same() {
+    let lab = Lab::of("snapshot");
+    let whole = lab.run(&["run"]);
+    let mut inside = lab.command(&["run", "."]);
+    let inside = Ended::of(inside.current_dir(lab.path("features")).output().unwrap());
+    let summary =
+        |run: &Ended| run.out.lines().find(|line| line.contains("scenarios:")).map(str::to_owned);
+    assert_eq!((inside.code, summary(&inside)), (whole.code, summary(&whole)), "{}", inside.all());
+    assert!(!lab.exists("features/snapshots"));
+}
+
+#[test]
 fn a_failure_ends_with_1_and_with_the_line_that_reproduces_it() {
     let lab = Lab::of("fails");
     let run = lab.run(&["run", "--seed", "7"]);

@@ -2,9 +2,10 @@
 //! this process, and a kubeconfig for as long as it lasts.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
@@ -25,7 +26,7 @@ const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-
 pub fn up(args: &Up) -> anyhow::Result<Exit> {
     let fleet =
         if args.empty { Fleet::of_nodes(Vec::new()) } else { fleet(args.fleet.as_deref())? };
-    refuse_foreign(&args.kubeconfig)?;
+    refuse_taken(&args.kubeconfig)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -41,16 +42,33 @@ pub(super) fn fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
     Ok(fleet.map_err(|error| UsageError(error.to_string()))?)
 }
 
-/// A kubeconfig that somebody else wrote is not ours to overwrite.
-fn refuse_foreign(path: &Path) -> anyhow::Result<()> {
-    match std::fs::read_to_string(path) {
-        Ok(text) if !text.contains("schedlab") => Err(UsageError(format!(
-            "{} exists and is not one of schedlab's; name another with --kubeconfig",
-            path.display()
-        ))
-        .into()),
-        Ok(_) | Err(_) => Ok(()),
-    }
+/// A kubeconfig that somebody else wrote, or that leads to a cluster that lives, is not ours to
+/// overwrite.
+fn refuse_taken(path: &Path) -> anyhow::Result<()> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };
+    let why = if !text.contains("schedlab") {
+        "is not one of schedlab's".to_owned()
+    } else if let Some(server) = server_of(&text).filter(|server| answers(server)) {
+        format!("leads to a cluster that runs at {server}")
+    } else {
+        return Ok(());
+    };
+    let path = path.display();
+    Err(UsageError(format!("{path} exists and {why}; name another with --kubeconfig")).into())
+}
+
+/// Host and port of the server in a kubeconfig of ours.
+fn server_of(kubeconfig: &str) -> Option<String> {
+    let config: serde_json::Value = serde_yaml::from_str(kubeconfig).ok()?;
+    let server = config.pointer("/clusters/0/cluster/server")?.as_str()?;
+    let authority = server.parse::<http::Uri>().ok()?.authority()?.to_string();
+    Some(authority)
+}
+
+fn answers(server: &str) -> bool {
+    let addresses = server.to_socket_addrs().into_iter().flatten();
+    let soon = Duration::from_secs(1);
+    addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, soon).is_ok())
 }
 
 async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
@@ -117,9 +135,10 @@ pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A kubeconfig file that goes when the cluster goes.
+/// A kubeconfig file that goes when the cluster goes, unless somebody else has written it anew.
 struct Kubeconfig {
     path: PathBuf,
+    text: String,
 }
 
 impl Kubeconfig {
@@ -127,7 +146,7 @@ impl Kubeconfig {
     fn give(path: &Path, text: &str, output: &mut Output) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             output.data(&format!("{}\n", text.trim_end()));
-            return Ok(Self { path: path.to_path_buf() });
+            return Ok(Self { path: path.to_path_buf(), text: text.to_owned() });
         }
         let kubeconfig = Self::write(path, text)?;
         output.data(&format!("{}\n", kubeconfig.path.display()));
@@ -136,13 +155,14 @@ impl Kubeconfig {
 
     fn write(path: &Path, text: &str) -> anyhow::Result<Self> {
         write_private(path, text)?;
-        Ok(Self { path: path.to_path_buf() })
+        Ok(Self { path: path.to_path_buf(), text: text.to_owned() })
     }
 }
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        if self.path == Path::new("-") {
+        let is_ours = std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text);
+        if self.path == Path::new("-") || !is_ours {
             return;
         }
         // Nothing is lost when it is gone already.

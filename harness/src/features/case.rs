@@ -61,8 +61,19 @@ impl Case {
     }
 }
 
-/// The folder that holds `features`, and the path inside `features`.
+/// The folder that holds `features`, and the path inside `features`, wherever one stands oneself.
 pub(crate) fn split(file: &str) -> (PathBuf, PathBuf) {
+    let names_it = |path: &str| path.split('/').any(|part| part == "features");
+    if !names_it(file)
+        && let Ok(whole) = std::path::absolute(file)
+        && let Some(whole) = whole.to_str().filter(|whole| names_it(whole))
+    {
+        return split_named(whole);
+    }
+    split_named(file)
+}
+
+fn split_named(file: &str) -> (PathBuf, PathBuf) {
     let parts: Vec<&str> = file.split('/').collect();
     let at =
         parts.iter().rposition(|part| *part == "features").map_or(parts.len() - 1, |at| at + 1);

@@ -24,7 +24,7 @@ pub(crate) const FLEET_COLUMNS: &[&str] = &[
 /// The nodes of a pool: `<pool>-1` and so on; one alone has the pool's name.
 pub(crate) fn fleet(row: &Row<'_>) -> Result<Vec<Value>, RowError> {
     let pool = row.text("pool").unwrap_or("node");
-    let count = row.count("nodes", 1)?;
+    let count = row.objects("nodes", 1)?;
     let names: Vec<String> = match count {
         Some(count) => (1..=count).map(|number| format!("{pool}-{number}")).collect(),
         None => vec![pool.to_owned()],

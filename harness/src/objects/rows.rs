@@ -2,10 +2,14 @@
 //! what is allowed.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use schedlab_emulator::actors::parse_duration;
 use schedlab_emulator::quantity;
+
+/// Most objects that one row makes.
+const OBJECTS_MAX: u32 = 100_000;
 
 /// A cell or a table that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,10 +94,21 @@ impl<'a> Row<'a> {
 
     /// A whole number of 32 bits, from `least` on.
     pub(crate) fn count(&self, column: &str, least: u32) -> Result<Option<u32>, RowError> {
-        let allowed = format!("a whole number from {least} to {}", u32::MAX);
+        self.within(column, least..=u32::MAX)
+    }
+
+    /// How many objects of a kind are to be made.
+    pub(crate) fn objects(&self, column: &str, least: u32) -> Result<Option<u32>, RowError> {
+        self.within(column, least..=OBJECTS_MAX)
+    }
+
+    fn within(&self, column: &str, all: RangeInclusive<u32>) -> Result<Option<u32>, RowError> {
+        let allowed = format!("a whole number from {} to {}", all.start(), all.end());
         let count: Option<u32> = self.parsed(column, &allowed)?;
         match count {
-            Some(count) if count < least => Err(self.error(column, &count.to_string(), &allowed)),
+            Some(count) if !all.contains(&count) => {
+                Err(self.error(column, &count.to_string(), &allowed))
+            }
             Some(_) | None => Ok(count),
         }
     }
@@ -181,7 +196,7 @@ mod tests {
         assert_snapshot!(error, @"f.feature:10: there is no column `qouta`; allowed are: queue, quota");
         let good = table(&[&["queue", "pods"], &["a", "0"]]);
         let rows = Rows::read(&good, &["queue", "pods"], &place).unwrap();
-        let error = rows.rows[0].count("pods", 1).unwrap_err();
-        assert_snapshot!(error, @"f.feature:11: column `pods`: found 0, allowed is a whole number from 1 to 4294967295");
+        let error = rows.rows[0].objects("pods", 1).unwrap_err();
+        assert_snapshot!(error, @"f.feature:11: column `pods`: found 0, allowed is a whole number from 1 to 100000");
     }
 }

@@ -63,12 +63,12 @@ fn gang(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
         spec["preemptibility"] = value.clone();
     }
     if sub_groups.is_empty() {
-        let min = row.count("min", 0)?.unwrap_or(draft.pod_count());
+        let min = row.objects("min", 0)?.unwrap_or(draft.pod_count());
         spec["minMember"] = json!(min);
     } else {
         let leaf = |sub: &SubGroup| json!({"name": sub.name, "minMember": sub.min});
         spec["subGroups"] = sub_groups.iter().map(leaf).collect();
-        if let Some(min) = row.count("min", 1)? {
+        if let Some(min) = row.objects("min", 1)? {
             spec["minSubGroup"] = json!(min);
         }
     }
@@ -141,7 +141,7 @@ fn job(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
             "template": template,
         },
     });
-    if let Some(min) = row.count("min", 1)? {
+    if let Some(min) = row.objects("min", 1)? {
         job["metadata"]["annotations"]["kai.scheduler/batch-min-member"] = json!(min.to_string());
     }
     Ok(vec![job])
@@ -239,7 +239,7 @@ fn py_torch_job(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
         replicas["Worker"] = replica(draft.pod_count() - 1);
     }
     let mut spec = json!({"pytorchReplicaSpecs": replicas});
-    if let Some(min) = row.count("min", 1)? {
+    if let Some(min) = row.objects("min", 1)? {
         spec["runPolicy"]["schedulingPolicy"]["minAvailable"] = json!(min);
     }
     Ok(vec![json!({

@@ -106,3 +106,18 @@ fn a_busy_port_is_named() {
     assert!(up.err.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{}", up.err);
     assert!(!lab.exists("kubeconfig"));
 }
+
+#[test]
+fn the_kubeconfig_of_a_cluster_that_runs_is_not_taken_over() {
+    let running = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = running.local_addr().unwrap();
+    let lab = Lab::empty();
+    let text =
+        format!("clusters:\n- name: schedlab\n  cluster: {{server: \"https://{server}\"}}\n");
+    lab.write("kubeconfig", &text);
+    let up = lab.run(&["up", "--kubeconfig", "kubeconfig"]);
+    assert_eq!((up.code, &*up.out), (2, ""), "{}", up.all());
+    let words = format!("kubeconfig exists and leads to a cluster that runs at {server}; name");
+    assert!(up.err.contains(&words), "{}", up.err);
+    assert!(lab.exists("kubeconfig"));
+}
