@@ -165,6 +165,16 @@ fn a_trace_of_csv_is_played_to_its_end() {
 }
 
 #[test]
+fn a_trace_that_ends_soon_is_counted_to_its_end_and_no_further() {
+    let lab = Lab::new();
+    let mut args = lab.args(NODES, PODS);
+    let pod = "{\"name\": \"short\", \"gpus\": 1, \"runs_secs\": 10}\n";
+    args.pods = lab.file("pods.jsonl", pod);
+    let report = played(&args).report;
+    assert_eq!((report.virtual_secs.round(), report.allocation_percent.round()), (10.0, 25.0));
+}
+
+#[test]
 fn work_that_never_starts_is_counted_by_reason() {
     let lab = Lab::new();
     let row = |name: &str, gpus: u64, model: &str| {

@@ -139,10 +139,14 @@ impl<'a> Player<'a> {
         }
     }
 
+    /// What happens meanwhile is answered at once, not when the wait is over.
     async fn stays_quiet(&self) -> bool {
         let before = self.emulator.revision();
-        tokio::time::sleep(QUIET).await;
-        self.emulator.revision() == before
+        tokio::select! {
+            biased;
+            () = self.news.notified() => false,
+            () = tokio::time::sleep(QUIET) => self.emulator.revision() == before,
+        }
     }
 
     /// Does what is due.
