@@ -177,13 +177,15 @@ impl Reader<'_> {
 }
 
 /// Fields of a resource that are left out while others of it are set; all three when the
-/// resource is not named at all.
+/// resource is not named at all. Whoever deserves all there is needs no weight.
 fn unset(spec: &Value) -> Vec<String> {
     let mut unset = Vec::new();
     for resource in ["gpu", "cpu", "memory"] {
         for which in ["quota", "overQuotaWeight", "limit"] {
-            let found = spec.pointer(&format!("/resources/{resource}/{which}"));
-            if found.is_none_or(Value::is_null) {
+            let of = |field: &str| spec.pointer(&format!("/resources/{resource}/{field}"));
+            let needless = which == "overQuotaWeight"
+                && of("quota").and_then(Value::as_f64).is_some_and(|quota| quota < 0.0);
+            if of(which).is_none_or(Value::is_null) && !needless {
                 unset.push(format!("{resource}.{which}"));
             }
         }

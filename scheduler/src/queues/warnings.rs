@@ -60,14 +60,16 @@ fn unset(record: &QueueRecord) -> String {
                 Set spec.resources, -1 for unlimited"
             .to_owned();
     }
-    format!(
-        "Partial configuration: {} not set and count as 0; a resource whose limit is 0 cannot be \
-         used. Set -1 for unlimited",
-        match record.unset.as_slice() {
-            [only] => format!("{only} is"),
-            several => format!("{} are", several.join(", ")),
-        }
-    )
+    let counts = match record.unset.as_slice() {
+        [only] => format!("{only} is not set and counts as 0"),
+        several => format!("{} are not set and count as 0", several.join(", ")),
+    };
+    let limit = if record.unset.iter().any(|field| field.split('.').next_back() == Some("limit")) {
+        "; a resource whose limit is 0 cannot be used"
+    } else {
+        ""
+    };
+    format!("Partial configuration: {counts}{limit}. Set -1 for unlimited")
 }
 
 fn deserves(record: &QueueRecord) -> bool {
@@ -153,13 +155,16 @@ mod tests {
     fn unset_and_unusable_queues_are_told() {
         let mut partial = gpus(1.0);
         partial["cpu"] = json!({ "quota": 1, "overQuotaWeight": 1 });
+        let mut every = gpus(0.0);
+        every["cpu"] = json!({ "quota": -1, "limit": -1 });
         let queues = [
             ("a", json!({ "resources": partial })),
             ("b", json!({})),
+            ("all", json!({ "resources": every })),
             ("c", json!({ "resources": gpus(-5.0), "parentQueue": "x" })),
         ];
         insta::assert_snapshot!(told(&queues), @r"
-        a PartialConfiguration: Partial configuration: cpu.limit is not set and count as 0; a resource whose limit is 0 cannot be used. Set -1 for unlimited
+        a PartialConfiguration: Partial configuration: cpu.limit is not set and counts as 0; a resource whose limit is 0 cannot be used. Set -1 for unlimited
         b PartialConfiguration: No resources are set: quota and limit are 0, so nothing may run. Set spec.resources, -1 for unlimited
         c Unusable: Queue 'c' cannot be used: spec.resources.gpu.quota: found -5.0, allowed: -1 (unlimited), or 0 and more, in devices, millicores or megabytes
         ");
