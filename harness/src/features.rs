@@ -93,7 +93,9 @@ fn load_file(path: &Path) -> Result<Vec<Case>, Problems> {
     let file = shown(path);
     let text = std::fs::read_to_string(path)
         .map_err(|e| Problems::one(&file, 0, format!("cannot be read: {e}")))?;
-    asserting(&file, load_text(&file, &text)?)
+    // Editors of some systems begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    asserting(&file, load_text(&file, text)?)
 }
 
 /// A scenario that asserts nothing cannot fail: what it is named after is not shown.

@@ -101,12 +101,16 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
         emulator.serve_network(address).await?
     };
     let kubeconfig = Kubeconfig::give(&args.kubeconfig, &server.kubeconfig, &mut output)?;
+    let file = if kubeconfig.path == Path::new("-") {
+        "<the file you keep it in>".into()
+    } else {
+        kubeconfig.path.to_string_lossy()
+    };
     output.note(&format!(
-        "{} nodes and {beside} at https://{}\ntry: kubectl --kubeconfig {} \
+        "{} nodes and {beside} at https://{}\ntry: kubectl --kubeconfig {file} \
          get nodes,pods -A\nCtrl-C ends it",
         fleet.nodes().len(),
         server.address,
-        kubeconfig.path.display()
     ));
     let exit = tokio::select! {
         ended = scheduler => {
