@@ -7,6 +7,7 @@ Feature: Preemption that is held back
     Given a fleet of 1 node with 4 GPUs each
     And a queue "team" with a quota of 4
 
+  @virtual-time
   Scenario: One preemption a cycle evicts step by step
     Given at most 1 preemption a cycle
     And a scheduling period of 1 minute
