@@ -7,10 +7,9 @@ Feature: Preemption that is held back
     Given a fleet of 1 node with 4 GPUs each
     And a queue "team" with a quota of 4
 
-  @virtual-time
   Scenario: One preemption a cycle evicts step by step
     Given at most 1 preemption a cycle
-    And a scheduling period of 1 minute
+    And a scheduling period of 5 seconds
     And these workloads are submitted:
       | name | queue | pods | gpus | priority | preemptible |
       | low  | team  | 4    | 1    | 50       | yes         |
@@ -18,9 +17,9 @@ Feature: Preemption that is held back
     When these workloads are submitted:
       | name | queue | pods | gpus | priority | preemptible |
       | high | team  | 4    | 1    | 90       | yes         |
-    And 70 seconds pass
+    And 6 seconds pass
     Then now pod "high" has at most 2 running pods
-    And eventually within 6 minutes pod "high" has 4 running pods
+    And eventually within 30 seconds pod "high" has 4 running pods
 
   Scenario: A priority that is only a little higher waits
     Given preemption by a priority that is higher by at least 50
@@ -48,4 +47,4 @@ Feature: Preemption that is held back
       | name | queue | pods | gpus | priority | preemptible |
       | high | team  | 1    | 1    | 90       | yes         |
     Then never within 90 seconds pod "high" has at least 1 running pod
-    And eventually within 1 minute pod "high" has 1 running pod
+    And eventually within 30 seconds pod "high" has 1 running pod

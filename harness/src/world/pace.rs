@@ -98,7 +98,11 @@ impl Pace {
             *time = self.of(*time);
         }
         config.period = self.period(config.period);
-        config.usage_window = config.usage_window.map(|window| self.of(window));
+        for time in
+            [&mut config.usage_window, &mut config.usage_half_life, &mut config.eviction_grace]
+        {
+            *time = time.map(|time| self.of(time));
+        }
         config
     }
 
@@ -178,6 +182,24 @@ mod tests {
         assert_eq!(object["spec"]["terminationGracePeriodSeconds"], 3);
         assert_eq!(object["spec"]["tolerationSeconds"], 0);
         assert_eq!(object["spec"]["reclaimMinRuntime"], "soon");
+    }
+
+    #[test]
+    fn a_scheduler_s_own_times_go_as_fast() {
+        let minute = Duration::from_mins(1);
+        let times = |time| Config {
+            period: time,
+            usage_window: Some(time),
+            usage_half_life: Some(time),
+            eviction_grace: Some(time),
+            ..Config::kai()
+        };
+        let scaled = real(0.1).config(times(minute));
+        let wanted = times(minute / 10);
+        assert_eq!(scaled.period, wanted.period);
+        assert_eq!(scaled.usage_window, wanted.usage_window);
+        assert_eq!(scaled.usage_half_life, wanted.usage_half_life);
+        assert_eq!(scaled.eviction_grace, wanted.eviction_grace);
     }
 
     #[test]
