@@ -7,6 +7,7 @@ mod container;
 mod custom;
 mod defaults;
 mod event;
+mod job;
 mod limits;
 mod metadata;
 mod namespace;

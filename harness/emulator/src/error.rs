@@ -3,6 +3,7 @@
 
 pub mod field;
 pub(crate) mod go_json;
+pub(crate) mod in_go;
 
 use serde::{Deserialize, Serialize};
 

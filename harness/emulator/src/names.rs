@@ -50,32 +50,37 @@ fn is_dns_label(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// A label, annotation, taint or resource key: `[prefix/]name`.
-pub(crate) fn qualified_name(key: &str) -> Option<String> {
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
+/// What is wrong with a label, annotation, taint or resource key: `[prefix/]name`.
+pub(crate) fn qualified_name(key: &str) -> Vec<String> {
+    const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
+                        and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
+                        '123-abc', regex used for validation is \
+                        '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'";
+    let (prefix, name) = match key.split('/').collect::<Vec<_>>().as_slice() {
+        [name] => (None, *name),
+        [prefix, name] => (Some(*prefix), *name),
+        _ => {
+            return vec![format!(
+                "a qualified name {NAME} with an optional DNS subdomain prefix and '/' (e.g. \
+                 'example.com/MyName'))"
+            )];
+        }
     };
-    if let Some(prefix) = prefix {
-        if prefix.is_empty() {
-            return Some("prefix part must be non-empty".to_owned());
-        }
-        if let Some(rule) = dns_subdomain(prefix) {
-            return Some(format!("prefix part {rule}"));
-        }
+    let mut rules = Vec::new();
+    match prefix {
+        Some("") => rules.push("prefix part must be non-empty".to_owned()),
+        Some(prefix) => rules.extend(dns_subdomain(prefix).map(|why| format!("prefix part {why}"))),
+        None => {}
     }
     if name.is_empty() {
-        return Some("name part must be non-empty".to_owned());
+        rules.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        rules.push("name part must be no more than 63 characters".to_owned());
     }
-    if name.len() > 63 {
-        return Some("name part must be no more than 63 characters".to_owned());
+    if !is_name(name) {
+        rules.push(format!("name part {NAME})"));
     }
-    (!is_name(name)).then(|| {
-        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
-         end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
-         used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-            .to_owned()
-    })
+    rules
 }
 
 /// A label's value.
@@ -117,9 +122,10 @@ mod tests {
 
     #[test]
     fn keys_may_have_a_prefix_and_values_may_be_empty() {
-        assert_eq!(qualified_name("nvidia.com/gpu"), None);
-        assert!(qualified_name("a/b/c").is_some());
-        assert!(qualified_name("/b").is_some());
+        assert_eq!(qualified_name("nvidia.com/gpu"), [""; 0]);
+        assert_eq!(qualified_name("a/b/c").len(), 1);
+        assert_eq!(qualified_name("/b"), ["prefix part must be non-empty"]);
+        assert_eq!(qualified_name("").len(), 2);
         assert_eq!(label_value(""), None);
         assert!(label_value("a b").is_some());
     }

@@ -2,14 +2,16 @@
 //!
 //! A pod that ended is counted in the job's status and let go of in one step: until then the
 //! finalizer `batch.kubernetes.io/job-tracking` holds it. A pod that is deleted while it runs
-//! counts as failed and is replaced, as Kubernetes does without a pod failure policy.
+//! counts as failed and is replaced, unless the job waits for ends (`podReplacementPolicy: Failed`,
+//! and always with a pod failure policy).
 //!
-//! Left out: success policies, pod failure policies, back-off limits per index, replacement only
-//! after the end (`podReplacementPolicy: Failed`), elastic indexed jobs.
+//! Left out: elastic indexed jobs.
 
 mod end;
 mod indexes;
+mod per_index;
 mod pods;
+mod policy;
 mod tally;
 
 use serde_json::{Value, json};
@@ -95,6 +97,7 @@ fn live(key: &Key, job: &Object, all: &[(&Key, &Object)], ctx: &Context) -> Step
     if !tally.ended.is_empty() {
         let mut counted = Value::clone(job);
         tally.write(&mut counted);
+        end::note_failure(&mut counted, &tally, ctx);
         let freed = release(tally.ended.iter().copied());
         return Step::of(Request::status(key, job, counted).into_iter().chain(freed));
     }

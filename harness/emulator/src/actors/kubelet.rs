@@ -217,7 +217,7 @@ fn end(held: &Held, ctx: &Context) -> Step {
         Stage::Arriving | Stage::Starting { .. } | Stage::BackingOff { .. } => false,
     };
     if !runs {
-        return if released(held.pod) { Step::rest() } else { Step::of([gone]) };
+        return if released(held.pod) { Step::rest() } else { give_up(held, gone, ctx) };
     }
     let latest = time(held.pod, &["metadata", "deletionTimestamp"]).unwrap_or(ctx.now);
     let grace = number(held.pod, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
@@ -239,6 +239,14 @@ fn end(held: &Held, ctx: &Context) -> Step {
     writes.extend(held.status(|pod| status::finished(pod, &exit, ctx.now)));
     writes.push(gone);
     Step::of(writes)
+}
+
+/// Ends a pod that does not run; one that a finalizer holds must show that it ended.
+fn give_up(held: &Held, gone: Request, ctx: &Context) -> Step {
+    let is_held = crate::object::finalizers(held.pod).next().is_some();
+    let shows = is_held && !is_finished(held.pod);
+    let ended = shows.then(|| held.status(|pod| status::finished(pod, &Exit::NEVER_RAN, ctx.now)));
+    Step::of(ended.flatten().into_iter().chain([gone]))
 }
 
 /// Whether the kubelet has already let the object go and only finalizers hold it.

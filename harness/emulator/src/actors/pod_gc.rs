@@ -1,4 +1,5 @@
-//! Pod garbage collection: pods whose node is gone go too, for no kubelet will ever end them.
+//! Pod garbage collection: pods whose node is gone go too, for no kubelet will ever end them; and
+//! pods that are to go, never had a node, and are held by a finalizer, end as failed.
 //!
 //! Kubernetes waits 40 s from the moment the node is missed; here the wait counts from the
 //! pod's binding, so that nothing has to be remembered. The removal of finished pods beyond
@@ -11,10 +12,12 @@ use super::fields::{Condition, after_secs, find_condition, set_condition, time};
 use super::kinds::{NODES, PODS};
 use super::kubelet::{is_finished, node_name};
 use super::{Actor, Change, Context, Request, Step, View};
-use crate::object::set;
-use crate::store::Key;
+use crate::object::{is_deleting, set};
+use crate::store::{Key, Object};
 
 const QUARANTINE_SECS: i64 = 40;
+/// How often the real one looks.
+const PERIOD_SECS: i64 = 20;
 
 /// The pod garbage collector.
 pub(super) const ACTOR: Actor =
@@ -24,8 +27,8 @@ fn concerns(change: &Change, view: &View) -> Vec<Key> {
     if change.key.resource == *NODES && change.after.is_none() {
         return view.pods_on(&change.key.name).map(|(key, _)| key.clone()).collect();
     }
-    let lost =
-        change.key.resource == *PODS && change.after.as_ref().is_some_and(|pod| is_lost(pod, view));
+    let concerns = |pod: &Object| is_lost(pod, view) || is_stuck(pod);
+    let lost = change.key.resource == *PODS && change.after.as_ref().is_some_and(concerns);
     if lost { vec![change.key.clone()] } else { Vec::new() }
 }
 
@@ -35,7 +38,15 @@ fn is_lost(pod: &Value, view: &View) -> bool {
     !name.is_empty() && view.get(&node).is_none()
 }
 
+/// Whether a pod is to go that no kubelet will end.
+fn is_stuck(pod: &Value) -> bool {
+    node_name(pod).is_empty() && is_deleting(pod) && !is_finished(pod)
+}
+
 fn step(key: &Key, ctx: &Context) -> Step {
+    if let Some(pod) = ctx.view.get(key).filter(|pod| is_stuck(pod)) {
+        return unstick(key, pod, ctx);
+    }
     let Some(pod) = ctx.view.get(key).filter(|pod| is_lost(pod, ctx.view)) else {
         return Step::rest();
     };
@@ -60,4 +71,15 @@ fn step(key: &Key, ctx: &Context) -> Step {
     }
     let status = Request::status(key, pod, lost);
     Step::of(status.into_iter().chain([Request::delete_now(key, pod)]))
+}
+
+fn unstick(key: &Key, pod: &Value, ctx: &Context) -> Step {
+    let due = time(pod, &["metadata", "deletionTimestamp"]).unwrap_or(ctx.now);
+    let due = after_secs(due, PERIOD_SECS);
+    if ctx.now < due {
+        return Step::at(due);
+    }
+    let mut ended = pod.clone();
+    set(&mut ended, &["status", "phase"], json!("Failed"));
+    Step::of(Request::status(key, pod, ended))
 }

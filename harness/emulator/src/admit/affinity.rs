@@ -15,7 +15,7 @@ pub(super) fn check_placement(spec: &Value, field: &str, errors: &mut FieldError
     check_tolerations(spec, field, errors);
     for (key, value) in map(spec, &["nodeSelector"]).into_iter().flatten() {
         let place = format!("{field}.nodeSelector");
-        if let Some(rule) = names::qualified_name(key) {
+        for rule in names::qualified_name(key) {
             errors.invalid(&*place, &key.as_str().into(), &rule);
         }
         if let Some(rule) = value.as_str().and_then(names::label_value) {
@@ -39,10 +39,8 @@ fn check_tolerations(spec: &Value, field: &str, errors: &mut FieldErrors) {
         let place = |field_name: &str| format!("{field}.tolerations[{index}].{field_name}");
         let of = |field: &str| text(toleration, &[field]);
         let (key, operator, effect) = (of("key"), of("operator"), of("effect"));
-        if !key.is_empty()
-            && let Some(rule) = names::qualified_name(key)
-        {
-            errors.invalid(place("key"), &key.into(), &rule);
+        for rule in names::qualified_name(key).iter().filter(|_| !key.is_empty()) {
+            errors.invalid(place("key"), &key.into(), rule);
         }
         if key.is_empty() && operator != "Exists" {
             let rule = "operator must be Exists when `key` is empty, which means \"match all \
@@ -124,7 +122,7 @@ fn check_term(term: &Value, field: &str, errors: &mut FieldErrors) {
             }
         }
         let key = text(expression, &["key"]);
-        if let Some(rule) = names::qualified_name(key) {
+        for rule in names::qualified_name(key) {
             errors.invalid(place("key"), &key.into(), &rule);
         }
     }
@@ -147,7 +145,9 @@ fn check_topology_key(term: &Value, place: &str, errors: &mut FieldErrors) {
     let key = text(term, &["topologyKey"]);
     if key.is_empty() {
         errors.required(format!("{place}.topologyKey"), "can not be empty");
-    } else if let Some(rule) = names::qualified_name(key) {
+        return;
+    }
+    for rule in names::qualified_name(key) {
         errors.invalid(format!("{place}.topologyKey"), &key.into(), &rule);
     }
 }
@@ -174,7 +174,7 @@ fn check_gates(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (index, gate) in gates.iter().enumerate() {
         let name = text(gate, &["name"]);
         let place = format!("{field}.schedulingGates[{index}]");
-        if let Some(rule) = names::qualified_name(name) {
+        for rule in names::qualified_name(name) {
             errors.invalid(&*place, &name.into(), &rule);
         }
         if !seen.insert(name) {

@@ -168,9 +168,11 @@ fn is_standard(name: &str) -> bool {
 
 fn check_resource_name(name: &str, place: &str, errors: &mut FieldErrors) {
     let value = Value::from(name);
-    if let Some(rule) = names::qualified_name(name) {
-        errors.invalid(place, &value, &rule);
-    } else if !name.contains('/') && !is_standard(name) {
+    let rules = names::qualified_name(name);
+    for rule in &rules {
+        errors.invalid(place, &value, rule);
+    }
+    if rules.is_empty() && !name.contains('/') && !is_standard(name) {
         errors.invalid(place, &value, "must be a standard resource type or fully qualified");
         errors.invalid(place, &value, "must be a standard resource for containers");
     }

@@ -206,6 +206,11 @@ fn fill_job(spec: &mut Value) {
     set_default(spec, &["manualSelector"], false);
     let replace = if spec["podFailurePolicy"].is_null() { "TerminatingOrFailed" } else { "Failed" };
     set_default(spec, &["podReplacementPolicy"], replace);
+    for rule in items_mut(&mut spec["podFailurePolicy"], "rules") {
+        for condition in items_mut(rule, "onPodConditions") {
+            set_default(condition, &["status"], "True");
+        }
+    }
     fill_template(&mut spec["template"]);
 }
 

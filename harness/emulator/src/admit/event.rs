@@ -41,7 +41,7 @@ fn check_reporter(is_strict: bool, event: &Value, errors: &mut FieldErrors) {
     if controller.is_empty() {
         errors.required(field, "");
     }
-    if let Some(rule) = names::qualified_name(controller) {
+    for rule in names::qualified_name(controller) {
         errors.invalid(field, &controller.into(), &rule);
     }
     for field in ["reportingInstance", "action", "reason"] {

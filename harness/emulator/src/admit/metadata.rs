@@ -15,7 +15,7 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
     let mut errors = FieldErrors::new();
     check_name(admission, object, &mut errors);
     for (key, value) in object::map(object, &["metadata", "labels"]).into_iter().flatten() {
-        if let Some(rule) = names::qualified_name(key) {
+        for rule in names::qualified_name(key) {
             errors.invalid("metadata.labels", &key.as_str().into(), &rule);
         }
         if let Some(rule) = value.as_str().and_then(names::label_value) {
@@ -25,7 +25,7 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
     let mut bytes = 0;
     for (key, value) in object::map(object, &["metadata", "annotations"]).into_iter().flatten() {
         bytes += key.len() + value.as_str().map_or(0, str::len);
-        if let Some(rule) = names::qualified_name(&key.to_lowercase()) {
+        for rule in names::qualified_name(&key.to_lowercase()) {
             errors.invalid("metadata.annotations", &key.as_str().into(), &rule);
         }
     }
@@ -35,9 +35,12 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
     for (index, name) in object::finalizers(object).enumerate() {
         let is_standard = matches!(name, "kubernetes" | "orphan" | "foregroundDeletion");
         let place = format!("metadata.finalizers[{index}]");
-        if let Some(rule) = names::qualified_name(name) {
-            errors.invalid(place, &name.into(), &rule);
-        } else if !is_standard && !name.contains('/') && admission.kind.origin != Origin::Custom {
+        let rules = names::qualified_name(name);
+        for rule in &rules {
+            errors.invalid(&*place, &name.into(), rule);
+        }
+        let is_bare = rules.is_empty() && !is_standard && !name.contains('/');
+        if is_bare && admission.kind.origin != Origin::Custom {
             let rule = "name is neither a standard finalizer name nor is it fully qualified";
             errors.invalid(place, &name.into(), rule);
         }

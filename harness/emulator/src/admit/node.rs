@@ -46,7 +46,7 @@ pub(super) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors)
     for (index, taint) in taints.iter().enumerate() {
         let place = |field: &str| format!("metadata.taints[{index}].{field}");
         let key = text(taint, &["key"]);
-        if let Some(rule) = names::qualified_name(key) {
+        for rule in names::qualified_name(key) {
             errors.invalid(place("key"), &key.into(), &rule);
         }
         let value = text(taint, &["value"]);

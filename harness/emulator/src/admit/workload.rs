@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::Admission;
 use super::pod::check_spec;
+use super::{Admission, job};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::object::{self, number, text};
@@ -44,9 +44,15 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
     match &*kind.kind {
         "CronJob" => return super::schedule::check(new, errors),
         "ControllerRevision" => return,
+        "Job" => {
+            job::check(new, errors);
+            check_selector(kind, new, errors);
+            check_unchanged_of(kind, (old, new), errors);
+            return;
+        }
         _ => {}
     }
-    for field in ["replicas", "parallelism", "completions", "backoffLimit", "minReadySeconds"] {
+    for field in ["replicas", "minReadySeconds"] {
         if let Some(count) = number(new, &["spec", field]).filter(|count| *count < 0) {
             let rule = "must be greater than or equal to 0";
             errors.invalid(format!("spec.{field}"), &count.into(), rule);
@@ -56,8 +62,12 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
         return;
     }
     check_selector(kind, new, errors);
-    check_template(kind, new, errors);
+    check_template(new, errors);
     check_strategy(kind, new, errors);
+    check_unchanged_of(kind, (old, new), errors);
+}
+
+fn check_unchanged_of(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldErrors) {
     if let Some(old) = old {
         check_unchanged(kind, (old, new), errors);
     }
@@ -101,7 +111,7 @@ fn in_words(kind: &Kind) -> &'static str {
     }
 }
 
-fn check_template(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
+fn check_template(new: &Value, errors: &mut FieldErrors) {
     let spec = &new["spec"]["template"]["spec"];
     let field = "spec.template.spec";
     if !new["spec"]["template"].is_object() {
@@ -111,54 +121,36 @@ fn check_template(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
     check_spec(spec, field, errors);
     let policy = text(spec, &["restartPolicy"]);
     let place = format!("{field}.restartPolicy");
-    if kind.is("batch", "Job") {
-        if policy == "Always" {
-            errors.required(place, "valid values: \"OnFailure\", \"Never\"");
-        }
-        check_indexed(new, errors);
-    } else if policy != "Always" {
+    if policy != "Always" {
         errors.unsupported(place, &policy.into(), &["Always"]);
-    }
-}
-
-fn check_indexed(job: &Value, errors: &mut FieldErrors) {
-    match text(job, &["spec", "completionMode"]) {
-        "Indexed" if job["spec"]["completions"].is_null() => {
-            let rule = "when completion mode is Indexed";
-            errors.required("spec.completions", rule);
-        }
-        "Indexed" | "NonIndexed" => {}
-        other => {
-            let allowed = ["Indexed", "NonIndexed"];
-            errors.unsupported("spec.completionMode", &other.into(), &allowed);
-        }
     }
 }
 
 fn check_unchanged(kind: &Kind, (old, new): (&Value, &Value), errors: &mut FieldErrors) {
     let (before, after) = (&old["spec"], &new["spec"]);
-    let mut keep = |field: &str| {
+    let keep = |field: &str, errors: &mut FieldErrors| {
         if before[field] != after[field] {
             errors.invalid(format!("spec.{field}"), &after[field], "field is immutable");
         }
     };
     match &*kind.kind {
-        "Deployment" | "ReplicaSet" | "DaemonSet" => keep("selector"),
+        "Deployment" | "ReplicaSet" | "DaemonSet" => keep("selector", errors),
         "Job" => {
-            keep("selector");
-            keep("completionMode");
             let is_elastic = after["completionMode"] == "Indexed"
                 && after["completions"] == after["parallelism"];
             if !is_elastic {
-                keep("completions");
+                keep("completions", errors);
             }
+            keep("selector", errors);
             // A job that waits, and never began, may still be told where its pods go.
             let waits = before["suspend"] == true && old["status"]["startTime"].is_null();
             if !waits {
-                keep("template");
+                keep("template", errors);
             } else if undirected(&before["template"]) != undirected(&after["template"]) {
                 errors.invalid("spec.template", &after["template"], "field is immutable");
             }
+            keep("completionMode", errors);
+            job::check_unchanged(before, after, errors);
         }
         "StatefulSet" => check_stateful_set(before, after, errors),
         _ => {}

@@ -123,7 +123,7 @@ impl Lab {
         self.write(key, Op::Update(Subresource::Status, object)).unwrap();
     }
 
-    fn write(&self, key: Key, op: Op) -> Result<Written, ApiError> {
+    pub(crate) fn write(&self, key: Key, op: Op) -> Result<Written, ApiError> {
         self.emulator.store().write(Write {
             key,
             op,

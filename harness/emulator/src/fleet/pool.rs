@@ -214,7 +214,8 @@ fn labels(
 ) -> Result<BTreeMap<String, String>, FleetError> {
     let mut labels = BTreeMap::new();
     for (key, Spanned { value: Scalar(value), referenced, .. }) in texts {
-        let wrong_key = names::qualified_name(&key).map(|rule| format!("labels: {key:?}: {rule}"));
+        let wrong_key =
+            names::qualified_name(&key).first().map(|rule| format!("labels: {key:?}: {rule}"));
         let wrong = wrong_key.or_else(|| {
             names::label_value(&value).map(|rule| format!("labels.{key}: {value:?}: {rule}"))
         });

@@ -3,90 +3,131 @@
 use serde_json::{Value, json};
 
 use super::tally::Tally;
-use super::{COMPONENT, deadline};
+use super::{COMPONENT, deadline, indexes};
 use crate::actors::fields::{Condition, after_secs, find_condition, set_condition, stamp, time};
 use crate::actors::step::Notice;
-use crate::actors::workload::{count_at, delete_pod};
+use crate::actors::workload::{count_at, counted, delete_pod};
 use crate::actors::{Context, Request, Step};
 use crate::object::{condition, list, number, set, text};
 use crate::store::{Key, Object};
 
 /// Why a job ends.
-#[derive(Clone, Copy)]
-enum Verdict {
-    Complete,
-    Failed { reason: &'static str, message: &'static str },
+struct Verdict {
+    succeeds: bool,
+    reason: String,
+    message: String,
+}
+
+impl Verdict {
+    fn failed([reason, message]: [&str; 2]) -> Self {
+        Self { succeeds: false, reason: reason.to_owned(), message: message.to_owned() }
+    }
+
+    fn succeeded([reason, message]: [&str; 2]) -> Self {
+        Self { succeeds: true, ..Self::failed([reason, message]) }
+    }
+
+    /// What a condition that is met says.
+    fn noted(job: &Value, kind: &str) -> Option<Self> {
+        let found = find_condition(job, kind).filter(|one| text(one, &["status"]) == "True")?;
+        let said = ["reason", "message"].map(|field| text(found, &[field]));
+        Some(Self { succeeds: kind == "SuccessCriteriaMet", ..Self::failed(said) })
+    }
+
+    fn target(&self) -> &'static str {
+        if self.succeeds { "SuccessCriteriaMet" } else { "FailureTarget" }
+    }
+
+    fn condition(&self, kind: &'static str) -> Condition<'_> {
+        Condition { kind, status: "True", reason: &self.reason, message: &self.message }
+    }
+
+    fn notice(&self) -> Notice<'_> {
+        let (kind, reason, message) = if self.succeeds {
+            ("Normal", "Completed", "Job completed")
+        } else {
+            ("Warning", &*self.reason, &*self.message)
+        };
+        Notice { component: COMPONENT, kind, reason, message: message.to_owned() }
+    }
 }
 
 /// Ends a job whose end has come: says why, stops its pods, and closes it when they are gone.
 pub(super) fn finish(key: &Key, job: &Object, tally: &Tally, ctx: &Context) -> Option<Step> {
     let verdict = verdict(job, tally, ctx)?;
-    let (target, done) = match verdict {
-        Verdict::Complete => ("SuccessCriteriaMet", "Complete"),
-        Verdict::Failed { .. } => ("FailureTarget", "Failed"),
-    };
     let mut ended = Value::clone(job);
     tally.write(&mut ended);
-    let (reason, message) = words(verdict);
-    let say = |kind| Condition { kind, status: "True", reason, message };
-    set_condition(&mut ended, &say(target), ctx.now);
+    set_condition(&mut ended, &verdict.condition(verdict.target()), ctx.now);
     let mut writes: Vec<Request> =
         tally.active.iter().flat_map(|pod| delete_pod(*pod, job, COMPONENT, ctx)).collect();
-    if tally.active.is_empty() && tally.terminating.is_empty() {
-        set_condition(&mut ended, &say(done), ctx.now);
-        if let Verdict::Complete = verdict {
+    let holds = tally.per_index.as_ref().is_some_and(|per_index| !per_index.held.is_empty());
+    if tally.active.is_empty() && tally.terminating.is_empty() && !holds {
+        let done = if verdict.succeeds { "Complete" } else { "Failed" };
+        set_condition(&mut ended, &verdict.condition(done), ctx.now);
+        if verdict.succeeds {
             set(&mut ended, &["status", "completionTime"], json!(stamp(ctx.now)));
         }
-        writes.extend(notice(verdict).about(job, ctx));
+        writes.extend(verdict.notice().about(job, ctx));
     }
     writes.extend(Request::status(key, job, ended));
     Some(Step::of(writes))
 }
 
-fn words(verdict: Verdict) -> (&'static str, &'static str) {
-    match verdict {
-        Verdict::Complete => ("CompletionsReached", "Reached expected number of succeeded pods"),
-        Verdict::Failed { reason, message } => (reason, message),
+/// Notes that a pod's failure is the job's: before the pod is let go of, for it tells why.
+pub(super) fn note_failure(job: &mut Value, tally: &Tally, ctx: &Context) {
+    let is_settled = ["SuccessCriteriaMet", "FailureTarget"]
+        .into_iter()
+        .any(|kind| condition(job, kind) == Some("True"));
+    if let Some(why) = tally.broken.as_ref().filter(|_| !is_settled) {
+        let verdict = Verdict::failed(["PodFailurePolicy", why]);
+        set_condition(job, &verdict.condition(verdict.target()), ctx.now);
     }
 }
 
-fn notice(verdict: Verdict) -> Notice<'static> {
-    match verdict {
-        Verdict::Complete => Notice {
-            component: COMPONENT,
-            kind: "Normal",
-            reason: "Completed",
-            message: "Job completed".to_owned(),
-        },
-        Verdict::Failed { reason, message } => {
-            Notice { component: COMPONENT, kind: "Warning", reason, message: message.to_owned() }
-        }
-    }
-}
-
+/// What is settled holds; then failures come before success, as Kubernetes looks at them.
 fn verdict(job: &Value, tally: &Tally, ctx: &Context) -> Option<Verdict> {
-    if condition(job, "SuccessCriteriaMet") == Some("True") || completed(job, tally) {
-        return Some(Verdict::Complete);
+    let mut settled = ["SuccessCriteriaMet", "FailureTarget"].into_iter();
+    if let Some(verdict) = settled.find_map(|kind| Verdict::noted(job, kind)) {
+        return Some(verdict);
     }
-    let overdue = Verdict::Failed {
-        reason: "DeadlineExceeded",
-        message: "Job was active longer than specified deadline",
-    };
-    let beyond = Verdict::Failed {
-        reason: "BackoffLimitExceeded",
-        message: "Job has reached the specified backoff limit",
-    };
-    let target = find_condition(job, "FailureTarget").map(|one| text(one, &["reason"]));
-    match target {
-        Some("DeadlineExceeded") => return Some(overdue),
-        Some(_) => return Some(beyond),
-        None => {}
-    }
-    if deadline(job).is_some_and(|deadline| deadline <= ctx.now) {
-        return Some(overdue);
+    if let Some(why) = &tally.broken {
+        return Some(Verdict::failed(["PodFailurePolicy", why]));
     }
     let limit = count_at(job, &["spec", "backoffLimit"], 6);
-    (tally.failed > limit || restarts_beyond(job, tally, limit)).then_some(beyond)
+    let held = tally.per_index.as_ref().map_or(0, |per_index| counted(&per_index.held));
+    if tally.failed + held > limit || restarts_beyond(job, tally, limit) {
+        let message = "Job has reached the specified backoff limit";
+        return Some(Verdict::failed(["BackoffLimitExceeded", message]));
+    }
+    if deadline(job).is_some_and(|deadline| deadline <= ctx.now) {
+        let message = "Job was active longer than specified deadline";
+        return Some(Verdict::failed(["DeadlineExceeded", message]));
+    }
+    let per_index = tally.per_index.as_ref();
+    if let Some(said) = per_index.and_then(|one| one.verdict(job, tally.succeeded)) {
+        return Some(Verdict::failed(said));
+    }
+    if let Some(index) = success_rule(job, tally) {
+        let message = format!("Matched rules at index {index}");
+        return Some(Verdict::succeeded(["SuccessPolicy", &message]));
+    }
+    let said = ["CompletionsReached", "Reached expected number of succeeded pods"];
+    completed(job, tally).then(|| Verdict::succeeded(said))
+}
+
+/// Which rule of its success policy a job has met.
+fn success_rule(job: &Value, tally: &Tally) -> Option<usize> {
+    let is_met = |rule: &Value| {
+        let count = number(rule, &["succeededCount"]);
+        let Some(wanted) = rule["succeededIndexes"].as_str() else {
+            return count.is_some_and(|count| tally.succeeded >= count);
+        };
+        let wanted = indexes::parse(wanted);
+        let done = counted(wanted.intersection(&tally.completed));
+        !wanted.is_empty() && (done == counted(&wanted) || count.is_some_and(|count| done >= count))
+    };
+    let rules = list(job, &["spec", "successPolicy", "rules"]);
+    rules.iter().position(is_met).filter(|_| tally.succeeded > 0)
 }
 
 fn completed(job: &Value, tally: &Tally) -> bool {

@@ -5,15 +5,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::tally::{INDEX, Tally, index, is_indexed, was_stopped};
+use super::per_index::{FAILURES, IGNORED, Lost};
+use super::tally::{INDEX, Tally, ended, index, is_indexed, waits_for_end};
 use super::{COMPONENT, TRACKING};
-use crate::actors::fields::{after, after_secs, time};
+use crate::actors::fields::after;
 use crate::actors::workload::{
     BURST, cheapest, count_at, counted, create_pod, delete_pod, free_name, free_names, mark,
     pod_from, set_env, size,
 };
 use crate::actors::{Context, Step};
-use crate::object::{finalizers, list, name, number, set, uid};
+use crate::object::{finalizers, name, number, set, uid};
 use crate::store::{Key, Object};
 
 /// The first wait after a failure; it doubles with every further one.
@@ -29,16 +30,20 @@ pub(super) fn manage(job: &Value, tally: &Tally, ctx: &Context) -> Step {
         let gone = surplus.into_iter().flat_map(|pod| delete_pod(pod, job, COMPONENT, ctx));
         return Step::of(gone);
     }
-    let missing = size(wanted - there).min(BURST);
+    let waited_for = if waits_for_end(job) { counted(&tally.terminating) } else { 0 };
+    let missing = size(wanted - there - waited_for).min(BURST);
     if missing == 0 {
         return Step::rest();
     }
-    let ready = backed_off(tally);
+    let ready = if tally.per_index.is_some() { Timestamp::MIN } else { backed_off(tally) };
     if ctx.now < ready {
         return Step::at(ready);
     }
     let made = if is_indexed(job) {
-        numbered(job, tally, missing, ctx)
+        match numbered(job, tally, missing, ctx) {
+            Ok(made) => made,
+            Err(ready) => return Step::at(ready),
+        }
     } else {
         let names = free_names(job, &format!("{}-", name(job)), missing, ctx);
         names.iter().map(|name| pod(job, name)).collect()
@@ -73,21 +78,14 @@ fn surplus<'v>(job: &Value, tally: &Tally<'v>, count: usize) -> Vec<(&'v Key, &'
 fn backed_off(tally: &Tally) -> Timestamp {
     let ends = tally.failures.iter().map(|pod| ended(pod));
     let Some(last) = ends.clone().max() else { return Timestamp::MIN };
-    let failures = u32::try_from(ends.count()).unwrap_or(u32::MAX);
-    let wait = BACK_OFF.saturating_mul(2_u32.saturating_pow(failures - 1));
-    after(last, wait.min(BACK_OFF_MAX))
+    again_after(counted(ends), last)
 }
 
-/// When a pod ended, or was asked to.
-fn ended(pod: &Value) -> Timestamp {
-    if was_stopped(pod) {
-        let latest = time(pod, &["metadata", "deletionTimestamp"]).unwrap_or(Timestamp::MIN);
-        let grace = number(pod, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
-        return after_secs(latest, grace.saturating_neg());
-    }
-    let containers = list(pod, &["status", "containerStatuses"]).iter();
-    let ends = containers.filter_map(|one| time(one, &["state", "terminated", "finishedAt"]));
-    ends.max().or_else(|| time(pod, &["status", "startTime"])).unwrap_or(Timestamp::MIN)
+/// When a pod may be made again that failed so often, and then last.
+fn again_after(failures: i64, last: Timestamp) -> Timestamp {
+    let doublings = u32::try_from(failures - 1).unwrap_or(u32::MAX);
+    let wait = BACK_OFF.saturating_mul(2_u32.saturating_pow(doublings));
+    after(last, wait.min(BACK_OFF_MAX))
 }
 
 /// A pod of the job.
@@ -106,21 +104,42 @@ fn pod(job: &Value, pod_name: &str) -> Value {
     pod
 }
 
-/// Pods for the lowest indexes that nobody is at work on.
-fn numbered(job: &Value, tally: &Tally, missing: usize, ctx: &Context) -> Vec<Value> {
-    let busy = tally.running_indexes();
+/// Pods for the lowest indexes that nobody is at work on; else when the first of them may have
+/// one again.
+fn numbered(
+    job: &Value,
+    tally: &Tally,
+    missing: usize,
+    ctx: &Context,
+) -> Result<Vec<Value>, Timestamp> {
+    let taken = tally.taken_indexes(job);
     let all = 0..count_at(job, &["spec", "completions"], 0);
-    let free = all.filter(|index| !busy.contains(index) && !tally.completed.contains(index));
-    free.take(missing).map(|index| numbered_pod(job, index, ctx)).collect()
+    let free: Vec<i64> = all.filter(|index| !taken.contains(index)).take(missing).collect();
+    let ready = |index: &i64| {
+        let (failures, last) = tally.per_index.as_ref()?.waits(*index)?;
+        Some(again_after(failures, last)).filter(|ready| ctx.now < *ready)
+    };
+    if let Some(first) = free.iter().map(ready).min().flatten() {
+        return Err(first);
+    }
+    let now = free.iter().filter(|index| ready(index).is_none());
+    Ok(now.map(|index| numbered_pod(job, *index, tally, ctx)).collect())
 }
 
-fn numbered_pod(job: &Value, index: i64, ctx: &Context) -> Value {
+fn numbered_pod(job: &Value, index: i64, tally: &Tally, ctx: &Context) -> Value {
     let host = format!("{}-{index}", name(job));
     let pod_name = free_name(&crate::actors::kinds::PODS, job, &format!("{host}-"), ctx);
     let mut pod = pod(job, &pod_name);
     let number = index.to_string();
     mark(&mut pod, "annotations", &[(INDEX, &number)]);
     mark(&mut pod, "labels", &[(INDEX, &number)]);
+    if let Some(per_index) = &tally.per_index {
+        let [failures, ignored] = per_index.held.get(&index).map_or([0, 0], Lost::failures);
+        mark(&mut pod, "annotations", &[(FAILURES, &failures.to_string())]);
+        if ignored > 0 {
+            mark(&mut pod, "annotations", &[(IGNORED, &ignored.to_string())]);
+        }
+    }
     set(&mut pod, &["spec", "hostname"], json!(host));
     set_env(&mut pod, &[("JOB_COMPLETION_INDEX", number)]);
     pod

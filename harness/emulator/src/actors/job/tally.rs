@@ -2,11 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::per_index::{Lost, PerIndex};
+use super::policy::{self, Action};
 use super::{indexes, is_tracked};
+use crate::actors::fields::{after_secs, time};
+use crate::actors::kubelet::is_finished;
 use crate::actors::workload::{count_at, counted, is_active, is_ready};
-use crate::object::{annotation, is_deleting, remove, set, text};
+use crate::object::{annotation, condition, is_deleting, list, number, remove, set, text};
 use crate::store::{Key, Object};
 
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -25,6 +30,10 @@ pub(super) struct Tally<'v> {
     pub(super) failed: i64,
     /// The indexes that are done, where the job has indexes.
     pub(super) completed: BTreeSet<i64>,
+    /// Where failures count for each index.
+    pub(super) per_index: Option<PerIndex<'v>>,
+    /// Why the job fails, where its failure policy says so.
+    pub(super) broken: Option<String>,
     indexed: bool,
 }
 
@@ -39,40 +48,65 @@ impl<'v> Tally<'v> {
             succeeded: count_at(job, &["status", "succeeded"], 0),
             failed: count_at(job, &["status", "failed"], 0),
             completed: indexes::parse(text(job, &["status", "completedIndexes"])),
+            per_index: PerIndex::of(job),
+            broken: None,
             indexed,
         };
+        let mut lost = Vec::new();
         for (key, pod) in pods {
-            tally.add(key, pod);
+            tally.add((key, pod), job, &mut lost);
         }
         if indexed {
             tally.succeeded = counted(&tally.completed);
         }
+        tally.lose(lost, job);
         tally
     }
 
-    fn add(&mut self, key: &'v Key, pod: &'v Object) {
+    /// Sorts a pod in; one whose failure is not counted yet goes to the `lost`.
+    fn add(&mut self, one: (&'v Key, &'v Object), job: &Value, lost: &mut Vec<Lost<'v>>) {
+        let (key, pod) = one;
         if is_active(pod) {
-            self.active.push((key, pod));
+            self.active.push(one);
             return;
+        }
+        if !is_finished(pod) {
+            self.terminating.push(one);
         }
         let succeeded = text(pod, &["status", "phase"]) == "Succeeded";
-        let stops = text(pod, &["status", "phase"]) != "Failed" && !succeeded;
-        if stops {
-            self.terminating.push((key, pod));
+        if succeeded && is_tracked(pod) {
+            self.ended.push(one);
+            match index(pod).filter(|_| self.indexed) {
+                Some(index) => drop(self.completed.insert(index)),
+                None => self.succeeded += 1,
+            }
         }
-        if !succeeded {
-            self.failures.push(pod);
-        }
-        if !is_tracked(pod) {
+        // Of a job that is failing, pods that are stopped have failed.
+        let is_over = is_finished(pod) || !waits_for_end(job) || is_failing(job);
+        if succeeded || !is_over {
             return;
         }
-        self.ended.push((key, pod));
-        match (succeeded, index(pod).filter(|_| self.indexed)) {
-            (true, Some(index)) => {
-                self.completed.insert(index);
-            }
-            (true, None) => self.succeeded += 1,
-            (false, _) => self.failed += 1,
+        self.failures.push(pod);
+        let action = policy::action(job, pod);
+        if let (None, Action::FailJob(why)) = (&self.broken, &action) {
+            self.broken = Some(why.clone());
+        }
+        if is_tracked(pod) {
+            lost.push(Lost { key, pod, action });
+        }
+    }
+
+    /// Counts the failures, but for those that pods which are still to come must know of.
+    fn lose(&mut self, mut lost: Vec<Lost<'v>>, job: &Value) {
+        if let Some(per_index) = &mut self.per_index {
+            let busy = self.active.iter().filter_map(|(_, pod)| index(pod));
+            let settled: BTreeSet<i64> = busy.chain(self.completed.iter().copied()).collect();
+            let keeps = !is_failing(job) && condition(job, "SuccessCriteriaMet") != Some("True");
+            per_index.take(&mut lost, &settled, keeps);
+        }
+        for one in lost {
+            self.ended.push((one.key, one.pod));
+            self.failed += i64::from(one.action != Action::Ignore);
         }
     }
 
@@ -99,12 +133,30 @@ impl<'v> Tally<'v> {
             let done = indexes::format(&self.completed);
             set(job, &["status", "completedIndexes"], json!(done));
         }
+        if let Some(per_index) = &self.per_index {
+            let failed = indexes::format(&per_index.failed);
+            set(job, &["status", "failedIndexes"], json!(failed));
+        }
     }
 
-    /// The indexes that pods are at work on, by pods that are not being stopped.
-    pub(super) fn running_indexes(&self) -> BTreeSet<i64> {
-        self.active.iter().filter_map(|(_, pod)| index(pod)).collect()
+    /// The indexes that need no further pod now.
+    pub(super) fn taken_indexes(&self, job: &Value) -> BTreeSet<i64> {
+        let waits = if waits_for_end(job) { self.terminating.as_slice() } else { &[] };
+        let busy = self.active.iter().chain(waits).filter_map(|(_, pod)| index(pod));
+        let failed = self.per_index.iter().flat_map(|per_index| per_index.failed.iter());
+        busy.chain(self.completed.iter().chain(failed).copied()).collect()
     }
+}
+
+/// Whether a pod that is stopped is replaced, and counted, only once it has ended.
+pub(super) fn waits_for_end(job: &Value) -> bool {
+    text(job, &["spec", "podReplacementPolicy"]) == "Failed"
+        || job["spec"]["podFailurePolicy"].is_object()
+}
+
+/// Whether it is settled that a job fails.
+fn is_failing(job: &Value) -> bool {
+    condition(job, "FailureTarget") == Some("True")
 }
 
 /// Whether each pod of a job has an index.
@@ -117,7 +169,14 @@ pub(super) fn index(pod: &Value) -> Option<i64> {
     annotation(pod, INDEX)?.parse().ok()
 }
 
-/// Whether a pod was stopped rather than that it failed.
-pub(super) fn was_stopped(pod: &Value) -> bool {
-    is_deleting(pod)
+/// When a pod ended, or was asked to.
+pub(super) fn ended(pod: &Value) -> Timestamp {
+    if is_deleting(pod) && !is_finished(pod) {
+        let latest = time(pod, &["metadata", "deletionTimestamp"]).unwrap_or(Timestamp::MIN);
+        let grace = number(pod, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+        return after_secs(latest, grace.saturating_neg());
+    }
+    let containers = list(pod, &["status", "containerStatuses"]).iter();
+    let ends = containers.filter_map(|one| time(one, &["state", "terminated", "finishedAt"]));
+    ends.max().or_else(|| time(pod, &["status", "startTime"])).unwrap_or(Timestamp::MIN)
 }

@@ -56,7 +56,7 @@ impl Stage {
 pub(super) struct Exit {
     /// The exit code.
     pub(super) code: i32,
-    /// `Completed` or `Error`.
+    /// `Completed`, `Error`, or that nothing is known.
     pub(super) reason: &'static str,
 }
 
@@ -65,6 +65,9 @@ impl Exit {
     pub(super) const TERMINATED: Self = Self { code: 143, reason: "Error" };
     /// Stopped by force when the grace period was over.
     pub(super) const KILLED: Self = Self { code: 137, reason: "Error" };
+
+    /// Stopped before it ran.
+    pub(super) const NEVER_RAN: Self = Self { code: 137, reason: "ContainerStatusUnknown" };
 
     /// The end of a run by itself.
     pub(super) fn of_run(code: i32) -> Self {

@@ -21,6 +21,7 @@ pub(super) fn of(structure: &str) -> impl Iterator<Item = (&'static str, Value)>
         "NodeDaemonEndpoints" => vec![("kubeletEndpoint", json!({"Port": 0}))],
         "NodeSystemInfo" => NODE_INFO.iter().map(|field| (*field, json!(""))).collect(),
         "ContainerStatus" => vec![("lastState", json!({})), ("state", json!({}))],
+        "PodFailurePolicy" | "SuccessPolicy" => vec![("rules", Value::Null)],
         "ContainerStateRunning" => vec![("startedAt", Value::Null)],
         _ => Vec::new(),
     };

@@ -78,7 +78,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Parsed<Requirement> {
     if !is_word(key) {
         return Err(format!("found '{key}', expected: identifier"));
     }
-    if let Some(rule) = crate::names::qualified_name(key) {
+    if let Some(rule) = crate::names::qualified_name(key).into_iter().next() {
         return Err(format!("<nil>: Invalid value: {key:?}: {rule}"));
     }
     let key = key.to_owned();
