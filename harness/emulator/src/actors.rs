@@ -94,9 +94,9 @@ impl Default for KubeletDefaults {
 
 /// What an actor says of an object when the API refused a write for it: once, whatever names
 /// the objects have that it tries to make.
-pub(crate) fn refused(task: (&Actor, &Key), refusal: &Refusal, ctx: &Context) -> Option<Request> {
+pub(crate) fn refused(task: (&Actor, &Key), refusal: &Refusal, ctx: &Context) -> Vec<Request> {
     let (actor, key) = task;
-    let object = ctx.view.get(key)?;
+    let Some(object) = ctx.view.get(key) else { return Vec::new() };
     let (reason, verb) =
         if refusal.creates { ("FailedCreate", "creating") } else { ("FailedUpdate", "writing") };
     let notice = step::Notice {
@@ -106,7 +106,9 @@ pub(crate) fn refused(task: (&Actor, &Key), refusal: &Refusal, ctx: &Context) ->
         message: format!("Error {verb}: {}", refusal.error),
     };
     let gist = refusal.error.message.replace(&*refusal.name, "*");
-    notice.about_as(&gist, object, ctx)
+    let status = (key.resource == *kinds::REPLICA_SETS && actor.name == replica_set::ACTOR.name)
+        .then(|| replica_set::failed(key, refusal, ctx));
+    notice.about_as(&gist, object, ctx).into_iter().chain(status.flatten()).collect()
 }
 
 /// A write that the API refused.

@@ -171,9 +171,7 @@ impl Driver {
         let ctx = Context { view: &self.view, now, defaults: &self.defaults };
         let actor = &ACTORS[task.actor];
         let said = crate::actors::refused((actor, &task.key), refusal, &ctx);
-        let _ = self
-            .shared
-            .change(|store, now| write_all(store, actor, said.into_iter().collect(), now));
+        let _ = self.shared.change(|store, now| write_all(store, actor, said, now));
     }
 
     /// Forgets old history, where that is wanted: once half of what is kept is old.

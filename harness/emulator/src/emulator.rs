@@ -232,6 +232,8 @@ mod claim_tests;
 #[cfg(test)]
 mod facade_tests;
 #[cfg(test)]
+mod history_tests;
+#[cfg(test)]
 mod job_policy_tests;
 #[cfg(test)]
 mod job_tests;

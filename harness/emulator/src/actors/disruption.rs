@@ -1,14 +1,18 @@
 //! Pod disruption budgets: how many pods may be evicted now. The eviction API decides by it.
 
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 
-use super::fields::{Condition, set_condition};
+use super::fields::{Condition, after_secs, set_condition, time};
 use super::kinds::{BUDGETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS};
 use super::workload::{count_at, counted, is_active, is_ready, share};
 use super::{Actor, Change, Context, Request, Step, View, controller};
-use crate::object::{at, is_deleting, number, set};
+use crate::object::{at, is_deleting, map, name, number, remove, set};
 use crate::select::LabelSelector;
 use crate::store::{Key, Object};
+
+/// How long a pod may take from its eviction to its deletion.
+const BELIEVED_SECS: i64 = 120;
 
 /// The disruption controller.
 pub(super) const ACTOR: Actor =
@@ -41,7 +45,9 @@ fn step(key: &Key, ctx: &Context) -> Step {
     let pods = ctx.view.within(&PODS, &key.namespace);
     let covered = pods.filter(|(_, pod)| covers(budget, pod) && is_active(pod));
     let covered: Vec<&Object> = covered.map(|(_, pod)| pod).collect();
-    let healthy = counted(covered.iter().filter(|pod| is_ready(pod)));
+    let (leaving, again) = leaving(budget, &covered, ctx);
+    let stays = |pod: &&&Object| !leaving.contains_key(name(pod));
+    let healthy = counted(covered.iter().filter(stays).filter(|pod| is_ready(pod)));
     let (expected, desired) = expectation(budget, &covered, ctx.view);
     let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
     let mut seen = Value::clone(budget);
@@ -55,11 +61,36 @@ fn step(key: &Key, ctx: &Context) -> Step {
     for (field, count) in counts {
         set(&mut seen, &["status", field], json!(count));
     }
+    if leaving.is_empty() {
+        remove(&mut seen, &["status", "disruptedPods"]);
+    } else {
+        set(&mut seen, &["status", "disruptedPods"], leaving.into());
+    }
     let (status, reason) =
         if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
     let condition = Condition { kind: "DisruptionAllowed", status, reason, message: "" };
     set_condition(&mut seen, &condition, ctx.now);
-    Step::of(Request::status(key, budget, seen))
+    Step::of(Request::status(key, budget, seen)).by(again)
+}
+
+/// The pods whose eviction was granted and that are still to go, and until when that is believed.
+fn leaving(
+    budget: &Value,
+    covered: &[&Object],
+    ctx: &Context,
+) -> (Map<String, Value>, Option<Timestamp>) {
+    let mut still = Map::new();
+    let mut again = None;
+    for (pod, granted) in map(budget, &["status", "disruptedPods"]).into_iter().flatten() {
+        let until = time(budget, &["status", "disruptedPods", pod])
+            .map(|granted| after_secs(granted, BELIEVED_SECS));
+        let Some(until) = until.filter(|until| ctx.now <= *until) else { continue };
+        if covered.iter().any(|one| name(one) == pod) {
+            still.insert(pod.clone(), granted.clone());
+            again = [again, Some(after_secs(until, 1))].into_iter().flatten().min();
+        }
+    }
+    (still, again)
 }
 
 /// How many pods there should be, and how many of them healthy.

@@ -101,6 +101,17 @@ pub(crate) fn set_condition(object: &mut Value, new: &Condition, now: Timestamp)
     set(object, &["status", "conditions"], Value::Array(all));
 }
 
+/// Takes a condition off an object.
+pub(crate) fn drop_condition(object: &mut Value, kind: &str) {
+    let mut all = list(object, &["status", "conditions"]).to_vec();
+    all.retain(|one| text(one, &["type"]) != kind);
+    if all.is_empty() {
+        crate::object::remove(object, &["status", "conditions"]);
+    } else {
+        set(object, &["status", "conditions"], Value::Array(all));
+    }
+}
+
 /// Notes the moment at which a node last spoke of a condition.
 pub(crate) fn condition_heartbeat(object: &mut Value, kind: &str, now: Timestamp) {
     let mut all = list(object, &["status", "conditions"]).to_vec();

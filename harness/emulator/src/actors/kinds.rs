@@ -25,6 +25,8 @@ pub(super) static QUOTAS: Known = LazyLock::new(|| Resource::new("", "resourcequ
 pub(super) static REPLICA_SETS: Known = LazyLock::new(|| Resource::new("apps", "replicasets"));
 pub(super) static DEPLOYMENTS: Known = LazyLock::new(|| Resource::new("apps", "deployments"));
 pub(super) static STATEFUL_SETS: Known = LazyLock::new(|| Resource::new("apps", "statefulsets"));
+pub(super) static CONTROLLER_REVISIONS: Known =
+    LazyLock::new(|| Resource::new("apps", "controllerrevisions"));
 pub(super) static JOBS: Known = LazyLock::new(|| Resource::new("batch", "jobs"));
 pub(super) static JOB_SETS: Known = LazyLock::new(|| Resource::new("jobset.x-k8s.io", "jobsets"));
 pub(super) static TRAIN_JOBS: Known =

@@ -4,12 +4,13 @@
 
 use serde_json::{Value, json};
 
+use super::fields::{Condition, drop_condition, find_condition, set_condition};
 use super::kinds::{PODS, REPLICA_SETS};
 use super::workload::{
     BURST, available_at, cheapest, concern, count_at, counted, create_pod, delete_pod, free_names,
     is_active, is_ready, pod_from, size,
 };
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Refusal, Request, Step, View};
 use crate::object::{is_deleting, name, number, set, uid};
 use crate::store::{Key, Object};
 
@@ -36,7 +37,21 @@ fn step(key: &Key, ctx: &Context) -> Step {
         let surplus = cheapest(active, size(there - wanted));
         return Step::of(surplus.into_iter().flat_map(|pod| delete_pod(pod, set, COMPONENT, ctx)));
     }
-    observe(key, set, &active, ctx)
+    observe(key, set, &active, None, ctx)
+}
+
+/// Says in a set's status why its pods cannot be made, or let go of.
+pub(super) fn failed(key: &Key, refusal: &Refusal, ctx: &Context) -> Option<Request> {
+    let set = ctx.view.get(key).filter(|set| !is_deleting(set))?;
+    let all = ctx.view.controlled(uid(set), &PODS);
+    let active: Vec<(&Key, &Object)> = all.filter(|(_, pod)| is_active(pod)).collect();
+    let why = Condition {
+        kind: "ReplicaFailure",
+        status: "True",
+        reason: if refusal.creates { "FailedCreate" } else { "FailedDelete" },
+        message: &refusal.error.message,
+    };
+    observe(key, set, &active, Some(&why), ctx).writes.pop()
 }
 
 fn grow(set: &Value, count: usize, ctx: &Context) -> Vec<Request> {
@@ -46,7 +61,13 @@ fn grow(set: &Value, count: usize, ctx: &Context) -> Vec<Request> {
     pods.flat_map(|pod| create_pod(pod, set, COMPONENT, ctx)).collect()
 }
 
-fn observe(key: &Key, replica_set: &Value, active: &[(&Key, &Object)], ctx: &Context) -> Step {
+fn observe(
+    key: &Key,
+    replica_set: &Value,
+    active: &[(&Key, &Object)],
+    failure: Option<&Condition>,
+    ctx: &Context,
+) -> Step {
     let min_ready_secs = count_at(replica_set, &["spec", "minReadySeconds"], 0);
     let moments = active.iter().filter_map(|(_, pod)| available_at(pod, min_ready_secs));
     let (available, later): (Vec<_>, Vec<_>) = moments.partition(|moment| *moment <= ctx.now);
@@ -60,6 +81,13 @@ fn observe(key: &Key, replica_set: &Value, active: &[(&Key, &Object)], ctx: &Con
     ];
     for (field, count) in counts {
         set(&mut seen, &["status", field], json!(count));
+    }
+    let is_known = find_condition(&seen, "ReplicaFailure").is_some();
+    match failure {
+        // What was said first stays: each try makes other names.
+        Some(why) if !is_known => set_condition(&mut seen, why, ctx.now),
+        None if is_known => drop_condition(&mut seen, "ReplicaFailure"),
+        Some(_) | None => {}
     }
     Step::of(Request::status(key, replica_set, seen)).by(later.into_iter().min())
 }

@@ -1,32 +1,37 @@
 //! StatefulSets: numbered pods, one after the other or all at once, and replaced in place.
 //!
-//! Left out: volume claims, revision objects (a revision is a name made from the
-//! template), `minReadySeconds`.
+//! Left out: volume claims, `minReadySeconds`.
+
+mod revisions;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::kinds::{PODS, STATEFUL_SETS};
+use super::kinds::{CONTROLLER_REVISIONS, PODS, STATEFUL_SETS};
 use super::kubelet::is_finished;
 use super::workload::{
     BURST, concern, count_at, counted, create_pod, delete_pod, is_active, is_ready, mark, pod_from,
-    revision_of,
 };
 use super::{Actor, Change, Context, Request, Step, View};
 use crate::object::{is_deleting, label, name, number, set, text, uid};
 use crate::store::{Key, Object};
 
+use revisions::Revisions;
+
 const COMPONENT: &str = "statefulset-controller";
 const HASH: &str = "controller-revision-hash";
 
 /// The StatefulSet controller.
-pub(super) const ACTOR: Actor = Actor {
-    name: COMPONENT,
-    manager: "kube-controller-manager",
-    concerns: |change: &Change, view: &View| concern(change, view, &STATEFUL_SETS, &PODS),
-    step,
-};
+pub(super) const ACTOR: Actor =
+    Actor { name: COMPONENT, manager: "kube-controller-manager", concerns, step };
+
+/// A set, its pods, and its history.
+fn concerns(change: &Change, view: &View) -> Vec<Key> {
+    let child =
+        if change.key.resource == *CONTROLLER_REVISIONS { &CONTROLLER_REVISIONS } else { &PODS };
+    concern(change, view, &STATEFUL_SETS, child)
+}
 
 /// A set and its pods by number.
 struct Numbered<'v> {
@@ -37,6 +42,10 @@ struct Numbered<'v> {
     wanted: (i64, i64),
     /// The name of the current template's revision.
     revision: String,
+    /// The name of the revision that the pods had before an update, or of the same.
+    current: String,
+    /// Its template.
+    current_template: &'v Value,
 }
 
 fn step(key: &Key, ctx: &Context) -> Step {
@@ -48,18 +57,28 @@ fn step(key: &Key, ctx: &Context) -> Step {
     let wanted = count_at(set, &["spec", "replicas"], 1);
     let pods = ctx.view.controlled(uid(set), &PODS);
     let numbered = pods.filter_map(|(key, pod)| Some((ordinal(set, pod)?, (key, pod))));
-    let revision = format!("{}-{}", name(set), revision_of(&set["spec"]["template"]));
+    let revisions = Revisions::of(set, ctx);
+    if let Some(write) = revisions.take_in(set) {
+        return Step::of([write]);
+    }
+    let revision = revisions::name_of(set);
+    let current = revisions::current(set, &revisions, &revision).to_owned();
     let sets = Numbered {
         key,
         set,
         pods: numbered.collect(),
         wanted: (first, first.saturating_add(wanted)),
         revision,
+        current_template: revisions.template(&current).unwrap_or(&set["spec"]["template"]),
+        current,
     };
     let in_order = text(set, &["spec", "podManagementPolicy"]) != "Parallel";
     let mut writes = if in_order { in_turn(&sets, ctx) } else { at_once(&sets, ctx) };
     if writes.is_empty() {
         writes.extend(replace_outdated(&sets, ctx).into_iter().flatten());
+    }
+    if writes.is_empty() {
+        writes.extend(revisions.forget(&sets));
     }
     if writes.is_empty() { observe(&sets) } else { Step::of(writes) }
 }
@@ -132,11 +151,17 @@ fn at_once(sets: &Numbered, ctx: &Context) -> Vec<Request> {
 
 fn create(sets: &Numbered, number: i64, ctx: &Context) -> Vec<Request> {
     let pod_name = format!("{}-{number}", name(sets.set));
-    let mut pod = pod_from(&sets.set["spec"]["template"], sets.set, &pod_name);
+    let held_back = partition(sets).is_some_and(|first| number < first);
+    let (template, revision) = if held_back {
+        (sets.current_template, &sets.current)
+    } else {
+        (&sets.set["spec"]["template"], &sets.revision)
+    };
+    let mut pod = pod_from(template, sets.set, &pod_name);
     let marks = [
         ("statefulset.kubernetes.io/pod-name", &*pod_name),
         ("apps.kubernetes.io/pod-index", &number.to_string()),
-        (HASH, &*sets.revision),
+        (HASH, &**revision),
     ];
     mark(&mut pod, "labels", &marks);
     set(&mut pod, &["spec", "hostname"], json!(pod_name));
@@ -156,15 +181,20 @@ fn outdated(sets: &Numbered, pod: &Value) -> bool {
     label(pod, HASH) != Some(sets.revision.as_str())
 }
 
-/// Replaces the highest outdated pod when all are ready.
-fn replace_outdated(sets: &Numbered, ctx: &Context) -> Option<Vec<Request>> {
+/// The first number that an update reaches; `None` where pods are only replaced by hand.
+fn partition(sets: &Numbered) -> Option<i64> {
     if text(sets.set, &["spec", "updateStrategy", "type"]) == "OnDelete" {
         return None;
     }
-    let partition =
-        count_at(sets.set, &["spec", "updateStrategy", "rollingUpdate", "partition"], 0);
+    let rolling = ["spec", "updateStrategy", "rollingUpdate", "partition"];
+    Some(sets.wanted.0.saturating_add(count_at(sets.set, &rolling, 0)))
+}
+
+/// Replaces the highest outdated pod when all are ready.
+fn replace_outdated(sets: &Numbered, ctx: &Context) -> Option<Vec<Request>> {
+    let first = partition(sets)?;
     let settled = sets.pods.values().all(|(_, pod)| is_active(pod) && is_ready(pod));
-    let old = sets.pods.range(partition..).rev().find(|(_, (_, pod))| outdated(sets, pod))?;
+    let old = sets.pods.range(first..).rev().find(|(_, (_, pod))| outdated(sets, pod))?;
     // A pod that is outdated and not ready is what an update is to mend.
     let broken = !is_deleting(old.1.1) && !is_ready(old.1.1);
     (settled || broken).then(|| delete_pod(*old.1, sets.set, COMPONENT, ctx))
@@ -173,13 +203,18 @@ fn replace_outdated(sets: &Numbered, ctx: &Context) -> Option<Vec<Request>> {
 fn observe(sets: &Numbered) -> Step {
     let mut seen = Value::clone(sets.set);
     let pods = || sets.pods.values().map(|(_, pod)| pod).filter(|pod| is_active(pod));
-    let updated = counted(pods().filter(|pod| !outdated(sets, pod)));
+    let of = |revision: &str| counted(pods().filter(|pod| label(pod, HASH) == Some(revision)));
+    let (updated, ready) = (of(&sets.revision), counted(pods().filter(|pod| is_ready(pod))));
+    // An update is through when all pods are new and ready; then what is new is what is there.
+    let wanted = sets.wanted.1 - sets.wanted.0;
+    let is_through = partition(sets).is_some() && updated == wanted && ready == wanted;
+    let current = if is_through { &sets.revision } else { &sets.current };
     let counts = [
         ("observedGeneration", number(sets.set, &["metadata", "generation"]).unwrap_or(0)),
         ("replicas", counted(pods())),
-        ("readyReplicas", counted(pods().filter(|pod| is_ready(pod)))),
-        ("availableReplicas", counted(pods().filter(|pod| is_ready(pod)))),
-        ("currentReplicas", updated),
+        ("readyReplicas", ready),
+        ("availableReplicas", ready),
+        ("currentReplicas", of(current)),
         ("updatedReplicas", updated),
         ("collisionCount", 0),
     ];
@@ -187,8 +222,6 @@ fn observe(sets: &Numbered) -> Step {
         set(&mut seen, &["status", field], json!(count));
     }
     set(&mut seen, &["status", "updateRevision"], json!(sets.revision));
-    if pods().all(|pod| !outdated(sets, pod)) {
-        set(&mut seen, &["status", "currentRevision"], json!(sets.revision));
-    }
+    set(&mut seen, &["status", "currentRevision"], json!(current));
     Step::of(Request::status(sets.key, sets.set, seen))
 }

@@ -4,13 +4,17 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Sets, rollout};
-use crate::actors::fields::{Condition, after_secs, find_condition, set_condition, stamp, time};
+use crate::actors::fields::{
+    Condition, after_secs, drop_condition, find_condition, set_condition, stamp, time,
+};
 use crate::actors::workload::count_at;
 use crate::actors::{Context, Request, Step};
 use crate::object::{list, name, number, set, text};
 
 /// How long a rollout may stand still, by default.
 const PROGRESS_SECS: i64 = 600;
+const FAILURE: &str = "ReplicaFailure";
+const PROGRESS: &str = "Progressing";
 
 pub(super) fn observe(sets: &Sets, ctx: &Context) -> Step {
     let deployment = sets.deployment;
@@ -33,10 +37,30 @@ pub(super) fn observe(sets: &Sets, ctx: &Context) -> Step {
     }
     let is_enough = available >= sets.wanted() - rollout::unavailable_max(sets);
     set_condition(&mut seen, &availability(is_enough), ctx.now);
+    note_failure(sets, &mut seen, ctx);
     let wanted = sets.wanted();
     let done = updated == wanted && total == wanted && new("availableReplicas") == wanted;
     let again = progress(sets, &mut seen, done, ctx);
     Step::of(Request::status(sets.key, deployment, seen)).by(again)
+}
+
+/// Why a ReplicaSet cannot make its pods, as that set says it: the new one's word comes first.
+fn note_failure(sets: &Sets, seen: &mut Value, ctx: &Context) {
+    let all = sets.new.into_iter().chain(sets.old.iter().copied());
+    match all.into_iter().find_map(|(_, set)| find_condition(set, FAILURE)) {
+        None if find_condition(seen, FAILURE).is_some() => drop_condition(seen, FAILURE),
+        None => {}
+        Some(found) => {
+            let [status, reason, message] =
+                ["status", "reason", "message"].map(|field| text(found, &[field]));
+            let said = Condition { kind: FAILURE, status, reason, message };
+            let is_new = find_condition(seen, FAILURE).is_none();
+            set_condition(seen, &said, ctx.now);
+            if is_new {
+                touch(seen, FAILURE, ctx.now);
+            }
+        }
+    }
 }
 
 fn availability(enough: bool) -> Condition<'static> {
@@ -71,7 +95,7 @@ fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<
     if moved || before.is_none_or(|one| text(one, &["reason"]) == "NewReplicaSetAvailable") {
         let message = format!("ReplicaSet \"{}\" is progressing.", name(new));
         say(seen, ["True", "ReplicaSetUpdated", &message], ctx.now);
-        touch(seen, ctx.now);
+        touch(seen, PROGRESS, ctx.now);
     }
     let since = find_condition(seen, "Progressing")
         .and_then(|one| time(one, &["lastUpdateTime"]))
@@ -91,14 +115,14 @@ fn say(seen: &mut Value, [status, reason, message]: [&str; 3], now: Timestamp) {
         find_condition(seen, "Progressing").is_some_and(|one| text(one, &["reason"]) == reason);
     set_condition(seen, &Condition { kind: "Progressing", status, reason, message }, now);
     if !same {
-        touch(seen, now);
+        touch(seen, PROGRESS, now);
     }
 }
 
 /// Notes when the condition was last updated.
-fn touch(seen: &mut Value, now: Timestamp) {
+fn touch(seen: &mut Value, kind: &str, now: Timestamp) {
     let mut all = list(seen, &["status", "conditions"]).to_vec();
-    for one in all.iter_mut().filter(|one| text(one, &["type"]) == "Progressing") {
+    for one in all.iter_mut().filter(|one| text(one, &["type"]) == kind) {
         set(one, &["lastUpdateTime"], json!(stamp(now)));
     }
     set(seen, &["status", "conditions"], Value::Array(all));
