@@ -44,10 +44,11 @@ async fn counted(world: &mut World, subject: Subject, tally: Tally) -> StepResul
 }
 
 fn holds(pods: &[Pod<'_>], subject: &Subject, tally: &Tally) -> Result<(), String> {
+    let phases: Vec<Phase> = pods.iter().map(|pod| pod.phase()).collect();
     let of = |phase: Option<Phase>| {
-        let counted = pods.iter().filter(|pod| match phase {
-            Some(phase) => pod.phase() == phase,
-            None => !matches!(pod.phase(), Phase::Succeeded | Phase::Failed),
+        let counted = phases.iter().filter(|is| match phase {
+            Some(phase) => **is == phase,
+            None => !matches!(is, Phase::Succeeded | Phase::Failed),
         });
         counted.count()
     };

@@ -6,6 +6,7 @@ use schedlab_emulator::quantity::thousandths;
 use serde_json::Value;
 
 use super::{Kind, View};
+use crate::fields;
 use crate::happenings::waiting_reason;
 
 /// Label of the workload that a table made.
@@ -73,14 +74,13 @@ impl<'a> Pod<'a> {
 
     /// Where it is in its life.
     pub fn phase(self) -> Phase {
-        let gates = self.0.pointer("/spec/schedulingGates").and_then(Value::as_array);
         match self.text("/status/phase") {
             "Succeeded" => Phase::Succeeded,
             "Failed" => Phase::Failed,
             _ if self.is_leaving() => Phase::Terminating,
             "Running" => Phase::Running,
             _ if !self.node().is_empty() => Phase::Starting,
-            _ if gates.is_some_and(|gates| !gates.is_empty()) => Phase::Gated,
+            _ if !fields::list(self.0, "/spec/schedulingGates").is_empty() => Phase::Gated,
             _ => Phase::Pending,
         }
     }
@@ -102,13 +102,12 @@ impl<'a> Pod<'a> {
 
     /// What its containers ask for of a resource, in thousandths of the unit.
     pub fn asked(self, resource: &str) -> i128 {
-        let containers = self.0.pointer("/spec/containers").and_then(Value::as_array);
         let asked = |container: &Value| {
             let resources = &container["resources"];
             let values = [&resources["requests"][resource], &resources["limits"][resource]];
             values.into_iter().find_map(thousandths).unwrap_or(0)
         };
-        containers.into_iter().flatten().map(asked).sum()
+        fields::list(self.0, "/spec/containers").iter().map(asked).sum()
     }
 
     /// Why the scheduler did not place it.
@@ -137,8 +136,8 @@ impl<'a> Pod<'a> {
         if let Some(label) = self.label(WORKLOAD) {
             return label == workload;
         }
-        let owner = self.0.pointer("/metadata/ownerReferences/0/name").and_then(Value::as_str);
-        let maker = owner.unwrap_or(self.name());
+        let owner = fields::list(self.0, "/metadata/ownerReferences").first();
+        let maker = owner.and_then(|owner| owner["name"].as_str()).unwrap_or(self.name());
         let rest = maker.strip_prefix(workload);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     }
@@ -154,7 +153,7 @@ impl<'a> Pod<'a> {
     }
 
     fn text(self, at: &str) -> &'a str {
-        self.0.pointer(at).and_then(Value::as_str).unwrap_or_default()
+        fields::text(self.0, at).unwrap_or_default()
     }
 }
 
@@ -195,7 +194,7 @@ pub(super) fn evictions(view: &View) -> Vec<Eviction<'_>> {
 }
 
 fn eviction<'a>(view: &'a View, event: &'a Value) -> Option<Eviction<'a>> {
-    let field = |at: &str| event.pointer(at).and_then(Value::as_str);
+    let field = |at: &str| fields::text(event, at);
     let evicts = matches!(field("/reason")?, "Evict" | "Evicted" | "Preempted");
     if !evicts || field("/involvedObject/kind") != Some("Pod") {
         return None;

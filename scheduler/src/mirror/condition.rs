@@ -17,18 +17,24 @@ pub(crate) struct Condition {
 
 /// `status.conditions[]` by type.
 pub(super) fn conditions(object: &Value) -> BTreeMap<Name, Condition> {
-    let part = |item: &Value, pointer| Name::from(text(item, pointer).unwrap_or_default());
-    let condition = |item: &Value| {
-        let condition = Condition {
-            status: part(item, "/status"),
-            reason: part(item, "/reason"),
-            message: part(item, "/message"),
-        };
-        (part(item, "/type"), condition)
-    };
-    list(object, "/status/conditions").iter().map(condition).collect()
+    let items = list(object, "/status/conditions").iter();
+    items.map(|item| (part(item, "/type"), read(item))).collect()
 }
 
+/// The one of a type; the last where it stands there more than once.
 pub(super) fn condition(object: &Value, kind: &str) -> Option<Condition> {
-    conditions(object).remove(kind)
+    let mut items = list(object, "/status/conditions").iter().rev();
+    items.find(|item| text(item, "/type").unwrap_or_default() == kind).map(read)
+}
+
+fn read(item: &Value) -> Condition {
+    Condition {
+        status: part(item, "/status"),
+        reason: part(item, "/reason"),
+        message: part(item, "/message"),
+    }
+}
+
+fn part(item: &Value, pointer: &str) -> Name {
+    Name::from(text(item, pointer).unwrap_or_default())
 }

@@ -15,7 +15,7 @@ const TOO_LARGE: &str = "amounts whose sum is at most 9223372036854775807";
 
 /// The resources of `status.allocatable`, or another list of them.
 pub(super) fn resources(of: Option<&Value>, field: &str) -> (Resources, Option<Malformed>) {
-    let (amounts, malformed) = amounts(of.and_then(Value::as_object), field);
+    let (amounts, malformed) = amounts(of.and_then(Value::as_object), || field.to_owned());
     (into_resources(amounts), malformed)
 }
 
@@ -60,7 +60,7 @@ fn sum_up(spec: &Value, mut sum: Sum) -> (Resources, Option<Malformed>) {
     sum.least.clear();
     let whole_pod = sum.of_container(spec, "spec");
     running.extend(whole_pod);
-    let overhead = sum.read(at(spec, "/overhead"), "spec.overhead");
+    let overhead = sum.read(at(spec, "/overhead"), || "spec.overhead".to_owned());
     sum.add(&mut running, &overhead);
     running.insert("pods".into(), 1);
     (into_resources(running), sum.malformed)
@@ -75,7 +75,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn read(&mut self, of: Option<&Value>, field: &str) -> Amounts {
+    fn read(&mut self, of: Option<&Value>, field: impl Fn() -> String) -> Amounts {
         let (amounts, malformed) = amounts(of.and_then(Value::as_object), field);
         if self.malformed.is_none() {
             self.malformed = malformed;
@@ -85,15 +85,13 @@ impl Sum {
 
     /// Requests; limits where there is no request.
     fn of_container(&mut self, container: &Value, list_field: &str) -> Amounts {
-        let field = match text(container, "/name") {
-            Some(name) => format!("{list_field}[{name}].resources"),
-            None => format!("{list_field}.resources"),
+        let field = |of: &str| match text(container, "/name") {
+            Some(name) => format!("{list_field}[{name}].resources.{of}"),
+            None => format!("{list_field}.resources.{of}"),
         };
         let mut amounts = self.least.clone();
-        amounts.extend(self.read(at(container, "/resources/limits"), &format!("{field}.limits")));
-        let requests =
-            self.read(at(container, "/resources/requests"), &format!("{field}.requests"));
-        amounts.extend(requests);
+        amounts.extend(self.read(at(container, "/resources/limits"), || field("limits")));
+        amounts.extend(self.read(at(container, "/resources/requests"), || field("requests")));
         amounts
     }
 
@@ -118,7 +116,11 @@ fn at_least(amounts: &mut Amounts, least: &Amounts) {
     }
 }
 
-fn amounts(of: Option<&Map<String, Value>>, field: &str) -> (Amounts, Option<Malformed>) {
+/// `field` names what is read, should it have to be told.
+fn amounts(
+    of: Option<&Map<String, Value>>,
+    field: impl Fn() -> String,
+) -> (Amounts, Option<Malformed>) {
     let mut amounts = Amounts::new();
     let mut malformed = None;
     for (resource, value) in of.into_iter().flatten() {
@@ -138,7 +140,7 @@ fn amounts(of: Option<&Map<String, Value>>, field: &str) -> (Amounts, Option<Mal
                 amounts.insert(resource.as_str().into(), amount);
             }
             Err(allowed) => {
-                let field = format!("{field}.{resource}");
+                let field = format!("{}.{resource}", field());
                 malformed.get_or_insert(Malformed::new(field, shown(value), allowed));
             }
         }
