@@ -427,11 +427,16 @@ fn factor(text: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "allowed is a number above 0, as 0.1 or 1".to_owned())
 }
 
+/// The longest time that anything may take: a hundred years.
+const LONGEST: Duration = Duration::from_hours(24 * 36_525);
+
 /// A duration as `90s`, `10m` or `1h 30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let span: jiff::SignedDuration =
-        friendly(text).map_err(|e| format!("{e}; allowed are lengths as 90s, 10m, 24h, 2d"))?;
-    Duration::try_from(span).map_err(|_| "a length of time is not negative".to_owned())
+    let span = friendly(text).ok().and_then(|span| Duration::try_from(span).ok());
+    span.filter(|span| *span <= LONGEST).ok_or_else(|| {
+        let allowed = "a length of time such as 90s, 10m, 1h 30m or 2d, at most 36525d";
+        format!("found {text}, allowed is {allowed}")
+    })
 }
 
 fn friendly(text: &str) -> Result<jiff::SignedDuration, jiff::Error> {
@@ -455,6 +460,8 @@ mod tests {
         assert_eq!(duration("1h 30m"), Ok(Duration::from_mins(90)));
         assert_eq!(duration("2d"), Ok(Duration::from_hours(48)));
         assert!(duration("-5s").is_err());
+        assert!(duration("36526d").is_err());
+        assert!(duration("99999999999999999999h").is_err());
         assert!(duration("soon").is_err());
     }
 }

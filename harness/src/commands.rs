@@ -1,5 +1,6 @@
 //! What each verb does. Data goes to standard output, everything else to standard error.
 
+mod again;
 mod cases;
 mod check;
 mod clean;

@@ -52,9 +52,11 @@ pub struct Suite {
     pub cases: Vec<Case>,
     /// The files, as shown.
     pub files: Vec<String>,
+    /// Scenarios that assert nothing: a run with them would show nothing.
+    pub silent: Vec<Problem>,
 }
 
-/// Loads every feature under the paths.
+/// Loads every feature under the paths. What is wrong in the files is told together.
 pub fn load(asked: &[Asked]) -> Result<Suite, Problems> {
     let mut files = Vec::new();
     let mut problems = Vec::new();
@@ -65,13 +67,17 @@ pub fn load(asked: &[Asked]) -> Result<Suite, Problems> {
     files.dedup();
     let mut suite = Suite::default();
     for file in &files {
-        match load_file(file) {
-            Ok(cases) => suite.cases.extend(cases),
-            Err(found) => problems.extend(found.0),
-        }
+        let (cases, found) = load_file(file);
+        suite.silent.extend(silent(&cases));
+        suite.cases.extend(cases);
+        problems.extend(found);
         suite.files.push(shown(file));
     }
-    if problems.is_empty() { Ok(suite) } else { Err(Problems(problems)) }
+    if problems.is_empty() {
+        return Ok(suite);
+    }
+    problems.append(&mut suite.silent);
+    Err(Problems::sorted(problems))
 }
 
 fn collect(path: &Path, files: &mut Vec<PathBuf>) {
@@ -89,34 +95,37 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-fn load_file(path: &Path) -> Result<Vec<Case>, Problems> {
+/// The cases of a file, as far as they can be read, and what is wrong with it.
+fn load_file(path: &Path) -> (Vec<Case>, Vec<Problem>) {
     let file = shown(path);
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Problems::one(&file, 0, format!("cannot be read: {e}")))?;
-    // Editors of some systems begin a file with a byte order mark.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    asserting(&file, load_text(&file, text)?)
+    let read = crate::text::read(path)
+        .map_err(|error| Problems::one(&file, error.line, error.message()))
+        .and_then(|text| flattened(&file, &text));
+    read.unwrap_or_else(|problems| (Vec::new(), problems.0))
 }
 
 /// A scenario that asserts nothing cannot fail: what it is named after is not shown.
-fn asserting(file: &str, cases: Vec<Case>) -> Result<Vec<Case>, Problems> {
+fn silent(cases: &[Case]) -> Vec<Problem> {
     let asserts = |case: &Case| case.steps.iter().any(|step| step.ty == StepType::Then);
-    let mut silent: Vec<usize> =
-        cases.iter().filter(|case| !asserts(case)).map(|case| case.place.scenario.start).collect();
-    silent.dedup();
-    if silent.is_empty() {
-        return Ok(cases);
-    }
+    let silent = cases.iter().filter(|case| !case.steps.is_empty() && !asserts(case));
+    let mut places: Vec<(&str, usize)> =
+        silent.map(|case| (&*case.place.file, case.place.scenario.start)).collect();
+    places.dedup();
     let message = "this scenario asserts nothing: found no `Then`, it needs at least one";
-    let problem = |line: usize| Problem::new(file, line, message.to_owned());
-    Err(Problems(silent.into_iter().map(problem).collect()))
+    let problem = |(file, line): (&str, usize)| Problem::new(file, line, message.to_owned());
+    places.into_iter().map(problem).collect()
 }
 
 /// Loads one feature from its text.
 pub fn load_text(file: &str, text: &str) -> Result<Vec<Case>, Problems> {
+    let (cases, problems) = flattened(file, text)?;
+    if problems.is_empty() { Ok(cases) } else { Err(Problems(problems)) }
+}
+
+fn flattened(file: &str, text: &str) -> Result<(Vec<Case>, Vec<Problem>), Problems> {
     let source = source::Source::read(file, text)?;
     let feature = source::parse(file, &source)?;
-    case::flatten(file, &feature, &source)
+    Ok(case::flatten(file, &feature, &source))
 }
 
 /// A path as reports show it: with `/`, without a leading `./`.

@@ -32,6 +32,7 @@ pub mod leftovers;
 mod processes;
 pub mod progress;
 pub mod target;
+pub mod text;
 pub mod tools;
 mod veil;
 pub mod view;

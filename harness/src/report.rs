@@ -9,6 +9,7 @@ mod junit;
 mod pretty;
 mod results;
 mod showing;
+mod writable;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub use pretty::{Colours, Painter, summary};
 pub(crate) use results::json;
 pub use results::{latest_report, write_results};
 pub use showing::{Showing, WorkloadShowing};
+pub use writable::unwritable;
 
 /// Where a report goes and in which form.
 #[derive(Clone, Debug, PartialEq, Eq)]

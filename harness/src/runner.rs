@@ -58,6 +58,8 @@ pub struct Settings {
     pub target: Target,
     /// Run also what cannot be expected to pass.
     pub force: bool,
+    /// The options that chose cluster and scheduler, to run a failed case again.
+    pub stage: String,
     /// The earlier run that a passed case must be like.
     pub like: Option<Arc<Reference>>,
 }
@@ -105,7 +107,7 @@ pub fn run(
 
 /// Runs one case as often as the settings ask.
 fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
-    if let Some(unmatched) = unmatched(case, steps, settings.seed) {
+    if let Some(unmatched) = unmatched(case, steps, settings) {
         return unmatched;
     }
     if let Some(why) = settings.unfit(case) {
@@ -131,7 +133,7 @@ fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseRep
         }
         if let Some(message) = difference(&first, &again, run) {
             let line = case.place.line;
-            fail(&mut first.report, FailureKind::Nondeterministic, line, message, settings.seed);
+            fail(&mut first.report, FailureKind::Nondeterministic, line, message, settings);
             break;
         }
     }
@@ -146,7 +148,7 @@ fn held(case: &Case, steps: &Collection<World>, settings: &Settings) -> attempt:
         && let Some(unlike) = like.unlike(&attempt.report)
     {
         let line = case.place.line;
-        fail(&mut attempt.report, FailureKind::Different, line, unlike, settings.seed);
+        fail(&mut attempt.report, FailureKind::Different, line, unlike, settings);
     }
     attempt
 }
@@ -169,7 +171,7 @@ fn difference(first: &attempt::Attempt, again: &attempt::Attempt, run: usize) ->
 }
 
 /// The verdict on a case of which a step is undefined or ambiguous: it does not run.
-fn unmatched(case: &Case, steps: &Collection<World>, seed: u64) -> Option<CaseReport> {
+fn unmatched(case: &Case, steps: &Collection<World>, settings: &Settings) -> Option<CaseReport> {
     let (step, (kind, message)) =
         case.steps.iter().find_map(|step| mismatch(step, steps).map(|found| (step, found)))?;
     let mut report = blank(case);
@@ -178,7 +180,7 @@ fn unmatched(case: &Case, steps: &Collection<World>, seed: u64) -> Option<CaseRe
             known.outcome = Outcome::Failed;
         }
     }
-    fail(&mut report, kind, step.position.line, message, seed);
+    fail(&mut report, kind, step.position.line, message, settings);
     Some(report)
 }
 
@@ -243,8 +245,15 @@ fn blank(case: &Case) -> CaseReport {
 }
 
 /// Marks a case as failed, with the line that reproduces it.
-fn fail(report: &mut CaseReport, kind: FailureKind, line: usize, message: String, seed: u64) {
-    let reproduce = format!("schedlab run {}:{} --seed {seed}", report.file, report.line);
+fn fail(
+    report: &mut CaseReport,
+    kind: FailureKind,
+    line: usize,
+    message: String,
+    settings: &Settings,
+) {
+    let Settings { seed, stage, .. } = settings;
+    let reproduce = format!("schedlab run {}:{} --seed {seed}{stage}", report.file, report.line);
     report.outcome = Outcome::Failed;
     report.flaky = false;
     report.failure = Some(Failure { kind, line, message, reproduce });
@@ -276,6 +285,7 @@ mod tests {
             patience: Duration::from_mins(2),
             target: Target::ours(),
             force: false,
+            stage: String::new(),
             like: None,
         }
     }

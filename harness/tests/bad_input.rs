@@ -304,6 +304,39 @@ fn fields_kinds_and_types_that_are_wrong_in_a_fixture() {
     assert!(version.contains(", apps/v1,"), "{version}");
 }
 
+/// YAML takes words such as `on` for truth values, and some names for numbers.
+#[test]
+fn words_that_yaml_does_not_read_as_text() {
+    let pod = |metadata: &str| {
+        of_fixture(&format!("apiVersion: v1\nkind: Pod\nmetadata:\n  {metadata}\n"))
+    };
+    let told = [
+        pod("name: n"),
+        pod("name: 0x10 # ten"),
+        pod("name: 1e3"),
+        pod("{name: a, labels: {app: web, debug: on}}"),
+        pod("{name: a, annotations: {version: 1.10}}"),
+    ];
+    assert_snapshot!(told.join("\n"), @r#"
+    fixtures/x.yaml:4:9: metadata.name: found n, which YAML reads as the truth value false, allowed is a text: write "n" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:9: metadata.name: found 0x10, which YAML reads as the number 16, allowed is a text: write "0x10" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:9: metadata.name: found 1e3, which YAML reads as the number 1000.0, allowed is a text: write "1e3" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:39: metadata.labels.debug: found on, which YAML reads as the truth value true, allowed is a text: write "on" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string (BadRequest)
+    fixtures/x.yaml:4:36: metadata.annotations.version: found 1.10, which YAML reads as the number 1.1, allowed is a text: write "1.10" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string (BadRequest)
+    "#);
+}
+
+#[test]
+fn a_length_of_time_that_nobody_lives_to_see() {
+    assert_snapshot!(all_told(&[
+        "Given a queue \"a\" with a quota of 1\nThen for 99999999999999999999h queue \"a\" has 0 running pods",
+        "When 99999999 days pass",
+    ]), @r"
+    features/f.feature:4: when: found 99999999999999999999h, allowed is a length of time such as 90s, 10m, 1h 30m or 2d, at most 36525d
+    features/f.feature:3: span: found 99999999 days, allowed is a length of time such as 90s, 10m, 1h 30m or 2d, at most 36525d
+    ");
+}
+
 #[test]
 fn a_wrong_field_below_a_step_is_told_with_its_own_line() {
     let lab = Lab::empty();
@@ -323,6 +356,27 @@ fn fixtures_and_fleets_that_are_not_there() {
     features/f.feature:3: fixtures/quees.yaml: No such file or directory (os error 2); in its folder are queues.yaml
     features/f.feature:3: fixtures/fleets/lab.yaml: No such file or directory (os error 2); fixtures stand in fixtures/ beside features/
     ");
+}
+
+#[test]
+fn a_fleet_file_that_is_refused_is_named_with_the_line_in_it() {
+    let of_fleet = |yaml: &str| {
+        let lab = Lab::empty();
+        lab.write("fixtures/fleets/x.yaml", yaml);
+        told(&lab, "Given the fleet \"fleets/x.yaml\"")
+    };
+    let told = [
+        of_fleet(""),
+        of_fleet("pools:\n- name: a\n  gpuProduct: NVIDIA H100\n"),
+        of_fleet(
+            "\napiVersion: v1\nkind: Node\nmetadata: {name: a}\nspec: {taints: [{key: k, effect: Never}]}\n",
+        ),
+    ];
+    assert_snapshot!(told.join("\n"), @r#"
+    fixtures/fleets/x.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
+    fixtures/fleets/x.yaml:3:15: gpuProduct: "NVIDIA H100": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
+    fixtures/fleets/x.yaml:2:1: Node a: Node "a" is invalid: metadata.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute" (Invalid)
+    "#);
 }
 
 #[test]

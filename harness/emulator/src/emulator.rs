@@ -13,7 +13,7 @@ use crate::actors::{KubeletDefaults, key_of};
 use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::ApiError;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, FleetError};
 use crate::http::Router;
 use crate::serve::{Reach, Server};
 use crate::shared::{Observer, SharedStore};
@@ -139,15 +139,19 @@ impl Emulator {
         self.shared.write(creation(resource, object))
     }
 
-    /// Adds nodes; all of them or, when one is refused, none.
-    pub fn add_fleet(&self, fleet: &Fleet) -> Result<(), ApiError> {
+    /// Adds nodes; all of them or, when one is refused, none: told where that one is written.
+    pub fn add_fleet(&self, fleet: &Fleet) -> Result<(), FleetError> {
         let nodes = Resource::new("", "nodes");
-        let tried = fleet.nodes().iter().map(|node| (true, node));
-        let made = fleet.nodes().iter().map(|node| (false, node));
+        let tried = fleet.written().map(|node| (true, node));
+        let made = fleet.written().map(|node| (false, node));
         self.shared.change(|store, now| {
-            tried.chain(made).try_for_each(|(dry_run, node)| {
+            tried.chain(made).try_for_each(|(dry_run, (node, place))| {
                 let write = Write { dry_run, ..creation(&nodes, node.clone()) };
-                store.write(write, now).map(drop)
+                let refused = |error: ApiError| FleetError {
+                    place: place.clone(),
+                    message: error.to_string(),
+                };
+                store.write(write, now).map(drop).map_err(refused)
             })
         })
     }

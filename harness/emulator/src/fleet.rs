@@ -24,71 +24,99 @@
 //! Nodes as plain Kubernetes YAML (`Node`, `NodeList` or `List`, several documents) are a fleet
 //! too. What is wrong is told with file, line and column, and nothing is half-applied.
 
+mod labels;
 mod node;
 mod plain;
 mod pool;
 mod realistic;
 mod scalar;
+mod taint;
 
 use std::fmt;
 
 use serde_json::Value;
+use serde_saphyr::Location;
 
 use pool::Pool;
+use scalar::Place;
 
 /// The nodes of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fleet {
     nodes: Vec<Value>,
+    /// Where each node is written.
+    places: Vec<FleetPlace>,
 }
 
-/// What is wrong in a fleet's file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct FleetError {
+/// Where a node is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FleetPlace {
     /// The file.
     pub file: String,
     /// The line, from 1; 0 when the whole file is meant.
     pub line: u64,
     /// The column, from 1.
     pub column: u64,
-    /// What was found and what is allowed.
-    pub message: String,
 }
 
-impl fmt::Display for FleetError {
+impl fmt::Display for FleetPlace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, column, message } = self;
+        let Self { file, line, column } = self;
         if *line == 0 {
-            return write!(formatter, "{file}: {message}");
+            return formatter.write_str(file);
         }
-        write!(formatter, "{file}:{line}:{column}: {message}")
+        write!(formatter, "{file}:{line}:{column}")
     }
+}
+
+/// What is wrong in a fleet's file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct FleetError {
+    /// Where it stands.
+    pub place: FleetPlace,
+    /// What was found and what is allowed.
+    pub message: String,
 }
 
 impl Fleet {
     /// Reads a fleet. `file` is its name in messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, FleetError> {
-        if plain::is_plain(text) {
-            return Ok(Self { nodes: plain::nodes(file, text)? });
+        let place = Place { file };
+        let speaks = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        if !text.lines().any(speaks) {
+            let message = "found nothing, allowed are `pools:` with one or more pools, or Nodes as \
+                           Kubernetes objects";
+            return Err(place.error(Location::UNKNOWN, message.to_owned()));
         }
-        let pools = Pool::parse_all(file, text)?;
-        let mut nodes = Vec::new();
-        for pool in &pools {
-            for name in &pool.node_names {
-                nodes.push(node::object(pool, name, nodes.len()));
+        let mut fleet = Self::default();
+        if plain::is_plain(text) {
+            for (node, at) in plain::nodes(place, text)? {
+                fleet.add(node, place.at(at));
+            }
+            return Ok(fleet);
+        }
+        for pool in &Pool::parse_all(place, text)? {
+            for (name, at) in &pool.node_names {
+                fleet.add(node::object(pool, name, fleet.nodes.len()), place.at(*at));
             }
         }
-        Ok(Self { nodes })
+        Ok(fleet)
     }
 
-    /// A fleet of nodes that are Kubernetes objects already.
-    pub fn of_nodes(nodes: Vec<Value>) -> Self {
-        Self { nodes }
+    fn add(&mut self, node: Value, place: FleetPlace) {
+        self.nodes.push(node);
+        self.places.push(place);
     }
 
     /// The nodes, as Kubernetes objects.
     pub fn nodes(&self) -> &[Value] {
         &self.nodes
+    }
+
+    /// Each node and where it is written: a pool's at the pool's name.
+    pub fn written(&self) -> impl Iterator<Item = (&Value, &FleetPlace)> {
+        self.nodes.iter().zip(&self.places)
     }
 }
 

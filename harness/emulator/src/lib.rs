@@ -38,7 +38,7 @@ mod emulator;
 
 pub use actors::KubeletDefaults;
 pub use emulator::{Emulator, Options, Unsettled};
-pub use fleet::{Fleet, FleetError};
+pub use fleet::{Fleet, FleetError, FleetPlace};
 pub use http::Router;
 pub use serve::{Reach, Server};
 pub use shared::{Observer, SharedStore};

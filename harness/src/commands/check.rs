@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Output, UsageError};
 use crate::cli::{Check, List, ListFormat, Selection};
 use crate::exit::Exit;
-use crate::features::{self, Asked, Case, Query, Suite};
+use crate::features::{self, Asked, Case, Problem, Problems, Query, Suite};
 use crate::{report, runner, vocabulary};
 
 /// What a selection means in terms of loaded features.
@@ -38,7 +38,30 @@ pub(super) fn load(asked: &[Asked]) -> anyhow::Result<Suite> {
             return Err(UsageError(format!("{path}: no such file or folder")).into());
         }
     }
-    Ok(features::load(asked)?)
+    let mut suite = features::load(asked)?;
+    if suite.silent.is_empty() {
+        return Ok(suite);
+    }
+    let mut problems = std::mem::take(&mut suite.silent);
+    problems.extend(not_understood(&suite));
+    Err(Problems::sorted(problems).into())
+}
+
+/// Steps that the vocabulary does not know, or knows twice; each once.
+fn not_understood(suite: &Suite) -> Vec<Problem> {
+    let steps = vocabulary::collection();
+    let mut seen = BTreeSet::new();
+    let mut problems = Vec::new();
+    for case in &suite.cases {
+        for step in &case.steps {
+            let place = (&case.place.file, step.position.line, &step.value);
+            let Some((_, message)) = runner::mismatch(step, &steps) else { continue };
+            if seen.insert(place) {
+                problems.push(Problem::new(&case.place.file, step.position.line, message));
+            }
+        }
+    }
+    problems
 }
 
 /// Says that nothing is left of a selection.
@@ -116,24 +139,16 @@ pub fn check(args: &Check) -> anyhow::Result<Exit> {
     if suite.cases.is_empty() {
         return Ok(nothing_selected(&suite, &Query::default(), &mut output));
     }
-    let steps = vocabulary::collection();
-    let mut seen = BTreeSet::new();
-    let mut problems = 0;
-    for case in &suite.cases {
-        for step in &case.steps {
-            let place = (case.place.file.clone(), step.position.line, step.value.clone());
-            let Some((_, message)) = runner::mismatch(step, &steps) else { continue };
-            if seen.insert(place) {
-                output.note(&format!("{}:{}: {message}\n", case.place.file, step.position.line));
-                problems += 1;
-            }
-        }
+    let problems = not_understood(&suite);
+    for problem in &problems {
+        output.note(&format!("{problem}\n"));
     }
     let count: usize = suite.cases.iter().map(|case| case.steps.len()).sum();
     output.data(&format!(
-        "{} scenarios in {} files, {count} steps: {problems} not understood\n",
+        "{} scenarios in {} files, {count} steps: {} not understood\n",
         suite.cases.len(),
         suite.files.len(),
+        problems.len(),
     ));
-    Ok(if problems == 0 { Exit::Passed } else { Exit::Failed })
+    Ok(if problems.is_empty() { Exit::Passed } else { Exit::Failed })
 }

@@ -53,8 +53,8 @@ pub(super) fn reference(
 
 fn known_differences(file: Option<&Path>) -> anyhow::Result<Known> {
     let Some(file) = file else { return Ok(Known::default()) };
-    let text = std::fs::read_to_string(file);
-    let text = text.map_err(|error| UsageError(format!("{}: {error}", file.display())))?;
+    let text = crate::text::read(file);
+    let text = text.map_err(|error| UsageError(error.of(&file.display().to_string())))?;
     Ok(Known::read(&text))
 }
 

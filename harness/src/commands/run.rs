@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
-use super::{Output, UsageError, check};
+use super::{Output, UsageError, again, check};
 use crate::cli::{ClusterName, FlakyResult, Run, Stage};
 use crate::diff::{Order, Reference};
 use crate::exit::Exit;
@@ -30,6 +30,9 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     let cases = features::select(&suite.cases, &query);
     if cases.is_empty() {
         return Ok(check::nothing_selected(&suite, &query, &mut output));
+    }
+    if let Some(message) = report::unwritable(&args.results, &args.reporter) {
+        return Err(UsageError(message).into());
     }
     let interrupted = Interrupt::listen()?;
     settings.interrupted = interrupted.clone();
@@ -177,6 +180,7 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         patience: args.stage.patience,
         target: target(&args.stage)?,
         force: args.stage.force,
+        stage: again::stage(&args.stage),
         like: like(args)?.map(Arc::new),
     })
 }

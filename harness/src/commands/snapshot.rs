@@ -1,5 +1,6 @@
 //! `schedlab snapshot review|accept|reject`, with insta's keys and without cargo.
 
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use console::{Key, Term};
@@ -41,7 +42,8 @@ fn each(
 fn review(paths: &[PathBuf], output: &mut Output) -> anyhow::Result<Exit> {
     let pending = reviewed::pending(paths);
     let term = Term::stderr();
-    if !pending.is_empty() && !term.is_term() {
+    let is_asked = term.is_term() && io::stdin().is_terminal();
+    if !pending.is_empty() && !is_asked {
         let names: Vec<String> = pending.iter().map(|path| path.display().to_string()).collect();
         return Err(UsageError(format!(
             "review asks on a terminal, and this is none; {} wait (`accept` and `reject` take \
@@ -51,35 +53,66 @@ fn review(paths: &[PathBuf], output: &mut Output) -> anyhow::Result<Exit> {
         ))
         .into());
     }
-    let mut left = 0;
+    let mut done = 0;
     for (index, path) in pending.iter().enumerate() {
         output.data(&format!("\n{} of {}: {}\n", index + 1, pending.len(), path.display()));
         output.data(&reviewed::change(path)?);
-        output.note("(a)ccept   (r)eject   (s)kip");
-        match answer(&term)? {
+        output.note("(a)ccept   (r)eject   (s)kip   (q)uit");
+        match answer(|| term.read_key())? {
             Answer::Accept => reviewed::accept(path)?,
             Answer::Reject => reviewed::reject(path)?,
-            Answer::Skip => left += 1,
+            Answer::Skip => continue,
+            Answer::Quit => break,
         }
+        done += 1;
     }
-    output.note(&format!("{} reviewed, {left} still wait", pending.len() - left));
+    let left = pending.len() - done;
+    output.note(&format!("{done} reviewed, {left} still wait"));
     Ok(if left == 0 { Exit::Passed } else { Exit::Pending })
 }
 
+#[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Accept,
     Reject,
     Skip,
+    Quit,
 }
 
-fn answer(term: &Term) -> anyhow::Result<Answer> {
+/// What Ctrl-D types where keys are read one by one.
+const END_OF_INPUT: char = '\u{4}';
+
+/// Reads keys until one is an answer. An input that ends leaves the rest as it is, as `q` does.
+fn answer(mut key: impl FnMut() -> io::Result<Key>) -> io::Result<Answer> {
     loop {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "every other key asks again")]
-        match term.read_key()? {
-            Key::Char('a') => return Ok(Answer::Accept),
-            Key::Char('r') => return Ok(Answer::Reject),
-            Key::Char('s') => return Ok(Answer::Skip),
-            _ => {}
+        match key() {
+            Ok(Key::Char('a')) => return Ok(Answer::Accept),
+            Ok(Key::Char('r')) => return Ok(Answer::Reject),
+            Ok(Key::Char('s')) => return Ok(Answer::Skip),
+            Ok(Key::Char('q' | END_OF_INPUT) | Key::Escape) => return Ok(Answer::Quit),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Answer::Quit),
+            Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(keys: Vec<io::Result<Key>>) -> Answer {
+        let mut keys = keys.into_iter();
+        answer(|| keys.next().expect("no key is read after the answer")).unwrap()
+    }
+
+    #[test]
+    fn other_keys_ask_again_and_q_or_the_end_of_the_input_quit() {
+        assert_eq!(answered(vec![Ok(Key::Char('x')), Ok(Key::Char('a'))]), Answer::Accept);
+        assert_eq!(answered(vec![Ok(Key::Enter), Ok(Key::Char('s'))]), Answer::Skip);
+        assert_eq!(answered(vec![Ok(Key::Char('q'))]), Answer::Quit);
+        assert_eq!(answered(vec![Ok(Key::Char(END_OF_INPUT))]), Answer::Quit);
+        let ended = io::Error::from(io::ErrorKind::UnexpectedEof);
+        assert_eq!(answered(vec![Ok(Key::Tab), Err(ended)]), Answer::Quit);
     }
 }

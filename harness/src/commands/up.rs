@@ -24,8 +24,7 @@ const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-
 
 /// Boots a cluster and keeps it until Ctrl-C.
 pub fn up(args: &Up) -> anyhow::Result<Exit> {
-    let fleet =
-        if args.empty { Fleet::of_nodes(Vec::new()) } else { fleet(args.fleet.as_deref())? };
+    let fleet = if args.empty { Fleet::default() } else { fleet(args.fleet.as_deref())? };
     refuse_taken(&args.kubeconfig)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -36,9 +35,9 @@ pub fn up(args: &Up) -> anyhow::Result<Exit> {
 
 pub(super) fn fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
     let Some(path) = path else { return Ok(Fleet::parse("the lab's fleet", LAB)?) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
-    let fleet = Fleet::parse(&path.display().to_string(), &text);
+    let file = path.display().to_string();
+    let text = crate::text::read(path).map_err(|error| UsageError(error.of(&file)))?;
+    let fleet = Fleet::parse(&file, &text);
     Ok(fleet.map_err(|error| UsageError(error.to_string()))?)
 }
 
@@ -75,7 +74,7 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
     let mut output = Output::detect();
     let mut terminated = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let emulator = Emulator::start(Options::at(Clock::real()));
-    emulator.add_fleet(fleet)?;
+    emulator.add_fleet(fleet).map_err(|error| UsageError(error.to_string()))?;
     install(&Api::new(emulator.client())).await?;
     let config = match args.profile {
         ProfileName::Kai => Config::kai(),
@@ -101,10 +100,9 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
         emulator.serve_network(address).await?
     };
     let kubeconfig = Kubeconfig::give(&args.kubeconfig, &server.kubeconfig, &mut output)?;
-    let file = if kubeconfig.path == Path::new("-") {
-        "<the file you keep it in>".into()
-    } else {
-        kubeconfig.path.to_string_lossy()
+    let file = match &kubeconfig.path {
+        Some(path) => path.to_string_lossy(),
+        None => "<the file you keep it in>".into(),
     };
     output.note(&format!(
         "{} nodes and {beside} at https://{}\ntry: kubectl --kubeconfig {file} \
@@ -141,7 +139,8 @@ pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// A kubeconfig file that goes when the cluster goes, unless somebody else has written it anew.
 struct Kubeconfig {
-    path: PathBuf,
+    /// The file; none where the text went to standard output.
+    path: Option<PathBuf>,
     text: String,
 }
 
@@ -150,26 +149,20 @@ impl Kubeconfig {
     fn give(path: &Path, text: &str, output: &mut Output) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             output.data(&format!("{}\n", text.trim_end()));
-            return Ok(Self { path: path.to_path_buf(), text: text.to_owned() });
+            return Ok(Self { path: None, text: text.to_owned() });
         }
-        let kubeconfig = Self::write(path, text)?;
-        output.data(&format!("{}\n", kubeconfig.path.display()));
-        Ok(kubeconfig)
-    }
-
-    fn write(path: &Path, text: &str) -> anyhow::Result<Self> {
         write_private(path, text)?;
-        Ok(Self { path: path.to_path_buf(), text: text.to_owned() })
+        output.data(&format!("{}\n", path.display()));
+        Ok(Self { path: Some(path.to_path_buf()), text: text.to_owned() })
     }
 }
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        let is_ours = std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text);
-        if self.path == Path::new("-") || !is_ours {
-            return;
+        let Some(path) = &self.path else { return };
+        if std::fs::read_to_string(path).is_ok_and(|text| text == self.text) {
+            // Nothing is lost when it is gone already.
+            let _ = std::fs::remove_file(path);
         }
-        // Nothing is lost when it is gone already.
-        let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gherkin::{Background, Feature, Rule, Scenario, Step};
 
 use super::examples;
-use super::problem::{Problem, Problems};
+use super::problem::Problem;
 use super::source::Source;
 
 /// One thing to run.
@@ -102,21 +102,13 @@ fn slug(name: &str) -> String {
     short.trim_end_matches('-').to_owned()
 }
 
-/// The cases of a feature, in the order of their lines.
-pub(super) fn flatten(
-    file: &str,
-    feature: &Feature,
-    source: &Source,
-) -> Result<Vec<Case>, Problems> {
+/// The cases of a feature, in the order of their lines, and what is wrong with others.
+pub(super) fn flatten(file: &str, feature: &Feature, source: &Source) -> (Vec<Case>, Vec<Problem>) {
     let mut flattener =
         Flattener { file, feature, source, cases: Vec::new(), problems: Vec::new() };
     flattener.feature();
     flattener.duplicates();
-    if flattener.problems.is_empty() {
-        Ok(flattener.cases)
-    } else {
-        Err(Problems(flattener.problems))
-    }
+    (flattener.cases, flattener.problems)
 }
 
 struct Flattener<'a> {

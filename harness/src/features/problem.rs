@@ -34,6 +34,12 @@ impl fmt::Display for Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
+    /// Mistakes by file and line.
+    pub fn sorted(mut problems: Vec<Problem>) -> Self {
+        problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        Self(problems)
+    }
+
     /// A single mistake.
     pub fn one(file: &str, line: usize, message: String) -> Self {
         Self(vec![Problem::new(file, line, message)])

@@ -9,7 +9,7 @@ use gherkin::{Feature, GherkinEnv};
 
 use super::problem::{Problem, Problems};
 
-const KEYWORDS: [&str; 5] = ["Given", "When", "Then", "And", "But"];
+const KEYWORDS: [&str; 6] = ["Given", "When", "Then", "And", "But", "*"];
 
 /// Words of their own that are one letter away from a keyword.
 const WORDS: [&str; 6] = ["The", "They", "Them", "Than", "Thin", "Hen"];
@@ -101,6 +101,10 @@ impl Reader<'_> {
         } else if !trimmed.is_empty() && !trimmed.starts_with('#') {
             self.table = None;
             self.words(number, trimmed);
+            if let (Part::Steps, Some(step)) = (self.part, trimmed.strip_prefix("* ")) {
+                // The parser takes each `*` for a Given, whatever it goes on from.
+                return format!("{}And {step}", line.split('*').next().unwrap_or_default());
+            }
         }
         line.to_owned()
     }
@@ -109,11 +113,12 @@ impl Reader<'_> {
     fn words(&mut self, number: usize, line: &str) {
         let begins = |heads: &[&str]| heads.iter().any(|head| line.starts_with(head));
         let word = line.split([' ', ':']).next().unwrap_or_default();
-        if begins(&["Scenario:", "Scenario Outline:", "Scenario Template:", "Background:"]) {
+        let outlines = ["Scenario Outline:", "Scenario Template:"];
+        if begins(&["Scenario:", "Example:", "Background:"]) || begins(&outlines) {
             self.part = Part::Opened;
         } else if begins(&["Feature:", "Rule:", "Examples:", "Scenarios:", "@"]) {
             self.part = Part::Prose;
-        } else if !KEYWORDS.contains(&word) && word != "*" {
+        } else if !KEYWORDS.contains(&word) {
             let wrong = self.problems.len();
             self.misspelt(number, (word, line));
             if self.part == Part::Opened && self.problems.len() == wrong {
@@ -123,7 +128,7 @@ impl Reader<'_> {
             self.part = Part::Steps;
         } else if is_step((word, line)) {
             let message = "this step stands where only description is read; allowed are steps \
-                           below Background:, Scenario: and Scenario Outline:";
+                           below Background:, Scenario:, Example: and Scenario Outline:";
             self.problem(number, message.to_owned());
         }
     }
@@ -221,6 +226,10 @@ fn cells(row: &str) -> Option<Vec<String>> {
 /// Parses the checked text.
 pub(super) fn parse(file: &str, source: &Source) -> Result<Feature, Problems> {
     Feature::parse(&source.text, GherkinEnv::default()).map_err(|error| {
+        if source.text.trim().is_empty() {
+            let message = "found an empty file, a feature begins with `Feature:` and its name";
+            return Problems::one(file, 0, message.to_owned());
+        }
         if !source.text.lines().any(|line| line.trim_start().starts_with("Feature:")) {
             let message = "found no `Feature:`, a feature begins with it and its name";
             return Problems::one(file, 1, message.to_owned());
@@ -229,8 +238,8 @@ pub(super) fn parse(file: &str, source: &Source) -> Result<Feature, Problems> {
         let found = source.text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim();
         let message = format!(
             "column {column}: not understood: `{found}`; allowed here are Feature:, Rule:, \
-             Background:, Scenario:, Scenario Outline:, Examples:, @tags, steps ({}), tables and \
-             doc strings",
+             Background:, Scenario:, Example:, Scenario Outline:, Examples:, @tags, steps ({}), \
+             tables and doc strings",
             KEYWORDS.join(", ")
         );
         Problems::one(file, line, message)
@@ -298,6 +307,19 @@ mod tests {
     }
 
     #[test]
+    fn a_star_goes_on_with_the_step_before_it_and_an_example_is_a_scenario() {
+        let text = "Feature: f\n  Example: s\n    * a\n    Then b\n    * c * d\n    \"\"\"\n    \
+                    * e\n    \"\"\"\n";
+        let source = Source::read("a.feature", text).unwrap();
+        let feature = parse("a.feature", &source).unwrap();
+        let told = |step: &gherkin::Step| format!("{:?} {}", step.ty, step.value);
+        let steps: Vec<String> = feature.scenarios[0].steps.iter().map(told).collect();
+        assert_eq!(steps, ["Given a", "Then b", "Then c * d"]);
+        let text = feature.scenarios[0].steps[2].docstring.clone().unwrap();
+        assert_eq!(text.trim(), "* e");
+    }
+
+    #[test]
     fn a_step_that_would_be_read_as_description_is_refused() {
         assert_snapshot!(problems("Feature: x
   Given a fleet of 1 node with 8 GPUs each
@@ -308,7 +330,7 @@ mod tests {
     Given a fleet of 1 node with 8 GPUs each
     The owner comes
 "), @r"
-        a.feature:2: this step stands where only description is read; allowed are steps below Background:, Scenario: and Scenario Outline:
+        a.feature:2: this step stands where only description is read; allowed are steps below Background:, Scenario:, Example: and Scenario Outline:
         a.feature:5: `The` is no keyword and would be read as description; did you mean `Then`?
         a.feature:6: `and` is no keyword and would be read as description; did you mean `And`?
         a.feature:8: `The` is no keyword and would be read as description; did you mean `Then`?

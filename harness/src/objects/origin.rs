@@ -49,6 +49,19 @@ impl Origin {
     }
 }
 
+impl Origin {
+    /// The word that stands at a field, if it was written as YAML.
+    pub(crate) fn written(&self, field: &str) -> Option<String> {
+        let Self::Document(text, prefix) = self else { return None };
+        let at = text.locate(&format!("{prefix}{field}"))?;
+        let place = |at: u64| usize::try_from(at).ok()?.checked_sub(1);
+        let line = text.content.lines().nth(place(at.line())?)?;
+        let rest: String = line.chars().skip(place(at.column())?).collect();
+        let word = rest.split([' ', ',', '}', ']', '#']).next()?;
+        (!word.is_empty()).then(|| word.to_owned())
+    }
+}
+
 impl Text {
     /// `file:line:column` of a location in this part.
     pub(crate) fn place(&self, at: Option<&Location>) -> String {

@@ -65,7 +65,7 @@ async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Att
         Err(error) => {
             let mut report = blank(case);
             let message = format!("the cluster could not start: {error:#}");
-            fail(&mut report, FailureKind::NotStarted, case.place.line, message, settings.seed);
+            fail(&mut report, FailureKind::NotStarted, case.place.line, message, settings);
             return Attempt { report, history: Vec::new() };
         }
     };
@@ -73,7 +73,7 @@ async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Att
     let left = world.close().await;
     if !left.is_empty() && attempt.report.outcome == Outcome::Passed {
         let message = format!("the scenario's objects could not be removed:\n{}", left.join("\n"));
-        fail(&mut attempt.report, FailureKind::Step, case.place.line, message, settings.seed);
+        fail(&mut attempt.report, FailureKind::Step, case.place.line, message, settings);
     }
     attempt
 }
@@ -112,7 +112,7 @@ async fn play(
     report.showing = Some(showing(&world.log()));
     match broken {
         Some(Broken { kind, line, message }) => {
-            fail(&mut report, kind, line, message, settings.seed);
+            fail(&mut report, kind, line, message, settings);
         }
         None => compare_snapshot(case, world, settings, &mut report),
     }
@@ -201,9 +201,13 @@ fn own_failure(
     (FailureKind::Step, with_panics(message, &panicked))
 }
 
-/// A number of the sentence that its type cannot hold; cucumber tells it in Rust's words.
+/// A part of the sentence that its type cannot hold; cucumber tells it in Rust's words.
 fn out_of_range(message: &str, words: &[String]) -> Option<String> {
     let (name, rest) = message.split_once(" can not be parsed to ")?;
+    let (_, told) = rest.split_once(": ")?;
+    if let Ok(words) = serde_json::from_str::<String>(told) {
+        return Some(format!("{name}: {words}"));
+    }
     let (kind, _) = rest.split_once(": ParseIntError")?;
     let fits = |word: &&String| match kind {
         "i32" => word.parse::<i32>().is_ok(),
@@ -248,7 +252,7 @@ fn compare_snapshot(case: &Case, world: &World, settings: &Settings, report: &mu
         Err(error) => (Outcome::Failed, format!("{error:#}")),
     };
     let line = mark_snapshot_step(case, report, outcome);
-    fail(report, FailureKind::Snapshot, line, message, settings.seed);
+    fail(report, FailureKind::Snapshot, line, message, settings);
     report.outcome = outcome;
 }
 

@@ -149,11 +149,12 @@ impl Table {
             found,
             allowed: allowed.to_owned(),
         };
+        let text = crate::text::read(path)
+            .map_err(|error| Fault::unreadable(path, &error, "a CSV file that can be read"))?;
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .trim(csv::Trim::All)
-            .from_path(path)
-            .map_err(|error| whole(error.to_string(), "a CSV file that can be read"))?;
+            .from_reader(text.as_bytes());
         let header = reader.headers().map_err(|error| whole(error.to_string(), "a header line"))?;
         let header = header.clone();
         if let Err((found, allowed)) = check_header(&header, columns) {
@@ -182,11 +183,15 @@ impl Table {
 fn check_header(header: &csv::StringRecord, columns: Columns) -> Result<(), (String, String)> {
     let (required, optional) = columns;
     let here: Vec<&str> = header.iter().collect();
-    if let Some(missing) = required.iter().find(|name| !here.contains(name)) {
-        let found = format!("the columns {}", here.join(", "));
-        return Err((found, format!("a header with {missing}")));
-    }
     let known = [required, optional].concat();
+    if here.is_empty() {
+        return Err(("an empty file".to_owned(), format!("a header of {}", known.join(", "))));
+    }
+    let missing: Vec<&str> = required.iter().filter(|name| !here.contains(name)).copied().collect();
+    if !missing.is_empty() {
+        let found = format!("the columns {} without {}", here.join(", "), missing.join(", "));
+        return Err((found, known.join(", ")));
+    }
     if let Some(strange) = here.iter().find(|name| !known.contains(name)) {
         return Err((format!("the column {strange:?}"), known.join(", ")));
     }

@@ -11,7 +11,7 @@
 //! lists the GPU models that will do, `leaves_after_secs` instead of `runs_secs` takes the work
 //! away so long after it came. What is left out of a node or pod is 0, or one pod.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -224,9 +224,8 @@ impl At {
 
 fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(At, T)>, Fault> {
     let file = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| {
-        At { file: file.clone(), line: 0 }.fault("", &error.to_string(), "a file of JSON lines")
-    })?;
+    let text = crate::text::read(path)
+        .map_err(|error| Fault::unreadable(path, &error, "a file of JSON lines"))?;
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(line, text)| {

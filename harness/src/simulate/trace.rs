@@ -3,6 +3,9 @@
 //! [`super::bend`].
 
 use std::fmt;
+use std::path::Path;
+
+use crate::text::Unreadable;
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -124,6 +127,20 @@ pub struct Fault {
     pub found: String,
     /// What may stand there.
     pub allowed: String,
+}
+
+impl Fault {
+    /// A file that cannot be read, or is no text.
+    pub(super) fn unreadable(path: &Path, error: &Unreadable, allowed: &str) -> Self {
+        let allowed = if error.line > 0 { "UTF-8 text" } else { allowed };
+        Self {
+            file: path.display().to_string(),
+            line: u64::try_from(error.line).unwrap_or_default(),
+            column: String::new(),
+            found: error.found.clone(),
+            allowed: allowed.to_owned(),
+        }
+    }
 }
 
 impl fmt::Display for Fault {

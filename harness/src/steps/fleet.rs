@@ -2,10 +2,11 @@
 
 use cucumber::{given, when};
 use gherkin::Step;
-use schedlab_emulator::Fleet;
+use schedlab_emulator::{Fleet, FleetPlace};
+use serde_json::Value;
 
 use super::StepResult;
-use crate::objects::{FLEET_COLUMNS, fleet};
+use crate::objects::{Document, FLEET_COLUMNS, Origin, fleet};
 use crate::world::World;
 
 /// Nodes `node-1`, `node-2` … with so many GPUs each, and CPU and memory enough.
@@ -44,9 +45,12 @@ async fn pools(world: &mut World, step: &Step) -> StepResult {
 #[given(expr = "the fleet {string}")]
 async fn fleet_file(world: &mut World, file: String) -> StepResult {
     let (path, text) = world.fixture_text(&file)?;
-    let nodes = Fleet::parse(&path, &text)?.nodes().to_vec();
-    let nodes = world.written_here(nodes);
-    world.submit(nodes).await?;
+    let fleet = Fleet::parse(&path, &text)?;
+    let document = |(node, place): (&Value, &FleetPlace)| Document {
+        origin: Origin::Line(place.to_string()),
+        object: node.clone(),
+    };
+    world.submit(fleet.written().map(document).collect()).await?;
     Ok(())
 }
 

@@ -44,7 +44,10 @@ impl World {
     pub(crate) fn fixture_text(&self, name: &str) -> anyhow::Result<(String, String)> {
         let path = self.fixture(name);
         let shown = crate::features::shown(&path);
-        let text = std::fs::read_to_string(&path).map_err(|error| {
+        let text = crate::text::read(&path).map_err(|error| {
+            if error.line > 0 {
+                return anyhow!(error.of(&shown));
+            }
             let beside = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
             let names = beside.into_iter().flatten().flatten().map(|entry| entry.file_name());
             let mut names: Vec<String> =
@@ -54,7 +57,7 @@ impl World {
                 [] => "fixtures stand in fixtures/ beside features/".to_owned(),
                 names => format!("in its folder are {}", names.join(", ")),
             };
-            anyhow!("{}: {shown}: {error}; {there}", self.here())
+            anyhow!("{}: {}; {there}", self.here(), error.of(&shown))
         })?;
         Ok((shown, text))
     }
@@ -116,6 +119,17 @@ impl World {
             return error.context(format!("{place}: {field}: found {found}"));
         }
         let place = origin.of(field.as_deref().unwrap_or_default());
+        if let Some((field, found)) = field.as_deref().and_then(|field| unquoted(object, field))
+            && refusal.is_some_and(|refusal| refusal.message.ends_with("of type string"))
+        {
+            let place = origin.of(&field);
+            let written = origin.written(&field).unwrap_or_else(|| found.to_string());
+            let kind = if found.is_boolean() { "truth value" } else { "number" };
+            return error.context(format!(
+                "{place}: {field}: found {written}, which YAML reads as the {kind} {found}, \
+                 allowed is a text: write \"{written}\" in quotes"
+            ));
+        }
         match (field, refusal.filter(|refusal| refusal.unknown)) {
             (Some(field), Some(_)) => {
                 let text = |name: &str| object[name].as_str().unwrap_or_default();
@@ -129,4 +143,22 @@ impl World {
             (Some(_), None) | (None, _) => error.context(place),
         }
     }
+}
+
+/// The truth value or number that stands at a field, or in the map that the field is.
+fn unquoted(object: &Value, field: &str) -> Option<(String, Value)> {
+    let wrong = |value: &Value| value.is_boolean() || value.is_number();
+    let steps = field.split(['.', '[', ']']).filter(|step| !step.is_empty());
+    let mut at = object;
+    for step in steps {
+        at = match step.parse::<usize>() {
+            Ok(index) if at.is_array() => at.get(index)?,
+            Ok(_) | Err(_) => at.get(step)?,
+        };
+    }
+    if wrong(at) {
+        return Some((field.to_owned(), at.clone()));
+    }
+    let (key, value) = at.as_object()?.iter().find(|(_, value)| wrong(value))?;
+    Some((format!("{field}.{key}"), value.clone()))
 }

@@ -17,6 +17,70 @@ fn refused(feature: &str) -> String {
     run.err
 }
 
+/// A scenario that asserts nothing.
+const SILENT: &str = "Feature: f\n  Scenario: s\n    Given a fleet of 1 node with 8 GPUs each\n";
+
+#[test]
+fn files_that_are_no_text_are_told_with_the_line() {
+    let lab = Lab::empty();
+    let write = |path: &str, bytes: &[u8]| {
+        lab.write(path, "");
+        std::fs::write(lab.path(path), bytes).expect("the file can be written");
+    };
+    write("features/f.feature", b"Feature: f\n  Scenario: s\xff\n");
+    write("fleet.yaml", b"pools:\n- name: a\n  gpuProduct: \xfc\n");
+    write("n.csv", b"sn,cpu_milli,memory_mib,gpu\nn\xe4,1,1,1\n");
+    write("p.csv", b"name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,1000\n");
+    let told = [
+        lab.run(&["run"]).err,
+        lab.run(&["up", "--fleet", "fleet.yaml"]).err,
+        lab.run(&["simulate", "--nodes", "n.csv", "--pods", "p.csv"]).err,
+    ];
+    assert_snapshot!(told.concat(), @r"
+    features/f.feature:2: found the byte 0xff at byte 14 of the line, allowed is UTF-8 text
+    schedlab: fleet.yaml:3: found the byte 0xfc at byte 15 of the line, allowed is UTF-8 text
+    schedlab: n.csv:2: found the byte 0xe4 at byte 2 of the line, allowed is UTF-8 text
+    ");
+}
+
+#[test]
+fn stars_and_examples_run_as_gherkin_has_them() {
+    let lab = Lab::empty();
+    lab.write(
+        "features/f.feature",
+        "Feature: f\n  Example: s\n    * a fleet of 1 node with 8 GPUs each\n    * a queue \"a\" with \
+         a quota of 8\n    When 2 pods \"p\" with 4 GPUs each are submitted to queue \"a\"\n    Then \
+         the cluster has 2 running and 0 pending pods\n    * node \"node-1\" has 0 free GPUs\n",
+    );
+    let run = lab.run(&["run"]);
+    assert_eq!(run.code, 0, "{}", run.all());
+    assert!(run.out.contains("5 steps: 5 passed"), "{}", run.out);
+}
+
+#[test]
+fn results_that_cannot_be_written_are_told_before_anything_runs() {
+    let lab = Lab::empty();
+    lab.write("file", "as it was");
+    lab.write("features/f.feature", &format!("{SILENT}    Then node \"node-1\" has 8 free GPUs\n"));
+    let run = |args: &[&str]| {
+        let run = lab.run(&[&["run"], args].concat());
+        assert_eq!((run.code, &*run.out), (2, ""), "{}", run.all());
+        run.err
+    };
+    let told = [
+        run(&["--results", "file"]),
+        run(&["--reporter", "junit=missing/x.xml"]),
+        run(&["--reporter", "pretty,json=features"]),
+    ];
+    assert_snapshot!(told.concat(), @r"
+    schedlab: --results file: cannot be written: file is not a folder
+    schedlab: --reporter missing/x.xml: cannot be written: the folder missing is not there
+    schedlab: --reporter features: cannot be written: Is a directory (os error 21)
+    ");
+    assert!(!lab.exists("results") && !lab.exists("missing"));
+    assert_eq!(lab.read("file"), "as it was");
+}
+
 #[test]
 fn features_that_cannot_be_read() {
     let told = [
@@ -28,26 +92,67 @@ fn features_that_cannot_be_read() {
         refused(
             "Feature: f\n  Given a fleet of 1 node with 8 GPUs each\n  Scenario: s\n    Given a\n",
         ),
-        refused("Feature: f\n  Scenario: s\n    Given a\n  Scenario: s\n    Given a\n"),
+        refused("Feature: f\n  Scenario: s\n    Then a\n  Scenario: s\n    Given a\n"),
+        refused(""),
         refused("Feature: f\n  Scenario Outline: s\n    Given <a>\n"),
         refused("Feature: f\n  Scenario: s\n    Given a:\n      \"\"\"\n      a\n"),
-        refused("Feature: f\n  Scenario: s\n    Given a\n    When b\n  Scenario: t\n    Then a\n"),
-        refused(
-            "Feature: f\n  Scenario Outline: s\n    Given <a>\n    Examples:\n    |a|\n    |b|\n    |c|\n",
-        ),
     ];
     assert_snapshot!(told.concat(), @r#"
     features/f.feature:1: found no `Feature:`, a feature begins with it and its name
     features/f.feature:1: this feature has no scenario
     features/f.feature:2: scenario `s` has no step
     features/f.feature:3: `Gven` is no keyword and would be read as description; did you mean `Given`?
-    features/f.feature:4: found `Nothing more` among steps, allowed are Given, When, Then, And, But
-    features/f.feature:2: this step stands where only description is read; allowed are steps below Background:, Scenario: and Scenario Outline:
+    features/f.feature:4: found `Nothing more` among steps, allowed are Given, When, Then, And, But, *
+    features/f.feature:2: this step stands where only description is read; allowed are steps below Background:, Scenario:, Example: and Scenario Outline:
     features/f.feature:4: the name `s` stands already at line 2
+    features/f.feature:4: this scenario asserts nothing: found no `Then`, it needs at least one
+    features/f.feature: found an empty file, a feature begins with `Feature:` and its name
     features/f.feature:2: outline `s` has no examples
     features/f.feature:4: the doc string that begins here is not closed by """
+    "#);
+}
+
+#[test]
+fn a_scenario_that_asserts_nothing_hides_nothing_else() {
+    let told = [
+        refused(&format!("{SILENT}  Scenario: t\n    Then the cluster has 0 pending pods\n")),
+        refused(
+            &format!("{SILENT}    Examples:\n    |n|\n    |1|\n    |2|\n")
+                .replace("Scenario:", "Scenario Outline:")
+                .replace("of 1", "of <n>"),
+        ),
+        refused(&format!(
+            "{SILENT}    When it rains\n  Scenario: t\n    Given a flet\n    Then x\n"
+        )),
+    ];
+    assert_snapshot!(told.concat(), @r#"
     features/f.feature:2: this scenario asserts nothing: found no `Then`, it needs at least one
     features/f.feature:2: this scenario asserts nothing: found no `Then`, it needs at least one
+    features/f.feature:2: this scenario asserts nothing: found no `Then`, it needs at least one
+    features/f.feature:4: no step of the vocabulary says `When it rains`
+    nearest: When {duration} pass(es)
+    as in:   When 10 minutes pass
+    all of them: schedlab steps; or teach it (harness/src/steps):
+        #[when(expr = "it rains")]
+        async fn step(world: &mut World) -> StepResult { … }
+    features/f.feature:6: no step of the vocabulary says `Given a flet`
+    nearest: Given a fleet:
+    as in:   Given a fleet:
+               | pool | nodes | gpus | labels  | taints              |
+               | h100 | 2     | 8    | rack=r1 | gpu=true:NoSchedule |
+               | cpu  | 1     | 0    | rack=r2 |                     |
+    all of them: schedlab steps; or teach it (harness/src/steps):
+        #[given(expr = "a flet")]
+        async fn step(world: &mut World) -> StepResult { … }
+    features/f.feature:7: no step of the vocabulary says `Then x`
+    nearest: Then {when}{subject} has {tally}{stays}
+    as in:   Then queue "team-a" has 8 running and 4 pending pods
+             Then eventually within 10 minutes job "train" has 3 running pods and stays so for 5 cycles
+             Then for 2 hours the cluster has at most 32 running pods
+             Then never within 1 hour queue "team-a" has at least 9 running pods
+    all of them: schedlab steps; or teach it (harness/src/steps):
+        #[then(expr = "x")]
+        async fn step(world: &mut World) -> StepResult { … }
     "#);
 }
 
@@ -65,6 +170,8 @@ fn prose_may_begin_as_steps_do() {
     assert!(run.out.contains("2 steps: 2 passed"), "{}", run.out);
 }
 
+const NODE: &str = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n";
+
 #[test]
 fn fleets_that_cannot_be_read() {
     let up = |fleet: &str| {
@@ -81,14 +188,21 @@ fn fleets_that_cannot_be_read() {
         up("pools:\n- name: a\n  memory: 99999999999Ei\n"),
         up("pools:\n- name: a\n- name: a\n"),
         up("pools: [\n"),
+        up(""),
+        up("pools:\n- name: a\n- name: b\n  taints: [\"a b:NoSchedule\"]\n"),
+        up(&format!("{NODE}---\n{NODE}spec: {{taints: [{{key: k, effect: Never}}]}}\n")
+            .replacen("name: a", "name: b", 1)),
     ];
-    assert_snapshot!(told.concat(), @r"
+    assert_snapshot!(told.concat(), @r#"
     schedlab: fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpusBy, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
     schedlab: fleet.yaml:3:9: gpus: found -1, allowed is a whole number from 0 to 1024
     schedlab: fleet.yaml:3:11: memory: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
     schedlab: fleet.yaml:3:9: name: found a twice, pools need names of their own
     schedlab: fleet.yaml:1:8: unclosed bracket '['
-    ");
+    schedlab: fleet.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
+    schedlab: fleet.yaml:4:12: taints[0].key: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+    schedlab: fleet.yaml:5:1: Node "a" is invalid: metadata.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"
+    "#);
     let missing = Lab::empty().run(&["up", "--fleet", "fleet.yaml"]);
     assert_eq!(missing.code, 2);
     assert_snapshot!(missing.err, @"schedlab: fleet.yaml: No such file or directory (os error 2)");

@@ -65,6 +65,30 @@ fn rows_of_csv_that_are_broken() {
     "#);
 }
 
+#[test]
+fn files_of_csv_that_are_empty_or_lack_columns() {
+    let pods = format!("{PODS}{POD}");
+    let queues = ("queues.csv", "name,parent,quota\na,,8\n");
+    let told = [
+        refused([("nodes.csv", ""), ("pods.csv", &pods), queues]),
+        refused([("nodes.csv", NODES), ("pods.csv", "\n\n"), queues]),
+        refused([("nodes.csv", "sn,gpu\na,1\n"), ("pods.csv", &pods), queues]),
+        refused([("nodes.csv", NODES), ("pods.csv", "name\np\n"), queues]),
+        refused([("nodes.csv", NODES), ("pods.csv", &pods), ("queues.csv", "name,parent\na,\n")]),
+        refused([("nodes.csv", "sn,cpu_milli,memory_mib,gpu\n"), ("pods.csv", &pods), queues]),
+        refused([("nodes.csv", NODES), ("pods.csv", PODS), queues]),
+    ];
+    assert_snapshot!(told.concat(), @r"
+    schedlab: nodes.csv:1: found an empty file, allowed is a header of sn, cpu_milli, memory_mib, gpu, model
+    schedlab: pods.csv:1: found an empty file, allowed is a header of name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
+    schedlab: nodes.csv:1: found the columns sn, gpu without cpu_milli, memory_mib, allowed is sn, cpu_milli, memory_mib, gpu, model
+    schedlab: pods.csv:1: found the columns name without cpu_milli, memory_mib, num_gpu, gpu_milli, allowed is name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
+    schedlab: queues.csv:1: found the columns name, parent without quota, allowed is name, quota, parent, weight, limit, priority
+    schedlab: nodes.csv: found no node, allowed is at least one
+    schedlab: pods.csv: found no work, allowed is at least one pod
+    ");
+}
+
 /// Rows that can be read, but say what cannot have been.
 #[test]
 fn rows_of_csv_that_are_impossible() {

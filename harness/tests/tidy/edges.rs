@@ -62,7 +62,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
     (
         "harness",
         "
-            api exit fields progress report tools
+            api exit fields progress report text tools
             happenings interrupt leftovers
             audit
             processes veil

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::pool::{Effect, GpusBy, Objects, Pool, TaintText};
+use super::pool::{GpusBy, Objects, Pool};
 use super::realistic;
+use super::taint::TaintText;
 use crate::actors::PUBLISHED;
 
 /// The node with a name, the `index`th of its fleet.
@@ -67,12 +68,7 @@ fn labels(pool: &Pool, name: &str, index: usize) -> Map<String, Value> {
 }
 
 fn taint(taint: &TaintText) -> Value {
-    let effect = match taint.effect {
-        Effect::NoSchedule => "NoSchedule",
-        Effect::PreferNoSchedule => "PreferNoSchedule",
-        Effect::NoExecute => "NoExecute",
-    };
-    let mut made = json!({"key": taint.key, "effect": effect});
+    let mut made = json!({"key": taint.key, "effect": taint.effect.to_string()});
     if !taint.value.is_empty() {
         made["value"] = json!(taint.value);
     }

@@ -14,9 +14,8 @@ pub(super) fn is_plain(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("apiVersion:"))
 }
 
-/// The nodes of a text.
-pub(super) fn nodes(file: &str, text: &str) -> Result<Vec<Value>, FleetError> {
-    let place = Place { file };
+/// The nodes of a text, and where the document of each begins.
+pub(super) fn nodes(place: Place, text: &str) -> Result<Vec<(Value, Location)>, FleetError> {
     let documents: Vec<Spanned<Value>> =
         serde_saphyr::from_multiple(text).map_err(|error| parse_error(place, &error))?;
     let mut all = Vec::new();
@@ -25,7 +24,7 @@ pub(super) fn nodes(file: &str, text: &str) -> Result<Vec<Value>, FleetError> {
         let at = document.referenced;
         for node in unfold(place, document)? {
             check(place, at, &node, &mut names)?;
-            all.push(node);
+            all.push((node, at));
         }
     }
     Ok(all)

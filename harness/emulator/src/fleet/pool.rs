@@ -1,29 +1,32 @@
 //! A pool of equal nodes: what the file says, checked.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
-use serde_saphyr::Spanned;
+use serde_saphyr::{Location, Spanned};
 
 use super::FleetError;
+use super::labels;
 use super::scalar::{Place, Scalar, read};
+use super::taint::TaintText;
 use crate::actors::{RUN_TIME, STARTUP, TERMINATION};
 use crate::names;
 use crate::quantity::Milli;
 
 /// The most nodes in one pool.
-const NODES_MAX: u64 = 100_000;
+pub(super) const NODES_MAX: u64 = 100_000;
 /// The most GPUs in one node.
 const GPUS_MAX: u64 = 1024;
 /// The most pods on one node.
 const PODS_MAX: u64 = 100_000;
+/// The most characters in a label's value.
+const LABEL_MAX: usize = 63;
 
 /// Equal nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
-    pub(super) node_names: Vec<String>,
+    /// Names of the nodes, and where each is written.
+    pub(super) node_names: Vec<(String, Location)>,
     pub(super) gpus: u64,
     pub(super) gpus_by: GpusBy,
     pub(super) gpu_product: String,
@@ -60,62 +63,6 @@ pub(super) enum Objects {
     Realistic,
 }
 
-/// A taint, by its fields or as `key=value:Effect`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Self")]
-pub(super) struct TaintText {
-    pub(super) key: String,
-    #[serde(default)]
-    pub(super) value: String,
-    pub(super) effect: Effect,
-}
-
-/// What a taint does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(super) enum Effect {
-    NoSchedule,
-    PreferNoSchedule,
-    NoExecute,
-}
-
-impl<'de> Deserialize<'de> for TaintText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TaintWords)
-    }
-}
-
-struct TaintWords;
-
-impl<'de> Visitor<'de> for TaintWords {
-    type Value = TaintText;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a taint as {key, value, effect} or key=value:Effect")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<TaintText, E> {
-        let effect = |word| match word {
-            "NoSchedule" => Some(Effect::NoSchedule),
-            "PreferNoSchedule" => Some(Effect::PreferNoSchedule),
-            "NoExecute" => Some(Effect::NoExecute),
-            _ => None,
-        };
-        let (pair, word) = text.rsplit_once(':').unwrap_or((text, ""));
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match effect(word).filter(|_| !key.is_empty()) {
-            Some(effect) => Ok(TaintText { key: key.to_owned(), value: value.to_owned(), effect }),
-            None => Err(E::custom(format!(
-                "taints: found {text}, allowed is key=value:Effect with NoSchedule, \
-                 PreferNoSchedule or NoExecute"
-            ))),
-        }
-    }
-
-    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<TaintText, A::Error> {
-        TaintText::deserialize(de::value::MapAccessDeserializer::new(map))
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FleetText {
@@ -131,18 +78,18 @@ struct PoolText {
     gpus: Option<Spanned<Scalar>>,
     #[serde(default)]
     gpus_by: GpusBy,
-    gpu_product: Option<String>,
+    gpu_product: Option<Spanned<String>>,
     gpu_memory: Option<Spanned<Scalar>>,
     cpu: Option<Spanned<Scalar>>,
     memory: Option<Spanned<Scalar>>,
     ephemeral_storage: Option<Spanned<Scalar>>,
     pods: Option<Spanned<Scalar>>,
     #[serde(default)]
-    labels: BTreeMap<String, Spanned<Scalar>>,
+    labels: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
-    annotations: BTreeMap<String, Scalar>,
+    annotations: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
-    taints: Vec<TaintText>,
+    taints: Vec<Spanned<TaintText>>,
     #[serde(default)]
     topology: BTreeMap<String, Spanned<Scalar>>,
     #[serde(default)]
@@ -161,8 +108,7 @@ struct KubeletText {
 
 impl Pool {
     /// All pools of a file.
-    pub(super) fn parse_all(file: &str, text: &str) -> Result<Vec<Self>, FleetError> {
-        let place = Place { file };
+    pub(super) fn parse_all(place: Place, text: &str) -> Result<Vec<Self>, FleetError> {
         let fleet: FleetText = read(place, text)?;
         if fleet.pools.value.is_empty() {
             let message = "pools: found none, allowed is at least one".to_owned();
@@ -187,47 +133,32 @@ fn checked(place: Place, text: PoolText, seen: &mut Seen) -> Result<Pool, FleetE
         Some(memory) => place.quantity("gpuMemory", memory)?.1,
         None => 80 * (1000 << 30),
     };
-    let mut topology = BTreeMap::new();
-    for (label, nodes) in &text.topology {
-        let field = format!("topology.{label}");
-        topology.insert(label.clone(), place.whole(&field, nodes, [1, NODES_MAX])?);
-    }
+    let amounts = amounts(place, &text)?;
+    let annotations = annotations(place, &text)?;
+    let gpu_product = match text.gpu_product {
+        Some(product) => labels::value(place, "gpuProduct", &product)?,
+        None => "NVIDIA-H100-80GB-HBM3".to_owned(),
+    };
     Ok(Pool {
         node_names,
         gpus,
         gpus_by: text.gpus_by,
         gpu_memory_mib: memory / (1000 << 20),
-        amounts: amounts(place, &text)?,
-        annotations: annotations(place, &text)?,
-        gpu_product: text.gpu_product.unwrap_or_else(|| "NVIDIA-H100-80GB-HBM3".to_owned()),
-        labels: labels(place, text.labels)?,
-        taints: text.taints,
-        topology,
+        amounts,
+        annotations,
+        gpu_product,
+        labels: labels::labels(place, text.labels)?,
+        taints: labels::taints(place, text.taints)?,
+        topology: labels::topology(place, &text.topology)?,
         objects: text.objects,
     })
 }
 
-/// Labels that a node may have.
-fn labels(
+fn node_names(
     place: Place,
-    texts: BTreeMap<String, Spanned<Scalar>>,
-) -> Result<BTreeMap<String, String>, FleetError> {
-    let mut labels = BTreeMap::new();
-    for (key, Spanned { value: Scalar(value), referenced, .. }) in texts {
-        let wrong_key =
-            names::qualified_name(&key).first().map(|rule| format!("labels: {key:?}: {rule}"));
-        let wrong = wrong_key.or_else(|| {
-            names::label_value(&value).map(|rule| format!("labels.{key}: {value:?}: {rule}"))
-        });
-        if let Some(message) = wrong {
-            return Err(place.error(referenced, message));
-        }
-        labels.insert(key, value);
-    }
-    Ok(labels)
-}
-
-fn node_names(place: Place, text: &PoolText, seen: &mut Seen) -> Result<Vec<String>, FleetError> {
+    text: &PoolText,
+    seen: &mut Seen,
+) -> Result<Vec<(String, Location)>, FleetError> {
     let pool = &text.name;
     check_name(place, "name", pool)?;
     if !seen.pools.insert(pool.value.clone()) {
@@ -257,23 +188,18 @@ fn node_names(place: Place, text: &PoolText, seen: &mut Seen) -> Result<Vec<Stri
             return Err(place.error(name.referenced, message));
         }
     }
-    Ok(names.into_iter().map(|name| name.value).collect())
+    Ok(names.into_iter().map(|name| (name.value, name.referenced)).collect())
 }
 
-/// A name that a node may have.
+/// A name that a node may have. It is the value of the node's host name label, too.
 fn check_name(place: Place, field: &str, name: &Spanned<String>) -> Result<(), FleetError> {
     let text = &name.value;
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let sound = text.len() <= 200
-        && text.chars().all(inner)
-        && text.starts_with(edge)
-        && text.ends_with(edge);
-    if sound {
+    if names::dns_subdomain(text).is_none() && text.len() <= LABEL_MAX {
         return Ok(());
     }
     let message = format!(
-        "{field}: found \"{text}\", allowed are lower-case letters, digits, - and ., a letter or digit at both ends"
+        "{field}: found \"{text}\", allowed are lower-case letters, digits, - and ., a letter or \
+         digit at both ends and around each ., and at most {LABEL_MAX} characters in all"
     );
     Err(place.error(name.referenced, message))
 }
@@ -303,9 +229,11 @@ fn amounts(place: Place, text: &PoolText) -> Result<BTreeMap<&'static str, Strin
 
 /// The pool's annotations, with the pace of its pods.
 fn annotations(place: Place, text: &PoolText) -> Result<BTreeMap<String, String>, FleetError> {
-    let given = text.annotations.iter();
-    let mut all: BTreeMap<String, String> =
-        given.map(|(key, value)| (key.clone(), value.0.clone())).collect();
+    let mut all = BTreeMap::new();
+    for (key, value) in &text.annotations {
+        labels::annotation_key(place, key, value)?;
+        all.insert(key.clone(), value.value.clone());
+    }
     let paces = [
         (STARTUP, "kubelet.startup", &text.kubelet.startup),
         (RUN_TIME, "kubelet.runTime", &text.kubelet.run_time),

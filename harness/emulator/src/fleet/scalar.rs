@@ -8,7 +8,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
 use serde_path_to_error::Track;
 use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
 
-use super::FleetError;
+use super::{FleetError, FleetPlace};
 use crate::actors::parse_duration;
 use crate::quantity::{self, Milli};
 
@@ -80,9 +80,11 @@ fn field(path: &str) -> String {
     let pool = path.strip_prefix("pools.value").unwrap_or(path);
     let inner = pool.split_once(']').filter(|_| pool.starts_with('[')).map_or(pool, |(_, it)| it);
     let inner = inner.strip_prefix('.').unwrap_or(inner);
-    // Only of what stands with its place is the value a field of its own.
-    let bare = inner.strip_suffix(".value").filter(|_| !inner.starts_with("taints["));
-    bare.unwrap_or(inner).to_owned()
+    // What stands with its place is the `value` of a field; a taint has one of its own below it.
+    if let Some((taint, rest)) = inner.split_once(']').filter(|_| inner.starts_with("taints[")) {
+        return format!("{taint}]{}", rest.strip_prefix(".value").unwrap_or(rest));
+    }
+    inner.strip_suffix(".value").unwrap_or(inner).to_owned()
 }
 
 /// Field, what was found and what is allowed.
@@ -97,7 +99,7 @@ fn in_words(field: &str, message: &str, written: impl Fn() -> String) -> String 
             let says_field = field.is_empty()
                 || field == "fleet"
                 || other.starts_with("unknown field")
-                || other.starts_with("duplicate")
+                || other.starts_with("found the key ")
                 || other.starts_with("taints: ");
             return if says_field { other.to_owned() } else { format!("{field}: {other}") };
         }
@@ -109,10 +111,10 @@ fn in_words(field: &str, message: &str, written: impl Fn() -> String) -> String 
 /// What stands in the text where it is wrong, as far as one line shows it.
 fn written_at(text: &str, wrong: &FleetError) -> String {
     let place = |at: u64| usize::try_from(at.saturating_sub(1)).unwrap_or(usize::MAX);
-    let line = text.lines().nth(place(wrong.line)).unwrap_or_default();
+    let line = text.lines().nth(place(wrong.place.line)).unwrap_or_default();
     let mut depth = 0_i32;
     let mut written = String::new();
-    for letter in line.chars().skip(place(wrong.column)) {
+    for letter in line.chars().skip(place(wrong.place.column)) {
         let closes = matches!(letter, ']' | '}');
         if depth == 0 && (closes || (letter == ',' && !written.is_empty())) {
             break;
@@ -134,7 +136,12 @@ pub(super) fn parse_error(place: Place, error: &serde_saphyr::Error) -> FleetErr
     };
     let words = error.render_with_options(options);
     let message = words.rsplit_once(" at line ").map_or(&*words, |(words, _)| words);
-    place.error(error.location().unwrap_or(Location::UNKNOWN), message.to_owned())
+    let twice = message.strip_prefix("duplicate mapping key: ");
+    let message = match twice.and_then(|rest| rest.strip_suffix(" not allowed here")) {
+        Some(key) => format!("found the key {key} twice, allowed is each key once"),
+        None => message.to_owned(),
+    };
+    place.error(error.location().unwrap_or(Location::UNKNOWN), message)
 }
 
 /// The file that is being read, to say where something is wrong in it.
@@ -145,7 +152,11 @@ pub(super) struct Place<'f> {
 
 impl Place<'_> {
     pub(super) fn error(self, at: Location, message: String) -> FleetError {
-        FleetError { file: self.file.to_owned(), line: at.line(), column: at.column(), message }
+        FleetError { place: self.at(at), message }
+    }
+
+    pub(super) fn at(self, at: Location) -> FleetPlace {
+        FleetPlace { file: self.file.to_owned(), line: at.line(), column: at.column() }
     }
 
     /// A whole number from `least` to `most`.

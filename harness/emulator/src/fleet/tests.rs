@@ -117,12 +117,12 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     fleet.yaml:3:11: memory: found -4Gi: negative; allowed is more than zero
     fleet.yaml:3:9: name: found a twice, pools need names of their own
     fleet.yaml:5:14: found node a-1 twice, nodes need names of their own
-    fleet.yaml:2:9: name: found "Big_One", allowed are lower-case letters, digits, - and ., a letter or digit at both ends
+    fleet.yaml:2:9: name: found "Big_One", allowed are lower-case letters, digits, - and ., a letter or digit at both ends and around each ., and at most 63 characters in all
     fleet.yaml:3:10: count: found beside names, allowed is one of them
     fleet.yaml:3:22: kubelet.startup: found soon, allowed is a duration such as 2s or 1h30m
     fleet.yaml:3:29: taints[0].effect: unknown variant `Sometimes`, expected one of NoSchedule, PreferNoSchedule, NoExecute
     fleet.yaml:3:12: objects: unknown variant `huge`, expected one of slim, realistic
-    fleet.yaml:3:3: duplicate mapping key: name not allowed here
+    fleet.yaml:3:3: found the key name twice, allowed is each key once
     fleet.yaml:2:3: missing field `name`
     fleet.yaml:1:1: unknown field `nodes`, expected one of pools
     fleet.yaml:1:8: pools: found 3, allowed is a list
@@ -133,6 +133,43 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     fleet.yaml:3:12: taints: found k=v:Sometimes, allowed is key=value:Effect with NoSchedule, PreferNoSchedule or NoExecute
     fleet.yaml:3:21: unknown field `effekt`, expected one of key, value, effect
     "#);
+}
+
+#[test]
+fn what_the_server_would_refuse_is_told_where_it_is_written() {
+    let cases = [
+        "pools:\n- name: a\n  taints:\n  - {key: a b, effect: NoSchedule}\n",
+        "pools:\n- name: a\n  taints: ['k=v v:NoSchedule']\n",
+        "pools:\n- name: a\n  taints: ['k=v:NoSchedule',\n    'k=w:NoSchedule']\n",
+        "pools:\n- name: a\n  annotations: {a b: c}\n",
+        "pools:\n- name: a\n  topology: {a b: 2}\n",
+        "pools:\n- name: a\n  gpuProduct: NVIDIA H100\n",
+        "pools:\n- name: a..b\n",
+        "pools:\n- name: a\n  labels: {k: a, k: b}\n",
+        "# nothing\n",
+    ];
+    let all: Vec<String> = cases.iter().map(|text| error(text)).collect();
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    fleet.yaml:4:5: taints[0].key: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+    fleet.yaml:3:12: taints[0].value: "v v": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
+    fleet.yaml:4:5: taints[1]: found k with NoSchedule again, allowed is each key and effect once
+    fleet.yaml:3:22: annotations: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+    fleet.yaml:3:19: topology: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+    fleet.yaml:3:15: gpuProduct: "NVIDIA H100": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
+    fleet.yaml:2:9: name: found "a..b", allowed are lower-case letters, digits, - and ., a letter or digit at both ends and around each ., and at most 63 characters in all
+    fleet.yaml:3:18: found the key k twice, allowed is each key once
+    fleet.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
+    "#);
+}
+
+/// Neither a truth value nor a number is made of what stands where a text is read.
+#[test]
+fn labels_are_read_as_they_are_written() {
+    let fleet = fleet("pools: [{name: on, labels: {a: y, b: on, c: 0x10, d: 1.10, e: 010}}]");
+    let labels = &fleet.nodes()[0]["metadata"]["labels"];
+    let read = ["a", "b", "c", "d", "e"].map(|key| labels[key].as_str().unwrap_or("no text"));
+    assert_eq!(read, ["y", "on", "0x10", "1.10", "010"]);
+    assert_eq!(name(&fleet.nodes()[0]), "on-0");
 }
 
 /// One field of a pool each, of a type that it cannot have.
@@ -204,9 +241,9 @@ fn every_field_of_a_wrong_type_is_told_by_its_name() {
     fleet.yaml:2:9: pods: found true, allowed is a whole number from 1 to 100000
     fleet.yaml:2:11: labels: found x, allowed is a map
     fleet.yaml:2:11: labels: found [x], allowed is a map
-    fleet.yaml:2:12: labels.k: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:15: labels.k: found [x], allowed is a text
     fleet.yaml:2:16: annotations: found x, allowed is a map
-    fleet.yaml:2:20: annotations.k: invalid type: map, expected a number or a text
+    fleet.yaml:2:20: annotations.k: found {a: b}, allowed is a text
     fleet.yaml:2:11: taints: found {key: k}, allowed is a list
     fleet.yaml:2:12: taints[0]: invalid type: integer `3`, expected a taint as {key, value, effect} or key=value:Effect
     fleet.yaml:2:12: taints[0]: invalid type: sequence, expected a taint as {key, value, effect} or key=value:Effect
@@ -225,7 +262,7 @@ fn every_field_of_a_wrong_type_is_told_by_its_name() {
     fleet.yaml:1:6: pools: found none, allowed is at least one
     fleet.yaml:1:1: fleet: found [], allowed is a map
     fleet.yaml:1:1: fleet: found x, allowed is a map
-    fleet.yaml:1:1: unexpected end of file
+    fleet.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
     ");
 }
 

@@ -1,6 +1,6 @@
 //! Preempt: inside one queue a job takes the place of preemptible ones of strictly lower
-//! priority (by how much, the profile says), even beyond the queue's fair share. Minimum run times protect gangs, never their
-//! elastic surplus.
+//! priority (by how much, the profile says), even beyond the queue's fair share. Minimum run times
+//! protect gangs, never their elastic surplus.
 
 use std::time::Duration;
 

@@ -1,0 +1,69 @@
+//! How a failed scenario is run again where it failed: the options of a command line that chose
+//! the cluster and the scheduler.
+
+use crate::cli::{ClusterName, Stage};
+use crate::target::Which;
+
+/// The options, each with a space before it; nothing for our scheduler on the emulator.
+pub(super) fn stage(stage: &Stage) -> String {
+    let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|p| p.display().to_string());
+    let cluster = stage.cluster;
+    let scheduler = match &stage.scheduler {
+        Which::Ours => None,
+        Which::Process(command) => Some(format!("process:{command}")),
+        Which::Installed(name) => Some(format!("installed:{name}")),
+        Which::Deployment(image) => Some(format!("deployment:{image}")),
+    };
+    let options = [
+        ("cluster", (cluster != ClusterName::Emulator).then(|| cluster.name().to_owned())),
+        ("assets", path(&stage.assets)),
+        ("kubeconfig", path(&stage.kubeconfig)),
+        ("yes-this-cluster", stage.yes_this_cluster.clone()),
+        ("image", (cluster == ClusterName::Container).then(|| stage.image.clone())),
+        ("kind-cluster", stage.kind_cluster.clone()),
+        ("node-image", stage.node_image.clone()),
+        ("kind-config", path(&stage.kind_config)),
+        ("scheduler", scheduler),
+        ("target", path(&stage.target)),
+        ("time-scale", stage.time_scale.map(|factor| factor.to_string())),
+    ];
+    let said = options.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let said = said.map(|(name, value)| format!(" --{name} {}", quoted(value)));
+    said.chain(stage.force.then(|| " --force".to_owned())).collect()
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn again(words: &[&str]) -> String {
+        let cli = Cli::try_parse_from([&["schedlab", "run"], words].concat()).unwrap();
+        let Command::Run(run) = cli.command else { panic!("it is a run") };
+        stage(&run.stage)
+    }
+
+    #[test]
+    fn what_chose_the_cluster_is_said_again() {
+        assert_eq!(again(&["features", "--seed", "3"]), "");
+        assert_eq!(again(&["--cluster", "control-plane"]), " --cluster control-plane");
+        let kube = ["--cluster", "kubeconfig", "--kubeconfig", "my cluster", "--force"];
+        let kube = [&kube[..], &["--scheduler", "process:kube --config={kubeconfig}"]].concat();
+        assert_eq!(
+            again(&kube),
+            " --cluster kubeconfig --kubeconfig 'my cluster' \
+             --scheduler 'process:kube --config={kubeconfig}' --force"
+        );
+    }
+}
