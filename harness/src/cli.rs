@@ -309,7 +309,8 @@ pub struct Up {
     /// Fleet of nodes, a YAML file; the lab's 4 nodes with 8 GPUs each when absent.
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
-    /// Which scheduler runs beside it.
+    /// Which scheduler runs beside it. Beside `kai`, as on a real cluster, `kube` runs too, for
+    /// pods without a schedulerName.
     #[arg(long, value_enum, default_value_t = ProfileName::Kai)]
     pub profile: ProfileName,
     /// No scheduler beside it.

@@ -6,6 +6,8 @@ mod files;
 #[path = "cli/lab.rs"]
 #[expect(dead_code, reason = "the test of the commands uses more of it")]
 mod lab;
+#[path = "bad_input/manifests.rs"]
+mod manifests;
 #[path = "bad_input/traces.rs"]
 mod traces;
 
@@ -302,28 +304,6 @@ fn fields_kinds_and_types_that_are_wrong_in_a_fixture() {
         version.starts_with("fixtures/x.yaml:1:1: apiVersion: found apps/v1beta9, allowed are")
     );
     assert!(version.contains(", apps/v1,"), "{version}");
-}
-
-/// YAML takes words such as `on` for truth values, and some names for numbers.
-#[test]
-fn words_that_yaml_does_not_read_as_text() {
-    let pod = |metadata: &str| {
-        of_fixture(&format!("apiVersion: v1\nkind: Pod\nmetadata:\n  {metadata}\n"))
-    };
-    let told = [
-        pod("name: n"),
-        pod("name: 0x10 # ten"),
-        pod("name: 1e3"),
-        pod("{name: a, labels: {app: web, debug: on}}"),
-        pod("{name: a, annotations: {version: 1.10}}"),
-    ];
-    assert_snapshot!(told.join("\n"), @r#"
-    fixtures/x.yaml:4:9: metadata.name: found n, which YAML reads as the truth value false, allowed is a text: write "n" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
-    fixtures/x.yaml:4:9: metadata.name: found 0x10, which YAML reads as the number 16, allowed is a text: write "0x10" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
-    fixtures/x.yaml:4:9: metadata.name: found 1e3, which YAML reads as the number 1000.0, allowed is a text: write "1e3" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
-    fixtures/x.yaml:4:39: metadata.labels.debug: found on, which YAML reads as the truth value true, allowed is a text: write "on" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string (BadRequest)
-    fixtures/x.yaml:4:36: metadata.annotations.version: found 1.10, which YAML reads as the number 1.1, allowed is a text: write "1.10" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string (BadRequest)
-    "#);
 }
 
 #[test]

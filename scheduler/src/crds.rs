@@ -92,6 +92,24 @@ mod tests {
         }
     }
 
+    /// What `kubectl explain` shows.
+    #[test]
+    fn every_kind_and_field_says_what_it_is_for() {
+        for definition in all() {
+            let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            let fields = |part: &Value| {
+                let of = part["properties"].as_object().into_iter().flatten();
+                of.map(|(name, field)| (name.clone(), field.clone())).collect::<Vec<_>>()
+            };
+            let all = schemas(schema).into_iter().flat_map(fields);
+            for (name, field) in all.chain([("the kind".to_owned(), schema.clone())]) {
+                let words = field["description"].as_str().unwrap_or_default();
+                assert!(!words.is_empty(), "{name} of {}", definition["metadata"]["name"]);
+                assert!(!words.contains("Auto-generated"), "{words}");
+            }
+        }
+    }
+
     #[test]
     fn the_definitions_are_kais() {
         let told = |definition: &Value| {

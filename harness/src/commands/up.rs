@@ -76,23 +76,14 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
     let emulator = Emulator::start(Options::at(Clock::real()));
     emulator.add_fleet(fleet).map_err(|error| UsageError(error.to_string()))?;
     install(&Api::new(emulator.client())).await?;
-    let config = match args.profile {
-        ProfileName::Kai => Config::kai(),
-        ProfileName::Kube => Config::kube(),
-    };
+    let configs = schedulers(args);
+    let beside = beside(&configs);
     let clock = emulator.clock().clone();
     let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
-    let beside = if args.no_scheduler {
-        "no scheduler".to_owned()
-    } else {
-        format!("scheduler `{}`", config.scheduler_name)
-    };
-    let scheduling = schedlab_scheduler::run(emulator.client(), config, now);
-    let scheduler = if args.no_scheduler {
-        tokio::spawn(std::future::pending())
-    } else {
-        tokio::spawn(scheduling)
-    };
+    let mut scheduling = tokio::task::JoinSet::new();
+    for config in configs {
+        scheduling.spawn(schedlab_scheduler::run(emulator.client(), config, Arc::clone(&now)));
+    }
     let address = SocketAddr::from((args.address, args.port));
     let server = if args.address.is_loopback() {
         emulator.serve(address).await?
@@ -111,7 +102,7 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
         server.address,
     ));
     let exit = tokio::select! {
-        ended = scheduler => {
+        Some(ended) = scheduling.join_next() => {
             let error = match ended {
                 Ok(Ok(())) => anyhow::anyhow!("it returned"),
                 Ok(Err(error)) => error,
@@ -125,6 +116,28 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
     server.shut_down().await;
     output.note("the cluster is gone");
     Ok(exit)
+}
+
+/// As a cluster with KAI has them: kube-scheduler takes the pods that name no scheduler.
+fn schedulers(args: &Up) -> Vec<Config> {
+    match args.profile {
+        _ if args.no_scheduler => Vec::new(),
+        ProfileName::Kai => vec![Config::kai(), Config::kube()],
+        ProfileName::Kube => vec![Config::kube()],
+    }
+}
+
+/// Which pods they take.
+fn beside(configs: &[Config]) -> String {
+    let names: Vec<&str> = configs.iter().map(|config| &*config.scheduler_name).collect();
+    match names.as_slice() {
+        [] => "no scheduler".to_owned(),
+        [one] => format!("scheduler `{one}`"),
+        [one, others @ ..] => format!(
+            "scheduler `{one}` (and `{}` for pods without a schedulerName)",
+            others.join("`, `")
+        ),
+    }
 }
 
 /// Writes a file that nobody else can read: the token in a kubeconfig makes its reader an

@@ -120,7 +120,7 @@ impl World {
         }
         let place = origin.of(field.as_deref().unwrap_or_default());
         if let Some((field, found)) = field.as_deref().and_then(|field| unquoted(object, field))
-            && refusal.is_some_and(|refusal| refusal.message.ends_with("of type string"))
+            && refusal.is_some_and(|refusal| refusal.message.contains("of type string"))
         {
             let place = origin.of(&field);
             let written = origin.written(&field).unwrap_or_else(|| found.to_string());

@@ -4,6 +4,12 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, PostParams, WatchEvent, WatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::lab::Lab;
 
@@ -120,4 +126,39 @@ fn the_kubeconfig_of_a_cluster_that_runs_is_not_taken_over() {
     let words = format!("kubeconfig exists and leads to a cluster that runs at {server}; name");
     assert!(up.err.contains(&words), "{}", up.err);
     assert!(lab.exists("kubeconfig"));
+}
+
+/// As on a real cluster, where kube-scheduler takes it.
+#[test]
+fn a_pod_that_names_no_scheduler_runs_beside_those_of_ours() {
+    let lab = Lab::empty();
+    let mut command = lab.command(&["up", "--kubeconfig", "kubeconfig"]);
+    let mut up = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    BufReader::new(up.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let node = runtime.block_on(async {
+        let kubeconfig = Kubeconfig::read_from(lab.path("kubeconfig")).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        let pods: Api<Pod> = Api::default_namespaced(kube::Client::try_from(config).unwrap());
+        let pod = serde_json::json!({
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        });
+        let pod = serde_json::from_value(pod).unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+        let only = WatchParams::default().fields("metadata.name=p");
+        let mut events = pods.watch(&only, "0").await.unwrap().boxed();
+        loop {
+            if let Some(WatchEvent::Added(pod) | WatchEvent::Modified(pod)) =
+                events.try_next().await.unwrap()
+                && let Some(node) = pod.spec.unwrap().node_name
+            {
+                return node;
+            }
+        }
+    });
+    let pressed = Command::new("kill").args(["-INT", &up.id().to_string()]).status();
+    assert!(pressed.unwrap().success() && up.wait().unwrap().success());
+    assert!(node.starts_with("node-"));
 }

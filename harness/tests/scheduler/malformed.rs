@@ -377,9 +377,9 @@ fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
         told(&group("subGroups: [{name: a, parent: b}, {name: b, parent: a}]")),
     ];
     assert_snapshot!(told.concat(), @r#"
-    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.quota: found -7, allowed: -1 (unlimited), or 0 and more, in devices, millicores or megabytes"
-    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.limit: found 1e+30, allowed: -1 (unlimited), or 0 and more, in devices, millicores or megabytes"
-    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: found -1, allowed: 0 and more"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.quota: found -7, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.limit: found 1e+30, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: found -1, allowed: 0 to 9200000000000000"
     Queue: "Queue 'bad' cannot be used: spec.preemptMinRuntime: found \"soon\", allowed: a duration such as 90s or 1h30m, not negative"
     Queue: "Queue 'bad' cannot be used: its parent 'ghost' does not exist"
     Queue: "Queue 'bad' cannot be used: its chain of parents is a circle"

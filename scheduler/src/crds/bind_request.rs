@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
     group = "scheduling.run.ai",
     version = "v1alpha2",
     kind = "BindRequest",
+    doc = "Which pod goes to which node with which GPUs: KAI's order from its scheduler to its binder.",
     plural = "bindrequests",
     namespaced,
     status = "BindRequestStatus",

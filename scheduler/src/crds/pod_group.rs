@@ -15,6 +15,7 @@ use super::Condition;
     group = "scheduling.run.ai",
     version = "v2alpha2",
     kind = "PodGroup",
+    doc = "Pods that are placed together or not at all, and the queue that pays for them.",
     plural = "podgroups",
     shortname = "pg",
     namespaced,
@@ -55,6 +56,7 @@ pub struct PodGroupSpec {
     pub mark_unschedulable: Option<bool>,
     /// 1: once found unschedulable it is left alone; -1: it is tried in every cycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = [-1, 1]))]
     pub scheduling_backoff: Option<i32>,
     /// It takes nobody's place until it is this old, as in `30s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,6 +15,7 @@ use super::Condition;
     group = "scheduling.run.ai",
     version = "v2",
     kind = "Queue",
+    doc = "A share of the cluster's GPUs, CPU and memory, in a tree of queues.",
     plural = "queues",
     status = "QueueStatus",
     derive = "PartialEq",

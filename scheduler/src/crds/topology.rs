@@ -4,6 +4,7 @@
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::Condition;
 
@@ -13,14 +14,32 @@ use super::Condition;
     group = "kai.scheduler",
     version = "v1alpha1",
     kind = "Topology",
+    doc = "Which node labels name the levels of the cluster's network, from the widest to the narrowest.",
     plural = "topologies",
     status = "TopologyStatus",
     derive = "PartialEq"
 )]
 pub struct TopologySpec {
     /// One to sixteen levels.
-    #[schemars(length(min = 1, max = 16))]
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-validations" = level_rules()))]
     pub levels: Vec<TopologyLevel>,
+}
+
+/// A level is known by its label, what was placed by levels stays so, and a node is a domain of
+/// its own, within which there is nothing.
+fn level_rules() -> Value {
+    let hostname = "l.nodeLabel == 'kubernetes.io/hostname'";
+    json!([
+        {
+            "rule": "self.all(l, self.filter(m, m.nodeLabel == l.nodeLabel).size() == 1)",
+            "message": "each nodeLabel stands once",
+        },
+        {
+            "rule": format!("!self.exists(l, {hostname}) || self[self.size() - 1].nodeLabel == 'kubernetes.io/hostname'"),
+            "message": "kubernetes.io/hostname is the last level, if it is one",
+        },
+        {"rule": "self == oldSelf", "message": "levels cannot be changed"},
+    ])
 }
 
 /// One level.

@@ -4,7 +4,7 @@
 use schedlab_scheduler_core::model::{GpuGroup, GpuPart, Labels, SharedGpu, mig_gpus};
 use serde_json::Value;
 
-use crate::parse::{Malformed, at};
+use crate::parse::{Malformed, at, list, text};
 
 /// Label of a pod that shares one device; one that shares several has one for each, with the
 /// device's name behind a slash.
@@ -13,6 +13,7 @@ pub(crate) const GROUP_LABEL: &str = "runai-gpu-group";
 const FRACTION: &str = "a number above 0 and below 1, of at most three decimals";
 const MEMORY: &str = "a positive integer of MiB";
 const DEVICES: &str = "an integer from 1 to 64, beside gpu-fraction or gpu-memory";
+const CONTAINER: &str = "the name of a container of the pod";
 const ONE: &str = "one of gpu-fraction, gpu-memory and whole GPUs";
 const DEVICES_MAX: u32 = 64;
 
@@ -44,10 +45,22 @@ pub(super) fn shared(pod: &Value, whole_gpu_milli: i64) -> Result<Option<SharedG
         let (key, found) = fraction.map_or(("gpu-memory", memory), |it| ("gpu-fraction", Some(it)));
         return Err(wrong(key, found.unwrap_or_default(), ONE));
     }
+    if let Some(found) = annotation("gpu-fraction-container-name")
+        && !has_container(pod, found)
+    {
+        return Err(wrong("gpu-fraction-container-name", found, CONTAINER));
+    }
     let devices = annotation("gpu-fraction-num-devices").unwrap_or("1");
     let count = devices.parse().ok().filter(|count| (1..=DEVICES_MAX).contains(count));
     let devices = count.ok_or_else(|| wrong("gpu-fraction-num-devices", devices, DEVICES))?;
     Ok(Some(SharedGpu { part, devices }))
+}
+
+/// KAI's binder looks for it among both, and fails where it is not.
+fn has_container(pod: &Value, name: &str) -> bool {
+    let lists = ["/spec/containers", "/spec/initContainers"];
+    let mut containers = lists.iter().flat_map(|pointer| list(pod, pointer));
+    containers.any(|container| text(container, "/name") == Some(name))
 }
 
 /// Thousandths.
@@ -102,6 +115,20 @@ mod tests {
         assert_snapshot!(told(&json!({ "gpu-memory": "8000" })), @"MemoryMib(8000) of 1");
         assert_snapshot!(
             told(&json!({ "gpu-fraction": ".25", "gpu-fraction-num-devices": "2" })), @"Milli(250) of 2");
+    }
+
+    #[test]
+    fn the_container_that_gets_the_part_is_one_of_the_pod() {
+        let of = |name: &str| {
+            let wish = json!({ "gpu-fraction": "0.5", "gpu-fraction-container-name": name });
+            let spec =
+                json!({ "containers": [{ "name": "a" }], "initContainers": [{ "name": "i" }] });
+            let pod = json!({ "metadata": { "annotations": wish }, "spec": spec });
+            shared(&pod, 0).map_or_else(|wrong| wrong.to_string(), |part| format!("{part:?}"))
+        };
+        assert_eq!(of("a"), of("i"));
+        assert!(of("a").starts_with("Some"));
+        assert_snapshot!(of("b"), @r#"annotation gpu-fraction-container-name: found "b", allowed: the name of a container of the pod"#);
     }
 
     #[test]

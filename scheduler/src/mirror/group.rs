@@ -65,6 +65,8 @@ const DURATION: &str = "a duration such as 90s or 1h30m";
 const PREEMPTIBILITY: &str = "preemptible, non-preemptible or nothing";
 const PARENT: &str = "the name of another sub-group that leads to the root";
 const UNIQUE: &str = "a name that no other sub-group has";
+const INNER: &str = "minSubGroup, as other sub-groups are below it";
+const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
 
 impl GroupRecord {
     /// As the scheduler of this node pool sees it.
@@ -78,6 +80,10 @@ impl GroupRecord {
         }
         let min_member = min_member.unwrap_or(1);
         let sub_groups = reader.sub_groups(min_member);
+        reader.enough(&sub_groups, (None, min_sub_group));
+        for (at, part) in sub_groups.iter().enumerate() {
+            reader.enough(&sub_groups, (Some(at), part.min_sub_group));
+        }
         let at = |key: &str| {
             let annotations = at(object, "/metadata/annotations")?;
             parse_time(annotations.get(key)?.as_str()?)
@@ -221,9 +227,13 @@ impl Reader<'_> {
             }
             let is_parent = items.iter().any(|child| text(child, "/parent") == Some(name));
             let least = u32::from(!is_parent);
+            let min_member = self.minimum(item, "minMember");
+            if let (true, Some(minimum)) = (is_parent, min_member) {
+                self.wrong("spec.subGroups: minMember", &format!("{minimum} of {name}"), INNER);
+            }
             sub_groups.push(SubGroup {
                 name: name.into(),
-                min_member: self.minimum(item, "minMember").unwrap_or(least),
+                min_member: min_member.unwrap_or(least),
                 parent,
                 min_sub_group: self.minimum(item, "minSubGroup"),
                 topology: topology::constraint(item),
@@ -231,6 +241,21 @@ impl Reader<'_> {
         }
         self.cut_circles(&mut sub_groups);
         sub_groups
+    }
+
+    /// No minimum of sub-groups asks for more than there are below the group or sub-group: it
+    /// would wait for ever. A group without sub-groups is one itself.
+    fn enough(&mut self, all: &[SubGroup], (of, minimum): (Option<usize>, Option<u32>)) {
+        let Some(minimum) = minimum else { return };
+        let there = all.iter().filter(|part| part.parent == of).count();
+        if usize::try_from(minimum).is_ok_and(|minimum| minimum <= there) {
+            return;
+        }
+        let (field, whose) = match of.and_then(|at| all.get(at)) {
+            Some(part) => ("spec.subGroups: minSubGroup", format!(" below {}", part.name)),
+            None => ("spec.minSubGroup", String::new()),
+        };
+        self.wrong(field, &format!("{minimum}, with {there} sub-groups{whose}"), NO_MORE);
     }
 
     /// Parents that lead round in a circle are malformed.

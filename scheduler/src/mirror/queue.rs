@@ -44,10 +44,18 @@ pub(crate) struct QueueTold {
     pub(crate) conditions: BTreeMap<Name, Condition>,
 }
 
-const AMOUNT: &str = "-1 (unlimited), or 0 and more, in devices, millicores or megabytes";
-const WEIGHT: &str = "0 and more";
+const WEIGHT: &str = "0 to 9200000000000000";
 const RUNTIME: &str = "a duration such as 90s or 1h30m, not negative";
 const PRIORITY: &str = "an integer of 32 bits";
+
+/// What a quota or limit may be, in the API's units of the resource.
+fn allowed(resource: &str) -> &'static str {
+    match resource {
+        "gpu" => "-1 (unlimited), or 0 to 9200000000000000 devices",
+        "memory" => "-1 (unlimited), or 0 to 9200000000000 megabytes",
+        _ => "-1 (unlimited), or 0 to 9200000000000000000 millicores",
+    }
+}
 
 impl QueueRecord {
     pub(crate) fn read(object: &Value) -> Self {
@@ -106,7 +114,7 @@ impl Reader<'_> {
     fn amount(&mut self, resource: &str, which: &str) -> Amount {
         match self.number(resource, which) {
             -1.0 => Amount::Unlimited,
-            number => Amount::Exactly(self.scaled(number, (resource, which), AMOUNT)),
+            number => Amount::Exactly(self.scaled(number, (resource, which), allowed(resource))),
         }
     }
 
@@ -121,7 +129,7 @@ impl Reader<'_> {
         match found {
             None | Some(Value::Null) => 0.0,
             Some(value) => value.as_f64().unwrap_or_else(|| {
-                self.wrong((resource, which), shown(value), AMOUNT);
+                self.wrong((resource, which), shown(value), allowed(resource));
                 0.0
             }),
         }

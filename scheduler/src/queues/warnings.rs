@@ -166,7 +166,7 @@ mod tests {
         insta::assert_snapshot!(told(&queues), @r"
         a PartialConfiguration: Partial configuration: cpu.limit is not set and counts as 0; a resource whose limit is 0 cannot be used. Set -1 for unlimited
         b PartialConfiguration: No resources are set: quota and limit are 0, so nothing may run. Set spec.resources, -1 for unlimited
-        c Unusable: Queue 'c' cannot be used: spec.resources.gpu.quota: found -5.0, allowed: -1 (unlimited), or 0 and more, in devices, millicores or megabytes
+        c Unusable: Queue 'c' cannot be used: spec.resources.gpu.quota: found -5.0, allowed: -1 (unlimited), or 0 to 9200000000000000 devices
         ");
     }
 }

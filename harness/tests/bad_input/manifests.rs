@@ -1,0 +1,120 @@
+//! Objects in YAML that the API server or the scheduler refuses, and words that YAML does not read
+//! as text.
+
+use insta::assert_snapshot;
+
+use crate::lab::Lab;
+use crate::{FLEET, ended, of_fixture, told};
+
+#[test]
+fn topologies_and_pod_groups_that_kai_refuses() {
+    let topology = |levels: &str| {
+        of_fixture(&format!(
+            "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {{name: t}}\nspec:\n  \
+             levels: {levels}\n"
+        ))
+    };
+    let told = [
+        topology("[{nodeLabel: rack}, {nodeLabel: rack}]"),
+        topology("[{nodeLabel: kubernetes.io/hostname}, {nodeLabel: rack}]"),
+        topology("[]"),
+        of_fixture(
+            "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: a}\nspec:\n  \
+             schedulingBackoff: 7\n",
+        ),
+    ];
+    assert_snapshot!(told.join("\n"), @r#"
+    fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: each nodeLabel stands once (Invalid)
+    fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: kubernetes.io/hostname is the last level, if it is one (Invalid)
+    fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: 0: spec.levels in body should have at least 1 items (Invalid)
+    fixtures/x.yaml:5:22: PodGroup a: PodGroup.scheduling.run.ai "a" is invalid: spec.schedulingBackoff: Unsupported value: 7: supported values: "-1", "1" (Invalid)
+    "#);
+}
+
+#[test]
+fn levels_of_a_topology_stay_as_they_are() {
+    let levels = |levels: &str| {
+        format!(
+            "\n  \"\"\"yaml\n  apiVersion: kai.scheduler/v1alpha1\n  kind: Topology\n  metadata: {{name: \
+             t}}\n  spec: {{levels: [{{nodeLabel: {levels}}}]}}\n  \"\"\"\n"
+        )
+    };
+    let (first, other) = (levels("rack"), levels("zone"));
+    let steps = format!(
+        "When this manifest is applied:{first}Then this manifest is refused with \"levels cannot be \
+         changed\":{other}"
+    );
+    let run = ended(&Lab::empty(), &steps);
+    assert_eq!(run.code, 0, "{}", run.all());
+}
+
+#[test]
+fn minimums_of_sub_groups_that_cannot_be_reached() {
+    let waits = |spec: &str| {
+        let lab = Lab::empty();
+        lab.write(
+            "fixtures/x.yaml",
+            &format!(
+                "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {{name: g}}\nspec: \
+                 {{queue: a, {spec}}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {{name: p, labels: \
+                 {{kai.scheduler/subgroup-name: x}}, annotations: {{pod-group-name: g, \
+                 kai.scheduler/skip-podgrouper: \"true\"}}}}\nspec: {{schedulerName: kai-scheduler, \
+                 containers: [{{name: c, image: i}}]}}\n"
+            ),
+        );
+        told(
+            &lab,
+            &format!(
+                "{FLEET}And a queue \"a\" with a quota of 1\nWhen the manifest \"x.yaml\" is applied\nThen \
+             pod \"p\" is running"
+            ),
+        )
+    };
+    let told = [
+        waits("minSubGroup: 3, subGroups: [{name: x, minMember: 1}, {name: z, minMember: 1}]"),
+        waits(
+            "minSubGroup: 1, subGroups: [{name: top, minSubGroup: 2}, {name: x, minMember: 1, parent: top}]",
+        ),
+        waits(
+            "minSubGroup: 1, subGroups: [{name: top, minMember: 2}, {name: x, minMember: 1, parent: top}]",
+        ),
+    ];
+    assert_snapshot!(told.join("\n"), @r#"
+    pod "p" is not running: 1 pending (p)
+    (at +4.002s)
+    pending p: PodGroup g cannot be scheduled: spec.minSubGroup: found 3, with 2 sub-groups, allowed: no more than there are: lower it or add sub-groups
+    pod "p" is not running: 1 pending (p)
+    (at +4.002s)
+    pending p: PodGroup g cannot be scheduled: spec.subGroups: minSubGroup: found 2, with 1 sub-groups below top, allowed: no more than there are: lower it or add sub-groups
+    pod "p" is not running: 1 pending (p)
+    (at +4.002s)
+    pending p: PodGroup g cannot be scheduled: spec.subGroups: minMember: found 2 of top, allowed: minSubGroup, as other sub-groups are below it
+    "#);
+}
+
+/// YAML takes words such as `on` for truth values, and some names for numbers.
+#[test]
+fn words_that_yaml_does_not_read_as_text() {
+    let pod = |metadata: &str| {
+        of_fixture(&format!("apiVersion: v1\nkind: Pod\nmetadata:\n  {metadata}\n"))
+    };
+    let told = [
+        pod("name: n"),
+        pod("name: 0x10 # ten"),
+        pod("name: 1e3"),
+        pod("{name: a, labels: {app: web, debug: on}}"),
+        pod("{name: a, annotations: {version: 1.10}}"),
+        of_fixture(
+            "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: a}\nspec:\n  \
+             displayName: no\n",
+        ),
+    ];
+    assert_snapshot!(told.join("\n"), @r#"
+    fixtures/x.yaml:4:9: metadata.name: found n, which YAML reads as the truth value false, allowed is a text: write "n" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:9: metadata.name: found 0x10, which YAML reads as the number 16, allowed is a text: write "0x10" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:9: metadata.name: found 1e3, which YAML reads as the number 1000.0, allowed is a text: write "1e3" in quotes: Pod without a name: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string (BadRequest)
+    fixtures/x.yaml:4:39: metadata.labels.debug: found on, which YAML reads as the truth value true, allowed is a text: write "on" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string (BadRequest)
+    fixtures/x.yaml:4:36: metadata.annotations.version: found 1.10, which YAML reads as the number 1.1, allowed is a text: write "1.10" in quotes: Pod a: Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.annotations of type string (BadRequest)
+    fixtures/x.yaml:5:16: spec.displayName: found no, which YAML reads as the truth value false, allowed is a text: write "no" in quotes: Queue a: Queue.scheduling.run.ai "a" is invalid: spec.displayName: Invalid value: "boolean": spec.displayName in body must be of type string: "boolean" (Invalid)
+    "#);
+}
