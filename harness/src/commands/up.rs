@@ -72,7 +72,9 @@ fn answers(server: &str) -> bool {
 
 async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
     let mut output = Output::detect();
+    // Before anything is printed: whoever reads it may end the cluster at once.
     let mut terminated = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupted = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     let emulator = Emulator::start(Options::at(Clock::real()));
     emulator.add_fleet(fleet).map_err(|error| UsageError(error.to_string()))?;
     install(&Api::new(emulator.client())).await?;
@@ -110,7 +112,7 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
             };
             return Err(error.context("the scheduler ended"));
         }
-        _ = tokio::signal::ctrl_c() => Exit::Passed,
+        _ = interrupted.recv() => Exit::Passed,
         _ = terminated.recv() => Exit::Passed,
     };
     server.shut_down().await;
