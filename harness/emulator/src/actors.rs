@@ -45,9 +45,9 @@ use jiff::Timestamp;
 use crate::error::ApiError;
 use crate::store::Key;
 
+pub use crate::pace::parse_duration;
+pub(crate) use crate::pace::{RUN_TIME, STARTUP, TERMINATION};
 pub(crate) use device_driver::PUBLISHED;
-pub use fields::parse_duration;
-pub(crate) use kubelet::{RUN_TIME, STARTUP, TERMINATION};
 pub use step::{Request, Step};
 pub use view::{Change, Owner, View, controller, key_of, owners};
 

@@ -17,6 +17,7 @@ mod pod;
 mod priority;
 mod quota;
 mod schedule;
+mod strategy;
 mod template;
 mod workload;
 

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod error;
 mod names;
 pub mod object;
+mod pace;
 pub mod quantity;
 mod requests;
 

@@ -83,6 +83,17 @@ pub(crate) fn qualified_name(key: &str) -> Vec<String> {
     rules
 }
 
+/// A share of a whole.
+pub(crate) fn percentage(text: &str) -> Option<String> {
+    let digits = text.strip_suffix('%').filter(|digits| !digits.is_empty());
+    let is_share = digits.is_some_and(|digits| digits.bytes().all(|one| one.is_ascii_digit()));
+    (!is_share).then(|| {
+        "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
+         '93%', regex used for validation is '[0-9]+%')"
+            .to_owned()
+    })
+}
+
 /// A label's value.
 pub(crate) fn label_value(value: &str) -> Option<String> {
     if value.len() > 63 {

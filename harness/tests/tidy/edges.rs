@@ -47,7 +47,7 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
     (
         "harness/emulator",
         "
-            clock crds names object quantity requests
+            clock crds names object pace quantity requests
             error kinds select
             patch store
             quota

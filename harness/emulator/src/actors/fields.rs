@@ -121,61 +121,13 @@ pub(crate) fn condition_heartbeat(object: &mut Value, kind: &str, now: Timestamp
     set(object, &["status", "conditions"], Value::Array(all));
 }
 
-/// A duration as Go and Kubernetes write it: `90s`, `1h30m`, `1.5h`, `250ms`; a plain number is
-/// seconds, and `d` is a day.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    if let Ok(secs) = text.parse::<u64>() {
-        return Some(Duration::from_secs(secs));
-    }
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let (number, tail) = rest.split_at(rest.find(|c: char| c != '.' && !c.is_ascii_digit())?);
-        let end = tail.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(end);
-        let unit_nanos: i128 = match unit {
-            "ns" => 1,
-            "us" | "µs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            "d" => 86_400_000_000_000,
-            _ => return None,
-        };
-        let nanos = crate::quantity::parse(number).ok()?.checked_mul(unit_nanos)? / 1000;
-        total = total.checked_add(Duration::from_nanos(u64::try_from(nanos).ok()?))?;
-        rest = tail;
-    }
-    (!text.is_empty()).then_some(total)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use jiff::Timestamp;
     use serde_json::json;
 
-    use super::{Condition, find_condition, parse_duration, set_condition};
+    use super::{Condition, find_condition, set_condition};
     use crate::object::text;
-
-    #[test]
-    fn durations_read_as_go_writes_them() {
-        for (text, millis) in [
-            ("2s", 2_000),
-            ("1h30m", 5_400_000),
-            ("250ms", 250),
-            ("1.5h", 5_400_000),
-            ("7", 7_000),
-            ("1d", 86_400_000),
-        ] {
-            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
-        }
-        for text in ["", "s", "-1s", "1x", "1.2.3s", "5 s", "soon"] {
-            assert_eq!(parse_duration(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn a_condition_keeps_its_transition_time_while_its_status_stays() {

@@ -25,7 +25,6 @@ use crate::object::{annotation, condition, is_deleting, list, number, text};
 use crate::store::{Key, Object};
 
 use pace::{Pace, check_annotations};
-pub(crate) use pace::{RUN_TIME, STARTUP, TERMINATION};
 use stage::{Exit, Stage};
 pub(super) use status::host_address;
 

@@ -12,6 +12,7 @@ use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Resource;
 use crate::names;
 use crate::object::{self, list, map, set_default, text};
+use crate::pace;
 use crate::store::Key;
 
 const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
@@ -26,6 +27,7 @@ pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(),
     let account = pod["spec"]["serviceAccountName"].clone();
     set_default(pod, &["spec", "serviceAccount"], account);
     tolerate_short_outages(pod);
+    check_account(admission, pod)?;
     priority::complete(admission, pod)?;
     add_overhead(admission, pod)?;
     let quality = quality::of(&pod["spec"]);
@@ -71,27 +73,42 @@ fn tolerate_short_outages(pod: &mut Value) {
     object::set(pod, &["spec", "tolerations"], tolerations.into());
 }
 
-/// What the pod's runtime class costs beside its containers.
-fn add_overhead(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
-    let name = text(pod, &["spec", "runtimeClassName"]);
-    if name.is_empty() {
+/// The account that a pod names must be there; that of every namespace comes by itself.
+fn check_account(admission: &Admission<'_>, pod: &Value) -> Result<(), ApiError> {
+    let (name, space) = (text(pod, &["spec", "serviceAccountName"]), &admission.key.namespace);
+    let account = Key::new(Resource::new("", "serviceaccounts"), space, name);
+    if name == "default" || admission.store.find(&account).is_some() {
         return Ok(());
     }
-    let refuse =
-        |why: String| ApiError::forbidden(&admission.key.resource, &admission.key.name, &why);
+    let why = format!(
+        "error looking up service account {space}/{name}: serviceaccount \"{name}\" not found"
+    );
+    Err(ApiError::forbidden(&admission.key.resource, &admission.key.name, &why))
+}
+
+/// What the pod's runtime class costs beside its containers.
+fn add_overhead(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
+    const NO_CLASS: &str = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
+    let refuse = |why: &str| {
+        let why = format!("pod rejected: {why}");
+        ApiError::forbidden(&admission.key.resource, &admission.key.name, &why)
+    };
+    let name = text(pod, &["spec", "runtimeClassName"]);
+    let own = &pod["spec"]["overhead"];
+    if name.is_empty() {
+        return if own.is_null() { Ok(()) } else { Err(refuse(NO_CLASS)) };
+    }
     let classes = Resource::new("node.k8s.io", "runtimeclasses");
     let Some(class) = admission.store.find(&Key::new(classes, "", name)) else {
-        return Err(refuse(format!("pod rejected: RuntimeClass \"{name}\" not found")));
+        return Err(refuse(&format!("RuntimeClass \"{name}\" not found")));
     };
-    if let Some(overhead) = object::at(class, &["overhead", "podFixed"]) {
-        let own = &pod["spec"]["overhead"];
-        if !own.is_null() && own != overhead {
-            return Err(refuse(
-                "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-                    .to_owned(),
-            ));
+    match object::at(class, &["overhead", "podFixed"]) {
+        Some(overhead) if !own.is_null() && own != overhead => {
+            return Err(refuse("Pod's Overhead doesn't match RuntimeClass's defined Overhead"));
         }
-        object::set(pod, &["spec", "overhead"], overhead.clone());
+        Some(overhead) => object::set(pod, &["spec", "overhead"], overhead.clone()),
+        None if !own.is_null() => return Err(refuse(NO_CLASS)),
+        None => {}
     }
     for (key, value) in map(class, &["scheduling", "nodeSelector"]).into_iter().flatten() {
         object::set(pod, &["spec", "nodeSelector", key], value.clone());
@@ -116,9 +133,26 @@ pub(super) fn complete_status(admission: &Admission<'_>, old: &Value, new: &mut 
 }
 
 pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+    check_pace((old, new), "metadata.annotations", errors);
     check_spec(&new["spec"], "spec", errors);
     if let Some(old) = old {
         update::check(&old["spec"], &new["spec"], errors);
+    }
+}
+
+/// Checks what the annotations of a pod, or of a template, say to the kubelets here. A real server
+/// knows nothing of them; but a pod that runs for ever because of a slip is found too late.
+pub(super) fn check_pace(
+    (old, new): (Option<&Value>, &Value),
+    field: &str,
+    errors: &mut FieldErrors,
+) {
+    for (key, rule) in pace::wrong(new) {
+        let found = object::annotation(new, key);
+        // What came in some other way does not keep the pod from being written.
+        if old.is_none_or(|old| object::annotation(old, key) != found) {
+            errors.invalid(format!("{field}[{key}]"), &found.into(), rule);
+        }
     }
 }
 

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::pod::check_spec;
-use super::{Admission, job};
+use super::pod::{check_pace, check_spec};
+use super::{Admission, job, strategy};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
-use crate::object::{self, number, text};
+use crate::object::{self, text};
 use crate::select::LabelSelector;
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
@@ -45,6 +45,8 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
         "CronJob" => return super::schedule::check(new, errors),
         "ControllerRevision" => return,
         "Job" => {
+            let change = (old.map(|old| &old["spec"]["template"]), &new["spec"]["template"]);
+            check_pace(change, "spec.template.metadata.annotations", errors);
             job::check(new, errors);
             check_selector(kind, new, errors);
             check_unchanged_of(kind, (old, new), errors);
@@ -52,18 +54,25 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
         }
         _ => {}
     }
-    for field in ["replicas", "minReadySeconds"] {
-        if let Some(count) = number(new, &["spec", field]).filter(|count| *count < 0) {
-            let rule = "must be greater than or equal to 0";
-            errors.invalid(format!("spec.{field}"), &count.into(), rule);
-        }
+    let is_set = kind.is("apps", "StatefulSet");
+    if is_set {
+        strategy::check_stateful_set(new, errors);
+    }
+    strategy::check_count(new, &["replicas"], errors);
+    if !kind.is("apps", "Deployment") {
+        strategy::check_count(new, &["minReadySeconds"], errors);
+    }
+    if is_set {
+        strategy::check_count(new, &["ordinals", "start"], errors);
     }
     if kind.is("", "ReplicationController") {
         return;
     }
     check_selector(kind, new, errors);
-    check_template(new, errors);
-    check_strategy(kind, new, errors);
+    check_template((old, new), errors);
+    if kind.is("apps", "Deployment") {
+        strategy::check_deployment(new, errors);
+    }
     check_unchanged_of(kind, (old, new), errors);
 }
 
@@ -111,7 +120,10 @@ fn in_words(kind: &Kind) -> &'static str {
     }
 }
 
-fn check_template(new: &Value, errors: &mut FieldErrors) {
+fn check_template((old, new): Change<'_>, errors: &mut FieldErrors) {
+    let old = old.map(|old| &old["spec"]["template"]);
+    let template = &new["spec"]["template"];
+    check_pace((old, template), "spec.template.metadata.annotations", errors);
     let spec = &new["spec"]["template"]["spec"];
     let field = "spec.template.spec";
     if !new["spec"]["template"].is_object() {
@@ -174,28 +186,6 @@ fn undirected(template: &Value) -> Value {
         object::remove(&mut template, &["spec", "affinity"]);
     }
     template
-}
-
-/// What only a rolling update can be told.
-fn check_strategy(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
-    let field = if kind.is("apps", "Deployment") { "strategy" } else { "updateStrategy" };
-    let strategy = &new["spec"][field];
-    let (way, rolling) = (text(strategy, &["type"]), &strategy["rollingUpdate"]);
-    let place = format!("spec.{field}.rollingUpdate");
-    match (&*kind.kind, way) {
-        _ if rolling.is_null() => {}
-        ("Deployment", "Recreate") => {
-            let rule = "may not be specified when strategy `type` is 'Recreate'";
-            errors.forbidden(place, rule);
-        }
-        ("StatefulSet", "OnDelete") => {
-            let (partition, most) = (&rolling["partition"], &rolling["maxUnavailable"]);
-            let shown = format!("{{\"Partition\":{partition},\"MaxUnavailable\":{most}}}");
-            let rule = "only allowed for updateStrategy 'RollingUpdate'";
-            errors.invalid_in_go(place, &shown, rule);
-        }
-        _ => {}
-    }
 }
 
 fn check_stateful_set(before: &Value, after: &Value, errors: &mut FieldErrors) {

@@ -228,10 +228,48 @@ async fn a_pod_past_its_active_deadline_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_cannot_be_read_is_said_and_passed_over() {
+async fn an_annotation_that_cannot_be_read_is_refused_in_pods_and_templates() {
+    let lab = Lab::new();
+    for (annotation, rule) in [
+        ("startup: soon", "must be a duration such as 90s or 1h30m"),
+        ("run-time: 5 s", "must be a duration such as 90s or 1h30m"),
+        ("termination: -1s", "must be a duration such as 90s or 1h30m"),
+        ("exit-code: bad", "must be a whole number"),
+        ("exit-code: '1.5'", "must be a whole number"),
+    ] {
+        let metadata = format!("{{name: p, annotations: {{schedlab.dev/{annotation}}}}}");
+        let spec = "{restartPolicy: Never, containers: [{name: c, image: i}]}";
+        let (key, value) = annotation.split_once(": ").unwrap();
+        let value = value.trim_matches('\'');
+        for (document, place) in [
+            (format!("{{apiVersion: v1, kind: Pod, metadata: {metadata}, spec: {spec}}}"), ""),
+            (
+                format!(
+                    "{{apiVersion: batch/v1, kind: Job, metadata: {{name: j}}, \
+                     spec: {{template: {{metadata: {metadata}, spec: {spec}}}}}}}"
+                ),
+                "spec.template.",
+            ),
+        ] {
+            let refusal = lab.try_apply(&document).unwrap_err();
+            let expected = format!(
+                "is invalid: {place}metadata.annotations[schedlab.dev/{key}]: \
+                 Invalid value: \"{value}\": {rule}"
+            );
+            assert!(refusal.message.ends_with(&expected), "{}", refusal.message);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_came_in_some_other_way_is_said_and_passed_over() {
     let lab = Lab::new();
     lab.nodes(&["n1"]).await;
-    lab.pod("p", "n1", 1, "schedlab.dev/run-time: soon");
+    lab.pod("p", "", 1, "");
+    lab.say("pods", "p", |pod| {
+        set(pod, &["metadata", "annotations", "schedlab.dev/run-time"], "soon".into());
+    });
+    lab.bind_all("n1");
     lab.secs(10).await;
     assert_eq!(lab.pods(), "p Running n1 0");
     assert_eq!(lab.events("p"), ["InvalidAnnotation"]);

@@ -104,9 +104,14 @@ impl FieldErrors {
 
     /// Not one of the allowed values.
     pub fn unsupported(&mut self, field: impl Into<String>, value: &Value, allowed: &[&str]) {
+        self.unsupported_in_go(field, &value.to_string(), allowed);
+    }
+
+    /// Not one of the allowed values; it is shown as Go shows it.
+    pub fn unsupported_in_go(&mut self, field: impl Into<String>, shown: &str, allowed: &[&str]) {
         let allowed: Vec<String> = allowed.iter().map(|text| format!("\"{text}\"")).collect();
         let message =
-            format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
+            format!("Unsupported value: {shown}: supported values: {}", allowed.join(", "));
         self.add("FieldValueNotSupported", field, message);
     }
 

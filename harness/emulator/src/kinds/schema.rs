@@ -78,7 +78,10 @@ impl Type {
 }
 
 fn is_whole(value: &Value) -> bool {
-    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+    // As Go does, which counts to 2^63 and reads what is beyond as a fraction.
+    let limit = 9_223_372_036_854_775_808.0;
+    let is_within = |number: f64| number.fract() == 0.0 && (-limit..limit).contains(&number);
+    value.is_i64() || value.as_f64().is_some_and(is_within)
 }
 
 /// `additionalProperties`.

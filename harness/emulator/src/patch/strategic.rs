@@ -104,6 +104,10 @@ fn merge_field(
             let order = element_order(patch, name)?;
             *live = merge_list(live, items, order, shape)?;
         }
+        // A directive about what is not there says nothing.
+        (_, new) if has_directive(new) => {
+            place.remove(name);
+        }
         (_, new) => {
             place.insert(name.to_owned(), without_directives(new));
         }

@@ -5,19 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::fields::parse_duration;
 use super::super::step::Notice;
 use super::super::{Context, KubeletDefaults, Request};
 use crate::object::annotation;
-
-/// From binding to running.
-pub(crate) const STARTUP: &str = "schedlab.dev/startup";
-/// From running to exit.
-pub(crate) const RUN_TIME: &str = "schedlab.dev/run-time";
-/// What the containers exit with.
-pub(crate) const EXIT_CODE: &str = "schedlab.dev/exit-code";
-/// From the request to stop to the end.
-pub(crate) const TERMINATION: &str = "schedlab.dev/termination";
+use crate::pace::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION, parse_duration, wrong};
 
 /// A pod's pace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,24 +33,16 @@ impl Pace {
     }
 }
 
-/// Says which of a pod's annotations cannot be read.
+/// Says which of a pod's annotations cannot be read: on a cluster whose server lets them in.
 pub(crate) fn check_annotations(pod: &Value, ctx: &Context) -> Vec<Request> {
-    let mut wrong = Vec::new();
-    for key in [STARTUP, RUN_TIME, TERMINATION] {
-        if let Some(text) = annotation(pod, key).filter(|text| parse_duration(text).is_none()) {
-            wrong.push(format!(
-                "annotation {key}: \"{text}\" is not a duration such as 90s or 1h30m"
-            ));
-        }
-    }
-    if let Some(text) = annotation(pod, EXIT_CODE).filter(|text| text.parse::<i32>().is_err()) {
-        wrong.push(format!("annotation {EXIT_CODE}: \"{text}\" is not a whole number"));
-    }
-    let events = wrong.into_iter().map(|message| Notice {
+    let events = wrong(pod).into_iter().map(|(key, rule)| Notice {
         component: "kubelet",
         kind: "Warning",
         reason: "InvalidAnnotation",
-        message,
+        message: format!(
+            "annotation {key}: \"{}\" {rule}",
+            annotation(pod, key).unwrap_or_default()
+        ),
     });
     events.filter_map(|notice| notice.about(pod, ctx)).collect()
 }

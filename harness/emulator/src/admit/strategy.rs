@@ -1,0 +1,117 @@
+//! How workloads are brought from one template to the next, and in which order their pods come.
+
+use serde_json::Value;
+
+use crate::error::FieldErrors;
+use crate::error::in_go::{Field, in_go};
+use crate::names;
+use crate::object::{at, number, text};
+
+const STATEFUL: &[Field] = &[
+    Field("type", &[]),
+    Field("rollingUpdate", &[Field("partition", &[]), Field("maxUnavailable", &[])]),
+];
+const DEPLOYMENT: &[Field] = &[
+    Field("type", &[]),
+    Field("rollingUpdate", &[Field("maxUnavailable", &[]), Field("maxSurge", &[])]),
+];
+
+/// A count below `spec` that may not be negative.
+pub(super) fn check_count(object: &Value, path: &[&str], errors: &mut FieldErrors) {
+    let count = at(&object["spec"], path).and_then(Value::as_i64);
+    if let Some(count) = count.filter(|count| *count < 0) {
+        let rule = "must be greater than or equal to 0";
+        errors.invalid(format!("spec.{}", path.join(".")), &count.into(), rule);
+    }
+}
+
+pub(super) fn check_stateful_set(set: &Value, errors: &mut FieldErrors) {
+    let spec = &set["spec"];
+    let order = text(spec, &["podManagementPolicy"]);
+    if !["OrderedReady", "Parallel"].contains(&order) {
+        let rule = "must be 'OrderedReady' or 'Parallel'";
+        errors.invalid("spec.podManagementPolicy", &order.into(), rule);
+    }
+    let (strategy, place) = (&spec["updateStrategy"], "spec.updateStrategy");
+    let rolling = &strategy["rollingUpdate"];
+    match text(strategy, &["type"]) {
+        "OnDelete" if rolling.is_null() => {}
+        "OnDelete" => {
+            let shown = in_go(rolling, STATEFUL[1].1);
+            let rule = "only allowed for updateStrategy 'RollingUpdate'";
+            errors.invalid_in_go(format!("{place}.rollingUpdate"), &shown, rule);
+        }
+        "RollingUpdate" => {
+            check_count(set, &["updateStrategy", "rollingUpdate", "partition"], errors);
+        }
+        _ => {
+            let rule = "must be 'RollingUpdate' or 'OnDelete'";
+            errors.invalid_in_go(place, &in_go(strategy, STATEFUL), rule);
+        }
+    }
+    for field in ["whenDeleted", "whenScaled"] {
+        let found = text(spec, &["persistentVolumeClaimRetentionPolicy", field]);
+        let allowed = ["Retain", "Delete"];
+        if !found.is_empty() && !allowed.contains(&found) {
+            let place = format!("spec.persistentVolumeClaimRetentionPolicy.{field}");
+            errors.unsupported(place, &found.into(), &allowed);
+        }
+    }
+}
+
+pub(super) fn check_deployment(deployment: &Value, errors: &mut FieldErrors) {
+    let spec = &deployment["spec"];
+    let (strategy, place) = (&spec["strategy"], "spec.strategy.rollingUpdate");
+    let rolling = &strategy["rollingUpdate"];
+    match text(strategy, &["type"]) {
+        "Recreate" if rolling.is_null() => {}
+        "Recreate" => {
+            let rule = "may not be specified when strategy `type` is 'Recreate'";
+            errors.forbidden(place, rule);
+        }
+        "RollingUpdate" => check_rolling(rolling, place, errors),
+        _ => {
+            let shown = in_go(strategy, DEPLOYMENT);
+            errors.unsupported_in_go("spec.strategy", &shown, &["Recreate", "RollingUpdate"]);
+        }
+    }
+    for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+        check_count(deployment, &[field], errors);
+    }
+    let ready = number(spec, &["minReadySeconds"]).unwrap_or(0);
+    let deadline = number(spec, &["progressDeadlineSeconds"]);
+    if let Some(deadline) = deadline.filter(|deadline| *deadline <= ready) {
+        let rule = "must be greater than minReadySeconds";
+        errors.invalid("spec.progressDeadlineSeconds", &deadline.into(), rule);
+    }
+}
+
+fn check_rolling(rolling: &Value, place: &str, errors: &mut FieldErrors) {
+    let (unavailable, surge) = (&rolling["maxUnavailable"], &rolling["maxSurge"]);
+    for (field, value) in [("maxUnavailable", unavailable), ("maxSurge", surge)] {
+        check_share(value, &format!("{place}.{field}"), errors);
+    }
+    let field = format!("{place}.maxUnavailable");
+    if amount(unavailable) == 0 && amount(surge) == 0 {
+        errors.invalid(&*field, unavailable, "may not be 0 when `maxSurge` is 0");
+    }
+    if unavailable.is_string() && amount(unavailable) > 100 {
+        errors.invalid(field, unavailable, "must not be greater than 100%");
+    }
+}
+
+/// A count or a percentage; what is neither counts as none.
+fn amount(value: &Value) -> i64 {
+    let percent = || value.as_str()?.strip_suffix('%')?.parse().ok();
+    value.as_i64().or_else(percent).unwrap_or(0)
+}
+
+fn check_share(value: &Value, place: &str, errors: &mut FieldErrors) {
+    if let Some(share) = value.as_str() {
+        if let Some(rule) = names::percentage(share) {
+            errors.invalid(place, value, &rule);
+        }
+    } else if amount(value) < 0 {
+        errors.invalid(place, value, "must be greater than or equal to 0");
+    }
+}

@@ -1,0 +1,85 @@
+//! What annotations say of how long a pod takes to start, run and stop.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::object::annotation;
+
+/// From binding to running.
+pub(crate) const STARTUP: &str = "schedlab.dev/startup";
+/// From running to exit.
+pub(crate) const RUN_TIME: &str = "schedlab.dev/run-time";
+/// What the containers exit with.
+pub(crate) const EXIT_CODE: &str = "schedlab.dev/exit-code";
+/// From the request to stop to the end.
+pub(crate) const TERMINATION: &str = "schedlab.dev/termination";
+
+/// The annotations of a pod that cannot be read, and what they must be.
+pub(crate) fn wrong(pod: &Value) -> Vec<(&'static str, &'static str)> {
+    let breaks =
+        |key: &str, reads: fn(&str) -> bool| annotation(pod, key).is_some_and(|text| !reads(text));
+    let mut found = Vec::new();
+    for key in [STARTUP, RUN_TIME, TERMINATION] {
+        if breaks(key, |text| parse_duration(text).is_some()) {
+            found.push((key, "must be a duration such as 90s or 1h30m"));
+        }
+    }
+    if breaks(EXIT_CODE, |text| text.parse::<i32>().is_ok()) {
+        found.push((EXIT_CODE, "must be a whole number"));
+    }
+    found
+}
+
+/// A duration as Go and Kubernetes write it: `90s`, `1h30m`, `1.5h`, `250ms`; a plain number is
+/// seconds, and `d` is a day.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    if let Ok(secs) = text.parse::<u64>() {
+        return Some(Duration::from_secs(secs));
+    }
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let (number, tail) = rest.split_at(rest.find(|c: char| c != '.' && !c.is_ascii_digit())?);
+        let end = tail.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(end);
+        let unit_nanos: i128 = match unit {
+            "ns" => 1,
+            "us" | "µs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "d" => 86_400_000_000_000,
+            _ => return None,
+        };
+        let nanos = crate::quantity::parse(number).ok()?.checked_mul(unit_nanos)? / 1000;
+        total = total.checked_add(Duration::from_nanos(u64::try_from(nanos).ok()?))?;
+        rest = tail;
+    }
+    (!text.is_empty()).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::parse_duration;
+
+    #[test]
+    fn durations_read_as_go_writes_them() {
+        for (text, millis) in [
+            ("2s", 2_000),
+            ("1h30m", 5_400_000),
+            ("250ms", 250),
+            ("1.5h", 5_400_000),
+            ("7", 7_000),
+            ("1d", 86_400_000),
+        ] {
+            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "s", "-1s", "1x", "1.2.3s", "5 s", "soon"] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+}
