@@ -3,11 +3,14 @@
 //! time after a failure. Lines that are no objects are skipped, so that one of them cannot stop
 //! the rest.
 
-use std::{borrow::Cow, pin::Pin, task::Context, task::Poll, time::Duration};
+mod bell;
+
+use std::{borrow::Cow, pin::Pin, sync::Arc, task::Context, task::Poll, time::Duration};
 
 use futures::{
     AsyncBufRead, AsyncBufReadExt, Stream, StreamExt,
     stream::{BoxStream, unfold},
+    task::AtomicWaker,
 };
 use http::Request;
 use kube::Client;
@@ -15,6 +18,7 @@ use schedlab_scheduler_core::model::Name;
 use serde::Deserialize;
 use serde_json::Value;
 
+use self::bell::Bell;
 use crate::{
     api::{ApiError, path},
     config::Flavor,
@@ -112,19 +116,21 @@ impl Unread {
 
 /// All watches of one scheduler.
 pub(crate) struct Watches {
-    kinds: Vec<BoxStream<'static, News>>,
+    kinds: Vec<(BoxStream<'static, News>, Bell)>,
+    whole: Arc<AtomicWaker>,
 }
 
 impl Watches {
     pub(crate) fn start(client: &Client, flavor: Flavor) -> Self {
-        let watch = |kind: &Kind| watch(client.clone(), *kind).boxed();
-        Self { kinds: Kind::watched(flavor).iter().map(watch).collect() }
+        let whole = Arc::new(AtomicWaker::new());
+        let watch = |kind: &Kind| (watch(client.clone(), *kind).boxed(), Bell::new(&whole));
+        Self { kinds: Kind::watched(flavor).iter().map(watch).collect(), whole }
     }
 
     /// Begins a kind anew, after an answer was lost and nobody knows how it stands.
     pub(crate) fn restart(&mut self, client: &Client, flavor: Flavor, kind: Kind) {
         if let Some(at) = Kind::watched(flavor).iter().position(|watched| *watched == kind) {
-            self.kinds[at] = watch(client.clone(), kind).boxed();
+            self.kinds[at] = (watch(client.clone(), kind).boxed(), Bell::new(&self.whole));
         }
     }
 }
@@ -132,10 +138,12 @@ impl Watches {
 impl Stream for Watches {
     type Item = News;
 
-    /// Kinds are asked in their order, so equal runs hear equal news.
+    /// Kinds are asked in their order, so equal runs hear equal news; those that have not rung
+    /// since they were asked last have none.
     fn poll_next(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<News>> {
-        for kind in &mut self.kinds {
-            if let Poll::Ready(news) = kind.poll_next_unpin(ctx) {
+        self.whole.register(ctx.waker());
+        for (kind, bell) in &mut self.kinds {
+            if let Poll::Ready(news) = bell.ask(|ctx| kind.poll_next_unpin(ctx)) {
                 return Poll::Ready(news);
             }
         }
