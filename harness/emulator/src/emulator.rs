@@ -246,6 +246,8 @@ pub(crate) mod lab;
 #[cfg(test)]
 mod life_tests;
 #[cfg(test)]
+mod mount_tests;
+#[cfg(test)]
 mod pods_tests;
 #[cfg(test)]
 mod quota_tests;

@@ -7,6 +7,8 @@ use crate::store::Resource;
 type Known = LazyLock<Resource>;
 
 pub(super) static PODS: Known = LazyLock::new(|| Resource::new("", "pods"));
+pub(super) static CONFIG_MAPS: Known = LazyLock::new(|| Resource::new("", "configmaps"));
+pub(super) static SECRETS: Known = LazyLock::new(|| Resource::new("", "secrets"));
 pub(super) static NODES: Known = LazyLock::new(|| Resource::new("", "nodes"));
 pub(super) static NAMESPACES: Known = LazyLock::new(|| Resource::new("", "namespaces"));
 pub(super) static EVENTS: Known = LazyLock::new(|| Resource::new("", "events"));

@@ -5,10 +5,12 @@
 //!    └───► Failed         └◄─ restart, with CrashLoopBackOff
 //! deleted at any time: the containers end within the grace period, then the object goes
 //! ```
-//! All containers of a pod start and end together; init containers take no time. Images,
-//! probes and volumes are left out: a container that runs is ready.
+//! All containers of a pod start and end together; init containers take no time. They wait for the
+//! config maps and secrets that they need. Images, probes and other volumes are left out: a
+//! container that runs is ready.
 
 mod admission;
+mod mounts;
 mod pace;
 mod stage;
 mod status;
@@ -17,7 +19,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::fields::{after, after_secs, time};
-use super::kinds::{CLAIMS, NODES, PODS};
+use super::kinds::{CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS};
 use super::resource_claim::are_ready;
 use super::step::Notice;
 use super::{Actor, Change, Context, Request, Step, View};
@@ -42,6 +44,9 @@ fn concerns(change: &Change, view: &View) -> Vec<Key> {
     }
     if change.key.resource == *CLAIMS {
         return super::resource_claim::users(change).collect();
+    }
+    if [&*CONFIG_MAPS, &SECRETS].contains(&&change.key.resource) {
+        return mounts::waiting_for(change, view);
     }
     if !change.key.resource.is("", "nodes") || same_for_pods(change) {
         return Vec::new();
@@ -118,7 +123,10 @@ fn live(held: &Held, ctx: &Context) -> Step {
             if ctx.now < ready {
                 return Step::at(ready);
             }
-            Step::of(held.status(|pod| status::running(pod, ctx.now)))
+            match mounts::lack(held.pod, ctx.view) {
+                Some(lack) => lacking(held, &lack, ctx),
+                None => Step::of(held.status(|pod| status::running(pod, ctx.now))),
+            }
         }
         Stage::Running { since } if is_ready(held.pod) => run(held, since, ctx),
         // Its node was lost and is back.
@@ -137,6 +145,14 @@ fn unprepared(held: &Held, ctx: &Context) -> Step {
         message: "Failed to prepare dynamic resources: a resource claim is not allocated, or not reserved for this pod".to_owned(),
     };
     Step::of(notice.about(held.pod, ctx))
+}
+
+/// Its containers cannot start yet.
+fn lacking(held: &Held, lack: &mounts::Lack, ctx: &Context) -> Step {
+    let (reason, message) = (lack.event.0, lack.event.1.clone());
+    let notice = Notice { component: "kubelet", kind: "Warning", reason, message };
+    let status = held.status(|pod| status::waiting(pod, lack.state, &lack.message));
+    Step::of(notice.about(held.pod, ctx).into_iter().chain(status))
 }
 
 fn is_ready(pod: &Value) -> bool {
@@ -163,7 +179,7 @@ fn arrive(held: &Held, ctx: &Context) -> Step {
         }
     };
     let address = status::free_address(held.pod, held.node, ctx.view);
-    let instant = held.pace.startup.is_zero();
+    let instant = held.pace.startup.is_zero() && mounts::lack(held.pod, ctx.view).is_none();
     writes.extend(held.status(|pod| {
         admission::record(pod, &devices);
         status::admitted(pod, &address, ctx.now);

@@ -65,6 +65,16 @@ pub(super) fn admitted(pod: &mut Value, address: &Address, now: Timestamp) {
     init_containers(pod, now);
 }
 
+/// Its containers wait to be started, in this state.
+pub(super) fn waiting(pod: &mut Value, state: &str, message: &str) {
+    let mut waiting = json!({"reason": state});
+    if !message.is_empty() {
+        set(&mut waiting, &["message"], json!(message));
+    }
+    let waiting = json!({"waiting": waiting});
+    containers(pod, &|_| waiting.clone(), false);
+}
+
 /// Its containers run and are ready; those that ran before are started again.
 pub(super) fn running(pod: &mut Value, now: Timestamp) {
     let again = list(pod, &["status", "containerStatuses"])
