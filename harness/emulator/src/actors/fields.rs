@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::object::{at, list, set, text};
+use crate::object::{as_map, at, list, set, text};
 
 /// The moment at a path.
 pub(crate) fn time(value: &Value, path: &[&str]) -> Option<Timestamp> {
@@ -71,34 +71,26 @@ pub(crate) fn find_condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Va
 
 /// Sets a condition in `status.conditions`; its transition time moves only with its status.
 pub(crate) fn set_condition(object: &mut Value, new: &Condition, now: Timestamp) {
-    let mut all = list(object, &["status", "conditions"]).to_vec();
+    let all = conditions(object);
     let place = all.iter().position(|one| text(one, &["type"]) == new.kind);
-    let old = place.map(|place| all[place].clone());
-    let since = match &old {
-        Some(old) if text(old, &["status"]) == new.status => {
-            old.get("lastTransitionTime").cloned().unwrap_or_else(|| json!(stamp(now)))
-        }
-        Some(_) | None => json!(stamp(now)),
-    };
-    let mut made = match old {
-        Some(Value::Object(fields)) => fields,
-        Some(_) | None => Map::new(),
-    };
-    made.insert("type".to_owned(), json!(new.kind));
-    made.insert("status".to_owned(), json!(new.status));
-    made.insert("lastTransitionTime".to_owned(), since);
+    let place = place.unwrap_or_else(|| {
+        all.push(Value::Null);
+        all.len() - 1
+    });
+    let fields = as_map(&mut all[place]);
+    let stays = fields.get("status").is_some_and(|status| *status == new.status);
+    if !stays || !fields.contains_key("lastTransitionTime") {
+        fields.insert("lastTransitionTime".to_owned(), json!(stamp(now)));
+    }
+    fields.insert("type".to_owned(), json!(new.kind));
+    fields.insert("status".to_owned(), json!(new.status));
     for (field, text) in [("reason", new.reason), ("message", new.message)] {
         if text.is_empty() {
-            made.remove(field);
+            fields.remove(field);
         } else {
-            made.insert(field.to_owned(), json!(text));
+            fields.insert(field.to_owned(), json!(text));
         }
     }
-    match place {
-        Some(place) => all[place] = Value::Object(made),
-        None => all.push(Value::Object(made)),
-    }
-    set(object, &["status", "conditions"], Value::Array(all));
 }
 
 /// Takes a condition off an object.
@@ -114,11 +106,19 @@ pub(crate) fn drop_condition(object: &mut Value, kind: &str) {
 
 /// Notes the moment at which a node last spoke of a condition.
 pub(crate) fn condition_heartbeat(object: &mut Value, kind: &str, now: Timestamp) {
-    let mut all = list(object, &["status", "conditions"]).to_vec();
-    for one in all.iter_mut().filter(|one| text(one, &["type"]) == kind) {
+    for one in conditions(object).iter_mut().filter(|one| text(one, &["type"]) == kind) {
         set(one, &["lastHeartbeatTime"], json!(stamp(now)));
     }
-    set(object, &["status", "conditions"], Value::Array(all));
+}
+
+/// `status.conditions`, made where there are none.
+fn conditions(object: &mut Value) -> &mut Vec<Value> {
+    let status = as_map(object).entry("status").or_insert(Value::Null);
+    let all = as_map(status).entry("conditions").or_insert(Value::Null);
+    if !all.is_array() {
+        *all = Value::Array(Vec::new());
+    }
+    all.as_array_mut().expect("it was just made one")
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub(super) struct Families {
     labels: BTreeMap<String, String>,
     /// By namespace and the pod group's name.
     of_groups: BTreeMap<(String, String), String>,
+    /// By the name alone, as texts say it; a pod's name comes before a group's.
+    of_names: BTreeMap<String, String>,
 }
 
 impl Families {
@@ -40,8 +42,8 @@ impl Families {
         for kinds in wants.values_mut() {
             kinds.sort();
         }
-        let mut families =
-            Self { of_pods: BTreeMap::new(), labels: BTreeMap::new(), of_groups: BTreeMap::new() };
+        let (mut of_pods, mut of_groups) = (BTreeMap::new(), BTreeMap::new());
+        let mut labels = BTreeMap::new();
         for (uid, pod) in pods {
             let workload = workload(pod, &owners);
             let label = match wants[&workload].as_slice() {
@@ -52,11 +54,16 @@ impl Families {
                 }
             };
             let key = |at| (field(pod, "/metadata/namespace"), field(pod, at));
-            families.of_pods.insert(key("/metadata/name"), workload.clone());
-            families.of_groups.insert(key("/metadata/annotations/pod-group-name"), workload);
-            families.labels.insert(uid.to_owned(), label);
+            of_pods.insert(key("/metadata/name"), workload.clone());
+            of_groups.insert(key("/metadata/annotations/pod-group-name"), workload);
+            labels.insert(uid.to_owned(), label);
         }
-        families
+        let mut of_names: BTreeMap<String, String> = BTreeMap::new();
+        for ((_, name), workload) in of_pods.iter().chain(&of_groups) {
+            of_names.entry(name.clone()).or_insert_with(|| String::clone(workload));
+        }
+        of_names.remove("");
+        Self { of_pods, labels, of_groups, of_names }
     }
 
     /// The family of a pod.
@@ -83,11 +90,7 @@ impl Families {
         let name = word.trim_end_matches('.');
         let end = word.strip_prefix(name).unwrap_or_default();
         let bare = name.rsplit_once('/').map_or(name, |(_, bare)| bare);
-        let known = |(_, real): &&(String, String)| real == bare && !bare.is_empty();
-        let of = |names: &BTreeMap<(String, String), String>| {
-            names.keys().find(known).and_then(|key| names.get(key)).cloned()
-        };
-        let shown = of(&self.of_pods).or_else(|| of(&self.of_groups));
+        let shown = self.of_names.get(bare).cloned();
         format!("{}{end}", shown.unwrap_or_else(|| without_uid(name)))
     }
 }
