@@ -77,7 +77,7 @@ fn a_broken_row_is_told_by_file_line_and_column() {
     pods.csv:2: deletion_time: found "30", allowed is a time that is not before creation_time and scheduled_time
     pods.csv:2: name: found "P_1", allowed is a name of lower-case letters, digits, '-' and '.', at most 253 long
     pods.csv:3: name: found p1 again, allowed is each name once
-    nodes.csv:1: found the columns sn, cpu_milli, gpu, allowed is a header with memory_mib
+    nodes.csv:1: found the columns sn, cpu_milli, gpu without memory_mib, allowed is sn, cpu_milli, memory_mib, gpu, model
     nodes.csv:2: memory_mib: found nothing, allowed is a whole number from 1 to 1073741824
     "#);
 }
@@ -126,7 +126,7 @@ fn queues_form_a_tree() {
     queues.csv:2: parent: found b, allowed is the name of another queue
     queues.csv:2: parent: found a circle above a, allowed is a tree
     queues.csv:2: quota: found "-2", allowed is a number from 0 to 1000000000, or -1 for no bound
-    queues.csv:1: found the columns name, parent, allowed is a header with quota
+    queues.csv:1: found the columns name, parent without quota, allowed is name, quota, parent, weight, limit, priority
     "#);
 }
 
