@@ -47,9 +47,7 @@ impl Origin {
             }
         }
     }
-}
 
-impl Origin {
     /// The word that stands at a field, if it was written as YAML.
     pub(crate) fn written(&self, field: &str) -> Option<String> {
         let Self::Document(text, prefix) = self else { return None };

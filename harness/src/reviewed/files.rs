@@ -13,9 +13,13 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
     if !path.exists() {
         return Ok(None);
     }
-    crate::text::read(path).map_err(|error| anyhow!(error.of(&path.display().to_string())))?;
-    let snapshot = insta::Snapshot::from_file(path)
-        .map_err(|error| anyhow!("{} is no insta snapshot: {error}", path.display()))?;
+    let snapshot = insta::Snapshot::from_file(path).map_err(|error| {
+        let shown = path.display().to_string();
+        match crate::text::read(path) {
+            Err(unreadable) => anyhow!(unreadable.of(&shown)),
+            Ok(_) => anyhow!("{shown} is no insta snapshot: {error}"),
+        }
+    })?;
     let text = snapshot.as_text().with_context(|| format!("{} is no text", path.display()))?;
     Ok(Some(text.to_string()))
 }

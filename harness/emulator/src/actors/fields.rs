@@ -104,10 +104,10 @@ pub(crate) fn drop_condition(object: &mut Value, kind: &str) {
     }
 }
 
-/// Notes the moment at which a node last spoke of a condition.
-pub(crate) fn condition_heartbeat(object: &mut Value, kind: &str, now: Timestamp) {
+/// Notes the moment in a field of a condition, such as `lastHeartbeatTime`.
+pub(crate) fn stamp_condition(object: &mut Value, kind: &str, field: &str, now: Timestamp) {
     for one in conditions(object).iter_mut().filter(|one| text(one, &["type"]) == kind) {
-        set(one, &["lastHeartbeatTime"], json!(stamp(now)));
+        set(one, &[field], json!(stamp(now)));
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::fields::{Condition, condition_heartbeat, micro_stamp, set_condition};
+use super::fields::{Condition, micro_stamp, set_condition, stamp_condition};
 use super::kinds::{LEASES, NODES};
 use super::kubelet::{DOWN, host_address, is_down};
 use super::{Actor, Change, Context, Request, Step, View};
@@ -84,7 +84,7 @@ fn step(key: &Key, ctx: &Context) -> Step {
     for wanted in &HEALTHY {
         if condition(node, wanted.kind) != Some(wanted.status) {
             set_condition(&mut healthy, wanted, ctx.now);
-            condition_heartbeat(&mut healthy, wanted.kind, ctx.now);
+            stamp_condition(&mut healthy, wanted.kind, "lastHeartbeatTime", ctx.now);
         }
     }
     Step::of(Request::status(key, node, healthy).into_iter().chain(lease))

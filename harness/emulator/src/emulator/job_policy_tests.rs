@@ -1,25 +1,13 @@
 //! What a Job makes of its failed pods: failure policy, limits per index, success policy.
 
 use crate::actors::key_of;
-use crate::emulator::lab::Lab;
+use crate::emulator::lab::{self, Lab};
 use crate::object::{annotation, condition, is_deleting, name, text};
 use crate::store::Op;
 
 /// A Job `train` whose pods run for two seconds and end with this code.
 fn job(code: i32, spec: &str) -> String {
-    format!(
-        "
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {{name: train}}
-        spec:
-          template:
-            metadata: {{annotations: {{schedlab.dev/run-time: 2s, schedlab.dev/exit-code: '{code}'}}}}
-            spec: {{restartPolicy: Never, containers: [{{name: c, image: i}}]}}
-          {}
-        ",
-        spec.replace("; ", "\n          ")
-    )
+    lab::job(spec, &format!("schedlab.dev/run-time: 2s, schedlab.dev/exit-code: '{code}'"))
 }
 
 fn on_code(action: &str, code: i32) -> String {

@@ -2,30 +2,14 @@
 
 use serde_json::json;
 
-use crate::emulator::lab::Lab;
+use crate::emulator::lab::{Lab, job};
 use crate::object::{annotation, condition, label, list, set, text};
-
-fn job(more: &str, annotations: &str) -> String {
-    format!(
-        "
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {{name: train}}
-        spec:
-          template:
-            metadata: {{annotations: {{{annotations}}}}}
-            spec: {{restartPolicy: Never, containers: [{{name: c, image: i}}]}}
-          {}
-        ",
-        more.replace(", ", "\n          ")
-    )
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_job_of_three_completions_at_parallelism_two_runs_two_at_a_time() {
     let lab = Lab::new();
     lab.nodes(&["n1"]).await;
-    lab.apply(&job("parallelism: 2, completions: 3", "schedlab.dev/run-time: 10s"));
+    lab.apply(&job("parallelism: 2; completions: 3", "schedlab.dev/run-time: 10s"));
     lab.work(5).await;
     assert_eq!(lab.in_phase("Running"), 2);
     lab.work(10).await;
@@ -46,7 +30,7 @@ async fn an_indexed_job_runs_every_index_once() {
     let lab = Lab::new();
     lab.nodes(&["n1"]).await;
     lab.apply(&job(
-        "parallelism: 2, completions: 4, completionMode: Indexed",
+        "parallelism: 2; completions: 4; completionMode: Indexed",
         "schedlab.dev/run-time: 3s",
     ));
     lab.work(20).await;
@@ -101,7 +85,7 @@ async fn a_deleted_pod_of_a_job_counts_as_failed_and_is_replaced() {
 async fn a_job_past_its_deadline_fails_and_its_pods_go() {
     let lab = Lab::new();
     lab.nodes(&["n1"]).await;
-    lab.apply(&job("activeDeadlineSeconds: 30, parallelism: 2, completions: 2", ""));
+    lab.apply(&job("activeDeadlineSeconds: 30; parallelism: 2; completions: 2", ""));
     lab.work(29).await;
     assert_eq!(lab.in_phase("Running"), 2);
     lab.work(4).await;
@@ -139,7 +123,7 @@ async fn a_suspended_job_has_no_pods_until_it_is_resumed() {
 async fn a_deleted_job_takes_its_pods_along() {
     let lab = Lab::new();
     lab.nodes(&["n1"]).await;
-    lab.apply(&job("parallelism: 2, completions: 2", ""));
+    lab.apply(&job("parallelism: 2; completions: 2", ""));
     lab.work(2).await;
     lab.delete("jobs", "train");
     lab.secs(3).await;

@@ -240,3 +240,20 @@ impl Lab {
         condition(&self.get(plural, name), kind) == Some("True")
     }
 }
+
+/// A Job `train`, the lines of whose spec a semicolon parts, with annotations on its pods.
+pub(crate) fn job(lines: &str, annotations: &str) -> String {
+    format!(
+        "
+        apiVersion: batch/v1
+        kind: Job
+        metadata: {{name: train}}
+        spec:
+          template:
+            metadata: {{annotations: {{{annotations}}}}}
+            spec: {{restartPolicy: Never, containers: [{{name: c, image: i}}]}}
+          {}
+        ",
+        lines.replace("; ", "\n          ")
+    )
+}

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::{Sets, rollout};
 use crate::actors::fields::{
-    Condition, after_secs, drop_condition, find_condition, set_condition, stamp, time,
+    Condition, after_secs, drop_condition, find_condition, set_condition, stamp_condition, time,
 };
 use crate::actors::workload::count_at;
 use crate::actors::{Context, Request, Step};
-use crate::object::{list, name, number, set, text};
+use crate::object::{name, number, set, text};
 
 /// How long a rollout may stand still, by default.
 const PROGRESS_SECS: i64 = 600;
@@ -86,7 +86,7 @@ fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<
     let moved = ["updatedReplicas", "readyReplicas", "availableReplicas", "replicas"]
         .iter()
         .any(|field| seen["status"][field] != sets.deployment["status"][field]);
-    let before = find_condition(sets.deployment, "Progressing");
+    let before = find_condition(sets.deployment, PROGRESS);
     if done {
         let message = format!("ReplicaSet \"{}\" has successfully progressed.", name(new));
         say(seen, ["True", "NewReplicaSetAvailable", &message], ctx.now);
@@ -97,7 +97,7 @@ fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<
         say(seen, ["True", "ReplicaSetUpdated", &message], ctx.now);
         touch(seen, PROGRESS, ctx.now);
     }
-    let since = find_condition(seen, "Progressing")
+    let since = find_condition(seen, PROGRESS)
         .and_then(|one| time(one, &["lastUpdateTime"]))
         .unwrap_or(ctx.now);
     let limit = count_at(sets.deployment, &["spec", "progressDeadlineSeconds"], PROGRESS_SECS);
@@ -111,9 +111,8 @@ fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<
 }
 
 fn say(seen: &mut Value, [status, reason, message]: [&str; 3], now: Timestamp) {
-    let same =
-        find_condition(seen, "Progressing").is_some_and(|one| text(one, &["reason"]) == reason);
-    set_condition(seen, &Condition { kind: "Progressing", status, reason, message }, now);
+    let same = find_condition(seen, PROGRESS).is_some_and(|one| text(one, &["reason"]) == reason);
+    set_condition(seen, &Condition { kind: PROGRESS, status, reason, message }, now);
     if !same {
         touch(seen, PROGRESS, now);
     }
@@ -121,9 +120,5 @@ fn say(seen: &mut Value, [status, reason, message]: [&str; 3], now: Timestamp) {
 
 /// Notes when the condition was last updated.
 fn touch(seen: &mut Value, kind: &str, now: Timestamp) {
-    let mut all = list(seen, &["status", "conditions"]).to_vec();
-    for one in all.iter_mut().filter(|one| text(one, &["type"]) == kind) {
-        set(one, &["lastUpdateTime"], json!(stamp(now)));
-    }
-    set(seen, &["status", "conditions"], Value::Array(all));
+    stamp_condition(seen, kind, "lastUpdateTime", now);
 }
