@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_scheduler::{
-    Clock, Config, ConfigFile, Ends, Idle, Metrics, Status,
+    Clock, Component, Config, ConfigFile, Ends, Idle, Metrics, Status,
     captured::Source,
     crds, explain,
     health::{self, Health},
@@ -125,7 +125,7 @@ pub(crate) struct Run {
     /// Do not put pods into PodGroups: another pod grouper does.
     #[arg(long)]
     no_grouping: bool,
-    /// Which parts run here [default: all].
+    /// Which parts run here, and no others [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     components: Vec<Component>,
     /// Where probes (/livez, /readyz) and Prometheus (/metrics) are answered, as 0.0.0.0:8080;
@@ -160,17 +160,6 @@ struct ElectionArguments {
     /// Time from one try to the next.
     #[arg(long = "leader-elect-retry-period", value_name = "TIME", default_value = "2s", value_parser = period)]
     retry_period: Duration,
-}
-
-/// What one process may do alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Component {
-    /// Binds and evicts pods, and says why others wait.
-    Scheduler,
-    /// Puts pods into PodGroups.
-    Podgrouper,
-    /// Writes the status of queues.
-    QueueController,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -372,10 +361,12 @@ fn config(arguments: &Run) -> anyhow::Result<Config> {
     config.period = arguments.period.unwrap_or(config.period);
     config.idle = Idle::UntilEvent;
     config.ends = if arguments.once { Ends::AfterOneCycle } else { Ends::Never };
-    let runs = |part| arguments.components.is_empty() || arguments.components.contains(&part);
-    config.grouping &= !arguments.no_grouping && runs(Component::Podgrouper);
-    config.scheduling = runs(Component::Scheduler);
-    config.queue_status = runs(Component::QueueController);
+    if !arguments.components.is_empty() {
+        config.components = arguments.components.iter().copied().collect();
+    }
+    if arguments.no_grouping {
+        config.components.remove(&Component::Podgrouper);
+    }
     config.usage_window = arguments.usage_window.or(config.usage_window);
     config.writes_at_once = arguments.writes_at_once.map_or(config.writes_at_once, usize::from);
     Ok(config)

@@ -2,9 +2,12 @@
 
 mod file;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use clap::ValueEnum;
 use schedlab_scheduler_core::Profile;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tokio::sync::watch;
 
 pub use file::{ConfigFile, FileError};
@@ -30,12 +33,8 @@ pub struct Config {
     pub period: Duration,
     /// What happens while nothing changes.
     pub idle: Idle,
-    /// Are pods put into PodGroups by their owners? (Flavor `kai` only.)
-    pub grouping: bool,
-    /// Are plans applied? Without it pods are only grouped and queues only told how they stand.
-    pub scheduling: bool,
-    /// Is the status of queues written? One scheduler of a cluster does. (Flavor `kai` only.)
-    pub queue_status: bool,
+    /// What is done here; the rest is another process's work.
+    pub components: BTreeSet<Component>,
     /// The nodes that are this scheduler's, and the pods that go there. `None`: all.
     pub node_pool: Option<NodePool>,
     /// Most writes under way at once. With 1 they follow each other, in an order of their own
@@ -55,6 +54,20 @@ pub struct Config {
     pub ends: Ends,
     /// Where the scheduler tells how far it is: subscribe before [`crate::run`] takes it.
     pub status: watch::Sender<Status>,
+}
+
+/// What one process may do alone.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Component {
+    /// Binds and evicts pods, and says why others wait.
+    Scheduler,
+    /// Puts pods into PodGroups by their owners (profile `kai` only).
+    Podgrouper,
+    /// Writes the status of queues (profile `kai` only).
+    QueueController,
 }
 
 /// Whose behaviour clients of the API see.
@@ -109,9 +122,7 @@ impl Config {
             profile: Profile::kai(),
             period: Duration::from_secs(1),
             idle: Idle::EveryPeriod,
-            grouping: true,
-            scheduling: true,
-            queue_status: true,
+            components: Component::value_variants().iter().copied().collect(),
             node_pool: None,
             writes_at_once: 1,
             usage_window: None,
@@ -121,6 +132,11 @@ impl Config {
             ends: Ends::Never,
             status: watch::Sender::default(),
         }
+    }
+
+    /// Is this done here?
+    pub(crate) fn runs(&self, component: Component) -> bool {
+        self.components.contains(&component)
     }
 
     /// Evicted pods have at least this time to end. Those that take it are not stuck.
@@ -135,7 +151,7 @@ impl Config {
             scheduler_name: "default-scheduler".to_owned(),
             flavor: Flavor::Kube,
             profile: Profile::kube(),
-            grouping: false,
+            components: BTreeSet::from([Component::Scheduler]),
             ..Self::kai()
         }
     }

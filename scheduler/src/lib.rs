@@ -29,7 +29,7 @@ mod watch;
 #[cfg(test)]
 mod malformed_tests;
 
-pub use config::{Clock, Config, ConfigFile, Ends, Flavor, Idle, NodePool};
+pub use config::{Clock, Component, Config, ConfigFile, Ends, Flavor, Idle, NodePool};
 pub use metrics::Metrics;
 pub use run::{run, run_measured};
 pub use status::{QueueStatus, Status};

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     api::{Api, ApiError},
     apply::{Applier, Outcome},
-    config::{Clock, Config, Ends, Flavor, Idle},
+    config::{Clock, Component, Config, Ends, Flavor, Idle},
     metrics::{self, Metrics, Stopwatch, Timings},
     mirror::{Key, Mirror},
     pacing::Pacing,
@@ -222,7 +222,7 @@ impl Scheduler {
         let applied = Instant::now();
         let uses = self.uses(&plan.queues);
         // Of what was not all done the next cycle tells.
-        let is_done = self.config.scheduling && outcome == Outcome::default();
+        let is_done = self.config.runs(Component::Scheduler) && outcome == Outcome::default();
         let after = is_done.then(|| self.uses(&plan.queues_after));
         let marked = if outcome.in_doubt { Ok(()) } else { self.mark_groups().await };
         let told = self.tell_queues((&uses, after.as_ref().unwrap_or(&uses)), now).await;
@@ -240,7 +240,7 @@ impl Scheduler {
     }
 
     async fn apply(&mut self, plan: &Plan) -> Outcome {
-        if !self.config.scheduling {
+        if !self.config.runs(Component::Scheduler) {
             return Outcome::default();
         }
         self.applier.apply(&mut self.mirror, &self.translator.translation, plan).await
@@ -256,7 +256,9 @@ impl Scheduler {
 
     fn measure(&mut self, plan: &Plan, stopwatch: &Stopwatch, timings: Timings) {
         let bindings = self.applier.take_binding_times();
-        let Some(metrics) = self.metrics.as_ref().filter(|_| self.config.scheduling) else {
+        let Some(metrics) =
+            self.metrics.as_ref().filter(|_| self.config.runs(Component::Scheduler))
+        else {
             return;
         };
         metrics.observe(&metrics::Cycle {
@@ -301,7 +303,7 @@ impl Scheduler {
     }
 
     async fn group(&mut self) -> Result<(), ApiError> {
-        if self.config.flavor == Flavor::Kube || !self.config.grouping {
+        if self.config.flavor == Flavor::Kube || !self.config.runs(Component::Podgrouper) {
             return Ok(());
         }
         self.grouper.group(&self.api, &mut self.mirror, &mut self.pacing).await
@@ -368,7 +370,7 @@ impl Scheduler {
             self.kept.write(&self.api, usage, now).await?;
         }
         match self.config.flavor {
-            Flavor::Kai if !self.config.queue_status => Ok(()),
+            Flavor::Kai if !self.config.runs(Component::QueueController) => Ok(()),
             Flavor::Kai => queues::write(&self.api, &mut self.mirror, after, (capacity, now)).await,
             Flavor::Kube => Ok(()),
         }
@@ -377,7 +379,8 @@ impl Scheduler {
     /// Writes what groups use, once the plan is carried out. Of what was not all done the next
     /// cycle tells.
     async fn tell_groups(&mut self, plan: Option<&Plan>) -> Result<(), ApiError> {
-        let told = self.config.queue_status && (plan.is_some() || !self.config.scheduling);
+        let told = self.config.runs(Component::QueueController)
+            && (plan.is_some() || !self.config.runs(Component::Scheduler));
         if self.config.flavor == Flavor::Kube || !told {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use std::{
 
 use http::{Method, Request};
 use schedlab_scheduler::{
-    Config, crds,
+    Component, Config, crds,
     leader::{Election, Standing, lead},
 };
 use serde::Deserialize as _;
@@ -188,7 +188,7 @@ async fn work(lab: &Lab, client: kube::Client) {
     next.abort();
     // One that does not schedule has no other word to say to a pod than its group.
     let mut config = Config::kai();
-    config.scheduling = false;
+    config.components.remove(&Component::Scheduler);
     let grouper = tokio::spawn(schedlab_scheduler::run(client, config, now));
     lab.job("grouped", "owner", (1, 1));
     lab.pass(5).await;

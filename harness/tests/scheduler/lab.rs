@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     sync::{
         Arc,
@@ -20,7 +20,7 @@ use schedlab_emulator::{
     clock::Clock,
     store::{DeleteOptions, FieldValidation, Key, Op, Resource, Write},
 };
-use schedlab_scheduler::{Config, Ends, Idle, Status, crds, explain::Form};
+use schedlab_scheduler::{Component, Config, Ends, Idle, Status, crds, explain::Form};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use tower::{ServiceExt as _, service_fn};
@@ -185,10 +185,9 @@ impl Lab {
         self.config.writes_at_once = writes;
     }
 
-    /// The scheduler to come only does these parts of its work.
-    pub(crate) fn only(&mut self, scheduling: bool, grouping: bool, queue_status: bool) {
-        (self.config.scheduling, self.config.grouping) = (scheduling, grouping);
-        self.config.queue_status = queue_status;
+    /// The scheduler to come only does this part of its work.
+    pub(crate) fn only(&mut self, component: Component) {
+        self.config.components = BTreeSet::from([component]);
     }
 
     /// The scheduler to come runs a single cycle.

@@ -1,6 +1,7 @@
 //! The parts of a scheduler, each alone: `--components`, `--once`.
 
 use insta::assert_snapshot;
+use schedlab_scheduler::Component;
 
 use super::lab::Lab;
 
@@ -10,7 +11,7 @@ fn the_parts_of_a_scheduler_work_one_by_one() {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         lab.job("train", "q", (2, 2));
-        lab.only(false, true, false);
+        lab.only(Component::Podgrouper);
         lab.start();
         lab.pass(5).await;
         lab.stop().await;
@@ -19,7 +20,7 @@ fn the_parts_of_a_scheduler_work_one_by_one() {
         train-1 Pending -
         ");
         assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"q"}"#);
-        lab.only(true, false, false);
+        lab.only(Component::Scheduler);
         lab.end_after_one_cycle();
         lab.start();
         lab.pass(5).await;
@@ -29,7 +30,7 @@ fn the_parts_of_a_scheduler_work_one_by_one() {
         train-1 Running n-0
         ");
         assert_snapshot!(lab.queues(), @"q null");
-        lab.only(false, false, true);
+        lab.only(Component::QueueController);
         lab.start();
         lab.pass(5).await;
         assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"2"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"2"}}"#);

@@ -1,7 +1,11 @@
 //! The configuration file: YAML, every key optional, an unknown one an error. Its JSON Schema is
 //! printed by `schedlab-scheduler config-schema`. Names are those of KAI's `SchedulingShard`.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use schedlab_scheduler_core::{
     framework::Plugins,
@@ -14,7 +18,7 @@ use serde::{
 };
 use thiserror::Error;
 
-use super::{Config, NODE_POOL_LABEL, NodePool};
+use super::{Component, Config, NODE_POOL_LABEL, NodePool};
 
 /// What may stand in the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -22,6 +26,9 @@ use super::{Config, NODE_POOL_LABEL, NodePool};
 pub struct ConfigFile {
     /// Pods with this `spec.schedulerName` are scheduled [default: kai-scheduler].
     pub scheduler_name: Option<String>,
+    /// Which parts run here, and no others [default: all].
+    #[schemars(length(min = 1))]
+    pub components: Option<BTreeSet<Component>>,
     /// Only the nodes and pods of this pool, as a shard does [default: all].
     pub node_pool: Option<PoolSetting>,
     /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
@@ -245,6 +252,10 @@ impl ConfigFile {
                 return Err(FileError::Value { field, found: found.to_string(), allowed });
             }
         }
+        if file.components.as_ref().is_some_and(BTreeSet::is_empty) {
+            let (field, found, allowed) = ("components", "none".to_owned(), "one or more");
+            return Err(FileError::Value { field, found, allowed });
+        }
         let difference = file.preemption_policy.min_priority_difference;
         if let Some(found) = difference.filter(|difference| *difference < 1) {
             let (field, allowed) = ("preemptionPolicy.minPriorityDifference", "1 or more");
@@ -274,6 +285,9 @@ impl ConfigFile {
     pub fn apply(&self, config: &mut Config) {
         if let Some(name) = &self.scheduler_name {
             config.scheduler_name.clone_from(name);
+        }
+        if let Some(components) = &self.components {
+            config.components.clone_from(components);
         }
         if let Some(PoolSetting { label, value }) = &self.node_pool {
             let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
@@ -390,8 +404,9 @@ mod tests {
                 file.apply(&mut config);
                 let profile = &config.profile;
                 format!(
-                    "{} {:?} {:?} {:?} {:?}/{:?} depth={:?} k={} scores={} preempt={:?}",
+                    "{} {:?} {:?} {:?} {:?} {:?}/{:?} depth={:?} k={} scores={} preempt={:?}",
                     config.scheduler_name,
+                    config.components,
                     config.node_pool,
                     config.period,
                     profile.actions,
@@ -408,9 +423,10 @@ mod tests {
 
     #[test]
     fn what_a_file_says_replaces_what_is_built_in() {
-        assert_snapshot!(read(""), @"kai-scheduler None 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=7 preempt=0ns");
+        assert_snapshot!(read(""), @"kai-scheduler {Scheduler, Podgrouper, QueueController} None 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=7 preempt=0ns");
         assert_snapshot!(read("
 schedulerName: mine
+components: [queue-controller, scheduler]
 nodePool: { value: a100 }
 period: 500ms
 actions: [allocate, reclaim]
@@ -420,15 +436,17 @@ placementStrategy: { gpu: spread }
 queueDepthPerAction: { reclaim: 10 }
 minRuntime: { preemptMinRuntime: 4m }
 kValue: 0.5
-"), @r#"mine Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=6 preempt=240s"#);
+"), @r#"mine {Scheduler, QueueController} Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=6 preempt=240s"#);
     }
 
     #[test]
     fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
         assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `resourcetype`, `nodeplacement` at line 2 column 3");
         assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
         assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
+        assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `podgrouper`, `queue-controller` at line 1 column 14");
+        assert_snapshot!(read("components: []"), @"components: found none, allowed: one or more");
         assert_snapshot!(read("period: soon"), @r#"period: invalid value: string "soon", expected a time as 90s, 500ms or 1h30m at line 1 column 9"#);
         assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0");
         assert_snapshot!(read("kValue: -1"), @"kValue: found -1, allowed: 0 to 1000");
