@@ -6,17 +6,14 @@
 
 #[path = "binding/fleet.rs"]
 mod fleet;
-#[path = "../tests/kube_scheduler/plane.rs"]
-#[expect(dead_code, reason = "a test needs more of it")]
-mod plane;
 #[path = "binding/race.rs"]
 mod race;
-
-use std::path::Path;
+#[path = "../tests/kube_scheduler/wipe.rs"]
+mod wipe;
 
 use anyhow::Context as _;
+use schedlab_control_plane::{Assets, Temporary};
 
-use plane::Plane;
 use race::Took;
 
 const NODES: usize = 500;
@@ -25,25 +22,26 @@ const ROUNDS: usize = 3;
 
 #[expect(clippy::print_stderr, reason = "a bench says what it leaves out")]
 fn main() -> anyhow::Result<()> {
-    let assets = match plane::assets() {
-        Ok(assets) => assets,
-        Err(why) => {
-            eprintln!("skipped: pods bound a second: {why}");
-            return Ok(());
-        }
-    };
+    let assets =
+        match schedlab_control_plane::find(None, &["etcd", "kube-apiserver", "kube-scheduler"]) {
+            Ok(assets) => assets,
+            Err(why) => {
+                eprintln!("skipped: pods bound a second: {why}");
+                return Ok(());
+            }
+        };
     let rounds = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(measure(&assets, rounds.unwrap_or(ROUNDS)))
 }
 
-async fn measure(assets: &Path, rounds: usize) -> anyhow::Result<()> {
-    let plane = Plane::boot(assets).await?;
+async fn measure(assets: &Assets, rounds: usize) -> anyhow::Result<()> {
+    let plane = Temporary::boot(assets, wipe::NOBODY_ELSE).await?;
     fleet::install(&plane).await.context("cannot install the fleet")?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         let name = format!("round-{round}");
-        theirs.push(race::theirs(&plane, assets, &format!("{name}-theirs")).await?);
+        theirs.push(race::theirs(&plane, &format!("{name}-theirs")).await?);
         ours.push(race::ours(&plane, &format!("{name}-ours")).await?);
     }
     report(&mut ours, &mut theirs);

@@ -1,11 +1,8 @@
 //! A cluster that runs elsewhere and in which scenarios get parts of their own: a control plane
 //! that we start, a container, a kind cluster, or one that a kubeconfig names. One a run; scenarios on many threads share it.
 
-pub(crate) mod assets;
 mod container;
-mod control_plane;
 mod deployment;
-mod identity;
 mod install;
 mod kind;
 mod kubeconfig;
@@ -15,17 +12,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
+use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS};
 use schedlab_emulator::clock::Clock;
 use schedlab_scheduler::crds;
 
 use crate::api::Api;
 use crate::interrupt::Interrupt;
 use crate::leftovers::{End, Run, Swept, Thing};
+use crate::processes::Kept;
 use crate::target::Which;
 use crate::veil::{self, Fence, Hub, Names};
-use assets::Assets;
 use container::Container;
-use control_plane::ControlPlane;
 use kind::Kind;
 
 pub use kind::KindCluster;
@@ -47,6 +44,12 @@ const OWN_CLUSTER: &[&str] = &[
 /// Actors on a cluster of somebody else, whose controllers all run.
 const OTHERS_CLUSTER: &[&str] =
     &["node", "kubelet", "jobset-controller", "trainjob-controller", "pytorchjob-controller"];
+
+/// A control plane of ours has nobody who makes the accounts that its API server would ask for.
+const NOBODY_ELSE: &[&str] = &["--disable-admission-plugins=ServiceAccount"];
+
+/// Its processes live as long as a run and may have more memory for less work.
+const ENVIRONMENT: &[(&str, &str)] = &[("GOGC", "200")];
 
 /// A real cluster, for one run.
 pub struct Ground {
@@ -72,7 +75,7 @@ pub struct Ground {
 #[derive(Debug)]
 enum Host {
     /// Processes of ours: it goes with them.
-    Processes(ControlPlane),
+    Processes(ControlPlane<Kept>),
     /// A container of ours: it goes with it.
     Container(Container),
     /// kind.
@@ -95,7 +98,7 @@ struct Found {
 impl Ground {
     /// Boots a control plane of our own.
     pub fn control_plane(assets: Option<&Path>, interrupt: &Interrupt) -> anyhow::Result<Self> {
-        let assets = assets::find(assets)?;
+        let assets = schedlab_control_plane::find(assets, &PROGRAMS)?;
         let run = Run::begin("run")?;
         let booted =
             boot(&assets, &run, interrupt).and_then(|found| Self::on(found, &run, interrupt));
@@ -203,7 +206,7 @@ impl Ground {
     /// The folder of a control plane of ours, where its scheduler may be, too.
     pub(crate) fn programs(&self) -> Option<&Path> {
         match &self.host {
-            Host::Processes(plane) => Some(plane.programs()),
+            Host::Processes(plane) => Some(plane.assets().folder()),
             Host::Kind(_) | Host::Container(_) | Host::Others => None,
         }
     }
@@ -293,11 +296,15 @@ impl std::fmt::Debug for Ground {
 }
 
 fn boot(assets: &Assets, run: &Run, interrupt: &Interrupt) -> anyhow::Result<Found> {
-    let mut plane = ControlPlane::start(assets, run)?;
+    let keep = |program: &Path, arguments: &[String], log: &Path| {
+        Kept::start(program, arguments, ENVIRONMENT, log, run)
+    };
+    let folder = run.temp_folder("control-plane")?;
+    let mut plane = ControlPlane::start(assets, &folder, NOBODY_ELSE, keep)?;
     let version = on_runtime(interrupt.unless(plane.ready()))?;
-    plane.manage(assets, run)?;
+    plane.manage(keep)?;
     Ok(Found {
-        config: plane.config()?,
+        config: on_runtime(schedlab_control_plane::config(plane.kubeconfig()))?,
         version,
         fence: Fence::None,
         actors: OWN_CLUSTER,

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::Context as _;
+use schedlab_control_plane::Process;
 
 pub(crate) use keeper::keep;
 
@@ -51,9 +52,10 @@ impl Kept {
         run.started(pid, &program.display().to_string())?;
         Ok(Self { keeper, life })
     }
+}
 
-    /// Whether it runs.
-    pub(crate) fn lives(&mut self) -> bool {
+impl Process for Kept {
+    fn lives(&mut self) -> bool {
         matches!(self.keeper.try_wait(), Ok(None))
     }
 }

@@ -10,25 +10,26 @@
 mod clusters;
 #[path = "kube_scheduler/dice.rs"]
 mod dice;
-#[path = "kube_scheduler/plane.rs"]
-mod plane;
 #[path = "kube_scheduler/real.rs"]
 mod real;
 #[path = "kube_scheduler/verdict.rs"]
 mod verdict;
+#[path = "kube_scheduler/wipe.rs"]
+mod wipe;
 #[path = "kube_scheduler/wishes.rs"]
 mod wishes;
 
 use std::ops::Range;
 
 use anyhow::Context as _;
+use schedlab_control_plane::{Temporary, assets_for_a_test};
 use schedlab_scheduler::{Config, preview::preview};
 use serde_json::{Value, json};
 
 use clusters::{Cluster, LAST, NAMESPACES};
-use plane::{Plane, wipe};
 use real::{Fate, Real};
 use verdict::{Tally, differences};
+use wipe::wipe;
 
 const SEEDS: Range<u64> = 0..500;
 
@@ -37,14 +38,12 @@ const NODES: &str = "/api/v1/nodes";
 
 #[test]
 fn the_real_scheduler_sees_the_same_nodes_and_scores_and_goes_where_ours_could() {
-    let assets = match plane::assets() {
-        Ok(assets) => assets,
-        Err(why) => return plane::skip(&why),
-    };
+    let programs = ["etcd", "kube-apiserver", "kube-scheduler"];
+    let Some(assets) = assets_for_a_test(&programs) else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let tally = runtime.block_on(async {
-        let plane = Plane::boot(&assets).await?;
-        let mut real = Real::start(&plane, &assets).await?;
+        let plane = Temporary::boot(&assets, wipe::NOBODY_ELSE).await?;
+        let mut real = Real::start(&plane).await?;
         let spaces = NAMESPACES.map(|(name, place)| {
             let labels = json!({ "place": place });
             json!({ "apiVersion": "v1", "kind": "Namespace",

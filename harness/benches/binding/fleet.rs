@@ -3,20 +3,18 @@
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use schedlab::api::{Api, refusal};
+use schedlab_control_plane::Temporary;
 use schedlab_scheduler::crds;
 use serde_json::{Value, json};
 
-use crate::{
-    NODES, PODS,
-    plane::{Plane, wipe},
-};
+use crate::{NODES, PODS, wipe::wipe};
 
 /// Requests in flight while objects are made.
 const AT_ONCE: usize = 8;
 const QUEUES: usize = 4;
 
 /// What the scheduler under test needs, 500 nodes, and a tree of queues that share them.
-pub(crate) async fn install(plane: &Plane) -> anyhow::Result<()> {
+pub(crate) async fn install(plane: &Temporary) -> anyhow::Result<()> {
     let api = Api::new(plane.client().await?);
     let definitions = crds::all();
     make(&api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions).await?;

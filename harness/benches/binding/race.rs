@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    path::Path,
     sync::Arc,
     thread,
     time::{Duration, SystemTime},
@@ -12,6 +11,7 @@ use anyhow::Context as _;
 use futures::{AsyncBufReadExt as _, TryStreamExt as _};
 use http::Request;
 use schedlab::api::Api;
+use schedlab_control_plane::{Temporary, config};
 use schedlab_scheduler::{Clock, Config, Idle};
 use serde_json::json;
 use tokio::{
@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{PODS, fleet, plane::Plane};
+use crate::{PODS, fleet};
 
 /// How often events are counted once all pods are bound.
 const COUNT_AGAIN: Duration = Duration::from_millis(200);
@@ -55,31 +55,30 @@ fn pods() -> f64 {
 }
 
 /// kube-scheduler with its defaults, and no limit to its requests a second.
-pub(crate) async fn theirs(plane: &Plane, assets: &Path, namespace: &str) -> anyhow::Result<Took> {
+pub(crate) async fn theirs(plane: &Temporary, namespace: &str) -> anyhow::Result<Took> {
     let config = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": { "leaderElect": false },
         "clientConnection": {
-            "kubeconfig": plane.kubeconfig(), "qps": 10_000, "burst": 10_000,
+            "kubeconfig": plane.kubeconfig_file(), "qps": 10_000, "burst": 10_000,
         },
     });
     let file = tempfile::NamedTempFile::new().context("no temporary file")?;
     fs::write(file.path(), config.to_string())?;
     let arguments = [format!("--config={}", file.path().display()), "--secure-port=0".to_owned()];
-    let program = assets.join("kube-scheduler");
-    race(plane, namespace, "default-scheduler", || plane.start(&program, &arguments)).await
+    race(plane, namespace, "default-scheduler", || plane.start("kube-scheduler", &arguments)).await
 }
 
 /// Our scheduler as its command line starts it, on a thread of its own.
-pub(crate) async fn ours(plane: &Plane, namespace: &str) -> anyhow::Result<Took> {
+pub(crate) async fn ours(plane: &Temporary, namespace: &str) -> anyhow::Result<Took> {
     let kubeconfig = plane.kubeconfig().to_owned();
     race(plane, namespace, "kai-scheduler", || {
         let (life, end) = oneshot::channel::<()>();
         let thread = thread::spawn(move || -> anyhow::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let client = crate::plane::client(&kubeconfig).await?;
+                let client = kube::Client::try_from(config(&kubeconfig).await?)?;
                 let config = Config { idle: Idle::UntilEvent, writes_at_once: 32, ..Config::kai() };
                 tokio::select! {
                     ended = schedlab_scheduler::run(client, config, wall_clock()) => ended,
@@ -106,7 +105,7 @@ impl Drop for Ours {
 }
 
 async fn race<T>(
-    plane: &Plane,
+    plane: &Temporary,
     namespace: &str,
     scheduler: &str,
     start: impl FnOnce() -> anyhow::Result<T>,

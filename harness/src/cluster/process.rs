@@ -12,6 +12,7 @@ use crate::leftovers::Run;
 use crate::processes::Kept;
 use crate::target::Target;
 use anyhow::Context as _;
+use schedlab_control_plane::Process as _;
 use schedlab_scheduler::{Config, Flavor};
 
 /// How often it is looked after.

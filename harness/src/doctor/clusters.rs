@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use schedlab_control_plane::PROGRAMS;
 
 use super::programs::{ask, ask_kind, version};
 use super::{ANSWER_MAX, Ability, Target, machine};
-use crate::ground::assets;
 use crate::tools::Tool;
 
 /// What brings all that kind needs.
@@ -20,7 +20,7 @@ pub(super) fn emulator() -> Ability {
 
 pub(super) async fn control_plane() -> Ability {
     let mut ability = Ability::of(Target::ControlPlane);
-    let assets = match assets::find(None) {
+    let assets = match schedlab_control_plane::find(None, &PROGRAMS) {
         Ok(assets) => assets,
         Err(missing) => {
             let (programs, folder) = (missing.programs.join(", "), missing.folder.display());
@@ -29,7 +29,7 @@ pub(super) async fn control_plane() -> Ability {
         }
     };
     ability.has(assets.folder().display().to_string());
-    for name in assets::PROGRAMS {
+    for name in PROGRAMS {
         match version(&assets.program(name)).await {
             Ok(version) => ability.has(format!("{name} {version}")),
             Err(why) => ability.lacks(format!("{name}: {why}"), build().await),

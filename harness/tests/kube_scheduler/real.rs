@@ -5,16 +5,15 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{Read as _, Seek as _, SeekFrom},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use anyhow::{Context as _, bail};
 use futures::{AsyncBufRead, AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::Request;
 use schedlab::api::{Api, refusal};
+use schedlab_control_plane::{Kept, Temporary};
 use serde_json::{Value, json};
-
-use crate::plane::{Kept, Plane};
 
 /// Weighted scores by plugin, by the names of the nodes on which a pod fits.
 pub(crate) type Scores = BTreeMap<String, BTreeMap<String, i128>>;
@@ -42,14 +41,14 @@ pub(crate) struct Real {
 
 impl Real {
     /// Starts it with its defaults.
-    pub(crate) async fn start(plane: &Plane, assets: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn start(plane: &Temporary) -> anyhow::Result<Self> {
         let api = Api::new(plane.client().await?);
         let config = json!({
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": { "leaderElect": false },
             "clientConnection": {
-                "kubeconfig": plane.kubeconfig(), "qps": 1000, "burst": 1000,
+                "kubeconfig": plane.kubeconfig_file(), "qps": 1000, "burst": 1000,
             },
         });
         let file = plane.folder().join("kube-scheduler.json");
@@ -59,7 +58,7 @@ impl Real {
             "--secure-port=0".to_owned(),
             "--vmodule=schedule_one=10".to_owned(),
         ];
-        let process = plane.start(&assets.join("kube-scheduler"), &arguments)?;
+        let process = plane.start("kube-scheduler", &arguments)?;
         let watch = Request::get("/api/v1/pods?watch=true").body(Vec::new())?;
         let pods = Box::new(api.client().request_stream(watch).await?);
         let log = plane.folder().join("kube-scheduler.log");

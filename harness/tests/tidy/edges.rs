@@ -11,7 +11,7 @@ use crate::source::Source;
 /// By crate folder. Each line is a layer, from the ground up: its modules may import each other
 /// and everything above them in the list. `module -> …` says exactly what a module may import,
 /// and nobody imports it but the crate's root.
-pub(crate) const EDGES: [(&str, &str); 4] = [
+pub(crate) const EDGES: [(&str, &str); 5] = [
     (
         "scheduler/core",
         "
@@ -42,6 +42,14 @@ pub(crate) const EDGES: [(&str, &str); 4] = [
             leader -> api config
             health -> captured leader metrics status
             cli ->
+        ",
+    ),
+    (
+        "harness/control-plane",
+        "
+            assets identity
+            plane
+            temporary
         ",
     ),
     (

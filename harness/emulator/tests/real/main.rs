@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its servers cannot be reached")]
 
 mod compare;
-mod control_plane;
 mod normal;
 mod player;
 mod reviewed;
@@ -14,15 +13,18 @@ mod transcript;
 use std::path::{Path, PathBuf};
 
 use compare::differences;
-use control_plane::{ControlPlane, assets, client};
 use futures::future::join_all;
 use kube::Client;
 use player::{Answer, Player};
 use reviewed::{Asked, Reviewed};
+use schedlab_control_plane::{Temporary, assets_for_a_test, config};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::{Emulator, Options, Server};
 use script::Script;
 use transcript::Printed;
+
+/// Arguments of the real server. It has all its admission plugins.
+const PRIVILEGED: &[&str] = &["--allow-privileged=true"];
 
 fn scripts() -> Vec<Script> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/cases");
@@ -46,6 +48,13 @@ async fn emulator() -> (Emulator, Server, Client) {
     let server = emulator.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
     let client = client(&server.kubeconfig).await;
     (emulator, server, client)
+}
+
+/// A client of whoever wrote a kubeconfig. It retries nothing: every answer is seen.
+async fn client(kubeconfig: &str) -> Client {
+    let mut config = config(kubeconfig).await.unwrap();
+    config.default_retry = false;
+    Client::try_from(config).unwrap()
 }
 
 /// Plays a script's cases side by side; namespaces are named alike on every server.
@@ -104,12 +113,9 @@ fn wrong_answer(asked: Asked<'_>, answer: &Answer) -> Option<String> {
 #[tokio::test]
 #[expect(clippy::print_stdout, reason = "how much was compared is what a reader wants to know")]
 async fn the_emulator_answers_as_the_real_server() {
-    let assets = match assets() {
-        Ok(assets) => assets,
-        Err(why) => return skip(&why),
-    };
-    let plane = ControlPlane::start(&assets).await;
-    let real = client(&plane.kubeconfig).await;
+    let Some(assets) = assets_for_a_test(&["etcd", "kube-apiserver"]) else { return };
+    let plane = Temporary::boot(&assets, PRIVILEGED).await.unwrap();
+    let real = client(plane.kubeconfig()).await;
     let reviewed = Reviewed::read();
     let (mut found, mut count) = (Vec::new(), 0);
     let scripts = scripts();
@@ -142,19 +148,16 @@ async fn the_emulator_answers_as_the_real_server() {
 
 #[tokio::test]
 async fn kubectl_prints_the_same_on_both_servers() {
-    let assets = match assets() {
-        Ok(assets) if assets.join("kubectl").is_file() => assets,
-        Ok(assets) => return skip(&format!("no kubectl in {}", assets.display())),
-        Err(why) => return skip(&why),
-    };
-    let plane = ControlPlane::start(&assets).await;
+    let programs = ["etcd", "kube-apiserver", "kubectl"];
+    let Some(assets) = assets_for_a_test(&programs) else { return };
+    let plane = Temporary::boot(&assets, PRIVILEGED).await.unwrap();
     let (_emulator, server, _client) = emulator().await;
     let transcript = include_str!("transcripts/lab.txt");
     let play = |kubeconfig: &str| {
-        let (assets, kubeconfig) = (assets.clone(), kubeconfig.to_owned());
-        tokio::task::spawn_blocking(move || transcript::play(&assets, &kubeconfig, transcript))
+        let (folder, kubeconfig) = (assets.folder().to_path_buf(), kubeconfig.to_owned());
+        tokio::task::spawn_blocking(move || transcript::play(&folder, &kubeconfig, transcript))
     };
-    let (theirs, ours) = tokio::join!(play(&plane.kubeconfig), play(&server.kubeconfig));
+    let (theirs, ours) = tokio::join!(play(plane.kubeconfig()), play(&server.kubeconfig));
     let (theirs, ours) = (theirs.unwrap(), ours.unwrap());
     let reviewed = Reviewed::read();
     let is_new = |their: &Printed, our: &Printed| {
@@ -186,12 +189,4 @@ fn update(script: &Script, answers: &[Vec<Answer>]) {
         }
     }
     std::fs::write(&script.path, lines.join("\n") + "\n").unwrap();
-}
-
-#[expect(clippy::print_stderr, reason = "a test that checks nothing must say so")]
-fn skip(why: &str) {
-    let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
-    let is_required = required.split(',').any(|name| name == "control-plane");
-    assert!(!is_required, "skipped: {why}, but SCHEDLAB_REQUIRE asks for it");
-    eprintln!("skipped: {why}");
 }

@@ -41,7 +41,7 @@ impl Identity {
         let certificate = server.signed_by(&key, &issuer).context("cannot sign the server")?;
 
         let accounts = KeyPair::generate().context("cannot make a key")?;
-        let token = schedlab_emulator::serve::random_token()?;
+        let token = random_token()?;
         let write = |name: &str, text: &str| secretly(&folder.join(name), text);
         write("serving.crt", &certificate.pem())?;
         write("serving.key", &key.serialize_pem())?;
@@ -50,6 +50,12 @@ impl Identity {
         write("tokens.csv", &format!("{token},schedlab,schedlab,\"system:masters\"\n"))?;
         Ok(Self { authority: pem, token })
     }
+}
+
+/// A token that nobody can guess.
+fn random_token() -> anyhow::Result<String> {
+    let half = || getrandom::u64().context("the machine has no random numbers");
+    Ok(format!("{:016x}{:016x}", half()?, half()?))
 }
 
 /// Writes a file that only we can read.

@@ -1,20 +1,20 @@
-//! etcd, kube-apiserver and kube-controller-manager as processes on the loopback interface, each
-//! on a port that was free, with keys of their own in a folder of their own.
+//! One control plane: each process on a port that was free, with keys of its own in a folder of
+//! its own.
 
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use k8s_openapi::ByteString;
+use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
-use super::assets::Assets;
-use super::identity::{Identity, secretly};
-use crate::api::Api;
-use crate::leftovers::Run;
-use crate::processes::Kept;
+use crate::assets::Assets;
+use crate::identity::{Identity, secretly};
 
 /// How long it may take to be ready; a machine that is very busy needs a while.
 const READY_WITHIN: Duration = Duration::from_mins(2);
@@ -22,119 +22,142 @@ const READY_WITHIN: Duration = Duration::from_mins(2);
 /// How often it is asked.
 const ASK: Duration = Duration::from_millis(50);
 
+/// What the API server makes last of what its first user needs.
+const LAST_MADE: [&str; 3] = [
+    "/api/v1/namespaces/kube-node-lease",
+    "/api/v1/namespaces/default",
+    "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
+];
+
 /// What a control plane does besides storing: workloads, namespaces, garbage. Nodes are ours.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,\
     deployment-controller,replicaset-controller,statefulset-controller,job-controller,\
     disruption-controller,ttl-after-finished-controller";
 
-/// They live as long as a run and may have more memory for less work.
-const ENVIRONMENT: &[(&str, &str)] = &[("GOGC", "200")];
+/// A process that ends when it is dropped.
+pub trait Process {
+    /// Whether it runs.
+    fn lives(&mut self) -> bool;
+}
 
 /// A control plane that runs.
 #[derive(Debug)]
-pub(super) struct ControlPlane {
-    programs: PathBuf,
+pub struct ControlPlane<P> {
+    assets: Assets,
     folder: PathBuf,
     kubeconfig: String,
     /// etcd, the API server, the controller manager.
-    processes: Vec<(&'static str, Kept)>,
+    processes: Vec<(&'static str, P)>,
 }
 
-impl Drop for ControlPlane {
+impl<P> Drop for ControlPlane<P> {
     fn drop(&mut self) {
         while self.processes.pop().is_some() {}
     }
 }
 
-impl ControlPlane {
-    /// Starts etcd and the API server; they come up beside each other.
-    pub(super) fn start(assets: &Assets, run: &Run) -> anyhow::Result<Self> {
-        let folder = run.temp_folder("control-plane")?;
-        let identity = Identity::write(&folder)?;
+impl<P: Process> ControlPlane<P> {
+    /// Starts etcd and the API server; they come up beside each other. `own` are the caller's
+    /// arguments for the API server; `keep` starts a program with its output in a file.
+    pub fn start(
+        assets: &Assets,
+        folder: &Path,
+        own: &[&str],
+        keep: impl Fn(&Path, &[String], &Path) -> anyhow::Result<P>,
+    ) -> anyhow::Result<Self> {
+        let identity = Identity::write(folder)?;
         let [etcd, peers, api] = free_ports()?;
         let kubeconfig = kubeconfig(api, &identity)?;
         secretly(&folder.join("kubeconfig"), &kubeconfig)?;
-        let programs = assets.folder().to_path_buf();
-        let mut plane = Self { programs, folder, kubeconfig, processes: Vec::new() };
-        plane.run("etcd", assets, &etcd_arguments(&plane.folder, etcd, peers), run)?;
-        plane.run("kube-apiserver", assets, &api_arguments(&plane.folder, etcd, api), run)?;
+        let (assets, folder) = (assets.clone(), folder.to_path_buf());
+        let mut plane = Self { assets, folder, kubeconfig, processes: Vec::new() };
+        plane.run("etcd", &etcd_arguments(&plane.folder, etcd, peers), &keep)?;
+        let mut arguments = api_arguments(&plane.folder, etcd, api);
+        arguments.extend(own.iter().map(|argument| (*argument).to_owned()));
+        plane.run("kube-apiserver", &arguments, &keep)?;
         Ok(plane)
     }
 
     fn run(
         &mut self,
         name: &'static str,
-        assets: &Assets,
         arguments: &[String],
-        run: &Run,
+        keep: impl Fn(&Path, &[String], &Path) -> anyhow::Result<P>,
     ) -> anyhow::Result<()> {
         let log = self.folder.join(format!("{name}.log"));
-        let kept = Kept::start(&assets.program(name), arguments, ENVIRONMENT, &log, run)?;
-        self.processes.push((name, kept));
+        self.processes.push((name, keep(&self.assets.program(name), arguments, &log)?));
         Ok(())
     }
 
-    /// Where its programs are.
-    pub(super) fn programs(&self) -> &Path {
-        &self.programs
+    /// Its programs.
+    pub fn assets(&self) -> &Assets {
+        &self.assets
     }
 
-    /// How others reach it as an administrator.
-    pub(super) fn kubeconfig(&self) -> &str {
+    /// How others reach it as an administrator. The same is in the file `kubeconfig` of its
+    /// folder.
+    pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
-    }
-
-    /// How to reach it as an administrator.
-    pub(super) fn config(&self) -> anyhow::Result<kube::Config> {
-        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig).context("our own kubeconfig")?;
-        super::on_runtime(async {
-            let options = KubeConfigOptions::default();
-            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-            config.context("our own kubeconfig")
-        })
     }
 
     /// Starts the controller manager. It gives up after some seconds where the API server does
     /// not answer for it, and on a busy machine that takes longer: so it comes last.
-    pub(super) fn manage(&mut self, assets: &Assets, run: &Run) -> anyhow::Result<()> {
-        self.run("kube-controller-manager", assets, &manager_arguments(&self.folder), run)
+    pub fn manage(
+        &mut self,
+        keep: impl Fn(&Path, &[String], &Path) -> anyhow::Result<P>,
+    ) -> anyhow::Result<()> {
+        self.run("kube-controller-manager", &manager_arguments(&self.folder), keep)
     }
 
     /// Waits until the API server is ready; answers its version.
-    pub(super) async fn ready(&mut self) -> anyhow::Result<String> {
-        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig).context("our own kubeconfig")?;
-        let client = kube::Client::try_from(kubeconfig).context("our own kubeconfig")?;
-        let api = Api::new(client);
-        let end = tokio::time::Instant::now() + READY_WITHIN;
+    pub async fn ready(&mut self) -> anyhow::Result<String> {
+        let client = Client::try_from(config(&self.kubeconfig).await?).context("no client")?;
+        let end = Instant::now() + READY_WITHIN;
         loop {
             let mut processes = self.processes.iter_mut();
             let ended = processes.find_map(|(name, kept)| (!kept.lives()).then_some(*name));
             if let Some(name) = ended {
                 anyhow::bail!("{name} ended: {}", last_words(&self.folder, name));
             }
-            // What the first scenario needs: the namespace of leases is made last.
-            let leases = api.get("/api/v1/namespaces/kube-node-lease").await;
-            if leases.is_ok() && is_healthy(&api).await {
-                let version = api.get("/version").await.context("it does not tell its version")?;
+            if is_ready(&client).await {
+                let version = get(&client, "/version").await?;
+                let version: Value = serde_json::from_str(&version)?;
                 return Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned());
             }
-            if tokio::time::Instant::now() > end {
+            if Instant::now() > end {
                 let words = last_words(&self.folder, "kube-apiserver");
                 anyhow::bail!("the control plane was not ready in {READY_WITHIN:?}: {words}");
             }
-            tokio::time::sleep(ASK).await;
+            sleep(ASK).await;
         }
     }
 }
 
-async fn is_healthy(api: &Api) -> bool {
-    let Ok(request) = http::Request::get("/healthz").body(Vec::new()) else { return false };
-    api.client().request_text(request).await.is_ok()
+/// How to reach what a kubeconfig names, on the current runtime.
+pub async fn config(kubeconfig: &str) -> anyhow::Result<kube::Config> {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).context("our own kubeconfig")?;
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    config.context("our own kubeconfig")
+}
+
+async fn is_ready(client: &Client) -> bool {
+    for path in LAST_MADE.into_iter().chain(["/healthz"]) {
+        if get(client, path).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+async fn get(client: &Client, path: &str) -> anyhow::Result<String> {
+    let request = http::Request::get(path).body(Vec::new())?;
+    client.request_text(request).await.with_context(|| path.to_owned())
 }
 
 /// The end of a process's log.
 fn last_words(folder: &Path, name: &str) -> String {
-    let log = std::fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
+    let log = fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     let last = lines.len().saturating_sub(8);
     format!("its log ends with\n  {}", lines[last..].join("\n  "))
@@ -186,8 +209,6 @@ fn api_arguments(folder: &Path, etcd: u16, port: u16) -> Vec<String> {
         format!("--service-account-key-file={}", file("accounts.pub")),
         format!("--service-account-signing-key-file={}", file("accounts.key")),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-        // Nobody makes the accounts that it would ask for.
-        "--disable-admission-plugins=ServiceAccount".to_owned(),
         "--max-requests-inflight=3000".to_owned(),
         "--max-mutating-requests-inflight=1000".to_owned(),
         "--profiling=false".to_owned(),

@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-/// What has to be there.
-pub(crate) const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
+/// What a cluster for features needs.
+pub const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 
 /// The version that `make control-plane` builds.
 const VERSION: &str = "v1.35.4";
 
 /// Where the programs are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Assets(PathBuf);
+pub struct Assets(PathBuf);
 
 /// They are not where they should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,28 +19,30 @@ pub(crate) struct Assets(PathBuf);
      folder that has them with --assets or KUBEBUILDER_ASSETS",
     folder.display(), programs.join(", ")
 )]
-pub(crate) struct Missing {
+pub struct Missing {
     /// Where they were looked for.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// Why there.
     place: &'static str,
     /// Those that are not there.
-    pub(crate) programs: Vec<&'static str>,
+    pub programs: Vec<&'static str>,
 }
 
 impl Assets {
-    pub(crate) fn program(&self, name: &str) -> PathBuf {
+    /// Where a program of that name is.
+    pub fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// Where all of them are.
+    pub fn folder(&self) -> &Path {
         &self.0
     }
 }
 
 /// Looks where it was told to, else where `KUBEBUILDER_ASSETS` says, else where
-/// `make control-plane` puts them.
-pub(crate) fn find(told: Option<&Path>) -> Result<Assets, Missing> {
+/// `make control-plane` puts them; all of these programs must be there.
+pub fn find(told: Option<&Path>, programs: &[&'static str]) -> Result<Assets, Missing> {
     let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty());
     let (place, folder) = match (told, named) {
         (Some(told), _) => ("--assets", told.to_path_buf()),
@@ -48,7 +50,7 @@ pub(crate) fn find(told: Option<&Path>) -> Result<Assets, Missing> {
         (None, None) => ("the cache of `make control-plane`", cache()),
     };
     let is_missing = |program: &&str| !folder.join(program).is_file();
-    let programs: Vec<&str> = PROGRAMS.into_iter().filter(is_missing).collect();
+    let programs: Vec<&str> = programs.iter().copied().filter(is_missing).collect();
     if programs.is_empty() { Ok(Assets(folder)) } else { Err(Missing { folder, place, programs }) }
 }
 
@@ -67,7 +69,7 @@ mod tests {
     fn what_is_missing_is_named_with_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("etcd"), "").unwrap();
-        let error = find(Some(folder.path())).unwrap_err().to_string();
+        let error = find(Some(folder.path()), &PROGRAMS).unwrap_err().to_string();
         assert!(error.contains("has no kube-apiserver, kube-controller-manager"), "{error}");
         assert!(error.contains("make control-plane"), "{error}");
     }
