@@ -232,11 +232,8 @@ fn write_all(
         let at_best = key.resource.is("", "events");
         let (deletes, creates) = (matches!(op, Op::Delete(_)), matches!(op, Op::Create(_)));
         let write = Write {
-            key: key.clone(),
-            op,
-            dry_run: false,
-            field_manager: actor.manager.to_owned(),
             field_validation: FieldValidation::Ignore,
+            ..Write::new(key.clone(), op, actor.manager)
         };
         match store.write(write, now) {
             Ok(done) => {

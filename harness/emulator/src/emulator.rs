@@ -180,12 +180,10 @@ impl fmt::Debug for Emulator {
 }
 
 fn creation(resource: &Resource, object: Value) -> Write {
+    let key = key_of(resource, &object);
     Write {
-        key: key_of(resource, &object),
-        op: Op::Create(object),
-        dry_run: false,
-        field_manager: "kube-apiserver".to_owned(),
         field_validation: FieldValidation::Strict,
+        ..Write::new(key, Op::Create(object), "kube-apiserver")
     }
 }
 

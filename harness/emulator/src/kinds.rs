@@ -4,6 +4,7 @@
 pub mod schema;
 
 mod custom;
+pub(crate) mod declared;
 mod scale;
 mod table;
 pub(crate) mod typed;

@@ -13,8 +13,10 @@ mod shape;
 mod strategic;
 
 pub use apply::apply;
+pub(crate) use apply::untyped_patch;
 pub use builtin::builtin;
 pub use crd::{crd, untyped};
+pub(crate) use fields::item_path;
 pub use json::{json, merge};
 pub use managed::{Author, note_update};
 pub use shape::{ListShape, Shape, Strategy};

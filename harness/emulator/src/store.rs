@@ -22,7 +22,7 @@ pub use list::{ListQuery, Listed};
 pub(crate) use names::Names;
 pub use op::{
     DeleteOptions, EventKind, FieldValidation, Key, LogEntry, Object, Op, PatchBody, Preconditions,
-    Propagation, Subresource, Write, Written,
+    Propagation, Slips, Subresource, Write, Written,
 };
 
 /// Namespace and name.

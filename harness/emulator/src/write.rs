@@ -2,6 +2,7 @@
 //! bookkeeping to `Store::commit`. One file a verb.
 
 mod bind;
+mod configuration;
 mod crd;
 mod create;
 mod delete;

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use schedlab_emulator::{
     Emulator, KubeletDefaults, Options as ClusterOptions,
     clock::Clock,
-    store::{DeleteOptions, FieldValidation, Key, Op, Resource, Write},
+    store::{DeleteOptions, Key, Op, Resource, Write},
 };
 use schedlab_scheduler::{Config, Idle};
 use schedlab_scheduler_core::audit::Rules;
@@ -210,14 +210,8 @@ impl<'a> Player<'a> {
             name: pod.into(),
         };
         let options = DeleteOptions { grace_secs: Some(0), ..DeleteOptions::default() };
-        let deleted = self.emulator.store().write(Write {
-            key,
-            op: Op::Delete(options),
-            dry_run: false,
-            field_manager: "simulate".to_owned(),
-            field_validation: FieldValidation::Ignore,
-        });
-        match deleted {
+        let delete = Write::new(key, Op::Delete(options), "simulate");
+        match self.emulator.store().write(delete) {
             Ok(_) => Ok(()),
             Err(error) if error.code == 404 => Ok(()),
             Err(error) => Err(error).with_context(|| format!("pod {pod} cannot be deleted")),

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use schedlab_emulator::{
     Emulator, Fleet, Options,
     clock::Clock,
-    store::{DeleteOptions, FieldValidation, Key, Op, Resource, Write},
+    store::{DeleteOptions, Key, Op, Resource, Write},
 };
 use schedlab_scheduler::{Component, Config, Ends, Idle, Status, crds, explain::Form};
 use serde_json::{Value, json};
@@ -125,13 +125,7 @@ impl Lab {
         let key = Key::new(Resource::new(group, plural), namespace, name);
         self.emulator
             .store()
-            .write(Write {
-                key,
-                op: Op::Delete(DeleteOptions::default()),
-                dry_run: false,
-                field_manager: "kubectl".to_owned(),
-                field_validation: FieldValidation::Strict,
-            })
+            .write(Write::new(key, Op::Delete(DeleteOptions::default()), "kubectl"))
             .unwrap();
     }
 

@@ -73,7 +73,6 @@ fn check_replicas(object: &Value, path: &[Arc<str>], errors: &mut FieldErrors) {
     match found.as_i64() {
         None => {
             let (shown, kind) = (patch::in_go(found), go_type_of(found));
-            errors.forget(&path.join("."));
             let rule =
                 format!("{field} accessor error: {shown} is of the type {kind}, expected int64");
             errors.invalid(field, &0.into(), &rule);

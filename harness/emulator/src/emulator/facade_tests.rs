@@ -155,14 +155,7 @@ async fn a_cluster_that_is_dropped_stops() {
     store
         .change(|store, now| {
             let op = crate::store::Op::Update(crate::store::Subresource::None, node);
-            let write = crate::store::Write {
-                key,
-                op,
-                dry_run: false,
-                field_manager: "test".to_owned(),
-                field_validation: crate::store::FieldValidation::Ignore,
-            };
-            store.write(write, now)
+            store.write(crate::store::Write::new(key, op, "test"), now)
         })
         .unwrap();
     tokio::time::sleep(Duration::from_mins(1)).await;

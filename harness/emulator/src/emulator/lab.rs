@@ -124,13 +124,8 @@ impl Lab {
     }
 
     pub(crate) fn write(&self, key: Key, op: Op) -> Result<Written, ApiError> {
-        self.emulator.store().write(Write {
-            key,
-            op,
-            dry_run: false,
-            field_manager: "test".to_owned(),
-            field_validation: FieldValidation::Strict,
-        })
+        let write = Write::new(key, op, "test");
+        self.emulator.store().write(Write { field_validation: FieldValidation::Strict, ..write })
     }
 
     /// A pod on a node.

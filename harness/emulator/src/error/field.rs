@@ -46,11 +46,6 @@ impl FieldErrors {
         }));
     }
 
-    /// Drops what is wrong with a field: it is told in another way.
-    pub fn forget(&mut self, field: &str) {
-        self.causes.retain(|cause| cause.field != field);
-    }
-
     /// Whether anything is wrong that keeps rules from being looked at.
     pub fn blocks_rules(&self) -> bool {
         let blocking = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];

@@ -1,14 +1,16 @@
 //! Request bodies: JSON, YAML or protobuf by their content type, into plain values.
 
+mod repeated;
+
 use ::http::HeaderMap;
 use ::http::header::CONTENT_TYPE;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::protobuf;
 use crate::error::{ApiError, go_json};
 use crate::object::go_type;
-use crate::store::PatchBody;
+use crate::store::{PatchBody, Slips};
+use repeated::Repeated;
 
 /// A larger body is refused, as by the API server.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -24,12 +26,22 @@ fn content_type(headers: &HeaderMap) -> &str {
     value.split(';').next().unwrap_or_default().trim()
 }
 
+/// What a body says, and what is wrong with its text.
+pub(super) type Read<T> = (T, Slips);
+
 /// The object in a body, which is to be of this kind.
 pub(super) fn object(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Value, ApiError> {
+    read(headers, body, kind).map(|(object, _)| object)
+}
+
+/// The object in a body, which is to be of this kind, with what it says twice.
+pub(super) fn read(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Read<Value>, ApiError> {
     let object = match content_type(headers) {
         "" | "application/json" => json(body).map_err(|why| format!("json parse error: {why}")),
-        "application/yaml" => json(body).or_else(|_| yaml(body)),
-        PROTOBUF => protobuf::object(body).map_err(|error| format!("parse error: {error}")),
+        "application/yaml" => json_or_yaml(body),
+        PROTOBUF => protobuf::object(body)
+            .map(|object| (object, Slips::default()))
+            .map_err(|error| format!("parse error: {error}")),
         _ => {
             return Err(ApiError::unsupported_media_type(&[
                 "application/json",
@@ -38,8 +50,8 @@ pub(super) fn object(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Val
             ]));
         }
     };
-    let object = object.and_then(|object| match go_type(&object) {
-        "object" | "null" => Ok(object),
+    let object = object.and_then(|(object, slips)| match go_type(&object) {
+        "object" | "null" => Ok((object, slips)),
         found => Err(format!(
             "json parse error: json: cannot unmarshal {found} into Go value of type struct {{ \
              APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
@@ -79,16 +91,19 @@ pub(super) fn patch(
     body: &[u8],
     force: bool,
     is_custom: bool,
-) -> Result<PatchBody, ApiError> {
+) -> Result<Read<PatchBody>, ApiError> {
+    let of = |form: fn(Value) -> PatchBody| move |(patch, slips): Read<Value>| (form(patch), slips);
     match content_type(headers) {
-        JSON_PATCH => json_patch(body).map(PatchBody::Json),
-        MERGE_PATCH => json_patch(body).map(PatchBody::Merge),
+        JSON_PATCH => json_patch(body).map(|(patch, slips)| {
+            let slips = slips.warnings.iter().map(|slip| format!("json patch {slip}"));
+            (PatchBody::Json(patch), in_json(slips.collect()))
+        }),
+        MERGE_PATCH => json_patch(body).map(of(PatchBody::Merge)),
         STRATEGIC_PATCH if !is_custom => {
-            json(body).map(PatchBody::Strategic).map_err(ApiError::bad_request)
+            json(body).map(of(PatchBody::Strategic)).map_err(ApiError::bad_request)
         }
-        // JSON is YAML, and faster to read.
-        APPLY_PATCH => match json(body).or_else(|_| yaml(body)) {
-            Ok(object) => Ok(PatchBody::Apply { object, force }),
+        APPLY_PATCH => match json_or_yaml(body) {
+            Ok((object, slips)) => Ok((PatchBody::Apply { object, force }, slips)),
             Err(why) => Err(ApiError::bad_request(format!(
                 "error decoding YAML: error converting YAML to JSON: {why}"
             ))),
@@ -103,23 +118,53 @@ pub(super) fn patch(
     }
 }
 
-fn json<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+fn json(body: &[u8]) -> Result<Read<Value>, String> {
     let in_words =
         |error: serde_json::Error| go_json::complaint(body).unwrap_or_else(|| error.to_string());
     // Looked at once as a whole, which is quicker than string by string.
     let read = match std::str::from_utf8(body) {
-        Ok(text) => serde_json::from_str(text),
-        Err(_) => serde_json::from_slice(body),
+        Ok(text) => {
+            let mut source = serde_json::Deserializer::from_str(text);
+            let read = repeated::read(&mut source).and_then(|read| source.end().map(|()| read));
+            read.map(|(value, repeated)| {
+                let slip = |twice: &Repeated| format!("duplicate field \"{}\"", twice.path);
+                (value, in_json(repeated.iter().map(slip).collect()))
+            })
+        }
+        Err(_) => serde_json::from_slice(body).map(|value| (value, Slips::default())),
     };
     read.map_err(in_words)
 }
 
-fn json_patch<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+fn json_patch(body: &[u8]) -> Result<Read<Value>, ApiError> {
     json(body).map_err(|why| ApiError::bad_request(format!("error decoding patch: {why}")))
 }
 
-fn yaml(body: &[u8]) -> Result<Value, String> {
-    serde_yaml::from_slice(body).map_err(|error| in_words(&error))
+/// JSON is YAML, and faster to read; what is wrong with it is told in the words of YAML.
+fn json_or_yaml(body: &[u8]) -> Result<Read<Value>, String> {
+    match json(body) {
+        Ok((value, slips)) if slips.warnings.is_empty() => Ok((value, slips)),
+        Ok(_) | Err(_) => yaml(body),
+    }
+}
+
+fn yaml(body: &[u8]) -> Result<Read<Value>, String> {
+    let source = || serde_yaml::Deserializer::from_slice(body);
+    let (value, repeated) = repeated::read(source()).map_err(|error| in_words(&error))?;
+    if repeated.is_empty() {
+        return Ok((value, Slips::default()));
+    }
+    let slip = |(nth, twice): (usize, &Repeated)| {
+        let error = repeated::read_until(source(), nth).err()?;
+        Some(format!("line {}: key {:?} already set in map", error.location()?.line(), twice.name))
+    };
+    let warnings: Vec<String> = repeated.iter().enumerate().filter_map(slip).collect();
+    let refusal = format!("yaml: unmarshal errors:\n  {}", warnings.join("\n  "));
+    Ok((value, Slips { warnings, refusal }))
+}
+
+fn in_json(warnings: Vec<String>) -> Slips {
+    Slips { refusal: warnings.join(", "), warnings }
 }
 
 /// An error in YAML as Go's decoder tells it: a parser's line is counted from 0, a scanner's from

@@ -5,14 +5,15 @@ use ::http::header::USER_AGENT;
 use serde_json::{Value, json};
 
 use super::Call;
-use super::decode;
+use super::decode::{self, Read};
 use super::query::{invalid_options, propagation};
 use super::reply::{self, Reply};
 use crate::error::ApiError;
 use crate::kinds::Origin;
 use crate::object;
 use crate::store::{
-    DeleteOptions, Listed, Op, PatchBody, Preconditions, Propagation, Subresource, Write, Written,
+    DeleteOptions, FieldValidation, Listed, Op, PatchBody, Preconditions, Propagation, Slips,
+    Subresource, Write, Written,
 };
 
 /// A field manager's name is cut after so many bytes.
@@ -20,22 +21,23 @@ const MANAGER_BYTES_MAX: usize = 128;
 
 impl Call<'_> {
     pub(super) fn create(&self) -> Result<Reply, ApiError> {
-        let body = self.whole_body()?;
+        let (body, slips) = self.whole_body()?;
         let mut write = self.write(Op::Create(Value::Null))?;
         write.key.name = object::name(&body).into();
         write.op = Op::Create(body);
+        write.slips = slips;
         let written = self.store.write(write)?;
         Ok(self.reply_written(StatusCode::CREATED, &written))
     }
 
     /// The object to be written. A custom one must say what it is.
-    fn whole_body(&self) -> Result<Value, ApiError> {
-        let body = decode::object(self.headers, self.body, &self.kind.kind)?;
+    fn whole_body(&self) -> Result<Read<Value>, ApiError> {
+        let (body, slips) = decode::read(self.headers, self.body, &self.kind.kind)?;
         if self.kind.origin == Origin::Custom && object::text(&body, &["kind"]).is_empty() {
             let why = format!("Object 'Kind' is missing in '{body}'");
             return Err(decode::unrecognized(self.body, &self.kind.kind, &why));
         }
-        Ok(self.versioned(body))
+        Ok((self.versioned(body), slips))
     }
 
     /// A body that says no version is in that of the path.
@@ -73,14 +75,15 @@ impl Call<'_> {
 
     pub(super) fn update(&self, part: Option<&str>) -> Result<Reply, ApiError> {
         let part = self.part(part)?;
-        let body = match part {
-            Subresource::Scale => decode::object(self.headers, self.body, "Scale")?,
+        let (body, slips) = match part {
+            Subresource::Scale => decode::read(self.headers, self.body, "Scale")?,
             Subresource::None
             | Subresource::Status
             | Subresource::Finalize
             | Subresource::Other => self.whole_body()?,
         };
-        let written = self.store.write(self.write(Op::Update(part, body))?)?;
+        let write = Write { slips, ..self.write(Op::Update(part, body))? };
+        let written = self.store.write(write)?;
         Ok(self.reply_part(part, &written))
     }
 
@@ -88,12 +91,20 @@ impl Call<'_> {
         let part = self.part(part)?;
         let is_custom = self.kind.origin == Origin::Custom;
         let force = self.query.is_on("force");
-        let mut patch = decode::patch(self.headers, self.body, force, is_custom)?;
+        let (mut patch, slips) = decode::patch(self.headers, self.body, force, is_custom)?;
         if let PatchBody::Merge(changes) | PatchBody::Strategic(changes) = &mut patch {
             self.kind.merge_to_stored(&self.target.version, changes);
         }
         self.check_patch_options(&patch)?;
-        let written = self.store.write(self.write(Op::Patch(part, patch))?)?;
+        let is_apply = matches!(patch, PatchBody::Apply { .. });
+        let write = Write { slips, ..self.write(Op::Patch(part, patch))? };
+        let is_strict = write.field_validation == FieldValidation::Strict;
+        if is_apply && is_strict && !write.slips.refusal.is_empty() {
+            let start = "error strict decoding YAML: error converting YAML to JSON";
+            let why = format!("{start}: {}", write.slips.refusal);
+            return Err(ApiError::bad_request(why));
+        }
+        let written = self.store.write(write)?;
         Ok(self.reply_part(part, &written))
     }
 
@@ -241,6 +252,7 @@ impl Call<'_> {
             dry_run: self.query.is_dry_run(options)?,
             field_manager: self.manager().to_owned(),
             field_validation: self.query.field_validation(options)?,
+            slips: Slips::default(),
         })
     }
 

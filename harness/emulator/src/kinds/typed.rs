@@ -8,8 +8,7 @@ mod canonical;
 mod catalogue;
 mod decode;
 mod form;
-
-use std::sync::Arc;
+mod place;
 
 use serde_json::Value;
 
@@ -17,6 +16,7 @@ use super::Kind;
 use crate::error::ApiError;
 
 pub(crate) use canonical::canonical;
+pub(crate) use place::{Typed, metadata, root};
 
 /// What decoding found besides the object.
 #[derive(Debug, Default)]
@@ -27,11 +27,11 @@ pub(crate) struct Decoded {
 
 /// Brings an object of a built-in kind into the form in which it is stored.
 pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiError> {
-    let Some(form) = catalogue::form(&kind.resource.group, &kind.kind) else {
+    let Some(form) = catalogue::types(&kind.resource.group, &kind.kind) else {
         return Ok(Decoded::default());
     };
     let mut decoded = Decoded::default();
-    decode::decode(&form, object, &mut decoded.unknown).map_err(|why| {
+    decode::decode(form, object, &mut decoded.unknown).map_err(|why| {
         ApiError::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: {why}",
             kind.kind, kind.storage, kind.kind
@@ -42,8 +42,8 @@ pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiErro
 
 /// Brings a scale into its form.
 pub(crate) fn decode_scale(scale: &mut Value) -> Result<(), ApiError> {
-    let Some(form) = catalogue::form("autoscaling", "Scale") else { return Ok(()) };
-    decode::decode(&form, scale, &mut Vec::new()).map_err(|why| {
+    let Some(form) = catalogue::types("autoscaling", "Scale") else { return Ok(()) };
+    decode::decode(form, scale, &mut Vec::new()).map_err(|why| {
         ApiError::bad_request(format!(
             "Scale in version \"v1\" cannot be handled as a Scale: {why}"
         ))
@@ -52,7 +52,7 @@ pub(crate) fn decode_scale(scale: &mut Value) -> Result<(), ApiError> {
 
 /// Whether a group has a built-in kind of this name.
 pub(crate) fn is_known(group: &str, kind: &str) -> bool {
-    catalogue::form(group, kind).is_some()
+    catalogue::types(group, kind).is_some()
 }
 
 /// Has the type of a built-in kind described as a JSON schema, and names it.
@@ -69,7 +69,7 @@ pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded
     if metadata.is_null() {
         *metadata = Value::Object(serde_json::Map::new());
     }
-    decode::decode(&form, metadata, &mut decoded.unknown).map_err(|why| {
+    decode::decode(form, metadata, &mut decoded.unknown).map_err(|why| {
         ApiError::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: metadata: {why}",
             kind.kind, kind.storage, kind.kind
@@ -87,5 +87,3 @@ struct Types {
     types: Vec<form::Struct>,
     root: usize,
 }
-
-type Form = Arc<Types>;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::conflict::{Conflict, refuse};
 use super::diff::{Diff, diff};
-use super::fields::{BadItem, FieldSet, child, children, intersection, of_object, subtract};
+use super::fields::{FieldSet, child, children, intersection, of_object, subtract};
 use super::managed::{Author, Entry, Operation, read_entries, write_entries};
 use super::shape::{ListShape, Shape, item_step};
 use crate::error::ApiError;
@@ -27,7 +27,8 @@ pub fn apply(
     if !wanted["metadata"]["managedFields"].is_null() {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    let set = of_object(wanted, shape).map_err(|bad| untyped(wanted, &bad))?;
+    let set = of_object(wanted, shape)
+        .map_err(|bad| untyped_patch(wanted, &format!("{}: {}", bad.path, bad.problem)))?;
     let mut entries = live.map(|live| owners(live, shape)).unwrap_or_default();
     let last = entries.iter().position(|entry| entry.is_by(author, Operation::Apply));
     let last = last.map(|index| entries.remove(index));
@@ -87,18 +88,17 @@ fn settle_owners(entries: &mut [Entry], difference: &Diff, force: bool) -> Resul
     if conflicts.is_empty() { Ok(()) } else { Err(refuse(conflicts)) }
 }
 
-fn untyped(object: &Value, bad: &BadItem) -> ApiError {
+/// 500, as the real server answers: the configuration is not one of its kind.
+pub(crate) fn untyped_patch(object: &Value, what: &str) -> ApiError {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let message = format!(
-        "failed to create typed patch object ({}/{}; {}, Kind={}): {}: {}",
+    let version = text(&object["apiVersion"]);
+    let slash = if version.contains('/') { "" } else { "/" };
+    ApiError::unforeseen(format!(
+        "failed to create typed patch object ({}/{}; {slash}{version}, Kind={}): {what}",
         text(&object["metadata"]["namespace"]),
         text(&object["metadata"]["name"]),
-        text(&object["apiVersion"]),
         text(&object["kind"]),
-        bad.path,
-        bad.problem
-    );
-    ApiError::new(500, "InternalError", message)
+    ))
 }
 
 fn merge_value(place: &mut Value, wanted: &Value, shape: &Shape) {

@@ -10,7 +10,7 @@ use super::shape::{ListShape, Shape};
 
 /// One type a paragraph: its name, then a field a line. `kind/group` makes it a kind, which has
 /// `metadata` without saying so. Words after a field: its type, `keyed=` (list keys for apply,
-/// `key:value` where an absent key stands for that value), `set`, `atomic` (a map that is one value), `map`
+/// `key:value` where an absent key stands for that value, else for nothing: "" or 0), `set`, `atomic` (a map that is one value), `map`
 /// (free keys), `patch=` (strategic merge key), `union` (strategic merge of plain values),
 /// `replace` (strategic merge replaces).
 const TABLE: &str = include_str!("builtin.txt");
@@ -99,6 +99,8 @@ fn of_field<'t>(words: impl Iterator<Item = &'t str>, paragraphs: &Paragraphs) -
 fn key(text: &str) -> (Box<str>, Option<Value>) {
     match text.split_once(':') {
         Some((key, default)) => (key.into(), Some(Value::from(default))),
-        None => (text.into(), None),
+        // What Go holds of a field that nobody has set.
+        None if text.to_lowercase().ends_with("port") => (text.into(), Some(0.into())),
+        None => (text.into(), Some("".into())),
     }
 }

@@ -184,7 +184,8 @@ fn of_value(value: &Value, shape: &Shape, path: &str) -> Result<FieldSet, BadIte
         }
         Value::Array(items) if shape.list != ListShape::Atomic => {
             for (index, item) in items.iter().enumerate() {
-                let step = step_of(shape, item, index, path)?;
+                let step = step_of(shape, item, index)
+                    .map_err(|problem| BadItem { path: path.to_owned(), problem })?;
                 if set.contains_key(&step) {
                     let problem = format!("duplicate entries for key {}", step_text(&step));
                     return Err(BadItem { path: path.to_owned(), problem });
@@ -211,18 +212,20 @@ fn is_leaf(value: &Value, shape: &Shape) -> bool {
     }
 }
 
-fn step_of(shape: &Shape, item: &Value, index: usize, path: &str) -> Result<String, BadItem> {
+fn step_of(shape: &Shape, item: &Value, index: usize) -> Result<String, String> {
     item_step(&shape.list, item).ok_or_else(|| {
         let keys = match &shape.list {
             ListShape::Keyed(keys) => keys.iter().map(|(key, _)| format!("\"{key}\"")).collect(),
             ListShape::Atomic | ListShape::Set => Vec::new(),
         };
-        BadItem {
-            path: path.to_owned(),
-            problem: format!(
-                "element {index}: associative list with keys has an element that omits key field {}",
-                keys.join(", ")
-            ),
-        }
+        format!(
+            "element {index}: associative list with keys has an element that omits key field {}",
+            keys.join(", ")
+        )
     })
+}
+
+/// An item of a list as messages name it, as in `[name="c"]`, or what keeps it from having a name.
+pub(crate) fn item_path(shape: &Shape, item: &Value, index: usize) -> Result<String, String> {
+    step_of(shape, item, index).map(|step| step_text(&step))
 }

@@ -41,6 +41,8 @@ pub struct Write {
     pub field_manager: String,
     /// `fieldValidation`.
     pub field_validation: FieldValidation,
+    /// What is wrong with the body's text itself.
+    pub slips: Slips,
 }
 
 impl Write {
@@ -52,6 +54,7 @@ impl Write {
             dry_run: false,
             field_manager: manager.to_owned(),
             field_validation: FieldValidation::default(),
+            slips: Slips::default(),
         }
     }
 }
@@ -116,6 +119,15 @@ pub enum FieldValidation {
     Warn,
     /// Refuse.
     Strict,
+}
+
+/// What a reader of a body took note of: fields that are there twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slips {
+    /// One by one, as warnings tell them.
+    pub warnings: Vec<String>,
+    /// Together, as a refusal tells them.
+    pub refusal: String,
 }
 
 /// `DeleteOptions`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::configuration;
 use super::history::with_owners;
 use super::request::Request;
 use super::{check_subresource, create, scale, update};
@@ -172,6 +173,9 @@ fn reachable(
         let slash = if version.contains('/') { "" } else { "/" };
         let what = format!("invalid object type: {slash}{version}, Kind={kind}");
         return Err(ApiError::bad_request(what));
+    }
+    if subresource != Subresource::Scale {
+        configuration::check(request, &wanted, &shape(&request.asked))?;
     }
     let has_status = request.kind.stored().status;
     let fields = object::as_map(&mut wanted);

@@ -1,5 +1,6 @@
 //! One request on its way: whose, to what, when; and its body brought into stored form.
 
+use std::mem;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,7 +12,9 @@ use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
 use crate::kinds::{Origin, typed};
 use crate::object;
-use crate::store::{Change, FieldValidation, Key, Object, Op, Store, Subresource, Write, Written};
+use crate::store::{
+    Change, FieldValidation, Key, Object, Op, Slips, Store, Subresource, Write, Written,
+};
 
 /// A write without its body.
 pub(super) struct Request {
@@ -23,6 +26,8 @@ pub(super) struct Request {
     pub(super) dry_run: bool,
     pub(super) manager: Arc<str>,
     pub(super) validation: FieldValidation,
+    /// What the body's text says twice, until that is told.
+    slips: Slips,
     pub(super) now: Timestamp,
     pub(super) warnings: Vec<String>,
     pub(super) subresource: Subresource,
@@ -34,7 +39,7 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn new(store: &Store, write: Write, now: Timestamp) -> Result<(Self, Op), ApiError> {
-        let Write { mut key, op, dry_run, field_manager, field_validation } = write;
+        let Write { mut key, op, dry_run, field_manager, field_validation, slips } = write;
         let asked =
             Arc::clone(store.kinds().get(&key.resource).ok_or_else(ApiError::no_such_resource)?);
         key.resource = asked.home();
@@ -54,6 +59,7 @@ impl Request {
             dry_run,
             manager: field_manager.into(),
             validation: field_validation,
+            slips,
             now,
             warnings: Vec::new(),
         };
@@ -107,8 +113,8 @@ impl Request {
         ))
     }
 
-    /// Drops what the schema does not know, as far as `fieldValidation` lets that pass, and fills
-    /// in the schema's defaults.
+    /// Drops what the schema does not know, as far as `fieldValidation` lets that pass (as also
+    /// what the body says twice), and fills in the schema's defaults.
     pub(super) fn fit(&mut self, object: &mut Value) -> Result<(), ApiError> {
         let mut dropped = if matches!(self.kind.origin, Origin::Custom) {
             typed::decode_metadata(&self.kind, object)?.unknown
@@ -119,19 +125,23 @@ impl Request {
             schema.prune(object, &mut dropped);
             schema.default_fields(object);
         }
+        let slips = mem::take(&mut self.slips);
         let unknown = dropped.iter().map(|field| format!("unknown field \"{field}\""));
         match self.validation {
             FieldValidation::Ignore => {}
-            FieldValidation::Warn => self.warnings.extend(unknown),
-            FieldValidation::Strict if dropped.is_empty() => {}
+            FieldValidation::Warn => {
+                self.warnings.extend(slips.warnings.into_iter().chain(unknown));
+            }
+            FieldValidation::Strict if slips.refusal.is_empty() && dropped.is_empty() => {}
             FieldValidation::Strict => {
-                let unknown: Vec<String> = unknown.collect();
+                let refusal = Some(slips.refusal).filter(|refusal| !refusal.is_empty());
+                let slips: Vec<String> = refusal.into_iter().chain(unknown).collect();
                 return Err(ApiError::bad_request(format!(
                     "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
                     self.asked.kind,
                     self.version,
                     self.asked.kind,
-                    unknown.join(", ")
+                    slips.join(", ")
                 )));
             }
         }

@@ -129,12 +129,12 @@ fn what_breaks_the_schema_is_refused_with_its_cause() {
         spec[field] = value;
         said(lab.create(gang(&spec)))
     };
-    assert_snapshot!(refusal("replicas", json!("3")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: .spec.replicas: Invalid value: 0: .spec.replicas accessor error: 3 is of the type string, expected int64"#);
+    assert_snapshot!(refusal("replicas", json!("3")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: [spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string", .spec.replicas: Invalid value: 0: .spec.replicas accessor error: 3 is of the type string, expected int64]"#);
     assert_snapshot!(refusal("replicas", json!(0)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1"#);
     assert_snapshot!(refusal("replicas", json!(11)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10"#);
-    assert_snapshot!(refusal("replicas", json!(1.5)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: .spec.replicas: Invalid value: 0: .spec.replicas accessor error: 1.5 is of the type float64, expected int64"#);
+    assert_snapshot!(refusal("replicas", json!(1.5)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: [spec.replicas: Invalid value: "number": spec.replicas in body must be of type integer: "number", .spec.replicas: Invalid value: 0: .spec.replicas accessor error: 1.5 is of the type float64, expected int64]"#);
     assert_snapshot!(refusal("mode", json!("Loose")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.mode: Unsupported value: "Loose": supported values: "Hard", "Soft""#);
-    assert_snapshot!(refusal("queue", json!("T")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: [spec.queue: Invalid value: "T": spec.queue in body should be at least 2 chars long, spec.queue: Invalid value: "T": spec.queue in body should match '^[a-z]+$']"#);
+    assert_snapshot!(refusal("queue", json!("T")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.queue: Invalid value: "T": spec.queue in body should be at least 2 chars long"#);
     assert_snapshot!(refusal("queue", json!("abcdefghi")), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.queue: Too long: may not be more than 8 bytes"#);
     assert_snapshot!(refusal("queue", Value::Null), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.queue: Required value"#);
     assert_snapshot!(refusal("share", json!(true)), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec.share: Invalid value: "boolean": spec.share in body must be of type integer,string: "boolean""#);
@@ -149,7 +149,7 @@ fn every_wrong_field_is_named_at_once() {
     let error = lab().create(gang(&json!({"replicas": "x", "mode": "Loose"}))).unwrap_err();
     let fields: Vec<&str> =
         error.details.as_ref().unwrap().causes.iter().map(|cause| cause.field.as_str()).collect();
-    assert_eq!(fields, ["spec.queue", "spec.mode", ".spec.replicas"]);
+    assert_eq!(fields, ["spec.queue", "spec.mode", "spec.replicas", ".spec.replicas"]);
 }
 
 #[test]

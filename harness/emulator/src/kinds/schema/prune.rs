@@ -30,7 +30,7 @@ impl Schema {
         })
     }
 
-    fn keeps_unknown(&self) -> bool {
+    pub(crate) fn keeps_unknown(&self) -> bool {
         self.preserves_unknown || matches!(self.additional, Additional::Any)
     }
 }

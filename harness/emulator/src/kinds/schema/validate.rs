@@ -115,22 +115,27 @@ impl Schema {
     }
 
     fn check_text(&self, text: &str, path: &str, errors: &mut FieldErrors) {
-        let length = text.chars().count();
-        let (least, most) = self.rules.lengths;
-        if let Some(least) = least.filter(|least| length < *least) {
-            let rule = format!("{} in body should be at least {least} chars long", shown(path));
-            errors.invalid(shown(path), &text.into(), &rule);
-        }
-        if let Some(most) = most.filter(|most| length > *most) {
-            errors.too_long(shown(path), most);
-        }
-        if let Some(pattern) = self.rules.pattern.as_ref().filter(|rule| !rule.is_match(text)) {
-            let rule = format!("{} in body should match '{pattern}'", shown(path));
-            errors.invalid(shown(path), &text.into(), &rule);
-        }
+        self.check_form(text, path, errors);
         if let Some(format) = self.rules.format.as_ref().filter(|format| !has_format(text, format))
         {
             let rule = format!("{} in body must be of type {format}: \"{text}\"", shown(path));
+            errors.invalid(shown(path), &text.into(), &rule);
+        }
+    }
+
+    /// Of a text's length and pattern only the first fault is told.
+    fn check_form(&self, text: &str, path: &str, errors: &mut FieldErrors) {
+        let length = text.chars().count();
+        let (least, most) = self.rules.lengths;
+        if let Some(most) = most.filter(|most| length > *most) {
+            errors.too_long(shown(path), most);
+        } else if let Some(least) = least.filter(|least| length < *least) {
+            let rule = format!("{} in body should be at least {least} chars long", shown(path));
+            errors.invalid(shown(path), &text.into(), &rule);
+        } else if let Some(pattern) =
+            self.rules.pattern.as_ref().filter(|rule| !rule.is_match(text))
+        {
+            let rule = format!("{} in body should match '{pattern}'", shown(path));
             errors.invalid(shown(path), &text.into(), &rule);
         }
     }

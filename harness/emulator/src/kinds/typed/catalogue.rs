@@ -1,42 +1,43 @@
 //! Which Rust type describes which kind.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{LazyLock, OnceLock};
 
 use k8s_openapi::api;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::{JsonSchema, SchemaGenerator};
 
+use super::Types;
 use super::form::compile;
-use super::{Form, Types};
 
 /// Has the type behind a kind described, and names it.
 type Describe = fn(&mut SchemaGenerator) -> String;
 
 struct Entry {
     describe: Describe,
-    built: OnceLock<Option<Form>>,
+    built: OnceLock<Option<Types>>,
 }
 
-static CATALOGUE: LazyLock<HashMap<(&str, &str), Entry>> = LazyLock::new(|| {
+/// The entries live as long as the program, so that a type can be handed out without counting.
+static CATALOGUE: LazyLock<HashMap<(&str, &str), &'static Entry>> = LazyLock::new(|| {
     let entry = |(group, kind, describe): (&'static str, &'static str, Describe)| {
-        ((group, kind), Entry { describe, built: OnceLock::new() })
+        let entry: &'static Entry = Box::leak(Box::new(Entry { describe, built: OnceLock::new() }));
+        ((group, kind), entry)
     };
     ENTRIES.iter().copied().map(entry).collect()
 });
 
 /// The type of the metadata of every kind.
-pub(super) fn metadata() -> Option<Form> {
-    static METADATA: LazyLock<Option<Form>> =
-        LazyLock::new(|| built(of::<ObjectMeta>).map(Arc::new));
-    METADATA.clone()
+pub(super) fn metadata() -> Option<&'static Types> {
+    static METADATA: LazyLock<Option<Types>> = LazyLock::new(|| built(of::<ObjectMeta>));
+    METADATA.as_ref()
 }
 
 /// The type of a built-in kind.
-pub(super) fn form(group: &str, kind: &str) -> Option<Form> {
-    let entry = CATALOGUE.get(&(group, kind))?;
-    entry.built.get_or_init(|| built(entry.describe).map(Arc::new)).clone()
+pub(super) fn types(group: &str, kind: &str) -> Option<&'static Types> {
+    let entry: &'static Entry = CATALOGUE.get(&(group, kind)).copied()?;
+    entry.built.get_or_init(|| built(entry.describe)).as_ref()
 }
 
 /// Has the type of a built-in kind described, and names it.

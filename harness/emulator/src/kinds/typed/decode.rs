@@ -5,19 +5,19 @@ use std::{borrow::Cow, fmt};
 use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
+use super::Types;
 use super::canonical::canonical;
 use super::form::{Shape, Struct};
-use super::{Form, Types};
 use crate::object;
 
 /// Decodes the object in place. Errors are in the words of Go's JSON decoder.
 pub(super) fn decode(
-    form: &Form,
+    types: &Types,
     object: &mut Value,
     unknown: &mut Vec<String>,
 ) -> Result<(), String> {
-    let mut walk = Walk { types: form, unknown };
-    let root = &form.types[form.root];
+    let mut walk = Walk { types, unknown };
+    let root = &types.types[types.root];
     let Some(fields) = object.as_object_mut() else {
         return Err("json: cannot unmarshal into Go value: not an object".to_owned());
     };

@@ -307,17 +307,21 @@ fn a_custom_resource_follows_its_schema() {
 
 #[test]
 fn a_keyed_list_without_keys_or_with_the_same_key_twice_is_refused() {
-    let mut live = Live::new("", "Pod");
-    let pod = "metadata: {name: p, namespace: n}, apiVersion: v1, kind: Pod";
-    let refused = live.conflict("ci", &format!("{{{pod}, spec: {{containers: [{{image: x}}]}}}}"));
+    let schema = json!({"properties": {"steps": {
+        "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"], "items": {}
+    }}});
+    let mut live = Live::with_schema(&schema);
+    let refused = live.conflict("ci", "{apiVersion: g/v1, kind: Gang, steps: [{n: 1}]}");
     assert_eq!(
         (refused.code, refused.message.as_str()),
         (
             500,
-            "failed to create typed patch object (n/p; v1, Kind=Pod): .spec.containers: element 0: \
-             associative list with keys has an element that omits key field \"name\""
+            "failed to create typed patch object (/; g/v1, Kind=Gang): .steps: element 0: \
+             associative list with keys has an element that omits key field \"id\""
         )
     );
+    let mut live = Live::new("", "Pod");
+    let pod = "metadata: {name: p, namespace: n}, apiVersion: v1, kind: Pod";
     let refused = live
         .conflict("ci", &format!("{{{pod}, spec: {{containers: [{{name: a}}, {{name: a}}]}}}}"));
     assert!(refused.message.ends_with(".spec.containers: duplicate entries for key [name=\"a\"]"));
