@@ -4,6 +4,7 @@
 mod container;
 mod deployment;
 mod install;
+mod installation;
 mod kind;
 mod kubeconfig;
 
@@ -25,6 +26,8 @@ use crate::veil::{self, Fence, Hub, Names};
 use container::Container;
 use kind::Kind;
 
+pub use installation::Chart;
+pub(crate) use installation::{Installation, is_local};
 pub use kind::KindCluster;
 pub use kubeconfig::Access;
 
@@ -228,6 +231,19 @@ impl Ground {
             Host::Processes(plane) => Some(plane.kubeconfig()),
             Host::Kind(_) | Host::Container(_) | Host::Others => None,
         }
+    }
+
+    /// Where a scheduler can be installed: on kind.
+    pub(crate) fn installation(&self) -> Option<Installation> {
+        let Host::Kind(kind) = &self.host else { return None };
+        let (config, run) = (self.config.clone(), self.run.clone());
+        Some(Installation { config, kubeconfig: kind.kubeconfig().to_owned(), run })
+    }
+
+    /// Gives the nodes of a kind cluster an image of the local docker.
+    pub(crate) fn load(&self, image: &str) -> anyhow::Result<()> {
+        let Host::Kind(kind) = &self.host else { return Ok(()) };
+        kind.load(image)
     }
 
     /// The watches that scenarios share.

@@ -7,6 +7,7 @@ mod checks;
 mod process;
 mod spec;
 mod state;
+mod version;
 mod work;
 
 use std::fmt;
@@ -18,13 +19,14 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::api::Api;
+use crate::ground::Installation;
 use crate::leftovers::Run;
 use crate::progress::Progress;
 use crate::view::View;
 pub use checks::Check;
-use process::Scheduler;
 pub use spec::Spec;
 use state::State;
+use version::Version;
 use work::Round;
 
 /// How long a version may take for what it is waited for.
@@ -90,6 +92,8 @@ pub struct Bench {
     pub scheduler_name: String,
     /// Notes what is started.
     pub run: Run,
+    /// Where versions are installed that are no processes.
+    pub(crate) installation: Option<Installation>,
 }
 
 /// Why an upgrade could not be judged.
@@ -111,10 +115,10 @@ pub async fn upgrade(
     let mut view = View::open(&bench.api).await?;
     work::queues(&mut bench.api, &mut view).await?;
     let step = progress.begin("the old version at work", Duration::from_secs(10));
-    let mut old = Scheduler::start(bench, from, "old")?;
+    let mut old = Version::start(bench, from, "old").await?;
     work::standing(&mut bench.api, &bench.scheduler_name).await?;
     if let Err(why) = wait(&mut view, &mut old, work::stands).await? {
-        let (version, log) = (from.to_string(), old.last_words());
+        let (version, log) = (from.to_string(), old.last_words().await);
         return Err(NotStarted { version, why, log }.into());
     }
     progress.done(step);
@@ -135,10 +139,10 @@ pub async fn upgrade(
 async fn replace(
     bench: &mut Bench,
     view: &mut View,
-    (old, to): (Scheduler, &Spec),
+    (old, to): (Version, &Spec),
     round: Round,
     progress: &mut Progress,
-) -> anyhow::Result<(Move, Scheduler)> {
+) -> anyhow::Result<(Move, Version)> {
     let title = format!("{} {to}", round.words());
     let step = format!("{}, {}", round.name(), round.way());
     let step = progress.begin(&step, Duration::from_secs(15));
@@ -151,7 +155,7 @@ async fn replace(
     let after = State::of(view);
     let mut checks = checks::all(&before, &after);
     if let Err(why) = finished {
-        checks.push(Check::failed("new work is scheduled", vec![why, new.last_words()]));
+        checks.push(Check::failed("new work is scheduled", vec![why, new.last_words().await]));
     } else {
         checks.push(Check::held_by("new work is scheduled", "a gang finished, a new pod runs"));
     }
@@ -164,10 +168,20 @@ async fn replace(
 async fn roll(
     bench: &mut Bench,
     view: &mut View,
-    (old, to): (Scheduler, &Spec),
+    (old, to): (Version, &Spec),
     round: Round,
-) -> anyhow::Result<(Scheduler, Result<(), String>)> {
-    let mut new = Scheduler::start(bench, to, round.name())?;
+) -> anyhow::Result<(Version, Result<(), String>)> {
+    if old.is_replaced() {
+        // The cluster tells the old one to go as soon as the new one stands by.
+        work::half_bound(bench, view, round).await?;
+        let mut new = Version::start(bench, to, round.name()).await?;
+        let finished = match new.ended() {
+            Some(why) => Err(why),
+            None => finish(bench, view, &mut new, round).await?,
+        };
+        return Ok((new, finished));
+    }
+    let mut new = Version::start(bench, to, round.name()).await?;
     if let Err(why) = wait(view, &mut new, |_| Ok(())).await? {
         return Ok((new, Err(why)));
     }
@@ -181,13 +195,13 @@ async fn roll(
 async fn stop_and_start(
     bench: &mut Bench,
     view: &mut View,
-    (old, to): (Scheduler, &Spec),
+    (old, to): (Version, &Spec),
     round: Round,
-) -> anyhow::Result<(Scheduler, Result<(), String>)> {
+) -> anyhow::Result<(Version, Result<(), String>)> {
     old.end().await?;
     work::forget_queue_status(&bench.api, view).await?;
     work::half_bound(bench, view, round).await?;
-    let mut new = Scheduler::start(bench, to, round.name())?;
+    let mut new = Version::start(bench, to, round.name()).await?;
     let finished = finish(bench, view, &mut new, round).await?;
     Ok((new, finished))
 }
@@ -196,7 +210,7 @@ async fn stop_and_start(
 async fn finish(
     bench: &mut Bench,
     view: &mut View,
-    new: &mut Scheduler,
+    new: &mut Version,
     round: Round,
 ) -> anyhow::Result<Result<(), String>> {
     let whole = wait(view, new, |state| work::gang_is_whole(state, round)).await?;
@@ -211,7 +225,7 @@ async fn finish(
 /// that, and what was missing last.
 async fn wait(
     view: &mut View,
-    scheduler: &mut Scheduler,
+    scheduler: &mut Version,
     is_so: impl Fn(&State) -> Result<(), String>,
 ) -> anyhow::Result<Result<(), String>> {
     let end = Instant::now() + PATIENCE;
@@ -222,9 +236,9 @@ async fn wait(
         if so.is_ok() && since.elapsed() >= QUIET {
             return Ok(Ok(()));
         }
-        if let Some(status) = scheduler.ended() {
+        if let Some(why) = scheduler.ended() {
             settle(view).await?;
-            return Ok(Err(format!("the scheduler ended by itself: {status}")));
+            return Ok(Err(why));
         }
         if Instant::now() >= end {
             let why = so.err().unwrap_or_else(|| "it never came to rest".to_owned());

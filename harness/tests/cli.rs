@@ -10,6 +10,8 @@ mod kind;
 mod kubeconfig;
 #[path = "cli/lab.rs"]
 mod lab;
+#[path = "cli/upgrade.rs"]
+mod upgrade;
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};

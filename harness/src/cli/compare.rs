@@ -31,22 +31,26 @@ pub struct DiffRuns {
 /// `schedlab upgrade`.
 #[derive(Debug, Args)]
 pub struct Upgrade {
-    /// The old version: `process:COMMAND`, with {kubeconfig} and {scheduler-name} in it.
+    /// The old version: `process:COMMAND`, with {kubeconfig} and {scheduler-name} in it;
+    /// `image:REFERENCE` for our manifests with that image; `chart:CHART` with arguments for helm.
     #[arg(long, value_name = "SPEC")]
     pub from: crate::upgrade::Spec,
-    /// The new version.
+    /// The new version, of the same sort.
     #[arg(long, value_name = "SPEC")]
     pub to: crate::upgrade::Spec,
     /// How one follows the other.
     #[arg(long, value_enum, default_value_t = UpgradeWay::Both)]
     pub way: UpgradeWay,
-    /// Where.
-    #[arg(long, value_enum, default_value_t = UpgradeCluster::Emulator)]
-    pub cluster: UpgradeCluster,
+    /// Where; when absent, processes on the emulator, images and charts on kind.
+    #[arg(long, value_enum)]
+    pub cluster: Option<UpgradeCluster>,
     /// Folder with etcd, kube-apiserver and kube-controller-manager; `KUBEBUILDER_ASSETS`, else
     /// what `make control-plane` built, when absent.
     #[arg(long, value_name = "DIR")]
     pub assets: Option<PathBuf>,
+    /// Image of kind's nodes; `SCHEDLAB_NODE_IMAGE`, else kind's own choice, when absent.
+    #[arg(long, value_name = "IMAGE")]
+    pub node_image: Option<String>,
     /// The scheduler's name in `spec.schedulerName`.
     #[arg(long, default_value = "kai-scheduler", value_name = "NAME")]
     pub scheduler_name: String,
@@ -62,6 +66,8 @@ pub enum UpgradeCluster {
     Emulator,
     /// etcd, kube-apiserver and kube-controller-manager as processes on this machine.
     ControlPlane,
+    /// A kind cluster, for versions that are installed.
+    Kind,
 }
 
 /// How one version follows the other.

@@ -88,6 +88,7 @@ async fn judge(
         kubeconfig: set.kubeconfig.clone(),
         scheduler_name: args.scheduler_name.clone(),
         run: run.clone(),
+        installation: scene.installation(),
     };
     let verdict = upgrade::upgrade(&mut bench, (&args.from, &args.to), way, progress).await;
     set.close().await;

@@ -20,7 +20,7 @@ const MANIFESTS: [&str; 4] = [
 ];
 /// What pods name it.
 pub(super) const SCHEDULER: &str = "kai-scheduler";
-const NAMESPACE: &str = "kai-scheduler";
+pub(super) const NAMESPACE: &str = "kai-scheduler";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kai-scheduler/deployments/schedlab-scheduler";
 
 /// How long its replicas may take to be ready.
@@ -80,7 +80,7 @@ fn is_ready(deployment: &Value) -> bool {
 }
 
 /// What keeps its pods from being ready, as the kubelet says it.
-async fn complaints(api: &Api) -> String {
+pub(super) async fn complaints(api: &Api) -> String {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
     let pods = match api.get(&path).await {
         Ok(pods) => pods,

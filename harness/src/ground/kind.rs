@@ -142,6 +142,11 @@ impl Kind {
         }
     }
 
+    /// The file that says how others reach it.
+    pub(super) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// Whether it outlives the run.
     pub(super) fn is_kept(&self) -> bool {
         self.kept

@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Bench, Spec};
+use super::Bench;
+use super::spec::filled;
 
 /// How long it may take to end, as Kubernetes has it.
 const GRACE: Duration = Duration::from_secs(30);
@@ -27,13 +28,13 @@ pub(super) struct Scheduler {
 }
 
 impl Scheduler {
-    pub(super) fn start(bench: &Bench, spec: &Spec, name: &str) -> anyhow::Result<Self> {
+    pub(super) fn start(bench: &Bench, command: &str, name: &str) -> anyhow::Result<Self> {
         let folder = bench.kubeconfig.parent().context("a kubeconfig is in a folder")?;
         let log = folder.join(format!("{name}.log"));
         let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let kubeconfig = bench.kubeconfig.to_string_lossy();
         // `exec`: signals reach the command itself.
-        let command = format!("exec {}", spec.command(&kubeconfig, &bench.scheduler_name));
+        let command = format!("exec {}", filled(command, &kubeconfig, &bench.scheduler_name));
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command).env("KUBECONFIG", &bench.kubeconfig);
         shell.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);

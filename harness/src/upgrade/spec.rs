@@ -1,26 +1,53 @@
-//! Which version of a scheduler: `process:COMMAND`.
+//! Which version of a scheduler: `process:COMMAND`, `image:REFERENCE` or `chart:CHART`.
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::ground::Chart;
+
 /// What stands for what in a command.
 const PLACEHOLDERS: [&str; 2] = ["{kubeconfig}", "{scheduler-name}"];
+
+/// What there is.
+const ALLOWED: &str = "allowed are process:COMMAND, as `process:schedlab-scheduler run --kubeconfig \
+    {kubeconfig} --scheduler-name {scheduler-name}`, image:REFERENCE, as `image:schedlab/scheduler:dev`, \
+    and chart:CHART with arguments for helm, as `chart:kind-configs/chart --set image.tag=dev`";
 
 /// A version of a scheduler, and how it is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spec {
     /// A command for the shell.
     Process(String),
+    /// Our manifests, with this image.
+    Image(String),
+    /// A Helm chart.
+    Chart(Chart),
 }
 
 impl Spec {
-    /// The command with its placeholders filled in.
-    pub(super) fn command(&self, kubeconfig: &str, scheduler_name: &str) -> String {
-        let Self::Process(command) = self;
-        command
-            .replace(PLACEHOLDERS[0], &quoted(kubeconfig))
-            .replace(PLACEHOLDERS[1], &quoted(scheduler_name))
+    /// The word before the colon.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Process(_) => "process",
+            Self::Image(_) => "image",
+            Self::Chart(_) => "chart",
+        }
     }
+
+    /// Whether it is installed on a cluster that runs containers.
+    pub fn is_installed(&self) -> bool {
+        match self {
+            Self::Process(_) => false,
+            Self::Image(_) | Self::Chart(_) => true,
+        }
+    }
+}
+
+/// A command with its placeholders filled in.
+pub(super) fn filled(command: &str, kubeconfig: &str, scheduler_name: &str) -> String {
+    command
+        .replace(PLACEHOLDERS[0], &quoted(kubeconfig))
+        .replace(PLACEHOLDERS[1], &quoted(scheduler_name))
 }
 
 /// One word for the shell.
@@ -32,32 +59,47 @@ impl FromStr for Spec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let allowed = "allowed is process:COMMAND, as `process:schedlab-scheduler run --kubeconfig \
-                       {kubeconfig} --scheduler-name {scheduler-name}`";
-        let Some(("process", command)) = text.split_once(':') else {
-            return Err(format!("`{text}` names no version of a scheduler; {allowed}"));
+        let Some((kind, rest)) = text.split_once(':').map(|(kind, rest)| (kind, rest.trim()))
+        else {
+            return Err(format!("`{text}` names no version of a scheduler; {ALLOWED}"));
         };
-        if command.trim().is_empty() {
-            return Err(format!("`{text}` has no command; {allowed}"));
+        let mut words = rest.split_whitespace().map(str::to_owned);
+        match (kind, words.next()) {
+            ("process", Some(_)) => command(rest).map(Self::Process),
+            ("image", Some(image)) if words.next().is_none() => Ok(Self::Image(image)),
+            ("image", Some(_)) => Err(format!("`{rest}` is more than one image; {ALLOWED}")),
+            ("chart", Some(chart)) => Ok(Self::Chart(Chart { chart, arguments: words.collect() })),
+            ("process", None) => Err(format!("`{text}` has no command; {ALLOWED}")),
+            ("image" | "chart", None) => Err(format!("`{text}` names no {kind}; {ALLOWED}")),
+            _ => Err(format!("`{text}` names no version of a scheduler; {ALLOWED}")),
         }
-        let odd = command.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
-        let odd = odd.map(|(name, _)| format!("{{{name}}}"));
-        let word = |name: &String| {
-            let inside = name.trim_matches(['{', '}']);
-            !inside.is_empty() && inside.chars().all(|c| c.is_ascii_lowercase() || c == '-')
-        };
-        if let Some(odd) = odd.filter(word).find(|name| !PLACEHOLDERS.contains(&name.as_str())) {
-            let known = PLACEHOLDERS.join(" and ");
-            return Err(format!("there is no placeholder {odd} in a command; there are {known}"));
-        }
-        Ok(Self::Process(command.trim().to_owned()))
     }
+}
+
+fn command(text: &str) -> Result<String, String> {
+    let odd = text.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+    let odd = odd.map(|(name, _)| format!("{{{name}}}"));
+    let word = |name: &String| {
+        let inside = name.trim_matches(['{', '}']);
+        !inside.is_empty() && inside.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+    };
+    if let Some(odd) = odd.filter(word).find(|name| !PLACEHOLDERS.contains(&name.as_str())) {
+        let known = PLACEHOLDERS.join(" and ");
+        return Err(format!("there is no placeholder {odd} in a command; there are {known}"));
+    }
+    Ok(text.to_owned())
 }
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Process(command) = self;
-        write!(f, "process:{command}")
+        write!(f, "{}:", self.kind())?;
+        match self {
+            Self::Process(text) | Self::Image(text) => f.write_str(text),
+            Self::Chart(chart) => {
+                f.write_str(&chart.chart)?;
+                chart.arguments.iter().try_for_each(|word| write!(f, " {word}"))
+            }
+        }
     }
 }
 
@@ -67,8 +109,9 @@ mod tests {
 
     #[test]
     fn placeholders_are_filled_in_and_others_refused() {
-        let spec: Spec = "process:x --config {kubeconfig} -n {scheduler-name}".parse().unwrap();
-        assert_eq!(spec.command("/tmp/it's", "kai"), r"x --config '/tmp/it'\''s' -n 'kai'");
+        let text = "x --config {kubeconfig} -n {scheduler-name}";
+        assert_eq!(format!("process:{text}").parse(), Ok(Spec::Process(text.to_owned())));
+        assert_eq!(filled(text, "/tmp/it's", "kai"), r"x --config '/tmp/it'\''s' -n 'kai'");
         let refused = "process:x {kubecfg}".parse::<Spec>().unwrap_err();
         assert!(refused.contains("no placeholder {kubecfg}"), "{refused}");
         assert!("process:x ${HOME}".parse::<Spec>().is_ok());
@@ -76,8 +119,17 @@ mod tests {
 
     #[test]
     fn what_is_no_version_is_told_with_what_is_allowed() {
-        for text in ["process:", "image", "binary:x"] {
+        for text in ["process:", "image", "image: ", "chart:", "image:a b", "binary:x"] {
             assert!(text.parse::<Spec>().unwrap_err().contains("process:COMMAND"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_chart_has_arguments_for_helm_and_is_told_with_them() {
+        let text = "chart:./chart --set image.tag=v2";
+        let spec: Spec = text.parse().unwrap();
+        let arguments = ["--set", "image.tag=v2"].map(str::to_owned).to_vec();
+        assert_eq!(spec, Spec::Chart(Chart { chart: "./chart".to_owned(), arguments }));
+        assert_eq!(spec.to_string(), text);
     }
 }

@@ -18,6 +18,11 @@ fn run_with(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Ended) {
 }
 
 fn command(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Command) {
+    with_programs(programs, &[&["run", "--cluster"], args].concat())
+}
+
+/// A command line with these programs alone on its `PATH`.
+pub(super) fn with_programs(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Command) {
     let lab = Lab::of("passes");
     std::fs::create_dir(lab.path("bin")).unwrap();
     for (name, script) in programs {
@@ -29,7 +34,7 @@ fn command(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Command) {
     let (path, state) = (lab.path("bin"), lab.path("state"));
     let folders = [&path, &state].map(|folder| folder.to_str().unwrap().to_owned());
     let environment = [("PATH", &*folders[0]), ("XDG_STATE_HOME", &*folders[1])];
-    let mut command = lab.command(&[&["run", "--cluster"], args].concat());
+    let mut command = lab.command(args);
     command.envs(environment);
     (lab, command)
 }

@@ -1,10 +1,12 @@
 //! A new cluster with the lab's fleet, on which nothing schedules yet.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::remote::Troupe;
 use schedlab_emulator::serve::Server;
@@ -12,12 +14,14 @@ use schedlab_emulator::{Emulator, Options};
 
 use crate::api::Api;
 use crate::cli::{Upgrade, UpgradeCluster};
-use crate::cluster::{install, play};
+use crate::cluster::{Cluster as _, Real, install, play};
 use crate::commands::up::{fleet, write_private};
-use crate::ground::Ground;
+use crate::ground::{Ground, Installation, KindCluster, is_local};
 use crate::interrupt::Interrupt;
 use crate::leftovers::Run;
 use crate::progress::Progress;
+use crate::target::Which;
+use crate::upgrade::Spec;
 
 /// What takes its time to boot.
 #[derive(Debug)]
@@ -26,6 +30,8 @@ pub(super) enum Scene {
     Emulator,
     /// A control plane.
     ControlPlane(Box<Ground>),
+    /// A kind cluster. What is on it besides the scheduler's own is kept apart from the work.
+    Kind(Arc<Ground>),
 }
 
 /// The cluster, ready for schedulers.
@@ -40,6 +46,7 @@ enum Motor {
     /// The emulator acts for as long as somebody holds it.
     Emulator(Box<Emulator>, Server),
     Actors(Troupe),
+    Real(Box<Real>),
 }
 
 impl Scene {
@@ -49,8 +56,9 @@ impl Scene {
         interrupt: &Interrupt,
         progress: &mut Progress,
     ) -> anyhow::Result<Self> {
-        match args.cluster {
+        match place(args)? {
             UpgradeCluster::Emulator => Ok(Self::Emulator),
+            UpgradeCluster::Kind => kind(args, interrupt, progress),
             UpgradeCluster::ControlPlane => {
                 let step = progress.begin("a control plane boots", Duration::from_secs(5));
                 let ground = Ground::control_plane(args.assets.as_deref(), interrupt)?;
@@ -85,6 +93,22 @@ impl Scene {
                 }
                 Ok(Set { api, kubeconfig, motor: Motor::Actors(actors) })
             }
+            Self::Kind(ground) => {
+                let real = Real::start(ground).await?;
+                let mut api = Api::new(real.client());
+                for node in fleet(None)?.nodes() {
+                    api.create(node).await?;
+                }
+                Ok(Set { api, kubeconfig, motor: Motor::Real(Box::new(real)) })
+            }
+        }
+    }
+
+    /// Where schedulers are installed.
+    pub(super) fn installation(&self) -> Option<Installation> {
+        match self {
+            Self::Kind(ground) => ground.installation(),
+            Self::Emulator | Self::ControlPlane(_) => None,
         }
     }
 
@@ -93,8 +117,63 @@ impl Scene {
         match self {
             Self::Emulator => Vec::new(),
             Self::ControlPlane(ground) => ground.close(),
+            Self::Kind(ground) => match Arc::try_unwrap(ground) {
+                Ok(ground) => ground.close(),
+                Err(_) => vec!["the kind cluster is still in use".to_owned()],
+            },
         }
     }
+}
+
+/// On which cluster versions of this sort are.
+fn place(args: &Upgrade) -> anyhow::Result<UpgradeCluster> {
+    let (from, to) = (&args.from, &args.to);
+    anyhow::ensure!(
+        from.kind() == to.kind(),
+        "--from is `{}:` and --to a `{}:`; allowed is one sort for both",
+        from.kind(),
+        to.kind()
+    );
+    match (args.cluster, from.is_installed()) {
+        (None | Some(UpgradeCluster::Kind), true) => Ok(UpgradeCluster::Kind),
+        (None, false) => Ok(UpgradeCluster::Emulator),
+        (Some(UpgradeCluster::Kind), false) => {
+            bail!("{from} does not run on kind: allowed there are image: and chart:")
+        }
+        (Some(_), true) => bail!("{from} runs containers: allowed for it is --cluster kind"),
+        (Some(other), false) => Ok(other),
+    }
+}
+
+/// Boots kind with the images of both versions. What cannot be had is told before.
+fn kind(args: &Upgrade, interrupt: &Interrupt, progress: &mut Progress) -> anyhow::Result<Scene> {
+    let mut images = BTreeSet::new();
+    for version in [&args.from, &args.to] {
+        match version {
+            Spec::Image(image) => {
+                is_local(image)?;
+                images.insert(image.clone());
+            }
+            // Images that are not here the nodes may get from a registry.
+            Spec::Chart(chart) => {
+                let here = |image: &String| is_local(image).is_ok();
+                images.extend(chart.images()?.into_iter().filter(here));
+            }
+            Spec::Process(_) => {}
+        }
+    }
+    let wanted = KindCluster { node_image: args.node_image.clone(), ..KindCluster::default() };
+    let step = progress.begin("a kind cluster boots", Duration::from_secs(30));
+    let which = Which::Installed(args.scheduler_name.clone());
+    let ground = Ground::kind(&wanted, &which, interrupt, &mut |_| {})?;
+    for image in images {
+        if let Err(error) = ground.load(&image) {
+            ground.close();
+            return Err(error);
+        }
+    }
+    progress.done(step);
+    Ok(Scene::Kind(Arc::new(ground)))
 }
 
 impl Set {
@@ -105,6 +184,7 @@ impl Set {
                 drop(emulator);
             }
             Motor::Actors(actors) => drop(actors),
+            Motor::Real(real) => drop(real),
         }
     }
 }
