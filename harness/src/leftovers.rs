@@ -78,6 +78,8 @@ pub enum Thing {
     Kubeconfig {
         /// Where it is.
         path: PathBuf,
+        /// To what server it leads, if nobody has written it anew.
+        server: String,
     },
     /// Whatever docker has under the run's label: containers, networks, volumes, images.
     Docker,
@@ -218,7 +220,7 @@ impl std::fmt::Display for Thing {
         match self {
             Self::Process { pid, command, .. } => write!(f, "process {pid} ({command})"),
             Self::Folder { path } => write!(f, "folder {}", path.display()),
-            Self::Kubeconfig { path } => write!(f, "kubeconfig {}", path.display()),
+            Self::Kubeconfig { path, .. } => write!(f, "kubeconfig {}", path.display()),
             Self::Docker => f.write_str("docker's things with the run's label"),
             Self::KindCluster { name } => write!(f, "kind cluster {name}"),
             Self::Network { name } => write!(f, "docker network {name}"),

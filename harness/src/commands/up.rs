@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
+use schedlab_emulator::serve::Server;
 use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::Config;
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,6 +19,7 @@ use crate::api::Api;
 use crate::cli::{ProfileName, Up};
 use crate::cluster::install;
 use crate::exit::Exit;
+use crate::leftovers::{Run, Thing};
 
 /// The fleet of the operations lab.
 const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-4]\n  gpus: 8\n";
@@ -92,9 +94,9 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
     } else {
         emulator.serve_network(address).await?
     };
-    let kubeconfig = Kubeconfig::give(&args.kubeconfig, &server.kubeconfig, &mut output)?;
-    let file = match &kubeconfig.path {
-        Some(path) => path.to_string_lossy(),
+    let kubeconfig = Kubeconfig::give(&args.kubeconfig, &server, &mut output)?;
+    let file = match &kubeconfig.given {
+        Some((path, _)) => path.to_string_lossy(),
         None => "<the file you keep it in>".into(),
     };
     output.note(&format!(
@@ -110,14 +112,17 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
                 Ok(Err(error)) => error,
                 Err(panic) => panic.into(),
             };
-            return Err(error.context("the scheduler ended"));
+            Err(error.context("the scheduler ended"))
         }
-        _ = interrupted.recv() => Exit::Passed,
-        _ = terminated.recv() => Exit::Passed,
+        _ = interrupted.recv() => Ok(Exit::Passed),
+        _ = terminated.recv() => Ok(Exit::Passed),
     };
     server.shut_down().await;
-    output.note("the cluster is gone");
-    Ok(exit)
+    kubeconfig.take_back(&mut output).await;
+    if exit.is_ok() {
+        output.note("the cluster is gone");
+    }
+    exit
 }
 
 /// As a cluster with KAI has them: kube-scheduler takes the pods that name no scheduler.
@@ -154,30 +159,32 @@ pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// A kubeconfig file that goes when the cluster goes, unless somebody else has written it anew.
 struct Kubeconfig {
-    /// The file; none where the text went to standard output.
-    path: Option<PathBuf>,
-    text: String,
+    /// The file, and the run that takes it away; none where the text went to standard output.
+    given: Option<(PathBuf, Run)>,
 }
 
 impl Kubeconfig {
     /// Writes the file and its path, or for `-` the text itself.
-    fn give(path: &Path, text: &str, output: &mut Output) -> anyhow::Result<Self> {
+    fn give(path: &Path, server: &Server, output: &mut Output) -> anyhow::Result<Self> {
+        let text = &server.kubeconfig;
         if path == Path::new("-") {
             output.data(&format!("{}\n", text.trim_end()));
-            return Ok(Self { path: None, text: text.to_owned() });
+            return Ok(Self { given: None });
         }
+        let run = Run::begin("up")?;
+        let whole = std::path::absolute(path).context("no folder to write a kubeconfig to")?;
+        let leads_to = server_of(text).context("our own kubeconfig")?;
+        run.note(Thing::Kubeconfig { path: whole, server: leads_to })?;
         write_private(path, text)?;
         output.data(&format!("{}\n", path.display()));
-        Ok(Self { path: Some(path.to_path_buf()), text: text.to_owned() })
+        Ok(Self { given: Some((path.to_path_buf(), run)) })
     }
-}
 
-impl Drop for Kubeconfig {
-    fn drop(&mut self) {
-        let Some(path) = &self.path else { return };
-        if std::fs::read_to_string(path).is_ok_and(|text| text == self.text) {
-            // Nothing is lost when it is gone already.
-            let _ = std::fs::remove_file(path);
+    /// Removes it.
+    async fn take_back(self, output: &mut Output) {
+        let Some((_, run)) = self.given else { return };
+        for left in run.end().await {
+            output.note(&format!("could not be removed: {left:?}; try schedlab clean"));
         }
     }
 }

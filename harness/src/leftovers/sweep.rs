@@ -188,7 +188,7 @@ async fn take_away(thing: &Thing, run: &str, doing: Doing) -> anyhow::Result<End
     match thing {
         Thing::Process { .. } => Ok(End::Gone),
         Thing::Folder { path } => remove_folder(path, run, doing),
-        Thing::Kubeconfig { path } => remove_kubeconfig(path, doing),
+        Thing::Kubeconfig { path, server } => remove_kubeconfig(path, server, doing),
         Thing::Docker => {
             let there = !docker::of_run(run)?.is_empty();
             act(there, doing, || Ok(docker::remove_run(run)?))
@@ -229,9 +229,9 @@ fn remove_folder(path: &Path, run: &str, doing: Doing) -> anyhow::Result<End> {
     act(path.is_dir(), doing, || Ok(std::fs::remove_dir_all(path)?))
 }
 
-fn remove_kubeconfig(path: &Path, doing: Doing) -> anyhow::Result<End> {
+fn remove_kubeconfig(path: &Path, server: &str, doing: Doing) -> anyhow::Result<End> {
     // It may have been replaced by another file since.
-    let ours = std::fs::read_to_string(path).is_ok_and(|text| text.contains("schedlab"));
+    let ours = std::fs::read_to_string(path).is_ok_and(|text| text.contains(server));
     act(ours, doing, || Ok(std::fs::remove_file(path)?))
 }
 

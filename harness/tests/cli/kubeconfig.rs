@@ -4,7 +4,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
@@ -126,6 +126,35 @@ fn the_kubeconfig_of_a_cluster_that_runs_is_not_taken_over() {
     let words = format!("kubeconfig exists and leads to a cluster that runs at {server}; name");
     assert!(up.err.contains(&words), "{}", up.err);
     assert!(lab.exists("kubeconfig"));
+}
+
+/// Starts a cluster whose kubeconfig is this file, and waits until it is written.
+fn up(lab: &Lab, kubeconfig: &str) -> Child {
+    let mut command = lab.command(&["up", "--empty", "--kubeconfig", kubeconfig]);
+    command.env("XDG_STATE_HOME", lab.path("state"));
+    let mut up = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    BufReader::new(up.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    up
+}
+
+#[test]
+fn what_a_cluster_that_was_killed_leaves_goes_with_clean_and_that_of_others_stays() {
+    let lab = Lab::empty();
+    let state = lab.path("state");
+    let clean = || lab.run_with(&["clean"], &[("XDG_STATE_HOME", state.to_str().unwrap())]);
+    let (mut killed, mut replaced) = (up(&lab, "killed"), up(&lab, "replaced"));
+    for up in [&mut killed, &mut replaced] {
+        up.kill().unwrap();
+        up.wait().unwrap();
+    }
+    let mut lives = up(&lab, "replaced");
+    let cleaned = clean();
+    assert_eq!(cleaned.code, 0, "{}", cleaned.all());
+    assert_eq!((lab.exists("killed"), lab.exists("replaced")), (false, true), "{}", cleaned.all());
+    let pressed = Command::new("kill").args(["-INT", &lives.id().to_string()]).status();
+    assert!(pressed.unwrap().success() && lives.wait().unwrap().success());
+    assert!(!lab.exists("replaced"));
+    assert_eq!(std::fs::read_dir(state.join("schedlab/runs")).unwrap().count(), 0);
 }
 
 /// As on a real cluster, where kube-scheduler takes it.
