@@ -2,8 +2,6 @@
 //! other; then what is told of them; then why others wait. Everything can be done again: a
 //! scheduler that dies at any line is followed by one that sees what was done, decides the same
 //! for the rest, and tells what was left untold.
-//!
-//! Binding is direct: no BindRequest is written.
 
 mod claims;
 mod events;
@@ -11,6 +9,7 @@ mod evictions;
 mod pending;
 mod placements;
 mod pod_groups;
+mod requests;
 mod untold;
 mod waits;
 mod warnings;
@@ -28,13 +27,14 @@ use schedlab_scheduler_core::{
 
 use crate::{
     api::Api,
-    config::{Config, Flavor, NodePool},
+    config::{Binding, Config, Flavor, NodePool},
     mirror::{Key, Mirror, PodRecord},
     pacing::Pacing,
     translate::Translation,
 };
 
 pub(crate) use events::{About, Event, Level};
+pub(crate) use placements::share;
 use waits::Words;
 
 /// What applying left to be done.
@@ -52,6 +52,8 @@ pub(crate) struct Outcome {
 pub(crate) struct Applier {
     api: Api,
     flavor: Flavor,
+    binding: Binding,
+    node_pool: Option<NodePool>,
     /// What conditions and events call our node pool.
     pool: String,
     /// Seconds that evicted pods have at least.
@@ -100,10 +102,13 @@ impl Applier {
         let grace = config.eviction_grace.map(|grace| grace.as_secs_f64().ceil());
         #[expect(clippy::cast_possible_truncation, reason = "saturates, as is meant")]
         let grace_secs = grace.map(|grace| grace as i64);
-        let pool = NodePool::name(config.node_pool.as_ref()).to_owned();
+        let (binding, node_pool) = (config.binding, config.node_pool.clone());
+        let pool = NodePool::name(node_pool.as_ref()).to_owned();
         Self {
             api,
             flavor,
+            binding,
+            node_pool,
             pool,
             grace_secs,
             pacing,
@@ -130,6 +135,7 @@ impl Applier {
         let cycle = Cycle { snapshot, plan, now: snapshot.now };
         self.promised.retain(|key, _| mirror.pods.get(key).is_some_and(PodRecord::waits));
         self.catch_up(mirror, &cycle).await;
+        self.clear_requests(mirror).await;
         self.warn(mirror, cycle.now).await;
         self.mark_stale(mirror, &cycle).await;
         self.decide(mirror, &cycle).await;
@@ -150,7 +156,10 @@ impl Applier {
         for decision in &cycle.plan.decisions {
             chains.extend(match decision {
                 Decision::Bind { pod, .. } if blocked.contains(&cycle.group(*pod)) => None,
-                Decision::Bind { pod, node } => Some(Self::bind(mirror, cycle, *pod, *node)),
+                Decision::Bind { pod, node } => Some(match self.binding {
+                    Binding::Direct => Self::bind(mirror, cycle, *pod, *node),
+                    Binding::Requests => self.request(cycle, *pod, *node),
+                }),
                 Decision::Evict { pod, cause } => {
                     // Its group is marked before the first of it is asked to leave.
                     let group = cycle.group(*pod).filter(|group| losing.insert(*group));

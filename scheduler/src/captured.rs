@@ -26,8 +26,7 @@ use crate::{
 const FILE: &str = "snapshot.json";
 
 /// Arrays under `rawObjects` that are always there, filled or not.
-const EMPTY: [&str; 7] = [
-    "bindRequests",
+const EMPTY: [&str; 6] = [
     "configMaps",
     "persistentVolumes",
     "persistentVolumeClaims",
@@ -134,6 +133,7 @@ const fn name_of(kind: Kind) -> Option<&'static str> {
         Kind::Topology => Some("topologies"),
         Kind::Node => Some("nodes"),
         Kind::PodGroup => Some("podGroups"),
+        Kind::BindRequest => Some("bindRequests"),
         Kind::Pod => Some("pods"),
         Kind::DeviceClass => Some("deviceClasses"),
         Kind::ResourceSlice => Some("resourceSlices"),

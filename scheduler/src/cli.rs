@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_scheduler::{
-    Clock, Component, Config, ConfigFile, Ends, Idle, Metrics, Status,
+    Binding, Clock, Component, Config, ConfigFile, Ends, Idle, Metrics, Status,
     captured::Source,
     crds, explain,
     health::{self, Health},
@@ -128,6 +128,10 @@ pub(crate) struct Run {
     /// Which parts run here, and no others [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     components: Vec<Component>,
+    /// How pods get to their nodes [default: direct where all parts run in one process, else
+    /// requests].
+    #[arg(long, value_enum)]
+    binding: Option<Binding>,
     /// Where probes (/livez, /readyz) and Prometheus (/metrics) are answered, as 0.0.0.0:8080;
     /// without it nowhere.
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -362,7 +366,16 @@ fn config(arguments: &Run) -> anyhow::Result<Config> {
     config.idle = Idle::UntilEvent;
     config.ends = if arguments.once { Ends::AfterOneCycle } else { Ends::Never };
     if !arguments.components.is_empty() {
-        config.components = arguments.components.iter().copied().collect();
+        config.only(arguments.components.iter().copied().collect());
+    }
+    config.binding = arguments.binding.unwrap_or(config.binding);
+    if arguments.profile == Profile::Kube {
+        let asks = config.binding == Binding::Requests
+            || !config.components.contains(&Component::Scheduler);
+        anyhow::ensure!(
+            !asks,
+            "profile kube: found other parts or BindRequests, allowed: component scheduler, binding direct"
+        );
     }
     if arguments.no_grouping {
         config.components.remove(&Component::Podgrouper);

@@ -35,6 +35,8 @@ pub struct Config {
     pub idle: Idle,
     /// What is done here; the rest is another process's work.
     pub components: BTreeSet<Component>,
+    /// How decisions reach the cluster. (Flavor `kai`; `kube` binds directly.)
+    pub binding: Binding,
     /// The nodes that are this scheduler's, and the pods that go there. `None`: all.
     pub node_pool: Option<NodePool>,
     /// Most writes under way at once. With 1 they follow each other, in an order of their own
@@ -56,14 +58,27 @@ pub struct Config {
     pub status: watch::Sender<Status>,
 }
 
+/// How a pod that was given a node gets there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Binding {
+    /// The scheduler binds it.
+    Direct,
+    /// The scheduler writes a BindRequest, as KAI's does, and a binder binds it, ours or KAI's.
+    Requests,
+}
+
 /// What one process may do alone.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
-    /// Binds and evicts pods, and says why others wait.
+    /// Gives nodes to pods, evicts pods, and says why others wait.
     Scheduler,
+    /// Carries out BindRequests (profile `kai` only), where they are written or where the
+    /// scheduler runs elsewhere.
+    Binder,
     /// Puts pods into PodGroups by their owners (profile `kai` only).
     Podgrouper,
     /// Writes the status of queues (profile `kai` only).
@@ -123,6 +138,7 @@ impl Config {
             period: Duration::from_secs(1),
             idle: Idle::EveryPeriod,
             components: Component::value_variants().iter().copied().collect(),
+            binding: Binding::Direct,
             node_pool: None,
             writes_at_once: 1,
             usage_window: None,
@@ -132,6 +148,26 @@ impl Config {
             ends: Ends::Never,
             status: watch::Sender::default(),
         }
+    }
+
+    /// Only these parts run here. The binder may be another process then: where nothing else is
+    /// said, it is asked by requests.
+    pub fn only(&mut self, components: BTreeSet<Component>) {
+        self.components = components;
+        if self.flavor == Flavor::Kai {
+            self.binding = Binding::Requests;
+        }
+    }
+
+    /// Are BindRequests carried out here?
+    pub(crate) fn binds_requests(&self) -> bool {
+        let wanted = self.binding == Binding::Requests || !self.runs(Component::Scheduler);
+        self.runs(Component::Binder) && wanted
+    }
+
+    /// Is there anything to do here but to bind?
+    pub(crate) fn runs_cycles(&self) -> bool {
+        self.components.iter().any(|component| *component != Component::Binder)
     }
 
     /// Is this done here?

@@ -5,6 +5,7 @@
 
 mod api;
 mod apply;
+mod binder;
 pub mod captured;
 pub mod config;
 pub mod crds;
@@ -29,7 +30,7 @@ mod watch;
 #[cfg(test)]
 mod malformed_tests;
 
-pub use config::{Clock, Component, Config, ConfigFile, Ends, Flavor, Idle, NodePool};
+pub use config::{Binding, Clock, Component, Config, ConfigFile, Ends, Flavor, Idle, NodePool};
 pub use metrics::Metrics;
 pub use run::{run, run_measured};
 pub use status::{QueueStatus, Status};

@@ -2,6 +2,8 @@
 //! and written but not yet confirmed. Objects are read once, when they change; everything is
 //! sorted by name.
 
+mod assume;
+mod bind_request;
 mod claims;
 mod condition;
 mod disruption_budget;
@@ -20,15 +22,17 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_scheduler_core::model::{DisruptionBudget, Labels, Name, PodShape, Time, Topology};
+use schedlab_scheduler_core::model::{DisruptionBudget, Labels, Name, PodShape, Topology};
 use serde_json::Value;
 
+pub(crate) use bind_request::RequestRecord;
 pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId};
 pub(crate) use condition::Condition;
 use condition::{condition, conditions};
 pub(crate) use gpu::GROUP_LABEL;
 pub(crate) use group::{GroupRecord, GroupResources, GroupTold};
 pub(crate) use node::NodeRecord;
+use pod::Place;
 pub(crate) use pod::{Owner, Phase, PodRecord, SUB_GROUP_LABEL, controller};
 pub(crate) use queue::{QueueRecord, QueueTold};
 
@@ -115,6 +119,8 @@ pub(crate) struct Mirror {
     pub(crate) budgets: BTreeMap<Key, DisruptionBudget>,
     pub(crate) claims: Claims,
     pub(crate) groups: BTreeMap<Key, GroupRecord>,
+    /// BindRequests, by the pod that each is about.
+    pub(crate) requests: BTreeMap<Key, RequestRecord>,
     pub(crate) pods: BTreeMap<Key, PodRecord>,
     /// Pods that could not be grouped as they stood at this version, and why.
     pub(crate) ungrouped: BTreeMap<Key, (u64, Malformed)>,
@@ -181,6 +187,7 @@ impl Mirror {
             Kind::ResourceSlice => self.claims.clear_slices(),
             Kind::ResourceClaim => self.claims.known.clear(),
             Kind::PodGroup => self.groups.clear(),
+            Kind::BindRequest => self.clear_requests(),
             Kind::Pod => {
                 self.pods.clear();
                 self.members.clear();
@@ -249,6 +256,7 @@ impl Mirror {
                 let record = GroupRecord::read(object, self.pool_name());
                 self.upsert_group(key, record);
             }
+            Kind::BindRequest => self.upsert_request(key, RequestRecord::read(object)),
             Kind::Pod => self.upsert_pod(key, PodRecord::read(object, &self.scheduler_name)),
         }
     }
@@ -259,6 +267,7 @@ impl Mirror {
             Kind::Pod => self.pods.get(key).map(|pod| pod.told.version),
             Kind::PodGroup => self.groups.get(key).map(|group| group.told.version),
             Kind::ResourceClaim => self.claims.known.get(key).map(|claim| claim.version),
+            Kind::BindRequest => self.requests.get(key).map(|request| request.version),
             Kind::Queue => self.queues.get(&key.name).map(|queue| queue.told.version),
             Kind::Namespace
             | Kind::Node
@@ -294,6 +303,7 @@ impl Mirror {
             Kind::ResourceSlice => self.claims.remove_slice(&key.name),
             Kind::ResourceClaim => return self.remove_claim(&key, gone_at),
             Kind::PodGroup => return self.remove_group(key, gone_at),
+            Kind::BindRequest => return self.remove_request(key, gone_at),
             Kind::Pod => return self.remove_pod(key, gone_at),
         };
         if gone {
@@ -315,40 +325,6 @@ impl Mirror {
                 self.look_at_claims_of(&key, &pod);
             }
             self.claims.pods.remove(&key);
-            self.pod_changed(key);
-        }
-    }
-
-    /// A binding was accepted: the pod holds its node from now on.
-    pub(crate) fn assume_bound(&mut self, key: &Key, node: &Name) {
-        if let Some(pod) = self.pods.get_mut(key) {
-            pod.node = Some(Name::clone(node));
-            self.pod_changed(key.clone());
-        }
-    }
-
-    /// The pod belongs to a group; the mark that says so is yet to be written.
-    pub(crate) fn assume_grouped(&mut self, key: &Key, group: &Name) {
-        if let Some(pod) = self.pods.get_mut(key) {
-            pod.group = Some(Name::clone(group));
-            let group = Key { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
-            self.members.entry(group).or_default().insert(Name::clone(&key.name));
-            self.pod_changed(key.clone());
-        }
-    }
-
-    /// An eviction was accepted: the pod is leaving from now on.
-    pub(crate) fn assume_leaving(&mut self, key: &Key, now: Time) {
-        if let Some(pod) = self.pods.get_mut(key) {
-            pod.leaving_since.get_or_insert(now);
-            self.pod_changed(key.clone());
-        }
-    }
-
-    /// A pod cannot be grouped as it stands.
-    pub(crate) fn note_ungrouped(&mut self, key: Key, wrong: Malformed) {
-        if let Some(pod) = self.pods.get(&key) {
-            self.ungrouped.insert(key.clone(), (pod.told.version, wrong));
             self.pod_changed(key);
         }
     }
@@ -429,13 +405,20 @@ impl Mirror {
     fn upsert_pod(&mut self, key: Key, mut record: PodRecord) {
         record.ours &= self.is_in_pool(&record.labels);
         record.shape = self.interned(record.shape);
+        if record.node.is_none()
+            && let Some((node, groups)) = self.request_for(&key, &record.uid)
+        {
+            (record.node, record.place) = (Some(node), Place::Requested);
+            record.gpu_groups = if groups.is_empty() { record.gpu_groups } else { groups };
+        }
         if let Some(known) = self.pods.get_mut(&key) {
             if known.told.version > record.told.version {
                 return;
             }
             if known.uid == record.uid {
                 // What we assumed holds until it is confirmed; neither is ever taken back.
-                record.node = record.node.or_else(|| known.node.clone());
+                record.node =
+                    record.node.or_else(|| known.node.clone().filter(|_| !known.is_requested()));
                 record.leaving_since = record.leaving_since.or(known.leaving_since);
                 record.group = record.group.or_else(|| known.unmarked_group());
             }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::Client;
 use schedlab_scheduler_core::{
     Plan, QueueUse,
@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     api::{Api, ApiError},
     apply::{Applier, Outcome},
+    binder,
     config::{Clock, Component, Config, Ends, Flavor, Idle},
     metrics::{self, Metrics, Stopwatch, Timings},
     mirror::{Key, Mirror},
@@ -69,6 +70,8 @@ pub async fn run_measured(
     work(client, config, now, Some(metrics)).await
 }
 
+/// Runs the parts that run here, until one of them ends; those of a single cycle one after the
+/// other.
 async fn work(
     client: Client,
     config: Config,
@@ -76,6 +79,35 @@ async fn work(
     metrics: Option<Arc<Metrics>>,
 ) -> anyhow::Result<()> {
     let api = Api::new(client, config.scheduler_name.clone());
+    if !config.binds_requests() {
+        return cycles(api, config, now, metrics).boxed().await;
+    }
+    if !config.runs_cycles() {
+        return binder::run(api, &config, now).boxed().await;
+    }
+    let deciding = cycles(api.clone(), config.clone(), Clock::clone(&now), metrics).boxed();
+    let binding = binder::run(api, &config, now).boxed();
+    match config.ends {
+        Ends::Never => {
+            tokio::select! {
+                biased;
+                done = deciding => done,
+                done = binding => done,
+            }
+        }
+        Ends::AfterOneCycle => {
+            deciding.await?;
+            binding.await
+        }
+    }
+}
+
+async fn cycles(
+    api: Api,
+    config: Config,
+    now: Clock,
+    metrics: Option<Arc<Metrics>>,
+) -> anyhow::Result<()> {
     for kind in Kind::watched(config.flavor) {
         match api.get(&format!("{}?limit=1", kind.path())).await {
             // A kind without a definition is asked for again and again.
@@ -137,7 +169,7 @@ struct Rest {
 impl Scheduler {
     fn new(api: Api, config: Config, now: Clock, metrics: Option<Arc<Metrics>>) -> Self {
         Self {
-            watches: Watches::start(&api.client, config.flavor),
+            watches: Watches::start(&api.client, Kind::watched(config.flavor)),
             mirror: Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone()),
             listed: BTreeSet::new(),
             grouper: Grouper::new(&config),

@@ -42,6 +42,7 @@ pub(crate) enum Kind {
     PodGroup,
     PodDisruptionBudget,
     ResourceClaim,
+    BindRequest,
     Pod,
 }
 
@@ -59,6 +60,7 @@ impl Kind {
                 Self::Node,
                 Self::PodGroup,
                 Self::ResourceClaim,
+                Self::BindRequest,
                 Self::Pod,
             ],
             Flavor::Kube => &[Self::Namespace, Self::Node, Self::PodDisruptionBudget, Self::Pod],
@@ -77,6 +79,7 @@ impl Kind {
             Self::Namespace => ("v1", "namespaces"),
             Self::Node => ("v1", "nodes"),
             Self::PodGroup => ("scheduling.run.ai/v2alpha2", "podgroups"),
+            Self::BindRequest => ("scheduling.run.ai/v1alpha2", "bindrequests"),
             Self::PodDisruptionBudget => ("policy/v1", "poddisruptionbudgets"),
             Self::Pod => ("v1", "pods"),
         };
@@ -114,17 +117,17 @@ impl Unread {
     }
 }
 
-/// All watches of one scheduler.
+/// All watches of one scheduler, or of another of its parts.
 pub(crate) struct Watches {
     kinds: Vec<(BoxStream<'static, News>, Bell)>,
     whole: Arc<AtomicWaker>,
 }
 
 impl Watches {
-    pub(crate) fn start(client: &Client, flavor: Flavor) -> Self {
+    pub(crate) fn start(client: &Client, kinds: &[Kind]) -> Self {
         let whole = Arc::new(AtomicWaker::new());
         let watch = |kind: &Kind| (watch(client.clone(), *kind).boxed(), Bell::new(&whole));
-        Self { kinds: Kind::watched(flavor).iter().map(watch).collect(), whole }
+        Self { kinds: kinds.iter().map(watch).collect(), whole }
     }
 
     /// Begins a kind anew, after an answer was lost and nobody knows how it stands.

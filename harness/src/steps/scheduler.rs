@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use cucumber::{given, then, when};
-use schedlab_scheduler::{Config, NodePool};
+use schedlab_scheduler::{Binding, Config, NodePool};
 use schedlab_scheduler_core::profile::Placement;
 
 use super::StepResult;
@@ -62,6 +62,16 @@ fn strategy(world: &mut World, name: String) -> StepResult {
 #[given(expr = "a scheduling period of {duration}")]
 fn cycle_every(world: &mut World, period: Span) -> StepResult {
     world.config_mut()?.period = period.0;
+    Ok(())
+}
+
+/// The scheduler writes BindRequests, and its binder carries them out.
+/// ```gherkin
+/// Given pods are bound by requests
+/// ```
+#[given(expr = "pods are bound by requests")]
+fn by_requests(world: &mut World) -> StepResult {
+    world.config_mut()?.binding = Binding::Requests;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use http::{Method, Request};
 use schedlab_scheduler::{
-    Component, Config, crds,
+    Binding, Component, Config, crds,
     leader::{Election, Standing, lead},
 };
 use serde::Deserialize as _;
@@ -95,6 +95,19 @@ spec:
   priorityClassName: train
   resourceClaims: [{name: gpu, resourceClaimName: one}]
   containers: [{name: main, image: train}]
+";
+
+/// A pod with a request that nobody can carry out.
+const ASTRAY: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: astray, namespace: default, labels: {kai.scheduler/queue: borrower}}
+spec: {schedulerName: kai-scheduler, containers: [{name: main, image: train}]}
+---
+apiVersion: scheduling.run.ai/v1alpha2
+kind: BindRequest
+metadata: {name: astray, namespace: default}
+spec: {podName: astray, selectedNode: nowhere}
 ";
 
 /// Kinds of others that own pods.
@@ -189,10 +202,23 @@ async fn work(lab: &Lab, client: kube::Client) {
     // One that does not schedule has no other word to say to a pod than its group.
     let mut config = Config::kai();
     config.components.remove(&Component::Scheduler);
-    let grouper = tokio::spawn(schedlab_scheduler::run(client, config, now));
+    let grouper = tokio::spawn(schedlab_scheduler::run(client.clone(), config, Arc::clone(&now)));
     lab.job("grouped", "owner", (1, 1));
     lab.pass(5).await;
     grouper.abort();
+    bind_by_requests(lab, client, now).await;
+}
+
+/// One pod is sent to a node, and one is called back from a node that is not there.
+async fn bind_by_requests(lab: &Lab, client: kube::Client, now: schedlab_scheduler::Clock) {
+    lab.apply(ASTRAY);
+    let config = Config { binding: Binding::Requests, ..Config::kai() };
+    let run = tokio::spawn(schedlab_scheduler::run(client, config, now));
+    lab.delete_in("default", "jobs", "batch", "owned");
+    lab.pass(60).await;
+    lab.job("requested", "owner", (1, 1));
+    lab.pass(5).await;
+    run.abort();
 }
 
 /// Creates an owner and a pod of it.

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt::Write as _,
     sync::{
         Arc,
@@ -27,7 +27,7 @@ use tower::{ServiceExt as _, service_fn};
 
 pub(crate) struct Lab {
     pub(crate) emulator: Emulator,
-    config: Config,
+    pub(crate) config: Config,
     scheduler: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
@@ -93,6 +93,7 @@ impl Lab {
                 "Node" => ("", "nodes"),
                 "ResourceClaim" => ("resource.k8s.io", "resourceclaims"),
                 "Pod" => ("", "pods"),
+                "BindRequest" => ("scheduling.run.ai", "bindrequests"),
                 "PodGroup" => ("scheduling.run.ai", "podgroups"),
                 "Queue" => ("scheduling.run.ai", "queues"),
                 other => panic!("{other} is not known here"),
@@ -179,9 +180,9 @@ impl Lab {
         self.config.writes_at_once = writes;
     }
 
-    /// The scheduler to come only does this part of its work.
-    pub(crate) fn only(&mut self, component: Component) {
-        self.config.components = BTreeSet::from([component]);
+    /// The scheduler to come only does these parts of its work.
+    pub(crate) fn only(&mut self, components: &[Component]) {
+        self.config.only(components.iter().copied().collect());
     }
 
     /// The scheduler to come runs a single cycle.
@@ -250,6 +251,13 @@ impl Lab {
     /// Starts a scheduler whose writes after the first `writes` never reach the cluster and are
     /// never answered: it hangs there until it is stopped. Answers how many it tried.
     pub(crate) fn start_doomed(&mut self, writes: u32) -> Arc<AtomicU32> {
+        let (client, tried) = self.doomed_client(writes);
+        self.start_with(client);
+        tried
+    }
+
+    /// The client of one that is doomed, and how many writes it tried.
+    pub(crate) fn doomed_client(&self, writes: u32) -> (kube::Client, Arc<AtomicU32>) {
         let tried = Arc::new(AtomicU32::new(0));
         let (counter, router) = (Arc::clone(&tried), self.emulator.service());
         let service = service_fn(move |request: Request<kube::client::Body>| {
@@ -262,8 +270,7 @@ impl Lab {
                 router.oneshot(request).await
             }
         });
-        self.start_with(kube::Client::new(service, "default"));
-        tried
+        (kube::Client::new(service, "default"), tried)
     }
 
     /// So many schedulers one after the other, of which each writes so much and then dies with
@@ -393,24 +400,6 @@ impl Lab {
             format!("{} {}\n", queue["metadata"]["name"].as_str().unwrap(), queue["status"])
         };
         self.list("scheduling.run.ai", "queues").iter().map(told).collect()
-    }
-
-    /// Who leads, and how often that changed.
-    pub(crate) fn lease(&self) -> String {
-        let leases = self.list("coordination.k8s.io", "leases");
-        let elected = leases.iter().find(|lease| lease["metadata"]["name"] == "kai-scheduler");
-        let spec = &elected.unwrap()["spec"];
-        let holder = spec["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
-        format!("{}, {} transitions", holder.unwrap_or("nobody"), spec["leaseTransitions"])
-    }
-
-    /// Puts a name into the leader's lease, as somebody does who breaks the rules.
-    pub(crate) async fn give_lease_to(&self, name: &str) {
-        let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kai-scheduler";
-        let change = json!({ "spec": { "holderIdentity": name } }).to_string();
-        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
-        let request = request.body(change.into_bytes()).unwrap();
-        self.emulator.client().request::<Value>(request).await.unwrap();
     }
 
     /// Writes that mean something so far.

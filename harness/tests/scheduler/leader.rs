@@ -1,12 +1,15 @@
 //! Several candidates, one leader: who schedules, who stands by, and who takes over when.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 
+use http::Request;
 use insta::assert_snapshot;
 use schedlab_scheduler::{
     Config, Status,
     leader::{Election, Standing, lead},
 };
+use serde_json::{Value, json};
 use tokio::{
     sync::{oneshot, watch},
     task::JoinHandle,
@@ -57,6 +60,26 @@ impl Candidate {
             Ok(Ok(Ok(()))) => "done".to_owned(),
             Ok(Ok(Err(error))) => format!("{error:#}"),
         }
+    }
+}
+
+impl Lab {
+    /// Who leads, and how often that changed.
+    pub(crate) fn lease(&self) -> String {
+        let leases = self.list("coordination.k8s.io", "leases");
+        let elected = leases.iter().find(|lease| lease["metadata"]["name"] == "kai-scheduler");
+        let spec = &elected.unwrap()["spec"];
+        let holder = spec["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
+        format!("{}, {} transitions", holder.unwrap_or("nobody"), spec["leaseTransitions"])
+    }
+
+    /// Puts a name into the leader's lease, as somebody does who breaks the rules.
+    pub(crate) async fn give_lease_to(&self, name: &str) {
+        let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kai-scheduler";
+        let change = json!({ "spec": { "holderIdentity": name } }).to_string();
+        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+        let request = request.body(change.into_bytes()).unwrap();
+        self.emulator.client().request::<Value>(request).await.unwrap();
     }
 }
 

@@ -11,7 +11,7 @@ fn the_parts_of_a_scheduler_work_one_by_one() {
         lab.nodes(1, 8);
         lab.queue("q", 8, -1);
         lab.job("train", "q", (2, 2));
-        lab.only(Component::Podgrouper);
+        lab.only(&[Component::Podgrouper]);
         lab.start();
         lab.pass(5).await;
         lab.stop().await;
@@ -20,17 +20,20 @@ fn the_parts_of_a_scheduler_work_one_by_one() {
         train-1 Pending -
         ");
         assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"q"}"#);
-        lab.only(Component::Scheduler);
         lab.end_after_one_cycle();
-        lab.start();
-        lab.pass(5).await;
-        assert!(lab.has_ended());
+        for part in [Component::Scheduler, Component::Binder] {
+            assert!(lab.pods().starts_with("train-0 Pending -"), "{part:?} has not run");
+            lab.only(&[part]);
+            lab.start();
+            lab.pass(5).await;
+            assert!(lab.has_ended());
+        }
         assert_snapshot!(lab.pods(), @r"
         train-0 Running n-0
         train-1 Running n-0
         ");
         assert_snapshot!(lab.queues(), @"q null");
-        lab.only(Component::QueueController);
+        lab.only(&[Component::QueueController]);
         lab.start();
         lab.pass(5).await;
         assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"2"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"2"}}"#);

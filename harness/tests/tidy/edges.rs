@@ -36,7 +36,7 @@ pub(crate) const EDGES: [(&str, &str); 5] = [
             mirror
             translate
             apply metrics podgrouper
-            pod_groups queues
+            binder pod_groups queues
             captured explain preview run
             replay -> captured config mirror translate
             leader -> api config

@@ -38,7 +38,9 @@ impl Applier {
         }
         let path = path("v1", &key.namespace, "pods", &key.name);
         let devices = cycle.plan.gpu_groups.get(&pod).map(|devices| {
-            Write::patch(Kind::Pod, path.clone(), Merge::Plain, share(mirror, &key, devices))
+            let known = mirror.pods.get(&key).into_iter().flat_map(|pod| pod.labels.keys());
+            let change = share(known.map(|label| &**label), devices);
+            Write::patch(Kind::Pod, path.clone(), Merge::Plain, change)
         });
         let call = Call::Create { path: format!("{path}/binding"), object };
         let bind = Write { call, then: Then::Bound(key, Name::clone(node)) };
@@ -122,13 +124,11 @@ impl Applier {
 
 /// Labels that say which devices a pod shares. They are written before it is bound: a pod that has
 /// a node says so, and labels of one that has none mean nothing.
-fn share(mirror: &Mirror, key: &Key, devices: &[GpuGroup]) -> Value {
-    let mut labels = serde_json::Map::new();
-    for old in mirror.pods.get(key).into_iter().flat_map(|pod| pod.labels.keys()) {
-        if old.strip_prefix(GROUP_LABEL).is_some_and(|rest| rest.starts_with('/')) {
-            labels.insert(old.to_string(), Value::Null);
-        }
-    }
+pub(crate) fn share<'a>(known: impl Iterator<Item = &'a str>, devices: &[GpuGroup]) -> Value {
+    let is_old =
+        |label: &&str| label.strip_prefix(GROUP_LABEL).is_some_and(|rest| rest.starts_with('/'));
+    let mut labels: serde_json::Map<String, Value> =
+        known.filter(is_old).map(|old| (old.to_owned(), Value::Null)).collect();
     if let [one] = devices {
         labels.insert(GROUP_LABEL.to_owned(), json!(&**one));
     } else {

@@ -40,7 +40,8 @@ impl Applier {
 
     async fn untold_events(&self, mirror: &Mirror, now: Time) -> Result<Vec<Chain>, ApiError> {
         let is_news = |pod: &PodRecord| {
-            pod.ours && pod.told.bound_at.is_some_and(|at| at.0 > now.0 - NEWS_MILLIS)
+            let is_new = pod.told.bound_at.is_some_and(|at| at.0 > now.0 - NEWS_MILLIS);
+            pod.ours && (pod.is_requested() || is_new)
         };
         let news = mirror.pods.iter().filter(|(_, pod)| is_news(pod));
         let news: Vec<(&Key, &PodRecord, &Name)> =
@@ -70,7 +71,8 @@ impl Applier {
         }
         let mut first: BTreeMap<Key, Time> = BTreeMap::new();
         for (key, pod) in mirror.pods.iter().filter(|(_, pod)| pod.ours && !pod.is_finished()) {
-            if let (Some(group), Some(at)) = (&pod.group, pod.told.bound_at) {
+            let at = pod.told.bound_at.or_else(|| pod.is_requested().then_some(cycle.now));
+            if let (Some(group), Some(at)) = (&pod.group, at) {
                 let namespace = Name::clone(&key.namespace);
                 let group = Key { namespace, name: Name::clone(group) };
                 let since = first.entry(group).or_insert(at);

@@ -26,11 +26,27 @@ pub(super) struct Write {
     pub(super) then: Then,
 }
 
-/// What is asked. Of what was created nobody reads the answer.
+/// What is asked.
 pub(super) enum Call {
-    Create { path: String, object: Value },
-    Patch { path: String, merge: Merge, change: Value },
-    Delete { path: String, options: Value },
+    /// Nobody reads the answer.
+    Create {
+        path: String,
+        object: Value,
+    },
+    /// The object is known from then on.
+    Make {
+        path: String,
+        object: Value,
+    },
+    Patch {
+        path: String,
+        merge: Merge,
+        change: Value,
+    },
+    Delete {
+        path: String,
+        options: Value,
+    },
 }
 
 /// What its answer means.
@@ -41,6 +57,10 @@ pub(super) enum Then {
     Stands(Kind),
     /// The pod holds its node.
     Bound(Key, Name),
+    /// The pod holds the place that its BindRequest names.
+    Requested(Key),
+    /// The pod's BindRequest is gone.
+    Cleared(Key),
     /// The pod leaves, from this moment on.
     Leaving(Key, Time),
 }
@@ -67,6 +87,7 @@ impl Call {
                 let IgnoredAny = api.create(&path, &object).await?;
                 Ok(Value::Null)
             }
+            Self::Make { path, object } => api.create(&path, &object).await,
             Self::Patch { path, merge, change } => api.patch(&path, merge, &change).await,
             Self::Delete { path, options } => api.delete(&path, &options).await,
         }
@@ -106,7 +127,8 @@ impl Applier {
         let sent = chains.map(|chain| send(&api, chain, &in_doubt));
         let mut pacing = std::mem::replace(&mut self.pacing, Pacing::up_to(1));
         let take = |answers: Vec<Answer>| {
-            let is_binding = |(then, ..): &&Answer| matches!(then, Then::Bound(..));
+            let is_binding =
+                |(then, ..): &&Answer| matches!(then, Then::Bound(..) | Then::Requested(_));
             self.binding_times.extend(answers.iter().filter(is_binding).map(|answer| answer.2));
             for (then, answer, _) in answers {
                 self.take(mirror, then, answer);
@@ -130,6 +152,11 @@ impl Applier {
                 mirror.assume_bound(&key, &node);
                 self.bound.insert(key);
             }
+            Then::Requested(key) => {
+                mirror.upsert(Kind::BindRequest, &object);
+                self.bound.insert(key);
+            }
+            Then::Cleared(key) => mirror.forget_request(key),
             Then::Leaving(key, now) => {
                 if object["kind"] == "Pod" {
                     mirror.upsert(Kind::Pod, &object);

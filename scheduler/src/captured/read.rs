@@ -5,7 +5,7 @@ use std::{
     io::{BufReader, Read, Seek},
 };
 
-use schedlab_scheduler_core::{framework::Plugins, model::Name, profile::Action};
+use schedlab_scheduler_core::{framework::Plugins, profile::Action};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use zip::ZipArchive;
@@ -13,7 +13,7 @@ use zip::ZipArchive;
 use super::{CaptureError, FILE, kind_of};
 use crate::{
     config::Config,
-    mirror::{Key, Mirror},
+    mirror::Mirror,
     parse::{list, text},
 };
 
@@ -24,8 +24,6 @@ struct Reading<'a> {
     /// The user said which scheduler it is.
     name_is_given: bool,
     mirror: Mirror,
-    /// Pods that are on their way to a node.
-    bound: Vec<(Key, Name)>,
 }
 
 /// What is looked for; the rest is skipped.
@@ -44,7 +42,7 @@ pub(crate) fn read(
     let mut archive = ZipArchive::new(file)?;
     let mirror = Mirror::new(&config.scheduler_name);
     let pass = Pass::SetUp;
-    let mut reading = Reading { pass, config, name_is_given, mirror, bound: Vec::new() };
+    let mut reading = Reading { pass, config, name_is_given, mirror };
     for pass in [Pass::SetUp, Pass::Objects] {
         reading.pass = pass;
         let entry = BufReader::new(archive.by_name(FILE)?);
@@ -52,13 +50,7 @@ pub(crate) fn read(
         Whole(&mut reading).deserialize(&mut json)?;
         json.end()?;
     }
-    let Reading { mut mirror, bound, .. } = reading;
-    for (pod, node) in bound {
-        if mirror.pods.get(&pod).is_some_and(|pod| pod.node.is_none()) {
-            mirror.assume_bound(&pod, &node);
-        }
-    }
-    Ok(mirror)
+    Ok(reading.mirror)
 }
 
 impl Reading<'_> {
@@ -95,19 +87,8 @@ impl Reading<'_> {
     }
 
     fn take(&mut self, name: &str, object: &Value) {
-        match kind_of(name) {
-            Some(kind) => self.mirror.upsert(kind, object),
-            None if name == "bindRequests" => self.bind_request(object),
-            None => {}
-        }
-    }
-
-    fn bind_request(&mut self, object: &Value) {
-        let part = |pointer| text(object, pointer).unwrap_or_default();
-        let (pod, node) = (part("/spec/podName"), part("/spec/selectedNode"));
-        if !pod.is_empty() && !node.is_empty() && part("/status/phase") != "Failed" {
-            let namespace = part("/metadata/namespace").into();
-            self.bound.push((Key { namespace, name: pod.into() }, node.into()));
+        if let Some(kind) = kind_of(name) {
+            self.mirror.upsert(kind, object);
         }
     }
 }
@@ -201,8 +182,7 @@ impl<'de> Visitor<'de> for Array<'_, '_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let wanted = kind_of(self.1).is_some() || self.1 == "bindRequests";
-        if !wanted {
+        if kind_of(self.1).is_none() {
             while items.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(());
         }

@@ -18,7 +18,7 @@ use serde::{
 };
 use thiserror::Error;
 
-use super::{Component, Config, NODE_POOL_LABEL, NodePool};
+use super::{Binding, Component, Config, NODE_POOL_LABEL, NodePool};
 
 /// What may stand in the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -29,6 +29,9 @@ pub struct ConfigFile {
     /// Which parts run here, and no others [default: all].
     #[schemars(length(min = 1))]
     pub components: Option<BTreeSet<Component>>,
+    /// How pods get to their nodes [default: direct where all parts run in one process, else
+    /// requests].
+    pub binding: Option<Binding>,
     /// Only the nodes and pods of this pool, as a shard does [default: all].
     pub node_pool: Option<PoolSetting>,
     /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
@@ -287,8 +290,9 @@ impl ConfigFile {
             config.scheduler_name.clone_from(name);
         }
         if let Some(components) = &self.components {
-            config.components.clone_from(components);
+            config.only(components.clone());
         }
+        config.binding = self.binding.unwrap_or(config.binding);
         if let Some(PoolSetting { label, value }) = &self.node_pool {
             let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
             config.node_pool = Some(NodePool { label, value: value.clone() });
@@ -404,9 +408,10 @@ mod tests {
                 file.apply(&mut config);
                 let profile = &config.profile;
                 format!(
-                    "{} {:?} {:?} {:?} {:?} {:?}/{:?} depth={:?} k={} scores={} preempt={:?}",
+                    "{} {:?} {:?} {:?} {:?} {:?} {:?}/{:?} depth={:?} k={} scores={} preempt={:?}",
                     config.scheduler_name,
                     config.components,
+                    config.binding,
                     config.node_pool,
                     config.period,
                     profile.actions,
@@ -423,7 +428,7 @@ mod tests {
 
     #[test]
     fn what_a_file_says_replaces_what_is_built_in() {
-        assert_snapshot!(read(""), @"kai-scheduler {Scheduler, Podgrouper, QueueController} None 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=7 preempt=0ns");
+        assert_snapshot!(read(""), @"kai-scheduler {Scheduler, Binder, Podgrouper, QueueController} Direct None 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=7 preempt=0ns");
         assert_snapshot!(read("
 schedulerName: mine
 components: [queue-controller, scheduler]
@@ -436,16 +441,17 @@ placementStrategy: { gpu: spread }
 queueDepthPerAction: { reclaim: 10 }
 minRuntime: { preemptMinRuntime: 4m }
 kValue: 0.5
-"), @r#"mine {Scheduler, QueueController} Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=6 preempt=240s"#);
+"), @r#"mine {Scheduler, QueueController} Requests Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=6 preempt=240s"#);
     }
 
     #[test]
     fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
         assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `resourcetype`, `nodeplacement` at line 2 column 3");
         assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
         assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
-        assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `podgrouper`, `queue-controller` at line 1 column 14");
+        assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `binder`, `podgrouper`, `queue-controller` at line 1 column 14");
+        assert_snapshot!(read("binding: indirect"), @"binding: unknown variant `indirect`, expected `direct` or `requests` at line 1 column 10");
         assert_snapshot!(read("components: []"), @"components: found none, allowed: one or more");
         assert_snapshot!(read("period: soon"), @r#"period: invalid value: string "soon", expected a time as 90s, 500ms or 1h30m at line 1 column 9"#);
         assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0");

@@ -1,5 +1,4 @@
-//! BindRequest, `scheduling.run.ai/v1alpha2`: KAI's order from scheduler to binder. The kind is
-//! there for clients that read it; this scheduler binds directly and writes none.
+//! BindRequest, `scheduling.run.ai/v1alpha2`: the order from scheduler to binder, as KAI has it.
 
 use std::collections::BTreeMap;
 
@@ -49,9 +48,11 @@ pub struct BindRequestSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceivedGpu {
     /// How many devices.
-    pub count: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<i32>,
     /// Which part of each, with two decimals.
-    pub portion: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub portion: Option<String>,
 }
 
 /// How far the binding is.

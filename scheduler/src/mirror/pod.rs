@@ -37,8 +37,10 @@ pub(crate) struct PodRecord {
     pub(crate) gated: bool,
     /// `spec.terminationGracePeriodSeconds`: how long it may take to end.
     pub(crate) grace_secs: i64,
-    /// `spec.nodeName`, or the node we just bound it to.
+    /// `spec.nodeName`, or the node we just bound it to, or where its open BindRequest sends it.
     pub(crate) node: Option<Name>,
+    /// Who says that this is its node.
+    pub(crate) place: Place,
     pub(crate) nominated: Option<Name>,
     pub(crate) created: Time,
     pub(crate) started: Option<Time>,
@@ -62,6 +64,15 @@ pub(crate) struct Told {
     pub(crate) bound_at: Option<Time>,
     pub(crate) scheduled: Option<Condition>,
     pub(crate) disruption: Option<Condition>,
+}
+
+/// How a pod comes by its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is bound to it.
+    Bound,
+    /// Its open BindRequest names it.
+    Requested,
 }
 
 /// `status.phase`.
@@ -110,7 +121,8 @@ impl PodRecord {
                 .and_then(Value::as_i64)
                 .unwrap_or(30),
             gated: !list(spec, "/schedulingGates").is_empty(),
-            node: name(spec, "/nodeName"),
+            node: name(spec, "/nodeName").filter(|node| !node.is_empty()),
+            place: Place::Bound,
             nominated: name(object, "/status/nominatedNodeName"),
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
             started: time(object, "/status/startTime"),
@@ -126,6 +138,11 @@ impl PodRecord {
             },
             group,
         }
+    }
+
+    /// Nobody has bound it yet: the node is that of its BindRequest.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.place == Place::Requested
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -144,7 +161,7 @@ impl PodRecord {
 
     /// It waits for a mark of its group, and no binding of ours is under way with it.
     pub(crate) fn lacks_mark(&self) -> bool {
-        let may = self.node.is_none() || self.told.bound_at.is_some();
+        let may = self.node.is_none() || self.is_requested() || self.told.bound_at.is_some();
         self.ours && self.group.is_some() && !self.told.marked && !self.is_finished() && may
     }
 

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use schedlab_scheduler_core::model::Time;
+
 use super::*;
 
 fn pod(version: u64, uid: &str, spec: &Value) -> Value {

@@ -1,0 +1,237 @@
+//! The binder: carries out BindRequests, ours and those of any other scheduler that speaks KAI's
+//! API. A request is tried until it is done or its attempts are used up, each time twice as long
+//! after the last one; how it ended stands in its status, in a condition of the pod and in an
+//! event. Whatever was begun by a binder that died is found as it stands and finished.
+
+mod attempt;
+mod order;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use schedlab_scheduler_core::model::Time;
+use serde_json::Value;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    api::{Api, ApiError},
+    config::{Clock, Config, Ends},
+    mirror::Key,
+    pacing::Pacing,
+    status::Status,
+    watch::{Kind, News, Watches},
+};
+
+use order::Order;
+
+/// What it has to know.
+const WATCHED: &[Kind] = &[Kind::BindRequest];
+
+/// Requests that come in a burst are waited for this long: longer than a scheduler that starts
+/// beside us waits, so that it can finish asking for a gang of which its predecessor asked for half.
+const BURST: Duration = Duration::from_millis(20);
+
+/// After an answer was lost.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Longest wait between two attempts.
+const BACKOFF_MAX: Duration = Duration::from_mins(5);
+
+/// Carries out requests until it is dropped, or after the first round if that was asked for.
+///
+/// # Errors
+/// The API server cannot be reached or does not let requests be read.
+pub(crate) async fn run(api: Api, config: &Config, now: Clock) -> anyhow::Result<()> {
+    let path = Kind::BindRequest.path();
+    match api.get(&format!("{path}?limit=1")).await {
+        // Until they are defined nobody can write one.
+        Ok(_) | Err(ApiError::NotFound(_)) => {}
+        Err(error) => return Err(error).with_context(|| format!("cannot list {path}")),
+    }
+    let mut binder = Binder {
+        watches: Watches::start(&api.client, WATCHED),
+        api,
+        now,
+        orders: BTreeMap::new(),
+        due: BTreeMap::new(),
+        pacing: Pacing::up_to(config.writes_at_once),
+        status: config.status.clone(),
+        counts_cycles: !config.runs_cycles(),
+    };
+    loop {
+        binder.hear().await;
+        binder.work().await;
+        if config.ends == Ends::AfterOneCycle {
+            return Ok(());
+        }
+    }
+}
+
+struct Binder {
+    api: Api,
+    now: Clock,
+    watches: Watches,
+    /// Requests that are neither done nor given up.
+    orders: BTreeMap<Key, Order>,
+    /// When to try again, after a failure.
+    due: BTreeMap<Key, Instant>,
+    pacing: Pacing,
+    status: watch::Sender<Status>,
+    /// Nobody else tells that this process is alive.
+    counts_cycles: bool,
+}
+
+impl Binder {
+    /// Hears news until a round is due: some time after the first of them, or when something is
+    /// to be tried again.
+    async fn hear(&mut self) {
+        let mut round: Option<Instant> = None;
+        loop {
+            let again = self.due.values().min().copied();
+            let due = round.into_iter().chain(again).min();
+            let is_due = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some(news) = self.watches.next() => {
+                    self.take(news);
+                    round.get_or_insert(Instant::now() + BURST);
+                }
+                () = is_due => return,
+            }
+        }
+    }
+
+    fn take(&mut self, news: News) {
+        match news {
+            News::All(_, objects) => {
+                self.orders.clear();
+                for object in &objects {
+                    self.upsert(object);
+                }
+                let orders = &self.orders;
+                self.due.retain(|key, _| orders.contains_key(key));
+            }
+            News::Changed(_, object) => {
+                if let Some(object) = object.object() {
+                    self.upsert(&object);
+                }
+            }
+            News::Gone(_, gone) => {
+                let key = Key::of_unread(&gone);
+                if self.orders.get(&key).is_some_and(|known| known.version <= gone.version) {
+                    self.forget(&key);
+                }
+            }
+        }
+    }
+
+    fn upsert(&mut self, object: &Value) {
+        let (key, order) = (Key::of(object), Order::read(object));
+        let known = self.orders.get(&key);
+        if known.is_some_and(|known| known.uid == order.uid && known.version >= order.version) {
+            return;
+        }
+        if known.is_some_and(|known| known.uid != order.uid) {
+            self.due.remove(&key);
+        }
+        if order.is_open() {
+            self.orders.insert(key, order);
+        } else {
+            self.forget(&key);
+        }
+    }
+
+    fn forget(&mut self, key: &Key) {
+        self.orders.remove(key);
+        self.due.remove(key);
+    }
+
+    /// Tries everything that is due.
+    async fn work(&mut self) {
+        let (started, at) = (Instant::now(), Time((self.now)().as_millisecond()));
+        let due = &self.due;
+        let is_due = |key: &Key| due.get(key).is_none_or(|due| *due <= started);
+        let orders: Vec<(Key, Order)> = self
+            .orders
+            .iter()
+            .filter(|(key, _)| is_due(key))
+            .map(|(key, order)| (key.clone(), order.clone()))
+            .collect();
+        let attempts = orders.into_iter().map(|(key, order)| {
+            let api = self.api.clone();
+            async move {
+                let attempt = attempt::make(&api, (&key, &order)).await;
+                (key, order, attempt)
+            }
+        });
+        let attempts: Vec<_> = attempts.collect();
+        let mut pacing = std::mem::replace(&mut self.pacing, Pacing::up_to(1));
+        let mut made = Vec::new();
+        pacing
+            .all(attempts, |(key, order, attempt)| match attempt {
+                Ok(attempt) => made.push((key, order, attempt)),
+                Err(error) => self.note(&key, Err(error)),
+            })
+            .await;
+        // So that no gang stands half bound for longer than its bindings take.
+        let conclusions = made.into_iter().map(|(key, order, attempt)| {
+            let api = self.api.clone();
+            async move {
+                let ended = attempt::conclude(&api, (&key, &order), &attempt, at).await;
+                (key, ended)
+            }
+        });
+        let conclusions: Vec<_> = conclusions.collect();
+        pacing.all(conclusions, |(key, ended)| self.note(&key, ended)).await;
+        self.pacing = pacing;
+        if self.counts_cycles {
+            self.status.send_modify(|status| status.cycles += 1);
+        }
+    }
+
+    fn note(&mut self, key: &Key, ended: Result<Value, ApiError>) {
+        let now = Instant::now();
+        match ended {
+            Ok(object) => {
+                self.due.remove(key);
+                self.upsert(&object);
+                if let Some(order) = self.orders.get(key) {
+                    self.due.insert(key.clone(), now + backoff(order.attempts));
+                }
+            }
+            // It went with its pod.
+            Err(ApiError::NotFound(_)) => self.forget(key),
+            Err(error) => {
+                self.due.insert(key.clone(), now + RETRY);
+                let told = format!("BindRequest {key}: {error}");
+                self.status.send_modify(|status| status.last_failure = Some(told));
+            }
+        }
+    }
+}
+
+/// 1 s after the first failure, 2 s after the second, and so on.
+fn backoff(attempts: i32) -> Duration {
+    let doubled = u32::try_from(attempts).unwrap_or(0).saturating_sub(1).min(16);
+    Duration::from_secs(1 << doubled).min(BACKOFF_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_attempt_waits_twice_as_long_as_the_one_before_and_none_for_ever() {
+        let secs = [1, 2, 3, 4, 9, 10, 1000, i32::MAX, -1].map(|at| backoff(at).as_secs());
+        assert_eq!(secs, [1, 2, 4, 8, 256, 300, 300, 300, 1]);
+    }
+}

@@ -1,0 +1,195 @@
+//! One attempt to carry out a request. It looks at the pod and the node as they stand now, so it
+//! can be made again at any point; the status of the request is written last.
+
+use schedlab_scheduler_core::model::Time;
+use serde_json::{Value, json};
+
+use super::order::Order;
+use crate::{
+    api::{Api, ApiError, Merge, path},
+    apply::{About, Event, Level, rfc3339, share},
+    mirror::Key,
+    parse::{at, list, name, text},
+};
+
+/// Why the pod is not bound.
+enum Refusal {
+    /// The server, or the state of the cluster, says no.
+    Failed(String),
+    /// Nobody knows what was done.
+    Unknown(ApiError),
+}
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        match error {
+            ApiError::NotFound(why)
+            | ApiError::Conflict(why)
+            | ApiError::Gone(why)
+            | ApiError::Refused(why) => Self::Failed(why),
+            unknown @ ApiError::Unknown(_) => Self::Unknown(unknown),
+        }
+    }
+}
+
+/// What became of an attempt, and the pod as it was before it.
+pub(super) struct Attempt {
+    pod: Option<Value>,
+    ended: Result<(), String>,
+}
+
+/// Binds the pod, if that can be.
+pub(super) async fn make(api: &Api, (key, order): (&Key, &Order)) -> Result<Attempt, ApiError> {
+    let pod = api.get(&path("v1", &key.namespace, "pods", &key.name)).await;
+    let (pod, ended) = match (pod, order.problem(&key.name)) {
+        (pod, Some(problem)) => (pod.ok(), Err(Refusal::Failed(problem))),
+        (Ok(pod), None) => {
+            let ended = bind(api, (key, order), &pod).await;
+            (Some(pod), ended)
+        }
+        (Err(error), None) => (None, Err(error.into())),
+    };
+    match ended {
+        Ok(()) => Ok(Attempt { pod, ended: Ok(()) }),
+        Err(Refusal::Failed(why)) => Ok(Attempt { pod, ended: Err(why) }),
+        Err(Refusal::Unknown(error)) => Err(error),
+    }
+}
+
+/// Tells how an attempt ended. Answers the request as it stands then.
+pub(super) async fn conclude(
+    api: &Api,
+    (key, order): (&Key, &Order),
+    Attempt { pod, ended }: &Attempt,
+    now: Time,
+) -> Result<Value, ApiError> {
+    if let Some(pod) = pod {
+        tell(api, (key, order), pod, (ended, now)).await?;
+    }
+    let status = match ended {
+        Ok(()) => json!({ "phase": "Succeeded", "reason": null }),
+        Err(why) => json!({
+            "phase": "Failed",
+            "reason": why,
+            "failedAttempts": order.attempts.saturating_add(1),
+        }),
+    };
+    let path = path("scheduling.run.ai/v1alpha2", &key.namespace, "bindrequests", &key.name);
+    api.patch(&format!("{path}/status"), Merge::Plain, &json!({ "status": status })).await
+}
+
+/// Binds the pod to its node, unless it is.
+async fn bind(api: &Api, (key, order): (&Key, &Order), pod: &Value) -> Result<(), Refusal> {
+    let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+    if order.pod_uid.as_ref().is_some_and(|wanted| *wanted != uid) {
+        let why = format!("pod {key} is not the one for which the request was made");
+        return Err(Refusal::Failed(why));
+    }
+    if is_bound(pod, &order.node)? {
+        return Ok(());
+    }
+    api.get(&path("v1", "", "nodes", &order.node)).await?;
+    let pod_path = path("v1", &key.namespace, "pods", &key.name);
+    if let Some(mut change) = change(order, pod) {
+        change["metadata"]["uid"] = json!(&*uid);
+        let _: Value = api.patch(&pod_path, Merge::Plain, &change).await?;
+    }
+    let mut binding = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": { "name": &*key.name, "namespace": &*key.namespace, "uid": &*uid },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": &*order.node },
+    });
+    if !order.resource_type.is_empty() {
+        // The server copies it to the pod.
+        let received = json!({ "received-resource-type": &*order.resource_type });
+        binding["metadata"]["annotations"] = received;
+    }
+    let bound: Result<Value, ApiError> = api.create(&format!("{pod_path}/binding"), &binding).await;
+    match bound {
+        Ok(_) => Ok(()),
+        // Somebody may have been quicker.
+        Err(ApiError::Conflict(why)) => {
+            let is_bound = is_bound(&api.get(&pod_path).await?, &order.node)?;
+            if is_bound { Ok(()) } else { Err(Refusal::Failed(why)) }
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What stands on the pod before it is bound.
+fn change(order: &Order, pod: &Value) -> Option<Value> {
+    if order.gpu_groups.is_empty() && order.labels.is_empty() {
+        return None;
+    }
+    let mut change = json!({ "metadata": { "labels": {} } });
+    if !order.gpu_groups.is_empty() {
+        let known = at(pod, "/metadata/labels").and_then(Value::as_object);
+        change = share(known.into_iter().flatten().map(|(label, _)| &**label), &order.gpu_groups);
+    }
+    for (label, value) in &order.labels {
+        change["metadata"]["labels"][&**label] = json!(&**value);
+    }
+    Some(change)
+}
+
+fn is_bound(pod: &Value, node: &str) -> Result<bool, Refusal> {
+    match text(pod, "/spec/nodeName") {
+        None | Some("") => Ok(false),
+        Some(on) if on == node => Ok(true),
+        Some(on) => Err(Refusal::Failed(format!("the pod is bound to node {on} already"))),
+    }
+}
+
+/// An event and a condition on the pod, in KAI's words. That they cannot be written changes
+/// nothing.
+async fn tell(
+    api: &Api,
+    (key, order): (&Key, &Order),
+    pod: &Value,
+    (ended, now): (&Result<(), String>, Time),
+) -> Result<(), ApiError> {
+    let node = &order.node;
+    let (level, status, reason, message) = match ended {
+        Ok(()) => {
+            (Level::Normal, "True", "Bound", format!("Pod bound successfully to node {node}"))
+        }
+        Err(why) => {
+            let message = format!("Failed to bind pod {key} to node {node}: {why}");
+            (Level::Warning, "False", "BindingError", message)
+        }
+    };
+    let stands = list(pod, "/status/conditions").iter().any(|condition| {
+        condition["type"] == "PodBound"
+            && condition["status"] == status
+            && condition["message"] == *message
+    });
+    if stands {
+        return Ok(());
+    }
+    let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+    let about = About::pod(key, &uid);
+    let occasion = &*order.uid;
+    let event = Event { about: &about, level, reason, message: &message, gist: None, occasion };
+    let (path_of_event, object) = event.request(&api.name, now);
+    let written: Result<Value, ApiError> = api.create(&path_of_event, &object).await;
+    ignored(written)?;
+    let condition = json!({
+        "type": "PodBound",
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": rfc3339(now),
+    });
+    let change = json!({ "status": { "conditions": [condition] } });
+    let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+    ignored(api.patch(&path, Merge::Strategic, &change).await)
+}
+
+/// What was refused stays unwritten; only what nobody knows is tried again.
+fn ignored(written: Result<Value, ApiError>) -> Result<(), ApiError> {
+    match written {
+        Err(error @ ApiError::Unknown(_)) => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,193 @@
+//! A BindRequest as the mirror keeps it: while it is open its pod counts as bound to the node.
+
+use schedlab_scheduler_core::model::{GpuGroup, Name};
+use serde_json::Value;
+
+use super::{Key, Mirror, Place, gpu};
+use crate::parse::{int32, list, name, text, version};
+
+/// What is kept of a BindRequest. It has the name of its pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestRecord {
+    pub(crate) uid: Name,
+    /// The pod's, where the owner reference names it.
+    pub(crate) pod_uid: Option<Name>,
+    pub(crate) node: Name,
+    pub(crate) gpu_groups: Vec<GpuGroup>,
+    /// The binder has given up.
+    pub(crate) is_spent: bool,
+    pub(crate) version: u64,
+}
+
+impl RequestRecord {
+    pub(crate) fn read(object: &Value) -> Self {
+        let owners = list(object, "/metadata/ownerReferences").iter();
+        let mut pods = owners.filter(|owner| owner["kind"] == "Pod");
+        let groups = list(object, "/spec/selectedGPUGroups").iter().filter_map(Value::as_str);
+        let failed = text(object, "/status/phase") == Some("Failed");
+        let attempts = int32(object, "/status/failedAttempts").unwrap_or(0);
+        let limit = int32(object, "/spec/backoffLimit").unwrap_or(0);
+        Self {
+            uid: name(object, "/metadata/uid").unwrap_or_else(|| "".into()),
+            pod_uid: pods.find_map(|owner| name(owner, "/uid")),
+            node: name(object, "/spec/selectedNode").unwrap_or_else(|| "".into()),
+            gpu_groups: groups.map(GpuGroup::from).collect(),
+            is_spent: failed && attempts >= limit,
+            version: version(object),
+        }
+    }
+
+    /// It is about this very pod, and not about an earlier one of its name.
+    pub(crate) fn is_about(&self, uid: &Name) -> bool {
+        self.pod_uid.as_ref().is_none_or(|pod| pod == uid)
+    }
+
+    /// Where it sends this pod; `None` once it does not any more.
+    fn node_for(&self, uid: &Name) -> Option<&Name> {
+        let is_open = !self.is_spent && !self.node.is_empty() && self.is_about(uid);
+        is_open.then_some(&self.node)
+    }
+}
+
+impl Mirror {
+    pub(super) fn upsert_request(&mut self, key: Key, record: RequestRecord) {
+        if self.requests.get(&key).is_some_and(|known| known.version > record.version) {
+            return;
+        }
+        self.requests.insert(key.clone(), record);
+        self.follow_request(key);
+    }
+
+    pub(super) fn remove_request(&mut self, key: Key, gone_at: u64) {
+        if self.requests.get(&key).is_some_and(|is| is.version <= gone_at) {
+            self.forget_request(key);
+        }
+    }
+
+    /// It was deleted.
+    pub(crate) fn forget_request(&mut self, key: Key) {
+        if self.requests.remove(&key).is_some() {
+            self.follow_request(key);
+        }
+    }
+
+    /// All of them are to be read anew.
+    pub(super) fn clear_requests(&mut self) {
+        for (key, _) in std::mem::take(&mut self.requests) {
+            self.follow_request(key);
+        }
+    }
+
+    /// Where a pod's open request sends it, with the devices that it shares there.
+    pub(super) fn request_for(&self, key: &Key, uid: &Name) -> Option<(Name, Vec<GpuGroup>)> {
+        let request = self.requests.get(key)?;
+        Some((Name::clone(request.node_for(uid)?), request.gpu_groups.clone()))
+    }
+
+    /// A pod that nobody has bound stands where its request says.
+    fn follow_request(&mut self, key: Key) {
+        let Some(pod) = self.pods.get(&key).filter(|pod| pod.node.is_none() || pod.is_requested())
+        else {
+            return;
+        };
+        let request = self.request_for(&key, &pod.uid);
+        let place = if request.is_some() { Place::Requested } else { Place::Bound };
+        let (node, mut groups) = request.map_or((None, Vec::new()), |it| (Some(it.0), it.1));
+        if groups.is_empty() {
+            groups = gpu::groups(&pod.labels);
+        }
+        if (&pod.node, pod.place, &pod.gpu_groups) == (&node, place, &groups) {
+            return;
+        }
+        if let Some(pod) = self.pods.get_mut(&key) {
+            (pod.node, pod.place, pod.gpu_groups) = (node, place, groups);
+        }
+        self.pod_changed(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::watch::Kind;
+
+    fn request(node: &str, uid: &str, version: u32, more: &Value) -> Value {
+        let mut object = json!({
+            "metadata": { "namespace": "ns", "name": "p", "uid": "r", "resourceVersion": version.to_string(),
+                          "ownerReferences": [{ "kind": "Pod", "name": "p", "uid": uid }] },
+            "spec": { "podName": "p", "selectedNode": node },
+        });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            let part = object.pointer_mut(key).unwrap();
+            *part = value.clone();
+        }
+        object
+    }
+
+    fn pod(version: u32, spec: &Value) -> Value {
+        json!({ "metadata": { "namespace": "ns", "name": "p", "uid": "u",
+                              "resourceVersion": version.to_string() }, "spec": spec })
+    }
+
+    fn node(mirror: &Mirror) -> Option<&str> {
+        mirror.pods.values().next().and_then(|pod| pod.node.as_deref())
+    }
+
+    #[test]
+    fn a_pod_stands_where_its_open_request_sends_it_in_whichever_order_they_are_told() {
+        let ours = json!({ "schedulerName": "kai-scheduler" });
+        for pod_first in [true, false] {
+            let mut mirror = Mirror::new("kai-scheduler");
+            if pod_first {
+                mirror.upsert(Kind::Pod, &pod(1, &ours));
+            }
+            mirror.upsert(Kind::BindRequest, &request("n1", "u", 2, &json!({})));
+            if !pod_first {
+                mirror.upsert(Kind::Pod, &pod(1, &ours));
+            }
+            assert_eq!(node(&mirror), Some("n1"), "pod first: {pod_first}");
+            mirror.upsert(Kind::Pod, &pod(3, &ours));
+            assert_eq!(node(&mirror), Some("n1"));
+            mirror.relist(Kind::BindRequest, &[]);
+            assert_eq!(node(&mirror), None);
+        }
+    }
+
+    #[test]
+    fn a_request_that_failed_for_good_or_is_gone_or_is_another_pods_frees_the_place() {
+        let mut mirror = Mirror::new("kai-scheduler");
+        mirror.upsert(Kind::Pod, &pod(1, &json!({})));
+        mirror.upsert(Kind::BindRequest, &request("n1", "before", 2, &json!({})));
+        assert_eq!(node(&mirror), None, "an earlier pod's");
+        mirror.upsert(Kind::BindRequest, &request("n1", "u", 3, &json!({})));
+        assert_eq!(node(&mirror), Some("n1"));
+        let spec = json!({ "podName": "p", "selectedNode": "n1", "backoffLimit": 2 });
+        let failed = |version, attempts: u32| {
+            let status = json!({ "phase": "Failed", "failedAttempts": attempts });
+            let mut object = request("n1", "u", version, &json!({ "/spec": spec }));
+            object["status"] = status;
+            object
+        };
+        mirror.upsert(Kind::BindRequest, &failed(4, 1));
+        assert_eq!(node(&mirror), Some("n1"), "one more try");
+        mirror.upsert(Kind::BindRequest, &failed(5, 2));
+        assert_eq!(node(&mirror), None, "spent");
+        mirror.upsert(Kind::BindRequest, &request("n2", "u", 6, &json!({})));
+        assert_eq!(node(&mirror), Some("n2"));
+        mirror.remove(Kind::BindRequest, Key { namespace: "ns".into(), name: "p".into() }, 7);
+        assert_eq!(node(&mirror), None, "gone");
+    }
+
+    #[test]
+    fn what_the_pod_itself_says_outweighs_its_request() {
+        let mut mirror = Mirror::new("kai-scheduler");
+        mirror.upsert(Kind::BindRequest, &request("n1", "u", 1, &json!({})));
+        mirror.upsert(Kind::Pod, &pod(2, &json!({ "nodeName": "n2" })));
+        assert_eq!(node(&mirror), Some("n2"));
+        mirror.upsert(Kind::BindRequest, &request("n3", "u", 3, &json!({})));
+        mirror.relist(Kind::BindRequest, &[]);
+        assert_eq!(node(&mirror), Some("n2"));
+    }
+}
