@@ -32,5 +32,8 @@ use_engine() {
     export DOCKER_HOST=unix://$SCHEDLAB_SOCKETS/docker.sock
 }
 
+# emulated SCHEDLAB FEATURE...: runs them on the emulator, for another cluster to be held against.
+emulated() { "$1" run "${@:2}" --results results/emulator >/dev/null 2>&1 || { say "they fail on the emulator"; exit 1; }; }
+
 # stamp FILE...: one word that changes when any of the files does.
 stamp() { cat -- "$@" | sha256sum | cut -c1-16; }
