@@ -175,10 +175,12 @@ async fn roll(
         // The cluster tells the old one to go as soon as the new one stands by.
         work::half_bound(bench, view, round).await?;
         let mut new = Version::start(bench, to, round.name()).await?;
-        let finished = match new.ended() {
-            Some(why) => Err(why),
-            None => finish(bench, view, &mut new, round).await?,
-        };
+        if let Some(why) = new.ended() {
+            // The old one has gone on meanwhile.
+            settle(view).await?;
+            return Ok((new, Err(why)));
+        }
+        let finished = finish(bench, view, &mut new, round).await?;
         return Ok((new, finished));
     }
     let mut new = Version::start(bench, to, round.name()).await?;
