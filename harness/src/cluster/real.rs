@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures::StreamExt as _;
+use futures::future::ready;
+use futures::stream;
 use jiff::Timestamp;
 use schedlab_emulator::actors::KubeletDefaults;
 use schedlab_emulator::clock::Clock;
@@ -28,6 +31,9 @@ const QUIET_LEAST: Duration = Duration::from_millis(1500);
 
 /// How long a scheduler may take for two cycles before nobody waits for them any more.
 const CYCLES_WITHIN: Duration = Duration::from_mins(1);
+
+/// How many deletions of one scenario are under way at once.
+const DELETES_AT_ONCE: usize = 8;
 
 /// What is watched: what the actors read, and what the log tells of.
 const COLLECTIONS: [(&str, &str, &str); 12] = [
@@ -189,20 +195,18 @@ impl Real {
         drop(self.troupe);
         let mut left = Vec::new();
         let namespaces = names(&api, "/api/v1/namespaces", &mut left).await;
-        for namespace in &namespaces {
-            delete(&api, &format!("/api/v1/namespaces/{namespace}"), &mut left).await;
-        }
-        for namespace in &namespaces {
-            // Nobody ends their containers any more.
-            let pods = format!("/api/v1/namespaces/{namespace}/pods");
-            delete_at_once(&api, &pods, &mut left).await;
-        }
+        let paths = namespaces.iter().map(|namespace| format!("/api/v1/namespaces/{namespace}"));
+        left.extend(delete(paths, async |path| api.delete(path).await).await);
+        // Nobody ends their containers any more.
+        let pods = namespaces.iter().map(|one| format!("/api/v1/namespaces/{one}/pods"));
+        left.extend(delete(pods, async |path| api.delete_at_once(path).await).await);
+        let mut paths = Vec::new();
         for collection in FENCED {
             let all = names(&api, collection, &mut left).await;
-            for name in all.iter().filter(|name| !self.ground.is_shared(name)) {
-                delete(&api, &format!("{collection}/{name}"), &mut left).await;
-            }
+            let own = all.iter().filter(|name| !self.ground.is_shared(name));
+            paths.extend(own.map(|name| format!("{collection}/{name}")));
         }
+        left.extend(delete(paths, async |path| api.delete(path).await).await);
         left
     }
 }
@@ -226,25 +230,28 @@ async fn names(api: &Api, collection: &str, left: &mut Vec<String>) -> Vec<Strin
     items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-async fn delete(api: &Api, path: &str, left: &mut Vec<String>) {
-    until_told(path, left, || api.delete(path)).await;
+/// Deletes all of these, several at once. Answers why what could not be.
+async fn delete(
+    paths: impl IntoIterator<Item = String>,
+    delete: impl AsyncFn(&str) -> Result<Value, kube::Error>,
+) -> Vec<String> {
+    let ends = stream::iter(paths).map(async |path| until_told(&path, || delete(&path)).await);
+    ends.buffer_unordered(DELETES_AT_ONCE).filter_map(ready).collect().await
 }
 
-async fn delete_at_once(api: &Api, path: &str, left: &mut Vec<String>) {
-    until_told(path, left, || api.delete_at_once(path)).await;
-}
-
-/// Deletes, again where the connection broke: a busy server closes some.
-async fn until_told<F>(path: &str, left: &mut Vec<String>, delete: impl Fn() -> F)
+/// Deletes, again where the connection broke: a busy server closes some. Answers why it failed.
+async fn until_told<F>(path: &str, delete: impl Fn() -> F) -> Option<String>
 where
     F: Future<Output = Result<Value, kube::Error>>,
 {
-    for last in [false, false, true] {
+    let mut tries = 3;
+    loop {
+        tries -= 1;
         match delete().await {
-            Ok(_) => return,
-            Err(error) if is_not_found(&error) => return,
-            Err(kube::Error::Service(_) | kube::Error::HyperError(_)) if !last => {}
-            Err(error) => return left.push(format!("{path}: {:#}", refusal(error))),
+            Ok(_) => return None,
+            Err(error) if is_not_found(&error) => return None,
+            Err(kube::Error::Service(_) | kube::Error::HyperError(_)) if tries > 0 => {}
+            Err(error) => return Some(format!("{path}: {:#}", refusal(error))),
         }
     }
 }
