@@ -275,6 +275,7 @@ fn pod(snapshot: &Snapshot, (job, group): (&Job, PodGroupId), task: &Task, shape
         created: START,
         started: None,
         released_since,
+        unbindable: false,
     }
 }
 

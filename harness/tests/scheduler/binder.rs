@@ -187,6 +187,26 @@ fn what_cannot_be_bound_is_tried_again_told_and_then_scheduled_anew() {
     });
 }
 
+#[test]
+fn a_gang_of_which_one_pod_cannot_be_bound_does_not_hold_half_of_its_places() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("a", 8, -1);
+        lab.only(&[Component::Scheduler, Component::Podgrouper, Component::QueueController]);
+        lab.start();
+        lab.job("gang", "a", (4, 4));
+        lab.pass(3).await;
+        let name = lab.list("", "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        let failing = lab.client_that_cannot_bind(name.leak());
+        let binder = lab.beside(failing, &[Component::Binder]);
+        lab.pass(30).await;
+        assert_snapshot!(lab.outcome(), @"gang: 1 Pending, 3 Running; 3 bound, 0 evicted; 4 Scheduled");
+        lab.pass(120).await;
+        assert_snapshot!(lab.outcome(), @"gang: 4 Running; 7 bound, 4 evicted; 8 Scheduled");
+        binder.abort();
+    });
+}
+
 /// A pod of a scheduler that is not ours, and its request.
 fn foreign(name: &str, node: &str) -> (Value, Value) {
     let pod = json!({

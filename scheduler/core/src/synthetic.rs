@@ -256,5 +256,6 @@ fn pod(name: Name, (group, shape): (PodGroupId, ShapeId), node: Option<NodeId>) 
         created: START,
         started: node.map(|_| START),
         released_since: None,
+        unbindable: false,
     }
 }

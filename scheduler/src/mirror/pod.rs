@@ -51,6 +51,8 @@ pub(crate) struct PodRecord {
     /// Its controller, with what grouping needs to find it.
     pub(crate) owner: Option<Owner>,
     pub(crate) skip_grouping: bool,
+    /// Why nobody could bind it so far: condition `PodBound`.
+    pub(crate) bind_failure: Option<Condition>,
     pub(crate) told: Told,
 }
 
@@ -128,6 +130,9 @@ impl PodRecord {
             started: time(object, "/status/startTime"),
             leaving_since: leaving_since(object),
             owner: controller(object),
+            bind_failure: condition(object, "PodBound").filter(|told| {
+                &*told.status == "False" && text(spec, "/nodeName").is_none_or(str::is_empty)
+            }),
             skip_grouping: annotation("kai.scheduler/skip-podgrouper") == Some("true"),
             told: Told {
                 version: version(object),

@@ -129,6 +129,7 @@ pub(super) fn translate(
         created: record.created,
         started: record.node.is_some().then_some(record.started).flatten(),
         released_since: record.leaving_since,
+        unbindable: record.bind_failure.is_some(),
     })
 }
 

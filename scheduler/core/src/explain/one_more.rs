@@ -77,6 +77,7 @@ fn one_more(name: &Name, group: PodGroupId, shape: ShapeId, now: Time) -> Pod {
         created: now,
         started: None,
         released_since: None,
+        unbindable: false,
     }
 }
 

@@ -100,6 +100,7 @@ impl WhatIf {
                 gpu_groups: Vec::new(),
                 started: None,
                 released_since: None,
+                unbindable: false,
                 ..like.clone()
             });
         }

@@ -44,6 +44,8 @@ pub struct Pod {
     pub started: Option<Time>,
     /// `metadata.deletionTimestamp` minus grace: when it was asked to leave.
     pub released_since: Option<Time>,
+    /// A binder could not bind it so far: it has no part in its gang's minimum yet.
+    pub unbindable: bool,
 }
 
 /// The life of a pod as the scheduler sees it.

@@ -280,11 +280,10 @@ impl Builder {
             node: None,
             gpu_groups: Vec::new(),
             nominated: nominated.map(|node| self.node_id(&node)),
-            task_priority: words
-                .number("task-priority")
-                .map(|it| i32::try_from(it).expect("small")),
+            task_priority: task_priority(&mut words),
             created: Time(NOW - self.age),
             started: None,
+            unbindable: words.flag("unbindable"),
             released_since: (held == PodStatus::Releasing).then_some(released),
             shape: ShapeId(0),
         };
@@ -429,4 +428,8 @@ fn taint(word: &str) -> Taint {
     let (taint, effect) = word.rsplit_once(':').expect("key=value:effect");
     let (key, value) = pair(taint);
     Taint { key: key.into(), value: value.into(), effect: shape::effect(effect) }
+}
+
+fn task_priority(words: &mut Words<'_>) -> Option<i32> {
+    words.number("task-priority").map(|it| i32::try_from(it).expect("small"))
 }

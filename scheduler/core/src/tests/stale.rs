@@ -37,6 +37,26 @@ fn a_finishing_gang_is_not_stale() {
 }
 
 #[test]
+fn a_pod_that_cannot_be_bound_is_missing_though_it_is_given_a_place() {
+    let half = |part| {
+        plan_of(&format!(
+            "
+            node n1 gpus=8
+            gang half needs=2 stale=61s
+              part a pods=1 gpus=1 on n1
+              part b pods=1 gpus=1 unbindable {part}
+            "
+        ))
+    };
+    assert_snapshot!(half("on n1"), @"half leaves n1 x2 (stalegangeviction)");
+    assert_snapshot!(half(""), @"half runs on n1");
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        gang none pods=2 gpus=1 unbindable bound on n1 n1
+    "), @"");
+}
+
+#[test]
 fn a_grace_of_never_keeps_it() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
