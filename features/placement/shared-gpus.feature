@@ -49,3 +49,24 @@ Feature: Several pods share one GPU
       | name  | kind | queue | pods | gpus | annotations      |
       | large | pod  | team  | 1    |      | gpu-fraction=1.5 |
     Then pod "large" is pending because "annotation gpu-fraction: found"
+
+  Scenario: A reservation pod holds a shared GPU for as long as anybody shares it
+    Given GPUs that pods share are reserved
+    And this manifest is applied:
+      """
+      apiVersion: v1
+      kind: Namespace
+      metadata: {name: kai-resource-reservation}
+      """
+    When these workloads are submitted:
+      | name  | kind | queue | pods | gpus | annotations      |
+      | small | pod  | team  | 2    |      | gpu-fraction=0.5 |
+    Then pod "small" has 2 running pods
+    And 3 GPUs are free
+    When 4 pods "whole" with 1 GPU each are submitted to queue "team"
+    Then pod "whole" has 3 running and 1 pending pods and stays so for 5 cycles
+    When 1 pod of pod "small" is deleted
+    Then pod "whole" has 3 running and 1 pending pods and stays so for 5 cycles
+    When 1 pod of pod "small" is deleted
+    Then eventually within 2 minutes pod "whole" has 4 running pods
+    And 0 GPUs are free

@@ -19,6 +19,8 @@ mod owners;
 mod parts;
 #[path = "scheduler/replay.rs"]
 mod replay;
+#[path = "scheduler/sharing.rs"]
+mod sharing;
 #[path = "scheduler/writes.rs"]
 mod writes;
 

@@ -5,12 +5,14 @@
 
 mod attempt;
 mod order;
+mod reservations;
+mod shared_gpu;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
-use schedlab_scheduler_core::model::Time;
+use schedlab_scheduler_core::model::{Name, Time};
 use serde_json::Value;
 use tokio::{
     sync::watch,
@@ -26,10 +28,12 @@ use crate::{
     watch::{Kind, News, Watches},
 };
 
+use attempt::Attempt;
 use order::Order;
+use reservations::{Reservations, Reserved};
 
-/// What it has to know.
-const WATCHED: &[Kind] = &[Kind::BindRequest];
+/// What it has to know; pods only where it reserves what they share.
+const WATCHED: &[Kind] = &[Kind::BindRequest, Kind::Pod];
 
 /// Requests that come in a burst are waited for this long: longer than a scheduler that starts
 /// beside us waits, so that it can finish asking for a gang of which its predecessor asked for half.
@@ -52,8 +56,11 @@ pub(crate) async fn run(api: Api, config: &Config, now: Clock) -> anyhow::Result
         Ok(_) | Err(ApiError::NotFound(_)) => {}
         Err(error) => return Err(error).with_context(|| format!("cannot list {path}")),
     }
+    let watched = if config.gpu_reservation.is_some() { WATCHED } else { &WATCHED[..1] };
     let mut binder = Binder {
-        watches: Watches::start(&api.client, WATCHED),
+        watches: Watches::start(&api.client, watched),
+        unlisted: watched.to_vec(),
+        reservations: config.gpu_reservation.clone().map(Reservations::new),
         api,
         now,
         orders: BTreeMap::new(),
@@ -75,6 +82,9 @@ struct Binder {
     api: Api,
     now: Clock,
     watches: Watches,
+    /// Kinds of which nothing is known yet.
+    unlisted: Vec<Kind>,
+    reservations: Option<Reservations>,
     /// Requests that are neither done nor given up.
     orders: BTreeMap<Key, Order>,
     /// When to try again, after a failure.
@@ -92,7 +102,8 @@ impl Binder {
         let mut round: Option<Instant> = None;
         loop {
             let again = self.due.values().min().copied();
-            let due = round.into_iter().chain(again).min();
+            let patience = self.reservations.as_ref().and_then(Reservations::deadline);
+            let due = round.into_iter().chain(again).chain(patience).min();
             let is_due = async {
                 match due {
                     Some(due) => sleep_until(due).await,
@@ -111,6 +122,16 @@ impl Binder {
     }
 
     fn take(&mut self, news: News) {
+        let kind = news.kind();
+        if matches!(news, News::All(..)) {
+            self.unlisted.retain(|unlisted| *unlisted != kind);
+        }
+        if kind == Kind::Pod {
+            if let Some(reservations) = &mut self.reservations {
+                reservations.take(news);
+            }
+            return;
+        }
         match news {
             News::All(_, objects) => {
                 self.orders.clear();
@@ -157,6 +178,9 @@ impl Binder {
 
     /// Tries everything that is due.
     async fn work(&mut self) {
+        if !self.unlisted.is_empty() {
+            return;
+        }
         let (started, at) = (Instant::now(), Time((self.now)().as_millisecond()));
         let due = &self.due;
         let is_due = |key: &Key| due.get(key).is_none_or(|due| *due <= started);
@@ -166,19 +190,23 @@ impl Binder {
             .filter(|(key, _)| is_due(key))
             .map(|(key, order)| (key.clone(), order.clone()))
             .collect();
-        let attempts = orders.into_iter().map(|(key, order)| {
+        let mut made = Vec::new();
+        let ready = self.reserve(orders, &mut made).await;
+        let attempts = ready.into_iter().map(|(key, order, devices)| {
             let api = self.api.clone();
             async move {
-                let attempt = attempt::make(&api, (&key, &order)).await;
+                let attempt = attempt::make(&api, (&key, &order), &devices).await;
                 (key, order, attempt)
             }
         });
         let attempts: Vec<_> = attempts.collect();
         let mut pacing = std::mem::replace(&mut self.pacing, Pacing::up_to(1));
-        let mut made = Vec::new();
         pacing
             .all(attempts, |(key, order, attempt)| match attempt {
-                Ok(attempt) => made.push((key, order, attempt)),
+                Ok(attempt) => {
+                    self.note_bound(&key, &order, &attempt);
+                    made.push((key, order, attempt));
+                }
                 Err(error) => self.note(&key, Err(error)),
             })
             .await;
@@ -193,8 +221,52 @@ impl Binder {
         let conclusions: Vec<_> = conclusions.collect();
         pacing.all(conclusions, |(key, ended)| self.note(&key, ended)).await;
         self.pacing = pacing;
+        self.end_idle().await;
         if self.counts_cycles {
             self.status.send_modify(|status| status.cycles += 1);
+        }
+    }
+
+    fn note_bound(&mut self, key: &Key, order: &Order, attempt: &Attempt) {
+        if let (Some(reservations), Some(pod), Ok(())) =
+            (&mut self.reservations, &attempt.pod, &attempt.ended)
+            && !order.gpu_groups.is_empty()
+        {
+            reservations.note_bound(key, order, pod);
+        }
+    }
+
+    /// Picks the requests that need no device or have theirs, and reserves devices for others;
+    /// `made`: those that can get none.
+    async fn reserve(
+        &mut self,
+        orders: Vec<(Key, Order)>,
+        made: &mut Vec<(Key, Order, Attempt)>,
+    ) -> Vec<(Key, Order, Vec<Name>)> {
+        if let Some(reservations) = &mut self.reservations {
+            reservations.retain(&self.orders);
+        }
+        let mut ready = Vec::new();
+        for (key, order) in orders {
+            let reserved = match &mut self.reservations {
+                None => Reserved::Ready(Vec::new()),
+                Some(reservations) => reservations.reserve(&self.api, (&key, &order)).await,
+            };
+            match reserved {
+                Reserved::Ready(devices) => ready.push((key, order, devices)),
+                Reserved::Later => {}
+                Reserved::Never(attempt) => made.push((key, order, attempt)),
+            }
+        }
+        ready
+    }
+
+    /// Ends reservation pods that keep a device for nobody.
+    async fn end_idle(&mut self) {
+        let Some(reservations) = &mut self.reservations else { return };
+        if let Err(error) = reservations.end_idle(&self.api, &self.orders).await {
+            let told = format!("a GPU reservation pod cannot be deleted: {error}");
+            self.status.send_modify(|status| status.last_failure = Some(told));
         }
     }
 

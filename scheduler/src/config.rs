@@ -37,6 +37,9 @@ pub struct Config {
     pub components: BTreeSet<Component>,
     /// How decisions reach the cluster. (Flavor `kai`; `kube` binds directly.)
     pub binding: Binding,
+    /// How the binder reserves GPUs that pods share. `None`: it does not, and no device plugin knows
+    /// that they are taken.
+    pub gpu_reservation: Option<GpuReservation>,
     /// The nodes that are this scheduler's, and the pods that go there. `None`: all.
     pub node_pool: Option<NodePool>,
     /// Most writes under way at once. With 1 they follow each other, in an order of their own
@@ -110,6 +113,28 @@ impl NodePool {
     }
 }
 
+/// How reservation pods are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuReservation {
+    /// Where they stand; it has to exist.
+    pub namespace: String,
+    /// KAI's image for them, or one that writes the same annotation.
+    pub image: String,
+    /// `spec.serviceAccountName`: it may patch pods there.
+    pub service_account: Option<String>,
+    /// `spec.runtimeClassName`.
+    pub runtime_class: Option<String>,
+}
+
+impl GpuReservation {
+    /// In KAI's namespace.
+    pub fn with_image(image: &str) -> Self {
+        let namespace = "kai-resource-reservation".to_owned();
+        let (service_account, runtime_class) = (None, None);
+        Self { namespace, image: image.to_owned(), service_account, runtime_class }
+    }
+}
+
 /// When a scheduler ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
@@ -139,6 +164,7 @@ impl Config {
             idle: Idle::EveryPeriod,
             components: Component::value_variants().iter().copied().collect(),
             binding: Binding::Direct,
+            gpu_reservation: None,
             node_pool: None,
             writes_at_once: 1,
             usage_window: None,

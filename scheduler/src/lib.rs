@@ -30,7 +30,9 @@ mod watch;
 #[cfg(test)]
 mod malformed_tests;
 
-pub use config::{Binding, Clock, Component, Config, ConfigFile, Ends, Flavor, Idle, NodePool};
+pub use config::{
+    Binding, Clock, Component, Config, ConfigFile, Ends, Flavor, GpuReservation, Idle, NodePool,
+};
 pub use metrics::Metrics;
 pub use run::{run, run_measured};
 pub use status::{QueueStatus, Status};

@@ -14,6 +14,7 @@ mod pod;
 mod queue;
 mod requests;
 mod selectors;
+mod sharing;
 mod topology;
 
 use std::{
@@ -29,12 +30,14 @@ pub(crate) use bind_request::RequestRecord;
 pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId};
 pub(crate) use condition::Condition;
 use condition::{condition, conditions};
-pub(crate) use gpu::GROUP_LABEL;
+pub(crate) use gpu::{GROUP_LABEL, groups as gpu_groups};
 pub(crate) use group::{GroupRecord, GroupResources, GroupTold};
 pub(crate) use node::NodeRecord;
 use pod::Place;
 pub(crate) use pod::{Owner, Phase, PodRecord, SUB_GROUP_LABEL, controller};
 pub(crate) use queue::{QueueRecord, QueueTold};
+
+use sharing::Sharing;
 
 use crate::{
     config::NodePool,
@@ -127,6 +130,7 @@ pub(crate) struct Mirror {
     /// Names of our pods by the pod group that they name.
     pub(crate) members: BTreeMap<Key, BTreeSet<Name>>,
     pub(crate) changes: Changes,
+    sharing: Sharing,
     shapes: BTreeSet<Arc<PodShape>>,
     /// Counts the changes on which a decision may depend.
     pub(crate) revision: u64,
@@ -192,6 +196,7 @@ impl Mirror {
                 self.pods.clear();
                 self.members.clear();
                 self.claims.pods.clear();
+                self.sharing = Sharing::default();
             }
         }
         for object in objects {
@@ -351,6 +356,7 @@ impl Mirror {
 
     fn pod_changed(&mut self, key: Key) {
         self.revision += 1;
+        self.follow_sharing(&key);
         self.changes.pods.insert(key);
     }
 

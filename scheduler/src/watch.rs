@@ -98,6 +98,15 @@ pub(crate) enum News {
     Gone(Kind, Unread),
 }
 
+impl News {
+    /// Of which kind it is.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::All(kind, _) | Self::Changed(kind, _) | Self::Gone(kind, _) => *kind,
+        }
+    }
+}
+
 /// An object as the watch wrote it, of which no more was read than which one it is: most are
 /// answers to writes of ours come back, and known already.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,9 +10,13 @@ use schedlab_scheduler_core::{
 };
 use serde_json::Value;
 
-use crate::fields::at;
+use crate::fields::{at, text};
 
 const GROUP: &str = "runai-gpu-group";
+
+/// So begin the names of pods that hold a shared device, as a whole one, for a device plugin to
+/// see. They have no part of it.
+const RESERVATION: &str = "gpu-reservation-";
 
 /// MiB of each GPU of the node, in whole hundreds; 0 where it does not say.
 pub(crate) fn gpu_memory_mib(node: &Value) -> i64 {
@@ -29,13 +33,18 @@ pub(crate) fn paid_milli(pod: &Value, device_mib: i64) -> i128 {
 pub(super) fn add(mut view: PodView, pod: &Value, gpu_memory: &BTreeMap<Name, i64>) -> PodView {
     let Some(node) = &view.node else { return view };
     let device_mib = gpu_memory.get(node).copied().unwrap_or(0);
-    let Some((milli, paid)) = asked(pod, device_mib) else { return view };
+    let reserves = text(pod, "/metadata/name").is_some_and(|name| name.starts_with(RESERVATION));
+    let asked = asked(pod, device_mib).or_else(|| reserves.then_some((0, 0)));
+    let Some((milli, paid)) = asked else { return view };
     let labels = at(pod, "/metadata/labels").and_then(Value::as_object);
     let names = labels.into_iter().flatten().filter_map(|(key, value)| {
         let several = key.strip_prefix(GROUP)?.strip_prefix('/');
         several.or_else(|| value.as_str().filter(|_| key == GROUP))
     });
     view.parts = names.map(|device| Part { device: device.into(), milli }).collect();
+    if reserves {
+        return view;
+    }
     view.paid_besides.insert("nvidia.com/gpu".into(), paid);
     view
 }
@@ -52,7 +61,7 @@ fn asked(pod: &Value, device_mib: i64) -> Option<(i64, i128)> {
         (milli, milli)
     } else {
         let mib: i64 = annotation("gpu-memory")?.parse().ok()?;
-        (mib * 1000 / device_mib, (mib * 100 + device_mib - 1) / device_mib * 10)
+        ((mib * 1000 / device_mib).max(1), (mib * 100 + device_mib - 1) / device_mib * 10)
     };
     Some((milli, i128::from(paid * devices)))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use cucumber::{given, then, when};
-use schedlab_scheduler::{Binding, Config, NodePool};
+use schedlab_scheduler::{Binding, Config, GpuReservation, NodePool};
 use schedlab_scheduler_core::profile::Placement;
 
 use super::StepResult;
@@ -72,6 +72,19 @@ fn cycle_every(world: &mut World, period: Span) -> StepResult {
 #[given(expr = "pods are bound by requests")]
 fn by_requests(world: &mut World) -> StepResult {
     world.config_mut()?.binding = Binding::Requests;
+    Ok(())
+}
+
+/// Pods are bound by requests, and the binder starts reservation pods for GPUs that pods share.
+/// Their namespace `kai-resource-reservation` has to be there.
+/// ```gherkin
+/// Given GPUs that pods share are reserved
+/// ```
+#[given(expr = "GPUs that pods share are reserved")]
+fn reserved(world: &mut World) -> StepResult {
+    let config = world.config_mut()?;
+    config.binding = Binding::Requests;
+    config.gpu_reservation = Some(GpuReservation::with_image("registry.k8s.io/pause:3.10"));
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use http::{Method, Request};
 use schedlab_scheduler::{
-    Binding, Component, Config, crds,
+    Binding, Component, Config, GpuReservation, crds,
     leader::{Election, Standing, lead},
 };
 use serde::Deserialize as _;
@@ -108,6 +108,18 @@ apiVersion: scheduling.run.ai/v1alpha2
 kind: BindRequest
 metadata: {name: astray, namespace: default}
 spec: {podName: astray, selectedNode: nowhere}
+";
+
+/// A pod that shares a GPU, and is told which by config maps.
+const SHARING: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: sharing
+  namespace: default
+  labels: {kai.scheduler/queue: owner}
+  annotations: {gpu-fraction: '0.5', runai/shared-gpu-configmap: shared}
+spec: {schedulerName: kai-scheduler, containers: [{name: main, image: train}]}
 ";
 
 /// Kinds of others that own pods.
@@ -212,11 +224,17 @@ async fn work(lab: &Lab, client: kube::Client) {
 /// One pod is sent to a node, and one is called back from a node that is not there.
 async fn bind_by_requests(lab: &Lab, client: kube::Client, now: schedlab_scheduler::Clock) {
     lab.apply(ASTRAY);
-    let config = Config { binding: Binding::Requests, ..Config::kai() };
+    let gpu_reservation = Some(GpuReservation::with_image("reserve"));
+    let config = Config { binding: Binding::Requests, gpu_reservation, ..Config::kai() };
+    let namespace = json!({ "metadata": { "name": "kai-resource-reservation" } });
+    lab.create("", "namespaces", &namespace);
+    let known = json!({ "metadata": { "name": "shared-0", "namespace": "default" } });
+    lab.create("", "configmaps", &known);
     let run = tokio::spawn(schedlab_scheduler::run(client, config, now));
     lab.delete_in("default", "jobs", "batch", "owned");
     lab.pass(60).await;
     lab.job("requested", "owner", (1, 1));
+    lab.apply(SHARING);
     lab.pass(5).await;
     run.abort();
 }

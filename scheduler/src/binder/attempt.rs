@@ -1,10 +1,10 @@
 //! One attempt to carry out a request. It looks at the pod and the node as they stand now, so it
 //! can be made again at any point; the status of the request is written last.
 
-use schedlab_scheduler_core::model::Time;
+use schedlab_scheduler_core::model::{Name, Time};
 use serde_json::{Value, json};
 
-use super::order::Order;
+use super::{order::Order, shared_gpu};
 use crate::{
     api::{Api, ApiError, Merge, path},
     apply::{About, Event, Level, rfc3339, share},
@@ -34,17 +34,21 @@ impl From<ApiError> for Refusal {
 
 /// What became of an attempt, and the pod as it was before it.
 pub(super) struct Attempt {
-    pod: Option<Value>,
-    ended: Result<(), String>,
+    pub(super) pod: Option<Value>,
+    pub(super) ended: Result<(), String>,
 }
 
-/// Binds the pod, if that can be.
-pub(super) async fn make(api: &Api, (key, order): (&Key, &Order)) -> Result<Attempt, ApiError> {
+/// Binds the pod, if that can be. `devices`: those that are reserved for it.
+pub(super) async fn make(
+    api: &Api,
+    (key, order): (&Key, &Order),
+    devices: &[Name],
+) -> Result<Attempt, ApiError> {
     let pod = api.get(&path("v1", &key.namespace, "pods", &key.name)).await;
     let (pod, ended) = match (pod, order.problem(&key.name)) {
         (pod, Some(problem)) => (pod.ok(), Err(Refusal::Failed(problem))),
         (Ok(pod), None) => {
-            let ended = bind(api, (key, order), &pod).await;
+            let ended = bind(api, (key, order), (&pod, devices)).await;
             (Some(pod), ended)
         }
         (Err(error), None) => (None, Err(error.into())),
@@ -79,7 +83,11 @@ pub(super) async fn conclude(
 }
 
 /// Binds the pod to its node, unless it is.
-async fn bind(api: &Api, (key, order): (&Key, &Order), pod: &Value) -> Result<(), Refusal> {
+async fn bind(
+    api: &Api,
+    (key, order): (&Key, &Order),
+    (pod, devices): (&Value, &[Name]),
+) -> Result<(), Refusal> {
     let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
     if order.pod_uid.as_ref().is_some_and(|wanted| *wanted != uid) {
         let why = format!("pod {key} is not the one for which the request was made");
@@ -90,7 +98,11 @@ async fn bind(api: &Api, (key, order): (&Key, &Order), pod: &Value) -> Result<()
     }
     api.get(&path("v1", "", "nodes", &order.node)).await?;
     let pod_path = path("v1", &key.namespace, "pods", &key.name);
+    shared_gpu::write(api, (key, order), pod, devices).await?;
     if let Some(mut change) = change(order, pod) {
+        if let Some((annotation, value)) = shared_gpu::annotation(pod, devices) {
+            change["metadata"]["annotations"][annotation] = json!(value);
+        }
         change["metadata"]["uid"] = json!(&*uid);
         let _: Value = api.patch(&pod_path, Merge::Plain, &change).await?;
     }

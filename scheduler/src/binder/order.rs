@@ -18,6 +18,8 @@ pub(super) struct Order {
     pub(super) resource_type: Name,
     /// The devices that the pod shares.
     pub(super) gpu_groups: Vec<GpuGroup>,
+    /// Which part of each, with two decimals.
+    pub(super) portion: Name,
     /// What the pod gets besides.
     pub(super) labels: Labels,
     /// How many have failed.
@@ -48,6 +50,7 @@ impl Order {
             node: part("/spec/selectedNode"),
             resource_type: part("/spec/receivedResourceType"),
             gpu_groups: groups.map(GpuGroup::from).collect(),
+            portion: part("/spec/receivedGPU/portion"),
             labels: strings(object, "/spec/labels"),
             attempts: int32(object, "/status/failedAttempts").unwrap_or(0),
             attempts_max: int32(object, "/spec/backoffLimit").unwrap_or(0),

@@ -18,7 +18,7 @@ use serde::{
 };
 use thiserror::Error;
 
-use super::{Binding, Component, Config, NODE_POOL_LABEL, NodePool};
+use super::{Binding, Component, Config, GpuReservation, NODE_POOL_LABEL, NodePool};
 
 /// What may stand in the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -32,6 +32,8 @@ pub struct ConfigFile {
     /// How pods get to their nodes [default: direct where all parts run in one process, else
     /// requests].
     pub binding: Option<Binding>,
+    /// Reservation pods for GPUs that pods share, started by the binder [default: none].
+    pub gpu_reservation: Option<ReservationSetting>,
     /// Only the nodes and pods of this pool, as a shard does [default: all].
     pub node_pool: Option<PoolSetting>,
     /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
@@ -74,6 +76,20 @@ pub struct ConfigFile {
     pub reclaim_saturation_multiplier: Option<f64>,
     /// Most victim jobs of one consolidation [default: 16].
     pub max_consolidation_victims: Option<usize>,
+}
+
+/// How reservation pods are made, as KAI's binder makes them.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReservationSetting {
+    /// KAI's image for them, or one that writes the same annotation.
+    pub image: String,
+    /// Where they stand; it has to exist [default: kai-resource-reservation].
+    pub namespace: Option<String>,
+    /// Their service account, which may patch pods there [default: the namespace's].
+    pub service_account: Option<String>,
+    /// Their runtime class, as nvidia [default: the cluster's].
+    pub runtime_class: Option<String>,
 }
 
 /// Which nodes and pods.
@@ -293,6 +309,15 @@ impl ConfigFile {
             config.only(components.clone());
         }
         config.binding = self.binding.unwrap_or(config.binding);
+        if let Some(setting) = &self.gpu_reservation {
+            let built_in = GpuReservation::with_image(&setting.image);
+            config.gpu_reservation = Some(GpuReservation {
+                namespace: setting.namespace.clone().unwrap_or(built_in.namespace),
+                image: built_in.image,
+                service_account: setting.service_account.clone(),
+                runtime_class: setting.runtime_class.clone(),
+            });
+        }
         if let Some(PoolSetting { label, value }) = &self.node_pool {
             let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
             config.node_pool = Some(NodePool { label, value: value.clone() });
@@ -446,7 +471,7 @@ kValue: 0.5
 
     #[test]
     fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
         assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `resourcetype`, `nodeplacement` at line 2 column 3");
         assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
         assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");

@@ -81,7 +81,7 @@ pub(super) fn is_legacy_mig(pod: &Value) -> bool {
 }
 
 /// The devices that the labels name.
-pub(super) fn groups(labels: &Labels) -> Vec<GpuGroup> {
+pub(crate) fn groups(labels: &Labels) -> Vec<GpuGroup> {
     let one = labels.get(GROUP_LABEL).cloned();
     let several = labels
         .keys()

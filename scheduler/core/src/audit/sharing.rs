@@ -1,7 +1,7 @@
 //! Rule 2 for devices that pods share: nobody takes more of one than there is, a shared device
 //! is nobody's whole one, and those of a claim are on one node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Auditor, ClaimView, Concern, NodeView, PodView, Rule, breach::amount};
 use crate::model::Name;
@@ -12,16 +12,21 @@ const GPU: &str = "nvidia.com/gpu";
 pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Option<String> {
     let account = auditor.accounts.node(name)?;
     let mut taken: BTreeMap<&Name, i128> = BTreeMap::new();
+    // Devices that somebody holds as whole ones for those that share them.
+    let mut reserved = BTreeSet::new();
     for pod in account.pods.iter().filter_map(|pod| auditor.view.pods.get(pod)) {
         for part in &pod.parts {
             *taken.entry(&part.device).or_default() += i128::from(part.milli);
+            if part.milli == 0 {
+                reserved.insert(&part.device);
+            }
         }
     }
     if let Some((device, taken)) = taken.iter().find(|(_, taken)| **taken > 1000) {
         return Some(format!("take {} of the shared GPU {device}", amount(*taken)));
     }
     let whole = account.used.get(GPU).copied().unwrap_or(0);
-    let shared = 1000 * i128::try_from(taken.len()).unwrap_or(i128::MAX);
+    let shared = 1000 * i128::try_from(taken.len() - reserved.len()).unwrap_or(i128::MAX);
     let offered = node.allocatable.get(GPU).copied().unwrap_or(0);
     (whole + shared > offered).then(|| {
         let (whole, shared) = (amount(whole), amount(shared));

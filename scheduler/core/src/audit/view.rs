@@ -180,7 +180,8 @@ pub struct ClaimView {
 pub struct Part {
     /// The name under which pods of the node share it.
     pub device: Name,
-    /// Thousandths of the device, rounded down.
+    /// Thousandths of the device, rounded down, but at least one. 0: it holds the device as a
+    /// whole one, for those that share it.
     pub milli: i64,
 }
 

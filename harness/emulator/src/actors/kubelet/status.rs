@@ -11,7 +11,7 @@ use super::{is_finished, node_name};
 use crate::actors::View;
 use crate::actors::fields::{Condition, flag, set_condition, stamp};
 use crate::actors::step::fingerprint;
-use crate::object::{list, name, number, remove, set, text, uid};
+use crate::object::{annotation, list, name, number, remove, set, text, uid};
 
 /// A pod's addresses.
 pub(super) struct Address {
@@ -81,6 +81,7 @@ pub(super) fn running(pod: &mut Value, now: Timestamp) {
         .iter()
         .any(|container| container.get("lastState").is_some_and(|last| last != &json!({})));
     set(pod, &["status", "phase"], json!("Running"));
+    reserved(pod);
     conditions(pod, ["True", "True", "True", "True"], "", now);
     let started = json!({"running": {"startedAt": stamp(now)}});
     containers(pod, &|_| started.clone(), true);
@@ -89,6 +90,15 @@ pub(super) fn running(pod: &mut Value, now: Timestamp) {
             let restarts = number(container, &["restartCount"]).unwrap_or(0);
             set(container, &["restartCount"], json!(restarts.saturating_add(1)));
         });
+    }
+}
+
+/// The program of KAI's reservation pods writes down which GPU its pod got.
+fn reserved(pod: &mut Value) {
+    let labels = pod.pointer("/metadata/labels/runai-gpu-group");
+    if labels.is_some() && text(pod, &["metadata", "name"]).starts_with("gpu-reservation-") {
+        let device = annotation(pod, super::admission::DEVICES).unwrap_or_default().to_owned();
+        set(pod, &["metadata", "annotations", "run.ai/reserve_for_gpu_index"], json!(device));
     }
 }
 

@@ -1,0 +1,320 @@
+//! Reservation pods, as KAI's binder starts them: one for each GPU that pods share. It asks for a
+//! whole GPU, so that no device plugin gives that one away, and says which one it got. It goes
+//! when nobody shares the GPU any more.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use schedlab_scheduler_core::model::{GpuGroup, Name};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{attempt::Attempt, order::Order, shared_gpu::annotated};
+use crate::{
+    api::{Api, ApiError, path},
+    config::GpuReservation,
+    mirror::{Key, gpu_groups},
+    parse::{at, name, strings, text, version},
+    watch::News,
+};
+
+/// In this annotation a reservation pod says which device it got.
+const INDEX: &str = "run.ai/reserve_for_gpu_index";
+
+const PREFIX: &str = "gpu-reservation-";
+
+/// A reservation pod that got no device by then is given up, as KAI does.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// The devices that are shared, and by whom.
+pub(super) struct Reservations {
+    settings: GpuReservation,
+    /// Pods that share or reserve a device.
+    pods: BTreeMap<Key, Sharer>,
+    /// Since when requests wait for their devices.
+    waiting: BTreeMap<Key, Instant>,
+}
+
+struct Sharer {
+    uid: Name,
+    version: u64,
+    groups: Vec<GpuGroup>,
+    /// It has a node, and is not finished.
+    holds: bool,
+    index: Option<Name>,
+}
+
+/// Whether a request may be carried out.
+pub(super) enum Reserved {
+    /// With these devices.
+    Ready(Vec<Name>),
+    /// When its devices are known.
+    Later,
+    /// It gets none.
+    Never(Attempt),
+}
+
+/// What is known of the devices that a request names.
+enum Devices {
+    /// Their indices.
+    Known(Vec<Name>),
+    /// Nobody reserves these yet.
+    Missing(Vec<GpuGroup>),
+    /// Their reservation pods have not said which they got.
+    Awaited,
+    /// They will not say it any more.
+    Failed(String),
+}
+
+impl Reservations {
+    pub(super) fn new(settings: GpuReservation) -> Self {
+        Self { settings, pods: BTreeMap::new(), waiting: BTreeMap::new() }
+    }
+
+    pub(super) fn take(&mut self, news: News) {
+        match news {
+            News::All(_, objects) => {
+                self.pods.clear();
+                for object in &objects {
+                    self.upsert(object);
+                }
+            }
+            News::Changed(_, object) => {
+                if let Some(object) = object.object() {
+                    self.upsert(&object);
+                }
+            }
+            News::Gone(_, gone) => {
+                self.pods.remove(&Key::of_unread(&gone));
+            }
+        }
+    }
+
+    /// Takes a pod; one that was bound stays so until it ends.
+    fn upsert(&mut self, pod: &Value) {
+        let key = Key::of(pod);
+        let groups = gpu_groups(&strings(pod, "/metadata/labels"));
+        if groups.is_empty() {
+            self.pods.remove(&key);
+            return;
+        }
+        let finished = matches!(text(pod, "/status/phase"), Some("Succeeded" | "Failed"));
+        let bound = text(pod, "/spec/nodeName").is_some_and(|node| !node.is_empty());
+        let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+        let known = self.pods.get(&key).filter(|known| known.uid == uid);
+        if known.is_some_and(|known| known.version > version(pod)) {
+            return;
+        }
+        let holds = !finished && (bound || known.is_some_and(|known| known.holds));
+        let index = annotated(pod, INDEX).filter(|index| !index.is_empty()).map(Name::from);
+        self.pods.insert(key, Sharer { uid, version: version(pod), groups, holds, index });
+    }
+
+    /// A pod was bound just now.
+    pub(super) fn note_bound(&mut self, key: &Key, order: &Order, pod: &Value) {
+        self.waiting.remove(key);
+        let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+        let groups = order.gpu_groups.clone();
+        let sharer = Sharer { uid, version: version(pod), groups, holds: true, index: None };
+        self.pods.insert(key.clone(), sharer);
+    }
+
+    fn is_reservation(&self, key: &Key) -> bool {
+        *key.namespace == *self.settings.namespace && key.name.starts_with(PREFIX)
+    }
+
+    fn of_group(&self, group: &GpuGroup) -> Option<(&Key, &Sharer)> {
+        let mut all = self.pods.iter();
+        all.find(|(key, pod)| self.is_reservation(key) && pod.groups.contains(group))
+    }
+
+    /// The devices of a request.
+    fn devices(&mut self, key: &Key, order: &Order) -> Devices {
+        let (mut known, mut missing) = (Vec::new(), Vec::new());
+        let mut awaited = None;
+        for group in &order.gpu_groups {
+            match self.of_group(group) {
+                None => missing.push(GpuGroup::clone(group)),
+                Some((pod, Sharer { holds: false, .. })) => {
+                    return Devices::Failed(format!("GPU reservation pod {pod} has ended"));
+                }
+                Some((_, Sharer { index: Some(index), .. })) => known.push(Name::clone(index)),
+                Some((pod, _)) => awaited = Some(pod.clone()),
+            }
+        }
+        if missing.is_empty() && awaited.is_none() {
+            self.waiting.remove(key);
+            return Devices::Known(known);
+        }
+        let since = *self.waiting.entry(key.clone()).or_insert_with(Instant::now);
+        if since.elapsed() >= PATIENCE {
+            self.waiting.remove(key);
+            let pod = awaited.map(|pod| format!(": {pod}")).unwrap_or_default();
+            let why = format!("failed waiting for GPU reservation pod to allocate{pod}");
+            return Devices::Failed(why);
+        }
+        if missing.is_empty() { Devices::Awaited } else { Devices::Missing(missing) }
+    }
+
+    /// Sees to it that the devices of a request are reserved.
+    pub(super) async fn reserve(&mut self, api: &Api, (key, order): (&Key, &Order)) -> Reserved {
+        let devices = self.devices(key, order);
+        if matches!(devices, Devices::Awaited) {
+            return Reserved::Later;
+        }
+        if let Devices::Known(devices) = devices {
+            return Reserved::Ready(devices);
+        }
+        let pod = api.get(&path("v1", &key.namespace, "pods", &key.name)).await.ok();
+        let ended = match devices {
+            Devices::Missing(groups) => {
+                let waits = |pod: &&Value| text(pod, "/spec/nodeName").is_none_or(str::is_empty);
+                // For one that is bound, or is not there, nothing has to be reserved.
+                let Some(pod) = pod.as_ref().filter(waits) else {
+                    return Reserved::Ready(Vec::new());
+                };
+                self.start_all(api, (order, &groups), pod).await
+            }
+            Devices::Failed(why) => match self.end_failed(api, order).await {
+                Ok(()) => Err(why),
+                Err(error) => Err(format!("{why}; {error}")),
+            },
+            Devices::Known(_) | Devices::Awaited => Ok(()),
+        };
+        ended.map_or_else(
+            |why| Reserved::Never(Attempt { pod, ended: Err(why) }),
+            |()| Reserved::Later,
+        )
+    }
+
+    async fn start_all(
+        &self,
+        api: &Api,
+        (order, groups): (&Order, &[GpuGroup]),
+        pod: &Value,
+    ) -> Result<(), String> {
+        for group in groups {
+            let started = self.start(api, (order, group), pod).await;
+            started.map_err(|error| format!("cannot reserve a GPU: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// When somebody has waited for long enough.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.waiting.values().min().map(|since| *since + PATIENCE)
+    }
+
+    /// Requests that do not exist any more do not wait.
+    pub(super) fn retain(&mut self, orders: &BTreeMap<Key, Order>) {
+        self.waiting.retain(|key, _| orders.contains_key(key));
+    }
+
+    /// Starts the reservation pod of a group, on the node of a pod that is to share it.
+    async fn start(
+        &self,
+        api: &Api,
+        (order, group): (&Order, &GpuGroup),
+        pod: &Value,
+    ) -> Result<(), ApiError> {
+        let GpuReservation { namespace, image, service_account, runtime_class } = &self.settings;
+        let gpu = json!({ "nvidia.com/gpu": "1" });
+        let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
+        let mut spec = json!({
+            "nodeName": &*order.node,
+            "tolerations": at(pod, "/spec/tolerations").cloned().unwrap_or_else(|| json!([])),
+            "containers": [{
+                "name": "resource-reservation",
+                "image": image,
+                "imagePullPolicy": "IfNotPresent",
+                "resources": { "limits": gpu, "requests": gpu },
+                "env": [field("POD_NAME", "metadata.name"),
+                        field("POD_NAMESPACE", "metadata.namespace")],
+            }],
+        });
+        for (key, value) in
+            [("serviceAccountName", service_account), ("runtimeClassName", runtime_class)]
+        {
+            if let Some(value) = value {
+                spec[key] = json!(value);
+            }
+        }
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": reservation_name(&order.node, group),
+                "namespace": namespace,
+                "labels": { "app": "kai-resource-reservation", "runai-gpu-group": &**group },
+                "annotations": { "karpenter.sh/do-not-disrupt": "true" },
+            },
+            "spec": spec,
+        });
+        let made: Result<Value, ApiError> =
+            api.create(&path("v1", namespace, "pods", ""), &object).await;
+        match made {
+            // It stands already; the watch tells.
+            Ok(_) | Err(ApiError::Conflict(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends reservation pods that keep a device for nobody.
+    pub(super) async fn end_idle(
+        &mut self,
+        api: &Api,
+        orders: &BTreeMap<Key, Order>,
+    ) -> Result<(), ApiError> {
+        let shares = |(key, pod): (&Key, &Sharer), group: &GpuGroup| {
+            !self.is_reservation(key) && pod.holds && pod.groups.contains(group)
+        };
+        let is_wanted = |group: &GpuGroup| {
+            self.pods.iter().any(|pod| shares(pod, group))
+                || orders.values().any(|order| order.gpu_groups.contains(group))
+        };
+        let reservations = self.pods.iter().filter(|(key, _)| self.is_reservation(key));
+        let idle = reservations.filter(|(_, pod)| !pod.groups.iter().any(is_wanted));
+        let idle: Vec<_> = idle.map(|(key, pod)| (key.clone(), Name::clone(&pod.uid))).collect();
+        for one in idle {
+            self.end(api, one).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends those of a request that was given up for want of a device.
+    async fn end_failed(&mut self, api: &Api, order: &Order) -> Result<(), ApiError> {
+        let of_order = order.gpu_groups.iter().filter_map(|group| self.of_group(group));
+        let failed = of_order.filter(|(_, pod)| !pod.holds || pod.index.is_none());
+        let failed: Vec<_> =
+            failed.map(|(key, pod)| (key.clone(), Name::clone(&pod.uid))).collect();
+        for one in failed {
+            self.end(api, one).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends a reservation pod.
+    async fn end(&mut self, api: &Api, (key, uid): (Key, Name)) -> Result<(), ApiError> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": 0,
+            "preconditions": { "uid": &*uid },
+        });
+        match api.delete(&path("v1", &key.namespace, "pods", &key.name), &options).await {
+            Ok(_) | Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => {
+                self.pods.remove(&key);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The same for the same device, so that two binders cannot reserve two for one group.
+fn reservation_name(node: &str, group: &str) -> String {
+    let bytes = node.bytes().chain([b'/']).chain(group.bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{PREFIX}{hash:016x}")
+}
