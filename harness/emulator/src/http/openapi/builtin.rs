@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -71,9 +72,14 @@ impl Schemas {
         let schema = kind.version(version).and_then(|version| version.schema.as_ref());
         let mut schema = schema.map_or_else(|| json!({"type": "object"}), |s| s.raw.clone());
         let metadata = named::<ObjectMeta>(&mut self.generator);
-        schema["properties"]["apiVersion"] = json!({"type": "string"});
-        schema["properties"]["kind"] = json!({"type": "string"});
-        schema["properties"]["metadata"] = json!({"allOf": [reference(&metadata)]});
+        let standard = ConfigMap::json_schema(&mut self.generator).to_value();
+        for field in ["apiVersion", "kind"] {
+            schema["properties"][field] = standard["properties"][field].clone();
+        }
+        schema["properties"]["metadata"] = json!({
+            "allOf": [reference(&metadata)],
+            "description": standard["properties"]["metadata"]["description"],
+        });
         self.custom.insert(name.to_owned(), schema);
         let shape = Arc::default();
         self.kinds.push((name.to_owned(), group_version_kind(kind, version), shape));
