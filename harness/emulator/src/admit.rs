@@ -19,6 +19,7 @@ mod quota;
 mod schedule;
 mod strategy;
 mod template;
+mod volume;
 mod workload;
 
 use serde_json::Value;
@@ -70,6 +71,7 @@ pub(crate) fn on_update(
     pod::complete_update(admission, new);
     metadata::check(admission, new)?;
     custom::check(admission, false, Some(old), new)?;
+    volume::check_growth(admission, old, new)?;
     // A pod is resized, and given ephemeral containers, past the rules for its own update.
     let old = Some(old).filter(|_| subresource != Subresource::Other);
     check_built_in(admission, old, new)

@@ -65,13 +65,19 @@ pub(crate) fn status<'o>(quota: &Value, items: impl Iterator<Item = Item<'o>>) -
     told(&bounds, &used)
 }
 
-/// The status of a quota once it has let in an object that it counts.
+/// The status of a quota once it has let in an object that it counts, or what has grown of it
+/// since it was `before`.
 ///
 /// # Errors
 /// Why it lets the object not in, in the words of the real server.
-pub(crate) fn charged(quota: &Value, item: Item<'_>) -> Result<Value, String> {
+pub(crate) fn charged(
+    quota: &Value,
+    item: Item<'_>,
+    before: Option<Item<'_>>,
+) -> Result<Value, String> {
     let name = object::name(quota);
     let bounds = bounds(quota);
+    let had = before.map(usage).unwrap_or_default();
     if let Some(missing) = usage::unsaid(item, &bounds) {
         return Err(format!("failed quota: {name}: must specify {missing}"));
     }
@@ -83,23 +89,29 @@ pub(crate) fn charged(quota: &Value, item: Item<'_>) -> Result<Value, String> {
         let unknown = unknown.join(",");
         return Err(format!("status unknown for quota: {name}, resources: {unknown}"));
     }
-    let (mut asked, mut before, mut most) = (Amounts::new(), Amounts::new(), Amounts::new());
-    for (name, more) in usage(item).into_iter().filter(|(_, more)| more.milli != 0) {
+    let (mut asked, mut already, mut most) = (Amounts::new(), Amounts::new(), Amounts::new());
+    for (name, all) in usage(item) {
         let Some(bound) = bounds.get(&name) else { continue };
+        let more = all.milli - had.get(&name).map_or(0, |had| had.milli);
+        // Who counts anew sees what has become less.
+        if more <= 0 {
+            continue;
+        }
+        let more = Amount { milli: more, ..all };
         let now = used.get(&name).copied().unwrap_or_default();
         let sum = plus(now, more);
         used.insert(name.clone(), sum);
         if sum.milli > bound.milli {
             asked.insert(name.clone(), more);
-            before.insert(name.clone(), now);
+            already.insert(name.clone(), now);
             most.insert(name, *bound);
         }
     }
     if asked.is_empty() {
         return Ok(told(&bounds, &used));
     }
-    let [asked, before, most] = [asked, before, most].map(|amounts| listed(&amounts));
-    Err(format!("exceeded quota: {name}, requested: {asked}, used: {before}, limited: {most}"))
+    let [asked, already, most] = [asked, already, most].map(|amounts| listed(&amounts));
+    Err(format!("exceeded quota: {name}, requested: {asked}, used: {already}, limited: {most}"))
 }
 
 /// What the quota allows: as it was taken in by who counts, else as it is written.

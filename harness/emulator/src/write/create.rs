@@ -37,7 +37,7 @@ pub(super) fn create_decoded(
     name(store, request, &mut object)?;
     begin(store, request, &mut object);
     admit::on_create(&request.admission(store), &mut object)?;
-    let charged = quota::charged(store, request, &object)?;
+    let charged = quota::charged(store, request, None, &object)?;
     if store.find(&request.key).is_some() {
         return Err(ApiError::already_exists(&request.key.resource, &request.key.name));
     }

@@ -1,4 +1,4 @@
-//! A new object is charged to the quotas of its namespace, or refused.
+//! A new object is charged to the quotas of its namespace, or refused; so is what grows.
 //!
 //! A quota's status decides, as the quota controller keeps it. Where nobody has counted for the
 //! quota yet, its objects are counted here.
@@ -10,22 +10,24 @@ use crate::error::ApiError;
 use crate::kinds::Resource;
 use crate::object;
 use crate::quota::{self, Item};
-use crate::store::{Change, Key, Store};
+use crate::store::{Change, Key, Store, Subresource};
 
-/// The quotas that count a new object, with it in their status.
+/// The quotas that count an object, with it in their status; `old` is what it was, if it is not new.
 ///
 /// # Errors
 /// One of them does not let it in.
 pub(super) fn charged(
     store: &Store,
     request: &Request,
+    old: Option<&Value>,
     object: &Value,
 ) -> Result<Vec<Value>, ApiError> {
     let mut charged = Vec::new();
-    if !request.kind.namespaced {
+    if !request.kind.namespaced || (old.is_some() && !can_grow(request)) {
         return Ok(charged);
     }
-    let item = Item { resource: &request.key.resource, object, now: request.now };
+    let item = |object| Item { resource: &request.key.resource, object, now: request.now };
+    let (item, before) = (item(object), old.map(item));
     let quotas = store.list(&resource(), Some(&request.key.namespace));
     for quota in quotas.filter(|quota| quota::counts(quota, item)) {
         let mut quota = Value::clone(quota);
@@ -33,12 +35,25 @@ pub(super) fn charged(
             let status = counted(store, request, &quota);
             object::set(&mut quota, &["status"], status);
         }
-        let status = quota::charged(&quota, item)
+        let status = quota::charged(&quota, item, before)
             .map_err(|why| ApiError::forbidden(&request.key.resource, &request.key.name, &why))?;
-        object::set(&mut quota, &["status"], status);
-        charged.push(quota);
+        if quota.get("status") != Some(&status) {
+            object::set(&mut quota, &["status"], status);
+            charged.push(quota);
+        }
     }
     Ok(charged)
+}
+
+/// Can a write of what is there already take more of a quota?
+fn can_grow(request: &Request) -> bool {
+    match request.subresource {
+        Subresource::None => {
+            request.kind.is("", "PersistentVolumeClaim") || request.kind.is("", "Service")
+        }
+        Subresource::Other => request.kind.is("", "Pod"),
+        Subresource::Status | Subresource::Scale | Subresource::Finalize => false,
+    }
 }
 
 /// Writes what was charged, unless this is a dry run.

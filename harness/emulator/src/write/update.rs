@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::patch::note_owner;
 use super::request::Request;
-use super::{Seen, check_seen, check_subresource, create, scale};
+use super::{Seen, check_seen, check_subresource, create, quota, scale};
 use crate::admit;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::{Generation, Kind, Origin};
@@ -112,7 +112,10 @@ pub(super) fn replace(
     };
     check_finalizers(request, old, &new)?;
     admit::on_update(&request.admission(store), subresource, old, &mut new)?;
-    Ok(settle(store, request, old, new))
+    let charged = quota::charged(store, request, Some(old), &new)?;
+    let written = settle(store, request, old, new);
+    quota::publish(store, request, charged);
+    Ok(written)
 }
 
 /// Ends an update: generation, nothing at all, the last finalizer, or a commit.

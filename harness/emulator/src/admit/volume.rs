@@ -1,0 +1,38 @@
+//! What a claim of a volume may become.
+
+use serde_json::Value;
+
+use super::Admission;
+use crate::error::ApiError;
+use crate::kinds::Resource;
+use crate::object;
+use crate::quantity::thousandths;
+use crate::store::Key;
+
+/// Refuses that a claim grows where its class does not let volumes grow.
+pub(super) fn check_growth(
+    admission: &Admission<'_>,
+    old: &Value,
+    new: &Value,
+) -> Result<(), ApiError> {
+    if !admission.kind.is("", "PersistentVolumeClaim") || size(new) <= size(old) {
+        return Ok(());
+    }
+    let class = object::text(old, &["spec", "storageClassName"]);
+    let class = Key::new(Resource::new("storage.k8s.io", "storageclasses"), "", class);
+    let grows = |class: &Value| {
+        object::at(class, &["allowVolumeExpansion"]).is_some_and(|allows| *allows == true)
+    };
+    if admission.store.find(&class).is_some_and(|class| grows(class)) {
+        return Ok(());
+    }
+    let why = "only dynamically provisioned pvc can be resized and the storageclass that \
+               provisions the pvc must support resize";
+    Err(ApiError::forbidden(&admission.key.resource, &admission.key.name, why))
+}
+
+fn size(claim: &Value) -> i128 {
+    object::at(claim, &["spec", "resources", "requests", "storage"])
+        .and_then(thousandths)
+        .unwrap_or(0)
+}
