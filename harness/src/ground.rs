@@ -70,8 +70,6 @@ pub struct Ground {
     scheduler: Option<String>,
     version: String,
     host: Host,
-    /// Our scheduler was installed by the run.
-    deployed: bool,
 }
 
 /// What keeps a cluster alive.
@@ -167,9 +165,8 @@ impl Ground {
         if let Host::Kind(kind) = &self.host {
             kind.load(image)?;
         }
-        on_runtime(interrupt.unless(deployment::install(&self.config, image)))?;
+        on_runtime(interrupt.unless(deployment::install(&self.config, image, self.run.id())))?;
         self.scheduler = Some(deployment::SCHEDULER.to_owned());
-        self.deployed = true;
         Ok(self)
     }
 
@@ -197,7 +194,6 @@ impl Ground {
             scheduler: found.scheduler,
             version: found.version,
             host: found.host,
-            deployed: false,
         })
     }
 
@@ -276,22 +272,10 @@ impl Ground {
     /// Ends the run: a control plane of ours goes, another cluster is left as it was found.
     /// Answers what is left of us there.
     pub fn close(self) -> Vec<String> {
-        let stays = match &self.host {
-            Host::Processes(_) | Host::Container(_) => false,
-            Host::Kind(kind) => kind.is_kept(),
-            Host::Others => true,
-        };
-        let mut left = if stays && self.deployed { self.undeploy() } else { Vec::new() };
         if let Host::Processes(plane) = self.host {
             drop(plane);
         }
-        left.extend(end(self.run));
-        left
-    }
-
-    fn undeploy(&self) -> Vec<String> {
-        let removed = on_runtime(deployment::remove(&self.config));
-        removed.unwrap_or_else(|error| vec![format!("{error:#}")])
+        end(self.run)
     }
 
     /// Writes what the cluster's own parts said into a folder; `false` where they are not ours

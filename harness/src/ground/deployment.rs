@@ -9,7 +9,8 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::api::{Api, is_not_found, refusal};
+use crate::api::{Api, refusal};
+use crate::leftovers::OBJECT_LABEL;
 use crate::target::DEPLOYED_PERIOD;
 
 const MANIFESTS: [&str; 4] = [
@@ -28,8 +29,8 @@ const READY_WITHIN: Duration = Duration::from_mins(2);
 /// How often it is asked.
 const ASK: Duration = Duration::from_millis(100);
 
-/// The objects, as kustomize makes them, with two cycles a second.
-fn objects(image: &str) -> anyhow::Result<Vec<Value>> {
+/// The objects, as kustomize makes them, with two cycles a second and the label of a run.
+fn objects(image: &str, run: &str) -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
     for document in MANIFESTS.into_iter().flat_map(serde_yaml::Deserializer::from_str) {
         let mut object = Value::deserialize(document).context("a manifest is no YAML")?;
@@ -37,6 +38,7 @@ fn objects(image: &str) -> anyhow::Result<Vec<Value>> {
             "Namespace" | "ClusterRole" | "ClusterRoleBinding" => {}
             _ => object["metadata"]["namespace"] = json!(NAMESPACE),
         }
+        object["metadata"]["labels"][OBJECT_LABEL] = json!(run);
         if object["kind"] == "Deployment" {
             let container = &mut object["spec"]["template"]["spec"]["containers"][0];
             container["image"] = json!(image);
@@ -50,9 +52,9 @@ fn objects(image: &str) -> anyhow::Result<Vec<Value>> {
 
 /// Installs it, or brings what is installed to this image, and waits until all replicas do
 /// their part.
-pub(super) async fn install(config: &kube::Config, image: &str) -> anyhow::Result<()> {
+pub(super) async fn install(config: &kube::Config, image: &str, run: &str) -> anyhow::Result<()> {
     let mut api = super::api(config)?;
-    for object in objects(image)? {
+    for object in objects(image, run)? {
         api.apply(&object).await?;
     }
     let end = Instant::now() + READY_WITHIN;
@@ -97,33 +99,13 @@ pub(super) async fn complaints(api: &Api) -> String {
     if text.is_empty() { "it has no pods".to_owned() } else { text }
 }
 
-/// Takes it away from a cluster that stays. Answers what could not be deleted.
-pub(super) async fn remove(config: &kube::Config) -> anyhow::Result<Vec<String>> {
-    let api = super::api(config)?;
-    let rbac = "/apis/rbac.authorization.k8s.io/v1";
-    let mut left = Vec::new();
-    for path in [
-        format!("/api/v1/namespaces/{NAMESPACE}"),
-        format!("{rbac}/clusterrolebindings/schedlab-scheduler"),
-        format!("{rbac}/clusterroles/schedlab-scheduler"),
-    ] {
-        match api.delete(&path).await {
-            Err(error) if !is_not_found(&error) => {
-                left.push(format!("{path}: {:#}", refusal(error)));
-            }
-            Ok(_) | Err(_) => {}
-        }
-    }
-    Ok(left)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn everything_that_kustomize_names_is_installed_and_runs_the_image() {
-        let objects = objects("registry.example/scheduler:7").unwrap();
+        let objects = objects("registry.example/scheduler:7", "r1").unwrap();
         let told: Vec<String> = objects.iter().map(crate::api::title).collect();
         assert_eq!(
             told,
@@ -138,6 +120,8 @@ mod tests {
                 "Deployment kai-scheduler/schedlab-scheduler",
             ]
         );
+        let of_run = |object: &Value| object["metadata"]["labels"]["schedlab.dev/run"] == "r1";
+        assert!(objects.iter().all(of_run), "{objects:#?}");
         let containers = &objects[7]["spec"]["template"]["spec"]["containers"];
         assert_eq!(containers[0]["image"], "registry.example/scheduler:7");
         let period = containers[0]["args"].as_array().unwrap().last();

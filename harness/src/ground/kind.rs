@@ -146,11 +146,6 @@ impl Kind {
     pub(super) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
-
-    /// Whether it outlives the run.
-    pub(super) fn is_kept(&self) -> bool {
-        self.kept
-    }
 }
 
 /// kind, marked as a child of the run: `schedlab clean` ends it when the run has died.

@@ -119,7 +119,8 @@ pub(super) fn hide(names: &Names, place: &Place, method: &Method, object: &mut V
         if let Some(Value::String(name)) = object.pointer_mut("/metadata/name") {
             *name = names.real_object(&place.plural, name);
         }
-        if whole && place.part.is_none() && object["metadata"].is_object() {
+        // Also of a status: that of a node brings its labels.
+        if whole && object["metadata"].is_object() {
             object["metadata"]["labels"][RUN] = json!(names.run);
         }
         if whole && place.plural == "nodes" && object["spec"]["taints"].is_null() {
@@ -346,5 +347,19 @@ mod tests {
         assert_eq!(pod["spec"]["priorityClassName"], "train");
         assert_eq!(pod["spec"]["nodeName"], "qx1-n");
         assert_eq!(pod["spec"]["schedulerName"], "qx1-default-scheduler");
+    }
+
+    /// The label of a node goes with its status: where that is written whole, what is not in it
+    /// is gone, and nobody finds the node after a crash.
+    #[test]
+    fn what_is_written_whole_keeps_the_label_of_its_run() {
+        let names = names();
+        for part in ["", "/status"] {
+            let path = format!("/api/v1/nodes/n{part}");
+            let (_, place) = uri(&names, &path.parse().unwrap());
+            let mut node = json!({"metadata": {"name": "n", "labels": {}}, "spec": {}});
+            hide(&names, &place, &Method::PUT, &mut node);
+            assert_eq!(node["metadata"]["labels"][RUN], json!(names.run), "{path}");
+        }
     }
 }
