@@ -22,6 +22,8 @@ pub(super) struct Order {
     pub(super) portion: Name,
     /// What the pod gets besides.
     pub(super) labels: Labels,
+    /// It leaves resource claims to the binder.
+    claims: usize,
     /// How many have failed.
     pub(super) attempts: i32,
     /// How many may be made.
@@ -52,6 +54,7 @@ impl Order {
             gpu_groups: groups.map(GpuGroup::from).collect(),
             portion: part("/spec/receivedGPU/portion"),
             labels: strings(object, "/spec/labels"),
+            claims: list(object, "/spec/resourceClaimAllocations").len(),
             attempts: int32(object, "/status/failedAttempts").unwrap_or(0),
             attempts_max: int32(object, "/spec/backoffLimit").unwrap_or(0),
             phase: match text(object, "/status/phase") {
@@ -77,6 +80,11 @@ impl Order {
             |field, found: &str, allowed| format!("{field}: found {found:?}, allowed: {allowed}");
         if *self.pod != *request {
             return Some(wrong("spec.podName", &self.pod, "the name of the request"));
+        }
+        if self.claims > 0 {
+            let found = self.claims.to_string();
+            let allowed = "none: a scheduler allocates claims before it asks for the binding";
+            return Some(wrong("spec.resourceClaimAllocations", &found, allowed));
         }
         self.node.is_empty().then(|| wrong("spec.selectedNode", "", "the name of a node"))
     }
@@ -108,6 +116,10 @@ mod tests {
         assert_eq!(
             problem(json!({ "podName": "q", "selectedNode": "n" })).unwrap(),
             "spec.podName: found \"q\", allowed: the name of the request"
+        );
+        assert_eq!(
+            problem(json!({ "podName": "p", "resourceClaimAllocations": [{}] })).unwrap(),
+            "spec.resourceClaimAllocations: found \"1\", allowed: none: a scheduler allocates claims before it asks for the binding"
         );
         assert_eq!(
             problem(json!({ "podName": "p" })).unwrap(),

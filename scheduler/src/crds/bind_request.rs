@@ -36,12 +36,26 @@ pub struct BindRequestSpec {
     /// Shared GPUs.
     #[serde(default, rename = "selectedGPUGroups", skip_serializing_if = "Option::is_none")]
     pub selected_gpu_groups: Option<Vec<String>>,
+    /// Devices for the pod's resource claims. Our scheduler allocates them itself, and our binder
+    /// refuses requests that leave it to the binder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "whatever_stands_there")]
+    pub resource_claim_allocations: Option<Vec<serde_json::Value>>,
     /// Binding is given up after so many failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
     /// Labels that the pod gets with the binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// A list of objects of whose fields nothing is lost.
+fn whatever_stands_there(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "nullable": true,
+        "items": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+    })
 }
 
 /// GPUs that a pod receives.
