@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::Request;
+use schedlab_emulator::error::undecodable_field;
 use serde_json::{Value, json};
 
 /// Our field manager and User-Agent.
@@ -289,17 +290,10 @@ pub fn refusal(error: kube::Error) -> anyhow::Error {
     let kube::Error::Api(status) = error else { return error.into() };
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let cause = causes.map(|cause| cause.field.clone()).find(|field| !field.is_empty());
-    let quoted = |before: &str, after: char| {
-        let (_, rest) = status.message.split_once(before)?;
-        Some(rest.split(after).next()?.to_owned())
-    };
-    let unknown = quoted("unknown field \"", '"');
-    // Go names the type first: `PodSpec.spec.containers`.
-    let mistyped = quoted("Go struct field ", ' ');
-    let mistyped = mistyped.and_then(|field| Some(field.split_once('.')?.1.to_owned()));
+    let undecodable = || undecodable_field(&status.message).map(str::to_owned);
     Refusal {
-        unknown: unknown.is_some(),
-        field: cause.or(unknown).or(mistyped),
+        unknown: status.message.contains("unknown field \""),
+        field: cause.or_else(undecodable),
         message: status.message.clone(),
         reason: status.reason.clone(),
     }

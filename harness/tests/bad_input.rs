@@ -355,7 +355,7 @@ fn a_fleet_file_that_is_refused_is_named_with_the_line_in_it() {
     assert_snapshot!(told.join("\n"), @r#"
     fixtures/fleets/x.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
     fixtures/fleets/x.yaml:3:15: gpuProduct: "NVIDIA H100": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
-    fixtures/fleets/x.yaml:2:1: Node a: Node "a" is invalid: metadata.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute" (Invalid)
+    fixtures/fleets/x.yaml:5:34: Node a: Node "a" is invalid: metadata.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute" (Invalid)
     "#);
 }
 

@@ -148,7 +148,7 @@ impl Emulator {
             tried.chain(made).try_for_each(|(dry_run, (node, place))| {
                 let write = Write { dry_run, ..creation(&nodes, node.clone()) };
                 let refused = |error: ApiError| FleetError {
-                    place: place.clone(),
+                    place: place.of(error.field().unwrap_or_default()),
                     message: error.to_string(),
                 };
                 store.write(write, now).map(drop).map_err(refused)

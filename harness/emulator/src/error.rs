@@ -67,7 +67,26 @@ pub struct Cause {
     pub field: String,
 }
 
+/// The field that a decoder complains of: one that the kind does not have, or one that holds
+/// something else. Such refusals name it in their message only.
+pub fn undecodable_field(message: &str) -> Option<&str> {
+    let quoted = |before: &str, after: char| {
+        let (_, rest) = message.split_once(before)?;
+        rest.split(after).next()
+    };
+    // Go names the type first: `PodSpec.spec.containers`.
+    let mistyped = || Some(quoted("Go struct field ", ' ')?.split_once('.')?.1);
+    quoted("unknown field \"", '"').or_else(mistyped)
+}
+
 impl ApiError {
+    /// The field that is wrong, where the refusal tells.
+    pub fn field(&self) -> Option<&str> {
+        let causes = self.details.iter().flat_map(|details| &details.causes);
+        let cause = causes.map(|cause| cause.field.as_str()).find(|field| !field.is_empty());
+        cause.or_else(|| undecodable_field(&self.message))
+    }
+
     /// A refusal without details.
     pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {

@@ -33,10 +33,12 @@ mod scalar;
 mod taint;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 use serde_saphyr::Location;
 
+use crate::yaml;
 use pool::Pool;
 use scalar::Place;
 
@@ -57,11 +59,36 @@ pub struct FleetPlace {
     pub line: u64,
     /// The column, from 1.
     pub column: u64,
+    /// Where a node is written as Kubernetes has it.
+    source: Option<Source>,
+}
+
+/// A part of a text that is one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Source {
+    text: Arc<str>,
+    /// Which document, from 0.
+    document: usize,
+    /// The path to the object in it: nothing, or that of an item.
+    prefix: String,
+}
+
+impl FleetPlace {
+    /// The place of a field of the node, as near as it can be told.
+    #[must_use]
+    pub fn of(&self, field: &str) -> Self {
+        let located = self.source.as_ref().and_then(|source| {
+            let Source { text, document, prefix } = source;
+            yaml::locate(text, *document, &format!("{prefix}{field}"))
+        });
+        let Some(at) = located.filter(|_| !field.is_empty()) else { return self.clone() };
+        Self { line: at.line(), column: at.column(), ..self.clone() }
+    }
 }
 
 impl fmt::Display for FleetPlace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, column } = self;
+        let Self { file, line, column, .. } = self;
         if *line == 0 {
             return formatter.write_str(file);
         }
@@ -92,7 +119,7 @@ impl Fleet {
         let mut fleet = Self::default();
         if plain::is_plain(text) {
             for (node, at) in plain::nodes(place, text)? {
-                fleet.add(node, place.at(at));
+                fleet.add(node, at);
             }
             return Ok(fleet);
         }

@@ -12,6 +12,7 @@ pub mod object;
 mod pace;
 pub mod quantity;
 mod requests;
+pub mod yaml;
 
 pub mod kinds;
 pub mod select;

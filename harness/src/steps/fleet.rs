@@ -47,7 +47,7 @@ async fn fleet_file(world: &mut World, file: String) -> StepResult {
     let (path, text) = world.fixture_text(&file)?;
     let fleet = Fleet::parse(&path, &text)?;
     let document = |(node, place): (&Value, &FleetPlace)| Document {
-        origin: Origin::Line(place.to_string()),
+        origin: Origin::Fleet(place.clone()),
         object: node.clone(),
     };
     world.submit(fleet.written().map(document).collect()).await?;

@@ -201,7 +201,7 @@ fn fleets_that_cannot_be_read() {
     schedlab: fleet.yaml:1:8: unclosed bracket '['
     schedlab: fleet.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
     schedlab: fleet.yaml:4:12: taints[0].key: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
-    schedlab: fleet.yaml:5:1: Node "a" is invalid: metadata.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"
+    schedlab: fleet.yaml:8:34: Node "a" is invalid: metadata.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"
     "#);
     let missing = Lab::empty().run(&["up", "--fleet", "fleet.yaml"]);
     assert_eq!(missing.code, 2);

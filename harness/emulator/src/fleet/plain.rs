@@ -1,12 +1,13 @@
 //! Fleets written as plain Kubernetes objects.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 use serde_saphyr::{Location, Spanned};
 
-use super::FleetError;
 use super::scalar::{Place, parse_error};
+use super::{FleetError, FleetPlace, Source};
 use crate::object::{list, name, text};
 
 /// Whether a text holds Kubernetes objects rather than pools.
@@ -14,26 +15,32 @@ pub(super) fn is_plain(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("apiVersion:"))
 }
 
-/// The nodes of a text, and where the document of each begins.
-pub(super) fn nodes(place: Place, text: &str) -> Result<Vec<(Value, Location)>, FleetError> {
+/// The nodes of a text, and where each is written: its document begins there.
+pub(super) fn nodes(place: Place, text: &str) -> Result<Vec<(Value, FleetPlace)>, FleetError> {
     let documents: Vec<Spanned<Value>> =
         serde_saphyr::from_multiple(text).map_err(|error| parse_error(place, &error))?;
     let mut all = Vec::new();
     let mut names = BTreeSet::new();
-    for document in documents {
+    let source: Arc<str> = text.into();
+    for (number, document) in documents.into_iter().enumerate() {
         let at = document.referenced;
-        for node in unfold(place, document)? {
+        for (node, prefix) in unfold(place, document)? {
             check(place, at, &node, &mut names)?;
-            all.push((node, at));
+            let source = Source { text: Arc::clone(&source), document: number, prefix };
+            all.push((node, FleetPlace { source: Some(source), ..place.at(at) }));
         }
     }
     Ok(all)
 }
 
-fn unfold(place: Place, document: Spanned<Value>) -> Result<Vec<Value>, FleetError> {
+/// The nodes of a document, and the path to each.
+fn unfold(place: Place, document: Spanned<Value>) -> Result<Vec<(Value, String)>, FleetError> {
     match text(&document.value, &["kind"]) {
-        "Node" => Ok(vec![document.value]),
-        "NodeList" | "List" => Ok(list(&document.value, &["items"]).to_vec()),
+        "Node" => Ok(vec![(document.value, String::new())]),
+        "NodeList" | "List" => {
+            let items = list(&document.value, &["items"]).iter().enumerate();
+            Ok(items.map(|(index, item)| (item.clone(), format!("items[{index}]."))).collect())
+        }
         other => {
             let message =
                 format!("kind: found \"{other}\", allowed are Node, NodeList and List of nodes");

@@ -156,7 +156,8 @@ impl Place<'_> {
     }
 
     pub(super) fn at(self, at: Location) -> FleetPlace {
-        FleetPlace { file: self.file.to_owned(), line: at.line(), column: at.column() }
+        let file = self.file.to_owned();
+        FleetPlace { file, line: at.line(), column: at.column(), source: None }
     }
 
     /// A whole number from `least` to `most`.

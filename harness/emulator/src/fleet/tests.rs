@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Fleet;
+use super::{Fleet, FleetPlace};
 use crate::object::{list, map, name, text};
 
 fn fleet(text: &str) -> Fleet {
@@ -296,6 +296,19 @@ items: [{metadata: {name: b}}, {metadata: {name: c}}]
     );
     let names: Vec<&str> = fleet.nodes().iter().map(name).collect();
     assert_eq!(names, ["a", "b", "c"]);
+}
+
+#[test]
+fn a_plain_nodes_field_has_its_place() {
+    let list = "apiVersion: v1\nkind: NodeList\nitems:\n- metadata: {name: b}\n  spec:\n    taints:\n    - key: a b\n";
+    let text = format!(
+        "apiVersion: v1\nkind: Node\nmetadata: {{name: a}}\nspec: {{podCIDRR: x}}\n---\n{list}"
+    );
+    let fleet = fleet(&text);
+    let places: Vec<&FleetPlace> = fleet.written().map(|(_, place)| place).collect();
+    assert_eq!(places[0].of("spec.podCIDRR").to_string(), "fleet.yaml:4:18");
+    assert_eq!(places[1].of("spec.taints[0].key").to_string(), "fleet.yaml:12:12");
+    assert_eq!(places[1].of("").to_string(), "fleet.yaml:6:1");
 }
 
 #[test]
