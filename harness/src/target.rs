@@ -6,9 +6,11 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use schedlab_scheduler::{Config, Flavor};
 use serde::Deserialize;
+
+use crate::text;
 
 /// What is known of a target without a file, by the name of its program or scheduler.
 const KNOWN: [(&str, &str); 4] = [
@@ -145,9 +147,10 @@ impl Target {
     /// What a command line asks for; `file` declares it where it is not known.
     pub fn find(which: &Which, file: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(path) = file {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read target file {}", path.display()))?;
-            return Self::read(&path.display().to_string(), &text, which);
+            let shown = path.display().to_string();
+            let text = text::read(path)
+                .map_err(|unreadable| anyhow!("target file {}", unreadable.of(&shown)))?;
+            return Self::read(&shown, &text, which);
         }
         let known = |name: &str| KNOWN.iter().find(|(known, _)| *known == name);
         let name = match which {

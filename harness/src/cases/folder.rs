@@ -18,6 +18,7 @@ use super::{
     report::{FileReport, Judged, Report, Verdict},
     run,
 };
+use crate::text;
 
 /// Reads the folder and runs what is selected: all whose id contains `filter`.
 ///
@@ -60,9 +61,10 @@ enum Item {
 /// A file's name and what is selected of it.
 fn read(path: &Path, filter: &str) -> anyhow::Result<(String, Vec<Item>)> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let shown = path.display().to_string();
+    let text = text::read(path).map_err(|unreadable| anyhow!(unreadable.of(&shown)))?;
     let mut content: Value =
-        serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+        serde_json::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
     let mut items = Vec::new();
     let stem = name.trim_end_matches(".json");
     for (at, case) in list(&mut content, "cases").into_iter().enumerate() {

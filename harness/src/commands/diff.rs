@@ -9,6 +9,7 @@ use crate::cli::{DiffRuns, Format};
 use crate::diff::{self, Diff, Known, Order, Reference};
 use crate::exit::Exit;
 use crate::report::Report;
+use crate::text;
 
 #[derive(Serialize)]
 struct Told<'a> {
@@ -53,7 +54,7 @@ pub(super) fn reference(
 
 fn known_differences(file: Option<&Path>) -> anyhow::Result<Known> {
     let Some(file) = file else { return Ok(Known::default()) };
-    let text = crate::text::read(file);
+    let text = text::read(file);
     let text = text.map_err(|error| UsageError(error.of(&file.display().to_string())))?;
     Ok(Known::read(&text))
 }
@@ -83,8 +84,8 @@ fn read(run: &str, results: &Path) -> anyhow::Result<(String, Report)> {
         ))
         .into());
     };
-    let text = std::fs::read_to_string(&file)
-        .map_err(|error| UsageError(format!("{}: {error}", file.display())))?;
+    let text = text::read(&file)
+        .map_err(|unreadable| UsageError(unreadable.of(&file.display().to_string())))?;
     let report: Report = serde_json::from_str(&text).map_err(|error| {
         UsageError(format!("{}: not a report of `schedlab run`: {error}", file.display()))
     })?;

@@ -31,15 +31,24 @@ fn files_that_are_no_text_are_told_with_the_line() {
     write("fleet.yaml", b"pools:\n- name: a\n  gpuProduct: \xfc\n");
     write("n.csv", b"sn,cpu_milli,memory_mib,gpu\nn\xe4,1,1,1\n");
     write("p.csv", b"name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,1000\n");
+    write("cases/c.json", b"{\"cases\":\n [\xfe]}");
+    write("target.yaml", b"name: t\xe9\n");
+    write("old/report.json", b"{\"cases\": \"\xe9\"}");
     let told = [
         lab.run(&["run"]).err,
         lab.run(&["up", "--fleet", "fleet.yaml"]).err,
         lab.run(&["simulate", "--nodes", "n.csv", "--pods", "p.csv"]).err,
+        lab.run(&["cases", "cases"]).err,
+        lab.run(&["run", "--target", "target.yaml"]).err,
+        lab.run(&["diff", "old", "old"]).err,
     ];
     assert_snapshot!(told.concat(), @r"
     features/f.feature:2: found the byte 0xff at byte 14 of the line, allowed is UTF-8 text
     schedlab: fleet.yaml:3: found the byte 0xfc at byte 15 of the line, allowed is UTF-8 text
     schedlab: n.csv:2: found the byte 0xe4 at byte 2 of the line, allowed is UTF-8 text
+    schedlab: cases/c.json:2: found the byte 0xfe at byte 3 of the line, allowed is UTF-8 text
+    schedlab: target file target.yaml:1: found the byte 0xe9 at byte 8 of the line, allowed is UTF-8 text
+    schedlab: old/report.json:1: found the byte 0xe9 at byte 12 of the line, allowed is UTF-8 text
     ");
 }
 
