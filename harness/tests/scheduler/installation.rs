@@ -57,6 +57,19 @@ fn chart_and_kustomize_give_the_same_rights() {
     assert_eq!(rules(&plain.join("\n")), rules(&text("kustomize/rbac.yaml")));
 }
 
+/// Processes with different parts have leases of names that the user picks.
+#[test]
+fn a_lease_may_have_any_name() {
+    let rules = &rules(&text("kustomize/rbac.yaml"))["Role"];
+    let of_leases = |rule: &&Value| rule["resources"] == json!(["leases"]);
+    let all: Vec<_> = rules.as_array().unwrap().iter().filter(of_leases).collect();
+    assert_eq!(
+        all,
+        [&json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
+                  "verbs": ["create", "get", "patch"] })]
+    );
+}
+
 #[test]
 fn the_rights_are_those_that_the_scheduler_uses() {
     let granted: BTreeSet<String> =
