@@ -102,7 +102,7 @@ impl Binder {
         let mut round: Option<Instant> = None;
         loop {
             let again = self.due.values().min().copied();
-            let patience = self.reservations.as_ref().and_then(Reservations::deadline);
+            let patience = self.reservations.as_ref().and_then(|all| all.deadline(&self.due));
             let due = round.into_iter().chain(again).chain(patience).min();
             let is_due = async {
                 match due {
@@ -114,7 +114,9 @@ impl Binder {
                 biased;
                 Some(news) = self.watches.next() => {
                     self.take(news);
-                    round.get_or_insert(Instant::now() + BURST);
+                    if self.unlisted.is_empty() {
+                        round.get_or_insert(Instant::now() + BURST);
+                    }
                 }
                 () = is_due => return,
             }
@@ -254,7 +256,9 @@ impl Binder {
             };
             match reserved {
                 Reserved::Ready(devices) => ready.push((key, order, devices)),
-                Reserved::Later => {}
+                // News of its devices come.
+                Reserved::Later => drop(self.due.remove(&key)),
+                Reserved::Unknown(error) => self.note(&key, Err(error)),
                 Reserved::Never(attempt) => made.push((key, order, attempt)),
             }
         }

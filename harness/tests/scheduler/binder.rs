@@ -13,7 +13,7 @@ use tower::{ServiceExt as _, service_fn};
 
 use crate::{dies_before_each_write, lab::Lab};
 
-type Process = JoinHandle<anyhow::Result<()>>;
+pub(crate) type Process = JoinHandle<anyhow::Result<()>>;
 
 impl Lab {
     fn bind_by_requests(&mut self) {
@@ -21,7 +21,7 @@ impl Lab {
     }
 
     /// Another process beside the scheduler's.
-    fn beside(&self, client: kube::Client, components: &[Component]) -> Process {
+    pub(crate) fn beside(&self, client: kube::Client, components: &[Component]) -> Process {
         let (clock, mut config) = (self.emulator.clock().clone(), self.config.clone());
         config.only(components.iter().copied().collect());
         tokio::spawn(schedlab_scheduler::run(client, config, Arc::new(move || clock.now())))

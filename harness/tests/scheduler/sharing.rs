@@ -1,10 +1,16 @@
 //! GPUs that pods share: a reservation pod holds each for the device plugin to see.
 
-use std::sync::atomic::Ordering;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
+use futures::future::OptionFuture;
+use http::{Method, Request, StatusCode};
 use insta::assert_snapshot;
 use schedlab_scheduler::{Binding, Component, GpuReservation};
-use serde_json::json;
+use serde_json::{Value, json};
+use tower::{ServiceExt as _, service_fn};
 
 use super::lab::Lab;
 
@@ -39,9 +45,48 @@ impl Lab {
         self.config.gpu_reservation = Some(GpuReservation::with_image("reserve"));
     }
 
+    /// Another scheduler's pod that shares a GPU, and its request.
+    fn ask_for(&self, name: &str, more: &Value) {
+        self.apply(&half(name).replace("kai-scheduler", "theirs"));
+        let mut spec = json!({
+            "podName": name, "selectedNode": "n-0", "selectedGPUGroups": ["g"],
+            "receivedResourceType": "Fraction",
+        });
+        for (field, value) in more.as_object().into_iter().flatten() {
+            spec[field] = value.clone();
+        }
+        let request = json!({
+            "apiVersion": "scheduling.run.ai/v1alpha2", "kind": "BindRequest",
+            "metadata": { "name": name, "namespace": "default" }, "spec": spec,
+        });
+        self.create("scheduling.run.ai", "bindrequests", &request);
+    }
+
+    /// A client whose first read of a pod fails, and to whom the list of pods comes late.
+    fn client_with_a_bad_start(&self, pod: &'static str) -> kube::Client {
+        let (router, fails) = (self.emulator.service(), AtomicBool::new(true));
+        let service = service_fn(move |request: Request<kube::client::Body>| {
+            let router = router.clone();
+            let path = request.uri().path();
+            let reads = request.method() == Method::GET;
+            let of_pod = reads && path.ends_with(&format!("/pods/{pod}"));
+            let fails = of_pod && fails.swap(false, Ordering::Relaxed);
+            let failure = fails.then_some(StatusCode::INTERNAL_SERVER_ERROR);
+            let late = reads && path.ends_with("/pods");
+            let late = late.then(|| tokio::time::sleep(Duration::from_secs(1)));
+            async move {
+                OptionFuture::from(late).await;
+                let mut answer = router.oneshot(request).await?;
+                *answer.status_mut() = failure.unwrap_or(answer.status());
+                Ok::<_, std::convert::Infallible>(answer)
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
     /// What each pod is told of its devices.
     fn devices(&self) -> String {
-        let told = |pod: &serde_json::Value| {
+        let told = |pod: &Value| {
             let annotations = &pod["metadata"]["annotations"];
             format!(
                 "{} {} {} reserves {}\n",
@@ -134,18 +179,7 @@ fn a_device_that_cannot_be_reserved_is_told_and_its_reservation_ends() {
         lab.pass(5).await;
         lab.stop().await;
         // Another scheduler thinks that the GPU is free.
-        let foreign = half("a").replace("kai-scheduler", "theirs");
-        lab.apply(&foreign);
-        lab.create(
-            "scheduling.run.ai",
-            "bindrequests",
-            &json!({
-                "apiVersion": "scheduling.run.ai/v1alpha2", "kind": "BindRequest",
-                "metadata": { "name": "a", "namespace": "default" },
-                "spec": { "podName": "a", "selectedNode": "n-0", "selectedGPUGroups": ["g"],
-                          "receivedResourceType": "Fraction" },
-            }),
-        );
+        lab.ask_for("a", &json!({}));
         lab.only(&[Component::Binder]);
         lab.start();
         lab.pass(60).await;
@@ -161,5 +195,82 @@ fn a_device_that_cannot_be_reserved_is_told_and_its_reservation_ends() {
         Pod Scheduled Successfully assigned pod default/whole-0 to node n-0 at node-pool default
         Queue GuaranteesAboveCapacity Quotas of the top queues add up to more than the cluster has: 8 of 1 GPUs
         ");
+    });
+}
+
+#[test]
+fn a_device_that_comes_free_is_reserved_by_a_later_attempt() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 1);
+        lab.queue("q", 8, -1);
+        lab.reserve_gpus();
+        lab.start();
+        lab.job("whole", "q", (1, 1));
+        lab.pass(5).await;
+        lab.stop().await;
+        lab.ask_for("a", &json!({ "backoffLimit": 10 }));
+        lab.only(&[Component::Binder]);
+        lab.start();
+        lab.pass(5).await;
+        // The next finds a reservation that gets no device, and is long in saying so.
+        let stuck = json!({
+            "metadata": { "name": "gpu-reservation-312e2a78fa96975a",
+                          "namespace": "kai-resource-reservation",
+                          "labels": { "runai-gpu-group": "g" } },
+            "spec": { "nodeName": "ghost", "containers": [{ "name": "c", "image": "i" }] },
+        });
+        lab.create("", "pods", &stuck);
+        lab.pass(45).await;
+        assert_snapshot!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], @r#"{"failedAttempts":4,"phase":"Failed","reason":"GPU reservation pod kai-resource-reservation/gpu-reservation-312e2a78fa96975a has ended"}"#);
+        lab.delete_in("default", "jobs", "batch", "whole");
+        lab.pass(120).await;
+        assert_snapshot!(lab.pods(), @r"
+        a Running n-0
+        gpu-reservation-312e2a78fa96975a Running n-0
+        ");
+    });
+}
+
+#[test]
+fn a_pod_that_cannot_be_read_is_not_bound_without_its_device() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 1);
+        lab.reserve_gpus();
+        lab.ask_for("a", &json!({}));
+        let client = lab.client_with_a_bad_start("a");
+        let binder = lab.beside(client, &[Component::Binder]);
+        lab.pass(10).await;
+        assert_snapshot!(lab.devices(), @r#"
+        "a" true "0" reserves null
+        "gpu-reservation-312e2a78fa96975a" true null reserves "0"
+        "#);
+        binder.abort();
+    });
+}
+
+#[test]
+fn a_single_round_waits_until_everything_is_known() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 1);
+        lab.reserve_gpus();
+        lab.ask_for("a", &json!({ "selectedGPUGroups": [] }));
+        lab.end_after_one_cycle();
+        let client = lab.client_with_a_bad_start("nobody");
+        lab.beside(client, &[Component::Binder]).await.unwrap().unwrap();
+        lab.pass(1).await;
+        assert_snapshot!(lab.pods(), @"a Running n-0");
+    });
+}
+
+#[test]
+fn nothing_is_reserved_for_a_request_that_cannot_be_carried_out() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 1);
+        lab.reserve_gpus();
+        lab.ask_for("a", &json!({ "selectedNode": "" }));
+        lab.only(&[Component::Binder]);
+        lab.start();
+        lab.pass(10).await;
+        assert_snapshot!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], @r#"{"failedAttempts":1,"phase":"Failed","reason":"spec.selectedNode: found \"\", allowed: the name of a node"}"#);
     });
 }

@@ -51,6 +51,8 @@ pub(super) enum Reserved {
     Later,
     /// It gets none.
     Never(Attempt),
+    /// Nobody knows how its pod stands.
+    Unknown(ApiError),
 }
 
 /// What is known of the devices that a request names.
@@ -93,17 +95,17 @@ impl Reservations {
     fn upsert(&mut self, pod: &Value) {
         let key = Key::of(pod);
         let groups = gpu_groups(&strings(pod, "/metadata/labels"));
+        let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
+        let known = self.pods.get(&key).filter(|known| known.uid == uid);
+        if known.is_some_and(|known| known.version >= version(pod)) {
+            return;
+        }
         if groups.is_empty() {
             self.pods.remove(&key);
             return;
         }
         let finished = matches!(text(pod, "/status/phase"), Some("Succeeded" | "Failed"));
         let bound = text(pod, "/spec/nodeName").is_some_and(|node| !node.is_empty());
-        let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
-        let known = self.pods.get(&key).filter(|known| known.uid == uid);
-        if known.is_some_and(|known| known.version > version(pod)) {
-            return;
-        }
         let holds = !finished && (bound || known.is_some_and(|known| known.holds));
         let index = annotated(pod, INDEX).filter(|index| !index.is_empty()).map(Name::from);
         self.pods.insert(key, Sharer { uid, version: version(pod), groups, holds, index });
@@ -157,6 +159,10 @@ impl Reservations {
 
     /// Sees to it that the devices of a request are reserved.
     pub(super) async fn reserve(&mut self, api: &Api, (key, order): (&Key, &Order)) -> Reserved {
+        if order.problem(&key.name).is_some() {
+            // The attempt tells it.
+            return Reserved::Ready(Vec::new());
+        }
         let devices = self.devices(key, order);
         if matches!(devices, Devices::Awaited) {
             return Reserved::Later;
@@ -164,7 +170,11 @@ impl Reservations {
         if let Devices::Known(devices) = devices {
             return Reserved::Ready(devices);
         }
-        let pod = api.get(&path("v1", &key.namespace, "pods", &key.name)).await.ok();
+        let pod = match api.get(&path("v1", &key.namespace, "pods", &key.name)).await {
+            Ok(pod) => Some(pod),
+            Err(ApiError::NotFound(_)) => None,
+            Err(error) => return Reserved::Unknown(error),
+        };
         let ended = match devices {
             Devices::Missing(groups) => {
                 let waits = |pod: &&Value| text(pod, "/spec/nodeName").is_none_or(str::is_empty);
@@ -180,10 +190,14 @@ impl Reservations {
             },
             Devices::Known(_) | Devices::Awaited => Ok(()),
         };
-        ended.map_or_else(
-            |why| Reserved::Never(Attempt { pod, ended: Err(why) }),
-            |()| Reserved::Later,
-        )
+        match ended {
+            Ok(()) => Reserved::Later,
+            Err(why) => {
+                // The next attempt has all the time again.
+                self.waiting.remove(key);
+                Reserved::Never(Attempt { pod, ended: Err(why) })
+            }
+        }
     }
 
     async fn start_all(
@@ -199,9 +213,10 @@ impl Reservations {
         Ok(())
     }
 
-    /// When somebody has waited for long enough.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.waiting.values().min().map(|since| *since + PATIENCE)
+    /// When somebody has waited for long enough, of those that are not put off till later.
+    pub(super) fn deadline(&self, put_off: &BTreeMap<Key, Instant>) -> Option<Instant> {
+        let waiting = self.waiting.iter().filter(|(key, _)| !put_off.contains_key(key));
+        waiting.map(|(_, since)| *since + PATIENCE).min()
     }
 
     /// Requests that do not exist any more do not wait.
@@ -317,4 +332,25 @@ fn reservation_name(node: &str, group: &str) -> String {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     format!("{PREFIX}{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::GpuReservation;
+
+    #[test]
+    fn what_is_told_late_does_not_unbind_a_pod() {
+        let mut all = Reservations::new(GpuReservation::with_image("i"));
+        let key = Key { namespace: "ns".into(), name: "p".into() };
+        let pod = json!({ "metadata": { "namespace": "ns", "name": "p", "uid": "u", "resourceVersion": "5" } });
+        let order = Order::read(&json!({ "spec": { "selectedGPUGroups": ["g"] } }));
+        all.note_bound(&key, &order, &pod);
+        all.upsert(&pod);
+        assert!(all.pods.get(&key).is_some_and(|pod| pod.holds), "as it was before");
+        let mut later = pod;
+        later["metadata"]["resourceVersion"] = json!("6");
+        all.upsert(&later);
+        assert!(!all.pods.contains_key(&key), "it shares nothing any more");
+    }
 }
