@@ -12,7 +12,6 @@ mod real;
 mod record;
 mod under;
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use schedlab_scheduler::crds;
@@ -71,16 +70,18 @@ pub struct Unsettled {
     pub limit: Duration,
 }
 
-/// Brings what comes with the scheduler: kinds and priority classes.
+/// What comes with the scheduler, by group and collection: kinds and priority classes.
+fn scheduler_objects() -> impl Iterator<Item = (&'static str, &'static str, Value)> {
+    let kinds = crds::all().into_iter();
+    let kinds = kinds.map(|kind| ("apiextensions.k8s.io", "customresourcedefinitions", kind));
+    let classes = crds::priority_classes().into_iter();
+    kinds.chain(classes.map(|class| ("scheduling.k8s.io", "priorityclasses", class)))
+}
+
+/// Brings what comes with the scheduler.
 pub(crate) async fn install(api: &Api) -> anyhow::Result<()> {
-    // Made once: their schemas are derived from types.
-    static DEFINITIONS: LazyLock<Vec<Value>> = LazyLock::new(crds::all);
-    for definition in DEFINITIONS.iter() {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        api.post(path, definition).await.map_err(refusal)?;
-    }
-    for class in crds::priority_classes() {
-        api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.map_err(refusal)?;
+    for (group, plural, object) in scheduler_objects() {
+        api.post(&format!("/apis/{group}/v1/{plural}"), &object).await.map_err(refusal)?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::api::Api;
 use crate::audit::Audit;
-use crate::cluster::{Cluster as _, Emulated, Place, Real, Under, install};
+use crate::cluster::{Cluster as _, Emulated, Place, Real, Under};
 use crate::features::Case;
 use crate::ground::Ground;
 use crate::target::Target;
@@ -86,10 +86,8 @@ enum Scheduler {
 impl World {
     /// Boots an empty cluster for a case, on the current runtime.
     pub async fn emulated(case: &Case, seed: u64) -> anyhow::Result<Self> {
-        let cluster = Emulated::start(seed);
-        install(&Api::new(cluster.client())).await?;
-        let target = Target::ours();
-        Self::on(Place::Emulated(cluster), case, &target, (seed, Pace::default())).await
+        let cluster = Place::Emulated(Emulated::start(seed));
+        Self::on(cluster, case, &Target::ours(), (seed, Pace::default())).await
     }
 
     /// Gives a case a part of a real cluster, on the current runtime.

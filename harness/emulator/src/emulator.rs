@@ -78,12 +78,13 @@ pub struct Unsettled {
 impl Emulator {
     /// Starts a cluster on the current tokio runtime: virtual when that runtime's clock is paused.
     pub fn start(options: Options) -> Self {
-        let shared = SharedStore::new(Store::new(options.seed), options.clock);
-        let born = shared.change(|store, now| {
-            let mut writes = start_objects(options.workload_kinds).into_iter();
-            writes.try_for_each(|write| store.write(write, now).map(drop))
-        });
-        born.expect("what a new cluster has is valid");
+        let store = beginning(&options, []).expect("what a new cluster has is valid");
+        Self::start_with(store, options)
+    }
+
+    /// Starts a cluster that has what is in a store, as [`beginning`] makes it.
+    pub fn start_with(store: Store, options: Options) -> Self {
+        let shared = SharedStore::new(store, options.clock);
         let driver = Driver::new(shared.clone(), options.defaults, options.log_keep);
         let actors = options.acts.then(|| Arc::new(Actors(tokio::spawn(driver.run()))));
         Self { router: Router::new(shared.clone()), shared, _actors: actors }
@@ -177,6 +178,23 @@ impl fmt::Debug for Emulator {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Emulator").field("store", &self.shared).finish_non_exhaustive()
     }
+}
+
+/// What a cluster has before anything acts in it: what every cluster has, then these objects. To
+/// start many alike, make it once and hand out copies.
+///
+/// # Errors
+/// An object is refused.
+pub fn beginning(
+    options: &Options,
+    objects: impl IntoIterator<Item = (Resource, Value)>,
+) -> Result<Store, ApiError> {
+    let now = options.clock.now();
+    let mut store = Store::new(options.seed);
+    let first = start_objects(options.workload_kinds).into_iter();
+    let more = objects.into_iter().map(|(resource, object)| creation(&resource, object));
+    first.chain(more).try_for_each(|write| store.write(write, now).map(drop))?;
+    Ok(store)
 }
 
 fn creation(resource: &Resource, object: Value) -> Write {

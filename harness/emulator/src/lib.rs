@@ -39,7 +39,7 @@ pub mod remote;
 mod emulator;
 
 pub use actors::KubeletDefaults;
-pub use emulator::{Emulator, Options, Unsettled};
+pub use emulator::{Emulator, Options, Unsettled, beginning};
 pub use fleet::{Fleet, FleetError, FleetPlace};
 pub use http::Router;
 pub use serve::{Reach, Server};

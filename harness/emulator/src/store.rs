@@ -29,8 +29,8 @@ pub use op::{
 type Place = (Arc<str>, Arc<str>);
 type Collection = BTreeMap<Place, Object>;
 
-/// Everything the API server remembers.
-#[derive(Debug)]
+/// Everything the API server remembers. A copy shares the objects and goes its own way.
+#[derive(Clone, Debug)]
 pub struct Store {
     kinds: Kinds,
     collections: BTreeMap<Resource, Collection>,

@@ -1,16 +1,16 @@
 //! The emulator, in this process and on this thread's clock.
 //! Heartbeats are no news: a cluster in which only they are written is quiet.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::store::LogEntry;
-use schedlab_emulator::{Emulator, Options};
+use schedlab_emulator::store::{LogEntry, Resource, Store};
+use schedlab_emulator::{Emulator, Options, beginning};
 
-use super::{Cluster, Unsettled};
+use super::{Cluster, Unsettled, scheduler_objects};
 use crate::audit::Audit;
 
 /// When virtual time begins.
@@ -27,10 +27,15 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// Starts an empty cluster. Call it on the runtime whose time it shall follow.
+    /// Starts a cluster with nothing but what comes with the scheduler. Call it on the runtime
+    /// whose time it shall follow.
     pub fn start(seed: u64) -> Self {
-        let clock = Clock::starting_at(epoch());
-        let emulator = Emulator::start(Options { seed, ..Options::at(clock) });
+        // Scenarios of a run begin alike.
+        static BEGINNING: OnceLock<(u64, Store)> = OnceLock::new();
+        let options = Options { seed, ..Options::at(Clock::starting_at(epoch())) };
+        let (of, store) = BEGINNING.get_or_init(|| (seed, installed(&options)));
+        let store = if *of == seed { store.clone() } else { installed(&options) };
+        let emulator = Emulator::start_with(store, options);
         let writes = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&writes);
         emulator.on_write(Box::new(move |entry| {
@@ -97,6 +102,12 @@ impl Cluster for Emulated {
             }
         }
     }
+}
+
+fn installed(options: &Options) -> Store {
+    let objects =
+        scheduler_objects().map(|(group, plural, object)| (Resource::new(group, plural), object));
+    beginning(options, objects).expect("what comes with the scheduler is valid")
 }
 
 fn quiet_after(period: Duration) -> Duration {
