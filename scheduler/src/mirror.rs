@@ -37,6 +37,7 @@ use pod::Place;
 pub(crate) use pod::{Owner, Phase, PodRecord, SUB_GROUP_LABEL, controller};
 pub(crate) use queue::{QueueRecord, QueueTold};
 
+pub(crate) use sharing::RESERVATION_PREFIX;
 use sharing::Sharing;
 
 use crate::{

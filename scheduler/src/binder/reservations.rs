@@ -12,15 +12,13 @@ use super::{attempt::Attempt, order::Order, shared_gpu::annotated};
 use crate::{
     api::{Api, ApiError, path},
     config::GpuReservation,
-    mirror::{Key, gpu_groups},
+    mirror::{Key, RESERVATION_PREFIX, gpu_groups},
     parse::{at, name, strings, text, version},
     watch::News,
 };
 
 /// In this annotation a reservation pod says which device it got.
 const INDEX: &str = "run.ai/reserve_for_gpu_index";
-
-const PREFIX: &str = "gpu-reservation-";
 
 /// A reservation pod that got no device by then is given up, as KAI does.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -121,7 +119,7 @@ impl Reservations {
     }
 
     fn is_reservation(&self, key: &Key) -> bool {
-        *key.namespace == *self.settings.namespace && key.name.starts_with(PREFIX)
+        *key.namespace == *self.settings.namespace && key.name.starts_with(RESERVATION_PREFIX)
     }
 
     fn of_group(&self, group: &GpuGroup) -> Option<(&Key, &Sharer)> {
@@ -331,7 +329,7 @@ fn reservation_name(node: &str, group: &str) -> String {
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    format!("{PREFIX}{hash:016x}")
+    format!("{RESERVATION_PREFIX}{hash:016x}")
 }
 
 #[cfg(test)]

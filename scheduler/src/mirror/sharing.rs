@@ -12,7 +12,7 @@ use schedlab_scheduler_core::model::{GpuGroup, PodShape};
 use super::{Key, Mirror, PodRecord};
 
 /// With it the names of reservation pods begin.
-const PREFIX: &str = "gpu-reservation-";
+pub(crate) const RESERVATION_PREFIX: &str = "gpu-reservation-";
 
 /// What a reservation pod holds: one device.
 const WHOLE_MILLI: i64 = 1000;
@@ -28,7 +28,7 @@ pub(super) struct Sharing {
 
 /// The pod keeps a device for others.
 pub(super) fn is_reservation(key: &Key, record: &PodRecord) -> bool {
-    key.name.starts_with(PREFIX) && !record.gpu_groups.is_empty()
+    key.name.starts_with(RESERVATION_PREFIX) && !record.gpu_groups.is_empty()
 }
 
 impl Mirror {

@@ -20,10 +20,7 @@ pub(super) fn check_growth(
     }
     let class = object::text(old, &["spec", "storageClassName"]);
     let class = Key::new(Resource::new("storage.k8s.io", "storageclasses"), "", class);
-    let grows = |class: &Value| {
-        object::at(class, &["allowVolumeExpansion"]).is_some_and(|allows| *allows == true)
-    };
-    if admission.store.find(&class).is_some_and(|class| grows(class)) {
+    if admission.store.find(&class).is_some_and(|class| class["allowVolumeExpansion"] == true) {
         return Ok(());
     }
     let why = "only dynamically provisioned pvc can be resized and the storageclass that \

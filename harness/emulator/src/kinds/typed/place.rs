@@ -33,16 +33,14 @@ fn of(types: &Types) -> Typed<'_> {
 
 impl Typed<'_> {
     pub(crate) fn holds(self) -> Holds {
-        match self.at {
-            At::Struct(_) | At::Shape(Shape::Struct(_) | Shape::Map(_)) => Holds::Fields,
-            At::Shape(shape) => match shape {
-                Shape::List(_) => Holds::Items,
-                Shape::Text | Shape::Bytes => Holds::Text,
-                Shape::Int32 | Shape::Int64 | Shape::Float => Holds::Number,
-                Shape::Bool => Holds::Switch,
-                Shape::Struct(_) | Shape::Map(_) => Holds::Fields,
-                Shape::Quantity | Shape::IntOrString | Shape::Time | Shape::Any => Holds::Anything,
-            },
+        let At::Shape(shape) = self.at else { return Holds::Fields };
+        match shape {
+            Shape::Struct(_) | Shape::Map(_) => Holds::Fields,
+            Shape::List(_) => Holds::Items,
+            Shape::Text | Shape::Bytes => Holds::Text,
+            Shape::Int32 | Shape::Int64 | Shape::Float => Holds::Number,
+            Shape::Bool => Holds::Switch,
+            Shape::Quantity | Shape::IntOrString | Shape::Time | Shape::Any => Holds::Anything,
         }
     }
 
