@@ -11,6 +11,7 @@ mod history;
 mod parts;
 mod queue_status;
 mod read;
+mod zones;
 
 use std::{
     collections::BTreeMap,
@@ -76,6 +77,8 @@ struct State {
     queues: BTreeMap<Name, Object>,
     /// Nodes as they came, to be read again when their devices change.
     nodes: BTreeMap<Name, Object>,
+    /// `NodeResourceTopology` objects as they came.
+    topologies: BTreeMap<Name, Object>,
     devices: Devices,
     /// MiB of each GPU, by node.
     gpu_memory: BTreeMap<Name, i64>,
@@ -95,6 +98,7 @@ impl Audit {
             groups: BTreeMap::new(),
             queues: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            topologies: BTreeMap::new(),
             devices: Devices::default(),
             gpu_memory: BTreeMap::new(),
             history: History::default(),
@@ -193,6 +197,10 @@ impl State {
                     self.node(at, &node);
                 }
             }
+            ("topology.node.k8s.io", "noderesourcetopologies") => {
+                keep(&mut self.topologies, &key.name, object);
+                self.node(at, &key.name);
+            }
             ("scheduling.k8s.io", "priorityclasses") => self.priority_class(at, entry),
             _ => self.auditor.passed(at),
         }
@@ -200,7 +208,9 @@ impl State {
 
     fn node(&mut self, at: Time, name: &Name) {
         let node = self.nodes.get(name);
+        let topology = self.topologies.get(name).map(|topology| &**topology);
         let view = node.map(|node| self.devices.add_to(read::node(node), name));
+        let view = view.map(|view| zones::add_to(view, topology));
         self.auditor.node(at, name, view);
     }
 

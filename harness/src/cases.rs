@@ -2,7 +2,8 @@
 //! of every job; and single decisions with their inputs. They are read, run on the scheduler's
 //! core directly (without an API, a clock or a store) and compared. A case that needs what the
 //! core does not know, or in which it decides otherwise on purpose, is not applicable and says
-//! why.
+//! why. Cases that go on for rounds are run a second time as objects of an emulated cluster, with
+//! the whole scheduler.
 
 mod build;
 mod compare;
@@ -12,6 +13,7 @@ mod format;
 mod oracle;
 mod report;
 mod run;
+mod shell;
 
 pub use folder::run_folder;
 pub use report::{Counts, FileReport, Judged, Report, Verdict};

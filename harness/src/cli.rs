@@ -51,7 +51,8 @@ pub enum Command {
     Keep(Keep),
     /// Play a whole trace in virtual time and report what came of it.
     Simulate(Box<crate::simulate::Args>),
-    /// Run recorded scheduling cases and decisions on the scheduler's core and compare.
+    /// Run recorded scheduling cases and decisions on the scheduler's core and compare; those that
+    /// go on for rounds also by the whole scheduler on an emulated cluster.
     Cases(Cases),
     /// Show what differs between two runs: placements and what happened, scenario by scenario.
     Diff(DiffRuns),

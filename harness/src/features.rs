@@ -17,7 +17,7 @@ use gherkin::StepType;
 
 pub(crate) use case::split;
 pub use case::{Case, Place};
-pub use needs::VIRTUAL_TIME;
+pub use needs::{VIRTUAL_TIME, WEBHOOKS};
 pub use problem::{Problem, Problems};
 pub use select::{Query, Shard, last_failed, select};
 pub use tags::TagExpression;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use cucumber::step::Collection;
 
 use crate::diff::Reference;
-use crate::features::{Case, VIRTUAL_TIME};
+use crate::features::{Case, VIRTUAL_TIME, WEBHOOKS};
 use crate::ground::Ground;
 use crate::interrupt::Interrupt;
 use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
@@ -70,9 +70,14 @@ impl Settings {
         if self.force {
             return None;
         }
-        let virtual_time = case.tags.iter().any(|tag| tag == VIRTUAL_TIME);
-        if self.ground.is_some() && virtual_time {
-            return Some("it needs virtual time (@virtual-time)".to_owned());
+        let of_emulator = [
+            (VIRTUAL_TIME, "it needs virtual time (@virtual-time)"),
+            (WEBHOOKS, "its API server finds webhooks in this process only (@webhooks)"),
+        ];
+        let is_tagged = |wanted: &str| case.tags.iter().any(|tag| tag == wanted);
+        let wanting = of_emulator.iter().find(|(tag, _)| is_tagged(tag));
+        if let (true, Some((_, why))) = (self.ground.is_some(), wanting) {
+            return Some((*why).to_owned());
         }
         let name = &self.target.name;
         let longest = case.longest_wait();

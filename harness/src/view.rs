@@ -186,6 +186,14 @@ impl View {
         conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
     }
 
+    /// Whether a node takes pods: it is ready, and the taint that it had until then is gone.
+    pub(crate) fn node_is_up(&self, name: &str) -> bool {
+        let node = self.get(Kind::Nodes, name);
+        let taints = node.and_then(|node| node["spec"]["taints"].as_array());
+        let key = "node.kubernetes.io/not-ready";
+        self.node_lives(name) && !taints.into_iter().flatten().any(|taint| taint["key"] == key)
+    }
+
     /// What was evicted so far, in the order in which it was told.
     pub fn evictions(&self) -> Vec<Eviction<'_>> {
         objects::evictions(self)

@@ -253,6 +253,19 @@ fn recorded_cases_are_counted_by_file_and_a_difference_is_a_failure() {
 }
 
 #[test]
+fn cases_that_go_on_for_rounds_are_run_by_the_whole_scheduler_too() {
+    let lab = Lab::of("cases");
+    let run = lab.run(&["cases", "rounds"]);
+    assert_eq!(run.code, 1, "{}", run.all());
+    let again = "rounds, through the shell      1      1    1  1 through the shell: volumes";
+    assert!(run.out.contains(again), "{}", run.out);
+    let moved = "failed: rounds#1, through the shell nobody takes back anything\n  \
+                 mine: Pending expected; mine-0 Running on node_a\n";
+    assert!(run.out.contains(moved), "{}", run.out);
+    assert!(run.out.ends_with("\n3 passed, 2 failed, 1 not applicable\n"), "{}", run.out);
+}
+
+#[test]
 fn a_case_of_another_form_is_named_with_its_file_and_field() {
     let lab = Lab::of("cases");
     let text = lab.read("recorded/packing.json").replace("\"allocate\"", "\"advertise\"");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use schedlab::diff::Known;
-use schedlab::features::{Case, VIRTUAL_TIME, load_text};
+use schedlab::features::{Case, VIRTUAL_TIME, WEBHOOKS, load_text};
 
 /// Scenarios that need virtual time though their steps do not show it.
 const EXACT: &[(&str, &str)] = &[
@@ -16,7 +16,13 @@ const EXACT: &[(&str, &str)] = &[
         "A drained node's gang starts again whole elsewhere",
         "a real Job controller makes no new pod for ten minutes after eight were evicted",
     ),
+    ("Pods with CPUs of their own go where one zone has them", ZONES),
+    ("Devices of two zones are not given to one pod", ZONES),
+    ("What is told of a zone later counts from then on", ZONES),
+    ("What is foretold of zones goes with requests for bindings, too", ZONES),
 ];
+
+const ZONES: &str = "a real server serves a new kind in its own time, and scenarios share the kind";
 
 fn cases() -> std::io::Result<Vec<Case>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../features");
@@ -57,6 +63,16 @@ fn a_scenario_bears_virtual_time_where_it_needs_it_and_nowhere_else() {
     });
     let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_scenario_bears_webhooks_where_they_are_asked_and_nowhere_else() {
+    let wrong = cases()
+        .unwrap()
+        .into_iter()
+        .filter(|case| case.needs_webhooks() != case.tags.iter().any(|tag| tag == WEBHOOKS));
+    let wrong: Vec<String> = wrong.map(|case| case.id()).collect();
+    assert!(wrong.is_empty(), "tag and steps disagree on @{WEBHOOKS}: {wrong:?}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The scheduler on the emulator, end to end: what its shell writes, and that it can die before
 //! any of its writes.
 
+#[path = "scheduler/admission.rs"]
+mod admission;
 #[path = "scheduler/binder.rs"]
 mod binder;
 #[path = "scheduler/explain.rs"]

@@ -64,10 +64,13 @@ fn told<'a>(all: &'a [Told], name: &str) -> &'a Told {
 #[test]
 fn kube_scheduler_passes_what_it_can_do_and_is_spared_the_rest() {
     let features = ["constraints", "kube"].map(|name| format!("features/placement/{name}.feature"));
-    let Some(all) = run(&[&features[0], &features[1], "features/gang/gang.feature"]) else {
+    let standing = "harness/tests/fixtures/runs/standing.feature";
+    let gangs = "features/gang/gang.feature";
+    let Some(all) = run(&[&features[0], &features[1], gangs, standing]) else {
         return;
     };
     for name in [
+        "Nodes take pods from the first moment",
         "The emptiest node comes first",
         "A node that a pod wishes for comes before an emptier one",
         "Pods are spread over racks, one more in one than in the other at most",

@@ -132,6 +132,7 @@ const fn name_of(kind: Kind) -> Option<&'static str> {
         Kind::Queue => Some("queues"),
         Kind::Topology => Some("topologies"),
         Kind::Node => Some("nodes"),
+        Kind::NodeResourceTopology => Some("nodeResourceTopologies"),
         Kind::PodGroup => Some("podGroups"),
         Kind::BindRequest => Some("bindRequests"),
         Kind::Pod => Some("pods"),

@@ -1,5 +1,7 @@
 //! The command line. Exit codes: 0 done, 1 failed or led no more, 2 wrong arguments (clap's).
 
+mod reviews;
+
 use std::{
     io::{self, Write as _},
     net::SocketAddr,
@@ -25,6 +27,8 @@ use tokio::{
     sync::watch,
 };
 
+pub(crate) use reviews::{Webhooks, print_webhooks};
+
 /// A KAI-compatible Kubernetes scheduler.
 #[derive(Debug, Parser)]
 #[command(version)]
@@ -48,6 +52,8 @@ pub(crate) enum Command {
     ConfigSchema,
     /// Print the custom resource definitions and priority classes, as YAML for `kubectl apply -f -`.
     Crds,
+    /// Print the configuration that has the API server ask component admission, as YAML.
+    Webhooks(Webhooks),
 }
 
 #[derive(Debug, clap::Args)]
@@ -139,6 +145,27 @@ pub(crate) struct Run {
     /// Serve the scheduler's input as a zip at /get-snapshot of that address. It shows every pod.
     #[arg(long, requires = "health_address")]
     serve_snapshots: bool,
+    /// Serve how the last cycles decided, plugin by plugin, at /get-trace of that address: so many
+    /// lines at most.
+    #[arg(
+        long,
+        value_name = "LINES",
+        requires = "health_address",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
+    trace_decisions: Option<u32>,
+    /// Folder with tls.crt and tls.key, read anew when they change: component admission answers the
+    /// API server's reviews with it. Without it nobody does.
+    #[arg(long, value_name = "DIR")]
+    webhook_cert_dir: Option<PathBuf>,
+    /// Where reviews are answered.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "0.0.0.0:9443",
+        requires = "webhook_cert_dir"
+    )]
+    webhook_address: SocketAddr,
     #[command(flatten)]
     election: ElectionArguments,
 }
@@ -198,6 +225,10 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
     runtime.block_on(async {
         let client = client(arguments.kubeconfig.as_deref()).await?;
         let config = config(arguments)?;
+        let config = match arguments.trace_decisions {
+            Some(lines) => config.traced(usize::try_from(lines)?),
+            None => config,
+        };
         let election = election(arguments, &config, &client)?;
         let (told, standing) = watch::channel(match election {
             Some(_) => Standing::Asking,
@@ -209,8 +240,10 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         let status = config.status.subscribe();
         let source = Source { client: client.clone(), config: config.clone() };
         let snapshots = arguments.serve_snapshots.then_some(source);
-        let health = Health { standing, status, metrics: Arc::clone(&metrics), snapshots };
+        let trace = config.trace.clone();
+        let health = Health { standing, status, metrics: Arc::clone(&metrics), snapshots, trace };
         let probes = probes(arguments.health_address, health).await?;
+        let reviews = reviews::answered(arguments, &config, &client).await?;
         let now: Clock = Arc::new(wall_clock);
         let stop = stopped()?;
         let work =
@@ -226,6 +259,7 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
             biased;
             done = scheduling => done,
             done = probes => done,
+            done = reviews => done,
             () = complaints => Ok(()),
             () = turns => Ok(()),
         }

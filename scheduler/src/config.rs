@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 pub use file::{ConfigFile, FileError};
 
-use crate::status::Status;
+use crate::{status::Status, trace::Trace};
 
 /// The label of node pools, where the configuration names none.
 pub(crate) const NODE_POOL_LABEL: &str = "kai.scheduler/node-pool";
@@ -53,6 +53,8 @@ pub struct Config {
     /// The least time that pods have to end, and to save their work, when they are evicted for
     /// others. `None`: as long as they say themselves.
     pub eviction_grace: Option<Duration>,
+    /// Where cycles note how they decide; [`Config::traced`] wraps the plugins. `None`: nowhere.
+    pub trace: Option<Trace>,
     /// Breaks ties where a rule asks for chance.
     pub seed: u64,
     /// When it ends by itself.
@@ -86,6 +88,9 @@ pub enum Component {
     Podgrouper,
     /// Writes the status of queues (profile `kai` only).
     QueueController,
+    /// Judges queues, pod groups and pods before they are stored (profile `kai` only), where it is
+    /// given a certificate.
+    Admission,
 }
 
 /// Whose behaviour clients of the API see.
@@ -170,6 +175,7 @@ impl Config {
             usage_window: None,
             usage_half_life: None,
             eviction_grace: None,
+            trace: None,
             seed: 0,
             ends: Ends::Never,
             status: watch::Sender::default(),
@@ -191,14 +197,24 @@ impl Config {
         self.runs(Component::Binder) && wanted
     }
 
-    /// Is there anything to do here but to bind?
+    /// Is there anything to do here but to bind and to answer reviews?
     pub(crate) fn runs_cycles(&self) -> bool {
-        self.components.iter().any(|component| *component != Component::Binder)
+        let beside = [Component::Binder, Component::Admission];
+        self.components.iter().any(|component| !beside.contains(component))
     }
 
     /// Is this done here?
-    pub(crate) fn runs(&self, component: Component) -> bool {
+    pub fn runs(&self, component: Component) -> bool {
         self.components.contains(&component)
+    }
+
+    /// The last lines of how cycles decide are kept, so many at most.
+    #[must_use]
+    pub fn traced(mut self, lines: usize) -> Self {
+        let trace = Trace::of_lines(lines);
+        self.profile.plugins = trace.watch(&self.profile.plugins);
+        self.trace = Some(trace);
+        self
     }
 
     /// Evicted pods have at least this time to end. Those that take it are not stuck.

@@ -1,5 +1,6 @@
 //! What a cluster's probes ask: `/livez` (and `/healthz`) whether the process answers, `/readyz`
-//! whether it does its part, as the leader or as one that stands by; and `/metrics` for Prometheus.
+//! whether it does its part, as the leader or as one that stands by; `/metrics` for
+//! Prometheus; and what is served besides where it was asked for.
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
@@ -17,7 +18,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{captured::Source, leader::Standing, metrics::Metrics, status::Status};
+use crate::{captured::Source, leader::Standing, metrics::Metrics, status::Status, trace::Trace};
 
 /// Whoever is not done by then has gone to sleep; a snapshot of a large cluster takes a while.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -33,6 +34,8 @@ pub struct Health {
     pub metrics: Arc<Metrics>,
     /// Whose snapshots are served at `/get-snapshot`; `None`: nobody's.
     pub snapshots: Option<Source>,
+    /// What is served at `/get-trace`; `None`: nothing.
+    pub trace: Option<Trace>,
 }
 
 type Answer = Response<Full<Bytes>>;
@@ -64,8 +67,16 @@ impl Health {
             ("/get-snapshot", None) => {
                 plain(StatusCode::NOT_FOUND, "snapshots are served with --serve-snapshots".into())
             }
+            ("/get-trace", _) => self.traced(),
             _ => self.probe(path),
         }
+    }
+
+    fn traced(&self) -> Answer {
+        let text = self.trace.as_ref().map(Trace::text);
+        let off =
+            || plain(StatusCode::NOT_FOUND, "decisions are traced with --trace-decisions".into());
+        text.map_or_else(off, |text| plain(StatusCode::OK, text))
     }
 
     fn probe(&self, path: &str) -> Answer {
@@ -76,7 +87,8 @@ impl Health {
                 Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
             },
             _ => {
-                let allowed = "allowed: /livez, /readyz, /healthz, /metrics, /get-snapshot";
+                let allowed = "allowed: /livez, /readyz, /healthz, /metrics, /get-snapshot, \
+                               /get-trace";
                 (StatusCode::NOT_FOUND, allowed.to_owned())
             }
         };
@@ -129,6 +141,7 @@ mod tests {
             status: watch::channel(status).1,
             metrics: Arc::default(),
             snapshots: None,
+            trace: None,
         }
     }
 
@@ -171,9 +184,13 @@ mod tests {
         assert_eq!(told(&health, "/healthz").await, "200 ok");
         let early = "503 leads, and has not seen the whole cluster yet";
         assert_eq!(told(&health, "/readyz").await, early);
-        let allowed = "404 allowed: /livez, /readyz, /healthz, /metrics, /get-snapshot";
+        let allowed = "404 allowed: /livez, /readyz, /healthz, /metrics, /get-snapshot, /get-trace";
         assert_eq!(told(&health, "/debug").await, allowed);
         let off = "404 snapshots are served with --serve-snapshots";
         assert_eq!(told(&health, "/get-snapshot").await, off);
+        let off = "404 decisions are traced with --trace-decisions";
+        assert_eq!(told(&health, "/get-trace").await, off);
+        let health = Health { trace: Some(Trace::of_lines(1)), ..health };
+        assert_eq!(told(&health, "/get-trace").await, "200 ");
     }
 }

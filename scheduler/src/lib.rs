@@ -3,6 +3,7 @@
 //! plan and applies that plan through the API. Nothing is kept outside the cluster: a
 //! scheduler that starts anew goes on where the old one stopped.
 
+pub mod admission;
 mod api;
 mod apply;
 mod binder;
@@ -23,6 +24,7 @@ mod queues;
 pub mod replay;
 mod run;
 pub mod status;
+pub mod trace;
 mod translate;
 mod usage;
 mod watch;

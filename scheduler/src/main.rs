@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Command::Snapshot(arguments) => cli::snapshot(&arguments),
         Command::ConfigSchema => cli::print_config_schema(),
         Command::Crds => cli::print_crds(),
+        Command::Webhooks(arguments) => cli::print_webhooks(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

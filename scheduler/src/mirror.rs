@@ -10,6 +10,7 @@ mod disruption_budget;
 mod gpu;
 mod group;
 mod node;
+mod numa;
 mod pod;
 mod queue;
 mod requests;
@@ -33,6 +34,7 @@ use condition::{condition, conditions};
 pub(crate) use gpu::{GROUP_LABEL, groups as gpu_groups};
 pub(crate) use group::{GroupRecord, GroupResources, GroupTold};
 pub(crate) use node::NodeRecord;
+pub(crate) use numa::{NumaRecord, PREDICTED, written_shares};
 use pod::Place;
 pub(crate) use pod::{Owner, Phase, PodRecord, SUB_GROUP_LABEL, controller};
 pub(crate) use queue::{QueueRecord, QueueTold};
@@ -120,6 +122,8 @@ pub(crate) struct Mirror {
     pub(crate) classes: BTreeMap<Name, ClassRecord>,
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
     pub(crate) topologies: BTreeMap<Name, Topology>,
+    /// Zones of nodes, by the node's name.
+    pub(crate) topologies_of_nodes: BTreeMap<Name, NumaRecord>,
     pub(crate) budgets: BTreeMap<Key, DisruptionBudget>,
     pub(crate) claims: Claims,
     pub(crate) groups: BTreeMap<Key, GroupRecord>,
@@ -187,6 +191,7 @@ impl Mirror {
             Kind::PriorityClass => self.classes.clear(),
             Kind::Queue => self.queues.clear(),
             Kind::Topology => self.topologies.clear(),
+            Kind::NodeResourceTopology => self.topologies_of_nodes.clear(),
             Kind::PodDisruptionBudget => self.budgets.clear(),
             Kind::DeviceClass => self.claims.clear_classes(),
             Kind::ResourceSlice => self.claims.clear_slices(),
@@ -241,6 +246,12 @@ impl Mirror {
                     self.everything_changed();
                 }
             }
+            Kind::NodeResourceTopology => {
+                let record = NumaRecord::read(object);
+                if put(&mut self.topologies_of_nodes, Name::clone(&key.name), record) {
+                    self.node_changed(key.name);
+                }
+            }
             Kind::PodDisruptionBudget => {
                 let budget = disruption_budget::read(object);
                 if put(&mut self.budgets, key, budget) {
@@ -279,6 +290,7 @@ impl Mirror {
             | Kind::Node
             | Kind::PriorityClass
             | Kind::Topology
+            | Kind::NodeResourceTopology
             | Kind::DeviceClass
             | Kind::ResourceSlice
             | Kind::PodDisruptionBudget => None,
@@ -299,6 +311,12 @@ impl Mirror {
             Kind::PriorityClass => self.classes.remove(&key.name).is_some(),
             Kind::Queue => self.queues.remove(&key.name).is_some(),
             Kind::Topology => self.topologies.remove(&key.name).is_some(),
+            Kind::NodeResourceTopology => {
+                if self.topologies_of_nodes.remove(&key.name).is_some() {
+                    self.node_changed(key.name);
+                }
+                false
+            }
             Kind::PodDisruptionBudget => {
                 if self.budgets.remove(&key).is_some() {
                     self.budgets_changed();
@@ -340,6 +358,11 @@ impl Mirror {
         self.changes.everything = true;
     }
 
+    fn node_changed(&mut self, node: Name) {
+        self.revision += 1;
+        self.changes.nodes.insert(node);
+    }
+
     fn namespaces_changed(&mut self) {
         self.revision += 1;
         self.changes.namespaces = true;
@@ -359,28 +382,6 @@ impl Mirror {
         self.revision += 1;
         self.follow_sharing(&key);
         self.changes.pods.insert(key);
-    }
-
-    /// A node that has left the pool is as good as gone.
-    fn upsert_node(&mut self, name: Name, record: NodeRecord) {
-        if !self.is_in_pool(&record.node.labels) {
-            if self.nodes.remove(&name).is_some() {
-                self.everything_changed();
-            }
-            return;
-        }
-        match self.nodes.get_mut(&name) {
-            None => {
-                self.nodes.insert(name, record);
-                self.everything_changed();
-            }
-            Some(known) if *known == record => {}
-            Some(known) => {
-                *known = record;
-                self.revision += 1;
-                self.changes.nodes.insert(name);
-            }
-        }
     }
 
     /// What is told on a queue changes no decision.
@@ -413,10 +414,15 @@ impl Mirror {
         record.ours &= self.is_in_pool(&record.labels);
         record.shape = self.interned(record.shape);
         if record.node.is_none()
-            && let Some((node, groups)) = self.request_for(&key, &record.uid)
+            && let Some((node, request)) = self.request_for(&key, &record.uid)
         {
             (record.node, record.place) = (Some(node), Place::Requested);
-            record.gpu_groups = if groups.is_empty() { record.gpu_groups } else { groups };
+            if !request.gpu_groups.is_empty() {
+                record.gpu_groups.clone_from(&request.gpu_groups);
+            }
+            if !request.zones.is_empty() && !numa::is_observed(&record.annotations) {
+                record.zones.clone_from(&request.zones);
+            }
         }
         if let Some(known) = self.pods.get_mut(&key) {
             if known.told.version > record.told.version {
@@ -424,8 +430,7 @@ impl Mirror {
             }
             if known.uid == record.uid {
                 // What we assumed holds until it is confirmed; neither is ever taken back.
-                record.node =
-                    record.node.or_else(|| known.node.clone().filter(|_| !known.is_requested()));
+                record.keep_place_of(known);
                 record.leaving_since = record.leaving_since.or(known.leaving_since);
                 record.group = record.group.or_else(|| known.unmarked_group());
             }

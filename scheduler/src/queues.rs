@@ -16,8 +16,16 @@ use serde_json::{Value, json};
 use crate::{
     api::{Api, ApiError, Merge, path},
     apply::{About, Event, Level, rfc3339},
-    mirror::{Condition, Key, Mirror, QueueTold},
+    mirror::{Condition, Key, Mirror, QueueRecord, QueueTold},
 };
+
+/// The conditions of each queue that has any.
+pub(crate) fn warnings(
+    queues: &BTreeMap<Name, QueueRecord>,
+    capacity: PerResource<i64>,
+) -> BTreeMap<Name, BTreeMap<Name, Condition>> {
+    warnings::of(queues, capacity)
+}
 
 /// Of the answer to a write only which state of the object it is.
 #[derive(Deserialize)]

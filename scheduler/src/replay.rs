@@ -135,6 +135,8 @@ fn go_on(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
         pod.started = node.map(|_| snapshot.now);
         let groups = plan.gpu_groups.get(id).filter(|_| node.is_some());
         pod.gpu_groups = groups.cloned().unwrap_or_default();
+        let zones = plan.zones.get(id).filter(|_| node.is_some());
+        pod.zones = zones.cloned().unwrap_or_default();
         let Some(group) = pod.group.map(|group| &mut snapshot.pod_groups[group.0 as usize]) else {
             continue;
         };

@@ -30,6 +30,7 @@ use crate::{
     podgrouper::{self, Grouper},
     queues,
     status::QueueStatus,
+    trace::Beside,
     translate::Translator,
     usage::{Usage, kept::Kept},
     watch::{Kind, News, Watches},
@@ -78,6 +79,9 @@ async fn work(
     now: Clock,
     metrics: Option<Arc<Metrics>>,
 ) -> anyhow::Result<()> {
+    if !config.runs_cycles() && !config.runs(Component::Binder) {
+        return std::future::pending().await;
+    }
     let api = Api::new(client, config.scheduler_name.clone());
     if !config.binds_requests() {
         return cycles(api, config, now, metrics).boxed().await;
@@ -280,9 +284,14 @@ impl Scheduler {
 
     fn decide(&self, stopwatch: &mut Stopwatch) -> Plan {
         let snapshot = &self.translator.translation.snapshot;
+        let profile = &self.config.profile;
+        if let Some(trace) = &self.config.trace {
+            trace.cycle(snapshot.now);
+            return schedule_before(snapshot, profile, &mut Beside { other: stopwatch, trace });
+        }
         match self.metrics {
-            Some(_) => schedule_before(snapshot, &self.config.profile, stopwatch),
-            None => schedule(snapshot, &self.config.profile),
+            Some(_) => schedule_before(snapshot, profile, stopwatch),
+            None => schedule(snapshot, profile),
         }
     }
 

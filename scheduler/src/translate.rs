@@ -139,8 +139,7 @@ impl Translator {
         }
         for name in &changes.nodes {
             if let (Some(id), Some(record)) = (self.nodes.get(name), mirror.nodes.get(name)) {
-                self.translation.snapshot.nodes[id.0 as usize] =
-                    mirror.claims.offered(&record.node);
+                self.translation.snapshot.nodes[id.0 as usize] = mirror.offered(record);
             }
         }
         if changes.everything || changes.budgets {
@@ -163,8 +162,7 @@ impl Translator {
         let ids = mirror.nodes.keys().zip(0..).map(|(name, id)| (Name::clone(name), NodeId(id)));
         self.nodes = ids.collect();
         let snapshot = &mut self.translation.snapshot;
-        snapshot.nodes =
-            mirror.nodes.values().map(|record| mirror.claims.offered(&record.node)).collect();
+        snapshot.nodes = mirror.nodes.values().map(|record| mirror.offered(record)).collect();
         snapshot.topologies = mirror.topologies.values().cloned().collect();
         (snapshot.queues, self.queue_of) = queues::translate(&mirror.queues);
     }

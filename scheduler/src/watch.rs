@@ -38,6 +38,7 @@ pub(crate) enum Kind {
     Topology,
     DeviceClass,
     ResourceSlice,
+    NodeResourceTopology,
     Node,
     PodGroup,
     PodDisruptionBudget,
@@ -57,6 +58,7 @@ impl Kind {
                 Self::Topology,
                 Self::DeviceClass,
                 Self::ResourceSlice,
+                Self::NodeResourceTopology,
                 Self::Node,
                 Self::PodGroup,
                 Self::ResourceClaim,
@@ -75,6 +77,9 @@ impl Kind {
             Self::Topology => ("kai.scheduler/v1alpha1", "topologies"),
             Self::DeviceClass => ("resource.k8s.io/v1", "deviceclasses"),
             Self::ResourceSlice => ("resource.k8s.io/v1", "resourceslices"),
+            Self::NodeResourceTopology => {
+                ("topology.node.k8s.io/v1alpha2", "noderesourcetopologies")
+            }
             Self::ResourceClaim => ("resource.k8s.io/v1", "resourceclaims"),
             Self::Namespace => ("v1", "namespaces"),
             Self::Node => ("v1", "nodes"),
@@ -84,6 +89,26 @@ impl Kind {
             Self::Pod => ("v1", "pods"),
         };
         path(api_version, "", plural, "")
+    }
+
+    /// The definition without which nobody need ask for it; `None`: it is part of any cluster that
+    /// is scheduled.
+    fn definition(self) -> Option<&'static str> {
+        match self {
+            Self::NodeResourceTopology => Some("noderesourcetopologies.topology.node.k8s.io"),
+            Self::Namespace
+            | Self::PriorityClass
+            | Self::Queue
+            | Self::Topology
+            | Self::DeviceClass
+            | Self::ResourceSlice
+            | Self::Node
+            | Self::PodGroup
+            | Self::PodDisruptionBudget
+            | Self::ResourceClaim
+            | Self::BindRequest
+            | Self::Pod => None,
+        }
     }
 }
 
@@ -243,8 +268,38 @@ impl Watch {
         if absent {
             return (Some(News::All(self.kind, Vec::new())), State::Listing);
         }
+        if let (ApiError::NotFound(_), Some(definition)) = (error, self.kind.definition()) {
+            // Whatever goes wrong with that, the kind itself is asked for again.
+            if let Ok(Definition::CameJustNow) = self.definition_comes(definition).await {
+                self.failures = 0;
+                return (None, State::Listing);
+            }
+        }
         tokio::time::sleep(wait).await;
         (None, state)
+    }
+
+    /// Waits until the definition is there, or its watch ends.
+    async fn definition_comes(&self, name: &str) -> Result<Definition, ApiError> {
+        let definitions = path("apiextensions.k8s.io/v1", "", "customresourcedefinitions", "");
+        let named = format!("{definitions}?fieldSelector=metadata.name%3D{name}");
+        let request = Request::get(&named).body(Vec::new()).expect("a fixed path");
+        let list: Value = self.client.request(request).await?;
+        if !crate::parse::list(&list, "/items").is_empty() {
+            return Ok(Definition::WasThere);
+        }
+        let version = at(&list, "/metadata/resourceVersion").and_then(Value::as_str).unwrap_or("0");
+        let watch = format!("{named}&watch=true&resourceVersion={version}");
+        let request = Request::get(watch).body(Vec::new()).expect("a fixed path and a version");
+        let mut lines = Box::pin(self.client.request_stream(request).await?);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
+            if glance(&line).is_some_and(|(said, ..)| said == Said::Changed) {
+                return Ok(Definition::CameJustNow);
+            }
+            line.clear();
+        }
+        Ok(Definition::Unknown)
     }
 
     async fn read(&mut self, version: String, mut lines: Lines) -> (Option<News>, State) {
@@ -275,6 +330,14 @@ impl Watch {
         self.failures = self.failures.saturating_add(1);
         (None, State::Connecting(version))
     }
+}
+
+/// What is known of the definition of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Definition {
+    WasThere,
+    CameJustNow,
+    Unknown,
 }
 
 /// What a line says of its object.

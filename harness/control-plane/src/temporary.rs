@@ -57,7 +57,7 @@ fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
-/// etcd and kube-apiserver.
+/// etcd and kube-apiserver, and whoever is started beside them.
 #[derive(Debug)]
 pub struct Temporary {
     // In the order in which they end.
@@ -74,6 +74,11 @@ impl Temporary {
         let mut booted = Self { plane, folder };
         booted.plane.ready().await?;
         Ok(booted)
+    }
+
+    /// Starts the controller manager beside them.
+    pub fn manage(&mut self) -> anyhow::Result<()> {
+        self.plane.manage(Kept::start)
     }
 
     /// A client that may do everything, on the current runtime.

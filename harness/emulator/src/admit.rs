@@ -20,6 +20,7 @@ mod schedule;
 mod strategy;
 mod template;
 mod volume;
+mod webhook;
 mod workload;
 
 use serde_json::Value;
@@ -40,35 +41,51 @@ pub(crate) struct Admission<'s> {
     pub(crate) schema: Option<&'s Schema>,
 }
 
-/// Defaults, completes and checks a new object.
-pub(crate) fn on_create(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
+/// Defaults and completes a new object.
+pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
     namespace::check(admission)?;
     defaults::fill(admission.kind, object);
     namespace::complete(admission, object);
     node::complete(admission, object);
     pod::complete(admission, object)?;
-    workload::complete(admission, object);
     defaults::fill_status(admission.kind, object);
-    others::complete(admission, object)?;
+    others::complete(admission, object)
+}
+
+/// Completes what webhooks see only when it is judged, and checks a new object.
+pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
+    workload::complete(admission, object);
     metadata::check(admission, object)?;
     custom::check(admission, false, None, object)?;
     check_built_in(admission, None, object)
 }
 
-/// Defaults, completes and checks a new state of an object that is there.
-pub(crate) fn on_update(
+/// Defaults and completes a new state of an object that is there.
+pub(crate) fn prepare_update(
+    admission: &Admission<'_>,
+    subresource: Subresource,
+    old: &Value,
+    new: &mut Value,
+) {
+    if subresource == Subresource::Status {
+        pod::complete_status(admission, old, new);
+        return;
+    }
+    defaults::fill(admission.kind, new);
+    pod::complete_update(admission, new);
+}
+
+/// Checks a new state of an object that is there.
+pub(crate) fn check_update(
     admission: &Admission<'_>,
     subresource: Subresource,
     old: &Value,
     new: &mut Value,
 ) -> Result<(), ApiError> {
     if subresource == Subresource::Status {
-        pod::complete_status(admission, old, new);
         metadata::check(admission, new)?;
         return custom::check(admission, true, Some(old), new);
     }
-    defaults::fill(admission.kind, new);
-    pod::complete_update(admission, new);
     metadata::check(admission, new)?;
     custom::check(admission, false, Some(old), new)?;
     volume::check_growth(admission, old, new)?;
@@ -102,6 +119,7 @@ fn check_built_in(
         ("", "Node") => node::check(old, new, &mut errors),
         ("", "Event") => event::check(admission.by_view && old.is_none(), new, &mut errors),
         ("scheduling.k8s.io", "PriorityClass") => priority::check_class(old, new, &mut errors),
+        _ if webhook::is_configuration(kind) => webhook::check(new, &mut errors),
         ("apps" | "batch", _) | ("", "ReplicationController") => {
             workload::check(kind, (old, new), &mut errors);
         }

@@ -12,11 +12,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use crate::actors::{ACTORS, Actor, Change, Context, KubeletDefaults, Refusal, Request, View};
+use crate::calls::Webhooks;
+use crate::error::ApiError;
+use crate::hooks;
 use crate::object;
 use crate::shared::SharedStore;
-use crate::store::{EventKind, FieldValidation, Key, LogEntry, Op, Store, Write};
+use crate::store::{
+    Consultation, EventKind, FieldValidation, Key, LogEntry, Op, Store, Write, Written,
+};
 
 use agenda::{Agenda, Task};
 
@@ -32,6 +38,7 @@ const RETRY_SECS_MAX: u64 = 1000;
 /// The actors at work.
 pub(crate) struct Driver {
     shared: SharedStore,
+    webhooks: Webhooks,
     defaults: KubeletDefaults,
     /// For how long log entries are kept; for ever when `None`.
     log_keep: Option<Duration>,
@@ -49,6 +56,7 @@ impl Driver {
     ) -> Self {
         Self {
             shared,
+            webhooks: Webhooks::default(),
             defaults,
             log_keep,
             view: View::default(),
@@ -56,6 +64,11 @@ impl Driver {
             agenda: Agenda::new(ACTORS.len()),
             refusals: BTreeMap::new(),
         }
+    }
+
+    /// Has its writes pass these webhooks where they are configured.
+    pub(crate) fn with_webhooks(self, webhooks: Webhooks) -> Self {
+        Self { webhooks, ..self }
     }
 
     /// Acts for ever.
@@ -109,7 +122,7 @@ impl Driver {
             let now = self.shared.clock().now();
             self.agenda.wake(now);
             let Some(task) = self.agenda.pop(now) else { return };
-            self.step(&task, now);
+            self.step(&task, now).await;
             steps = steps.wrapping_add(1);
             if steps.is_multiple_of(BURST) {
                 tokio::task::yield_now().await;
@@ -142,7 +155,7 @@ impl Driver {
         }
     }
 
-    fn step(&mut self, task: &Task, now: Timestamp) {
+    async fn step(&mut self, task: &Task, now: Timestamp) {
         let actor = &ACTORS[task.actor];
         let ctx = Context { view: &self.view, now, defaults: &self.defaults };
         let step = (actor.step)(&task.key, &ctx);
@@ -151,18 +164,18 @@ impl Driver {
             self.refusals.remove(task);
             return;
         }
-        let refused = self.shared.change(|store, now| write_all(store, actor, step.writes, now));
+        let refused = self.write(actor, step.writes).await;
         match refused {
             None => {
                 self.refusals.remove(task);
             }
             Some(refusal) if refusal.error.reason == "Conflict" => self.agenda.push(task.clone()),
-            Some(refusal) => self.postpone(task, now, &refusal),
+            Some(refusal) => self.postpone(task, now, &refusal).await,
         }
     }
 
     /// Tries a refused step again later, and says so on the object it was for.
-    fn postpone(&mut self, task: &Task, now: Timestamp, refusal: &Refusal) {
+    async fn postpone(&mut self, task: &Task, now: Timestamp, refusal: &Refusal) {
         let count = self.refusals.entry(task.clone()).or_default();
         let wait = 2_u64.saturating_pow(*count).min(RETRY_SECS_MAX);
         *count = count.saturating_add(1);
@@ -171,7 +184,33 @@ impl Driver {
         let ctx = Context { view: &self.view, now, defaults: &self.defaults };
         let actor = &ACTORS[task.actor];
         let said = crate::actors::refused((actor, &task.key), refusal, &ctx);
-        let _ = self.shared.change(|store, now| write_all(store, actor, said, now));
+        let _ = self.write(actor, said).await;
+    }
+
+    /// Writes in order until one is refused; answers which and why. Where no webhook is to be
+    /// asked, all is written in one go.
+    async fn write(&self, actor: &Actor, requests: Vec<Request>) -> Option<Refusal> {
+        let at_once = self.shared.change(|store, now| {
+            if hooks::any(store) {
+                Err(requests)
+            } else {
+                Ok(write_all(store, actor, requests, now))
+            }
+        });
+        let requests = match at_once {
+            Ok(refused) => return refused,
+            Err(requests) => requests,
+        };
+        let mut writing = Writing::default();
+        for request in requests {
+            let (write, kept) = writing.next(actor, request);
+            let user = || Consultation { user: user_of(actor), ..Consultation::default() };
+            let done = self.webhooks.write(&self.shared, write, user).await;
+            if let Some(refusal) = writing.ended(kept, done) {
+                return Some(refusal);
+            }
+        }
+        None
     }
 
     /// Forgets old history, where that is wanted: once half of what is kept is old.
@@ -214,35 +253,64 @@ fn everything(store: &Store, view: &View) -> Vec<Change> {
     changes
 }
 
-/// Writes in order until one is refused; answers which and why. Later writes of one step to one
-/// object follow on its earlier ones. Events are said at best effort, and what is gone already
-/// need not be deleted.
 fn write_all(
     store: &mut Store,
     actor: &Actor,
     requests: Vec<Request>,
     now: Timestamp,
 ) -> Option<Refusal> {
-    let mut written: BTreeMap<Key, String> = BTreeMap::new();
-    for request in requests {
+    let mut writing = Writing::default();
+    requests.into_iter().find_map(|request| {
+        let (write, kept) = writing.next(actor, request);
+        let done = store.write(write, now);
+        writing.ended(kept, done)
+    })
+}
+
+/// As webhooks are told.
+fn user_of(actor: &Actor) -> Value {
+    json!({"username": format!("system:{}", actor.manager), "groups": ["system:authenticated"]})
+}
+
+/// The writes of one step. Later ones to one object follow on its earlier ones. Events are said at
+/// best effort, and what is gone already need not be deleted.
+#[derive(Default)]
+struct Writing {
+    written: BTreeMap<Key, String>,
+}
+
+/// What is to be known of a write when it is done.
+struct Underway {
+    key: Key,
+    deletes: bool,
+    creates: bool,
+}
+
+impl Writing {
+    fn next(&self, actor: &Actor, request: Request) -> (Write, Underway) {
         let Request { key, mut op } = request;
-        if let (Op::Update(_, body), Some(revision)) = (&mut op, written.get(&key)) {
+        if let (Op::Update(_, body), Some(revision)) = (&mut op, self.written.get(&key)) {
             object::set(body, &["metadata", "resourceVersion"], revision.as_str().into());
         }
-        let at_best = key.resource.is("", "events");
         let (deletes, creates) = (matches!(op, Op::Delete(_)), matches!(op, Op::Create(_)));
         let write = Write {
             field_validation: FieldValidation::Ignore,
             ..Write::new(key.clone(), op, actor.manager)
         };
-        match store.write(write, now) {
+        (write, Underway { key, deletes, creates })
+    }
+
+    fn ended(&mut self, of: Underway, done: Result<Written, ApiError>) -> Option<Refusal> {
+        let Underway { key, deletes, creates } = of;
+        let at_best = key.resource.is("", "events");
+        match done {
             Ok(done) => {
-                written.insert(key, object::resource_version(&done.object).to_owned());
+                self.written.insert(key, object::resource_version(&done.object).to_owned());
+                None
             }
-            Err(_) if at_best => {}
-            Err(error) if deletes && error.code == 404 => {}
-            Err(error) => return Some(Refusal { name: key.name, creates, error }),
+            Err(_) if at_best => None,
+            Err(error) if deletes && error.code == 404 => None,
+            Err(error) => Some(Refusal { name: key.name, creates, error }),
         }
     }
-    None
 }

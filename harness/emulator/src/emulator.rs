@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::actors::{KubeletDefaults, key_of};
+use crate::calls::{Service, Webhooks};
 use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::ApiError;
@@ -55,6 +56,7 @@ impl Options {
 pub struct Emulator {
     shared: SharedStore,
     router: Router,
+    webhooks: Webhooks,
     _actors: Option<Arc<Actors>>,
 }
 
@@ -85,9 +87,12 @@ impl Emulator {
     /// Starts a cluster that has what is in a store, as [`beginning`] makes it.
     pub fn start_with(store: Store, options: Options) -> Self {
         let shared = SharedStore::new(store, options.clock);
-        let driver = Driver::new(shared.clone(), options.defaults, options.log_keep);
+        let webhooks = Webhooks::default();
+        let driver = Driver::new(shared.clone(), options.defaults, options.log_keep)
+            .with_webhooks(webhooks.clone());
         let actors = options.acts.then(|| Arc::new(Actors(tokio::spawn(driver.run()))));
-        Self { router: Router::new(shared.clone()), shared, _actors: actors }
+        let router = Router::with_webhooks(shared.clone(), webhooks.clone());
+        Self { router, webhooks, shared, _actors: actors }
     }
 
     /// A client in the same process, without a socket; its default namespace is `default`.
@@ -108,6 +113,16 @@ impl Emulator {
     /// Opens its API to whoever reaches the address and has the kubeconfig.
     pub async fn serve_network(&self, address: SocketAddr) -> anyhow::Result<Server> {
         Server::start(self.service(), address, Reach::Network).await
+    }
+
+    /// Puts up a webhook in this process, for configurations that name this service.
+    pub fn serve_webhook(&self, namespace: &str, name: &str, service: Service) {
+        self.webhooks.serve(namespace, name, service);
+    }
+
+    /// Takes such a webhook away.
+    pub fn withdraw_webhook(&self, namespace: &str, name: &str) {
+        self.webhooks.withdraw(namespace, name);
     }
 
     /// Its clock.
@@ -269,5 +284,7 @@ mod pods_tests;
 mod quota_tests;
 #[cfg(test)]
 mod training_tests;
+#[cfg(test)]
+mod webhook_tests;
 #[cfg(test)]
 mod workload_tests;

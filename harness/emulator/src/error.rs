@@ -27,6 +27,9 @@ pub struct ApiError {
     /// `Status.metadata.continue`: how to go on after an expired `continue` token.
     #[serde(default, skip)]
     pub continue_token: Option<String>,
+    /// Texts for `Warning` headers.
+    #[serde(default, skip)]
+    pub warnings: Vec<String>,
 }
 
 /// `Status.details`.
@@ -95,6 +98,7 @@ impl ApiError {
             message: message.into(),
             details: None,
             continue_token: None,
+            warnings: Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! they mean is the store's affair.
 
 mod accept;
+mod consult;
 mod decode;
 mod discovery;
 mod feed;
@@ -33,6 +34,7 @@ use http_body_util::BodyExt;
 use hyper::body::Bytes;
 use serde_json::json;
 
+use crate::calls::Webhooks;
 use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::shared::SharedStore;
@@ -50,12 +52,14 @@ pub const KUBERNETES_VERSION: &str = "v1.35.4";
 #[derive(Clone, Debug)]
 pub struct Router {
     store: SharedStore,
+    webhooks: Webhooks,
     documents: Arc<openapi::Documents>,
 }
 
 /// One request to a collection, an object or a part of one.
 struct Call<'r> {
     store: &'r SharedStore,
+    webhooks: &'r Webhooks,
     kind: Arc<Kind>,
     target: &'r Target,
     query: &'r Query,
@@ -67,7 +71,12 @@ struct Call<'r> {
 impl Router {
     /// A router for a store.
     pub fn new(store: SharedStore) -> Self {
-        Self { store, documents: Arc::default() }
+        Self::with_webhooks(store, Webhooks::default())
+    }
+
+    /// A router for a store that calls these webhooks where they are configured.
+    pub fn with_webhooks(store: SharedStore, webhooks: Webhooks) -> Self {
+        Self { store, webhooks, documents: Arc::default() }
     }
 
     /// A client in the same process, without a socket.
@@ -84,11 +93,14 @@ impl Router {
         let (parts, body) = request.into_parts();
         let body =
             if parts.method == Method::GET { Ok(Bytes::new()) } else { received(body).await };
-        let reply = body.and_then(|body| self.answer_whole(&parts, &body));
+        let reply = match body {
+            Ok(body) => self.answer_whole(&parts, &body).await,
+            Err(error) => Err(error),
+        };
         reply.unwrap_or_else(|error| refusal(&error))
     }
 
-    fn answer_whole(&self, parts: &Parts, body: &[u8]) -> Result<Reply, ApiError> {
+    async fn answer_whole(&self, parts: &Parts, body: &[u8]) -> Result<Reply, ApiError> {
         let path = Path::parse(parts.uri.path());
         let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let accept = accept.unwrap_or_default();
@@ -101,7 +113,7 @@ impl Router {
             accept.encoding = Encoding::Pretty;
         }
         if let Path::Target(target) = &path {
-            return self.answer_target(parts, (target, &query, &accept), body);
+            return self.answer_target(parts, (target, &query, &accept), body).await;
         }
         if parts.method != Method::GET {
             return Err(ApiError::method_not_allowed());
@@ -136,7 +148,7 @@ impl Router {
         }
     }
 
-    fn answer_target(
+    async fn answer_target(
         &self,
         parts: &Parts,
         (target, query, accept): (&Target, &Query, &Accept),
@@ -151,8 +163,9 @@ impl Router {
         let found = self.store.read(|store| store.kinds().by_path(group, version, plural).cloned());
         let Some(kind) = found else { return self.no_such_kind(group, version) };
         let headers = &parts.headers;
-        let call = Call { store: &self.store, kind, target, query, accept, headers, body };
-        Ok(call.answer(&parts.method))
+        let (store, webhooks) = (&self.store, &self.webhooks);
+        let call = Call { store, webhooks, kind, target, query, accept, headers, body };
+        Ok(call.answer(&parts.method).await)
     }
 
     /// 404: as a Status where the group's version is served, as a page where nothing is.
@@ -171,8 +184,8 @@ impl Router {
 }
 
 impl Call<'_> {
-    fn answer(&self, method: &Method) -> Reply {
-        let mut reply = self.done(method).unwrap_or_else(|error| refusal(&error));
+    async fn answer(&self, method: &Method) -> Reply {
+        let mut reply = self.done(method).await.unwrap_or_else(|error| refusal(&error));
         if self.kind.is("", "Endpoints") {
             let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 \
                            EndpointSlice";
@@ -181,7 +194,7 @@ impl Call<'_> {
         reply
     }
 
-    fn done(&self, method: &Method) -> Result<Reply, ApiError> {
+    async fn done(&self, method: &Method) -> Result<Reply, ApiError> {
         self.check_table()?;
         let Target { namespace, name, subresource, .. } = self.target;
         let is_object = name.is_some();
@@ -203,13 +216,13 @@ impl Call<'_> {
             ("GET", true, None) => self.get(),
             ("GET", true, Some(part)) => self.get_part(part),
             ("GET", false, _) => self.list(),
-            ("POST", false, _) if self.target.is_bindings() => self.bind_named(),
-            ("POST", false, _) => self.create(),
-            ("POST", true, Some(part)) => self.create_part(part),
-            ("PUT", true, part) => self.update(part),
-            ("PATCH", true, part) => self.patch(part),
-            ("DELETE", true, None) => self.delete(),
-            ("DELETE", false, _) => self.delete_collection(),
+            ("POST", false, _) if self.target.is_bindings() => self.bind_named().await,
+            ("POST", false, _) => self.create().await,
+            ("POST", true, Some(part)) => self.create_part(part).await,
+            ("PUT", true, part) => self.update(part).await,
+            ("PATCH", true, part) => self.patch(part).await,
+            ("DELETE", true, None) => self.delete().await,
+            ("DELETE", false, _) => self.delete_collection().await,
             _ => Err(ApiError::method_not_allowed()),
         }
     }

@@ -21,10 +21,13 @@ pub mod store;
 mod quota;
 
 mod admit;
+mod hooks;
 pub mod patch;
 mod write;
 
 mod shared;
+
+pub mod calls;
 
 pub mod http;
 pub mod serve;
@@ -39,6 +42,7 @@ pub mod remote;
 mod emulator;
 
 pub use actors::KubeletDefaults;
+pub use calls::{Service, Webhooks};
 pub use emulator::{Emulator, Options, Unsettled, beginning};
 pub use fleet::{Fleet, FleetError, FleetPlace};
 pub use http::Router;

@@ -1,6 +1,7 @@
 //! Objects, one revision for all of them, and the log of what happened. No `async` here, and no
 //! rules: what a write means is in `write`, which ends every change in `Store::commit`.
 
+mod consult;
 mod list;
 mod names;
 mod op;
@@ -18,6 +19,7 @@ use crate::kinds::Kinds;
 use crate::object;
 
 pub use crate::kinds::Resource;
+pub(crate) use consult::{Answer, Begun, Consultation, Question, Said, Stop, Webhook};
 pub use list::{ListQuery, Listed};
 pub(crate) use names::Names;
 pub use op::{

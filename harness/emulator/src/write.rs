@@ -13,26 +13,43 @@ mod quota;
 mod request;
 mod scale;
 mod update;
+mod webhooks;
 
 use jiff::Timestamp;
 
 use crate::error::ApiError;
 use crate::kinds::{Origin, Resource};
-use crate::store::{Key, ListQuery, Object, Op, Preconditions, Store, Subresource, Write, Written};
+use crate::store::{
+    Consultation, Key, ListQuery, Object, Op, Preconditions, Stop, Store, Subresource, Write,
+    Written,
+};
 
 use request::Request;
 
 impl Store {
-    /// Does one write, or nothing at all.
+    /// Does one write, or nothing at all. No webhook is asked.
     pub fn write(&mut self, write: Write, now: Timestamp) -> Result<Written, ApiError> {
-        let (mut request, op) = Request::new(self, write, now)?;
+        self.attempt(write, now, None).map_err(|stop| match stop {
+            Stop::Refused(error) => error,
+            Stop::Asks(..) => unreachable!("nobody is asked where nobody is consulted"),
+        })
+    }
+
+    /// Does one write, or nothing at all: then it is refused, or hangs on what webhooks say.
+    pub(crate) fn attempt(
+        &mut self,
+        write: Write,
+        now: Timestamp,
+        consultation: Option<Box<Consultation>>,
+    ) -> Result<Written, Stop> {
+        let (mut request, op) = Request::new(self, write, (now, consultation))?;
         let mut written = match op {
             Op::Create(body) => create::create(self, &mut request, body),
             Op::Update(subresource, body) => update::update(self, &mut request, subresource, body),
-            Op::Delete(options) => delete::delete(self, &request, &options),
+            Op::Delete(options) => delete::delete(self, &mut request, &options),
             Op::Patch(subresource, body) => patch::patch(self, &mut request, subresource, body),
-            Op::Bind(binding) => bind::bind(self, &request, &binding),
-            Op::Evict(eviction) => evict::evict(self, &request, &eviction),
+            Op::Bind(binding) => bind::bind(self, &mut request, binding),
+            Op::Evict(eviction) => evict::evict(self, &mut request, eviction),
         }?;
         crd::follow(self, &request, &written);
         written.warnings = request.warnings;

@@ -28,6 +28,8 @@ pub(super) fn node(node: &Value) -> NodeView {
         taints: list(node, "/spec/taints").iter().filter_map(taint).collect(),
         cordoned: flag(node, "/spec/unschedulable"),
         ready,
+        zones: BTreeMap::new(),
+        one_zone: false,
     }
 }
 
@@ -113,6 +115,8 @@ pub(super) fn pod(pod: &Value) -> PodView {
         tolerations: list(pod, "/spec/tolerations").iter().map(toleration).collect(),
         devices: text(pod, "/metadata/annotations/schedlab.dev~1gpu-devices")
             .map(|devices| devices.split(',').filter_map(|one| one.trim().parse().ok()).collect()),
+        guaranteed: text(pod, "/status/qosClass") == Some("Guaranteed"),
+        zones: super::zones::of_pod(pod),
         parts: Vec::new(),
         claims: BTreeMap::new(),
         paid_besides: Amounts::new(),
@@ -218,7 +222,7 @@ fn requirement(requirement: &Value) -> Option<Requirement> {
     Some(Requirement { key, operator, values: values.map(Name::from).collect() })
 }
 
-fn amounts(found: Option<&Value>) -> Amounts {
+pub(super) fn amounts(found: Option<&Value>) -> Amounts {
     let listed = found.and_then(Value::as_object).into_iter().flatten();
     listed.filter_map(|(name, found)| Some((name.as_str().into(), thousandths(found)?))).collect()
 }

@@ -1,6 +1,7 @@
 //! From a case to the core's snapshot and profile.
 
 mod claims;
+mod zones;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,6 +17,8 @@ use schedlab_scheduler_core::{
     profile::{Action, Placement},
     resources::{Amount, PerResource, Resources},
 };
+
+pub(super) use zones::{ZoneAmounts, shares as zone_shares};
 
 use super::format::{
     ActionName, Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, Share, State, Task,
@@ -91,6 +94,7 @@ fn node(case: &Case, spec: &NodeSpec) -> Node {
         labels: labels.collect(),
         allocatable,
         gpus_by_claim: claims::has_gpus(case, &spec.name),
+        numa: spec.numa.as_ref().map(zones::topology),
         gpu_memory_mib: spec.gpu_memory_mib,
         ready: true,
         ..Node::default()
@@ -195,6 +199,7 @@ fn shape(snapshot: &mut Snapshot, (case, job): (&Case, &Job), task: &Task) -> Sh
     }
     let shape = PodShape {
         requests,
+        guaranteed: job.qos_class == "Guaranteed",
         shared_gpu,
         legacy_mig: task.legacy_mig,
         claims,
@@ -267,6 +272,7 @@ fn pod(snapshot: &Snapshot, (job, group): (&Job, PodGroupId), task: &Task, shape
         } else {
             task.gpu_groups.iter().map(|group| name(group)).collect()
         },
+        zones: zones::shares(task),
         nominated: None,
         task_priority: label.and_then(|label| {
             let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);

@@ -1,10 +1,12 @@
 //! What became of each task, and how that differs from what is expected.
 
+mod zones;
+
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
-    model::{GpuGroup, NodeId, Pod, PodStatus},
+    model::{GpuGroup, NodeId, Pod, PodStatus, ZoneShare},
 };
 
 use super::format::{Case, Expected, Outcome, Task};
@@ -16,6 +18,8 @@ pub(super) struct Fate {
     pub(super) node: Option<NodeId>,
     /// The shared devices it has, or was promised, there.
     pub(super) gpu_groups: Vec<GpuGroup>,
+    /// What it has of that node's zones, or was promised.
+    pub(super) zones: Vec<ZoneShare>,
 }
 
 /// The fate of every pod of the snapshot under `plan`.
@@ -34,20 +38,23 @@ pub(super) fn fates(snapshot: &Snapshot, plan: &Plan) -> Vec<Fate> {
                 PodStatus::Succeeded => "Succeeded",
                 PodStatus::Failed => "Failed",
             };
-            Fate { state, node: pod.node, gpu_groups: pod.gpu_groups.clone() }
+            let (gpu_groups, zones) = (pod.gpu_groups.clone(), pod.zones.clone());
+            Fate { state, node: pod.node, gpu_groups, zones }
         })
         .collect();
-    let groups = |pod| plan.gpu_groups.get(pod).cloned().unwrap_or_default();
+    let placed = |pod, node, state| {
+        let gpu_groups = plan.gpu_groups.get(pod).cloned().unwrap_or_default();
+        let zones = plan.zones.get(pod).cloned().unwrap_or_default();
+        Fate { state, node: Some(node), gpu_groups, zones }
+    };
     for decision in &plan.decisions {
         match decision {
             Decision::Bind { pod, node } => {
-                let (node, gpu_groups) = (Some(*node), groups(pod));
-                fates[pod.0 as usize] = Fate { state: "Binding", node, gpu_groups };
+                fates[pod.0 as usize] = placed(pod, *node, "Binding");
             }
             Decision::Evict { pod, .. } => fates[pod.0 as usize].state = "Releasing",
             Decision::Pipeline { pod, node } => {
-                let (node, gpu_groups) = (Some(*node), groups(pod));
-                fates[pod.0 as usize] = Fate { state: "Pipelined", node, gpu_groups };
+                fates[pod.0 as usize] = placed(pod, *node, "Pipelined");
             }
         }
     }
@@ -82,6 +89,7 @@ pub(super) fn differences(case: &Case, snapshot: &Snapshot, fates: &[Fate]) -> V
         }
     }
     found.extend(node_differences((case, &expected), snapshot, &tasks));
+    found.extend(zones::differences((case, &expected), snapshot, fates));
     found
 }
 
@@ -99,12 +107,21 @@ fn differs(
         .is_some_and(|node| tasks.iter().any(|(_, _, fate)| node_name(fate) != Some(node)));
     let sum: f64 = tasks.iter().map(|(_, task, _)| task.gpus_total).sum();
     let wrong_sum = (sum - outcome.gpus_requested_sum).abs() > 1e-6;
-    if !(wrong_state || wrong_node || wrong_sum) {
+    let zones = |fate: &Fate| zones::positions(snapshot, fate);
+    let wrong_zones = outcome
+        .numa_zones
+        .as_ref()
+        .filter(|expected| tasks.iter().any(|(_, _, fate)| zones(fate) != **expected));
+    if !(wrong_state || wrong_node || wrong_sum || wrong_zones.is_some()) {
         return None;
     }
     let mut text = format!("{name}: {}{} expected;", outcome.status, on(outcome.node.as_deref()));
     for (_, task, fate) in tasks {
         let _ = write!(text, " {} {}{}", task.id, fate.state, on(node_name(fate)));
+    }
+    if let Some(expected) = wrong_zones {
+        let found: Vec<Vec<usize>> = tasks.iter().map(|(_, _, fate)| zones(fate)).collect();
+        let _ = write!(text, " in zones {found:?}, not {expected:?}");
     }
     if wrong_sum {
         let _ = write!(text, " asking for {sum} GPUs, not {}", outcome.gpus_requested_sum);

@@ -5,7 +5,10 @@ use std::{
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
@@ -16,7 +19,7 @@ use super::{
     format::Case,
     oracle::Entry,
     report::{FileReport, Judged, Report, Verdict},
-    run,
+    run, shell,
 };
 use crate::text;
 
@@ -27,7 +30,8 @@ use crate::text;
 pub fn run_folder(folder: &Path, filter: &str) -> anyhow::Result<Report> {
     let paths = json_files(folder)?;
     let files = in_parallel(&paths, |path| read(path, filter));
-    let files: Vec<(String, Vec<Item>)> = files.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    let files = files.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    let files: Vec<(String, Vec<Item>)> = files.into_iter().flatten().collect();
     let items: Vec<&Item> = files.iter().flat_map(|(_, items)| items).collect();
     let mut judged = in_parallel(&items, |item| item.judge()).into_iter();
     let report = |(file, items): &(String, Vec<Item>)| FileReport {
@@ -54,25 +58,30 @@ fn json_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 /// What can be run on its own.
 enum Item {
-    Case(Box<Case>),
+    Case(Arc<Case>),
+    /// The same through the shell.
+    Shell(Arc<Case>),
     Entry(String, Entry),
 }
 
-/// A file's name and what is selected of it.
-fn read(path: &Path, filter: &str) -> anyhow::Result<(String, Vec<Item>)> {
+/// A file's name and what is selected of it; then, by another name, what of that is run a second
+/// time.
+fn read(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<Item>)>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let shown = path.display().to_string();
     let text = text::read(path).map_err(|unreadable| anyhow!(unreadable.of(&shown)))?;
     let mut content: Value =
         serde_json::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
-    let mut items = Vec::new();
-    let stem = name.trim_end_matches(".json");
+    let (mut items, mut again) = (Vec::new(), Vec::new());
+    let stem = name.trim_end_matches(".json").to_owned();
     for (at, case) in list(&mut content, "cases").into_iter().enumerate() {
         let id = case.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
         if id.contains(filter) || stem.contains(filter) {
-            let case = serde_json::from_value(case)
+            let case: Case = serde_json::from_value(case)
                 .map_err(|error| anyhow!("{}: cases[{at}] ({id}): {error}", path.display()))?;
-            items.push(Item::Case(Box::new(case)));
+            let case = Arc::new(case);
+            again.extend(case.rounds.is_some().then(|| Item::Shell(Arc::clone(&case))));
+            items.push(Item::Case(case));
         }
     }
     for (at, entry) in list(&mut content, "entries").into_iter().enumerate() {
@@ -83,7 +92,8 @@ fn read(path: &Path, filter: &str) -> anyhow::Result<(String, Vec<Item>)> {
             items.push(Item::Entry(id, entry));
         }
     }
-    Ok((name, items))
+    let through_the_shell = format!("{stem}, through the shell");
+    Ok(vec![(name, items), (through_the_shell, again)])
 }
 
 fn list(content: &mut Value, field: &str) -> Vec<Value> {
@@ -97,6 +107,7 @@ impl Item {
     fn judge(&self) -> Judged {
         let (id, title) = match self {
             Self::Case(case) => (case.id.clone(), case.title.clone()),
+            Self::Shell(case) => (format!("{}, through the shell", case.id), case.title.clone()),
             Self::Entry(id, _) => (id.clone(), String::new()),
         };
         let verdict = catch_unwind(AssertUnwindSafe(|| self.verdict()));
@@ -107,6 +118,7 @@ impl Item {
     fn verdict(&self) -> Verdict {
         match self {
             Self::Case(case) => run::verdict(case),
+            Self::Shell(case) => shell::verdict(case),
             Self::Entry(_, entry) => match entry.difference() {
                 Some(difference) => Verdict::Failed(vec![difference]),
                 None => Verdict::Passed,

@@ -40,6 +40,8 @@ pub(super) struct Config {
     pub(super) plugin_arguments: Option<BTreeMap<String, BTreeMap<String, Value>>>,
     #[serde(default)]
     pub(super) predicates_plugin_active: Option<bool>,
+    #[serde(default)]
+    numa_plugin_active: bool,
 }
 
 /// What was recorded.
@@ -179,9 +181,41 @@ pub(super) struct NodeSpec {
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
     #[serde(default)]
-    pub(super) numa: Option<Value>,
+    pub(super) numa: Option<NumaSpec>,
     #[serde(default)]
     pub(super) gpu_memory_mib: i64,
+}
+
+/// Zones of a node. Amounts are millicores, bytes and devices.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct NumaSpec {
+    pub(super) policy: NumaPolicyName,
+    pub(super) scope: NumaScopeName,
+    pub(super) zones: Vec<ZoneSpec>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum NumaPolicyName {
+    None,
+    BestEffort,
+    Restricted,
+    SingleNumaNode,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum NumaScopeName {
+    Container,
+    Pod,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ZoneSpec {
+    pub(super) id: String,
+    pub(super) allocatable: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub(super) available: BTreeMap<String, f64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -220,6 +254,8 @@ pub(super) struct Job {
     pub(super) queue: String,
     pub(super) priority: i32,
     pub(super) preemptibility: String,
+    #[serde(default)]
+    pub(super) qos_class: String,
     pub(super) age_s: i64,
     #[serde(default)]
     pub(super) running_for_s: Option<i64>,
@@ -275,6 +311,8 @@ pub(super) struct Task {
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
     #[serde(default)]
+    pub(super) annotations: BTreeMap<String, String>,
+    #[serde(default)]
     pub(super) gpu_fraction: Option<f64>,
     #[serde(default)]
     pub(super) gpu_memory_mib: Option<i64>,
@@ -316,12 +354,18 @@ pub(super) struct Outcome {
     #[serde(default)]
     pub(super) node: Option<String>,
     pub(super) gpus_requested_sum: f64,
+    /// Positions of zones, where they are compared.
+    #[serde(default)]
+    pub(super) numa_zones: Option<Vec<usize>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct NodeOutcome {
     pub(super) idle_gpus: f64,
     pub(super) releasing_gpus: f64,
+    /// Quantities by resource, by the zone's position.
+    #[serde(default)]
+    pub(super) numa_zones_available: BTreeMap<usize, BTreeMap<String, String>>,
 }
 
 /// Task fields that ask for more than whole devices, and what they ask for.
@@ -331,9 +375,6 @@ const BEYOND_WHOLE_DEVICES: [(&str, &str); 1] =
 impl Case {
     /// What it needs that the core does not know yet; `None`: it can be run.
     pub(super) fn unsupported(&self) -> Option<&'static str> {
-        if self.cluster.nodes.iter().any(|node| node.numa.is_some()) {
-            return Some("NUMA");
-        }
         let tasks = self.jobs.iter().flat_map(|job| &job.tasks);
         tasks.flat_map(|task| task.other.iter()).find_map(|(field, value)| {
             let empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
@@ -355,7 +396,8 @@ impl Case {
         let tasks = self.jobs.iter().flat_map(|job| &job.tasks).filter_map(|task| {
             let LastTask { status, node } = recorded.get(task.id.as_str())?;
             let (status, node) = (status.clone(), node.clone());
-            Some((task.id.clone(), Outcome { status, node, gpus_requested_sum: task.gpus_total }))
+            let (gpus_requested_sum, numa_zones) = (task.gpus_total, None);
+            Some((task.id.clone(), Outcome { status, node, gpus_requested_sum, numa_zones }))
         });
         Expected { tasks: tasks.collect(), ..Expected::default() }
     }
@@ -364,6 +406,9 @@ impl Case {
 impl Config {
     /// The session asks this plugin.
     pub(super) fn has(&self, plugin: &str) -> bool {
+        if plugin == "numa" {
+            return self.numa_plugin_active;
+        }
         let named = self.plugins.as_ref().is_none_or(|all| all.iter().any(|one| one == plugin));
         named && (plugin != "predicates" || self.predicates_plugin_active != Some(false))
     }

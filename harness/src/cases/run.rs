@@ -79,6 +79,7 @@ fn next_round(case: &Case, snapshot: &Snapshot, fates: &[Fate], delay: Duration)
                 next.pod_groups[group.0 as usize].last_start = Some(next.now);
                 (pod.status, pod.node) = (PodStatus::Running, fate.node);
                 pod.gpu_groups.clone_from(&fate.gpu_groups);
+                pod.zones.clone_from(&fate.zones);
             }
             "Releasing" if stays => {
                 pod.status = PodStatus::Releasing;
@@ -94,6 +95,7 @@ fn next_round(case: &Case, snapshot: &Snapshot, fates: &[Fate], delay: Duration)
 fn wait_again(pod: &mut Pod) {
     (pod.status, pod.node, pod.released_since) = (PodStatus::Pending, None, None);
     pod.gpu_groups.clear();
+    pod.zones.clear();
 }
 
 fn calls_over_limit(limits: Option<&CallLimits>, plan: &Plan) -> Vec<String> {

@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::LogEntry;
+use schedlab_scheduler::admission::Admission;
 
 use super::fuse::{Fuse, Fused};
 use super::in_process::Pulse;
@@ -52,6 +54,24 @@ impl Place {
                 Door { connect: Arc::new(connect), clock: real.clock().clone() }
             }
         }
+    }
+
+    /// Has its API server find the scheduler's webhooks, at the service of this namespace and name.
+    pub(crate) fn serve_webhooks(
+        &self,
+        (namespace, name): (&str, &str),
+        admission: Admission,
+    ) -> anyhow::Result<()> {
+        let Self::Emulated(emulated) = self else {
+            anyhow::bail!("webhooks in this process are out of a real API server's reach");
+        };
+        let answer = move |path: String, review| {
+            let admission = admission.clone();
+            let answered = async move { admission.answer(&path, &review).await };
+            answered.map(Option::unwrap_or_default).boxed()
+        };
+        emulated.emulator().serve_webhook(namespace, name, Arc::new(answer));
+        Ok(())
     }
 
     /// Has an audit see every write, those of the past included.

@@ -13,6 +13,10 @@ use crate::target::CAPABILITIES;
 /// The tag of cases that only virtual time can run in a sensible time.
 pub const VIRTUAL_TIME: &str = "virtual-time";
 
+/// The tag of cases in which an API server asks the scheduler's webhooks. That of the emulator finds
+/// them in this process; another one would have to be given an address and a certificate.
+pub const WEBHOOKS: &str = "webhooks";
+
 /// In real time no case waits longer than this for one thing.
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
@@ -82,6 +86,11 @@ impl Case {
             return 1.0;
         }
         (WAIT_MAX.as_secs_f64() / longest.as_secs_f64()).max(FACTOR_LEAST)
+    }
+
+    /// Whether webhooks are asked in it.
+    pub fn needs_webhooks(&self) -> bool {
+        self.steps.iter().any(|step| step.value.contains("webhooks are asked"))
     }
 
     /// Why it cannot run in real time, when its steps show it.

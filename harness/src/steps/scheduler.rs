@@ -88,6 +88,17 @@ fn reserved(world: &mut World) -> StepResult {
     Ok(())
 }
 
+/// The API server asks the scheduler's webhooks about queues, pod groups and pods. They are found on
+/// the emulator only: tag the scenario `@webhooks`.
+/// ```gherkin
+/// Given the scheduler's webhooks are asked
+/// ```
+#[given(expr = "the scheduler's webhooks are asked")]
+async fn webhooks(world: &mut World) -> StepResult {
+    world.ask_webhooks().await?;
+    Ok(())
+}
+
 /// A shard: only the nodes and pods whose label `kai.scheduler/node-pool` says so. An empty name:
 /// those without the label.
 /// ```gherkin

@@ -17,10 +17,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::World;
 use crate::happenings::offset;
+use crate::objects::Document;
 use crate::view::Phase;
 
 /// A claim: `Err` says what was found instead.
@@ -77,6 +79,21 @@ impl World {
     async fn settle_for(&mut self, claim: Claim<'_>) -> anyhow::Result<()> {
         self.settle().await?;
         self.in_patience(claim).await
+    }
+
+    /// Waits in real time until those of these objects that are nodes take pods: a fleet stands
+    /// before a scheduler sees it, as in virtual time, where nodes come up within a moment.
+    pub(super) async fn until_up(&mut self, documents: &[Document]) -> anyhow::Result<()> {
+        let nodes = documents.iter().map(|document| &document.object);
+        let lives = |node: &Value| node["metadata"]["annotations"]["schedlab.dev/down"] != "true";
+        let nodes = nodes.filter(|object| object["kind"] == "Node" && lives(object));
+        let names: Vec<&str> =
+            nodes.filter_map(|node| node["metadata"]["name"].as_str()).collect();
+        let up = |world: &Self| match names.iter().find(|name| !world.view.node_is_up(name)) {
+            None => Ok(()),
+            Some(name) => Err(format!("node {name:?} is not ready, or tainted as such")),
+        };
+        self.in_patience(&up).await
     }
 
     /// Waits in real time, where things take a while, until it holds.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use schedlab_scheduler::{Config, Flavor, Status, explain::Form};
+use schedlab_scheduler::admission::{self, Admission};
+use schedlab_scheduler::{Config, Flavor, Idle, Status, explain::Form};
 use schedlab_scheduler_core::audit::Rules;
 
 use super::{Scheduler, World};
@@ -24,7 +25,11 @@ impl World {
 
     /// A scheduler that does not run yet, watched by the audit of its kind.
     fn prepare(&mut self, config: Config) -> Under {
-        let config = self.pace.config(config);
+        let mut config = self.pace.config(config);
+        if !self.is_real() && !cfg!(debug_assertions) {
+            // A debug build has every cycle, and asserts that those in between decide nothing new.
+            config.idle = Idle::UntilEvent;
+        }
         let rules = match config.flavor {
             Flavor::Kai => Rules::kai(),
             Flavor::Kube => Rules::kube(),
@@ -81,6 +86,16 @@ impl World {
     /// Uses another set-up from the start.
     pub(crate) fn configure(&mut self, config: Config) -> anyhow::Result<()> {
         *self.config_mut()? = config;
+        Ok(())
+    }
+
+    /// Has the API server ask the scheduler's webhooks, as they are configured where it is installed.
+    pub(crate) async fn ask_webhooks(&mut self) -> anyhow::Result<()> {
+        let admission = Admission::new(self.api.client().clone(), self.config_mut()?);
+        let (namespace, name) = ("kai-scheduler", "schedlab-scheduler");
+        self.cluster.serve_webhooks((namespace, name), admission)?;
+        let configuration = admission::configuration(namespace, name, None);
+        self.api.create(&configuration).await?;
         Ok(())
     }
 

@@ -29,6 +29,7 @@ impl World {
                 }
             }
         }
+        self.until_up(&documents).await?;
         self.remember(documents);
         Ok(())
     }
@@ -51,6 +52,7 @@ impl World {
                 }
             }
         }
+        self.until_up(&documents).await?;
         self.remember(documents);
         Ok(())
     }

@@ -174,6 +174,10 @@ const FOREIGN_OWNERS: [(&str, &str, &str); 35] = [
     ("sparkoperator.k8s.io", "sparkapplications", "SparkApplication"),
 ];
 
+/// The kind that topology updaters bring.
+const ZONES_OF_NODES: (&str, &str, &str, &str) =
+    ("topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology");
+
 /// A life in which everything happens that the scheduler asks the API server for.
 async fn work(lab: &Lab, client: kube::Client) {
     lab.create("", "namespaces", &json!({ "metadata": { "name": "kai-scheduler" } }));
@@ -216,6 +220,7 @@ async fn work(lab: &Lab, client: kube::Client) {
         owned_pod(lab, (group, plural, kind), &json!({}));
     }
     lab.define(("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang"));
+    lab.define(ZONES_OF_NODES);
     lab.apply(CLAIMED);
     lab.pass(90).await;
     task.abort();

@@ -68,7 +68,10 @@ impl Lab {
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": { "name": format!("{plural}.{group}") },
+            "metadata": {
+                "name": format!("{plural}.{group}"),
+                "annotations": { "api-approved.kubernetes.io": "unapproved, for a test" },
+            },
             "spec": {
                 "group": group,
                 "scope": "Namespaced",

@@ -168,20 +168,24 @@ fn pods_share_one_reserved_gpu_whenever_scheduler_and_binder_die() {
     }
 }
 
+/// A binder begins, asked by another scheduler, which thinks that the GPU of a running job is free.
+async fn ask_for_a_gpu_in_use(lab: &mut Lab, request: &Value) {
+    lab.nodes(1, 1);
+    lab.queue("q", 8, -1);
+    lab.reserve_gpus();
+    lab.start();
+    lab.job("whole", "q", (1, 1));
+    lab.pass(5).await;
+    lab.stop().await;
+    lab.ask_for("a", request);
+    lab.only(&[Component::Binder]);
+    lab.start();
+}
+
 #[test]
 fn a_device_that_cannot_be_reserved_is_told_and_its_reservation_ends() {
     Lab::tell(async |mut lab| {
-        lab.nodes(1, 1);
-        lab.queue("q", 8, -1);
-        lab.reserve_gpus();
-        lab.start();
-        lab.job("whole", "q", (1, 1));
-        lab.pass(5).await;
-        lab.stop().await;
-        // Another scheduler thinks that the GPU is free.
-        lab.ask_for("a", &json!({}));
-        lab.only(&[Component::Binder]);
-        lab.start();
+        ask_for_a_gpu_in_use(&mut lab, &json!({})).await;
         lab.pass(60).await;
         assert_snapshot!(lab.pods(), @r"
         a Pending -
@@ -201,16 +205,7 @@ fn a_device_that_cannot_be_reserved_is_told_and_its_reservation_ends() {
 #[test]
 fn a_device_that_comes_free_is_reserved_by_a_later_attempt() {
     Lab::tell(async |mut lab| {
-        lab.nodes(1, 1);
-        lab.queue("q", 8, -1);
-        lab.reserve_gpus();
-        lab.start();
-        lab.job("whole", "q", (1, 1));
-        lab.pass(5).await;
-        lab.stop().await;
-        lab.ask_for("a", &json!({ "backoffLimit": 10 }));
-        lab.only(&[Component::Binder]);
-        lab.start();
+        ask_for_a_gpu_in_use(&mut lab, &json!({ "backoffLimit": 10 })).await;
         lab.pass(5).await;
         // The next finds a reservation that gets no device, and is long in saying so.
         let stuck = json!({

@@ -30,17 +30,17 @@ pub(crate) const EDGES: [(&str, &str); 5] = [
     (
         "scheduler",
         "
-            api crds pacing parse status usage
+            api crds pacing parse status trace usage
             config
             watch
             mirror
             translate
             apply metrics podgrouper
             binder pod_groups queues
-            captured explain preview run
+            admission captured explain preview run
             replay -> captured config mirror translate
             leader -> api config
-            health -> captured leader metrics status
+            health -> captured leader metrics status trace
             cli ->
         ",
     ),
@@ -59,8 +59,9 @@ pub(crate) const EDGES: [(&str, &str); 5] = [
             error kinds select
             patch store
             quota
-            admit shared watch
+            admit hooks shared watch
             write
+            calls
             actors http
             driver fleet serve
             remote

@@ -16,6 +16,7 @@ mod gang;
 mod plan;
 mod sharing;
 mod view;
+mod zones;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -48,8 +49,8 @@ pub enum Conduct {
     /// reclaimed (rule 7 looks before it subtracts), priority protects inside one queue only
     /// (9), victim sets need not be minimal and promises are forgotten each cycle (10, 11, 20).
     Kai,
-    /// Profile `kube`: no queues, no gangs; every pod of lower priority is a victim, and a node
-    /// that is not ready is judged by its taints alone.
+    /// Profile `kube`: no queues, no gangs, no zones of nodes; every pod of lower priority is a
+    /// victim, and a node that is not ready is judged by its taints alone.
     Kube,
 }
 

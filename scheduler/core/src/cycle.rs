@@ -95,6 +95,7 @@ pub(crate) fn decide<'s>(
 
     let plan = Plan {
         gpu_groups: session.chosen_gpu_groups(),
+        zones: session.chosen_zones(),
         decisions: session.take_decisions(),
         waiting,
         waiting_pods: BTreeMap::new(),

@@ -5,6 +5,7 @@ mod claim;
 mod disruption_budget;
 mod gpu;
 mod node;
+mod numa;
 mod pod;
 mod pod_group;
 mod queue;
@@ -16,6 +17,7 @@ pub use claim::DeviceClaim;
 pub use disruption_budget::DisruptionBudget;
 pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
 pub use node::{Node, Taint, TaintEffect};
+pub use numa::{ContainerRequests, NumaPolicy, NumaScope, NumaTopology, NumaZone, ZoneShare};
 pub use pod::{
     HostPort, Inclusion, LabelSelector, NamespaceSet, NodeSelectorTerm, Operator, Pod,
     PodAffinityTerm, PodShape, PodStatus, PreemptionPolicy, Requirement, Toleration,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     decision::{Decision, Reason},
-    model::{GpuGroup, PodGroupId, PodId, QueueId},
+    model::{GpuGroup, PodGroupId, PodId, QueueId, ZoneShare},
     resources::{PerResource, Resources},
 };
 
@@ -17,6 +17,9 @@ pub struct Plan {
     /// The shared devices of pods that were bound or promised room above. A name that no pod
     /// of the snapshot has is a device that nobody shares yet.
     pub gpu_groups: BTreeMap<PodId, Vec<GpuGroup>>,
+    /// What pods that were bound or promised room above have of their node's zones, where they
+    /// have something.
+    pub zones: BTreeMap<PodId, Vec<ZoneShare>>,
     /// Why pod groups with waiting pods wait: one dominant reason each.
     pub waiting: BTreeMap<PodGroupId, Reason>,
     /// Why single pods wait, where it differs from their group's reason.

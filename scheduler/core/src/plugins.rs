@@ -10,6 +10,7 @@ mod mig;
 mod node_affinity;
 mod node_resources;
 mod node_status;
+mod numa;
 mod placement;
 mod pod_counts;
 mod queue_limits;
@@ -42,6 +43,7 @@ impl Plugins {
             ("topology", Arc::new(topology_places::TopologyPlaces), 100_000 * POINT),
             ("gpusharingorder", Arc::new(placement::SharedDevicesFirst), 10_000 * POINT),
             ("nodeavailability", Arc::new(placement::NodeAvailability), 1_000 * POINT),
+            ("numa", Arc::new(numa::Numa), 100),
             ("resourcetype", Arc::new(placement::NodeResourceType), 10 * POINT),
             ("nodeplacement", Arc::new(placement::ResourcePlacement), 1),
         ];
@@ -60,6 +62,9 @@ impl Plugins {
             filter.push(Arc::new(mig::LegacyMig));
         } else {
             filter.push(Arc::new(node_resources::NodeResourcesFit));
+        }
+        if is_active("numa") {
+            filter.push(Arc::new(numa::Numa));
         }
         let mut pre_filter: Vec<Arc<dyn PreFilter>> = Vec::new();
         if is_active("proportion") {

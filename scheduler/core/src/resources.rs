@@ -80,6 +80,53 @@ impl Resources {
         sum
     }
 
+    /// The smaller amount of each. What only one of them names is not there in the other.
+    #[must_use]
+    pub fn lesser(&self, other: &Self) -> Self {
+        let extended = self
+            .extended
+            .iter()
+            .map(|(name, amount)| (Name::clone(name), (*amount).min(other.extended_of(name))));
+        let mut extended: BTreeMap<Name, i64> = extended.collect();
+        for (name, amount) in &other.extended {
+            extended.entry(Name::clone(name)).or_insert((*amount).min(0));
+        }
+        Self {
+            gpu_milli: self.gpu_milli.min(other.gpu_milli),
+            cpu_milli: self.cpu_milli.min(other.cpu_milli),
+            memory_bytes: self.memory_bytes.min(other.memory_bytes),
+            pods: self.pods.min(other.pods),
+            extended,
+        }
+    }
+
+    /// Negative amounts count as zero; of extended resources only those that are there remain.
+    #[must_use]
+    pub fn at_least_zero(&self) -> Self {
+        let extended = self.extended.iter().filter(|(_, amount)| **amount > 0);
+        Self {
+            gpu_milli: self.gpu_milli.max(0),
+            cpu_milli: self.cpu_milli.max(0),
+            memory_bytes: self.memory_bytes.max(0),
+            pods: self.pods.max(0),
+            extended: extended.map(|(name, amount)| (Name::clone(name), *amount)).collect(),
+        }
+    }
+
+    /// What there is more than nothing of.
+    pub fn amounts(&self) -> impl Iterator<Item = (ResourceName, i64)> + '_ {
+        let fixed = [
+            (ResourceName::Gpu, self.gpu_milli),
+            (ResourceName::Cpu, self.cpu_milli),
+            (ResourceName::Memory, self.memory_bytes),
+            (ResourceName::Pods, self.pods),
+        ];
+        let extended = self.extended.iter();
+        let extended =
+            extended.map(|(name, amount)| (ResourceName::Extended(Name::clone(name)), *amount));
+        fixed.into_iter().chain(extended).filter(|(_, amount)| *amount > 0)
+    }
+
     /// Everything asked for here is there. What is not asked for may be short.
     pub fn fits_in(&self, room: &Self) -> bool {
         let fits = |asked: i64, free: i64| asked <= 0 || asked <= free;

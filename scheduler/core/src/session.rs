@@ -14,6 +14,7 @@ mod parts;
 mod placing;
 mod state;
 mod topology;
+mod zones;
 
 use std::{cell::OnceCell, collections::BTreeMap};
 
@@ -28,11 +29,12 @@ pub use device::{Choice, Device, SharedDevice};
 pub(crate) use free::{Asked, Free, Freed, parts_on};
 pub use members::{Members, NotReady, SubMembers};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
-use parts::{Parts, PodParts, new_group};
+use parts::{Parts, PodParts};
 pub use placing::Unplaced;
 use state::Hold;
 pub use state::{PodState, Stays};
 pub use topology::NoPlace;
+pub use zones::{Counted, ZoneRoom};
 
 /// One cycle's view of the cluster: the snapshot and what was decided since.
 #[derive(Clone, Debug)]
@@ -55,6 +57,8 @@ pub struct Session<'s> {
     candidates: candidates::Candidates,
     customs: Customs,
     looks_ahead: bool,
+    /// The most zones of a node, where they are published.
+    zones_max: usize,
     /// Pods of groups that keep to places of a topology.
     placed_pods: BTreeMap<PodGroupId, Vec<PodId>>,
     /// While pods are put together: which nodes are better, for the place's sake.
@@ -105,6 +109,7 @@ impl<'s> Session<'s> {
             candidates: candidates::Candidates::default(),
             customs: Customs::of(snapshot),
             looks_ahead: false,
+            zones_max: zones::most(snapshot),
             placed_pods: placed_pods(snapshot),
             preferred_nodes: None,
             decisions: Vec::new(),
@@ -114,6 +119,7 @@ impl<'s> Session<'s> {
             let pod = PodId(u32::try_from(at).expect("pod ids are 32 bits"));
             session.take_room(pod, session.pods[at]);
         }
+        session.heed_published_zones();
         session.changed = ChangedNodes::default();
         session
     }
@@ -217,7 +223,7 @@ impl<'s> Session<'s> {
     pub fn gpu_groups(&self, pod: PodId) -> &[GpuGroup] {
         let parts = self.parts.of_pod(pod);
         let promised = self.state(pod).is_promised();
-        self.parts.groups(if promised { parts.promised } else { parts.held })
+        &self.parts.portion(if promised { parts.promised } else { parts.held }).groups
     }
 
     /// The shared devices that the pod has, or had when it was evicted.
@@ -228,31 +234,7 @@ impl<'s> Session<'s> {
     /// It was evicted in this cycle and promised the room where it is, down to the devices.
     pub fn is_promised_what_it_has(&self, pod: PodId) -> bool {
         matches!(self.state(pod), PodState::Moving { from, to } if from == to)
-            && self.gpu_groups(pod) == self.held_gpu_groups(pod)
-    }
-
-    /// The parts of devices of `node` that the pod gets besides those that it has.
-    fn choose_parts(&mut self, pod: PodId, node: NodeId, hold: Hold) -> PodParts {
-        let parts = self.parts.of_pod(pod);
-        let Some(shared) = &self.shape_of(pod).shared_gpu else { return parts };
-        let (of, room) = (self.node(node), &self.nodes[node.0 as usize]);
-        let choice =
-            Choice { placement: self.profile.device_placement, at_once_first: !self.looks_ahead };
-        let unfit = || vec![(Device::New, Fits::Now); shared.devices as usize];
-        let chosen = room.choose_devices(of, shared, choice).unwrap_or_else(unfit);
-        let mut groups: Vec<GpuGroup> = Vec::new();
-        for (device, _) in chosen {
-            let group = match device {
-                Device::Shared(at) => room.shared[at].group.clone(),
-                Device::New => new_group(&self.pod(pod).uid, room, &groups),
-            };
-            groups.push(group);
-        }
-        let set = self.parts.add(groups);
-        match hold {
-            Hold::IsPromised => PodParts { promised: set, ..parts },
-            Hold::Has | Hold::Releases | Hold::IsStuck => PodParts { held: set, ..parts },
-        }
+            && self.parts.is_promised_what_is_held(pod)
     }
 
     fn take_room(&mut self, pod: PodId, state: PodState) {
@@ -266,6 +248,7 @@ impl<'s> Session<'s> {
                 let units = shared.units_on(&self.snapshot.nodes[node.0 as usize]);
                 room.change_parts(self.parts.held_by(pod, hold), hold, units);
             }
+            room.take_zones(self.parts.zones_held_by(pod, hold), hold);
             self.changed.note(node, self.snapshot.nodes.len());
         }
         let (of, rank) = (self.pod(pod), self.task_ranks[pod.0 as usize]);
@@ -285,6 +268,7 @@ impl<'s> Session<'s> {
                 let units = shared.units_on(&self.snapshot.nodes[node.0 as usize]);
                 room.change_parts(self.parts.held_by(pod, hold), hold, -units);
             }
+            room.give_zones(self.parts.zones_held_by(pod, hold), hold);
             self.changed.note(node, self.snapshot.nodes.len());
         }
         let (of, rank) = (self.pod(pod), self.task_ranks[pod.0 as usize]);

@@ -251,6 +251,7 @@ fn pod(name: Name, (group, shape): (PodGroupId, ShapeId), node: Option<NodeId>) 
         status: if node.is_some() { PodStatus::Running } else { PodStatus::Pending },
         node,
         gpu_groups: Vec::new(),
+        zones: Vec::new(),
         nominated: None,
         task_priority: None,
         created: START,

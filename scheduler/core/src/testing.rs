@@ -13,6 +13,8 @@
 //!   part rack needs=1                          an inner part: one of its children suffices
 //!   part left parent=rack pods=2 gpus=4
 //! job e pods=2 part=0.5 on n1/g1 n1/g1         half of one GPU each: both of the GPU g1
+//! node n3 cpu=8 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
+//! job g cpu=3 guaranteed on n3@z0              what its kubelet aligns stands in zone z0
 //! job f pods=2 gpus=1 together=dc/zone close=dc/rack   in one zone, if possible in one rack
 //! foreign x gpus=1 on n1                       a pod of another scheduler
 //! ```

@@ -7,6 +7,7 @@ mod gangs;
 mod kube;
 mod limits;
 mod mig;
+mod numa;
 mod parts;
 mod placement;
 mod preempt;

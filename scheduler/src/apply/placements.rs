@@ -15,7 +15,7 @@ use super::{
 use crate::{
     api::{Merge, path},
     config::Flavor,
-    mirror::{GROUP_LABEL, Key, Mirror},
+    mirror::{GROUP_LABEL, Key, Mirror, PREDICTED, written_shares},
     watch::Kind,
 };
 
@@ -36,6 +36,11 @@ impl Applier {
         if let Some(group) = record.and_then(|record| record.group.as_ref()) {
             object["metadata"]["annotations"] = json!({ "pod-group-name": &**group });
         }
+        let zones = cycle.plan.zones.get(&pod).cloned().unwrap_or_default();
+        if !zones.is_empty() {
+            let foretold = written_shares(&zones).to_string();
+            object["metadata"]["annotations"][PREDICTED] = json!(foretold);
+        }
         let path = path("v1", &key.namespace, "pods", &key.name);
         let devices = cycle.plan.gpu_groups.get(&pod).map(|devices| {
             let known = mirror.pods.get(&key).into_iter().flat_map(|pod| pod.labels.keys());
@@ -43,7 +48,7 @@ impl Applier {
             Write::patch(Kind::Pod, path.clone(), Merge::Plain, change)
         });
         let call = Call::Create { path: format!("{path}/binding"), object };
-        let bind = Write { call, then: Then::Bound(key, Name::clone(node)) };
+        let bind = Write { call, then: Then::Bound(key, Name::clone(node), zones) };
         devices.into_iter().chain([bind]).collect()
     }
 

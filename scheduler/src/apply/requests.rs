@@ -11,7 +11,7 @@ use super::{
 use crate::{
     api::path,
     config::Binding,
-    mirror::{Key, Mirror, RequestRecord},
+    mirror::{Key, Mirror, RequestRecord, written_shares},
 };
 
 const API: &str = "scheduling.run.ai/v1alpha2";
@@ -70,6 +70,9 @@ impl Applier {
         });
         if let Some(groups) = groups {
             spec["selectedGPUGroups"] = groups.iter().map(|group| json!(&**group)).collect();
+        }
+        if let Some(zones) = cycle.plan.zones.get(&pod) {
+            spec["predictedNUMAZones"] = written_shares(zones);
         }
         let object = json!({
             "apiVersion": API,

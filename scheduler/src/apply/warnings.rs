@@ -13,6 +13,7 @@ impl Applier {
     pub(super) async fn warn(&mut self, mirror: &mut Mirror, now: Time) {
         let mut warnings = nodes(mirror);
         if self.flavor == Flavor::Kai {
+            warnings.extend(zones(mirror));
             warnings.extend(groups(mirror));
             warnings.extend(pods(mirror));
         }
@@ -41,6 +42,18 @@ fn nodes(mirror: &Mirror) -> Vec<Warning> {
         Some((about, "Malformed", format!("{malformed}; until then it counts as nothing")))
     };
     mirror.nodes.iter().filter_map(warning).collect()
+}
+
+fn zones(mirror: &Mirror) -> Vec<Warning> {
+    let warning = |(name, record): (&Name, &crate::mirror::NumaRecord)| {
+        let key = Key { namespace: "".into(), name: Name::clone(name) };
+        let uid = Name::clone(&record.uid);
+        let malformed = record.malformed.as_ref()?;
+        let (api_version, kind) = ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology");
+        let about = About { api_version, kind, key, uid };
+        Some((about, "Malformed", format!("{malformed}; until then it binds nobody")))
+    };
+    mirror.topologies_of_nodes.iter().filter_map(warning).collect()
 }
 
 /// Pods whose order among the pods of their group is no number: KAI passes that over, too.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use schedlab_scheduler_core::model::{Name, Time};
+use schedlab_scheduler_core::model::{Name, Time, ZoneShare};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -55,8 +55,8 @@ pub(super) enum Then {
     Told,
     /// The object stands as answered.
     Stands(Kind),
-    /// The pod holds its node.
-    Bound(Key, Name),
+    /// The pod holds its node, and so much of its zones.
+    Bound(Key, Name, Vec<ZoneShare>),
     /// The pod holds the place that its BindRequest names.
     Requested(Key),
     /// The pod's BindRequest is gone.
@@ -148,8 +148,8 @@ impl Applier {
         match then {
             Then::Told => {}
             Then::Stands(kind) => mirror.upsert(kind, &object),
-            Then::Bound(key, node) => {
-                mirror.assume_bound(&key, &node);
+            Then::Bound(key, node, zones) => {
+                mirror.assume_bound(&key, &node, zones);
                 self.bound.insert(key);
             }
             Then::Requested(key) => {

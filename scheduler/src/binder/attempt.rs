@@ -8,7 +8,7 @@ use super::{order::Order, shared_gpu};
 use crate::{
     api::{Api, ApiError, Merge, path},
     apply::{About, Event, Level, rfc3339, share},
-    mirror::Key,
+    mirror::{Key, PREDICTED, written_shares},
     parse::{at, list, name, text},
 };
 
@@ -89,7 +89,7 @@ async fn bind(
     (pod, devices): (&Value, &[Name]),
 ) -> Result<(), Refusal> {
     let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
-    if order.pod_uid.as_ref().is_some_and(|wanted| *wanted != uid) {
+    if !order.is_about(&uid) {
         let why = format!("pod {key} is not the one for which the request was made");
         return Err(Refusal::Failed(why));
     }
@@ -112,10 +112,14 @@ async fn bind(
         "metadata": { "name": &*key.name, "namespace": &*key.namespace, "uid": &*uid },
         "target": { "apiVersion": "v1", "kind": "Node", "name": &*order.node },
     });
+    // The server copies annotations to the pod.
     if !order.resource_type.is_empty() {
-        // The server copies it to the pod.
         let received = json!({ "received-resource-type": &*order.resource_type });
         binding["metadata"]["annotations"] = received;
+    }
+    if !order.zones.is_empty() {
+        let foretold = written_shares(&order.zones).to_string();
+        binding["metadata"]["annotations"][PREDICTED] = json!(foretold);
     }
     let bound: Result<Value, ApiError> = api.create(&format!("{pod_path}/binding"), &binding).await;
     match bound {

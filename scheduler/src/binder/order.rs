@@ -1,23 +1,23 @@
 //! What is asked of the binder, as a BindRequest says it.
 
-use schedlab_scheduler_core::model::{GpuGroup, Labels, Name};
+use std::ops::Deref;
+
+use schedlab_scheduler_core::model::{Labels, Name};
 use serde_json::Value;
 
-use crate::parse::{int32, list, name, strings, text, version};
+use crate::{
+    mirror::RequestRecord,
+    parse::{int32, list, name, strings, text},
+};
 
 /// A BindRequest.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
-    pub(super) uid: Name,
-    pub(super) version: u64,
+    /// What the scheduler reads of it, too.
+    pub(super) request: RequestRecord,
     pub(super) pod: Name,
-    /// Where the owner reference names it.
-    pub(super) pod_uid: Option<Name>,
-    pub(super) node: Name,
     /// `Regular` or `Fraction`.
     pub(super) resource_type: Name,
-    /// The devices that the pod shares.
-    pub(super) gpu_groups: Vec<GpuGroup>,
     /// Which part of each, with two decimals.
     pub(super) portion: Name,
     /// What the pod gets besides.
@@ -26,52 +26,35 @@ pub(super) struct Order {
     claims: usize,
     /// How many have failed.
     pub(super) attempts: i32,
-    /// How many may be made.
-    attempts_max: i32,
-    phase: Phase,
+    has_succeeded: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Pending,
-    Succeeded,
-    Failed,
+impl Deref for Order {
+    type Target = RequestRecord;
+
+    fn deref(&self) -> &RequestRecord {
+        &self.request
+    }
 }
 
 impl Order {
     pub(super) fn read(object: &Value) -> Self {
         let part = |pointer| name(object, pointer).unwrap_or_else(|| "".into());
-        let owners = list(object, "/metadata/ownerReferences").iter();
-        let mut pods = owners.filter(|owner| owner["kind"] == "Pod");
-        let groups = list(object, "/spec/selectedGPUGroups").iter().filter_map(Value::as_str);
         Self {
-            uid: part("/metadata/uid"),
-            version: version(object),
+            request: RequestRecord::read(object),
             pod: part("/spec/podName"),
-            pod_uid: pods.find_map(|owner| name(owner, "/uid")),
-            node: part("/spec/selectedNode"),
             resource_type: part("/spec/receivedResourceType"),
-            gpu_groups: groups.map(GpuGroup::from).collect(),
             portion: part("/spec/receivedGPU/portion"),
             labels: strings(object, "/spec/labels"),
             claims: list(object, "/spec/resourceClaimAllocations").len(),
             attempts: int32(object, "/status/failedAttempts").unwrap_or(0),
-            attempts_max: int32(object, "/spec/backoffLimit").unwrap_or(0),
-            phase: match text(object, "/status/phase") {
-                Some("Succeeded") => Phase::Succeeded,
-                Some("Failed") => Phase::Failed,
-                Some(_) | None => Phase::Pending,
-            },
+            has_succeeded: text(object, "/status/phase") == Some("Succeeded"),
         }
     }
 
     /// There is something left to do.
     pub(super) fn is_open(&self) -> bool {
-        match self.phase {
-            Phase::Pending => true,
-            Phase::Succeeded => false,
-            Phase::Failed => self.attempts < self.attempts_max,
-        }
+        !self.has_succeeded && !self.is_spent
     }
 
     /// What in it cannot be carried out, whatever the cluster looks like.

@@ -150,6 +150,8 @@ pub enum PluginName {
     GpuSharingOrder,
     /// Nodes with room now come before those with room later.
     NodeAvailability,
+    /// No nodes that cannot align the pod with their NUMA zones, and first those with few of them.
+    Numa,
     /// Pods without GPUs go to nodes without GPUs.
     ResourceType,
     /// Bin-pack or spread.
@@ -398,6 +400,7 @@ impl PluginName {
             Self::Topology => "topology",
             Self::GpuSharingOrder => "gpusharingorder",
             Self::NodeAvailability => "nodeavailability",
+            Self::Numa => "numa",
             Self::ResourceType => "resourcetype",
             Self::NodePlacement => "nodeplacement",
         }
@@ -453,7 +456,7 @@ mod tests {
 
     #[test]
     fn what_a_file_says_replaces_what_is_built_in() {
-        assert_snapshot!(read(""), @"kai-scheduler {Scheduler, Binder, Podgrouper, QueueController} Direct None 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=7 preempt=0ns");
+        assert_snapshot!(read(""), @"kai-scheduler {Scheduler, Binder, Podgrouper, QueueController, Admission} Direct None 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=8 preempt=0ns");
         assert_snapshot!(read("
 schedulerName: mine
 components: [queue-controller, scheduler]
@@ -466,16 +469,16 @@ placementStrategy: { gpu: spread }
 queueDepthPerAction: { reclaim: 10 }
 minRuntime: { preemptMinRuntime: 4m }
 kValue: 0.5
-"), @r#"mine {Scheduler, QueueController} Requests Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=6 preempt=240s"#);
+"), @r#"mine {Scheduler, QueueController} Requests Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=7 preempt=240s"#);
     }
 
     #[test]
     fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
         assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
-        assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `resourcetype`, `nodeplacement` at line 2 column 3");
+        assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement` at line 2 column 3");
         assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
         assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
-        assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `binder`, `podgrouper`, `queue-controller` at line 1 column 14");
+        assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `binder`, `podgrouper`, `queue-controller`, `admission` at line 1 column 14");
         assert_snapshot!(read("binding: indirect"), @"binding: unknown variant `indirect`, expected `direct` or `requests` at line 1 column 10");
         assert_snapshot!(read("components: []"), @"components: found none, allowed: one or more");
         assert_snapshot!(read("period: soon"), @r#"period: invalid value: string "soon", expected a time as 90s, 500ms or 1h30m at line 1 column 9"#);

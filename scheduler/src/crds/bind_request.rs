@@ -41,6 +41,10 @@ pub struct BindRequestSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "whatever_stands_there")]
     pub resource_claim_allocations: Option<Vec<serde_json::Value>>,
+    /// What the pod is foretold to have of its node's NUMA zones: names of zones and amounts.
+    #[serde(default, rename = "predictedNUMAZones", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "whatever_stands_there")]
+    pub predicted_numa_zones: Option<Vec<serde_json::Value>>,
     /// Binding is given up after so many failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,

@@ -1,15 +1,16 @@
 //! What was just written, and is not confirmed by the watches yet.
 
-use schedlab_scheduler_core::model::{Name, Time};
+use schedlab_scheduler_core::model::{Name, Time, ZoneShare};
 
 use super::{Key, Mirror};
 use crate::parse::Malformed;
 
 impl Mirror {
-    /// A binding was accepted: the pod holds its node from now on.
-    pub(crate) fn assume_bound(&mut self, key: &Key, node: &Name) {
+    /// A binding was accepted: the pod holds its node, and so much of its zones, from now on.
+    pub(crate) fn assume_bound(&mut self, key: &Key, node: &Name, zones: Vec<ZoneShare>) {
         if let Some(pod) = self.pods.get_mut(key) {
             pod.node = Some(Name::clone(node));
+            pod.zones = zones;
             self.pod_changed(key.clone());
         }
     }

@@ -1,10 +1,10 @@
 //! A BindRequest as the mirror keeps it: while it is open its pod counts as bound to the node.
 
-use schedlab_scheduler_core::model::{GpuGroup, Name};
+use schedlab_scheduler_core::model::{GpuGroup, Name, ZoneShare};
 use serde_json::Value;
 
-use super::{Key, Mirror, Place, gpu};
-use crate::parse::{int32, list, name, text, version};
+use super::{Key, Mirror, Place, gpu, numa};
+use crate::parse::{at, int32, list, name, text, version};
 
 /// What is kept of a BindRequest. It has the name of its pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(crate) struct RequestRecord {
     pub(crate) pod_uid: Option<Name>,
     pub(crate) node: Name,
     pub(crate) gpu_groups: Vec<GpuGroup>,
+    /// What the pod is to have of that node's zones.
+    pub(crate) zones: Vec<ZoneShare>,
     /// The binder has given up.
     pub(crate) is_spent: bool,
     pub(crate) version: u64,
@@ -32,6 +34,9 @@ impl RequestRecord {
             pod_uid: pods.find_map(|owner| name(owner, "/uid")),
             node: name(object, "/spec/selectedNode").unwrap_or_else(|| "".into()),
             gpu_groups: groups.map(GpuGroup::from).collect(),
+            zones: at(object, "/spec/predictedNUMAZones")
+                .map(numa::read_shares)
+                .unwrap_or_default(),
             is_spent: failed && attempts >= limit,
             version: version(object),
         }
@@ -78,10 +83,10 @@ impl Mirror {
         }
     }
 
-    /// Where a pod's open request sends it, with the devices that it shares there.
-    pub(super) fn request_for(&self, key: &Key, uid: &Name) -> Option<(Name, Vec<GpuGroup>)> {
+    /// A pod's open request, and where it sends the pod.
+    pub(super) fn request_for(&self, key: &Key, uid: &Name) -> Option<(Name, &RequestRecord)> {
         let request = self.requests.get(key)?;
-        Some((Name::clone(request.node_for(uid)?), request.gpu_groups.clone()))
+        Some((Name::clone(request.node_for(uid)?), request))
     }
 
     /// A pod that nobody has bound stands where its request says.
@@ -92,15 +97,20 @@ impl Mirror {
         };
         let request = self.request_for(&key, &pod.uid);
         let place = if request.is_some() { Place::Requested } else { Place::Bound };
-        let (node, mut groups) = request.map_or((None, Vec::new()), |it| (Some(it.0), it.1));
+        let (node, mut groups, zones) = match request {
+            Some((node, it)) => (Some(node), it.gpu_groups.clone(), it.zones.clone()),
+            None => (None, Vec::new(), Vec::new()),
+        };
         if groups.is_empty() {
             groups = gpu::groups(&pod.labels);
         }
-        if (&pod.node, pod.place, &pod.gpu_groups) == (&node, place, &groups) {
+        let known = (&pod.node, pod.place, &pod.gpu_groups, &pod.zones);
+        if known == (&node, place, &groups, &zones) {
             return;
         }
         if let Some(pod) = self.pods.get_mut(&key) {
-            (pod.node, pod.place, pod.gpu_groups) = (node, place, groups);
+            (pod.node, pod.place) = (node, place);
+            (pod.gpu_groups, pod.zones) = (groups, zones);
         }
         self.pod_changed(key);
     }

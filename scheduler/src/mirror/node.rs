@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schedlab_scheduler_core::model::{Name, Node, Taint};
 use serde_json::Value;
 
-use super::{condition, requests, selectors};
+use super::{Mirror, condition, requests, selectors};
 use crate::parse::{Malformed, at, list, strings, text};
 
 /// What is kept of a node.
@@ -39,12 +39,44 @@ impl NodeRecord {
             taints,
             allocatable,
             gpus_by_claim: false,
+            numa: None,
             gpu_memory_mib: gpu_memory_mib(object),
             images: images(object),
             unschedulable,
             ready,
         };
         Self { uid: text(object, "/metadata/uid").unwrap_or_default().into(), node, malformed }
+    }
+}
+
+impl Mirror {
+    /// A node that has left the pool is as good as gone.
+    pub(super) fn upsert_node(&mut self, name: Name, record: NodeRecord) {
+        if !self.is_in_pool(&record.node.labels) {
+            if self.nodes.remove(&name).is_some() {
+                self.everything_changed();
+            }
+            return;
+        }
+        match self.nodes.get_mut(&name) {
+            None => {
+                self.nodes.insert(name, record);
+                self.everything_changed();
+            }
+            Some(known) if *known == record => {}
+            Some(known) => {
+                *known = record;
+                self.node_changed(name);
+            }
+        }
+    }
+
+    /// A node with all that is published for it.
+    pub(crate) fn offered(&self, record: &NodeRecord) -> Node {
+        let mut node = self.claims.offered(&record.node);
+        let numa = self.topologies_of_nodes.get(&node.name);
+        node.numa = numa.map(|record| record.topology.clone());
+        node
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use schedlab_scheduler_core::model::{
-    GpuGroup, HostPort, Labels, Name, PodShape, PreemptionPolicy, Time,
+    GpuGroup, HostPort, Labels, Name, PodShape, PreemptionPolicy, Time, ZoneShare,
 };
 use serde_json::Value;
 
-use super::{Condition, claims::PodClaim, condition, gpu, requests, selectors};
+use super::{Condition, claims::PodClaim, condition, gpu, numa, requests, selectors};
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
 
 /// With it pods name their sub-group.
@@ -28,6 +28,8 @@ pub(crate) struct PodRecord {
     pub(crate) claims: Vec<PodClaim>,
     /// The devices that it shares.
     pub(crate) gpu_groups: Vec<GpuGroup>,
+    /// What it has of its node's zones, as far as anybody says.
+    pub(crate) zones: Vec<ZoneShare>,
     /// The first thing in its spec that cannot be used.
     pub(crate) malformed: Option<Malformed>,
     pub(crate) priority: i32,
@@ -102,13 +104,15 @@ impl PodRecord {
         let labels = strings(object, "/metadata/labels");
         let annotation =
             |key: &str| at(object, "/metadata/annotations").and_then(|a| a.get(key)?.as_str());
+        let annotations = own_annotations(object);
         let group = annotation("pod-group-name").filter(|name| !name.is_empty()).map(Name::from);
         Self {
             uid: text(object, "/metadata/uid").unwrap_or_default().into(),
             ours: text(spec, "/schedulerName").unwrap_or("default-scheduler") == scheduler_name,
             gpu_groups: gpu::groups(&labels),
             labels,
-            annotations: own_annotations(object),
+            zones: numa::shares_of(&annotations),
+            annotations,
             shape: Arc::new(shape),
             claims: PodClaim::all(object),
             malformed,
@@ -142,6 +146,14 @@ impl PodRecord {
                 disruption: condition(object, "DisruptionTarget"),
             },
             group,
+        }
+    }
+
+    /// The place that was assumed when the same pod was bound, while it says none itself.
+    pub(super) fn keep_place_of(&mut self, known: &Self) {
+        if self.node.is_none() && known.node.is_some() && !known.is_requested() {
+            self.node.clone_from(&known.node);
+            self.zones.clone_from(&known.zones);
         }
     }
 
@@ -235,6 +247,8 @@ fn read_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
     let (unasked_cpu_milli, unasked_memory_bytes) = requests::unasked(spec, &requests);
     let shape = PodShape {
         requests,
+        guaranteed: numa::is_guaranteed(object, spec),
+        containers: numa::containers(spec),
         unasked_cpu_milli,
         unasked_memory_bytes,
         shared_gpu,

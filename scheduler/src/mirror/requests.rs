@@ -19,6 +19,11 @@ pub(super) fn resources(of: Option<&Value>, field: &str) -> (Resources, Option<M
     (into_resources(amounts), malformed)
 }
 
+/// What one container asks for.
+pub(super) fn container_requests(container: &Value) -> Resources {
+    into_resources(Sum::default().of_container(container, "spec.containers"))
+}
+
 /// What kube-scheduler counts when it scores, for a container that asks for no CPU or memory.
 const UNASKED: [(&str, i64); 2] = [("cpu", 100), ("memory", 200 << 20)];
 

@@ -22,7 +22,7 @@ fn key() -> Key {
 fn a_binding_holds_until_the_watch_confirms_it() {
     let mut mirror = Mirror::new("kai-scheduler");
     mirror.upsert(Kind::Pod, &pod(1, "u", &json!({})));
-    mirror.assume_bound(&key(), &"n1".into());
+    mirror.assume_bound(&key(), &"n1".into(), Vec::new());
     mirror.upsert(Kind::Pod, &pod(2, "u", &json!({ "priority": 3 })));
     assert_eq!(mirror.pods[&key()].node.as_deref(), Some("n1"));
     let decided = mirror.revision;
@@ -54,7 +54,7 @@ fn a_group_holds_until_its_mark_is_confirmed_or_taken_away() {
 fn a_pod_made_anew_under_the_same_name_starts_clean() {
     let mut mirror = Mirror::new("kai-scheduler");
     mirror.upsert(Kind::Pod, &pod(1, "u", &json!({})));
-    mirror.assume_bound(&key(), &"n1".into());
+    mirror.assume_bound(&key(), &"n1".into(), Vec::new());
     mirror.assume_leaving(&key(), Time(0));
     mirror.upsert(Kind::Pod, &pod(2, "other", &json!({})));
     assert!(mirror.pods[&key()].waits());

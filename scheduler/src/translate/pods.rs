@@ -124,6 +124,7 @@ pub(super) fn translate(
         status,
         node,
         gpu_groups: record.gpu_groups.clone(),
+        zones: record.zones.clone(),
         nominated,
         task_priority: record.task_priority(),
         created: record.created,

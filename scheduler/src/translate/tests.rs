@@ -368,13 +368,20 @@ fn draw(state: &mut u64, below: u64) -> u64 {
 /// A change that may or may not be one: an object of a few names is told anew, or taken away.
 fn change(mirror: &mut Mirror, state: &mut u64, version: u64) {
     let n = |state: &mut u64| draw(state, 4);
-    let (kind, mut object) = match draw(state, 12) {
+    let (kind, mut object) = match draw(state, 13) {
         0 => (Kind::Node, node(&format!("n{}", n(state)))),
         1 => (Kind::Queue, queue(&format!("q{}", n(state)), &format!("q{}", n(state)))),
         2..5 => {
             let minimum = draw(state, 5).cast_signed() - 1;
             let spec = json!({ "queue": format!("q{}", n(state)), "minMember": minimum });
             (Kind::PodGroup, group(&format!("g{}", n(state)), &spec))
+        }
+        12 => {
+            let free =
+                json!({ "name": "cpu", "allocatable": "4", "available": n(state).to_string() });
+            let zones = json!([{ "name": "z0", "type": "Node", "resources": [free] }]);
+            let name = json!({ "name": format!("n{}", n(state)) });
+            (Kind::NodeResourceTopology, json!({ "metadata": name, "zones": zones }))
         }
         _ => {
             let mut spec = json!({});

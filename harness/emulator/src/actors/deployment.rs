@@ -7,6 +7,7 @@ mod status;
 
 use serde_json::{Value, json};
 
+use super::fields::texts;
 use super::kinds::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use super::step::Notice;
 use super::workload::{concern, count_at, from_template, mark, revision_of};
@@ -16,6 +17,13 @@ use crate::store::{Key, Object};
 
 const COMPONENT: &str = "deployment-controller";
 const REVISION: &str = "deployment.kubernetes.io/revision";
+/// The revisions that a ReplicaSet was made for before.
+const HISTORY: &str = "deployment.kubernetes.io/revision-history";
+const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+const MOST: &str = "deployment.kubernetes.io/max-replicas";
+/// Annotations that a deployment keeps to itself.
+const OWN: [&str; 5] =
+    ["kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MOST];
 const HASH: &str = "pod-template-hash";
 
 /// The Deployment controller.
@@ -104,7 +112,9 @@ fn new_set(sets: &Sets, replicas: i64) -> Value {
     let hash = revision_of(template);
     let mut made = from_template(template, deployment, &format!("{}-{hash}", name(deployment)));
     let next = sets.old.iter().map(|(_, set)| revision(set)).max().unwrap_or(0) + 1;
+    copy_annotations(deployment, &mut made);
     mark(&mut made, "annotations", &[(REVISION, &next.to_string())]);
+    rollout::note_size(&mut made, sets);
     mark(&mut made, "labels", &[(HASH, &hash)]);
     remove(&mut made, &["metadata", "finalizers"]);
     let mut template = template.clone();
@@ -123,15 +133,30 @@ fn new_set(sets: &Sets, replicas: i64) -> Value {
     made
 }
 
+/// A ReplicaSet carries its deployment's annotations, among them why it was changed.
+fn copy_annotations(deployment: &Value, replica_set: &mut Value) {
+    for (key, value) in texts(deployment, &["metadata", "annotations"]) {
+        if !OWN.contains(&key) {
+            mark(replica_set, "annotations", &[(key, value)]);
+        }
+    }
+}
+
 /// The deployment carries its current ReplicaSet's revision; a template that comes back gets a
 /// revision of its own.
 fn adopt_revision(sets: &Sets) -> Option<Request> {
     let (key, new) = sets.new?;
     let newest = sets.old.iter().map(|(_, set)| revision(set)).max().unwrap_or(0);
+    let mut noted = Value::clone(new);
+    copy_annotations(sets.deployment, &mut noted);
     if revision(new) <= newest {
-        let mut new = Value::clone(new);
-        mark(&mut new, "annotations", &[(REVISION, &(newest + 1).to_string())]);
-        return Some(Request::update(key, new));
+        let before = [annotation(new, HISTORY), annotation(new, REVISION)];
+        let before = before.into_iter().flatten().collect::<Vec<_>>().join(",");
+        let next = (newest + 1).to_string();
+        mark(&mut noted, "annotations", &[(REVISION, &next), (HISTORY, &before)]);
+    }
+    if noted != **new {
+        return Some(Request::update(key, noted));
     }
     let wanted = annotation(new, REVISION).unwrap_or_default();
     if annotation(sets.deployment, REVISION) == Some(wanted) {
@@ -139,7 +164,8 @@ fn adopt_revision(sets: &Sets) -> Option<Request> {
     }
     let mut deployment = Value::clone(sets.deployment);
     mark(&mut deployment, "annotations", &[(REVISION, wanted)]);
-    Some(Request::update(sets.key, deployment))
+    // Through its status: the deployment itself is none the newer for it.
+    Some(Request::with_status(sets.key, deployment))
 }
 
 /// Deletes old ReplicaSets beyond the history limit.

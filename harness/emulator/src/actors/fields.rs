@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::object::{as_map, at, list, set, text};
+use crate::object::{as_map, at, list, remove, set, text};
 
 /// The moment at a path.
 pub(crate) fn time(value: &Value, path: &[&str]) -> Option<Timestamp> {
@@ -93,12 +93,26 @@ pub(crate) fn set_condition(object: &mut Value, new: &Condition, now: Timestamp)
     }
 }
 
+/// Notes counts in an object's status; the API leaves out those of the second list that are 0.
+pub(crate) fn set_counts(object: &mut Value, always: &[(&str, i64)], if_any: &[(&str, i64)]) {
+    for (field, count) in always {
+        set(object, &["status", field], json!(count));
+    }
+    for (field, count) in if_any {
+        if *count == 0 {
+            remove(object, &["status", field]);
+        } else {
+            set(object, &["status", field], json!(count));
+        }
+    }
+}
+
 /// Takes a condition off an object.
 pub(crate) fn drop_condition(object: &mut Value, kind: &str) {
     let mut all = list(object, &["status", "conditions"]).to_vec();
     all.retain(|one| text(one, &["type"]) != kind);
     if all.is_empty() {
-        crate::object::remove(object, &["status", "conditions"]);
+        remove(object, &["status", "conditions"]);
     } else {
         set(object, &["status", "conditions"], Value::Array(all));
     }

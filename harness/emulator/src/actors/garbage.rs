@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::view::{Owner, owners};
 use super::{Actor, Change, Context, Request, Step, View};
-use crate::object::{finalizers, is_deleting, list, name, remove, set, text, uid};
+use crate::object::{at, finalizers, is_deleting, list, name, remove, set, text, uid};
 use crate::store::{Key, Object};
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -22,20 +22,29 @@ pub(super) const ACTOR: Actor =
 
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
     let mut keys = Vec::new();
-    if let Some(after) = &change.after
-        && (owners(after).next().is_some() || is_deleting(after))
-    {
-        keys.push(change.key.clone());
+    if stands_otherwise(change) {
+        let matters = |after: &&Object| owners(after).next().is_some() || is_deleting(after);
+        keys.extend(change.after.as_ref().filter(matters).map(|_| change.key.clone()));
+        for owner in change.sides().flat_map(|side| owners(side)) {
+            let waits = |key: &&Key| view.get(key).is_some_and(|owner| is_deleting(owner));
+            keys.extend(view.by_uid(owner.uid).filter(waits).cloned());
+        }
     }
     let leaves = change.after.as_ref().is_none_or(|after| is_deleting(after));
     if let Some(before) = change.before.as_ref().filter(|_| leaves) {
         keys.extend(view.dependents(uid(before)).map(|(key, _)| key.clone()));
     }
-    for owner in change.sides().flat_map(|side| owners(side)) {
-        let waits = |key: &&Key| view.get(key).is_some_and(|owner| is_deleting(owner));
-        keys.extend(view.by_uid(owner.uid).filter(waits).cloned());
-    }
     keys
+}
+
+/// Whether the object is new, is gone, or differs in its owners, its finalizers or its deletion.
+/// Most changes are of no account here.
+fn stands_otherwise(change: &Change) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
+    let part = |object, field| at(object, &["metadata", field]);
+    ["ownerReferences", "finalizers", "deletionTimestamp"]
+        .iter()
+        .any(|field| part(before, field) != part(after, field))
 }
 
 fn step(key: &Key, ctx: &Context) -> Step {

@@ -3,7 +3,8 @@
 //! A pod that ended is counted in the job's status and let go of in one step: until then the
 //! finalizer `batch.kubernetes.io/job-tracking` holds it. A pod that is deleted while it runs
 //! counts as failed and is replaced, unless the job waits for ends (`podReplacementPolicy: Failed`,
-//! and always with a pod failure policy).
+//! and always with a pod failure policy). One that the job itself has no use for any more (it is
+//! suspended, shrinks or has succeeded) is let go of first, and counts as nothing.
 //!
 //! Left out: elastic indexed jobs.
 
@@ -14,13 +15,17 @@ mod pods;
 mod policy;
 mod tally;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::fields::{Condition, after_secs, flag, set_condition, stamp, time};
+use super::fields::{
+    Condition, after_secs, find_condition, flag, set_condition, stamp, stamp_condition, time,
+};
 use super::kinds::{JOBS, PODS};
+use super::step::Notice;
 use super::workload::{concern, delete_pod};
 use super::{Actor, Change, Context, Request, Step, View, controller};
-use crate::object::{condition, finalizers, is_deleting, number, remove, set, uid};
+use crate::object::{condition, finalizers, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object};
 
 use tally::Tally;
@@ -120,16 +125,20 @@ fn live(key: &Key, job: &Object, all: &[(&Key, &Object)], ctx: &Context) -> Step
     step.by(deadline(job))
 }
 
-/// When `activeDeadlineSeconds` are over.
-fn deadline(job: &Value) -> Option<jiff::Timestamp> {
+/// When `activeDeadlineSeconds` are over. Time stands still for a job that is suspended.
+fn deadline(job: &Value) -> Option<Timestamp> {
+    if flag(job, &["spec", "suspend"]) {
+        return None;
+    }
     let secs = number(job, &["spec", "activeDeadlineSeconds"])?;
     Some(after_secs(time(job, &["status", "startTime"])?, secs))
 }
 
-fn start(key: &Key, job: &Value, tally: &Tally, ctx: &Context) -> Option<Request> {
+fn start(key: &Key, job: &Value, tally: &Tally, ctx: &Context) -> Vec<Request> {
     let mut started = job.clone();
     tally.write(&mut started);
     set(&mut started, &["status", "startTime"], json!(stamp(ctx.now)));
+    let mut said = None;
     if condition(job, "Suspended") == Some("True") {
         let resumed = Condition {
             kind: "Suspended",
@@ -137,25 +146,49 @@ fn start(key: &Key, job: &Value, tally: &Tally, ctx: &Context) -> Option<Request
             reason: "JobResumed",
             message: "Job resumed",
         };
-        set_condition(&mut started, &resumed, ctx.now);
+        note(&mut started, &resumed, ctx.now);
+        said = tell("Resumed", &resumed).about(job, ctx);
     }
-    Request::status(key, job, started)
+    Request::status(key, job, started).into_iter().chain(said).collect()
 }
 
 fn suspend(key: &Key, job: &Value, tally: &Tally, ctx: &Context) -> Step {
     if !tally.active.is_empty() {
-        let stopped = tally.active.iter().flat_map(|pod| delete_pod(*pod, job, COMPONENT, ctx));
-        return Step::of(stopped);
+        return Step::of(tally.active.iter().flat_map(|pod| dismiss(*pod, job, ctx)));
     }
     let mut suspended = job.clone();
     tally.write(&mut suspended);
-    remove(&mut suspended, &["status", "startTime"]);
-    let condition = Condition {
+    let is = Condition {
         kind: "Suspended",
         status: "True",
         reason: "JobSuspended",
         message: "Job suspended",
     };
-    set_condition(&mut suspended, &condition, ctx.now);
-    Step::of(Request::status(key, job, suspended))
+    note(&mut suspended, &is, ctx.now);
+    let said = condition(job, "Suspended") != Some("True");
+    let said = said.then(|| tell("Suspended", &is).about(job, ctx)).flatten();
+    Step::of(Request::status(key, job, suspended).into_iter().chain(said))
+}
+
+fn tell<'a>(reason: &'a str, is: &Condition) -> Notice<'a> {
+    Notice { component: COMPONENT, kind: "Normal", reason, message: is.message.to_owned() }
+}
+
+/// Sets a condition; a job's conditions also say when they were looked at.
+fn note(job: &mut Value, new: &Condition, now: Timestamp) {
+    let stands = find_condition(job, new.kind).is_some_and(|one| {
+        [("status", new.status), ("reason", new.reason), ("message", new.message)]
+            .iter()
+            .all(|(field, is)| text(one, &[field]) == *is)
+    });
+    if !stands {
+        set_condition(job, new, now);
+        stamp_condition(job, new.kind, "lastProbeTime", now);
+    }
+}
+
+/// Stops a pod of which nothing is expected any more: let go of, it counts as nothing.
+fn dismiss((key, pod): (&Key, &Object), job: &Value, ctx: &Context) -> Vec<Request> {
+    let freed = is_tracked(pod).then(|| Request::drop_finalizer(key, pod, TRACKING));
+    freed.into_iter().chain(delete_pod((key, pod), job, COMPONENT, ctx)).collect()
 }

@@ -2,16 +2,17 @@
 //!
 //! Left out: adopting pods by selector; only pods that name the set as controller are its own.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::fields::{Condition, drop_condition, find_condition, set_condition};
+use super::fields::{Condition, drop_condition, find_condition, set_condition, set_counts};
 use super::kinds::{PODS, REPLICA_SETS};
+use super::kubelet::is_finished;
 use super::workload::{
     BURST, available_at, cheapest, concern, count_at, counted, create_pod, delete_pod, free_names,
     is_active, is_ready, pod_from, size,
 };
 use super::{Actor, Change, Context, Refusal, Request, Step, View};
-use crate::object::{is_deleting, name, number, set, uid};
+use crate::object::{is_deleting, name, number, uid};
 use crate::store::{Key, Object};
 
 const COMPONENT: &str = "replicaset-controller";
@@ -68,20 +69,20 @@ fn observe(
     failure: Option<&Condition>,
     ctx: &Context,
 ) -> Step {
+    let all = ctx.view.controlled(uid(replica_set), &PODS);
+    let terminating = all.filter(|(_, pod)| is_deleting(pod) && !is_finished(pod));
     let min_ready_secs = count_at(replica_set, &["spec", "minReadySeconds"], 0);
     let moments = active.iter().filter_map(|(_, pod)| available_at(pod, min_ready_secs));
     let (available, later): (Vec<_>, Vec<_>) = moments.partition(|moment| *moment <= ctx.now);
     let mut seen = replica_set.clone();
-    let counts = [
-        ("replicas", counted(active)),
+    let always = [("replicas", counted(active)), ("terminatingReplicas", counted(terminating))];
+    let if_any = [
         ("fullyLabeledReplicas", counted(active)),
         ("readyReplicas", counted(active.iter().filter(|(_, pod)| is_ready(pod)))),
         ("availableReplicas", counted(available)),
         ("observedGeneration", number(replica_set, &["metadata", "generation"]).unwrap_or(0)),
     ];
-    for (field, count) in counts {
-        set(&mut seen, &["status", field], json!(count));
-    }
+    set_counts(&mut seen, &always, &if_any);
     let is_known = find_condition(&seen, "ReplicaFailure").is_some();
     match failure {
         // What was said first stays: each try makes other names.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::fields::set_counts;
 use super::kinds::{CONTROLLER_REVISIONS, PODS, STATEFUL_SETS};
 use super::kubelet::is_finished;
 use super::workload::{
@@ -209,18 +210,15 @@ fn observe(sets: &Numbered) -> Step {
     let wanted = sets.wanted.1 - sets.wanted.0;
     let is_through = partition(sets).is_some() && updated == wanted && ready == wanted;
     let current = if is_through { &sets.revision } else { &sets.current };
-    let counts = [
+    let always =
+        [("replicas", counted(pods())), ("availableReplicas", ready), ("collisionCount", 0)];
+    let if_any = [
         ("observedGeneration", number(sets.set, &["metadata", "generation"]).unwrap_or(0)),
-        ("replicas", counted(pods())),
         ("readyReplicas", ready),
-        ("availableReplicas", ready),
         ("currentReplicas", of(current)),
         ("updatedReplicas", updated),
-        ("collisionCount", 0),
     ];
-    for (field, count) in counts {
-        set(&mut seen, &["status", field], json!(count));
-    }
+    set_counts(&mut seen, &always, &if_any);
     set(&mut seen, &["status", "updateRevision"], json!(sets.revision));
     set(&mut seen, &["status", "currentRevision"], json!(current));
     Step::of(Request::status(sets.key, sets.set, seen))

@@ -67,8 +67,12 @@ impl Request {
     /// Replaces an object's status, unless somebody wrote it since it was read. `None` when it
     /// says what it said.
     pub fn status(key: &Key, before: &Value, after: Value) -> Option<Self> {
-        (before.get("status") != after.get("status"))
-            .then(|| Self { key: key.clone(), op: Op::Update(Subresource::Status, after) })
+        (before.get("status") != after.get("status")).then(|| Self::with_status(key, after))
+    }
+
+    /// Writes the status and what goes with it, whatever it was.
+    pub fn with_status(key: &Key, after: Value) -> Self {
+        Self { key: key.clone(), op: Op::Update(Subresource::Status, after) }
     }
 
     /// Deletes the very object that was seen, its dependents later.

@@ -10,6 +10,9 @@ use crate::kinds;
 use crate::kinds::schema::Schema;
 use crate::{object, patch};
 
+/// The annotation that approves a definition of the community's own groups.
+const APPROVED: &str = "api-approved.kubernetes.io";
+
 /// Refuses a custom resource that breaks its schema, and a definition that defines nothing.
 pub(super) fn check(
     admission: &Admission<'_>,
@@ -38,6 +41,7 @@ pub(super) fn check(
     }
     complete(new);
     let (_, mut errors) = kinds::from_crd(new);
+    check_approval(old, new, &mut errors);
     if let Some(old) = old {
         check_unchanged(old, new, &mut errors);
     }
@@ -104,6 +108,52 @@ fn complete(crd: &mut Value) {
     let kind = object::text(crd, &["spec", "names", "kind"]).to_owned();
     object::set_default(crd, &["spec", "names", "singular"], kind.to_lowercase());
     object::set_default(crd, &["spec", "names", "listKind"], format!("{kind}List"));
+}
+
+/// Groups of the Kubernetes community name who approved them, or say that nobody did. What was
+/// wrong before may stay wrong.
+fn check_approval(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+    let group = object::text(new, &["spec", "group"]);
+    let is_protected = ["k8s.io", "kubernetes.io"]
+        .iter()
+        .filter_map(|domain| group.strip_suffix(domain))
+        .any(|rest| rest.is_empty() || rest.ends_with('.'));
+    let said = approval(new);
+    if !is_protected || old.is_some_and(|old| approval(old) == said) {
+        return;
+    }
+    let place = format!("metadata.annotations[{APPROVED}]");
+    let rule = format!("protected groups must have approval annotation \"{APPROVED}\"");
+    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    match said {
+        Approval::Given => {}
+        Approval::Missing => errors.required(place, &format!("{rule}, {see}")),
+        Approval::Unclear => {
+            let text = object::annotation(new, APPROVED).unwrap_or_default();
+            let allowed = "with either a URL or a reason starting with \"unapproved\"";
+            errors.invalid(place, &text.into(), &format!("{rule} {allowed}, {see}"));
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Approval {
+    Missing,
+    Unclear,
+    Given,
+}
+
+fn approval(crd: &Value) -> Approval {
+    let is_url = |text: &str| {
+        text.split_once("://").is_some_and(|(scheme, rest)| {
+            !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/')
+        })
+    };
+    match object::annotation(crd, APPROVED) {
+        None | Some("") => Approval::Missing,
+        Some(text) if text.starts_with("unapproved") || is_url(text) => Approval::Given,
+        Some(_) => Approval::Unclear,
+    }
 }
 
 fn check_unchanged(old: &Value, new: &Value, errors: &mut FieldErrors) {

@@ -4,6 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::template::{fill_spec, items_mut};
+use super::webhook;
 use crate::kinds::Kind;
 use crate::object::{self, set_default};
 
@@ -70,6 +71,7 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("scheduling.k8s.io", "PriorityClass") => {
             set_default(object, &["preemptionPolicy"], "PreemptLowerPriority");
         }
+        _ if webhook::is_configuration(kind) => webhook::fill(kind, object),
         ("storage.k8s.io", "StorageClass") => {
             set_default(object, &["reclaimPolicy"], "Delete");
             set_default(object, &["volumeBindingMode"], "Immediate");

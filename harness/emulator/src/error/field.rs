@@ -185,6 +185,7 @@ impl FieldErrors {
                 ..Details::default()
             })),
             continue_token: None,
+            warnings: Vec::new(),
         })
     }
 }

@@ -10,6 +10,14 @@ pub(crate) fn complaint(text: &[u8]) -> Option<String> {
     found.err()
 }
 
+/// What is wrong with something of this type where an object of some kind should be.
+pub(crate) fn no_object(found: &str) -> String {
+    format!(
+        "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
+         \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+    )
+}
+
 struct Scan<'t> {
     rest: &'t [u8],
 }

@@ -52,11 +52,7 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Read<
     };
     let object = object.and_then(|(object, slips)| match go_type(&object) {
         "object" | "null" => Ok((object, slips)),
-        found => Err(format!(
-            "json parse error: json: cannot unmarshal {found} into Go value of type struct {{ \
-             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
-             \"json:\\\"kind,omitempty\\\"\" }}"
-        )),
+        found => Err(format!("json parse error: {}", go_json::no_object(found))),
     });
     object.map_err(|why| unrecognized(body, kind, &format!("couldn't get version/kind; {why}")))
 }

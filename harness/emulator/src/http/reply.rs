@@ -127,6 +127,7 @@ pub(crate) fn refusal(error: &ApiError) -> Reply {
     if let Some(seconds) = wait {
         reply.headers_mut().insert("retry-after", seconds.into());
     }
+    warn(&mut reply, &error.warnings);
     reply
 }
 

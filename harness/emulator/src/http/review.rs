@@ -48,12 +48,17 @@ pub(super) fn answer(
     Some(reviewed)
 }
 
+/// Whoever asks is the administrator.
+pub(super) fn user() -> Value {
+    json!({
+        "username": "kubernetes-admin",
+        "groups": ["kubeadm:cluster-admins", "system:authenticated"],
+    })
+}
+
 fn status(kind: &str) -> Value {
     match kind {
-        "SelfSubjectReview" => json!({"userInfo": {
-            "username": "kubernetes-admin",
-            "groups": ["kubeadm:cluster-admins", "system:authenticated"],
-        }}),
+        "SelfSubjectReview" => json!({"userInfo": user()}),
         "SelfSubjectRulesReview" => json!({
             "incomplete": false,
             "resourceRules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],

@@ -20,13 +20,13 @@ use crate::store::{
 const MANAGER_BYTES_MAX: usize = 128;
 
 impl Call<'_> {
-    pub(super) fn create(&self) -> Result<Reply, ApiError> {
+    pub(super) async fn create(&self) -> Result<Reply, ApiError> {
         let (body, slips) = self.whole_body()?;
         let mut write = self.write(Op::Create(Value::Null))?;
         write.key.name = object::name(&body).into();
         write.op = Op::Create(body);
         write.slips = slips;
-        let written = self.store.write(write)?;
+        let written = self.written(write).await?;
         Ok(self.reply_written(StatusCode::CREATED, &written))
     }
 
@@ -51,29 +51,29 @@ impl Call<'_> {
     }
 
     /// POST of a binding beside the pods: it names its pod itself.
-    pub(super) fn bind_named(&self) -> Result<Reply, ApiError> {
+    pub(super) async fn bind_named(&self) -> Result<Reply, ApiError> {
         let body = decode::object(self.headers, self.body, "Binding")?;
         let mut write = self.write(Op::Bind(Value::Null))?;
         write.key.name = object::name(&body).into();
         write.op = Op::Bind(body);
-        self.store.write(write)?;
+        self.written(write).await?;
         Ok(reply::object(StatusCode::CREATED, self.accept.encoding, &created()))
     }
 
-    pub(super) fn create_part(&self, part: &str) -> Result<Reply, ApiError> {
+    pub(super) async fn create_part(&self, part: &str) -> Result<Reply, ApiError> {
         let body = |kind: &str| decode::object(self.headers, self.body, kind);
         let op = match part {
             "binding" if self.kind.is("", "Pod") => Op::Bind(body("Binding")?),
             "eviction" if self.kind.is("", "Pod") => Op::Evict(body("Eviction")?),
             _ => return Err(ApiError::no_such_resource()),
         };
-        let written = self.store.write(self.write(op)?)?;
+        let written = self.written(self.write(op)?).await?;
         let mut reply = reply::object(StatusCode::CREATED, self.accept.encoding, &created());
         reply::warn(&mut reply, &written.warnings);
         Ok(reply)
     }
 
-    pub(super) fn update(&self, part: Option<&str>) -> Result<Reply, ApiError> {
+    pub(super) async fn update(&self, part: Option<&str>) -> Result<Reply, ApiError> {
         let part = self.part(part)?;
         let (body, slips) = match part {
             Subresource::Scale => decode::read(self.headers, self.body, "Scale")?,
@@ -83,11 +83,11 @@ impl Call<'_> {
             | Subresource::Other => self.whole_body()?,
         };
         let write = Write { slips, ..self.write(Op::Update(part, body))? };
-        let written = self.store.write(write)?;
+        let written = self.written(write).await?;
         Ok(self.reply_part(part, &written))
     }
 
-    pub(super) fn patch(&self, part: Option<&str>) -> Result<Reply, ApiError> {
+    pub(super) async fn patch(&self, part: Option<&str>) -> Result<Reply, ApiError> {
         let part = self.part(part)?;
         let is_custom = self.kind.origin == Origin::Custom;
         let force = self.query.is_on("force");
@@ -104,7 +104,7 @@ impl Call<'_> {
             let why = format!("{start}: {}", write.slips.refusal);
             return Err(ApiError::bad_request(why));
         }
-        let written = self.store.write(write)?;
+        let written = self.written(write).await?;
         Ok(self.reply_part(part, &written))
     }
 
@@ -129,9 +129,9 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) fn delete(&self) -> Result<Reply, ApiError> {
+    pub(super) async fn delete(&self) -> Result<Reply, ApiError> {
         let (write, asks_cascade) = self.deletion()?;
-        let written = self.store.write(write)?;
+        let written = self.written(write).await?;
         let code =
             if asks_cascade && !written.deleted { StatusCode::ACCEPTED } else { StatusCode::OK };
         if !written.deleted || self.shows_deleted() {
@@ -170,16 +170,21 @@ impl Call<'_> {
         self.kind.resource.group.is_empty() && shown.contains(&&*self.kind.resource.plural)
     }
 
-    pub(super) fn delete_collection(&self) -> Result<Reply, ApiError> {
+    pub(super) async fn delete_collection(&self) -> Result<Reply, ApiError> {
         if self.kind.is("", "Namespace") {
             return Err(ApiError::method_not_allowed());
         }
         let query = self.query.list(&self.kind, &self.selected())?;
         let (write, _) = self.deletion()?;
-        let deleted =
-            self.store.change(|store, now| store.delete_collection(&write, &query, now))?;
+        let user = || self.consultation();
+        let deleted = self.webhooks.delete_collection(self.store, (write, &query), user).await?;
         let revision = self.store.revision();
         Ok(self.reply_list(&Listed { items: deleted, revision, token: None, remaining: None }))
+    }
+
+    /// Does a write, with what webhooks say to it.
+    async fn written(&self, write: Write) -> Result<Written, ApiError> {
+        self.webhooks.write(self.store, write, || self.consultation()).await
     }
 
     /// The write that deletes, and whether it asks that dependents go.

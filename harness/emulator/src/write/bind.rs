@@ -3,18 +3,22 @@
 use serde_json::{Value, json};
 
 use super::request::Request;
+use super::webhooks::{self, Point};
 use super::{Seen, check_seen};
 use crate::error::ApiError;
 use crate::kinds::Resource;
 use crate::object;
-use crate::store::{Store, Written};
+use crate::store::{Stop, Store, Written};
 
 pub(super) fn bind(
     store: &mut Store,
-    request: &Request,
-    binding: &Value,
-) -> Result<Written, ApiError> {
-    check_target(request, binding)?;
+    request: &mut Request,
+    binding: Value,
+) -> Result<Written, Stop> {
+    check_target(request, &binding)?;
+    let binding = webhooks::whole(request, binding, ("v1", "Binding"));
+    let point = Point::create().of_part("v1", "Binding");
+    let binding = &webhooks::ask(store, request, point, binding)?;
     let pod = store.get(&request.key)?;
     let uid = Some(object::uid(binding)).filter(|uid| !uid.is_empty());
     let revision = Some(object::resource_version(binding)).filter(|seen| !seen.is_empty());

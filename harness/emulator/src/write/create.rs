@@ -1,15 +1,18 @@
 //! POST: a new object gets its name, uid, times and defaults.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::patch::note_owner;
 use super::quota;
 use super::request::Request;
+use super::webhooks::{self, Point};
 use crate::admit;
 use crate::error::ApiError;
 use crate::kinds::{Generation, Origin};
 use crate::object;
-use crate::store::{Store, Written};
+use crate::store::{Key, Stop, Store, Written};
 
 /// How often a taken generated name is replaced by another one.
 const NAME_TRIES: usize = 8;
@@ -18,7 +21,7 @@ pub(super) fn create(
     store: &mut Store,
     request: &mut Request,
     body: Value,
-) -> Result<Written, ApiError> {
+) -> Result<Written, Stop> {
     let object = request.decode(body)?;
     create_decoded(store, request, object)
 }
@@ -28,22 +31,37 @@ pub(super) fn create_decoded(
     store: &mut Store,
     request: &mut Request,
     mut object: Value,
-) -> Result<Written, ApiError> {
+) -> Result<Written, Stop> {
     if !object::resource_version(&object).is_empty() {
         let why = "resourceVersion should not be set on objects to be created";
-        return Err(ApiError::unforeseen(why));
+        return Err(ApiError::unforeseen(why).into());
     }
     place(request, &object)?;
     name(store, request, &mut object)?;
     begin(store, request, &mut object);
-    admit::on_create(&request.admission(store), &mut object)?;
+    admit::prepare(&request.admission(store), &mut object)?;
+    let mut object = webhooks::mutate(store, request, Point::create(), object, &taken_up)?;
+    admit::check(&request.admission(store), &mut object)?;
+    webhooks::validate(store, request, Point::create(), &object)?;
     let charged = quota::charged(store, request, None, &object)?;
     if store.find(&request.key).is_some() {
-        return Err(ApiError::already_exists(&request.key.resource, &request.key.name));
+        return Err(ApiError::already_exists(&request.key.resource, &request.key.name).into());
     }
     quota::publish(store, request, charged);
     note_owner(request, (None, &mut object));
     Ok(request.commit(store, object, true))
+}
+
+/// A new object as a webhook has changed it.
+fn taken_up(
+    store: &Store,
+    request: &mut Request,
+    (before, mut patched): (&Value, Value),
+) -> Result<Value, ApiError> {
+    webhooks::restore(before, &mut patched);
+    request.refit(&mut patched)?;
+    admit::prepare(&request.admission(store), &mut patched)?;
+    Ok(patched)
 }
 
 /// The namespace in the body must be the one in the path.
@@ -73,6 +91,18 @@ fn name(store: &mut Store, request: &mut Request, object: &mut Value) -> Result<
         return Ok(());
     }
     if request.key.name.is_empty() {
+        request.key.name = generated(store, request, object);
+        request.begun.name = request.key.name.to_string();
+    }
+    let name = request.key.name.as_ref().into();
+    object::set(object, &["metadata", "name"], name);
+    Ok(())
+}
+
+/// A name that is not taken: that of an earlier try, or a new one. Empty where no stem is given.
+fn generated(store: &mut Store, request: &Request, object: &Value) -> Arc<str> {
+    let mut key = Key { name: request.begun.name.as_str().into(), ..request.key.clone() };
+    if key.name.is_empty() || store.find(&key).is_some() {
         let stem = object::text(object, &["metadata", "generateName"]).to_owned();
         // Names of generated objects keep within 63 letters: 58 of the stem and 5 more.
         let stem: String = stem.chars().take(58).collect();
@@ -80,19 +110,21 @@ fn name(store: &mut Store, request: &mut Request, object: &mut Value) -> Result<
             if stem.is_empty() {
                 break;
             }
-            request.key.name = format!("{stem}{}", store.names.suffix()).into();
-            if store.find(&request.key).is_none() {
+            key.name = format!("{stem}{}", store.names.suffix()).into();
+            if store.find(&key).is_none() {
                 break;
             }
         }
     }
-    let name = request.key.name.as_ref().into();
-    object::set(object, &["metadata", "name"], name);
-    Ok(())
+    key.name
 }
 
 /// What the server alone says about a new object.
-fn begin(store: &mut Store, request: &Request, object: &mut Value) {
+fn begin(store: &mut Store, request: &mut Request, object: &mut Value) {
+    if request.begun.uid.is_empty() {
+        request.begun.uid = store.names.uid();
+    }
+    let request = &*request;
     let kind = &request.kind;
     let root = object::as_map(object);
     root.insert("kind".to_owned(), kind.kind.as_ref().into());
@@ -111,7 +143,7 @@ fn begin(store: &mut Store, request: &Request, object: &mut Value) {
     } else {
         metadata.remove("namespace");
     }
-    metadata.insert("uid".to_owned(), store.names.uid().into());
+    metadata.insert("uid".to_owned(), request.begun.uid.as_str().into());
     metadata.insert("creationTimestamp".to_owned(), request.time());
     match kind.generation {
         Generation::OnSpec => {

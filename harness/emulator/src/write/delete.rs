@@ -4,16 +4,42 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::request::{Request, rfc3339};
+use super::webhooks::{self, Point};
 use super::{check_deleted, crd};
 use crate::admit;
 use crate::error::ApiError;
 use crate::object;
-use crate::store::{DeleteOptions, Object, Propagation, Store, Written};
+use crate::store::{DeleteOptions, Object, Propagation, Stop, Store, Written};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 pub(super) fn delete(
+    store: &mut Store,
+    request: &mut Request,
+    options: &DeleteOptions,
+) -> Result<Written, Stop> {
+    if webhooks::is_asked(store, request) {
+        ask(store, request, options)?;
+    }
+    Ok(delete_unasked(store, request, options)?)
+}
+
+/// Asks webhooks about a deletion, unless one is under way that this one does not shorten.
+fn ask(store: &mut Store, request: &mut Request, options: &DeleteOptions) -> Result<(), Stop> {
+    let old = store.get(&request.key)?;
+    check_deleted(request, &old, &options.preconditions)?;
+    admit::on_delete(&request.admission(store))?;
+    let Some(grace) = grace(request, &old, options) else { return Ok(()) };
+    if let (Grace::Seconds(seconds), Some(consultation)) = (grace, &mut request.consultation) {
+        object::set(&mut consultation.options, &["gracePeriodSeconds"], seconds.into());
+    }
+    webhooks::ask(store, request, Point::delete(&old), Value::Null)?;
+    Ok(())
+}
+
+/// Deletes what webhooks were asked about already, or need not be.
+pub(super) fn delete_unasked(
     store: &mut Store,
     request: &Request,
     options: &DeleteOptions,

@@ -6,25 +6,30 @@
 use serde_json::{Value, json};
 
 use super::request::Request;
+use super::webhooks::{self, Point};
 use super::{check_deleted, delete};
 use crate::error::{ApiError, Cause};
 use crate::kinds::Resource;
 use crate::object;
 use crate::select::LabelSelector;
-use crate::store::{DeleteOptions, Key, Object, Op, Store, Subresource, Write, Written};
+use crate::store::{DeleteOptions, Key, Object, Op, Stop, Store, Subresource, Write, Written};
 
 pub(super) fn evict(
     store: &mut Store,
-    request: &Request,
-    eviction: &Value,
-) -> Result<Written, ApiError> {
+    request: &mut Request,
+    eviction: Value,
+) -> Result<Written, Stop> {
     if !request.kind.is("", "Pod") {
-        return Err(ApiError::no_such_resource());
+        return Err(ApiError::no_such_resource().into());
     }
-    let name = object::name(eviction);
+    let name = object::name(&eviction);
     if !name.is_empty() && *name != *request.key.name {
-        return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+        let why = "name in URL does not match name in Eviction object";
+        return Err(ApiError::bad_request(why).into());
     }
+    let eviction = webhooks::whole(request, eviction, ("policy/v1", "Eviction"));
+    let point = Point::create().of_part("policy/v1", "Eviction");
+    let eviction = webhooks::ask(store, request, point, eviction)?;
     let pod = store.get(&request.key)?;
     let options = DeleteOptions::from_object(&eviction["deleteOptions"])?;
     let phase = object::text(&pod, &["status", "phase"]);
@@ -34,7 +39,7 @@ pub(super) fn evict(
         check_deleted(request, &pod, &options.preconditions)?;
         announce(store, request, &pod);
     }
-    delete::delete(store, request, &options)
+    Ok(delete::delete_unasked(store, request, &options)?)
 }
 
 /// Asks the pod's disruption budget and takes one disruption from it.

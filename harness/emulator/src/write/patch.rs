@@ -13,14 +13,14 @@ use crate::error::{ApiError, Cause, FieldErrors};
 use crate::kinds::{Kind, Origin};
 use crate::object;
 use crate::patch::{self, Author, Shape};
-use crate::store::{Object, PatchBody, Store, Subresource, Written};
+use crate::store::{Object, PatchBody, Stop, Store, Subresource, Written};
 
 pub(super) fn patch(
     store: &mut Store,
     request: &mut Request,
     subresource: Subresource,
     patch: PatchBody,
-) -> Result<Written, ApiError> {
+) -> Result<Written, Stop> {
     check_subresource(request, subresource)?;
     let old = store.find(&request.key).cloned();
     if let (None, PatchBody::Apply { object, force }, Subresource::None) =
@@ -48,7 +48,7 @@ pub(super) fn patch(
         Ok(new) => new,
         Err(error) => {
             let written = as_written(request, subresource, &shown, again)?;
-            return Err(unfit_object(request, error, &written));
+            return Err(unfit_object(request, error, &written).into());
         }
     };
     update::check_place(request, &new)?;
@@ -148,7 +148,7 @@ fn apply_new(
     request: &mut Request,
     wanted: &Value,
     force: bool,
-) -> Result<Written, ApiError> {
+) -> Result<Written, Stop> {
     request.applies = true;
     let wanted = reachable(request, Subresource::None, wanted.clone())?;
     let shape = shape(&request.asked);
@@ -204,7 +204,7 @@ fn author<'r>(request: &'r Request, subresource: Subresource, wanted: &'r Value)
     }
 }
 
-fn path_of(subresource: Subresource) -> &'static str {
+pub(super) fn path_of(subresource: Subresource) -> &'static str {
     match subresource {
         Subresource::None | Subresource::Other => "",
         Subresource::Status => "status",

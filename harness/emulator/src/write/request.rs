@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::patch::path_of;
 use crate::admit::Admission;
 use crate::error::ApiError;
 use crate::kinds::Kind;
@@ -13,7 +14,8 @@ use crate::kinds::schema::Schema;
 use crate::kinds::{Origin, typed};
 use crate::object;
 use crate::store::{
-    Change, FieldValidation, Key, Object, Op, Slips, Store, Subresource, Write, Written,
+    Begun, Change, Consultation, FieldValidation, Key, Object, Op, Slips, Store, Subresource,
+    Write, Written,
 };
 
 /// A write without its body.
@@ -28,7 +30,14 @@ pub(super) struct Request {
     pub(super) validation: FieldValidation,
     /// What the body's text says twice, until that is told.
     slips: Slips,
+    /// When its first try began: what is stamped.
     pub(super) now: Timestamp,
+    /// When it happens: what is logged.
+    at: Timestamp,
+    /// Who is to be told to webhooks, and what they have said; without it they are not asked.
+    pub(super) consultation: Option<Box<Consultation>>,
+    /// What this try has drawn, or an earlier one.
+    pub(super) begun: Begun,
     pub(super) warnings: Vec<String>,
     pub(super) subresource: Subresource,
     /// An apply patch: it has recorded its owner itself.
@@ -38,7 +47,11 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(store: &Store, write: Write, now: Timestamp) -> Result<(Self, Op), ApiError> {
+    pub(super) fn new(
+        store: &Store,
+        write: Write,
+        (at, consultation): (Timestamp, Option<Box<Consultation>>),
+    ) -> Result<(Self, Op), ApiError> {
         let Write { mut key, op, dry_run, field_manager, field_validation, slips } = write;
         let asked =
             Arc::clone(store.kinds().get(&key.resource).ok_or_else(ApiError::no_such_resource)?);
@@ -49,6 +62,9 @@ impl Request {
             Op::Update(subresource, _) | Op::Patch(subresource, _) => *subresource,
             Op::Create(_) | Op::Delete(_) | Op::Bind(_) | Op::Evict(_) => Subresource::None,
         };
+        let begun = consultation.as_ref().and_then(|consultation| consultation.begun.clone());
+        let begun = begun.unwrap_or(Begun { now: at, uid: String::new(), name: String::new() });
+        let consultation = consultation.map(|consultation| completed(consultation, &asked, &op));
         let request = Self {
             version: Arc::clone(&kind.storage),
             subresource,
@@ -60,7 +76,10 @@ impl Request {
             manager: field_manager.into(),
             validation: field_validation,
             slips,
-            now,
+            now: begun.now,
+            at,
+            begun,
+            consultation,
             warnings: Vec::new(),
         };
         Ok((request, op))
@@ -148,6 +167,18 @@ impl Request {
         Ok(())
     }
 
+    /// The same for what a webhook has changed, of which nobody is warned.
+    pub(super) fn refit(&mut self, object: &mut Value) -> Result<(), ApiError> {
+        let validation = mem::replace(&mut self.validation, FieldValidation::Ignore);
+        let fitted = self.fit(object).map_err(|error| {
+            let head = format!("cannot be handled as a {}: ", self.asked.kind);
+            let why = error.message.split_once(&head).map(|(_, why)| why.to_owned());
+            ApiError::internal(why.unwrap_or(error.message))
+        });
+        self.validation = validation;
+        fitted
+    }
+
     /// The schema of a custom resource in the body's version.
     fn schema(&self) -> Option<Arc<Schema>> {
         self.kind.version(&self.version)?.schema.clone()
@@ -178,7 +209,7 @@ impl Request {
                 key: &self.key,
                 object: Some(object),
                 manager: &self.manager,
-                now: self.now,
+                now: self.at,
             })
         };
         Written { object, created, deleted: false, warnings: Vec::new() }
@@ -193,7 +224,7 @@ impl Request {
                 key: &self.key,
                 object: None,
                 manager: &self.manager,
-                now: self.now,
+                now: self.at,
             })
         };
         Written { object, created: false, deleted: true, warnings: Vec::new() }
@@ -203,6 +234,23 @@ impl Request {
     pub(super) fn unchanged(old: &Object) -> Written {
         Written { object: Arc::clone(old), created: false, deleted: false, warnings: Vec::new() }
     }
+}
+
+/// With what the path would say, where there was none.
+fn completed(mut consultation: Box<Consultation>, asked: &Kind, op: &Op) -> Box<Consultation> {
+    if consultation.version.is_empty() {
+        consultation.version = asked.storage.to_string();
+    }
+    if consultation.subresource.is_empty() {
+        let part = match op {
+            Op::Update(part, _) | Op::Patch(part, _) => path_of(*part),
+            Op::Bind(_) => "binding",
+            Op::Evict(_) => "eviction",
+            Op::Create(_) | Op::Delete(_) => "",
+        };
+        part.clone_into(&mut consultation.subresource);
+    }
+    consultation
 }
 
 /// A time as `metadata` has it: RFC 3339, whole seconds, UTC.

@@ -3,19 +3,20 @@
 use serde_json::Value;
 
 use super::request::Request;
+use super::webhooks::{self, Point};
 use super::{Seen, check_seen, update};
 use crate::admit;
 use crate::error::{ApiError, Cause, Details};
 use crate::kinds::typed;
 use crate::object;
-use crate::store::{Object, Store, Subresource, Written};
+use crate::store::{Object, Stop, Store, Subresource, Written};
 
 pub(super) fn scale(
     store: &mut Store,
-    request: &Request,
+    request: &mut Request,
     old: &Object,
     mut wanted: Value,
-) -> Result<Written, ApiError> {
+) -> Result<Written, Stop> {
     typed::decode_scale(&mut wanted)?;
     let of = |field: &str| {
         object::at(&wanted, &["metadata", field])
@@ -24,19 +25,25 @@ pub(super) fn scale(
     };
     let name = of("name").unwrap_or(&request.key.name);
     if *name != *request.key.name {
-        return Err(ApiError::bad_request(format!(
+        let why = format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
             request.key.name
-        )));
+        );
+        return Err(ApiError::bad_request(why).into());
     }
     check_seen(
         request,
         old,
         &Seen { uid: of("uid"), revision: of("resourceVersion"), by_update: true },
     )?;
+    let name = name.to_owned();
+    let before = request.kind.scale_of(old).filter(|_| webhooks::is_asked(store, request));
+    let before = before.unwrap_or_default();
+    let point = Point::update(&before).of_part("autoscaling/v1", "Scale");
+    let wanted = webhooks::change(store, request, point, wanted)?;
     let replicas = object::number(&wanted, &["spec", "replicas"]).unwrap_or(0);
     if replicas < 0 {
-        return Err(negative(name, replicas));
+        return Err(negative(&name, replicas).into());
     }
     let mut new = Value::clone(old);
     let version = request.kind.stored();
@@ -44,7 +51,10 @@ pub(super) fn scale(
     let path: Vec<&str> = path.into_iter().flatten().map(AsRef::as_ref).collect();
     object::set(&mut new, &path, replicas.into());
     // The object that comes of it must be one that could have been written whole.
-    admit::on_update(&request.admission(store), Subresource::Scale, old, &mut new)?;
+    admit::prepare_update(&request.admission(store), Subresource::Scale, old, &mut new);
+    admit::check_update(&request.admission(store), Subresource::Scale, old, &mut new)?;
+    let scale = request.kind.scale_of(&new).unwrap_or_default();
+    webhooks::validate(store, request, point, &scale)?;
     Ok(update::settle(store, request, old, new))
 }
 

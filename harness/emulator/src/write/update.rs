@@ -7,19 +7,20 @@ use serde_json::{Map, Value};
 
 use super::patch::note_owner;
 use super::request::Request;
+use super::webhooks::{self, Point};
 use super::{Seen, check_seen, check_subresource, create, quota, scale};
 use crate::admit;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::{Generation, Kind, Origin};
 use crate::object;
-use crate::store::{Object, Store, Subresource, Written};
+use crate::store::{Object, Stop, Store, Subresource, Written};
 
 pub(super) fn update(
     store: &mut Store,
     request: &mut Request,
     subresource: Subresource,
     body: Value,
-) -> Result<Written, ApiError> {
+) -> Result<Written, Stop> {
     check_subresource(request, subresource)?;
     if subresource == Subresource::Scale {
         let old = store.get(&request.key)?;
@@ -90,10 +91,10 @@ fn may_be_unconditional(request: &Request) -> bool {
 /// Puts `new` in the place of `old`, as far as the subresource reaches.
 pub(super) fn replace(
     store: &mut Store,
-    request: &Request,
+    request: &mut Request,
     subresource: Subresource,
     (old, new): (&Object, Value),
-) -> Result<Written, ApiError> {
+) -> Result<Written, Stop> {
     let seen = |text: &'static str| {
         object::at(&new, &["metadata", text])
             .and_then(Value::as_str)
@@ -102,20 +103,40 @@ pub(super) fn replace(
     let by_update = Seen { uid: seen("uid"), revision: seen("resourceVersion"), by_update: true };
     if let Some(text) = by_update.revision.filter(|text| text.parse::<u64>().is_err()) {
         let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-        return Err(ApiError::unforeseen(why));
+        return Err(ApiError::unforeseen(why).into());
     }
     check_seen(request, old, &by_update)?;
+    let unsaid = webhooks::unsaid(&new);
+    let new = prepared(store, request, subresource, (old, new))?;
+    let take_up = |store: &Store, request: &mut Request, (_, mut patched): (&Value, Value)| {
+        request.refit(&mut patched)?;
+        prepared(store, request, subresource, (old, patched))
+    };
+    let point = Point::update(old).without(&unsaid);
+    let mut new = webhooks::mutate(store, request, point, new, &take_up)?;
+    admit::check_update(&request.admission(store), subresource, old, &mut new)?;
+    webhooks::validate(store, request, Point::update(old), &new)?;
+    let charged = quota::charged(store, request, Some(old), &new)?;
+    let written = settle(store, request, old, new);
+    quota::publish(store, request, charged);
+    Ok(written)
+}
+
+/// The new state with what its writer does not reach, and what the server adds.
+fn prepared(
+    store: &Store,
+    request: &Request,
+    subresource: Subresource,
+    (old, new): (&Object, Value),
+) -> Result<Value, ApiError> {
     let mut new = match subresource {
         Subresource::None | Subresource::Other => with_old_parts(request, subresource, old, new),
         Subresource::Status => with_new_status(request, old, new),
         Subresource::Scale | Subresource::Finalize => with_new_finalizers(old, &new),
     };
     check_finalizers(request, old, &new)?;
-    admit::on_update(&request.admission(store), subresource, old, &mut new)?;
-    let charged = quota::charged(store, request, Some(old), &new)?;
-    let written = settle(store, request, old, new);
-    quota::publish(store, request, charged);
-    Ok(written)
+    admit::prepare_update(&request.admission(store), subresource, old, &mut new);
+    Ok(new)
 }
 
 /// Ends an update: generation, nothing at all, the last finalizer, or a commit.
@@ -125,7 +146,7 @@ pub(super) fn settle(
     old: &Object,
     mut new: Value,
 ) -> Written {
-    if request.kind.generation == Generation::OnSpec && specs_differ(request, old, &new) {
+    if request.kind.generation == Generation::OnSpec && is_new_generation(request, old, &new) {
         let generation = object::number(old, &["metadata", "generation"]).unwrap_or(0);
         object::set(&mut new, &["metadata", "generation"], (generation + 1).into());
     }
@@ -195,29 +216,31 @@ fn with_old_parts(
     new
 }
 
-/// The old object with the new status. Pods and nodes take labels and annotations along, as the
-/// real server lets them.
+/// The old object with the new status. Built-in kinds take the metadata along, as the real server
+/// lets them: all but a deployment's labels and a pod's owners.
 fn with_new_status(request: &Request, old: &Value, mut new: Value) -> Value {
-    let status = new.as_object_mut().and_then(|new| new.remove("status"));
-    let mut merged: Map<String, Value> = old
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(field, _)| *field != "status")
-        .map(|(field, value)| (field.clone(), value.clone()))
-        .collect();
-    if let Some(status) = status {
-        merged.insert("status".to_owned(), status);
+    let status = object::remove(&mut new, &["status"]);
+    let mut merged = old.clone();
+    match status {
+        Some(status) => object::set(&mut merged, &["status"], status),
+        None => drop(object::remove(&mut merged, &["status"])),
     }
-    let mut merged = Value::Object(merged);
-    let takes_metadata = request.kind.is("", "Pod") || request.kind.is("", "Node");
-    for field in ["labels", "annotations", "managedFields"] {
+    let kind = &request.kind;
+    let takes = |field: &str| match field {
+        "managedFields" => true,
+        "labels" if kind.is("apps", "Deployment") => false,
+        "ownerReferences" if kind.is("", "Pod") => false,
+        _ => kind.origin != Origin::Custom && !kind.is("resource.k8s.io", "ResourceClaim"),
+    };
+    for field in ["labels", "annotations", "finalizers", "ownerReferences", "managedFields"] {
         let path = ["metadata", field];
-        if !takes_metadata && field != "managedFields" {
+        if !takes(field) {
             continue;
         }
-        if let Some(value) = object::remove(&mut new, &path) {
-            object::set(&mut merged, &path, value);
+        match object::remove(&mut new, &path) {
+            Some(value) => object::set(&mut merged, &path, value),
+            None if field == "managedFields" => {}
+            None => drop(object::remove(&mut merged, &path)),
         }
     }
     merged
@@ -251,6 +274,14 @@ fn check_finalizers(request: &Request, old: &Object, new: &Value) -> Result<(), 
         errors.forbidden("metadata.finalizers", &rule);
     }
     errors.refuse(&request.kind, &request.key.name)
+}
+
+/// Whether the controllers of a kind have something new to look at. A deployment's annotations
+/// are: they go on to its ReplicaSets.
+fn is_new_generation(request: &Request, old: &Value, new: &Value) -> bool {
+    let annotations = |object| object::map(object, &["metadata", "annotations"]);
+    let notes = request.kind.is("apps", "Deployment") && request.subresource == Subresource::None;
+    specs_differ(request, old, new) || (notes && annotations(old) != annotations(new))
 }
 
 /// Whether anything but metadata and status differs.

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its servers cannot be reached")]
 
 mod compare;
+mod hook;
 mod normal;
 mod player;
 mod reviewed;
@@ -14,10 +15,11 @@ use std::path::{Path, PathBuf};
 
 use compare::differences;
 use futures::future::join_all;
+use hook::Hook;
 use kube::Client;
 use player::{Answer, Player};
 use reviewed::{Asked, Reviewed};
-use schedlab_control_plane::{Temporary, assets_for_a_test, config};
+use schedlab_control_plane::{Assets, Temporary, assets_for_a_test, config};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::{Emulator, Options, Server};
 use script::Script;
@@ -39,12 +41,10 @@ fn scripts() -> Vec<Script> {
         .collect()
 }
 
-async fn emulator() -> (Emulator, Server, Client) {
-    let emulator = Emulator::start(Options {
-        workload_kinds: false,
-        acts: false,
-        ..Options::at(Clock::real())
-    });
+/// An emulator, with or without its controllers.
+async fn emulator(acts: bool) -> (Emulator, Server, Client) {
+    let emulator =
+        Emulator::start(Options { workload_kinds: false, acts, ..Options::at(Clock::real()) });
     let server = emulator.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
     let client = client(&server.kubeconfig).await;
     (emulator, server, client)
@@ -58,27 +58,28 @@ async fn client(kubeconfig: &str) -> Client {
 }
 
 /// Plays a script's cases side by side; namespaces are named alike on every server.
-async fn played(client: &Client, script: &Script) -> Vec<Vec<Answer>> {
+async fn played(client: &Client, script: &Script, hook: &Hook) -> Vec<Vec<Answer>> {
     let name = script.name();
     let stem = name.split('-').next().unwrap();
     let cases = script.cases.iter().enumerate().map(|(index, case)| async move {
-        Player::play(client, case, &format!("case-{stem}{}", index + 1)).await
+        let namespace = format!("case-{stem}{}", index + 1);
+        Player::play((client, hook), case, &namespace).await
     });
     join_all(cases).await
 }
 
 /// Plays a script on an emulator of its own.
-async fn emulated(script: &Script) -> Vec<Vec<Answer>> {
-    let (_emulator, _server, client) = emulator().await;
-    played(&client, script).await
+async fn emulated(script: &Script, hook: &Hook) -> Vec<Vec<Answer>> {
+    let (_emulator, _server, client) = emulator(false).await;
+    played(&client, script, hook).await
 }
 
 /// Plays all scripts on one server, each after the other: what one makes that has no namespace
 /// would show in the lists of another.
-async fn one_by_one(client: &Client, scripts: &[Script]) -> Vec<Vec<Vec<Answer>>> {
+async fn one_by_one(client: &Client, scripts: &[Script], hook: &Hook) -> Vec<Vec<Vec<Answer>>> {
     let mut answers = Vec::new();
     for script in scripts {
-        answers.push(played(client, script).await);
+        answers.push(played(client, script, hook).await);
     }
     answers
 }
@@ -95,7 +96,8 @@ fn asked(script: &Script, answers: Vec<Vec<Answer>>) -> impl Iterator<Item = (As
 async fn the_emulator_answers_as_the_cases_say() {
     let reviewed = Reviewed::read();
     let scripts = scripts();
-    let answers = join_all(scripts.iter().map(emulated)).await;
+    let hook = Hook::start().await;
+    let answers = join_all(scripts.iter().map(|script| emulated(script, &hook))).await;
     let mut wrong = Vec::new();
     for (script, answers) in scripts.iter().zip(answers) {
         let unlisted = asked(script, answers).filter(|(asked, _)| !reviewed.names(*asked));
@@ -119,8 +121,9 @@ async fn the_emulator_answers_as_the_real_server() {
     let reviewed = Reviewed::read();
     let (mut found, mut count) = (Vec::new(), 0);
     let scripts = scripts();
-    let (theirs, ours) =
-        tokio::join!(one_by_one(&real, &scripts), join_all(scripts.iter().map(emulated)));
+    let hook = Hook::start().await;
+    let emulated = scripts.iter().map(|script| emulated(script, &hook));
+    let (theirs, ours) = tokio::join!(one_by_one(&real, &scripts, &hook), join_all(emulated));
     for ((script, theirs), ours) in scripts.iter().zip(theirs).zip(ours) {
         if std::env::var_os("UPDATE_CASES").is_some() {
             update(script, &theirs);
@@ -151,13 +154,29 @@ async fn kubectl_prints_the_same_on_both_servers() {
     let programs = ["etcd", "kube-apiserver", "kubectl"];
     let Some(assets) = assets_for_a_test(&programs) else { return };
     let plane = Temporary::boot(&assets, PRIVILEGED).await.unwrap();
-    let (_emulator, server, _client) = emulator().await;
-    let transcript = include_str!("transcripts/lab.txt");
+    let (_emulator, server, _client) = emulator(false).await;
+    let servers = [plane.kubeconfig(), &server.kubeconfig];
+    compare_printed(include_str!("transcripts/lab.txt"), &assets, servers).await;
+}
+
+#[tokio::test]
+async fn controllers_do_the_same_on_both_servers() {
+    let programs = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
+    let Some(assets) = assets_for_a_test(&programs) else { return };
+    let mut plane = Temporary::boot(&assets, PRIVILEGED).await.unwrap();
+    plane.manage().unwrap();
+    let (_emulator, server, _client) = emulator(true).await;
+    let servers = [plane.kubeconfig(), &server.kubeconfig];
+    compare_printed(include_str!("transcripts/controllers.txt"), &assets, servers).await;
+}
+
+/// Plays a transcript on the real server and on ours, and compares what is printed.
+async fn compare_printed(transcript: &'static str, assets: &Assets, [theirs, ours]: [&str; 2]) {
     let play = |kubeconfig: &str| {
         let (folder, kubeconfig) = (assets.folder().to_path_buf(), kubeconfig.to_owned());
         tokio::task::spawn_blocking(move || transcript::play(&folder, &kubeconfig, transcript))
     };
-    let (theirs, ours) = tokio::join!(play(plane.kubeconfig()), play(&server.kubeconfig));
+    let (theirs, ours) = tokio::join!(play(theirs), play(ours));
     let (theirs, ours) = (theirs.unwrap(), ours.unwrap());
     let reviewed = Reviewed::read();
     let is_new = |their: &Printed, our: &Printed| {

@@ -9,6 +9,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
 
+use crate::hook::Hook;
 use crate::normal::Normal;
 use crate::script::{Case, Step};
 
@@ -54,8 +55,16 @@ pub(crate) struct Player<'c> {
 }
 
 impl<'c> Player<'c> {
-    pub(crate) async fn play(client: &'c Client, case: &Case, namespace: &str) -> Vec<Answer> {
-        let variables = BTreeMap::from([("ns".to_owned(), namespace.to_owned())]);
+    pub(crate) async fn play(
+        (client, hook): (&'c Client, &Hook),
+        case: &Case,
+        namespace: &str,
+    ) -> Vec<Answer> {
+        let variables = BTreeMap::from([
+            ("ns".to_owned(), namespace.to_owned()),
+            ("hook".to_owned(), hook.url.clone()),
+            ("ca".to_owned(), hook.authority.clone()),
+        ]);
         let mut player = Self { client, variables, normal: Normal::default() };
         let account = "{metadata: {name: default}, automountServiceAccountToken: false}";
         for (path, body) in [

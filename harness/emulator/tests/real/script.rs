@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A path without a leading slash is below the case's own namespace: `pods/a/status`, or
-//! `apps/v1:deployments`. `{ns}` and saved names are replaced everywhere. A body is YAML and sent
+//! `apps/v1:deployments`. `{ns}`, `{hook}` and `{ca}` (a webhook and its authority, see
+//! `hook.rs`) and saved names are replaced everywhere. A body is YAML and sent
 //! as JSON, unless a `Content-Type` header says that it is to be sent as it stands. `=>` begins
 //! what the answer must be: its code and the message of a refusal, or the events of a watch.
 //! Where the two servers need not agree stands in `docs/emulator-differences.md`.

@@ -5,7 +5,7 @@
 
 use super::{
     Amounts, Auditor, Concern, Conduct, NodeView, Phase, PodView, QueueView, Rule, breach::amount,
-    sharing,
+    sharing, zones,
 };
 use crate::model::{Name, NodeSelectorTerm, Operator, Requirement, TaintEffect, Toleration};
 
@@ -59,6 +59,12 @@ fn judge_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
         auditor.breach(Rule::Binding, concerns.clone(), detail);
     }
     if let Some(why) = refusal(&seen, |view| shortage(auditor, pod, node, view)) {
+        let detail = format!("with pod {name}, pods on node {node} {why}");
+        auditor.breach(Rule::Capacity, concerns.clone(), detail);
+    }
+    if auditor.rules.conduct == Conduct::Kai
+        && let Some(why) = refusal(&seen, |view| zones::misaligned(auditor, pod, node, view))
+    {
         let detail = format!("with pod {name}, pods on node {node} {why}");
         auditor.breach(Rule::Capacity, concerns.clone(), detail);
     }

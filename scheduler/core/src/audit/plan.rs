@@ -9,8 +9,8 @@ use super::{
 use crate::{
     Decision, EvictionCause, Plan, QueueUse, Snapshot,
     model::{
-        GpuPart, Name, Node, Pod, PodGroup, PodGroupId, PodShape, PodStatus, Queue, QueueId,
-        SharedGpu, Time,
+        GpuPart, Name, Node, NumaPolicy, NumaScope, NumaZone, Pod, PodGroup, PodGroupId, PodShape,
+        PodStatus, Queue, QueueId, SharedGpu, Time, ZoneShare,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -70,6 +70,7 @@ fn tell(
             let to = &names.snapshot.nodes[node.0 as usize];
             view.node = Some(to.name.clone());
             let groups = plan.gpu_groups.get(pod).map_or(&[][..], Vec::as_slice);
+            view.zones = zones(plan.zones.get(pod).map_or(&[][..], Vec::as_slice));
             share(view, names.shape(&names.snapshot.pods[pod.0 as usize]), groups, to);
             auditor.pod(now, name, Some(view), Writer::Scheduler);
         }
@@ -159,6 +160,8 @@ impl Names<'_> {
             node_affinity: shape.node_affinity.clone(),
             tolerations: shape.tolerations.clone(),
             devices: None,
+            guaranteed: shape.guaranteed,
+            zones: zones(&pod.zones),
             parts: Vec::new(),
             claims: shape
                 .claims
@@ -218,13 +221,23 @@ fn pod_name(pod: &Pod) -> Name {
 }
 
 fn node_view(node: &Node) -> NodeView {
+    let numa = node.numa.as_ref();
+    let offer = |zone: &NumaZone| (zone.name.clone(), amounts(&zone.allocatable));
     NodeView {
         allocatable: amounts(&node.allocatable),
         labels: node.labels.clone(),
         taints: node.taints.clone(),
         cordoned: node.unschedulable,
         ready: node.ready,
+        zones: numa.map_or(&[][..], |numa| &numa.zones).iter().map(offer).collect(),
+        one_zone: numa.is_some_and(|numa| {
+            (numa.policy, numa.scope) == (NumaPolicy::SingleNumaNode, NumaScope::Pod)
+        }),
     }
+}
+
+fn zones(shares: &[ZoneShare]) -> BTreeMap<Name, Amounts> {
+    shares.iter().map(|share| (share.zone.clone(), amounts(&share.amount))).collect()
 }
 
 fn amounts(resources: &Resources) -> Amounts {

@@ -88,6 +88,10 @@ pub struct NodeView {
     pub cordoned: bool,
     /// Condition `Ready` is `True`.
     pub ready: bool,
+    /// What its zones can give, by their names, where they are published.
+    pub zones: BTreeMap<Name, Amounts>,
+    /// Its kubelet refuses pods that it cannot serve from one zone as a whole.
+    pub one_zone: bool,
 }
 
 /// A queue.
@@ -156,6 +160,10 @@ pub struct PodView {
     pub tolerations: Vec<Toleration>,
     /// Indices of the GPUs it was given.
     pub devices: Option<Vec<u32>>,
+    /// Its kubelet gives it CPUs and memory of its own.
+    pub guaranteed: bool,
+    /// What it has of its node's zones, by their names.
+    pub zones: BTreeMap<Name, Amounts>,
     /// The devices that it shares with others, and the part that it takes of each.
     pub parts: Vec<Part>,
     /// The devices of its claims, by claim; a node gives them once to all who share a claim.

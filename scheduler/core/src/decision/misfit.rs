@@ -63,6 +63,11 @@ pub enum Misfit {
         /// What the claim's label says.
         label: Option<Name>,
     },
+    /// Its kubelet cannot align the pod with its zones, and would refuse it.
+    NotAligned {
+        /// Not even were nobody there?
+        even_when_empty: EvenWhenEmpty,
+    },
     /// The node's GPUs are to be had by claims only.
     GpusByClaim,
     /// The node's GPUs are not to be had by claims.
@@ -86,7 +91,9 @@ impl Misfit {
     /// Could it be cured by evicting somebody from the node?
     pub const fn is_curable(&self) -> bool {
         match self {
-            Self::TooLittle { even_when_empty, .. } => matches!(even_when_empty, EvenWhenEmpty::No),
+            Self::TooLittle { even_when_empty, .. } | Self::NotAligned { even_when_empty } => {
+                matches!(even_when_empty, EvenWhenEmpty::No)
+            }
             Self::PodAntiAffinity
             | Self::OthersAntiAffinity
             | Self::HostPort
@@ -132,6 +139,7 @@ impl Misfit {
             | Self::ClaimElsewhere(_)
             | Self::ClaimFull(_)
             | Self::ClaimOfQueue { .. }
+            | Self::NotAligned { .. }
             | Self::GpusByClaim
             | Self::GpusWithoutClaim
             | Self::VolumeMissing(_)
@@ -200,6 +208,9 @@ impl fmt::Display for Misfit {
                 f,
                 "node(s) do not matter: DRA claim {claim} is a shared GPU claim but does not \
                  have a queue label (kai.scheduler/queue)"
+            ),
+            Self::NotAligned { .. } => f.write_str(
+                "node cannot NUMA-align the pod's resources under its Topology Manager policy",
             ),
             Self::GpusByClaim => f.write_str("node(s) give GPUs to resource claims only"),
             Self::GpusWithoutClaim => f.write_str("node(s) publish no GPUs for resource claims"),

@@ -232,6 +232,11 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
     if !short.is_empty() || misfits.nodes == 0 {
         return Remedy::MakeRoom { pods, short };
     }
+    // A zone that is only full helps, too, whatever other nodes say.
+    let full_zone = Misfit::NotAligned { even_when_empty: super::EvenWhenEmpty::No };
+    if let Some(nodes) = misfits.counts.get(&full_zone) {
+        return Remedy::Admit { misfit: full_zone, nodes: *nodes };
+    }
     let is_small = |misfit: &Misfit| matches!(misfit, Misfit::TooLittle { .. });
     let others = misfits.counts.iter().filter(|(misfit, _)| !is_small(misfit));
     // The first of those that are equally common.
@@ -372,6 +377,13 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: u32) -> fmt::Result
         Misfit::ClaimOfQueue { claim, .. } => {
             write!(f, "label claim {claim} with the queue of the workload")
         }
+        Misfit::NotAligned { even_when_empty: super::EvenWhenEmpty::No } => {
+            f.write_str("end pods of one NUMA zone of a node, or add a node")
+        }
+        Misfit::NotAligned { even_when_empty: super::EvenWhenEmpty::Yes } => f.write_str(
+            "ask for what the kubelet can take from the NUMA zones of a node together, or add a \
+             node with larger ones",
+        ),
         Misfit::GpusByClaim => {
             f.write_str("ask for GPUs by a resource claim, or add a node with a device plugin")
         }

@@ -72,6 +72,7 @@ fn one_more(name: &Name, group: PodGroupId, shape: ShapeId, now: Time) -> Pod {
         status: PodStatus::Pending,
         node: None,
         gpu_groups: Vec::new(),
+        zones: Vec::new(),
         nominated: None,
         task_priority: None,
         created: now,

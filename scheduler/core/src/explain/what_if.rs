@@ -98,6 +98,7 @@ impl WhatIf {
                 status: PodStatus::Pending,
                 node: None,
                 gpu_groups: Vec::new(),
+                zones: Vec::new(),
                 started: None,
                 released_since: None,
                 unbindable: false,
@@ -162,6 +163,7 @@ impl WhatIf {
             unschedulable: false,
             ready: true,
             gpus_by_claim,
+            numa: None,
             gpu_memory_mib: like.gpu_memory_mib,
         });
         Some(())
@@ -179,6 +181,7 @@ impl WhatIf {
             Misfit::NodeAffinity
             | Misfit::PodAntiAffinity
             | Misfit::OthersAntiAffinity
+            | Misfit::NotAligned { .. }
             | Misfit::HostPort => self.make_room(1)?,
             Misfit::TooLittle { .. }
             | Misfit::PodAffinity

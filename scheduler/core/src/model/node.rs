@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Labels, Name};
+use super::{Labels, Name, NumaTopology};
 use crate::resources::Resources;
 
 /// A node and what it offers.
@@ -20,6 +20,8 @@ pub struct Node {
     pub gpu_memory_mib: i64,
     /// Its GPUs are published in `ResourceSlices`: only claims get them.
     pub gpus_by_claim: bool,
+    /// Its zones, where they are published.
+    pub numa: Option<NumaTopology>,
     /// `status.images`: bytes by name. They matter to profile `kube`'s scores only.
     pub images: BTreeMap<Name, i64>,
     /// `spec.unschedulable`: the node is cordoned.

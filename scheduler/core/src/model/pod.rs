@@ -2,8 +2,8 @@
 //! share one shape, so work done for a shape serves all of them.
 
 use super::{
-    DeviceClaim, GpuGroup, Labels, Name, NodeId, PodGroupId, ShapeId, SharedGpu, TaintEffect, Time,
-    mig_gpus,
+    ContainerRequests, DeviceClaim, GpuGroup, Labels, Name, NodeId, PodGroupId, ShapeId, SharedGpu,
+    TaintEffect, Time, ZoneShare, mig_gpus,
 };
 use crate::resources::Resources;
 
@@ -34,6 +34,8 @@ pub struct Pod {
     pub node: Option<NodeId>,
     /// The devices of that node that it shares, where its shape asks for parts of some.
     pub gpu_groups: Vec<GpuGroup>,
+    /// What it has of that node's zones, as far as that is known.
+    pub zones: Vec<ZoneShare>,
     /// `status.nominatedNodeName`, when that node exists.
     pub nominated: Option<NodeId>,
     /// Label `kai.scheduler/task-priority`, when it is a number.
@@ -82,6 +84,11 @@ pub enum PreemptionPolicy {
 pub struct PodShape {
     /// Sum of the containers' requests, as Kubernetes adds them up; `pods` is 1.
     pub requests: Resources,
+    /// Its containers ask for all that they may use: kubelets give such pods CPUs and memory of
+    /// their own (quality of service class `Guaranteed`).
+    pub guaranteed: bool,
+    /// Its containers in the order in which they start, where there are several.
+    pub containers: Vec<ContainerRequests>,
     /// CPU that profile `kube` counts on top when it scores, for containers that ask for none.
     pub unasked_cpu_milli: i64,
     /// Memory that profile `kube` counts on top when it scores, for containers that ask for none.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{PodState, Session};
 use crate::{
     Decision, EvictionCause,
-    model::{GpuGroup, PodId},
+    model::{GpuGroup, PodId, ZoneShare},
     queues::Ledger,
     resources::PerResource,
 };
@@ -33,12 +33,21 @@ impl Session<'_> {
 
     /// The shared devices of pods that were bound or promised room.
     pub fn chosen_gpu_groups(&self) -> BTreeMap<PodId, Vec<GpuGroup>> {
-        let placed = self.decisions.iter().filter_map(|decision| match decision {
+        let groups = self.placed().map(|pod| (pod, self.gpu_groups(pod).to_vec()));
+        groups.filter(|(_, groups)| !groups.is_empty()).collect()
+    }
+
+    /// What pods that were bound or promised room have of their node's zones.
+    pub fn chosen_zones(&self) -> BTreeMap<PodId, Vec<ZoneShare>> {
+        let shares = self.placed().map(|pod| (pod, self.zones(pod)));
+        shares.filter(|(_, shares)| !shares.is_empty()).collect()
+    }
+
+    fn placed(&self) -> impl Iterator<Item = PodId> {
+        self.decisions.iter().filter_map(|decision| match decision {
             Decision::Bind { pod, .. } | Decision::Pipeline { pod, .. } => Some(*pod),
             Decision::Evict { .. } => None,
-        });
-        let groups = placed.map(|pod| (pod, self.gpu_groups(pod).to_vec()));
-        groups.filter(|(_, groups)| !groups.is_empty()).collect()
+        })
     }
 
     /// Everything committed so far, in order, for the plan.

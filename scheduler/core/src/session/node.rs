@@ -1,6 +1,6 @@
 //! The room of a node, and which nodes changed.
 
-use super::{device::SharedDevice, state::Hold};
+use super::{device::SharedDevice, state::Hold, zones::ZoneRoom};
 use crate::{
     model::{Node, NodeId, PodId, PodShape},
     resources::Resources,
@@ -17,6 +17,8 @@ pub struct NodeRoom {
     pub shared: Vec<SharedDevice>,
     /// Claims that pods have, or were promised; counted in pods.
     pub claims: Vec<SharedDevice>,
+    /// Its zones, where they are published.
+    pub zones: Vec<ZoneRoom>,
     /// Pods that have room here, or were promised some.
     pub staying: Vec<PodId>,
     /// Pods that were asked to leave.
@@ -42,6 +44,7 @@ impl NodeRoom {
             releasing: Resources::default(),
             shared: Vec::new(),
             claims: Vec::new(),
+            zones: ZoneRoom::all_empty(node),
             staying: Vec::new(),
             leaving: Vec::new(),
             stuck: Vec::new(),
@@ -76,26 +79,12 @@ impl NodeRoom {
     }
 
     pub(super) fn take(&mut self, pod: PodId, request: &Resources, hold: Hold) {
-        match hold {
-            Hold::Has | Hold::IsStuck => self.idle.subtract(request),
-            Hold::Releases => {
-                self.idle.subtract(request);
-                self.releasing.add(request);
-            }
-            Hold::IsPromised => self.releasing.subtract(request),
-        }
+        hold.take(request, &mut self.idle, &mut self.releasing);
         self.pods(hold).push(pod);
     }
 
     pub(super) fn give(&mut self, pod: PodId, request: &Resources, hold: Hold) {
-        match hold {
-            Hold::Has | Hold::IsStuck => self.idle.add(request),
-            Hold::Releases => {
-                self.idle.add(request);
-                self.releasing.subtract(request);
-            }
-            Hold::IsPromised => self.releasing.add(request),
-        }
+        hold.give(request, &mut self.idle, &mut self.releasing);
         let pods = self.pods(hold);
         let at = pods.iter().rposition(|other| *other == pod);
         pods.swap_remove(at.expect("it was put there when it took the room"));

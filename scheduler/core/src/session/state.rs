@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use crate::model::{NodeId, Pod, PodStatus, Time};
+use crate::{
+    model::{NodeId, Pod, PodStatus, Time},
+    resources::Resources,
+};
 
 /// Where a pod is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,32 @@ pub(super) enum Hold {
     IsStuck,
     /// Gets it from what is idle or being released.
     IsPromised,
+}
+
+impl Hold {
+    /// Takes an amount from what is idle and what is being released, of a node or a zone.
+    pub(super) fn take(self, amount: &Resources, idle: &mut Resources, releasing: &mut Resources) {
+        match self {
+            Self::Has | Self::IsStuck => idle.subtract(amount),
+            Self::Releases => {
+                idle.subtract(amount);
+                releasing.add(amount);
+            }
+            Self::IsPromised => releasing.subtract(amount),
+        }
+    }
+
+    /// Gives it back.
+    pub(super) fn give(self, amount: &Resources, idle: &mut Resources, releasing: &mut Resources) {
+        match self {
+            Self::Has | Self::IsStuck => idle.add(amount),
+            Self::Releases => {
+                idle.add(amount);
+                releasing.subtract(amount);
+            }
+            Self::IsPromised => releasing.add(amount),
+        }
+    }
 }
 
 /// Whether a pod stays on a node.

@@ -92,6 +92,7 @@ impl Builder {
             },
             gpus_by_claim: words.flag("by-claim"),
             gpu_memory_mib: words.number("gpu-memory").unwrap_or(0),
+            numa: shape::numa(&mut words),
             images: words.each("image").into_iter().map(|image| (image.into(), 1 << 30)).collect(),
             unschedulable: words.flag("cordoned"),
             ready: !words.flag("not-ready"),
@@ -259,11 +260,51 @@ impl Builder {
             (_, true) => PodStatus::Bound,
             (false, false) => PodStatus::Running,
         };
+        let (gated, succeeded) = (words.count("gated"), words.count("succeeded").unwrap_or(0));
+        let template = self.template(prefix, held, &mut words);
+        let shape = self.shape(&mut words);
+        let requests = self.shapes[shape.0 as usize].requests.clone();
+        words.end();
+        let numbered = |at: u32| match count {
+            1 => prefix.clone(),
+            _ => format!("{prefix}-{at}").as_str().into(),
+        };
+        (0..count)
+            .map(|at| {
+                let place = shape::place(on.get(at as usize).copied(), &requests);
+                let (node, gpu_groups, zones) = (place.node, place.groups, place.zones);
+                let gated = gated.is_some_and(|gated| at >= count - gated);
+                let status = match (&node, gated) {
+                    (Some(_), _) => held,
+                    (None, true) => PodStatus::Gated,
+                    (None, false) if at >= count - succeeded => PodStatus::Succeeded,
+                    (None, false) => PodStatus::Pending,
+                };
+                let (name, started) = (numbered(at), node.as_ref().map(|_| template.created));
+                let uid = name.clone();
+                (
+                    Pod {
+                        name,
+                        uid,
+                        shape,
+                        status,
+                        gpu_groups,
+                        zones,
+                        started,
+                        ..template.clone()
+                    },
+                    node,
+                )
+            })
+            .collect()
+    }
+
+    /// What all of them have in common but their shape.
+    fn template(&self, prefix: &Name, held: PodStatus, words: &mut Words<'_>) -> Pod {
         let ago = |ago: Duration| Time(NOW - i64::try_from(ago.as_millis()).expect("short"));
         let released = words.duration("for").map_or(Time(NOW), ago);
-        let (gated, succeeded) = (words.count("gated"), words.count("succeeded").unwrap_or(0));
         let nominated = words.value("nominated").map(Name::from);
-        let template = Pod {
+        Pod {
             namespace: words.value("in").unwrap_or("default").into(),
             name: prefix.clone(),
             uid: prefix.clone(),
@@ -279,39 +320,15 @@ impl Builder {
             status: PodStatus::Pending,
             node: None,
             gpu_groups: Vec::new(),
+            zones: Vec::new(),
             nominated: nominated.map(|node| self.node_id(&node)),
-            task_priority: task_priority(&mut words),
+            task_priority: task_priority(words),
             created: Time(NOW - self.age),
             started: None,
             unbindable: words.flag("unbindable"),
             released_since: (held == PodStatus::Releasing).then_some(released),
             shape: ShapeId(0),
-        };
-        let shape = self.shape(&mut words);
-        words.end();
-        let numbered = |at: u32| match count {
-            1 => prefix.clone(),
-            _ => format!("{prefix}-{at}").as_str().into(),
-        };
-        (0..count)
-            .map(|at| {
-                let place =
-                    on.get(at as usize).map(|word| word.split_once('/').unwrap_or((word, "")));
-                let node = place.map(|(node, _)| Name::from(node));
-                let groups = place.into_iter().flat_map(|(_, groups)| groups.split('+'));
-                let gpu_groups = groups.filter(|group| !group.is_empty()).map(Name::from).collect();
-                let gated = gated.is_some_and(|gated| at >= count - gated);
-                let status = match (&node, gated) {
-                    (Some(_), _) => held,
-                    (None, true) => PodStatus::Gated,
-                    (None, false) if at >= count - succeeded => PodStatus::Succeeded,
-                    (None, false) => PodStatus::Pending,
-                };
-                let (name, started) = (numbered(at), node.as_ref().map(|_| template.created));
-                let uid = name.clone();
-                (Pod { name, uid, shape, status, gpu_groups, started, ..template.clone() }, node)
-            })
-            .collect()
+        }
     }
 
     fn shape(&mut self, words: &mut Words<'_>) -> ShapeId {

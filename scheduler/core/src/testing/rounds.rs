@@ -23,8 +23,8 @@ pub(super) fn until_steady(mut snapshot: Snapshot) -> String {
             lines.push(format!("steady after {}", cycle - 1));
             return lines.join("\n");
         }
-        let Plan { decisions, gpu_groups, queues_after, .. } = plan;
-        let decided = Plan { decisions, gpu_groups, queues_after, ..Plan::default() };
+        let Plan { decisions, gpu_groups, zones, queues_after, .. } = plan;
+        let decided = Plan { decisions, gpu_groups, zones, queues_after, ..Plan::default() };
         let mut decisions = show::lines(&snapshot, &decided);
         decisions.extend(super::breaches(&snapshot, &decided, Rules::kai()));
         lines.extend(decisions.into_iter().map(|line| format!("{cycle}: {line}")));
@@ -44,10 +44,11 @@ fn next(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
             Decision::Evict { pod, .. } => (pod, PodStatus::Pending, None),
             Decision::Pipeline { .. } => continue,
         };
-        let groups = plan.gpu_groups.get(pod);
+        let (groups, zones) = (plan.gpu_groups.get(pod), plan.zones.get(pod));
         let pod = &mut next.pods[pod.0 as usize];
         (pod.status, pod.node) = (status, node);
         pod.gpu_groups = groups.filter(|_| node.is_some()).cloned().unwrap_or_default();
+        pod.zones = zones.filter(|_| node.is_some()).cloned().unwrap_or_default();
         let group = pod.group.map(|group| &mut next.pod_groups[group.0 as usize]);
         if let (Some(group), Some(_)) = (group, node) {
             group.last_start = group.last_start.or(Some(next.now));

@@ -46,9 +46,13 @@ fn waiting(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
 
 fn words(snapshot: &Snapshot, plan: &Plan, decision: &Decision) -> (String, String, String) {
     let node = |node: &NodeId| snapshot.nodes[node.0 as usize].name.to_string();
-    let place = |pod: &PodId, to: &NodeId| match plan.gpu_groups.get(pod) {
-        Some(groups) => format!("{}/{}", node(to), groups.join("+")),
-        None => node(to),
+    let place = |pod: &PodId, to: &NodeId| {
+        let groups = plan.gpu_groups.get(pod).map(|groups| format!("/{}", groups.join("+")));
+        let zones = plan.zones.get(pod).map(|shares| {
+            let zones: Vec<&str> = shares.iter().map(|share| &*share.zone).collect();
+            format!("@{}", zones.join("+"))
+        });
+        [node(to), groups.unwrap_or_default(), zones.unwrap_or_default()].concat()
     };
     match decision {
         Decision::Bind { pod, node: to } => {

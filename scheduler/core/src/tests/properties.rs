@@ -41,6 +41,7 @@ fn job() -> impl Strategy<Value = Job> {
         1 => Just("port=80"),
         1 => Just("releasing"),
         1 => Just("nominated=n0"),
+        3 => Just("guaranteed"),
     ];
     (1..5_u32, 1..5_u32, 0..5_u32, 0..5_u32, 0..3_u32, 0..4_u32, 0..6_u32, extras).prop_map(
         |(pods, minimum, gpus, cpu, queue, priority, running, extra)| Job {
@@ -58,17 +59,24 @@ fn job() -> impl Strategy<Value = Job> {
 
 /// A table; what runs has room.
 fn cluster() -> impl Strategy<Value = String> {
-    let nodes = prop::collection::vec((0..9_u32, 4..20_u32, 0..8_u32), 1..6);
+    let nodes = prop::collection::vec((0..9_u32, 4..20_u32, 0..11_u32), 1..6);
     let queues = prop::collection::vec((0..9_i32, -1..9_i32), 3..4);
     (nodes, queues, prop::collection::vec(job(), 0..14)).prop_map(|(nodes, queues, jobs)| {
         let mut text = String::new();
         for (at, (gpus, cpu, kind)) in nodes.iter().enumerate() {
             let zone = if at % 2 == 0 { "a" } else { "b" };
+            let zones = |policy| {
+                let half = format!("gpus={},cpu={}", gpus / 2, cpu / 2);
+                format!("numa={policy}/pod zone z0:{half} zone z1:{half}")
+            };
             let kind = match kind {
-                0 => "taint dedicated=x:NoSchedule",
-                1 => "cordoned",
-                2 => "not-ready",
-                _ => "",
+                0 => "taint dedicated=x:NoSchedule".to_owned(),
+                1 => "cordoned".to_owned(),
+                2 => "not-ready".to_owned(),
+                3 => zones("single"),
+                4 => zones("restricted"),
+                5 => zones("best-effort"),
+                _ => String::new(),
             };
             let _ = writeln!(text, "node n{at} gpus={gpus} cpu={cpu} label zone={zone} {kind}");
         }

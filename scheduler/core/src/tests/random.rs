@@ -1,6 +1,6 @@
 //! What must hold of every cluster: each cycle keeps the rules, and a closed system comes to
 //! rest. Clusters are tables, so a failure is a table too. Some GPUs are had by claims, some in
-//! parts.
+//! parts, some from one zone of their node only.
 #![expect(clippy::print_stdout, reason = "says which seeds were tried")]
 
 use std::fmt::Write;
@@ -53,6 +53,15 @@ struct JobLine {
     starts_on: Option<usize>,
 }
 
+/// In which way a node gives its GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gives {
+    Plainly,
+    ByClaim,
+    /// Half of them in each of two zones, to pods that fit into one.
+    ByZone,
+}
+
 /// In which way it asks for GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
@@ -70,7 +79,9 @@ fn cluster() -> impl Strategy<Value = String> {
     let node = prop_oneof![Just(2_u32), Just(4), Just(8)];
     let quota = prop_oneof![Just(0_u32), 1..6_u32];
     let weight = 0..4_u32;
-    let node = (node, prop::bool::weighted(0.2));
+    let gives =
+        prop_oneof![4 => Just(Gives::Plainly), 1 => Just(Gives::ByClaim), 1 => Just(Gives::ByZone)];
+    let node = (node, gives);
     (vec(node, 1..5), vec((quota, weight, option::weighted(0.2, 2..8_u32)), 6), vec(job(), 1..12))
         .prop_map(|(nodes, queues, jobs)| table(&nodes, &queues, &jobs))
 }
@@ -99,11 +110,18 @@ fn job() -> impl Strategy<Value = JobLine> {
     )
 }
 
-fn table(nodes: &[(u32, bool)], queues: &[(u32, u32, Option<u32>)], jobs: &[JobLine]) -> String {
+fn table(nodes: &[(u32, Gives)], queues: &[(u32, u32, Option<u32>)], jobs: &[JobLine]) -> String {
     let mut text = String::new();
-    for (at, (gpus, by_claim)) in nodes.iter().enumerate() {
-        let by_claim = if *by_claim { " by-claim" } else { "" };
-        let _ = writeln!(text, "node n{at} gpus={gpus}{by_claim}");
+    for (at, (gpus, gives)) in nodes.iter().enumerate() {
+        let half = gpus / 2;
+        let gives = match gives {
+            Gives::Plainly => String::new(),
+            Gives::ByClaim => " by-claim".to_owned(),
+            Gives::ByZone => {
+                format!(" numa=single/pod zone z0:gpus={half} zone z1:gpus={half}")
+            }
+        };
+        let _ = writeln!(text, "node n{at} gpus={gpus}{gives}");
     }
     let names = ["left", "right", "left-a", "left-b", "right-a", "right-b"];
     for (name, (quota, weight, limit)) in names.iter().zip(queues) {
@@ -112,7 +130,7 @@ fn table(nodes: &[(u32, bool)], queues: &[(u32, u32, Option<u32>)], jobs: &[JobL
         let parent = parent.unwrap_or_default();
         let _ = writeln!(text, "queue {name}{parent} quota={quota} weight={weight}{limit}");
     }
-    let whole = |(gpus, by_claim): &(u32, bool)| if *by_claim { 0 } else { *gpus };
+    let whole = |(gpus, gives): &(u32, Gives)| if *gives == Gives::Plainly { *gpus } else { 0 };
     let mut free: Vec<u32> = nodes.iter().map(whole).collect();
     for (at, job) in jobs.iter().enumerate() {
         let queue = names[2 + job.queue];

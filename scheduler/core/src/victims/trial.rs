@@ -301,6 +301,7 @@ fn can_stay(session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
         && shape.shared_gpu.as_ref().is_none_or(|shared| {
             room.can_keep(session.node(node), shared, session.held_gpu_groups(pod))
         })
+        && session.can_keep_zones(pod, node)
 }
 
 /// Would the unit's queue, and all above it, keep their limits if it came back?

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Sets, has_pods, new_set, say_scaled};
+use super::{DESIRED, MOST, Sets, has_pods, new_set, say_scaled};
 use crate::actors::kinds::REPLICA_SETS;
-use crate::actors::workload::{count_at, share};
+use crate::actors::workload::{count_at, mark, share};
 use crate::actors::{Context, Request};
 use crate::object::{at, set, text};
 use crate::store::{Key, Object};
@@ -29,6 +29,14 @@ fn room(sets: &Sets) -> Room {
 /// How many of the wanted pods may be missing.
 pub(super) fn unavailable_max(sets: &Sets) -> i64 {
     if recreates(sets) { 0 } else { room(sets).unavailable }
+}
+
+/// Notes on a ReplicaSet what is wanted of all of them together, now and at most.
+pub(super) fn note_size(replica_set: &mut Value, sets: &Sets) {
+    let wanted = sets.wanted();
+    let most = if recreates(sets) { wanted } else { wanted + room(sets).surge };
+    let [wanted, most] = [wanted, most].map(|count| count.to_string());
+    mark(replica_set, "annotations", &[(DESIRED, &wanted), (MOST, &most)]);
 }
 
 fn recreates(sets: &Sets) -> bool {
@@ -126,6 +134,7 @@ pub(super) fn scale(
     }
     let mut scaled = Value::clone(replica_set);
     set(&mut scaled, &["spec", "replicas"], json!(to));
+    note_size(&mut scaled, sets);
     let said = say_scaled(replica_set, from, to, sets, ctx);
     [Request::update(key, scaled)].into_iter().chain(said).collect()
 }

@@ -1,15 +1,16 @@
 //! What a deployment says of itself.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Sets, rollout};
 use crate::actors::fields::{
-    Condition, after_secs, drop_condition, find_condition, set_condition, stamp_condition, time,
+    Condition, after_secs, drop_condition, find_condition, set_condition, set_counts,
+    stamp_condition, time,
 };
 use crate::actors::workload::count_at;
 use crate::actors::{Context, Request, Step};
-use crate::object::{name, number, set, text};
+use crate::object::{name, number, text};
 
 /// How long a rollout may stand still, by default.
 const PROGRESS_SECS: i64 = 600;
@@ -24,7 +25,7 @@ pub(super) fn observe(sets: &Sets, ctx: &Context) -> Step {
     let (total, available) = (sum("replicas"), sum("availableReplicas"));
     let updated = new("replicas");
     let mut seen = Value::clone(deployment);
-    let counts = [
+    let if_any = [
         ("observedGeneration", number(deployment, &["metadata", "generation"]).unwrap_or(0)),
         ("replicas", total),
         ("updatedReplicas", updated),
@@ -32,11 +33,9 @@ pub(super) fn observe(sets: &Sets, ctx: &Context) -> Step {
         ("availableReplicas", available),
         ("unavailableReplicas", (total.max(sets.wanted()) - available).max(0)),
     ];
-    for (field, count) in counts {
-        set(&mut seen, &["status", field], json!(count));
-    }
+    set_counts(&mut seen, &[("terminatingReplicas", sum("terminatingReplicas"))], &if_any);
     let is_enough = available >= sets.wanted() - rollout::unavailable_max(sets);
-    set_condition(&mut seen, &availability(is_enough), ctx.now);
+    say(&mut seen, &availability(is_enough), ctx.now);
     note_failure(sets, &mut seen, ctx);
     let wanted = sets.wanted();
     let done = updated == wanted && total == wanted && new("availableReplicas") == wanted;
@@ -53,12 +52,7 @@ fn note_failure(sets: &Sets, seen: &mut Value, ctx: &Context) {
         Some(found) => {
             let [status, reason, message] =
                 ["status", "reason", "message"].map(|field| text(found, &[field]));
-            let said = Condition { kind: FAILURE, status, reason, message };
-            let is_new = find_condition(seen, FAILURE).is_none();
-            set_condition(seen, &said, ctx.now);
-            if is_new {
-                touch(seen, FAILURE, ctx.now);
-            }
+            say(seen, &Condition { kind: FAILURE, status, reason, message }, ctx.now);
         }
     }
 }
@@ -89,12 +83,12 @@ fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<
     let before = find_condition(sets.deployment, PROGRESS);
     if done {
         let message = format!("ReplicaSet \"{}\" has successfully progressed.", name(new));
-        say(seen, ["True", "NewReplicaSetAvailable", &message], ctx.now);
+        say(seen, &progressing(["True", "NewReplicaSetAvailable", &message]), ctx.now);
         return None;
     }
     if moved || before.is_none_or(|one| text(one, &["reason"]) == "NewReplicaSetAvailable") {
         let message = format!("ReplicaSet \"{}\" is progressing.", name(new));
-        say(seen, ["True", "ReplicaSetUpdated", &message], ctx.now);
+        say(seen, &progressing(["True", "ReplicaSetUpdated", &message]), ctx.now);
         touch(seen, PROGRESS, ctx.now);
     }
     let since = find_condition(seen, PROGRESS)
@@ -106,15 +100,22 @@ fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<
         return Some(deadline);
     }
     let message = format!("ReplicaSet \"{}\" has timed out progressing.", name(new));
-    say(seen, ["False", "ProgressDeadlineExceeded", &message], ctx.now);
+    say(seen, &progressing(["False", "ProgressDeadlineExceeded", &message]), ctx.now);
     None
 }
 
-fn say(seen: &mut Value, [status, reason, message]: [&str; 3], now: Timestamp) {
-    let same = find_condition(seen, PROGRESS).is_some_and(|one| text(one, &["reason"]) == reason);
-    set_condition(seen, &Condition { kind: PROGRESS, status, reason, message }, now);
+fn progressing([status, reason, message]: [&str; 3]) -> Condition<'_> {
+    Condition { kind: PROGRESS, status, reason, message }
+}
+
+/// Sets a condition, and notes when it was last updated: when its status or its reason changed.
+fn say(seen: &mut Value, is: &Condition, now: Timestamp) {
+    let same = find_condition(seen, is.kind).is_some_and(|one| {
+        text(one, &["status"]) == is.status && text(one, &["reason"]) == is.reason
+    });
+    set_condition(seen, is, now);
     if !same {
-        touch(seen, PROGRESS, now);
+        touch(seen, is.kind, now);
     }
 }
 

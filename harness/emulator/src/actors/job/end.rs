@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::tally::Tally;
-use super::{COMPONENT, deadline, indexes};
-use crate::actors::fields::{Condition, after_secs, find_condition, set_condition, stamp, time};
+use super::{COMPONENT, deadline, dismiss, indexes, note};
+use crate::actors::fields::{Condition, after_secs, find_condition, stamp, time};
 use crate::actors::step::Notice;
 use crate::actors::workload::{count_at, counted, delete_pod};
 use crate::actors::{Context, Request, Step};
@@ -57,13 +57,19 @@ pub(super) fn finish(key: &Key, job: &Object, tally: &Tally, ctx: &Context) -> O
     let verdict = verdict(job, tally, ctx)?;
     let mut ended = Value::clone(job);
     tally.write(&mut ended);
-    set_condition(&mut ended, &verdict.condition(verdict.target()), ctx.now);
-    let mut writes: Vec<Request> =
-        tally.active.iter().flat_map(|pod| delete_pod(*pod, job, COMPONENT, ctx)).collect();
+    note(&mut ended, &verdict.condition(verdict.target()), ctx.now);
+    let stop = |pod: &(&Key, &Object)| {
+        if verdict.succeeds {
+            dismiss(*pod, job, ctx)
+        } else {
+            delete_pod(*pod, job, COMPONENT, ctx)
+        }
+    };
+    let mut writes: Vec<Request> = tally.active.iter().flat_map(stop).collect();
     let holds = tally.per_index.as_ref().is_some_and(|per_index| !per_index.held.is_empty());
     if tally.active.is_empty() && tally.terminating.is_empty() && !holds {
         let done = if verdict.succeeds { "Complete" } else { "Failed" };
-        set_condition(&mut ended, &verdict.condition(done), ctx.now);
+        note(&mut ended, &verdict.condition(done), ctx.now);
         if verdict.succeeds {
             set(&mut ended, &["status", "completionTime"], json!(stamp(ctx.now)));
         }
@@ -80,7 +86,7 @@ pub(super) fn note_failure(job: &mut Value, tally: &Tally, ctx: &Context) {
         .any(|kind| condition(job, kind) == Some("True"));
     if let Some(why) = tally.broken.as_ref().filter(|_| !is_settled) {
         let verdict = Verdict::failed(["PodFailurePolicy", why]);
-        set_condition(job, &verdict.condition(verdict.target()), ctx.now);
+        note(job, &verdict.condition(verdict.target()), ctx.now);
     }
 }
 

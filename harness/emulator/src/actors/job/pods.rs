@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::per_index::{FAILURES, IGNORED, Lost};
 use super::tally::{INDEX, Tally, ended, index, is_indexed, waits_for_end};
-use super::{COMPONENT, TRACKING};
+use super::{COMPONENT, TRACKING, dismiss};
 use crate::actors::fields::after;
 use crate::actors::workload::{
-    BURST, cheapest, count_at, counted, create_pod, delete_pod, free_name, free_names, mark,
-    pod_from, set_env, size,
+    BURST, cheapest, count_at, counted, create_pod, free_name, free_names, mark, pod_from, set_env,
+    size,
 };
 use crate::actors::{Context, Step};
 use crate::object::{finalizers, name, number, set, uid};
@@ -27,7 +27,7 @@ pub(super) fn manage(job: &Value, tally: &Tally, ctx: &Context) -> Step {
     let there = counted(&tally.active);
     if there > wanted {
         let surplus = surplus(job, tally, size(there - wanted));
-        let gone = surplus.into_iter().flat_map(|pod| delete_pod(pod, job, COMPONENT, ctx));
+        let gone = surplus.into_iter().flat_map(|pod| dismiss(pod, job, ctx));
         return Step::of(gone);
     }
     let waited_for = if waits_for_end(job) { counted(&tally.terminating) } else { 0 };

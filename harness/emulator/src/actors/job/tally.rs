@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::per_index::{Lost, PerIndex};
 use super::policy::{self, Action};
 use super::{indexes, is_tracked};
-use crate::actors::fields::{after_secs, time};
+use crate::actors::fields::{after_secs, set_counts, time};
 use crate::actors::kubelet::is_finished;
 use crate::actors::workload::{count_at, counted, is_active, is_ready};
-use crate::object::{annotation, condition, is_deleting, list, number, remove, set, text};
+use crate::object::{annotation, condition, is_deleting, list, number, set, text};
 use crate::store::{Key, Object};
 
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -113,21 +113,13 @@ impl<'v> Tally<'v> {
     /// Writes the counts into a job's status.
     pub(super) fn write(&self, job: &mut Value) {
         let ready = counted(self.active.iter().filter(|(_, pod)| is_ready(pod)));
-        let counts = [
+        let always = [("ready", ready), ("terminating", counted(&self.terminating))];
+        let if_any = [
             ("active", counted(&self.active)),
-            ("ready", ready),
-            ("terminating", counted(&self.terminating)),
             ("succeeded", self.succeeded),
             ("failed", self.failed),
         ];
-        for (field, count) in counts {
-            // Kubernetes leaves these three out when they are zero.
-            if count == 0 && ["active", "succeeded", "failed"].contains(&field) {
-                remove(job, &["status", field]);
-            } else {
-                set(job, &["status", field], json!(count));
-            }
-        }
+        set_counts(job, &always, &if_any);
         set(job, &["status", "uncountedTerminatedPods"], json!({}));
         if self.indexed && !self.completed.is_empty() {
             let done = indexes::format(&self.completed);

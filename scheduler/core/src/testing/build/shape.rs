@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::super::words::{Words, pair};
 use crate::{
     model::{
-        DeviceClaim, GpuPart, HostPort, Inclusion, LabelSelector, Name, NamespaceSet,
-        NodeSelectorTerm, Operator, PodAffinityTerm, PodShape, Requirement, SharedGpu, TaintEffect,
-        Toleration, TopologyConstraint, TopologySpread, WhenUnsatisfiable,
+        ContainerRequests, DeviceClaim, GpuPart, HostPort, Inclusion, LabelSelector, Name,
+        NamespaceSet, NodeSelectorTerm, NumaPolicy, NumaScope, NumaTopology, NumaZone, Operator,
+        PodAffinityTerm, PodShape, Requirement, SharedGpu, TaintEffect, Toleration,
+        TopologyConstraint, TopologySpread, WhenUnsatisfiable, ZoneShare,
     },
     resources::Resources,
 };
@@ -38,6 +39,8 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
             pods: 1,
             extended: extended(words),
         },
+        guaranteed: words.flag("guaranteed"),
+        containers: words.each("container").into_iter().map(container).collect(),
         unasked_cpu_milli: if cpu_milli.is_some() { 0 } else { 100 },
         unasked_memory_bytes: if memory_bytes.is_some() { 0 } else { 200 << 20 },
         shared_gpu: shared_gpu(words),
@@ -56,6 +59,87 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
         host_ports: words.number("port").into_iter().map(port).collect(),
         images: words.each("image").into_iter().map(Name::from).collect(),
     }
+}
+
+/// `numa=restricted/pod zone z0:cpu=4,gpus=2 zone z1:cpu=4/cpu=1`: of z1, one CPU is published as
+/// free.
+pub(super) fn numa(words: &mut Words<'_>) -> Option<NumaTopology> {
+    let (policy, scope) = words.value("numa")?.split_once('/').expect("policy/scope");
+    let policy = match policy {
+        "none" => NumaPolicy::None,
+        "best-effort" => NumaPolicy::BestEffort,
+        "restricted" => NumaPolicy::Restricted,
+        "single" => NumaPolicy::SingleNumaNode,
+        other => panic!("no policy: {other}"),
+    };
+    let scope = match scope {
+        "pod" => NumaScope::Pod,
+        "container" => NumaScope::Container,
+        other => panic!("no scope: {other}"),
+    };
+    let zone = |word: &str| {
+        let (name, offers) = word.split_once(':').expect("name:amounts");
+        let (allocatable, available) = offers.split_once('/').unwrap_or((offers, offers));
+        let (allocatable, available) = (amounts(allocatable), amounts(available));
+        NumaZone { name: name.into(), allocatable, available }
+    };
+    let zones = words.each("zone").into_iter().map(zone).collect();
+    Some(NumaTopology { policy, scope, zones })
+}
+
+/// Where a pod stands, and what it has there.
+#[derive(Default)]
+pub(super) struct Place {
+    pub(super) node: Option<Name>,
+    pub(super) groups: Vec<Name>,
+    pub(super) zones: Vec<ZoneShare>,
+}
+
+/// `n1/g1+g2`: on shared GPUs of n1. `n1@z0`: all that the pod asks for comes from zone z0;
+/// `n1@z0+z1`: half from each.
+pub(super) fn place(word: Option<&str>, requests: &Resources) -> Place {
+    let Some(word) = word else { return Place::default() };
+    let (word, zones) = word.split_once('@').unwrap_or((word, ""));
+    let (node, groups) = word.split_once('/').unwrap_or((word, ""));
+    let listed = |words: &str| -> Vec<Name> {
+        words.split('+').filter(|word| !word.is_empty()).map(Name::from).collect()
+    };
+    let zones = listed(zones);
+    let count = i64::try_from(zones.len()).expect("few zones").max(1);
+    let amount = Resources {
+        gpu_milli: requests.gpu_milli / count,
+        cpu_milli: requests.cpu_milli / count,
+        memory_bytes: requests.memory_bytes / count,
+        ..Resources::default()
+    };
+    let share = |zone| ZoneShare { zone, amount: amount.clone() };
+    Place {
+        node: Some(node.into()),
+        groups: listed(groups),
+        zones: zones.into_iter().map(share).collect(),
+    }
+}
+
+/// `cpu=2,gpus=1`, and `first:cpu=2` for one that ends before the others start.
+fn container(word: &str) -> ContainerRequests {
+    match word.strip_prefix("first:") {
+        Some(word) => ContainerRequests { requests: amounts(word), ends: true },
+        None => ContainerRequests { requests: amounts(word), ends: false },
+    }
+}
+
+fn amounts(list: &str) -> Resources {
+    let words = list.replace(',', " ");
+    let mut words = Words::of(&words);
+    let amounts = Resources {
+        gpu_milli: words.milli("gpus").unwrap_or(0),
+        cpu_milli: words.milli("cpu").unwrap_or(0),
+        memory_bytes: words.bytes("memory").unwrap_or(0),
+        pods: 0,
+        extended: BTreeMap::new(),
+    };
+    words.end();
+    amounts
 }
 
 /// `together=dc/zone` (required), `close=dc/rack` (preferred): level of a topology.

@@ -1,0 +1,141 @@
+//! POST of a review over TLS, in real time whatever the cluster's clock: on a thread of its own,
+//! while which a virtual clock stands still. What goes wrong is told as Go tells it.
+
+use std::io;
+use std::sync::Arc;
+
+use ::http::header::{CONTENT_TYPE, HOST};
+use ::http::{Request, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::target::Target;
+use crate::error::go_json;
+use crate::object::go_type;
+
+/// Sends a review and reads what comes back.
+pub(super) fn post(target: &Target, review: &Value) -> Result<Value, String> {
+    let failed = |why: String| format!("Post {:?}: {why}", target.url);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| failed(error.to_string()))?;
+    let (code, body) = runtime.block_on(async {
+        let exchange = exchanged(target, review.to_string());
+        let done = tokio::time::timeout(target.patience, exchange).await;
+        done.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())).map_err(failed)
+    })?;
+    if !(200..=206).contains(&code) {
+        return Err(refusal(code, String::from_utf8_lossy(&body).trim()));
+    }
+    let text = String::from_utf8_lossy(&body);
+    let read = serde_json::from_str(&text).or_else(|_| serde_yaml::from_str(&text));
+    let unreadable = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    match read {
+        Ok(review @ Value::Object(_)) => Ok(review),
+        Ok(other) => Err(unreadable(go_json::no_object(go_type(&other)))),
+        Err(error) => Err(unreadable(error.to_string())),
+    }
+}
+
+/// Code and body of the answer.
+async fn exchanged(target: &Target, review: String) -> Result<(u16, Bytes), String> {
+    let uri: Uri = target.url.parse().map_err(|error| format!("{error}"))?;
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let port = uri.port_u16().unwrap_or(443);
+    let stream = TcpStream::connect((host.as_str(), port)).await;
+    let stream = stream.map_err(|error| dialled(&host, port, &error))?;
+    let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
+    let connector = TlsConnector::from(Arc::new(trusting(&target.authority)?));
+    let stream = connector.connect(name, stream).await;
+    let stream = stream.map_err(|error| greeted(&error))?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    // It ends with this runtime.
+    tokio::spawn(connection);
+    let place = uri.path_and_query().map_or("/", ::http::uri::PathAndQuery::as_str);
+    let authority = uri.authority().map_or("", ::http::uri::Authority::as_str);
+    let request = Request::post(place)
+        .header(HOST, authority)
+        .header(CONTENT_TYPE, "application/json")
+        .header("accept", "application/json, */*")
+        .body(Full::new(Bytes::from(review)))
+        .map_err(|error| error.to_string())?;
+    let reply = sender.send_request(request).await.map_err(|_| "EOF".to_owned())?;
+    let code = reply.status().as_u16();
+    let body = reply.into_body().collect().await.map_err(|_| "unexpected EOF".to_owned())?;
+    Ok((code, body.to_bytes()))
+}
+
+/// Trusts who is in a bundle of certificates, and nobody else.
+fn trusting(authority: &[u8]) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authority).flatten() {
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn dialled(host: &str, port: u16, error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::ConnectionRefused {
+        return format!("dial tcp {host}:{port}: connect: connection refused");
+    }
+    if error.raw_os_error().is_none() {
+        return format!("dial tcp: lookup {host}: no such host");
+    }
+    format!("dial tcp {host}:{port}: {error}")
+}
+
+/// What is wrong with a certificate.
+fn greeted(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let Some(rustls::Error::InvalidCertificate(wrong)) = inner else {
+        return if error.kind() == io::ErrorKind::UnexpectedEof {
+            "EOF".to_owned()
+        } else {
+            error.to_string()
+        };
+    };
+    let why = if *wrong == CertificateError::UnknownIssuer {
+        "certificate signed by unknown authority".to_owned()
+    } else {
+        wrong.to_string()
+    };
+    format!("tls: failed to verify certificate: x509: {why}")
+}
+
+/// What a client of the API makes of a code without a `Status`.
+fn refusal(code: u16, body: &str) -> String {
+    let said = match code {
+        401 => "the server has asked for the client to provide credentials",
+        403 => body,
+        404 => "the server could not find the requested resource",
+        405 => "the server does not allow this method on the requested resource",
+        409 => "the server reported a conflict",
+        429 => "the server has received too many requests and has asked us to try again later",
+        503 => "the server is currently unable to handle the request",
+        504 => {
+            "the server was unable to return a response in the time allotted, but may still be \
+             processing the request"
+        }
+        500.. => {
+            return format!(
+                "an error on the server ({body:?}) has prevented the request from succeeding"
+            );
+        }
+        _ => "the server rejected our request for an unknown reason",
+    };
+    said.to_owned()
+}

@@ -1,0 +1,223 @@
+//! The objects that a case's setting is made of. Names that an API server does not take are written
+//! plainly; amounts stand as the case has them.
+
+mod devices;
+mod pods;
+
+use serde_json::{Map, Value, json};
+
+use super::super::format::{
+    Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, Share, State, Task, TopologySpec,
+};
+
+pub(super) use devices::{claim, claim_status, class, slice};
+pub(super) use pods::pod;
+
+/// The pod count that recorded decisions allowed on a node, whatever it said.
+const PODS_PER_NODE: i64 = 500;
+
+/// What of the case no objects can say; `None`: all can be said.
+pub(super) fn inexpressible(case: &Case) -> Option<&'static str> {
+    let mut tasks = case.jobs.iter().flat_map(|job| &job.tasks);
+    if case.cluster.nodes.iter().any(|node| node.numa.is_some()) {
+        return Some("through the shell: zones of nodes, of which nobody tells between rounds");
+    }
+    if tasks.clone().any(|task| !task.pvc_names.is_empty()) {
+        return Some("through the shell: volumes, which the scheduler does not watch");
+    }
+    if tasks.any(|task| matches!(task.state, State::Succeeded | State::Failed)) {
+        return Some("through the shell: tasks that ended before it began");
+    }
+    devices::inexpressible(case)
+}
+
+/// As an API server takes it.
+pub(super) fn plain(name: &str) -> String {
+    name.to_lowercase().replace(['_', '/'], "-")
+}
+
+pub(super) fn namespace(job: &Job) -> &str {
+    if job.namespace.is_empty() { "default" } else { &job.namespace }
+}
+
+pub(super) fn node(case: &Case, spec: &NodeSpec) -> Value {
+    let mut allocatable = Map::new();
+    for (name, amount) in &spec.allocatable {
+        let (name, amount) = match name.as_str() {
+            "cpu_millis" => ("cpu", format!("{amount}m")),
+            "memory_bytes" => ("memory", amount.to_string()),
+            "pods" => ("pods", PODS_PER_NODE.to_string()),
+            "gpus" if devices::has_gpus(case, &spec.name) => continue,
+            "gpus" => ("nvidia.com/gpu", amount.to_string()),
+            other => (other, amount.to_string()),
+        };
+        allocatable.insert(name.to_owned(), json!(amount));
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": { "name": plain(&spec.name), "labels": spec.labels },
+        "status": {
+            "capacity": allocatable,
+            "allocatable": allocatable,
+            "conditions": [{ "type": "Ready", "status": "True", "reason": "KubeletReady" }],
+        },
+    })
+}
+
+pub(super) fn topology(spec: &TopologySpec) -> Value {
+    let levels = spec.levels.iter().map(|level| {
+        let mut told = json!({ "nodeLabel": level.node_label });
+        if let Some(alias) = &level.alias {
+            told["alias"] = json!(alias);
+        }
+        told
+    });
+    json!({
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": { "name": plain(&spec.name) },
+        "spec": { "levels": levels.collect::<Vec<_>>() },
+    })
+}
+
+pub(super) fn queue(spec: &QueueSpec) -> Value {
+    let share = |share: &Share| {
+        json!({
+            "quota": share.quota,
+            "limit": share.limit,
+            "overQuotaWeight": share.over_quota_weight.max(0.0),
+        })
+    };
+    let mut told = json!({
+        "priority": spec.priority,
+        "resources": {
+            "gpu": share(&spec.resources.gpu),
+            "cpu": share(&spec.resources.cpu_millis),
+            "memory": share(&spec.resources.memory_mb),
+        },
+    });
+    if let Some(parent) = &spec.parent {
+        told["parentQueue"] = json!(plain(parent));
+    }
+    if let Some(seconds) = spec.preempt_min_runtime_s {
+        told["preemptMinRuntime"] = json!(format!("{seconds}s"));
+    }
+    if let Some(seconds) = spec.reclaim_min_runtime_s {
+        told["reclaimMinRuntime"] = json!(format!("{seconds}s"));
+    }
+    json!({
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": { "name": plain(&spec.name) },
+        "spec": told,
+    })
+}
+
+pub(super) fn priority_class(value: i32) -> Value {
+    json!({
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": { "name": class_name(value) },
+        "value": value,
+    })
+}
+
+fn class_name(value: i32) -> String {
+    format!("case-{value}").replace("--", "-minus-")
+}
+
+/// `moment` tells when something was so many seconds before the start.
+pub(super) fn pod_group(job: &Job, moment: impl Fn(i64) -> String) -> Value {
+    let mut annotations = Map::new();
+    let marks = [
+        ("kai.scheduler/last-start-timestamp", job.running_for_s),
+        ("kai.scheduler/stale-podgroup-timestamp", job.stale_for_s),
+    ];
+    for (mark, seconds) in marks {
+        if let Some(seconds) = seconds {
+            annotations.insert(mark.to_owned(), json!(moment(seconds)));
+        }
+    }
+    let mut spec = gang(&job.gang);
+    spec["queue"] = json!(plain(&job.queue));
+    spec["priorityClassName"] = json!(class_name(job.priority));
+    spec["preemptibility"] = json!(job.preemptibility);
+    if job.preemption_delay_s > 0 {
+        spec["preemptionDelay"] = json!(format!("{}s", job.preemption_delay_s));
+    }
+    if let Some(seconds) = job.staleness_grace_period_s {
+        spec["stalenessGracePeriod"] = json!(format!("{seconds}s"));
+    }
+    json!({
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": plain(&job.name), "namespace": namespace(job), "annotations": annotations,
+        },
+        "spec": spec,
+    })
+}
+
+fn gang(gang: &Gang) -> Value {
+    let mut spec = json!({});
+    if let Some(constraint) = &gang.topology_constraint {
+        spec["topologyConstraint"] = self::constraint(constraint);
+    }
+    if let Some(least) = gang.min_sub_group {
+        spec["minSubGroup"] = json!(least);
+    }
+    match (&gang.pod_sets[..], &gang.sub_groups[..]) {
+        ([only], []) if only.name == "default" && only.topology_constraint.is_none() => {
+            spec["minMember"] = json!(only.min_available);
+        }
+        _ => {
+            let mut parts = Vec::new();
+            add_parts(gang, None, &mut parts);
+            spec["subGroups"] = json!(parts);
+        }
+    }
+    spec
+}
+
+fn add_parts(gang: &Gang, parent: Option<&str>, parts: &mut Vec<Value>) {
+    let mut add = |mut part: Value, constraint: Option<&ConstraintSpec>| {
+        if let Some(parent) = parent {
+            part["parent"] = json!(plain(parent));
+        }
+        if let Some(constraint) = constraint {
+            part["topologyConstraint"] = self::constraint(constraint);
+        }
+        parts.push(part);
+    };
+    for set in &gang.pod_sets {
+        let part = json!({ "name": plain(&set.name), "minMember": set.min_available });
+        add(part, set.topology_constraint.as_ref());
+    }
+    for inner in &gang.sub_groups {
+        let mut part = json!({ "name": plain(&inner.name) });
+        if let Some(least) = inner.min_sub_group {
+            part["minSubGroup"] = json!(least);
+        }
+        add(part, inner.topology_constraint.as_ref());
+    }
+    for inner in &gang.sub_groups {
+        add_parts(inner, Some(&inner.name), parts);
+    }
+}
+
+fn constraint(spec: &ConstraintSpec) -> Value {
+    let mut told = json!({ "topology": plain(&spec.topology) });
+    if let Some(level) = &spec.required_level {
+        told["requiredTopologyLevel"] = json!(level);
+    }
+    if let Some(level) = &spec.preferred_level {
+        told["preferredTopologyLevel"] = json!(level);
+    }
+    told
+}
+
+/// It is on a node when the case begins.
+pub(super) fn is_placed(task: &Task) -> bool {
+    !matches!(task.state, State::Pending | State::Gated)
+}

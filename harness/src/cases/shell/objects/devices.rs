@@ -1,0 +1,108 @@
+//! Devices that are had by claims: classes, what nodes publish, and claims.
+
+use serde_json::{Value, json};
+
+use super::{
+    super::super::format::{Case, ClaimSpec, SliceSpec},
+    plain,
+};
+use crate::fields::{at, list, text};
+
+/// What of claims no objects can say.
+pub(super) fn inexpressible(case: &Case) -> Option<&'static str> {
+    let claims = || case.cluster.dra.iter().flat_map(|dra| &dra.resource_claims);
+    let is_free = |status: &Value| at(status, "/allocation").is_none_or(Value::is_null);
+    let is_reserved = |status: &Value| !list(status, "/reservedFor").is_empty();
+    let strange = |claim: &ClaimSpec| {
+        claim.status.as_ref().is_some_and(|status| is_free(status) && is_reserved(status))
+    };
+    if claims().any(strange) {
+        return Some("through the shell: a claim that is reserved and not allocated");
+    }
+    let given: Vec<&String> =
+        claims().filter(|claim| claim.status.is_none()).map(|claim| &claim.name).collect();
+    let tasks = case.jobs.iter().flat_map(|job| &job.tasks);
+    let mut placed = tasks.filter(|task| super::is_placed(task));
+    placed
+        .any(|task| task.resource_claim_names.iter().any(|name| given.contains(&name)))
+        .then_some("through the shell: a running task whose claim has no devices")
+}
+
+/// GPUs of the node are published.
+pub(super) fn has_gpus(case: &Case, node: &str) -> bool {
+    let mut slices = case.cluster.dra.iter().flat_map(|dra| &dra.resource_slices);
+    slices.any(|slice| slice.node == node && slice.class.to_ascii_lowercase().contains("gpu"))
+}
+
+/// A class takes what its own driver publishes.
+pub(in super::super) fn class(name: &str) -> Value {
+    let of_driver = format!("device.driver == \"{}\"", plain(name));
+    json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": { "name": plain(name) },
+        "spec": { "selectors": [{ "cel": { "expression": of_driver } }] },
+    })
+}
+
+pub(in super::super) fn slice(spec: &SliceSpec) -> Value {
+    let devices: Vec<Value> = (0..spec.count).map(|at| json!({ "name": at.to_string() })).collect();
+    let (class, node) = (plain(&spec.class), plain(&spec.node));
+    json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": { "name": format!("{node}-{class}") },
+        "spec": {
+            "driver": class,
+            "nodeName": node,
+            "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 },
+            "devices": devices,
+        },
+    })
+}
+
+pub(in super::super) fn claim(spec: &ClaimSpec) -> Value {
+    let namespace = if spec.namespace.is_empty() { "default" } else { &spec.namespace };
+    #[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
+    let count = spec.count as i64;
+    let exactly = json!({ "deviceClassName": plain(&spec.class), "count": count });
+    let labels: serde_json::Map<String, Value> =
+        spec.labels.iter().map(|(key, value)| (key.clone(), json!(plain(value)))).collect();
+    json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": { "name": plain(&spec.name), "namespace": namespace, "labels": labels },
+        "spec": { "devices": { "requests": [{ "name": plain(&spec.name), "exactly": exactly }] } },
+    })
+}
+
+/// What the claim has when the case begins; `uid` tells that of a pod.
+pub(in super::super) fn claim_status(
+    spec: &ClaimSpec,
+    uid: impl Fn(&str) -> Option<String>,
+) -> Option<Value> {
+    let status = spec.status.as_ref().filter(|status| at(status, "/allocation").is_some())?;
+    let results = list(status, "/allocation/devices/results").iter().map(|one| {
+        let part = |pointer| plain(text(one, pointer).unwrap_or_default());
+        json!({
+            "request": part("/request"),
+            "driver": part("/driver"),
+            "pool": part("/pool"),
+            "device": part("/device"),
+        })
+    });
+    let results: Vec<Value> = results.collect();
+    let node = results.first().map(|one| one["pool"].clone());
+    let on_node = json!({ "nodeSelectorTerms": [{ "matchFields": [{
+        "key": "metadata.name", "operator": "In", "values": [node],
+    }] }] });
+    let users = list(status, "/reservedFor").iter().filter_map(|user| {
+        let name = text(user, "/name")?;
+        let known = uid(&plain(name)).or_else(|| text(user, "/uid").map(str::to_owned));
+        Some(json!({ "resource": "pods", "name": plain(name), "uid": known }))
+    });
+    Some(json!({
+        "allocation": { "devices": { "results": results }, "nodeSelector": on_node },
+        "reservedFor": users.collect::<Vec<_>>(),
+    }))
+}

@@ -1,0 +1,158 @@
+//! Tasks as pods.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::super::format::{Job, State, Task},
+    is_placed, namespace, plain,
+};
+
+const GROUP_LABEL: &str = "runai-gpu-group";
+
+/// Where it begins, or (`on_node` is `None`) as it comes back.
+pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Value {
+    let mut spec = json!({
+        "schedulerName": "kai-scheduler",
+        "containers": [{
+            "name": "main", "image": "case",
+            "resources": { "requests": amounts(task), "limits": devices(task) },
+        }],
+    });
+    if let Some(node) = on_node {
+        spec["nodeName"] = json!(plain(node));
+    }
+    if task.state == State::Gated {
+        spec["schedulingGates"] = json!([{ "name": "case/gate" }]);
+    }
+    if let Some(affinity) = affinity(task) {
+        spec["affinity"] = affinity;
+    }
+    let claims: Vec<Value> = task.resource_claim_names.iter().enumerate().map(claim).collect();
+    if !claims.is_empty() {
+        spec["containers"][0]["resources"]["claims"] =
+            claims.iter().map(|claim| json!({ "name": claim["name"] })).collect();
+        spec["resourceClaims"] = json!(claims);
+    }
+    let termination = match (task.state, job.delete_when_released) {
+        (_, true) | (State::StuckInReleasing, _) => "24h",
+        // Whoever leaves is gone before the second cycle.
+        (_, false) => "300ms",
+    };
+    if termination == "24h" {
+        spec["terminationGracePeriodSeconds"] = json!(86_400);
+    }
+    let mut annotations: Map<String, Value> =
+        task.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    annotations.insert("pod-group-name".to_owned(), json!(plain(&job.name)));
+    annotations.insert("schedlab.dev/termination".to_owned(), json!(termination));
+    annotations.extend(shared_gpu(task));
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": plain(&task.id),
+            "namespace": namespace(job),
+            "labels": labels(task, on_node.is_some()),
+            "annotations": annotations,
+        },
+        "spec": spec,
+    })
+}
+
+fn is_shared(task: &Task) -> bool {
+    task.gpu_fraction.is_some() || task.gpu_memory_mib.is_some()
+}
+
+/// CPU and memory, and what is asked for in whole devices.
+fn amounts(task: &Task) -> Map<String, Value> {
+    let mut all = devices(task);
+    for (name, amount) in &task.request {
+        match name.as_str() {
+            "cpu_millis" => all.insert("cpu".to_owned(), json!(format!("{amount}m"))),
+            "memory_bytes" => all.insert("memory".to_owned(), json!(amount.to_string())),
+            _ => None,
+        };
+    }
+    all
+}
+
+fn devices(task: &Task) -> Map<String, Value> {
+    let whole = !is_shared(task) && task.resource_claim_names.is_empty();
+    let named = task.request.iter().filter_map(|(name, amount)| match name.as_str() {
+        "cpu_millis" | "memory_bytes" | "pods" => None,
+        "gpus" => whole.then(|| ("nvidia.com/gpu".to_owned(), amount)),
+        other => Some((other.to_owned(), amount)),
+    });
+    let asked = named.filter(|(_, amount)| **amount > 0.0);
+    asked.map(|(name, amount)| (name, json!(amount.to_string()))).collect()
+}
+
+fn shared_gpu(task: &Task) -> Vec<(String, Value)> {
+    let mut wishes = Vec::new();
+    if let Some(part) = task.gpu_fraction {
+        wishes.push(("gpu-fraction".to_owned(), json!(part.to_string())));
+    }
+    if let Some(mib) = task.gpu_memory_mib {
+        wishes.push(("gpu-memory".to_owned(), json!(mib.to_string())));
+    }
+    if let Some(devices) =
+        task.gpu_fraction_devices.filter(|devices| *devices > 1 && is_shared(task))
+    {
+        wishes.push(("gpu-fraction-num-devices".to_owned(), json!(devices.to_string())));
+    }
+    if task.legacy_mig {
+        wishes.push(("nvidia.com/mig-1g.5gb".to_owned(), json!("1")));
+    }
+    wishes
+}
+
+fn labels(task: &Task, has_node: bool) -> Map<String, Value> {
+    let mut labels: Map<String, Value> =
+        task.labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    if let Some(part) = task.subgroup.as_deref().filter(|part| *part != "default") {
+        labels.insert("kai.scheduler/subgroup-name".to_owned(), json!(plain(part)));
+    }
+    if let Some(label) = &task.priority_label {
+        let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
+        labels.insert("kai.scheduler/task-priority".to_owned(), json!(text));
+    }
+    if has_node && is_placed(task) && is_shared(task) {
+        match &task.gpu_groups[..] {
+            [one] => {
+                labels.insert(GROUP_LABEL.to_owned(), json!(one));
+            }
+            several => labels.extend(
+                several.iter().map(|group| (format!("{GROUP_LABEL}/{group}"), json!(group))),
+            ),
+        }
+    }
+    labels
+}
+
+fn affinity(task: &Task) -> Option<Value> {
+    let like = |key: &String| {
+        json!({ "requiredDuringSchedulingIgnoredDuringExecution": [{
+            "labelSelector": { "matchLabels": task.labels }, "topologyKey": key,
+        }] })
+    };
+    let mut affinity = json!({});
+    if !task.required_node_affinity_in.is_empty() {
+        let expression = json!({
+            "key": "kai.scheduler/type", "operator": "In", "values": task.required_node_affinity_in,
+        });
+        affinity["nodeAffinity"] = json!({ "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{ "matchExpressions": [expression] }],
+        } });
+    }
+    if let Some(key) = &task.pod_affinity_topology_key {
+        affinity["podAffinity"] = like(key);
+    }
+    if let Some(key) = &task.pod_anti_affinity_topology_key {
+        affinity["podAntiAffinity"] = like(key);
+    }
+    (affinity != json!({})).then_some(affinity)
+}
+
+fn claim((at, name): (usize, &String)) -> Value {
+    json!({ "name": format!("claim-{at}"), "resourceClaimName": plain(name) })
+}

@@ -1,0 +1,174 @@
+//! Component admission: what the scheduler could not use is refused where it is written.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use insta::assert_snapshot;
+use schedlab_scheduler::admission::{Admission, configuration};
+use serde_json::{Value, json};
+
+use super::lab::Lab;
+
+const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
+const GROUPS: &str = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+impl Lab {
+    /// Has the API server ask the scheduler's webhooks.
+    fn ask_first(&self) {
+        let admission = Admission::new(self.emulator.client(), &self.config);
+        let answer = move |path: String, review: Value| {
+            let admission = admission.clone();
+            async move { admission.answer(&path, &review).await.unwrap_or_default() }.boxed()
+        };
+        self.emulator.serve_webhook("kai-scheduler", "schedlab-scheduler", Arc::new(answer));
+        let asked = configuration("kai-scheduler", "schedlab-scheduler", None);
+        let group = "admissionregistration.k8s.io";
+        self.create(group, "validatingwebhookconfigurations", &asked);
+    }
+
+    /// The answer to a request: its code, what a refusal says, and warnings.
+    async fn send(&self, method: Method, path: &str, body: &Value) -> String {
+        let request = Request::builder().method(&method).uri(path).header(
+            "content-type",
+            if method == Method::PATCH {
+                "application/merge-patch+json"
+            } else {
+                "application/json"
+            },
+        );
+        let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
+        let reply = self.emulator.service().answer(request).await;
+        let mut told = reply.status().as_u16().to_string();
+        let warnings: Vec<_> = reply.headers().get_all("warning").iter().cloned().collect();
+        let body = reply.into_body().collect().await.unwrap().to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        if let Some(message) = body["message"].as_str() {
+            told = format!("{told} {message}");
+        }
+        for warning in warnings {
+            told = format!("{told}\n  {}", warning.to_str().unwrap());
+        }
+        told
+    }
+
+    async fn post(&self, path: &str, kind: &str, name: &str, spec: &Value) -> String {
+        let version = if kind == "Queue" { "v2" } else { "v2alpha2" };
+        let version = format!("scheduling.run.ai/{version}");
+        let object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name },
+                             "spec": spec });
+        self.send(Method::POST, path, &object).await
+    }
+
+    async fn queue_under(&self, name: &str, parent: &str, gpus: i64) -> String {
+        let all = json!({ "quota": 0, "overQuotaWeight": 1, "limit": -1 });
+        let gpu = json!({ "quota": gpus, "overQuotaWeight": 1, "limit": -1 });
+        let mut spec = json!({ "resources": { "gpu": gpu, "cpu": all, "memory": all } });
+        if !parent.is_empty() {
+            spec["parentQueue"] = parent.into();
+        }
+        self.post(QUEUES, "Queue", name, &spec).await
+    }
+}
+
+#[test]
+fn a_queue_that_could_not_be_used_is_refused() {
+    Lab::tell(async |lab| {
+        lab.ask_first();
+        assert_snapshot!(lab.queue_under("a", "", -5).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources.gpu.quota: found -5, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"#);
+        assert_snapshot!(lab.post(QUEUES, "Queue", "a", &json!({})).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources: found nothing, allowed: quota, overQuotaWeight and limit of gpu, cpu and memory, -1 for unlimited (what is left out counts as 0: nothing may run)"#);
+        let runtime = json!({ "spec": { "preemptMinRuntime": "soon" } });
+        assert_snapshot!(lab.queue_under("a", "", 4).await, @"201");
+        let a = format!("{QUEUES}/a");
+        assert_snapshot!(lab.send(Method::PATCH, &a, &runtime).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.preemptMinRuntime: found "soon", allowed: a duration such as 90s or 1h30m, not negative"#);
+        let alone = json!({ "spec": { "parentQueue": "a" } });
+        assert_snapshot!(lab.send(Method::PATCH, &a, &alone).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.parentQueue: found "a", which leads back to it, allowed: a queue that is not below this one, or none"#);
+    });
+}
+
+#[test]
+fn a_queue_that_would_close_a_circle_is_refused_and_one_that_has_children_stays() {
+    Lab::tell(async |lab| {
+        lab.ask_first();
+        assert_snapshot!(lab.queue_under("top", "", 8).await, @"201");
+        assert_snapshot!(lab.queue_under("early", "late", 4).await, @r#"
+        201
+          299 - "Queue early: Queue 'early' cannot be used: its parent 'late' does not exist"
+        "#);
+        assert_snapshot!(lab.queue_under("late", "early", 4).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue late: spec.parentQueue: found "early", which leads back to it, allowed: a queue that is not below this one, or none"#);
+        assert_snapshot!(lab.queue_under("late", "top", 10).await, @r#"
+        201
+          299 - "Queue top: Quotas of the queues below add up to more than its own: 10 of 8 GPUs"
+        "#);
+        let under_early = json!({ "spec": { "parentQueue": "early" } });
+        let top = format!("{QUEUES}/top");
+        assert_snapshot!(lab.send(Method::PATCH, &top, &under_early).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue top: spec.parentQueue: found "early", which leads back to it, allowed: a queue that is not below this one, or none"#);
+        assert_snapshot!(lab.send(Method::DELETE, &top, &json!({})).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue top: metadata.name: found queues below it (late), allowed: only a queue with no queues below it is deleted"#);
+        let early = format!("{QUEUES}/early");
+        assert_snapshot!(lab.send(Method::DELETE, &early, &json!({})).await, @"200");
+    });
+}
+
+#[test]
+fn a_pod_group_is_judged_by_the_rules_of_its_condition() {
+    Lab::tell(async |lab| {
+        lab.ask_first();
+        let group = async |name: &str, spec: Value| lab.post(GROUPS, "PodGroup", name, &spec).await;
+        let both = json!({ "minMember": 2, "minSubGroup": 1, "queue": "q" });
+        assert_snapshot!(group("both", both).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/both: spec.minSubGroup: found both, allowed: one of minMember and minSubGroup"#);
+        let circle = json!({ "minSubGroup": 1, "queue": "q", "subGroups": [
+            { "name": "a", "parent": "b" }, { "name": "b", "parent": "a" }] });
+        assert_snapshot!(group("circle", circle).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/circle: spec.subGroups: parent: found a circle, allowed: the name of another sub-group that leads to the root"#);
+        let twice = json!({ "queue": "q", "subGroups": [
+            { "name": "a", "minMember": 1 }, { "name": "a", "minMember": 1 }] });
+        assert_snapshot!(group("twice", twice).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/twice: spec.subGroups: name: found a, allowed: a name that no other sub-group has"#);
+        assert_snapshot!(group("sound", json!({ "minMember": 2, "queue": "q" })).await, @"201");
+    });
+}
+
+#[test]
+fn a_pod_of_this_scheduler_is_judged_by_what_it_shares() {
+    Lab::tell(async |lab| {
+        lab.ask_first();
+        let pod = async |scheduler: &str, share: Value, gpus: Option<u32>| {
+            let mut container = json!({ "name": "c", "image": "i" });
+            if let Some(gpus) = gpus {
+                container["resources"] = json!({ "limits": { "nvidia.com/gpu": gpus } });
+            }
+            let object = json!({
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": { "name": "p", "annotations": share },
+                "spec": { "schedulerName": scheduler, "containers": [container] },
+            });
+            lab.send(Method::POST, &format!("{PODS}?dryRun=All"), &object).await
+        };
+        let of = |share: &str| json!({ "gpu-fraction": share });
+        assert_snapshot!(pod("kai-scheduler", of("1.5"), None).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1, of at most three decimals"#);
+        assert_snapshot!(pod("kai-scheduler", of("0.5"), Some(1)).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-fraction: found "0.5", allowed: one of gpu-fraction, gpu-memory and whole GPUs"#);
+        assert_snapshot!(pod("kai-scheduler", json!({ "gpu-memory": "-1" }), None).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-memory: found "-1", allowed: a positive integer of MiB"#);
+        assert_snapshot!(pod("default-scheduler", of("1.5"), None).await, @"201");
+        assert_snapshot!(pod("kai-scheduler", of("0.5"), None).await, @"201");
+    });
+}
+
+#[test]
+fn what_was_wrong_before_is_told_and_can_be_mended_step_by_step() {
+    Lab::tell(async |lab| {
+        let spec = json!({ "resources": { "gpu": { "quota": -5 } } });
+        lab.post(QUEUES, "Queue", "a", &spec).await;
+        lab.ask_first();
+        let a = format!("{QUEUES}/a");
+        let label = json!({ "metadata": { "labels": { "team": "x" } } });
+        assert_snapshot!(lab.send(Method::PATCH, &a, &label).await, @r#"
+        200
+          299 - "Queue a: spec.resources.gpu.quota: found -5, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"
+        "#);
+        let worse = json!({ "spec": { "resources": { "gpu": { "quota": -6 } } } });
+        assert_snapshot!(lab.send(Method::PATCH, &a, &worse).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.resources.gpu.quota: found -6, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"#);
+    });
+}

@@ -1,0 +1,221 @@
+//! Zones of nodes, and kubelets that refuse pods they cannot align.
+
+use insta::assert_snapshot;
+
+use crate::testing::{explained, plan_of, remedies_of, rounds_of};
+
+#[test]
+fn a_guaranteed_pod_goes_where_one_zone_holds_it_and_the_lowest_gives_it() {
+    assert_snapshot!(plan_of("
+        node large cpu=8 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
+        node small cpu=8 numa=single/pod zone z0:cpu=2 zone z1:cpu=2
+        job a cpu=3 guaranteed
+        job b cpu=3 guaranteed
+        job c cpu=3 guaranteed
+        job d cpu=1 guaranteed
+    "), @r"
+    a runs on large@z0
+    b runs on large@z1
+    d runs on large@z0
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node cannot NUMA-align the pod's resources under its Topology Manager policy, 1 node(s) didn't have enough resources: CPU cores.
+    ");
+}
+
+#[test]
+fn others_are_not_bound_to_zones() {
+    assert_snapshot!(plan_of("
+        node n1 cpu=8 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
+        job a cpu=6
+    "), @"a runs on n1");
+}
+
+#[test]
+fn devices_of_zones_are_aligned_for_everybody() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4 numa=single/pod zone z0:gpus=2 zone z1:gpus=2
+        job a gpus=1
+        job b gpus=2
+        job c gpus=1
+        job d gpus=4
+    "), @r"
+    a runs on n1@z0
+    b runs on n1@z1
+    c runs on n1@z0
+    d pending: Resources were not found for pod default/d due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn restricted_spans_the_fewest_zones_that_hold_it_whoever_is_there() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 cpu=32 numa=restricted/pod zone z0:gpus=4,cpu=16 zone z1:gpus=4,cpu=16
+        job a gpus=6 cpu=24 guaranteed
+    "), @"a runs on n1@z0+z1");
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 cpu=32 numa=restricted/pod zone z0:gpus=4,cpu=16 zone z1:gpus=4,cpu=16
+        job b gpus=6 cpu=10 guaranteed
+    "), @"b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node cannot NUMA-align the pod's resources under its Topology Manager policy.");
+    assert_snapshot!(plan_of("
+        node n1 cpu=12 numa=restricted/pod zone z0:cpu=4 zone z1:cpu=4 zone z2:cpu=4
+        job a cpu=2 guaranteed on n1@z0
+        job b cpu=6 guaranteed
+        job c cpu=4 guaranteed
+    "), @r"
+    b runs on n1@z0+z1
+    c runs on n1@z2
+    ");
+    assert_snapshot!(plan_of("
+        node n1 cpu=8 numa=restricted/pod zone z0:cpu=4 zone z1:cpu=4
+        job a cpu=2 guaranteed on n1@z0
+        job b cpu=2 guaranteed on n1@z1
+        job c cpu=4 guaranteed
+    "), @"c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node cannot NUMA-align the pod's resources under its Topology Manager policy.");
+}
+
+#[test]
+fn best_effort_and_none_refuse_nobody_and_fewer_zones_come_first() {
+    assert_snapshot!(plan_of("
+        node a cpu=8 numa=none/pod zone z0:cpu=4 zone z1:cpu=4
+        node b cpu=8 numa=best-effort/pod zone z0:cpu=2 zone z1:cpu=2 zone z2:cpu=4
+        node c cpu=8
+        job tight cpu=4 guaranteed
+        job wide cpu=4 guaranteed
+        job plain cpu=4
+    "), @r"
+    tight runs on b@z2
+    wide runs on b@z0+z1
+    plain runs on a
+    ");
+}
+
+#[test]
+fn containers_are_aligned_one_by_one_where_the_scope_says_so() {
+    assert_snapshot!(plan_of("
+        node n1 cpu=8 numa=single/container zone z0:cpu=4 zone z1:cpu=4
+        job a cpu=6 guaranteed container first:cpu=4 container cpu=3 container cpu=3
+        job b cpu=2 guaranteed container cpu=1 container cpu=1
+        job c cpu=1 guaranteed
+    "), @r"
+    a runs on n1@z0+z1
+    b runs on n1@z0+z1
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: CPU cores.
+    ");
+}
+
+#[test]
+fn a_zone_is_freed_for_who_may_preempt_and_nobody_leaves_in_vain() {
+    assert_snapshot!(plan_of("
+        node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
+        job low cpu=3 priority=49 guaranteed on n1@z0
+        job mid cpu=3 priority=50 guaranteed on n1@z1
+        job high cpu=3 priority=100 guaranteed
+    "), @r"
+    low leaves n1 for high (preempt)
+    high waits for n1@z0
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+    assert_snapshot!(plan_of("
+        node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
+        job low cpu=3 priority=49 guaranteed on n1@z0
+        job mid cpu=3 priority=50 guaranteed on n1@z1
+        job high cpu=5 priority=100 guaranteed
+    "), @"high pending: Resources were not found for pod default/high due to: no nodes with enough resources were found: 1 node cannot NUMA-align the pod's resources under its Topology Manager policy.");
+}
+
+#[test]
+fn who_leaves_gives_its_zone_to_who_waits() {
+    assert_snapshot!(plan_of("
+        node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
+        job a cpu=3 guaranteed releasing on n1@z0
+        job b cpu=3 guaranteed on n1@z1
+        job c cpu=3 guaranteed
+        job d cpu=1 guaranteed
+    "), @r"
+    c waits for n1@z0
+    d runs on n1@z0
+    c pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn what_is_published_as_taken_counts_for_pods_aligned_nobody_knows_where() {
+    assert_snapshot!(plan_of("
+        node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4/cpu=1
+        foreign x cpu=3 guaranteed on n1
+        job a cpu=3 guaranteed
+        job b cpu=3 guaranteed
+    "), @r"
+    a runs on n1@z0
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node cannot NUMA-align the pod's resources under its Topology Manager policy.
+    ");
+    assert_snapshot!(plan_of("
+        node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4/cpu=1
+        job known cpu=3 guaranteed on n1@z0
+        job a cpu=3 guaranteed
+    "), @"a runs on n1@z1");
+}
+
+#[test]
+fn who_cannot_be_aligned_is_told_and_so_is_what_helps() {
+    let cluster = "
+        node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
+        node n2 cpu=64 numa=single/pod zone z0:cpu=2
+        job a cpu=3 guaranteed non-preemptible on n1@z0
+        job b cpu=3 guaranteed non-preemptible on n1@z1
+        job c cpu=3 guaranteed
+    ";
+    assert_snapshot!(remedies_of(cluster, "c"), @r"
+    PodSchedulingErrors
+    end pods of one NUMA zone of a node, or add a node
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(explained(cluster, "c"), @r"
+    pod group default/c waits
+      0 of its pods have a node, 1 wait, 1 must run together
+      priority 50, preemptible
+
+    reason: PodSchedulingErrors
+      Resources were not found for pod default/c due to: no nodes with enough resources were found: 2 node cannot NUMA-align the pod's resources under its Topology Manager policy.
+
+    remedy: end pods of one NUMA zone of a node, or add a node
+      tried on a copy of the cluster: it runs on (new node) at once
+
+    queues, from the workload's up
+      default: GPUs: quota unlimited, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 0
+
+    plugins, whatever the node
+      UsableQueue: passes
+      Gang: passes
+      QueueLimits: passes
+
+    nodes for pod default/c, which asks for 3 CPU cores
+      n1: Numa refuses: node cannot NUMA-align the pod's resources under its Topology Manager policy
+        free 58 of 64 CPU cores
+      n2: Numa refuses: node cannot NUMA-align the pod's resources under its Topology Manager policy
+        free 64 of 64 CPU cores
+    ");
+    let too_large = "
+        node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
+        job d cpu=5 guaranteed
+    ";
+    assert_snapshot!(remedies_of(too_large, "d"), @r"
+    PodSchedulingErrors
+    ask for what the kubelet can take from the NUMA zones of a node together, or add a node with larger ones
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn zones_that_were_filled_in_one_cycle_are_full_in_the_next() {
+    assert_snapshot!(rounds_of("
+        node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
+        queue left cpu-quota=3
+        queue right cpu-quota=3
+        job a pods=3 min=1 cpu=3 guaranteed queue=left
+        job b cpu=3 guaranteed queue=right
+    "), @r"
+    1: a runs on n1@z0
+    1: b runs on n1@z1
+    steady after 1
+    ");
+}

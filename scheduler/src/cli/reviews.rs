@@ -1,0 +1,79 @@
+//! Component admission on the command line: where it answers, and what has it asked.
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use schedlab_scheduler::{
+    Component, Config,
+    admission::{self, Admission, Certificate},
+};
+use tokio::net::TcpListener;
+
+use super::Run;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Webhooks {
+    /// Namespace of the service in front of the scheduler.
+    #[arg(long, default_value = "kai-scheduler")]
+    namespace: String,
+    /// Its name; its port 443 leads to --webhook-address.
+    #[arg(long, default_value = "schedlab-scheduler")]
+    service: String,
+    /// The certificate of who signed tls.crt, as PEM; without it `caBundle` is left to whoever
+    /// fills it in, as cert-manager does.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+/// Answers the API server's reviews, whether this process leads or not; never, without a
+/// certificate.
+pub(super) async fn answered(
+    arguments: &Run,
+    config: &Config,
+    client: &kube::Client,
+) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + use<>> {
+    let only = config.components.iter().eq([&Component::Admission]);
+    let runs = config.runs(Component::Admission);
+    let parts = match &arguments.webhook_cert_dir {
+        None if only => anyhow::bail!("component admission alone: needs --webhook-cert-dir"),
+        None => None,
+        Some(_) if !runs => anyhow::bail!("--webhook-cert-dir: needs component admission"),
+        Some(folder) => {
+            let certificate = Certificate::read(folder.clone()).context("--webhook-cert-dir")?;
+            let address = arguments.webhook_address;
+            let listener = TcpListener::bind(address)
+                .await
+                .with_context(|| format!("--webhook-address {address}: cannot listen there"))?;
+            Some((listener, certificate, Admission::new(client.clone(), config)))
+        }
+    };
+    Ok(async move {
+        let Some((listener, certificate, admission)) = parts else {
+            return std::future::pending().await;
+        };
+        match admission::serve(listener, certificate, admission).await {
+            Ok(never) => match never {},
+            Err(error) => Err(error).context("reviews are answered no more"),
+        }
+    })
+}
+
+/// Prints the configuration of the webhooks.
+pub(crate) fn print_webhooks(arguments: &Webhooks) -> anyhow::Result<()> {
+    let authority = match &arguments.ca_file {
+        Some(path) => {
+            let pem = std::fs::read(path);
+            let pem = pem.with_context(|| format!("--ca-file: cannot read {}", path.display()))?;
+            Some(STANDARD.encode(pem))
+        }
+        None => None,
+    };
+    let (namespace, service) = (&arguments.namespace, &arguments.service);
+    let all = admission::configuration(namespace, service, authority.as_deref());
+    let yaml = serde_yaml::to_string(&all).context("a configuration is no YAML")?;
+    write!(io::stdout().lock(), "---\n{yaml}").context("cannot write to standard output")
+}
