@@ -2,6 +2,8 @@
 
 #[path = "cli/diff.rs"]
 mod diff;
+#[path = "cli/docker_test.rs"]
+mod docker_test;
 #[path = "cli/doctor.rs"]
 mod doctor;
 #[path = "cli/kind.rs"]

@@ -87,8 +87,7 @@ impl World {
         let nodes = documents.iter().map(|document| &document.object);
         let lives = |node: &Value| node["metadata"]["annotations"]["schedlab.dev/down"] != "true";
         let nodes = nodes.filter(|object| object["kind"] == "Node" && lives(object));
-        let names: Vec<&str> =
-            nodes.filter_map(|node| node["metadata"]["name"].as_str()).collect();
+        let names: Vec<&str> = nodes.filter_map(|node| node["metadata"]["name"].as_str()).collect();
         let up = |world: &Self| match names.iter().find(|name| !world.view.node_is_up(name)) {
             None => Ok(()),
             Some(name) => Err(format!("node {name:?} is not ready, or tainted as such")),
