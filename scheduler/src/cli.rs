@@ -1,6 +1,7 @@
 //! The command line. Exit codes: 0 done, 1 failed or led no more, 2 wrong arguments (clap's).
 
 mod reviews;
+mod settings;
 
 use std::{
     io::{self, Write as _},
@@ -14,7 +15,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_scheduler::{
-    Binding, Clock, Component, Config, ConfigFile, Ends, Idle, Metrics, Status,
+    Binding, Clock, Component, Config, ConfigFile, Metrics, Status,
     captured::Source,
     crds, explain,
     health::{self, Health},
@@ -28,6 +29,7 @@ use tokio::{
 };
 
 pub(crate) use reviews::{Webhooks, print_webhooks};
+use settings::profile_config;
 
 /// A KAI-compatible Kubernetes scheduler.
 #[derive(Debug, Parser)]
@@ -224,11 +226,7 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         .context("cannot start the runtime")?;
     runtime.block_on(async {
         let client = client(arguments.kubeconfig.as_deref()).await?;
-        let config = config(arguments)?;
-        let config = match arguments.trace_decisions {
-            Some(lines) => config.traced(usize::try_from(lines)?),
-            None => config,
-        };
+        let config = settings::of(arguments)?;
         let election = election(arguments, &config, &client)?;
         let (told, standing) = watch::channel(match election {
             Some(_) => Standing::Asking,
@@ -370,53 +368,6 @@ pub(crate) fn explain(arguments: &Explain) -> anyhow::Result<()> {
         }
     })?;
     write!(io::stdout().lock(), "{text}").context("cannot write to standard output")
-}
-
-fn profile_config(profile: Profile, scheduler_name: Option<&str>) -> Config {
-    let mut config = match profile {
-        Profile::Kai => Config::kai(),
-        Profile::Kube => Config::kube(),
-    };
-    if let Some(name) = scheduler_name {
-        name.clone_into(&mut config.scheduler_name);
-    }
-    config
-}
-
-/// What is built in, then what the file says, then what flags say.
-fn config(arguments: &Run) -> anyhow::Result<Config> {
-    let mut config = profile_config(arguments.profile, None);
-    config.writes_at_once = 32;
-    if let Some(path) = &arguments.config {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-        let file = ConfigFile::parse(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
-        file.apply(&mut config);
-    }
-    if let Some(name) = &arguments.scheduler_name {
-        config.scheduler_name.clone_from(name);
-    }
-    config.period = arguments.period.unwrap_or(config.period);
-    config.idle = Idle::UntilEvent;
-    config.ends = if arguments.once { Ends::AfterOneCycle } else { Ends::Never };
-    if !arguments.components.is_empty() {
-        config.only(arguments.components.iter().copied().collect());
-    }
-    config.binding = arguments.binding.unwrap_or(config.binding);
-    if arguments.profile == Profile::Kube {
-        let asks = config.binding == Binding::Requests
-            || !config.components.contains(&Component::Scheduler);
-        anyhow::ensure!(
-            !asks,
-            "profile kube: found other parts or BindRequests, allowed: component scheduler, binding direct"
-        );
-    }
-    if arguments.no_grouping {
-        config.components.remove(&Component::Podgrouper);
-    }
-    config.usage_window = arguments.usage_window.or(config.usage_window);
-    config.writes_at_once = arguments.writes_at_once.map_or(config.writes_at_once, usize::from);
-    Ok(config)
 }
 
 /// Prints the JSON Schema of the configuration file.

@@ -53,7 +53,7 @@ pub struct Config {
     /// The least time that pods have to end, and to save their work, when they are evicted for
     /// others. `None`: as long as they say themselves.
     pub eviction_grace: Option<Duration>,
-    /// Where cycles note how they decide; [`Config::traced`] wraps the plugins. `None`: nowhere.
+    /// Where cycles note how they decide; [`Config::trace`] wraps the plugins. `None`: nowhere.
     pub trace: Option<Trace>,
     /// Breaks ties where a rule asks for chance.
     pub seed: u64,
@@ -209,18 +209,23 @@ impl Config {
     }
 
     /// The last lines of how cycles decide are kept, so many at most.
-    #[must_use]
-    pub fn traced(mut self, lines: usize) -> Self {
+    pub fn trace(&mut self, lines: usize) {
         let trace = Trace::of_lines(lines);
         self.profile.plugins = trace.watch(&self.profile.plugins);
         self.trace = Some(trace);
-        self
     }
 
     /// Evicted pods have at least this time to end. Those that take it are not stuck.
     pub fn give_grace(&mut self, grace: Duration) {
         self.eviction_grace = Some(grace);
         self.profile.release_max = self.profile.release_max.map(|most| most + grace);
+    }
+
+    /// The name of the first of these parts that profile `kube` does not have.
+    pub fn not_of_kube<'a>(parts: impl IntoIterator<Item = &'a Component>) -> Option<String> {
+        let mut others = parts.into_iter().filter(|part| **part != Component::Scheduler);
+        let value = others.next()?.to_possible_value()?;
+        Some(value.get_name().to_owned())
     }
 
     /// As default kube-scheduler runs: pod by pod, by priority.

@@ -1,16 +1,14 @@
 //! The configuration file: YAML, every key optional, an unknown one an error. Its JSON Schema is
 //! printed by `schedlab-scheduler config-schema`. Names are those of KAI's `SchedulingShard`.
 
+mod apply;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     time::Duration,
 };
 
-use schedlab_scheduler_core::{
-    framework::Plugins,
-    profile::{Action, Placement, Profile},
-};
 use schemars::{JsonSchema, Schema};
 use serde::{
     Deserialize, Deserializer,
@@ -18,7 +16,7 @@ use serde::{
 };
 use thiserror::Error;
 
-use super::{Binding, Component, Config, GpuReservation, NODE_POOL_LABEL, NodePool};
+use super::{Binding, Component};
 
 /// What may stand in the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -47,6 +45,10 @@ pub struct ConfigFile {
     pub usage_half_life: Option<Time>,
     /// Most writes to the API server under way at once [default: 32].
     pub writes_at_once: Option<std::num::NonZeroU16>,
+    /// How the last cycles decided, plugin by plugin, is kept in so many lines at most and served
+    /// at /get-trace of the health address [default: none].
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub trace_decisions: Option<u32>,
     /// What a cycle does, in this order [default: all, in the order of their names here].
     pub actions: Option<Vec<ActionName>>,
     /// Plugins by KAI's names; those that are not named are on.
@@ -282,6 +284,11 @@ impl ConfigFile {
             let (field, allowed) = ("preemptionPolicy.minPriorityDifference", "1 or more");
             return Err(FileError::Value { field, found: found.to_string(), allowed });
         }
+        let lines = file.trace_decisions;
+        if let Some(found) = lines.filter(|lines| !(1..=1_000_000).contains(lines)) {
+            let (field, allowed) = ("traceDecisions", "1 to 1000000");
+            return Err(FileError::Value { field, found: found.to_string(), allowed });
+        }
         let times = [
             ("preemptionPolicy.gracePeriod", file.preemption_policy.grace_period),
             ("period", file.period),
@@ -301,200 +308,7 @@ impl ConfigFile {
     pub fn schema() -> Schema {
         schemars::schema_for!(Self)
     }
-
-    /// `config` with what the file says.
-    pub fn apply(&self, config: &mut Config) {
-        if let Some(name) = &self.scheduler_name {
-            config.scheduler_name.clone_from(name);
-        }
-        if let Some(components) = &self.components {
-            config.only(components.clone());
-        }
-        config.binding = self.binding.unwrap_or(config.binding);
-        if let Some(setting) = &self.gpu_reservation {
-            let built_in = GpuReservation::with_image(&setting.image);
-            config.gpu_reservation = Some(GpuReservation {
-                namespace: setting.namespace.clone().unwrap_or(built_in.namespace),
-                image: built_in.image,
-                service_account: setting.service_account.clone(),
-                runtime_class: setting.runtime_class.clone(),
-            });
-        }
-        if let Some(PoolSetting { label, value }) = &self.node_pool {
-            let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
-            config.node_pool = Some(NodePool { label, value: value.clone() });
-        }
-        config.period = self.period.map_or(config.period, |period| period.0);
-        config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
-        config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);
-        if let Some(writes) = self.writes_at_once {
-            config.writes_at_once = usize::from(writes.get());
-        }
-        if let Some(grace) = self.preemption_policy.grace_period {
-            config.give_grace(grace.0);
-        }
-        self.apply_to_profile(&mut config.profile);
-    }
-
-    fn apply_to_profile(&self, profile: &mut Profile) {
-        if let Some(actions) = &self.actions {
-            profile.actions = actions.iter().map(|action| action.of_core()).collect();
-        }
-        if !self.plugins.is_empty() {
-            let off = |name: &str| {
-                let mut all = self.plugins.iter();
-                all.any(|(plugin, setting)| plugin.as_kai() == name && !setting.enabled)
-            };
-            profile.plugins = Plugins::kai_with(|name| !off(name));
-        }
-        let PlacementStrategy { gpu, cpu } = self.placement_strategy;
-        if let Some(gpu) = gpu.map(Strategy::of_core) {
-            (profile.gpu_placement, profile.device_placement) = (gpu, gpu);
-        }
-        profile.cpu_placement = cpu.map_or(profile.cpu_placement, Strategy::of_core);
-        let QueueDepth { allocate, consolidation, reclaim, preempt } = self.queue_depth_per_action;
-        let depths = [
-            (Action::Allocate, allocate),
-            (Action::Consolidate, consolidation),
-            (Action::Reclaim, reclaim),
-            (Action::Preempt, preempt),
-        ];
-        profile.queue_depth.extend(depths.into_iter().filter_map(|(at, depth)| Some((at, depth?))));
-        let MinRuntime { preempt_min_runtime, reclaim_min_runtime } = self.min_runtime;
-        let or = |time: Option<Time>, otherwise| time.map_or(otherwise, |time| time.0);
-        profile.preempt_min_runtime = or(preempt_min_runtime, profile.preempt_min_runtime);
-        profile.reclaim_min_runtime = or(reclaim_min_runtime, profile.reclaim_min_runtime);
-        let PreemptionSetting { max_preemptions_per_cycle, min_priority_difference, .. } =
-            self.preemption_policy;
-        profile.preemptions_max = max_preemptions_per_cycle.or(profile.preemptions_max);
-        profile.priority_difference_min =
-            min_priority_difference.unwrap_or(profile.priority_difference_min);
-        profile.staleness_grace = or(self.staleness_grace_period, profile.staleness_grace);
-        profile.k_value_milli = self.k_value.map_or(profile.k_value_milli, thousandths);
-        let saturation = self.reclaim_saturation_multiplier;
-        profile.reclaim_saturation_milli =
-            saturation.map_or(profile.reclaim_saturation_milli, thousandths);
-        profile.consolidation_victims_max =
-            self.max_consolidation_victims.unwrap_or(profile.consolidation_victims_max);
-    }
-}
-
-impl ActionName {
-    const fn of_core(self) -> Action {
-        match self {
-            Self::Allocate => Action::Allocate,
-            Self::Consolidation => Action::Consolidate,
-            Self::Reclaim => Action::Reclaim,
-            Self::Preempt => Action::Preempt,
-            Self::StaleGangEviction => Action::StaleGangEviction,
-        }
-    }
-}
-
-impl PluginName {
-    const fn as_kai(self) -> &'static str {
-        match self {
-            Self::Proportion => "proportion",
-            Self::Predicates => "predicates",
-            Self::NominatedNode => "nominatednode",
-            Self::Topology => "topology",
-            Self::GpuSharingOrder => "gpusharingorder",
-            Self::NodeAvailability => "nodeavailability",
-            Self::Numa => "numa",
-            Self::ResourceType => "resourcetype",
-            Self::NodePlacement => "nodeplacement",
-        }
-    }
-}
-
-impl Strategy {
-    const fn of_core(self) -> Placement {
-        match self {
-            Self::BinPack => Placement::BinPack,
-            Self::Spread => Placement::Spread,
-        }
-    }
-}
-
-/// Between 0 and 1000, so it fits.
-#[expect(clippy::cast_possible_truncation, reason = "bounded when it was read")]
-fn thousandths(number: f64) -> i64 {
-    (number * 1000.0).round() as i64
 }
 
 #[cfg(test)]
-mod tests {
-    use insta::assert_snapshot;
-
-    use super::*;
-
-    fn read(yaml: &str) -> String {
-        match ConfigFile::parse(yaml) {
-            Err(error) => error.to_string(),
-            Ok(file) => {
-                let mut config = Config::kai();
-                file.apply(&mut config);
-                let profile = &config.profile;
-                format!(
-                    "{} {:?} {:?} {:?} {:?} {:?} {:?}/{:?} depth={:?} k={} scores={} preempt={:?}",
-                    config.scheduler_name,
-                    config.components,
-                    config.binding,
-                    config.node_pool,
-                    config.period,
-                    profile.actions,
-                    profile.gpu_placement,
-                    profile.cpu_placement,
-                    profile.queue_depth,
-                    profile.k_value_milli,
-                    profile.plugins.score.len(),
-                    profile.preempt_min_runtime,
-                )
-            }
-        }
-    }
-
-    #[test]
-    fn what_a_file_says_replaces_what_is_built_in() {
-        assert_snapshot!(read(""), @"kai-scheduler {Scheduler, Binder, Podgrouper, QueueController, Admission} Direct None 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=8 preempt=0ns");
-        assert_snapshot!(read("
-schedulerName: mine
-components: [queue-controller, scheduler]
-nodePool: { value: a100 }
-period: 500ms
-actions: [allocate, reclaim]
-plugins:
-  nodeplacement: { enabled: false }
-placementStrategy: { gpu: spread }
-queueDepthPerAction: { reclaim: 10 }
-minRuntime: { preemptMinRuntime: 4m }
-kValue: 0.5
-"), @r#"mine {Scheduler, QueueController} Requests Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=7 preempt=240s"#);
-    }
-
-    #[test]
-    fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-        assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
-        assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement` at line 2 column 3");
-        assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
-        assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
-        assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `binder`, `podgrouper`, `queue-controller`, `admission` at line 1 column 14");
-        assert_snapshot!(read("binding: indirect"), @"binding: unknown variant `indirect`, expected `direct` or `requests` at line 1 column 10");
-        assert_snapshot!(read("components: []"), @"components: found none, allowed: one or more");
-        assert_snapshot!(read("period: soon"), @r#"period: invalid value: string "soon", expected a time as 90s, 500ms or 1h30m at line 1 column 9"#);
-        assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0");
-        assert_snapshot!(read("kValue: -1"), @"kValue: found -1, allowed: 0 to 1000");
-        assert_snapshot!(read("preemptionPolicy: { minPriorityDifference: 0 }"), @"preemptionPolicy.minPriorityDifference: found 0, allowed: 1 or more");
-        assert_snapshot!(read("preemptionPolicy: { gracePeriod: 0s }"), @"preemptionPolicy.gracePeriod: found 0, allowed: a time above 0");
-        assert_snapshot!(read("- a"), @"invalid type: sequence, expected struct ConfigFile");
-    }
-
-    #[test]
-    fn the_published_schema_is_that_of_the_program() {
-        let published = include_str!("../../../docs/scheduler-config.schema.json");
-        let published: serde_json::Value = serde_json::from_str(published).unwrap();
-        let again =
-            "write it anew: schedlab-scheduler config-schema > docs/scheduler-config.schema.json";
-        assert_eq!(published, serde_json::to_value(ConfigFile::schema()).unwrap(), "{again}");
-    }
-}
+mod tests;

@@ -1,0 +1,148 @@
+//! How a scheduler is set up by its command line, and by the file that it names.
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use schedlab_scheduler::{Binding, Component, Config, ConfigFile, Ends, Flavor, Idle};
+
+use super::{Profile, Run};
+
+pub(super) fn profile_config(profile: Profile, scheduler_name: Option<&str>) -> Config {
+    let mut config = match profile {
+        Profile::Kai => Config::kai(),
+        Profile::Kube => Config::kube(),
+    };
+    if let Some(name) = scheduler_name {
+        name.clone_into(&mut config.scheduler_name);
+    }
+    config
+}
+
+/// What is built in, then what the file says, then what flags say.
+pub(super) fn of(arguments: &Run) -> anyhow::Result<Config> {
+    let mut config = profile_config(arguments.profile, None);
+    config.writes_at_once = 32;
+    if config.flavor == Flavor::Kube {
+        fits_kube(arguments)?;
+    }
+    read_file(arguments, &mut config)?;
+    if let Some(name) = &arguments.scheduler_name {
+        config.scheduler_name.clone_from(name);
+    }
+    config.period = arguments.period.unwrap_or(config.period);
+    config.idle = Idle::UntilEvent;
+    config.ends = if arguments.once { Ends::AfterOneCycle } else { Ends::Never };
+    if !arguments.components.is_empty() {
+        config.only(arguments.components.iter().copied().collect());
+    }
+    config.binding = arguments.binding.unwrap_or(config.binding);
+    if arguments.no_grouping {
+        config.components.remove(&Component::Podgrouper);
+    }
+    config.usage_window = arguments.usage_window.or(config.usage_window);
+    config.writes_at_once = arguments.writes_at_once.map_or(config.writes_at_once, usize::from);
+    Ok(config)
+}
+
+/// The file, with the flag that stands for one of its keys.
+fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
+    let (file, shown) = match &arguments.config {
+        None => (ConfigFile::default(), String::new()),
+        Some(path) => {
+            let shown = path.display().to_string();
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+            let file = ConfigFile::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
+            (file, shown)
+        }
+    };
+    let served = arguments.health_address.is_some();
+    ensure!(
+        served || file.trace_decisions.is_none(),
+        "{shown}: traceDecisions: needs --health-address, where the trace is served"
+    );
+    let trace_decisions = arguments.trace_decisions.or(file.trace_decisions);
+    let file = ConfigFile { trace_decisions, ..file };
+    file.apply(config).map_err(|error| anyhow!("{shown}: {error}"))
+}
+
+/// Refuses flags that would do nothing in profile `kube`.
+fn fits_kube(arguments: &Run) -> anyhow::Result<()> {
+    if let Some(other) = Config::not_of_kube(&arguments.components) {
+        bail!("--components: found {other}, allowed: scheduler with --profile kube");
+    }
+    let found_requests = arguments.binding == Some(Binding::Requests);
+    ensure!(!found_requests, "--binding: found requests, allowed: direct with --profile kube");
+    let flags = [
+        ("--no-grouping", arguments.no_grouping),
+        ("--usage-window", arguments.usage_window.is_some()),
+        ("--webhook-cert-dir", arguments.webhook_cert_dir.is_some()),
+    ];
+    match flags.into_iter().find(|(_, stands)| *stands) {
+        Some((flag, _)) => bail!("{flag}: does nothing with --profile kube: leave it out"),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Arguments, Command};
+
+    /// What becomes of a command line, with a file of this text.
+    fn told(flags: &str, file: &str) -> String {
+        let mut written = tempfile::NamedTempFile::new().unwrap();
+        written.write_all(file.as_bytes()).unwrap();
+        let path = written.path().to_str().unwrap();
+        let mut words: Vec<&str> = ["schedlab-scheduler", "run"].into();
+        words.extend(flags.split_whitespace());
+        if !file.is_empty() {
+            words.extend(["--config", path]);
+        }
+        let Command::Run(run) = Arguments::parse_from(words).command else { panic!("{flags}") };
+        match of(&run) {
+            Ok(config) => format!(
+                "{:?} {:?} traced: {}",
+                config.components,
+                config.binding,
+                config.trace.is_some()
+            ),
+            Err(error) => format!("{error:#}").replace(path, "FILE"),
+        }
+    }
+
+    #[test]
+    fn what_does_nothing_in_profile_kube_is_refused_by_flag_and_by_file() {
+        let kube = |flags: &str, file| told(&format!("--profile kube {flags}"), file);
+        let parts = "components: [scheduler, binder]";
+        insta::assert_snapshot!(kube("--components scheduler,binder", ""), @"--components: found binder, allowed: scheduler with --profile kube");
+        insta::assert_snapshot!(kube("", parts), @"FILE: components: found binder, allowed: scheduler with profile kube");
+        insta::assert_snapshot!(kube("--components scheduler", parts), @"FILE: components: found binder, allowed: scheduler with profile kube");
+        insta::assert_snapshot!(kube("--components podgrouper", ""), @"--components: found podgrouper, allowed: scheduler with --profile kube");
+        insta::assert_snapshot!(kube("--binding requests", ""), @"--binding: found requests, allowed: direct with --profile kube");
+        insta::assert_snapshot!(kube("", "binding: requests"), @"FILE: binding: found requests, allowed: direct with profile kube");
+        insta::assert_snapshot!(kube("--no-grouping", ""), @"--no-grouping: does nothing with --profile kube: leave it out");
+        insta::assert_snapshot!(kube("--usage-window 24h", ""), @"--usage-window: does nothing with --profile kube: leave it out");
+        insta::assert_snapshot!(kube("", "plugins: { topology: { enabled: true } }"), @"FILE: plugins: found a setting, allowed: nothing with profile kube");
+        insta::assert_snapshot!(kube("", "minRuntime: { preemptMinRuntime: 1m }"), @"FILE: minRuntime: found a setting, allowed: nothing with profile kube");
+    }
+
+    #[test]
+    fn what_profile_kube_has_is_set_there() {
+        let file = "{ components: [scheduler], binding: direct, period: 2s, writesAtOnce: 4, \
+                    preemptionPolicy: { gracePeriod: 1m }, nodePool: { value: a }, \
+                    schedulerName: mine }";
+        insta::assert_snapshot!(told("--profile kube --components scheduler --binding direct", file), @"{Scheduler} Direct traced: false");
+    }
+
+    #[test]
+    fn decisions_are_traced_by_flag_or_by_file_where_the_trace_is_served() {
+        let served = "--health-address 127.0.0.1:0";
+        insta::assert_snapshot!(told(served, ""), @"{Scheduler, Binder, Podgrouper, QueueController, Admission} Direct traced: false");
+        insta::assert_snapshot!(told(served, "traceDecisions: 10"), @"{Scheduler, Binder, Podgrouper, QueueController, Admission} Direct traced: true");
+        insta::assert_snapshot!(told(&format!("{served} --trace-decisions 5"), ""), @"{Scheduler, Binder, Podgrouper, QueueController, Admission} Direct traced: true");
+        insta::assert_snapshot!(told("", "traceDecisions: 10"), @"FILE: traceDecisions: needs --health-address, where the trace is served");
+    }
+}

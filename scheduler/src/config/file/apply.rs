@@ -1,0 +1,211 @@
+//! What a file changes: the settings of a scheduler, and the profile of its core. Profile `kube` has
+//! a part of them only; a key that would do nothing there is refused.
+
+use schedlab_scheduler_core::{
+    framework::Plugins,
+    profile::{Action, Placement, Profile},
+};
+
+use super::{
+    ActionName, ConfigFile, FileError, MinRuntime, PlacementStrategy, PluginName, PoolSetting,
+    PreemptionSetting, QueueDepth, Strategy, Time,
+};
+use crate::config::{Binding, Config, Flavor, GpuReservation, NODE_POOL_LABEL, NodePool};
+
+impl ConfigFile {
+    /// `config` with what the file says.
+    ///
+    /// # Errors
+    /// Something in it does nothing in the profile of `config`.
+    pub fn apply(&self, config: &mut Config) -> Result<(), FileError> {
+        if config.flavor == Flavor::Kube {
+            self.fits_kube()?;
+        }
+        if let Some(name) = &self.scheduler_name {
+            config.scheduler_name.clone_from(name);
+        }
+        if let Some(components) = &self.components {
+            config.only(components.clone());
+        }
+        config.binding = self.binding.unwrap_or(config.binding);
+        if let Some(setting) = &self.gpu_reservation {
+            let built_in = GpuReservation::with_image(&setting.image);
+            config.gpu_reservation = Some(GpuReservation {
+                namespace: setting.namespace.clone().unwrap_or(built_in.namespace),
+                image: built_in.image,
+                service_account: setting.service_account.clone(),
+                runtime_class: setting.runtime_class.clone(),
+            });
+        }
+        if let Some(PoolSetting { label, value }) = &self.node_pool {
+            let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
+            config.node_pool = Some(NodePool { label, value: value.clone() });
+        }
+        config.period = self.period.map_or(config.period, |period| period.0);
+        config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
+        config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);
+        if let Some(writes) = self.writes_at_once {
+            config.writes_at_once = usize::from(writes.get());
+        }
+        if let Some(grace) = self.preemption_policy.grace_period {
+            config.give_grace(grace.0);
+        }
+        self.apply_to_profile(&mut config.profile);
+        if let Some(lines) = self.trace_decisions {
+            config.trace(usize::try_from(lines).unwrap_or(usize::MAX));
+        }
+        Ok(())
+    }
+
+    /// Profile `kube` has one part and places pod by pod.
+    fn fits_kube(&self) -> Result<(), FileError> {
+        let wrong = |field, found: String, allowed| FileError::Value { field, found, allowed };
+        let components = self.components.iter().flatten();
+        if let Some(other) = Config::not_of_kube(components) {
+            return Err(wrong("components", other, "scheduler with profile kube"));
+        }
+        if self.binding == Some(Binding::Requests) {
+            return Err(wrong("binding", "requests".to_owned(), "direct with profile kube"));
+        }
+        let none = "nothing with profile kube";
+        match self.first_of_kai() {
+            Some(field) => Err(wrong(field, "a setting".to_owned(), none)),
+            None => Ok(()),
+        }
+    }
+
+    /// The first key that stands there and is about queues, gangs or KAI's plugins. Every key is
+    /// named here, so that a new one is decided on.
+    fn first_of_kai(&self) -> Option<&'static str> {
+        let Self {
+            scheduler_name: _,
+            components: _,
+            binding: _,
+            node_pool: _,
+            period: _,
+            writes_at_once: _,
+            trace_decisions: _,
+            gpu_reservation,
+            usage_window,
+            usage_half_life,
+            actions,
+            plugins,
+            placement_strategy: PlacementStrategy { gpu, cpu },
+            queue_depth_per_action: QueueDepth { allocate, consolidation, reclaim, preempt },
+            min_runtime: MinRuntime { preempt_min_runtime, reclaim_min_runtime },
+            k_value,
+            preemption_policy:
+                PreemptionSetting {
+                    max_preemptions_per_cycle,
+                    min_priority_difference,
+                    grace_period: _,
+                },
+            staleness_grace_period,
+            reclaim_saturation_multiplier,
+            max_consolidation_victims,
+        } = self;
+        let depths = [allocate, consolidation, reclaim, preempt];
+        let stands = [
+            ("gpuReservation", gpu_reservation.is_some()),
+            ("usageWindow", usage_window.is_some()),
+            ("usageHalfLife", usage_half_life.is_some()),
+            ("actions", actions.is_some()),
+            ("plugins", !plugins.is_empty()),
+            ("placementStrategy", gpu.is_some() || cpu.is_some()),
+            ("queueDepthPerAction", depths.iter().any(|depth| depth.is_some())),
+            ("minRuntime", preempt_min_runtime.is_some() || reclaim_min_runtime.is_some()),
+            ("kValue", k_value.is_some()),
+            ("preemptionPolicy.maxPreemptionsPerCycle", max_preemptions_per_cycle.is_some()),
+            ("preemptionPolicy.minPriorityDifference", min_priority_difference.is_some()),
+            ("stalenessGracePeriod", staleness_grace_period.is_some()),
+            ("reclaimSaturationMultiplier", reclaim_saturation_multiplier.is_some()),
+            ("maxConsolidationVictims", max_consolidation_victims.is_some()),
+        ];
+        stands.into_iter().find_map(|(key, stands)| stands.then_some(key))
+    }
+
+    fn apply_to_profile(&self, profile: &mut Profile) {
+        if let Some(actions) = &self.actions {
+            profile.actions = actions.iter().map(|action| action.of_core()).collect();
+        }
+        if !self.plugins.is_empty() {
+            let off = |name: &str| {
+                let mut all = self.plugins.iter();
+                all.any(|(plugin, setting)| plugin.as_kai() == name && !setting.enabled)
+            };
+            profile.plugins = Plugins::kai_with(|name| !off(name));
+        }
+        let PlacementStrategy { gpu, cpu } = self.placement_strategy;
+        if let Some(gpu) = gpu.map(Strategy::of_core) {
+            (profile.gpu_placement, profile.device_placement) = (gpu, gpu);
+        }
+        profile.cpu_placement = cpu.map_or(profile.cpu_placement, Strategy::of_core);
+        let QueueDepth { allocate, consolidation, reclaim, preempt } = self.queue_depth_per_action;
+        let depths = [
+            (Action::Allocate, allocate),
+            (Action::Consolidate, consolidation),
+            (Action::Reclaim, reclaim),
+            (Action::Preempt, preempt),
+        ];
+        profile.queue_depth.extend(depths.into_iter().filter_map(|(at, depth)| Some((at, depth?))));
+        let MinRuntime { preempt_min_runtime, reclaim_min_runtime } = self.min_runtime;
+        let or = |time: Option<Time>, otherwise| time.map_or(otherwise, |time| time.0);
+        profile.preempt_min_runtime = or(preempt_min_runtime, profile.preempt_min_runtime);
+        profile.reclaim_min_runtime = or(reclaim_min_runtime, profile.reclaim_min_runtime);
+        let PreemptionSetting { max_preemptions_per_cycle, min_priority_difference, .. } =
+            self.preemption_policy;
+        profile.preemptions_max = max_preemptions_per_cycle.or(profile.preemptions_max);
+        profile.priority_difference_min =
+            min_priority_difference.unwrap_or(profile.priority_difference_min);
+        profile.staleness_grace = or(self.staleness_grace_period, profile.staleness_grace);
+        profile.k_value_milli = self.k_value.map_or(profile.k_value_milli, thousandths);
+        let saturation = self.reclaim_saturation_multiplier;
+        profile.reclaim_saturation_milli =
+            saturation.map_or(profile.reclaim_saturation_milli, thousandths);
+        profile.consolidation_victims_max =
+            self.max_consolidation_victims.unwrap_or(profile.consolidation_victims_max);
+    }
+}
+
+impl ActionName {
+    const fn of_core(self) -> Action {
+        match self {
+            Self::Allocate => Action::Allocate,
+            Self::Consolidation => Action::Consolidate,
+            Self::Reclaim => Action::Reclaim,
+            Self::Preempt => Action::Preempt,
+            Self::StaleGangEviction => Action::StaleGangEviction,
+        }
+    }
+}
+
+impl PluginName {
+    const fn as_kai(self) -> &'static str {
+        match self {
+            Self::Proportion => "proportion",
+            Self::Predicates => "predicates",
+            Self::NominatedNode => "nominatednode",
+            Self::Topology => "topology",
+            Self::GpuSharingOrder => "gpusharingorder",
+            Self::NodeAvailability => "nodeavailability",
+            Self::Numa => "numa",
+            Self::ResourceType => "resourcetype",
+            Self::NodePlacement => "nodeplacement",
+        }
+    }
+}
+
+impl Strategy {
+    const fn of_core(self) -> Placement {
+        match self {
+            Self::BinPack => Placement::BinPack,
+            Self::Spread => Placement::Spread,
+        }
+    }
+}
+
+/// Between 0 and 1000, so it fits.
+#[expect(clippy::cast_possible_truncation, reason = "bounded when it was read")]
+fn thousandths(number: f64) -> i64 {
+    (number * 1000.0).round() as i64
+}

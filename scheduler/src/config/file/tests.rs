@@ -1,0 +1,77 @@
+//! What files say, and what is wrong with them.
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::config::Config;
+
+fn read(yaml: &str) -> String {
+    match ConfigFile::parse(yaml) {
+        Err(error) => error.to_string(),
+        Ok(file) => {
+            let mut config = Config::kai();
+            file.apply(&mut config).unwrap();
+            let profile = &config.profile;
+            format!(
+                "{} {:?} {:?} {:?} {:?} {:?} {:?}/{:?} depth={:?} k={} scores={} preempt={:?}",
+                config.scheduler_name,
+                config.components,
+                config.binding,
+                config.node_pool,
+                config.period,
+                profile.actions,
+                profile.gpu_placement,
+                profile.cpu_placement,
+                profile.queue_depth,
+                profile.k_value_milli,
+                profile.plugins.score.len(),
+                profile.preempt_min_runtime,
+            )
+        }
+    }
+}
+
+#[test]
+fn what_a_file_says_replaces_what_is_built_in() {
+    assert_snapshot!(read(""), @"kai-scheduler {Scheduler, Binder, Podgrouper, QueueController, Admission} Direct None 1s [Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] BinPack/BinPack depth={} k=1000 scores=8 preempt=0ns");
+    assert_snapshot!(read("
+schedulerName: mine
+components: [queue-controller, scheduler]
+nodePool: { value: a100 }
+period: 500ms
+actions: [allocate, reclaim]
+plugins:
+  nodeplacement: { enabled: false }
+placementStrategy: { gpu: spread }
+queueDepthPerAction: { reclaim: 10 }
+minRuntime: { preemptMinRuntime: 4m }
+kValue: 0.5
+"), @r#"mine {Scheduler, QueueController} Requests Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) 500ms [Allocate, Reclaim] Spread/BinPack depth={Reclaim: 10} k=500 scores=7 preempt=240s"#);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
+    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+    assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement` at line 2 column 3");
+    assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
+    assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
+    assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `binder`, `podgrouper`, `queue-controller`, `admission` at line 1 column 14");
+    assert_snapshot!(read("binding: indirect"), @"binding: unknown variant `indirect`, expected `direct` or `requests` at line 1 column 10");
+    assert_snapshot!(read("components: []"), @"components: found none, allowed: one or more");
+    assert_snapshot!(read("period: soon"), @r#"period: invalid value: string "soon", expected a time as 90s, 500ms or 1h30m at line 1 column 9"#);
+    assert_snapshot!(read("traceDecisions: 0"), @"traceDecisions: found 0, allowed: 1 to 1000000");
+    assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0");
+    assert_snapshot!(read("kValue: -1"), @"kValue: found -1, allowed: 0 to 1000");
+    assert_snapshot!(read("preemptionPolicy: { minPriorityDifference: 0 }"), @"preemptionPolicy.minPriorityDifference: found 0, allowed: 1 or more");
+    assert_snapshot!(read("preemptionPolicy: { gracePeriod: 0s }"), @"preemptionPolicy.gracePeriod: found 0, allowed: a time above 0");
+    assert_snapshot!(read("- a"), @"invalid type: sequence, expected struct ConfigFile");
+}
+
+#[test]
+fn the_published_schema_is_that_of_the_program() {
+    let published = include_str!("../../../../docs/scheduler-config.schema.json");
+    let published: serde_json::Value = serde_json::from_str(published).unwrap();
+    let again =
+        "write it anew: schedlab-scheduler config-schema > docs/scheduler-config.schema.json";
+    assert_eq!(published, serde_json::to_value(ConfigFile::schema()).unwrap(), "{again}");
+}
