@@ -268,8 +268,8 @@ impl Binder {
     /// Ends reservation pods that keep a device for nobody.
     async fn end_idle(&mut self) {
         let Some(reservations) = &mut self.reservations else { return };
-        if let Err(error) = reservations.end_idle(&self.api, &self.orders).await {
-            let told = format!("a GPU reservation pod cannot be deleted: {error}");
+        for (key, error) in reservations.end_idle(&self.api, &self.orders).await {
+            let told = format!("GPU reservation pod {key} cannot be deleted: {error}");
             self.status.send_modify(|status| status.last_failure = Some(told));
         }
     }

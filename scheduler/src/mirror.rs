@@ -414,7 +414,7 @@ impl Mirror {
         record.ours &= self.is_in_pool(&record.labels);
         record.shape = self.interned(record.shape);
         if record.node.is_none()
-            && let Some((node, request)) = self.request_for(&key, &record.uid)
+            && let Some((node, request)) = self.request_for(&key, &record)
         {
             (record.node, record.place) = (Some(node), Place::Requested);
             if !request.gpu_groups.is_empty() {

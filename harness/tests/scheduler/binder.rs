@@ -305,3 +305,25 @@ fn a_request_for_a_node_that_is_gone_is_taken_back() {
         binder.abort();
     });
 }
+
+#[test]
+fn a_request_that_outlives_its_pod_holds_no_place_of_the_next() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(2, 8);
+        lab.queue("q", 8, -1);
+        let (mut pod, request) = foreign("again", "n-1");
+        pod["spec"]["schedulerName"] = json!("kai-scheduler");
+        pod["metadata"]["labels"] = json!({ "kai.scheduler/queue": "q" });
+        lab.create("", "pods", &pod);
+        lab.create("scheduling.run.ai", "bindrequests", &request);
+        lab.config.binding = Binding::Requests;
+        lab.start();
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @"again Running n-1");
+        lab.delete_in("default", "pods", "", "again");
+        lab.pass(60).await;
+        lab.create("", "pods", &pod);
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @"again Running n-0");
+    });
+}

@@ -1,7 +1,10 @@
 //! GPUs that pods share: a reservation pod holds each for the device plugin to see.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -82,6 +85,26 @@ impl Lab {
             }
         });
         kube::Client::new(service, "default")
+    }
+
+    /// A client that may not delete pods so many times, and how often it tried.
+    fn client_that_may_not_delete(&self, times: u32) -> (kube::Client, Arc<AtomicU32>) {
+        let tried = Arc::new(AtomicU32::new(0));
+        let (counter, router) = (Arc::clone(&tried), self.emulator.service());
+        let service = service_fn(move |mut request: Request<kube::client::Body>| {
+            let deletes = request.method() == Method::DELETE;
+            let fails = deletes && counter.fetch_add(1, Ordering::Relaxed) < times;
+            if fails {
+                *request.method_mut() = Method::GET;
+            }
+            let (router, refusal) = (router.clone(), fails.then_some(StatusCode::FORBIDDEN));
+            async move {
+                let mut answer = router.oneshot(request).await?;
+                *answer.status_mut() = refusal.unwrap_or(answer.status());
+                Ok::<_, std::convert::Infallible>(answer)
+            }
+        });
+        (kube::Client::new(service, "default"), tried)
     }
 
     /// What each pod is told of its devices.
@@ -212,11 +235,12 @@ fn a_device_that_comes_free_is_reserved_by_a_later_attempt() {
             "metadata": { "name": "gpu-reservation-312e2a78fa96975a",
                           "namespace": "kai-resource-reservation",
                           "labels": { "runai-gpu-group": "g" } },
-            "spec": { "nodeName": "ghost", "containers": [{ "name": "c", "image": "i" }] },
+            "spec": { "nodeName": "n-0", "containers": [{ "name": "c", "image": "i" }],
+                      "volumes": [{ "name": "v", "configMap": { "name": "missing" } }] },
         });
         lab.create("", "pods", &stuck);
         lab.pass(45).await;
-        assert_snapshot!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], @r#"{"failedAttempts":4,"phase":"Failed","reason":"GPU reservation pod kai-resource-reservation/gpu-reservation-312e2a78fa96975a has ended"}"#);
+        assert_snapshot!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], @r#"{"failedAttempts":4,"phase":"Failed","reason":"failed waiting for GPU reservation pod to allocate: kai-resource-reservation/gpu-reservation-312e2a78fa96975a"}"#);
         lab.delete_in("default", "jobs", "batch", "whole");
         lab.pass(120).await;
         assert_snapshot!(lab.pods(), @r"
@@ -267,5 +291,48 @@ fn nothing_is_reserved_for_a_request_that_cannot_be_carried_out() {
         lab.start();
         lab.pass(10).await;
         assert_snapshot!(lab.list("scheduling.run.ai", "bindrequests")[0]["status"], @r#"{"failedAttempts":1,"phase":"Failed","reason":"spec.selectedNode: found \"\", allowed: the name of a node"}"#);
+    });
+}
+
+#[test]
+fn groups_of_one_name_on_two_nodes_are_two_devices() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(2, 1);
+        lab.reserve_gpus();
+        lab.ask_for("a", &json!({}));
+        let binder = lab.beside(lab.emulator.client(), &[Component::Binder]);
+        lab.pass(5).await;
+        lab.ask_for("b", &json!({ "selectedNode": "n-1" }));
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        a Running n-0
+        b Running n-1
+        gpu-reservation-312e2a78fa96975a Running n-0
+        gpu-reservation-3a9d43790026ea35 Running n-1
+        ");
+        // The last of one node's goes, and the other node's stays.
+        lab.delete_in("default", "pods", "", "a");
+        lab.pass(60).await;
+        assert_snapshot!(lab.pods(), @r"
+        b Running n-1
+        gpu-reservation-3a9d43790026ea35 Running n-1
+        ");
+        binder.abort();
+    });
+}
+
+#[test]
+fn a_reservation_that_could_not_be_deleted_is_deleted_later_by_itself() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 1);
+        lab.reserve_gpus();
+        lab.ask_for("a", &json!({}));
+        let (client, tried) = lab.client_that_may_not_delete(2);
+        let binder = lab.beside(client, &[Component::Binder]);
+        lab.pass(10).await;
+        lab.delete_in("default", "pods", "", "a");
+        lab.pass(60).await;
+        assert_eq!((lab.pods().as_str(), tried.load(Ordering::Relaxed)), ("", 3));
+        binder.abort();
     });
 }

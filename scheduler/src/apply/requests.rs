@@ -44,7 +44,7 @@ impl Applier {
         let Some(pod) = mirror.pods.get(key).filter(|pod| pod.ours) else { return false };
         let is_lost = pod.is_requested() && !mirror.nodes.contains_key(&request.node);
         let nobody_binds = pod.is_requested() && self.binding == Binding::Direct;
-        request.is_spent || !request.is_about(&pod.uid) || is_lost || nobody_binds
+        request.is_spent || request.is_of_another(pod) || is_lost || nobody_binds
     }
 
     /// Asks for a pod to be bound.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     mirror::RequestRecord,
-    parse::{int32, list, name, strings, text},
+    parse::{int32, list, name, strings},
 };
 
 /// A BindRequest.
@@ -26,7 +26,6 @@ pub(super) struct Order {
     claims: usize,
     /// How many have failed.
     pub(super) attempts: i32,
-    has_succeeded: bool,
 }
 
 impl Deref for Order {
@@ -48,7 +47,6 @@ impl Order {
             labels: strings(object, "/spec/labels"),
             claims: list(object, "/spec/resourceClaimAllocations").len(),
             attempts: int32(object, "/status/failedAttempts").unwrap_or(0),
-            has_succeeded: text(object, "/status/phase") == Some("Succeeded"),
         }
     }
 

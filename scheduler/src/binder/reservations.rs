@@ -8,7 +8,7 @@ use schedlab_scheduler_core::model::{GpuGroup, Name};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{attempt::Attempt, order::Order, shared_gpu::annotated};
+use super::{attempt::Attempt, backoff, order::Order, shared_gpu::annotated};
 use crate::{
     api::{Api, ApiError, path},
     config::GpuReservation,
@@ -30,10 +30,20 @@ pub(super) struct Reservations {
     pods: BTreeMap<Key, Sharer>,
     /// Since when requests wait for their devices.
     waiting: BTreeMap<Key, Instant>,
+    /// Reservation pods that could not be deleted.
+    undeleted: BTreeMap<Key, Again>,
+}
+
+/// When something is tried again that has failed so often.
+struct Again {
+    failures: i32,
+    due: Instant,
 }
 
 struct Sharer {
     uid: Name,
+    /// Where its devices are: groups of the same name on two nodes are two devices.
+    node: Name,
     version: u64,
     groups: Vec<GpuGroup>,
     /// It has a node, and is not finished.
@@ -65,9 +75,16 @@ enum Devices {
     Failed(String),
 }
 
+impl Sharer {
+    fn has(&self, node: &Name, group: &GpuGroup) -> bool {
+        self.node == *node && self.groups.contains(group)
+    }
+}
+
 impl Reservations {
     pub(super) fn new(settings: GpuReservation) -> Self {
-        Self { settings, pods: BTreeMap::new(), waiting: BTreeMap::new() }
+        let (pods, waiting, undeleted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { settings, pods, waiting, undeleted }
     }
 
     pub(super) fn take(&mut self, news: News) {
@@ -103,18 +120,21 @@ impl Reservations {
             return;
         }
         let finished = matches!(text(pod, "/status/phase"), Some("Succeeded" | "Failed"));
-        let bound = text(pod, "/spec/nodeName").is_some_and(|node| !node.is_empty());
-        let holds = !finished && (bound || known.is_some_and(|known| known.holds));
+        let bound = name(pod, "/spec/nodeName").filter(|node| !node.is_empty());
+        let held = known.filter(|known| known.holds);
+        let holds = !finished && (bound.is_some() || held.is_some());
+        let node = bound.or_else(|| held.map(|held| Name::clone(&held.node)));
+        let node = node.unwrap_or_else(|| "".into());
         let index = annotated(pod, INDEX).filter(|index| !index.is_empty()).map(Name::from);
-        self.pods.insert(key, Sharer { uid, version: version(pod), groups, holds, index });
+        self.pods.insert(key, Sharer { uid, node, version: version(pod), groups, holds, index });
     }
 
     /// A pod was bound just now.
     pub(super) fn note_bound(&mut self, key: &Key, order: &Order, pod: &Value) {
         self.waiting.remove(key);
         let uid = name(pod, "/metadata/uid").unwrap_or_else(|| "".into());
-        let groups = order.gpu_groups.clone();
-        let sharer = Sharer { uid, version: version(pod), groups, holds: true, index: None };
+        let (node, groups) = (Name::clone(&order.node), order.gpu_groups.clone());
+        let sharer = Sharer { uid, node, version: version(pod), groups, holds: true, index: None };
         self.pods.insert(key.clone(), sharer);
     }
 
@@ -122,9 +142,10 @@ impl Reservations {
         *key.namespace == *self.settings.namespace && key.name.starts_with(RESERVATION_PREFIX)
     }
 
-    fn of_group(&self, group: &GpuGroup) -> Option<(&Key, &Sharer)> {
+    /// The reservation pod of a group of that node.
+    fn of_group(&self, node: &Name, group: &GpuGroup) -> Option<(&Key, &Sharer)> {
         let mut all = self.pods.iter();
-        all.find(|(key, pod)| self.is_reservation(key) && pod.groups.contains(group))
+        all.find(|(key, pod)| self.is_reservation(key) && pod.has(node, group))
     }
 
     /// The devices of a request.
@@ -132,7 +153,7 @@ impl Reservations {
         let (mut known, mut missing) = (Vec::new(), Vec::new());
         let mut awaited = None;
         for group in &order.gpu_groups {
-            match self.of_group(group) {
+            match self.of_group(&order.node, group) {
                 None => missing.push(GpuGroup::clone(group)),
                 Some((pod, Sharer { holds: false, .. })) => {
                     return Devices::Failed(format!("GPU reservation pod {pod} has ended"));
@@ -211,10 +232,12 @@ impl Reservations {
         Ok(())
     }
 
-    /// When somebody has waited for long enough, of those that are not put off till later.
+    /// When somebody has waited for long enough, of those that are not put off till later, or
+    /// something is to be deleted again.
     pub(super) fn deadline(&self, put_off: &BTreeMap<Key, Instant>) -> Option<Instant> {
         let waiting = self.waiting.iter().filter(|(key, _)| !put_off.contains_key(key));
-        waiting.map(|(_, since)| *since + PATIENCE).min()
+        let patience = waiting.map(|(_, since)| *since + PATIENCE);
+        patience.chain(self.undeleted.values().map(|again| again.due)).min()
     }
 
     /// Requests that do not exist any more do not wait.
@@ -271,31 +294,52 @@ impl Reservations {
         }
     }
 
-    /// Ends reservation pods that keep a device for nobody.
+    /// Ends reservation pods that keep a device for nobody. What fails is tried again by itself,
+    /// each time twice as long after the last one; the answer says what failed now.
     pub(super) async fn end_idle(
         &mut self,
         api: &Api,
         orders: &BTreeMap<Key, Order>,
-    ) -> Result<(), ApiError> {
-        let shares = |(key, pod): (&Key, &Sharer), group: &GpuGroup| {
-            !self.is_reservation(key) && pod.holds && pod.groups.contains(group)
-        };
-        let is_wanted = |group: &GpuGroup| {
-            self.pods.iter().any(|pod| shares(pod, group))
-                || orders.values().any(|order| order.gpu_groups.contains(group))
+    ) -> Vec<(Key, ApiError)> {
+        let idle = self.idle(orders);
+        self.undeleted.retain(|key, _| idle.contains_key(key));
+        let now = Instant::now();
+        let mut failed = Vec::new();
+        for (key, uid) in idle {
+            let before = self.undeleted.get(&key);
+            if before.is_some_and(|again| again.due > now) {
+                continue;
+            }
+            let failures = before.map_or(0, |again| again.failures).saturating_add(1);
+            match self.end(api, (key.clone(), uid)).await {
+                Ok(()) => drop(self.undeleted.remove(&key)),
+                Err(error) => {
+                    let again = Again { failures, due: Instant::now() + backoff(failures) };
+                    self.undeleted.insert(key.clone(), again);
+                    failed.push((key, error));
+                }
+            }
+        }
+        failed
+    }
+
+    /// Those that keep a device for nobody, with their uids.
+    fn idle(&self, orders: &BTreeMap<Key, Order>) -> BTreeMap<Key, Name> {
+        let is_wanted = |node: &Name, group: &GpuGroup| {
+            let mut sharers = self.pods.iter().filter(|(key, _)| !self.is_reservation(key));
+            let asks = |order: &Order| order.node == *node && order.gpu_groups.contains(group);
+            sharers.any(|(_, pod)| pod.holds && pod.has(node, group)) || orders.values().any(asks)
         };
         let reservations = self.pods.iter().filter(|(key, _)| self.is_reservation(key));
-        let idle = reservations.filter(|(_, pod)| !pod.groups.iter().any(is_wanted));
-        let idle: Vec<_> = idle.map(|(key, pod)| (key.clone(), Name::clone(&pod.uid))).collect();
-        for one in idle {
-            self.end(api, one).await?;
-        }
-        Ok(())
+        let idle = reservations
+            .filter(|(_, pod)| !pod.groups.iter().any(|group| is_wanted(&pod.node, group)));
+        idle.map(|(key, pod)| (key.clone(), Name::clone(&pod.uid))).collect()
     }
 
     /// Ends those of a request that was given up for want of a device.
     async fn end_failed(&mut self, api: &Api, order: &Order) -> Result<(), ApiError> {
-        let of_order = order.gpu_groups.iter().filter_map(|group| self.of_group(group));
+        let of_order = order.gpu_groups.iter();
+        let of_order = of_order.filter_map(|group| self.of_group(&order.node, group));
         let failed = of_order.filter(|(_, pod)| !pod.holds || pod.index.is_none());
         let failed: Vec<_> =
             failed.map(|(key, pod)| (key.clone(), Name::clone(&pod.uid))).collect();

@@ -1,10 +1,10 @@
 //! A BindRequest as the mirror keeps it: while it is open its pod counts as bound to the node.
 
-use schedlab_scheduler_core::model::{GpuGroup, Name, ZoneShare};
+use schedlab_scheduler_core::model::{GpuGroup, Name, Time, ZoneShare};
 use serde_json::Value;
 
-use super::{Key, Mirror, Place, gpu, numa};
-use crate::parse::{at, int32, list, name, text, version};
+use super::{Key, Mirror, Place, PodRecord, gpu, numa};
+use crate::parse::{at, int32, list, name, text, time, version};
 
 /// What is kept of a BindRequest. It has the name of its pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,9 @@ pub(crate) struct RequestRecord {
     pub(crate) zones: Vec<ZoneShare>,
     /// The binder has given up.
     pub(crate) is_spent: bool,
+    /// The binder has bound its pod.
+    pub(crate) has_succeeded: bool,
+    created: Time,
     pub(crate) version: u64,
 }
 
@@ -26,7 +29,7 @@ impl RequestRecord {
         let owners = list(object, "/metadata/ownerReferences").iter();
         let mut pods = owners.filter(|owner| owner["kind"] == "Pod");
         let groups = list(object, "/spec/selectedGPUGroups").iter().filter_map(Value::as_str);
-        let failed = text(object, "/status/phase") == Some("Failed");
+        let phase = text(object, "/status/phase");
         let attempts = int32(object, "/status/failedAttempts").unwrap_or(0);
         let limit = int32(object, "/spec/backoffLimit").unwrap_or(0);
         Self {
@@ -37,7 +40,9 @@ impl RequestRecord {
             zones: at(object, "/spec/predictedNUMAZones")
                 .map(numa::read_shares)
                 .unwrap_or_default(),
-            is_spent: failed && attempts >= limit,
+            is_spent: phase == Some("Failed") && attempts >= limit,
+            has_succeeded: phase == Some("Succeeded"),
+            created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
             version: version(object),
         }
     }
@@ -47,9 +52,17 @@ impl RequestRecord {
         self.pod_uid.as_ref().is_none_or(|pod| pod == uid)
     }
 
+    /// It is not about this pod but about an earlier one of its name. Where no owner says so: its
+    /// own pod was bound before it succeeded, and says that itself by then.
+    pub(crate) fn is_of_another(&self, pod: &PodRecord) -> bool {
+        let is_later = pod.told.version > self.version || pod.created > self.created;
+        let is_left_over = self.has_succeeded && self.pod_uid.is_none() && is_later;
+        !self.is_about(&pod.uid) || is_left_over
+    }
+
     /// Where it sends this pod; `None` once it does not any more.
-    fn node_for(&self, uid: &Name) -> Option<&Name> {
-        let is_open = !self.is_spent && !self.node.is_empty() && self.is_about(uid);
+    fn node_for(&self, pod: &PodRecord) -> Option<&Name> {
+        let is_open = !self.is_spent && !self.node.is_empty() && !self.is_of_another(pod);
         is_open.then_some(&self.node)
     }
 }
@@ -84,9 +97,9 @@ impl Mirror {
     }
 
     /// A pod's open request, and where it sends the pod.
-    pub(super) fn request_for(&self, key: &Key, uid: &Name) -> Option<(Name, &RequestRecord)> {
+    pub(super) fn request_for(&self, key: &Key, pod: &PodRecord) -> Option<(Name, &RequestRecord)> {
         let request = self.requests.get(key)?;
-        Some((Name::clone(request.node_for(uid)?), request))
+        Some((Name::clone(request.node_for(pod)?), request))
     }
 
     /// A pod that nobody has bound stands where its request says.
@@ -95,7 +108,7 @@ impl Mirror {
         else {
             return;
         };
-        let request = self.request_for(&key, &pod.uid);
+        let request = self.request_for(&key, pod);
         let place = if request.is_some() { Place::Requested } else { Place::Bound };
         let (node, mut groups, zones) = match request {
             Some((node, it)) => (Some(node), it.gpu_groups.clone(), it.zones.clone()),
@@ -188,6 +201,30 @@ mod tests {
         assert_eq!(node(&mirror), Some("n2"));
         mirror.remove(Kind::BindRequest, Key { namespace: "ns".into(), name: "p".into() }, 7);
         assert_eq!(node(&mirror), None, "gone");
+    }
+
+    #[test]
+    fn a_request_without_owner_that_succeeded_holds_no_place_of_the_next_pod() {
+        let key = Key { namespace: "ns".into(), name: "p".into() };
+        let done = |version| {
+            let no_owner = json!({ "/metadata/ownerReferences": [] });
+            let mut object = request("n1", "", version, &no_owner);
+            object["status"] = json!({ "phase": "Succeeded" });
+            object
+        };
+        let mut mirror = Mirror::new("kai-scheduler");
+        mirror.upsert(Kind::Pod, &pod(1, &json!({})));
+        mirror.upsert(Kind::BindRequest, &done(3));
+        assert_eq!(node(&mirror), Some("n1"), "that it is bound is still to be told");
+        mirror.upsert(Kind::Pod, &pod(2, &json!({ "nodeName": "n1" })));
+        mirror.remove(Kind::Pod, key, 4);
+        let mut next = pod(5, &json!({}));
+        next["metadata"]["uid"] = json!("next");
+        mirror.upsert(Kind::Pod, &next);
+        assert_eq!(node(&mirror), None, "the next pod of that name");
+        mirror.relist(Kind::BindRequest, &[]);
+        mirror.upsert(Kind::BindRequest, &done(3));
+        assert_eq!(node(&mirror), None, "told of after the pod");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_scheduler_core::model::{GpuGroup, PodShape};
+use schedlab_scheduler_core::model::{GpuGroup, Name, PodShape};
 
 use super::{Key, Mirror, PodRecord};
 
@@ -17,13 +17,16 @@ pub(crate) const RESERVATION_PREFIX: &str = "gpu-reservation-";
 /// What a reservation pod holds: one device.
 const WHOLE_MILLI: i64 = 1000;
 
-/// By group.
+/// A node, and one of its groups: other schedulers may have the same name for one on another node.
+type Device = (Name, GpuGroup);
+
+/// By device.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
-    sharers: BTreeMap<GpuGroup, BTreeSet<Key>>,
-    reservations: BTreeMap<GpuGroup, Key>,
+    sharers: BTreeMap<Device, BTreeSet<Key>>,
+    reservations: BTreeMap<Device, Key>,
     /// What each pod shares, or reserves.
-    groups: BTreeMap<Key, Vec<GpuGroup>>,
+    devices: BTreeMap<Key, Vec<Device>>,
 }
 
 /// The pod keeps a device for others.
@@ -34,45 +37,45 @@ pub(super) fn is_reservation(key: &Key, record: &PodRecord) -> bool {
 impl Mirror {
     /// A pod came, went, or has other devices.
     pub(super) fn follow_sharing(&mut self, key: &Key) {
-        let pod = self.pods.get(key).filter(|pod| pod.node.is_some() && !pod.is_finished());
-        let groups = pod.map(|pod| pod.gpu_groups.clone()).unwrap_or_default();
+        let pod = self.pods.get(key).filter(|pod| !pod.is_finished());
+        let devices = pod.map(devices).unwrap_or_default();
         let reserves = pod.is_some_and(|pod| is_reservation(key, pod));
-        let before = self.sharing.groups.get(key).cloned().unwrap_or_default();
-        if groups.is_empty() && before.is_empty() {
+        let before = self.sharing.devices.get(key).cloned().unwrap_or_default();
+        if devices.is_empty() && before.is_empty() {
             return;
         }
-        for group in &before {
-            if let Some(sharers) = self.sharing.sharers.get_mut(group) {
+        for device in &before {
+            if let Some(sharers) = self.sharing.sharers.get_mut(device) {
                 sharers.remove(key);
             }
-            if self.sharing.reservations.get(group) == Some(key) {
-                self.sharing.reservations.remove(group);
+            if self.sharing.reservations.get(device) == Some(key) {
+                self.sharing.reservations.remove(device);
             }
         }
-        for group in &groups {
-            let group = GpuGroup::clone(group);
+        for device in &devices {
+            let device = Device::clone(device);
             if reserves {
-                self.sharing.reservations.insert(group, key.clone());
+                self.sharing.reservations.insert(device, key.clone());
             } else {
-                self.sharing.sharers.entry(group).or_default().insert(key.clone());
+                self.sharing.sharers.entry(device).or_default().insert(key.clone());
             }
         }
-        for group in before.iter().chain(&groups) {
-            self.account(group);
+        for device in before.iter().chain(&devices) {
+            self.account(device);
         }
         self.sharing.sharers.retain(|_, sharers| !sharers.is_empty());
-        if groups.is_empty() {
-            self.sharing.groups.remove(key);
+        if devices.is_empty() {
+            self.sharing.devices.remove(key);
         } else {
-            self.sharing.groups.insert(key.clone(), groups);
+            self.sharing.devices.insert(key.clone(), devices);
         }
     }
 
-    /// What the reservation pod of a group takes.
-    fn account(&mut self, group: &GpuGroup) {
-        let is_shared = self.sharing.sharers.get(group).is_some_and(|all| !all.is_empty());
+    /// What the reservation pod of a device takes.
+    fn account(&mut self, device: &Device) {
+        let is_shared = self.sharing.sharers.get(device).is_some_and(|all| !all.is_empty());
         let gpu_milli = if is_shared { 0 } else { WHOLE_MILLI };
-        let Some(key) = self.sharing.reservations.get(group).cloned() else { return };
+        let Some(key) = self.sharing.reservations.get(device).cloned() else { return };
         let Some(pod) = self.pods.get(&key) else { return };
         if pod.shape.requests.gpu_milli == gpu_milli {
             return;
@@ -88,6 +91,12 @@ impl Mirror {
     }
 }
 
+/// Those of its node that it shares, or reserves.
+fn devices(pod: &PodRecord) -> Vec<Device> {
+    let Some(node) = &pod.node else { return Vec::new() };
+    pod.gpu_groups.iter().map(|group| (Name::clone(node), GpuGroup::clone(group))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -96,10 +105,14 @@ mod tests {
     use crate::watch::Kind;
 
     fn pod(name: &str, phase: &str) -> Value {
+        pod_on("n1", name, phase)
+    }
+
+    fn pod_on(node: &str, name: &str, phase: &str) -> Value {
         json!({
             "metadata": { "namespace": "ns", "name": name, "uid": name,
                           "labels": { "runai-gpu-group": "g" } },
-            "spec": { "nodeName": "n1", "containers": [{ "resources": {
+            "spec": { "nodeName": node, "containers": [{ "resources": {
                 "requests": { "nvidia.com/gpu": if name == "sharer" { "0" } else { "1" } } } }] },
             "status": { "phase": phase },
         })
@@ -124,5 +137,19 @@ mod tests {
         mirror.relist(Kind::Pod, &[]);
         mirror.upsert(Kind::Pod, &pod("gpu-reservation-1", "Running"));
         assert_eq!(held(&mirror), 1000, "everything is told anew");
+    }
+
+    #[test]
+    fn a_group_of_the_same_name_on_another_node_is_another_device() {
+        let mut mirror = Mirror::new("kai-scheduler");
+        let reservation = |name: &str| Key { namespace: "ns".into(), name: name.into() };
+        let held = |mirror: &Mirror, name| mirror.pods[&reservation(name)].shape.requests.gpu_milli;
+        mirror.upsert(Kind::Pod, &pod_on("n1", "gpu-reservation-1", "Running"));
+        mirror.upsert(Kind::Pod, &pod_on("n2", "gpu-reservation-2", "Running"));
+        mirror.upsert(Kind::Pod, &pod_on("n2", "sharer", "Running"));
+        assert_eq!(held(&mirror, "gpu-reservation-1"), 1000, "nobody shares it");
+        assert_eq!(held(&mirror, "gpu-reservation-2"), 0, "the sharer holds it");
+        mirror.upsert(Kind::Pod, &pod_on("n1", "sharer-1", "Running"));
+        assert_eq!(held(&mirror, "gpu-reservation-1"), 0, "shared now");
     }
 }
