@@ -70,14 +70,13 @@ impl Settings {
         if self.force {
             return None;
         }
-        let of_emulator = [
-            (VIRTUAL_TIME, "it needs virtual time (@virtual-time)"),
-            (WEBHOOKS, "its API server finds webhooks in this process only (@webhooks)"),
-        ];
         let is_tagged = |wanted: &str| case.tags.iter().any(|tag| tag == wanted);
-        let wanting = of_emulator.iter().find(|(tag, _)| is_tagged(tag));
-        if let (true, Some((_, why))) = (self.ground.is_some(), wanting) {
-            return Some((*why).to_owned());
+        if self.ground.is_some() && is_tagged(VIRTUAL_TIME) {
+            return Some("it needs virtual time (@virtual-time)".to_owned());
+        }
+        if self.ground.is_some() && is_tagged(WEBHOOKS) && !self.target.is_on_cluster() {
+            let why = "its API server finds webhooks of a scheduler that is installed (@webhooks)";
+            return Some(why.to_owned());
         }
         let name = &self.target.name;
         let longest = case.longest_wait();

@@ -21,7 +21,7 @@ const KNOWN: [(&str, &str); 4] = [
 ];
 
 /// Tags that name what a scheduler can do, and what each means.
-pub const CAPABILITIES: [(&str, &str); 21] = [
+pub const CAPABILITIES: [(&str, &str); 22] = [
     ("quota", "queues have a quota that holds"),
     ("borrowing", "what nobody uses may be used over the quota"),
     ("reclaim", "what was borrowed is taken back"),
@@ -40,6 +40,7 @@ pub const CAPABILITIES: [(&str, &str); 21] = [
     ("starvation", "who waits is served in the end, by queue and priority"),
     ("kai-words", "reasons and events in KAI's words"),
     ("kai-settings", "KAI's settings: placement strategy, default times, fair shares told"),
+    ("webhooks", "its webhooks are asked before queues, pod groups and pods are stored"),
     ("kube-profile", "what the default kube-scheduler does"),
     ("snapshots", "what is submitted in one step it sees in one cycle: placements are compared"),
     ("faults", "it can be stopped, started and killed at a write"),
@@ -229,6 +230,11 @@ impl Target {
     /// Whether its own times can be made shorter: those of a program cannot.
     pub(crate) fn keeps_pace(&self) -> bool {
         self.which == Which::Ours
+    }
+
+    /// Whether it runs on the cluster, where an API server finds its webhooks.
+    pub(crate) fn is_on_cluster(&self) -> bool {
+        matches!(self.which, Which::Installed(_) | Which::Deployment(_))
     }
 
     /// Whether it tells this process which share it gives each queue.

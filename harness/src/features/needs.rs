@@ -14,7 +14,7 @@ use crate::target::CAPABILITIES;
 pub const VIRTUAL_TIME: &str = "virtual-time";
 
 /// The tag of cases in which an API server asks the scheduler's webhooks. That of the emulator finds
-/// them in this process; another one would have to be given an address and a certificate.
+/// them in this process; a real one where the scheduler is installed and its target says so.
 pub const WEBHOOKS: &str = "webhooks";
 
 /// In real time no case waits longer than this for one thing.

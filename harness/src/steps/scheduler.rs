@@ -89,7 +89,7 @@ fn reserved(world: &mut World) -> StepResult {
 }
 
 /// The API server asks the scheduler's webhooks about queues, pod groups and pods. They are found on
-/// the emulator only: tag the scenario `@webhooks`.
+/// the emulator, and where the scheduler is installed with them: tag the scenario `@webhooks`.
 /// ```gherkin
 /// Given the scheduler's webhooks are asked
 /// ```

@@ -90,7 +90,11 @@ impl World {
     }
 
     /// Has the API server ask the scheduler's webhooks, as they are configured where it is installed.
+    /// Where it is, they are asked already: its target says so.
     pub(crate) async fn ask_webhooks(&mut self) -> anyhow::Result<()> {
+        if self.is_real() && self.target.is_on_cluster() {
+            return Ok(());
+        }
         let admission = Admission::new(self.api.client().clone(), self.config_mut()?);
         let (namespace, name) = ("kai-scheduler", "schedlab-scheduler");
         self.cluster.serve_webhooks((namespace, name), admission)?;

@@ -12,7 +12,7 @@ use std::{
 
 use http::{Method, Request};
 use schedlab_scheduler::{
-    Binding, Component, Config, GpuReservation, crds,
+    Binding, Component, Config, GpuReservation, admission, crds,
     leader::{Election, Standing, lead},
 };
 use serde::Deserialize as _;
@@ -55,6 +55,24 @@ fn chart_and_kustomize_give_the_same_rights() {
     let plain = template.replace("{{ .Values.schedulerName }}", "kai-scheduler");
     let plain: Vec<&str> = plain.lines().filter(|line| !line.contains("{{")).collect();
     assert_eq!(rules(&plain.join("\n")), rules(&text("kustomize/rbac.yaml")));
+}
+
+#[test]
+fn the_chart_has_the_api_server_ask_as_the_program_prints_it() {
+    let template = text("chart/templates/webhook.yaml");
+    let values = [
+        ("{{ .Release.Name }}", "scheduler"),
+        ("{{ .Release.Namespace }}", "kai"),
+        ("{{ .Values.webhook.secretName }}", "pair"),
+        ("{{ $authority }}", "QQ=="),
+        ("{{ $certificate }}", "Qg=="),
+        ("{{ $key }}", "Qw=="),
+    ];
+    let filled = values.iter().fold(template, |text, (from, to)| text.replace(from, to));
+    let plain: Vec<&str> = filled.lines().filter(|line| !line.contains("{{")).collect();
+    let objects = documents(&plain.join("\n"));
+    assert_eq!(objects[0]["kind"], "Secret");
+    assert_eq!(objects[1..], [admission::configuration("kai", "scheduler", Some("QQ=="))]);
 }
 
 /// Processes with different parts have leases of names that the user picks.
