@@ -72,12 +72,12 @@ impl Tool {
         self.check(args, ran)
     }
 
-    /// Runs it to its end, which may be minutes away, with a variable in its environment. It is
+    /// Runs it to its end, which may be minutes away, with variables in its environment. It is
     /// in a process group of its own, so that Ctrl-C is for us alone, and is killed when nobody
     /// waits for it any more.
-    pub async fn wait(self, args: &[&str], mark: (&str, &str)) -> Result<String, ToolError> {
+    pub async fn wait(self, args: &[&str], with: &[(&str, &str)]) -> Result<String, ToolError> {
         let mut command = tokio::process::Command::new(self.name());
-        command.args(args).env(mark.0, mark.1).stdin(std::process::Stdio::null());
+        command.args(args).envs(with.iter().copied()).stdin(std::process::Stdio::null());
         let ran = command.process_group(0).kill_on_drop(true).output().await;
         self.check(args, ran)
     }

@@ -114,7 +114,7 @@ impl Container {
             args.push("--no-scheduler");
         }
         // An image that is not here yet may take minutes to come.
-        let id = interrupt.unless(Tool::Docker.wait(&args, run.mark())).await?.trim().to_owned();
+        let id = interrupt.unless(Tool::Docker.wait(&args, &[run.mark()])).await?.trim().to_owned();
         Ok(Self { id, sort })
     }
 

@@ -95,7 +95,7 @@ impl Installation {
         // The classes that features share are there before it.
         words.extend(["--take-ownership", "--kubeconfig", &kubeconfig]);
         words.extend(chart.arguments.iter().map(String::as_str));
-        Tool::Helm.wait(&words, self.run.mark()).await?;
+        Tool::Helm.wait(&words, &[self.run.mark()]).await?;
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
+use super::on_runtime;
 use crate::api::{Api, refusal};
 use crate::interrupt::Interrupt;
 use crate::leftovers::{Run, Thing};
@@ -40,6 +41,7 @@ pub(super) struct Kind {
     kept: bool,
     run: Run,
     kubeconfig: PathBuf,
+    folder: PathBuf,
 }
 
 impl Kind {
@@ -51,23 +53,28 @@ impl Kind {
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
         Tool::Docker.run(&["version", "--format", "{{.Server.Version}}"])?;
-        let there = kind(run, &["get", "clusters"])?;
         let folder = run.temp_folder("kind")?;
+        let there = on_runtime(kind(run, &folder, &["get", "clusters"]))?;
         let made = Self {
             name: wanted.keep.clone().unwrap_or_else(|| format!("schedlab-{}", run.id())),
             kept: wanted.keep.is_some(),
             run: run.clone(),
             kubeconfig: folder.join("kubeconfig"),
+            folder,
         };
         if there.lines().any(|name| name == made.name) {
             tell(&format!("using kind cluster {}", made.name));
             let kubeconfig = made.kubeconfig.display().to_string();
-            kind(
-                run,
-                &["export", "kubeconfig", "--name", &made.name, "--kubeconfig", &kubeconfig],
-            )?;
+            made.kind(&[
+                "export",
+                "kubeconfig",
+                "--name",
+                &made.name,
+                "--kubeconfig",
+                &kubeconfig,
+            ])?;
         } else {
-            made.create(wanted, &folder, interrupt, tell)?;
+            made.create(wanted, interrupt, tell)?;
         }
         if made.kept {
             run.note(Thing::Cluster { kubeconfig: made.kubeconfig.clone(), context: None })?;
@@ -78,11 +85,10 @@ impl Kind {
     fn create(
         &self,
         wanted: &KindCluster,
-        folder: &Path,
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<()> {
-        let config = folder.join("kind.yaml");
+        let config = self.folder.join("kind.yaml");
         match &wanted.config {
             Some(path) => std::fs::copy(path, &config).map(drop),
             None => std::fs::write(&config, ONE_NODE),
@@ -109,7 +115,7 @@ impl Kind {
         if let Some(image) = &image {
             args.extend(["--image", image]);
         }
-        super::on_runtime(interrupt.unless(Tool::Kind.wait(&args, self.run.mark())))?;
+        on_runtime(interrupt.unless(kind(&self.run, &self.folder, &args)))?;
         if self.kept {
             self.run.forget(&noted)?;
             self.run.forget(&Thing::Network { name: NETWORK.to_owned() })?;
@@ -127,18 +133,22 @@ impl Kind {
         config.with_context(|| format!("kubeconfig {path} names no usable cluster"))
     }
 
+    fn kind(&self, args: &[&str]) -> anyhow::Result<String> {
+        on_runtime(kind(&self.run, &self.folder, args))
+    }
+
     /// Gives its nodes an image of the local docker.
     pub(super) fn load(&self, image: &str) -> anyhow::Result<()> {
-        kind(&self.run, &["load", "docker-image", image, "--name", &self.name]).map(drop)
+        self.kind(&["load", "docker-image", image, "--name", &self.name]).map(drop)
     }
 
     /// Writes what its nodes and pods said into a folder.
     pub(super) fn export_logs(&self, folder: &Path) -> anyhow::Result<()> {
         let path = folder.display().to_string();
-        match kind(&self.run, &["export", "logs", &path, "--name", &self.name]) {
+        match self.kind(&["export", "logs", &path, "--name", &self.name]) {
             // A node image without crictl lacks one of many files, and kind says that it failed.
             Err(_) if folder.join(format!("{}-control-plane", self.name)).is_dir() => Ok(()),
-            exported => Ok(exported.map(drop)?),
+            exported => exported.map(drop),
         }
     }
 
@@ -148,9 +158,11 @@ impl Kind {
     }
 }
 
-/// kind, marked as a child of the run: `schedlab clean` ends it when the run has died.
-fn kind(run: &Run, args: &[&str]) -> anyhow::Result<String> {
-    super::on_runtime(async { Ok(Tool::Kind.wait(args, run.mark()).await?) })
+/// kind, marked as a child of the run: `schedlab clean` ends it when the run has died. An image that
+/// it takes to a node lies in its temporary folder meanwhile, which is one of the run, too.
+async fn kind(run: &Run, folder: &Path, args: &[&str]) -> anyhow::Result<String> {
+    let folder = folder.display().to_string();
+    Ok(Tool::Kind.wait(args, &[run.mark(), ("TMPDIR", &folder)]).await?)
 }
 
 /// Daemons of the cluster stay off simulated nodes: they tolerate every taint, and nobody would

@@ -118,6 +118,16 @@ fn a_node_image_that_is_not_there_is_told_in_kinds_words() {
 }
 
 #[test]
+fn what_kind_leaves_in_its_temporary_folder_goes_too() {
+    let kind = "case \"$1 $2\" in 'create cluster') echo image >$TMPDIR/images-tar; exit 1 ;; esac";
+    let (lab, mut command) = command(&[("docker", DOCKER), ("kind", kind)], &["kind"]);
+    std::fs::create_dir(lab.path("temporary")).unwrap();
+    let ended = Ended::of(command.env("TMPDIR", lab.path("temporary")).output().unwrap());
+    assert_eq!(ended.code, 3, "{}", ended.all());
+    assert_eq!(std::fs::read_dir(lab.path("temporary")).unwrap().count(), 0);
+}
+
+#[test]
 fn a_configuration_that_is_not_there_is_named() {
     let programs = [("docker", DOCKER), ("kind", "")];
     let ran = run_with(&programs, &["kind", "--kind-config", "absent.yaml"]);
