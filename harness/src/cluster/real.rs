@@ -230,17 +230,30 @@ async fn names(api: &Api, collection: &str, left: &mut Vec<String>) -> Vec<Strin
     items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Deletes all of these, several at once. Answers why what could not be.
+/// Deletes all of these, several at once, and what was refused again for as long as others went: a
+/// webhook keeps a queue that has queues below it. Answers why what could not be.
 async fn delete(
     paths: impl IntoIterator<Item = String>,
     delete: impl AsyncFn(&str) -> Result<Value, kube::Error>,
 ) -> Vec<String> {
-    let ends = stream::iter(paths).map(async |path| until_told(&path, || delete(&path)).await);
-    ends.buffer_unordered(DELETES_AT_ONCE).filter_map(ready).collect().await
+    let mut left: Vec<String> = paths.into_iter().collect();
+    loop {
+        let tried = left.len();
+        let ends = stream::iter(left).map(async |path| {
+            let why = until_told(|| delete(&path)).await?;
+            Some((path, why))
+        });
+        let refused: Vec<(String, String)> =
+            ends.buffer_unordered(DELETES_AT_ONCE).filter_map(ready).collect().await;
+        if refused.is_empty() || refused.len() == tried {
+            return refused.into_iter().map(|(path, why)| format!("{path}: {why}")).collect();
+        }
+        left = refused.into_iter().map(|(path, _)| path).collect();
+    }
 }
 
 /// Deletes, again where the connection broke: a busy server closes some. Answers why it failed.
-async fn until_told<F>(path: &str, delete: impl Fn() -> F) -> Option<String>
+async fn until_told<F>(delete: impl Fn() -> F) -> Option<String>
 where
     F: Future<Output = Result<Value, kube::Error>>,
 {
@@ -251,7 +264,7 @@ where
             Ok(_) => return None,
             Err(error) if is_not_found(&error) => return None,
             Err(kube::Error::Service(_) | kube::Error::HyperError(_)) if tries > 0 => {}
-            Err(error) => return Some(format!("{path}: {:#}", refusal(error))),
+            Err(error) => return Some(format!("{:#}", refusal(error))),
         }
     }
 }
@@ -276,5 +289,25 @@ impl Cluster for Real {
                 Some(written) => since = written,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_webhook_keeps_for_the_sake_of_another_goes_after_it() {
+        let there = Mutex::new(vec!["top", "middle", "leaf"]);
+        let delete_last = async |path: &str| {
+            let mut there = there.lock().expect("nobody panics");
+            let last = there.pop_if(|last| *last == path).map(|_| Value::Null);
+            last.ok_or(kube::Error::LinesCodecMaxLineLengthExceeded)
+        };
+        let paths = || ["top", "middle", "leaf"].map(str::to_owned);
+        assert_eq!(delete(paths(), delete_last).await, Vec::<String>::new());
+        assert_eq!(delete(paths(), delete_last).await.len(), 3, "nothing goes any more");
     }
 }

@@ -43,6 +43,7 @@ pub(super) async fn has_any(api: &Api, run: &str) -> anyhow::Result<bool> {
 /// Takes everything of a run away and waits until it is gone.
 pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
     let end = Instant::now() + GOODBYE;
+    let mut before = usize::MAX;
     loop {
         let left = own(api, run).await?;
         if left.is_empty() {
@@ -54,19 +55,30 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
             GOODBYE.as_secs(),
             left.join(", ")
         );
+        let mut refused = None;
         for path in &left {
-            delete(api, path).await?;
-            if let Some(namespace) = path.strip_prefix("/api/v1/namespaces/") {
-                // Nobody ends the containers of simulated nodes any more.
-                let pods = format!("/api/v1/namespaces/{namespace}/pods");
-                gone(&pods, api.delete_at_once(&pods).await)?;
-            }
+            refused = remove(api, path).await.err().or(refused);
         }
+        // A webhook keeps a queue for as long as there are queues below it.
+        if let Some(why) = refused.filter(|_| left.len() >= before) {
+            return Err(why);
+        }
+        before = left.len();
         tokio::time::sleep(ASK).await;
     }
     delete(api, &format!("{NEWS}?labelSelector={OBJECT_LABEL}%3D{run}")).await?;
     for path in shared(api, run).await? {
         take_leave(api, &path, run).await?;
+    }
+    Ok(())
+}
+
+async fn remove(api: &Api, path: &str) -> anyhow::Result<()> {
+    delete(api, path).await?;
+    if let Some(namespace) = path.strip_prefix("/api/v1/namespaces/") {
+        // Nobody ends the containers of simulated nodes any more.
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        gone(&pods, api.delete_at_once(&pods).await)?;
     }
     Ok(())
 }

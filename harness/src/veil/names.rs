@@ -24,6 +24,9 @@ pub(crate) enum Fence {
     Taint,
 }
 
+/// What features call the scheduler that is tested.
+const TESTED: [&str; 2] = ["kai-scheduler", "default-scheduler"];
+
 /// One scenario's names.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
@@ -35,7 +38,7 @@ pub(crate) struct Names {
     pub(crate) shared: BTreeSet<String>,
     /// See [`Fence`].
     pub(crate) fence: Fence,
-    /// The scheduler that was there before us: pods go to it, whatever scheduler they name.
+    /// The scheduler that was there before us: pods of the scenario's scheduler go to it.
     pub(crate) scheduler: Option<String>,
 }
 
@@ -119,9 +122,11 @@ impl Names {
         self.real(namespace)
     }
 
-    /// A scheduler as pods name it.
+    /// A scheduler as pods name it. Features name the one that is tested by its usual names, or by
+    /// its own; any other is nobody.
     pub(super) fn real_scheduler(&self, name: &str) -> String {
-        self.scheduler.clone().unwrap_or_else(|| self.real(name))
+        let tested = |there: &&String| TESTED.contains(&name) || *there == name;
+        self.scheduler.as_ref().filter(tested).cloned().unwrap_or_else(|| self.real(name))
     }
 
     /// Whether it is a name of the scenario, as the cluster has it.

@@ -349,6 +349,14 @@ mod tests {
         assert_eq!(pod["spec"]["schedulerName"], "qx1-default-scheduler");
     }
 
+    #[test]
+    fn a_scheduler_that_is_installed_gets_the_pods_that_are_for_it_and_no_others() {
+        let names = Names { scheduler: Some("mine".to_owned()), ..names() };
+        let real = |name| names.real_scheduler(name);
+        assert_eq!([real("kai-scheduler"), real("mine")], ["mine", "mine"]);
+        assert_eq!(real("another"), "qx1-another");
+    }
+
     /// The label of a node goes with its status: where that is written whole, what is not in it
     /// is gone, and nobody finds the node after a crash.
     #[test]
