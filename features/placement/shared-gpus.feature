@@ -70,3 +70,22 @@ Feature: Several pods share one GPU
     When 1 pod of pod "small" is deleted
     Then eventually within 2 minutes pod "whole" has 4 running pods
     And 0 GPUs are free
+
+  @webhooks @kai-settings
+  Scenario: A pod that shares a GPU takes from a config map which it is
+    Given GPUs that pods share are reserved
+    And this manifest is applied:
+      """
+      apiVersion: v1
+      kind: Namespace
+      metadata: {name: kai-resource-reservation}
+      """
+    And the scheduler's webhooks are asked
+    When these workloads are submitted:
+      | name  | kind | queue | pods | gpus | annotations      |
+      | small | pod  | team  | 1    |      | gpu-fraction=0.5 |
+    And 1 pod "whole" with 1 GPU is submitted to queue "team"
+    Then pod "small" has 1 running pod
+    And the field "spec.containers.0.env.0.name" of pod "small" is "NVIDIA_VISIBLE_DEVICES"
+    And pod "whole" has 1 running pod
+    And the field "spec.containers.0.env" of pod "whole" is ""

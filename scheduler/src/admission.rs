@@ -1,38 +1,49 @@
 //! Admission webhooks: what the scheduler could not use is refused before it is stored. The rules
 //! are those by which objects are read for decisions (`mirror`, `queues`), which tell the same
 //! faults in conditions where no webhook is installed. What was wrong before is let pass with a
-//! warning, or nobody could ever mend it step by step.
+//! warning, or nobody could ever mend it step by step. Pods that share GPUs are given what tells
+//! them which.
 
+mod configuration;
 mod queue;
 mod serve;
+mod sharing;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kube::Client;
 use serde_json::{Value, json};
 
 use crate::{
     api::Api,
-    config::Config,
+    config::{Binding, Config, GpuReservation},
     mirror::{GroupRecord, PodRecord},
     parse::{Malformed, text},
 };
 
+pub use configuration::{Service, configurations};
 pub use serve::{Certificate, serve};
 
 const QUEUES: &str = "/validate-queue";
 const POD_GROUPS: &str = "/validate-podgroup";
 const PODS: &str = "/validate-pod";
+const SHARING: &str = "/mutate-pod";
 
 /// Judges objects on their way into the cluster.
 #[derive(Clone)]
 pub struct Admission {
     api: Api,
     scheduler_name: String,
+    /// How devices are reserved that pods share, where a binder tells them which: nobody else
+    /// writes what they are made to wait for.
+    reservation: Option<GpuReservation>,
 }
 
 /// What becomes of an object.
 enum Verdict {
     /// It passes, and its writer is told this.
     Allowed(Vec<String>),
+    /// It passes, with these operations of a JSON patch.
+    Changed(Vec<Value>),
     /// It does not: the field, and why.
     Denied(String, String),
     /// Nobody can say.
@@ -43,7 +54,9 @@ impl Admission {
     /// With a client to look at what is there already.
     pub fn new(client: Client, config: &Config) -> Self {
         let scheduler_name = config.scheduler_name.clone();
-        Self { api: Api::new(client, scheduler_name.clone()), scheduler_name }
+        let tells = config.binding == Binding::Requests;
+        let reservation = config.gpu_reservation.clone().filter(|_| tells);
+        Self { api: Api::new(client, scheduler_name.clone()), scheduler_name, reservation }
     }
 
     /// Answers an `AdmissionReview` that was sent to a path; `None` when nobody is there.
@@ -56,9 +69,19 @@ impl Admission {
                 let pod = PodRecord::read(object, &self.scheduler_name);
                 pod.malformed.filter(|_| pod.ours)
             }),
+            SHARING => Verdict::Changed(self.changes(request)),
             _ => return None,
         };
         Some(answer(review, verdict))
+    }
+
+    /// What a pod of this scheduler is given that shares GPUs. One that is wrong gets nothing: it
+    /// is refused, or told so.
+    fn changes(&self, request: &Value) -> Vec<Value> {
+        let pod = PodRecord::read(&request["object"], &self.scheduler_name);
+        let shares = pod.ours && pod.malformed.is_none() && pod.shape.shared_gpu.is_some();
+        let reservation = self.reservation.as_ref().filter(|_| shares);
+        reservation.map(|settings| sharing::changes(request, settings)).unwrap_or_default()
     }
 }
 
@@ -98,6 +121,13 @@ fn answer(review: &Value, verdict: Verdict) -> Value {
                 response["warnings"] = warnings.into();
             }
         }
+        Verdict::Changed(operations) => {
+            response["allowed"] = true.into();
+            if !operations.is_empty() {
+                response["patchType"] = "JSONPatch".into();
+                response["patch"] = STANDARD.encode(Value::Array(operations).to_string()).into();
+            }
+        }
         Verdict::Denied(field, why) => {
             let cause = json!({ "reason": "FieldValueInvalid", "field": field, "message": why });
             response["status"] = json!({
@@ -117,51 +147,6 @@ fn answer(review: &Value, verdict: Verdict) -> Value {
         }
     }
     json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response })
-}
-
-/// The configuration that has an API server ask the service of this name. `authority` is the
-/// PEM, in base64, of who signed its certificate; without it something else has to fill it in.
-pub fn configuration(namespace: &str, service: &str, authority: Option<&str>) -> Value {
-    let webhook = |name: &str, path: &str, rule: Value| {
-        let mut client = json!({
-            "service": { "namespace": namespace, "name": service, "path": path },
-        });
-        if let Some(authority) = authority {
-            client["caBundle"] = authority.into();
-        }
-        json!({
-            "name": format!("{name}.admission.kai.scheduler"),
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "timeoutSeconds": 5,
-            "failurePolicy": "Fail",
-            "clientConfig": client,
-            "rules": [rule],
-        })
-    };
-    let rule = |group: &str, version: &str, plural: &str, operations: &[&str]| {
-        json!({ "apiGroups": [group], "apiVersions": [version], "resources": [plural],
-                "operations": operations })
-    };
-    let writes = ["CREATE", "UPDATE"];
-    let all = ["CREATE", "UPDATE", "DELETE"];
-    let mut pods = webhook("pods", PODS, rule("", "v1", "pods", &writes));
-    // Pods of all schedulers are asked about; without us they must start all the same.
-    pods["failurePolicy"] = "Ignore".into();
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": { "name": service },
-        "webhooks": [
-            webhook("queues", QUEUES, rule("scheduling.run.ai", "v2", "queues", &all)),
-            webhook(
-                "podgroups",
-                POD_GROUPS,
-                rule("scheduling.run.ai", "v2alpha2", "podgroups", &writes),
-            ),
-            pods,
-        ],
-    })
 }
 
 impl std::fmt::Debug for Admission {

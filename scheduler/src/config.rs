@@ -88,8 +88,8 @@ pub enum Component {
     Podgrouper,
     /// Writes the status of queues (profile `kai` only).
     QueueController,
-    /// Judges queues, pod groups and pods before they are stored (profile `kai` only), where it is
-    /// given a certificate.
+    /// Judges queues, pod groups and pods before they are stored, and gives pods that share GPUs
+    /// what tells them which (profile `kai` only), where it is given a certificate.
     Admission,
 }
 
@@ -129,14 +129,17 @@ pub struct GpuReservation {
     pub service_account: Option<String>,
     /// `spec.runtimeClassName`.
     pub runtime_class: Option<String>,
+    /// That of pods that share GPUs and name none, where component admission is asked.
+    pub pod_runtime_class: Option<String>,
 }
 
 impl GpuReservation {
     /// In KAI's namespace.
     pub fn with_image(image: &str) -> Self {
         let namespace = "kai-resource-reservation".to_owned();
-        let (service_account, runtime_class) = (None, None);
-        Self { namespace, image: image.to_owned(), service_account, runtime_class }
+        let (service_account, runtime_class, pod_runtime_class) = (None, None, None);
+        let image = image.to_owned();
+        Self { namespace, image, service_account, runtime_class, pod_runtime_class }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use schedlab_scheduler::admission::{self, Admission};
+use schedlab_scheduler::admission::{self, Admission, Service};
 use schedlab_scheduler::{Config, Flavor, Idle, Status, explain::Form};
 use schedlab_scheduler_core::audit::Rules;
 
@@ -95,11 +95,16 @@ impl World {
         if self.is_real() && self.target.is_on_cluster() {
             return Ok(());
         }
-        let admission = Admission::new(self.api.client().clone(), self.config_mut()?);
+        let client = self.api.client().clone();
+        let config = self.config_mut()?;
+        let (scheduler_name, admission) =
+            (config.scheduler_name.clone(), Admission::new(client, config));
         let (namespace, name) = ("kai-scheduler", "schedlab-scheduler");
         self.cluster.serve_webhooks((namespace, name), admission)?;
-        let configuration = admission::configuration(namespace, name, None);
-        self.api.create(&configuration).await?;
+        let service = Service { namespace, name, authority: None, scheduler_name: &scheduler_name };
+        for configuration in &admission::configurations(&service) {
+            self.api.create(configuration).await?;
+        }
         Ok(())
     }
 

@@ -8,31 +8,38 @@ use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use insta::assert_snapshot;
-use schedlab_scheduler::admission::{Admission, configuration};
+use schedlab_scheduler::admission::{Admission, Service, configurations};
 use serde_json::{Value, json};
 
 use super::lab::Lab;
 
 const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
 const GROUPS: &str = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups";
-const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
 impl Lab {
     /// Has the API server ask the scheduler's webhooks.
-    fn ask_first(&self) {
+    pub(crate) fn ask_first(&self) {
         let admission = Admission::new(self.emulator.client(), &self.config);
         let answer = move |path: String, review: Value| {
             let admission = admission.clone();
             async move { admission.answer(&path, &review).await.unwrap_or_default() }.boxed()
         };
         self.emulator.serve_webhook("kai-scheduler", "schedlab-scheduler", Arc::new(answer));
-        let asked = configuration("kai-scheduler", "schedlab-scheduler", None);
+        let service = Service {
+            namespace: "kai-scheduler",
+            name: "schedlab-scheduler",
+            authority: None,
+            scheduler_name: "kai-scheduler",
+        };
+        let [judges, changes] = configurations(&service);
         let group = "admissionregistration.k8s.io";
-        self.create(group, "validatingwebhookconfigurations", &asked);
+        self.create(group, "validatingwebhookconfigurations", &judges);
+        self.create(group, "mutatingwebhookconfigurations", &changes);
     }
 
     /// The answer to a request: its code, what a refusal says, and warnings.
-    async fn send(&self, method: Method, path: &str, body: &Value) -> String {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> String {
         let request = Request::builder().method(&method).uri(path).header(
             "content-type",
             if method == Method::PATCH {

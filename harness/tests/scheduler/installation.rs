@@ -64,6 +64,7 @@ fn the_chart_has_the_api_server_ask_as_the_program_prints_it() {
         ("{{ .Release.Name }}", "scheduler"),
         ("{{ .Release.Namespace }}", "kai"),
         ("{{ .Values.webhook.secretName }}", "pair"),
+        ("{{ .Values.schedulerName }}", "mine"),
         ("{{ $authority }}", "QQ=="),
         ("{{ $certificate }}", "Qg=="),
         ("{{ $key }}", "Qw=="),
@@ -72,7 +73,13 @@ fn the_chart_has_the_api_server_ask_as_the_program_prints_it() {
     let plain: Vec<&str> = filled.lines().filter(|line| !line.contains("{{")).collect();
     let objects = documents(&plain.join("\n"));
     assert_eq!(objects[0]["kind"], "Secret");
-    assert_eq!(objects[1..], [admission::configuration("kai", "scheduler", Some("QQ=="))]);
+    let service = admission::Service {
+        namespace: "kai",
+        name: "scheduler",
+        authority: Some("QQ=="),
+        scheduler_name: "mine",
+    };
+    assert_eq!(objects[1..], admission::configurations(&service));
 }
 
 /// Processes with different parts have leases of names that the user picks.

@@ -15,7 +15,7 @@ use schedlab_scheduler::{Binding, Component, GpuReservation};
 use serde_json::{Value, json};
 use tower::{ServiceExt as _, service_fn};
 
-use super::lab::Lab;
+use super::{admission::PODS, lab::Lab};
 
 /// A pod that asks for half a GPU.
 fn half(name: &str) -> String {
@@ -46,6 +46,12 @@ impl Lab {
         );
         self.config.binding = Binding::Requests;
         self.config.gpu_reservation = Some(GpuReservation::with_image("reserve"));
+    }
+
+    /// Sends a pod to the API server, which asks its webhooks.
+    async fn ask_to_create(&self, pod: &str) {
+        let pod: Value = serde_yaml::from_str(pod).expect("a pod, as YAML");
+        assert_eq!(self.send(Method::POST, PODS, &pod).await, "201");
     }
 
     /// Another scheduler's pod that shares a GPU, and its request.
@@ -334,5 +340,45 @@ fn a_reservation_that_could_not_be_deleted_is_deleted_later_by_itself() {
         lab.pass(60).await;
         assert_eq!((lab.pods().as_str(), tried.load(Ordering::Relaxed)), ("", 3));
         binder.abort();
+    });
+}
+
+#[test]
+fn a_pod_that_shares_a_gpu_finds_it_in_its_environment() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 2);
+        lab.queue("q", 8, -1);
+        lab.reserve_gpus();
+        lab.ask_first();
+        lab.start();
+        let pod = half("a").replace("{name: main,", "{name: main, env: [{name: X, value: y}],");
+        lab.ask_to_create(&pod).await;
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        a Running n-0
+        gpu-reservation-9248efa5bedfcd71 Running n-0
+        ");
+        let pod = &lab.list("", "pods")[0];
+        assert_snapshot!(pod["spec"]["containers"][0]["env"], @r#"[{"name":"NVIDIA_VISIBLE_DEVICES","valueFrom":{"configMapKeyRef":{"key":"NVIDIA_VISIBLE_DEVICES","name":"a-e3ddd86b-shared-gpu-0"}}},{"name":"RUNAI_NUM_OF_GPUS","valueFrom":{"configMapKeyRef":{"key":"RUNAI_NUM_OF_GPUS","name":"a-e3ddd86b-shared-gpu-0"}}},{"name":"GPU_PORTION","valueFrom":{"configMapKeyRef":{"key":"GPU_PORTION","name":"a-e3ddd86b-shared-gpu-0"}}},{"name":"X","value":"y"}]"#);
+        let told = |map: &Value| format!("{} {}\n", map["metadata"]["name"], map["data"]);
+        let maps: String = lab.list("", "configmaps").iter().map(told).collect();
+        assert_snapshot!(maps, @r#"
+        "a-e3ddd86b-shared-gpu-0" {"GPU_PORTION":"0.50","NVIDIA_VISIBLE_DEVICES":"0","RUNAI_NUM_OF_GPUS":"0.50"}
+        "a-e3ddd86b-shared-gpu-0-evar" null
+        "#);
+    });
+}
+
+#[test]
+fn a_pod_whose_devices_nobody_reserves_is_stored_as_it_was_written() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 2);
+        lab.queue("q", 8, -1);
+        lab.ask_first();
+        lab.start();
+        lab.ask_to_create(&half("a")).await;
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @"a Running n-0");
+        assert_eq!(lab.list("", "pods")[0]["spec"]["containers"][0]["env"], Value::Null);
     });
 }

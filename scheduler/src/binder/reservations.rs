@@ -252,7 +252,8 @@ impl Reservations {
         (order, group): (&Order, &GpuGroup),
         pod: &Value,
     ) -> Result<(), ApiError> {
-        let GpuReservation { namespace, image, service_account, runtime_class } = &self.settings;
+        let GpuReservation { namespace, image, service_account, runtime_class, .. } =
+            &self.settings;
         let gpu = json!({ "nvidia.com/gpu": "1" });
         let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
         let mut spec = json!({

@@ -12,37 +12,54 @@ use crate::{
 };
 
 /// Begins the names of the pod's config maps.
-const CONFIG_MAPS: &str = "runai/shared-gpu-configmap";
+pub(crate) const CONFIG_MAPS: &str = "runai/shared-gpu-configmap";
 
 const DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
+const PORTIONS: [&str; 2] = ["RUNAI_NUM_OF_GPUS", "GPU_PORTION"];
+
+/// What a container may take from its config map: which devices, and which part of each.
+pub(crate) const SHARE_VARIABLES: [&str; 3] = [DEVICES, PORTIONS[0], PORTIONS[1]];
 
 /// Which container gets the devices.
-struct Container<'a> {
-    object: &'a Value,
-    /// `0`, or `i0` for an init container.
-    position: String,
+pub(crate) struct Container<'a> {
+    pub(crate) object: &'a Value,
+    /// `containers`, or `initContainers`.
+    list: &'static str,
+    index: usize,
 }
 
 /// What an annotation says.
-pub(super) fn annotated<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
+pub(crate) fn annotated<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
     at(pod, "/metadata/annotations")?.get(key)?.as_str()
 }
 
-/// The container that the pod names, else its first.
-fn container(pod: &Value) -> Option<Container<'_>> {
-    let wanted = annotated(pod, "gpu-fraction-container-name");
-    let of = |pointer, prefix: &'static str| {
-        let all = list(pod, pointer).iter().enumerate();
-        all.map(move |(at, object)| Container { object, position: format!("{prefix}{at}") })
-    };
-    let mut all = of("/spec/containers", "").chain(of("/spec/initContainers", "i"));
-    all.find(|one| wanted.is_none_or(|wanted| text(one.object, "/name") == Some(wanted)))
+impl<'a> Container<'a> {
+    /// The container that the pod names, else its first.
+    pub(crate) fn of(pod: &'a Value) -> Option<Self> {
+        let wanted = annotated(pod, "gpu-fraction-container-name");
+        let mut all = ["containers", "initContainers"].into_iter().flat_map(|of| {
+            let all = list(pod, &format!("/spec/{of}")).iter().enumerate();
+            all.map(move |(index, object)| Self { object, list: of, index })
+        });
+        all.find(|one| wanted.is_none_or(|wanted| text(one.object, "/name") == Some(wanted)))
+    }
+
+    /// `0`, or `i0` for an init container.
+    pub(crate) fn position(&self) -> String {
+        let prefix = if self.list == "initContainers" { "i" } else { "" };
+        format!("{prefix}{}", self.index)
+    }
+
+    /// Where it stands in the pod.
+    pub(crate) fn pointer(&self) -> String {
+        format!("/spec/{}/{}", self.list, self.index)
+    }
 }
 
 /// The annotation that says it, where no config map does.
 pub(super) fn annotation(pod: &Value, devices: &[Name]) -> Option<(String, String)> {
     let tells = !devices.is_empty() && annotated(pod, CONFIG_MAPS).is_none();
-    let container = container(pod).filter(|_| tells)?;
+    let container = Container::of(pod).filter(|_| tells)?;
     let name = text(container.object, "/name")?;
     Some((format!("nvidia.cdi.k8s.io/container.{name}"), devices.join(",")))
 }
@@ -54,7 +71,7 @@ pub(super) async fn write(
     pod: &Value,
     devices: &[Name],
 ) -> Result<(), ApiError> {
-    let (Some(prefix), Some(container)) = (annotated(pod, CONFIG_MAPS), container(pod)) else {
+    let (Some(prefix), Some(container)) = (annotated(pod, CONFIG_MAPS), Container::of(pod)) else {
         return Ok(());
     };
     if devices.is_empty() {
@@ -95,7 +112,7 @@ fn maps(
     (order, devices): (&Order, &[Name]),
 ) -> [(String, Map<String, Value>); 2] {
     let mut mounted = Map::new();
-    for key in ["RUNAI_NUM_OF_GPUS", "GPU_PORTION"] {
+    for key in PORTIONS {
         mounted.insert(key.to_owned(), json!(&*order.portion));
     }
     let mut environment = Map::new();
@@ -104,7 +121,7 @@ fn maps(
     });
     let with_devices = if is_mounted { &mut mounted } else { &mut environment };
     with_devices.insert(DEVICES.to_owned(), json!(devices.join(",")));
-    let name = format!("{prefix}-{}", container.position);
+    let name = format!("{prefix}-{}", container.position());
     [(name.clone(), mounted), (format!("{name}-evar"), environment)]
 }
 
@@ -121,7 +138,7 @@ mod tests {
         });
         let order = Order::read(&json!({ "spec": { "receivedGPU": { "portion": "0.50" } } }));
         let devices = [Name::from("3")];
-        let maps = maps("p", &container(&pod).unwrap(), (&order, &devices));
+        let maps = maps("p", &Container::of(&pod).unwrap(), (&order, &devices));
         let maps = maps.map(|(name, data)| format!("{name} {}", Value::Object(data)));
         format!("{:?}\n{}", annotation(&pod, &devices), maps.join("\n"))
     }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use schedlab_scheduler::{
     Component, Config,
-    admission::{self, Admission, Certificate},
+    admission::{self, Admission, Certificate, Service},
 };
 use tokio::net::TcpListener;
 
@@ -27,6 +27,9 @@ pub(crate) struct Webhooks {
     /// fills it in, as cert-manager does.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
+    /// The scheduler whose pods are given what they need to share GPUs.
+    #[arg(long, default_value = "kai-scheduler")]
+    scheduler_name: String,
 }
 
 /// Answers the API server's reviews, whether this process leads or not; never, without a
@@ -62,7 +65,7 @@ pub(super) async fn answered(
     })
 }
 
-/// Prints the configuration of the webhooks.
+/// Prints the configurations of the webhooks.
 pub(crate) fn print_webhooks(arguments: &Webhooks) -> anyhow::Result<()> {
     let authority = match &arguments.ca_file {
         Some(path) => {
@@ -72,8 +75,16 @@ pub(crate) fn print_webhooks(arguments: &Webhooks) -> anyhow::Result<()> {
         }
         None => None,
     };
-    let (namespace, service) = (&arguments.namespace, &arguments.service);
-    let all = admission::configuration(namespace, service, authority.as_deref());
-    let yaml = serde_yaml::to_string(&all).context("a configuration is no YAML")?;
-    write!(io::stdout().lock(), "---\n{yaml}").context("cannot write to standard output")
+    let service = Service {
+        namespace: &arguments.namespace,
+        name: &arguments.service,
+        authority: authority.as_deref(),
+        scheduler_name: &arguments.scheduler_name,
+    };
+    let mut out = io::stdout().lock();
+    for configuration in &admission::configurations(&service) {
+        let yaml = serde_yaml::to_string(configuration).context("a configuration is no YAML")?;
+        write!(out, "---\n{yaml}").context("cannot write to standard output")?;
+    }
+    Ok(())
 }

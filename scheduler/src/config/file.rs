@@ -92,6 +92,9 @@ pub struct ReservationSetting {
     pub service_account: Option<String>,
     /// Their runtime class, as nvidia [default: the cluster's].
     pub runtime_class: Option<String>,
+    /// That of pods that share GPUs and name none, where component admission is asked [default:
+    /// the cluster's].
+    pub pod_runtime_class: Option<String>,
 }
 
 /// Which nodes and pods.

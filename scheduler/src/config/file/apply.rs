@@ -35,6 +35,7 @@ impl ConfigFile {
                 image: built_in.image,
                 service_account: setting.service_account.clone(),
                 runtime_class: setting.runtime_class.clone(),
+                pod_runtime_class: setting.pod_runtime_class.clone(),
             });
         }
         if let Some(PoolSetting { label, value }) = &self.node_pool {

@@ -1,0 +1,85 @@
+//! What has an API server ask component admission.
+
+use serde_json::{Value, json};
+
+use super::{POD_GROUPS, PODS, QUEUES, SHARING};
+
+const API: &str = "admissionregistration.k8s.io/v1";
+
+/// The service in front of the scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct Service<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// The PEM, in base64, of who signed its certificate; without it something else has to fill
+    /// it in.
+    pub authority: Option<&'a str>,
+    /// The scheduler whose pods are changed.
+    pub scheduler_name: &'a str,
+}
+
+/// The configurations of those that judge and of the one that changes pods.
+pub fn configurations(service: &Service<'_>) -> [Value; 2] {
+    let of = |kind: &str, webhooks: Value| {
+        json!({ "apiVersion": API, "kind": kind, "metadata": { "name": service.name },
+                "webhooks": webhooks })
+    };
+    [
+        of("ValidatingWebhookConfiguration", judges(service)),
+        of("MutatingWebhookConfiguration", json!([sharing(service)])),
+    ]
+}
+
+fn judges(service: &Service<'_>) -> Value {
+    let writes = ["CREATE", "UPDATE"];
+    let all = ["CREATE", "UPDATE", "DELETE"];
+    let mut pods = webhook(service, ("pods", PODS), &rule("", "v1", "pods", &writes));
+    // Pods of all schedulers are asked about; without us they must start all the same.
+    pods["failurePolicy"] = "Ignore".into();
+    let groups = rule("scheduling.run.ai", "v2alpha2", "podgroups", &writes);
+    json!([
+        webhook(service, ("queues", QUEUES), &rule("scheduling.run.ai", "v2", "queues", &all)),
+        webhook(service, ("podgroups", POD_GROUPS), &groups),
+        pods,
+    ])
+}
+
+/// Only pods that share GPUs are asked about: one that would not learn which might use all.
+fn sharing(service: &Service<'_>) -> Value {
+    let ours = Value::from(service.scheduler_name);
+    let mut webhook = webhook(service, ("sharing", SHARING), &rule("", "v1", "pods", &["CREATE"]));
+    webhook["matchConditions"] = json!([
+        { "name": "of-this-scheduler",
+          "expression": format!("has(object.spec.schedulerName) && object.spec.schedulerName == {ours}") },
+        // gpu-fraction, gpu-memory.
+        { "name": "asks-by-annotation",
+          "expression": "has(object.metadata.annotations) && \
+                         object.metadata.annotations.exists(key, key.startsWith('gpu'))" },
+    ]);
+    webhook
+}
+
+fn webhook(service: &Service<'_>, (name, path): (&str, &str), rule: &Value) -> Value {
+    let mut client = json!({
+        "service": { "namespace": service.namespace, "name": service.name, "path": path },
+    });
+    if let Some(authority) = service.authority {
+        client["caBundle"] = authority.into();
+    }
+    json!({
+        "name": format!("{name}.admission.kai.scheduler"),
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+        "failurePolicy": "Fail",
+        "clientConfig": client,
+        "rules": [rule],
+    })
+}
+
+fn rule(group: &str, version: &str, plural: &str, operations: &[&str]) -> Value {
+    json!({ "apiGroups": [group], "apiVersions": [version], "resources": [plural],
+            "operations": operations })
+}
