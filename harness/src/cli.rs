@@ -162,7 +162,8 @@ pub struct Flow {
     /// Start no further scenario after the first failure.
     #[arg(long)]
     pub fail_fast: bool,
-    /// Run everything so many times and fail where two runs differ in a byte.
+    /// Run everything so many times and fail where two runs differ in a byte; in real time, where
+    /// no two do not, fail where one of them fails.
     #[arg(long, default_value = "1", value_name = "N")]
     pub repeat: NonZeroUsize,
     /// Seed of every random choice.

@@ -129,6 +129,11 @@ fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseRep
             first.report.failure = failure;
         }
     }
+    if settings.ground.is_some() {
+        return each_passes(first.report, settings.repeat.get(), || {
+            held(case, steps, settings).report
+        });
+    }
     for run in 2..=settings.repeat.get() {
         let again = attempt::attempt(case, steps, settings);
         first.report.wall += again.report.wall;
@@ -142,6 +147,28 @@ fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseRep
         }
     }
     first.report
+}
+
+/// Repeats a case whose time is real: no two of its runs are equal, but each must pass. The first
+/// that does not is the verdict, and says which run it was.
+fn each_passes(
+    mut report: CaseReport,
+    runs: usize,
+    mut again: impl FnMut() -> CaseReport,
+) -> CaseReport {
+    for run in 2..=runs {
+        if report.outcome != Outcome::Passed {
+            break;
+        }
+        let (wall, flaky) = (report.wall, report.flaky);
+        report = again();
+        report.wall += wall;
+        report.flaky |= flaky;
+        if let Some(failure) = &mut report.failure {
+            failure.message = format!("run {run} of {runs}: {}", failure.message);
+        }
+    }
+    report
 }
 
 /// Runs a case once and holds what it shows against an earlier run.
@@ -372,6 +399,24 @@ mod tests {
         let report = judge(case, &steps, &Settings { retries: 1, ..settings() });
         assert_eq!((report.outcome, report.flaky), (Outcome::Passed, true));
         assert!(message(&report).contains("bad luck"), "{}", message(&report));
+    }
+
+    #[test]
+    fn in_real_time_each_run_has_a_verdict_and_the_first_failure_counts() {
+        let case = &load_text("f.feature", "Feature: f\n  Scenario: s\n").unwrap()[0];
+        let passed = || CaseReport { outcome: Outcome::Passed, ..blank(case) };
+        let mut runs = 1;
+        let report = each_passes(passed(), 4, || {
+            runs += 1;
+            let mut report = passed();
+            if runs == 3 {
+                fail(&mut report, FailureKind::Step, 1, "too few".to_owned(), &settings());
+            }
+            report
+        });
+        assert_eq!((report.outcome, runs), (Outcome::Failed, 3));
+        assert!(message(&report).contains("run 3 of 4: too few"), "{}", message(&report));
+        assert_eq!(each_passes(passed(), 4, passed).outcome, Outcome::Passed);
     }
 
     #[test]
