@@ -91,7 +91,7 @@ impl Api {
     ) -> Result<T, ApiError> {
         let path = format!("{path}?fieldManager={}", self.name);
         let request = Request::post(path).header("content-type", "application/json");
-        self.send(request, object.to_string().into_bytes()).await
+        self.send(request, text(object)).await
     }
 
     pub(crate) async fn patch<T: DeserializeOwned>(
@@ -106,12 +106,12 @@ impl Api {
         };
         let path = format!("{path}?fieldManager={}", self.name);
         let request = Request::patch(path).header("content-type", media_type);
-        self.send(request, change.to_string().into_bytes()).await
+        self.send(request, text(change)).await
     }
 
     pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<Value, ApiError> {
         let request = Request::delete(path).header("content-type", "application/json");
-        self.send(request, options.to_string().into_bytes()).await
+        self.send(request, text(options)).await
     }
 
     async fn send<T: DeserializeOwned>(
@@ -123,6 +123,10 @@ impl Api {
         let request = request.body(body).expect("paths are made of names that a URI may hold");
         Ok(self.client.request(request).await?)
     }
+}
+
+fn text(value: &Value) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a value has a text")
 }
 
 /// Path of an object, or of a collection when `name` is empty.

@@ -4,8 +4,9 @@
 //! the rest.
 
 mod bell;
+mod line;
 
-use std::{borrow::Cow, pin::Pin, sync::Arc, task::Context, task::Poll, time::Duration};
+use std::{pin::Pin, sync::Arc, task::Context, task::Poll, time::Duration};
 
 use futures::{
     AsyncBufRead, AsyncBufReadExt, Stream, StreamExt,
@@ -18,7 +19,10 @@ use schedlab_scheduler_core::model::Name;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::bell::Bell;
+use self::{
+    bell::Bell,
+    line::{Said, glance},
+};
 use crate::{
     api::{ApiError, path},
     config::Flavor,
@@ -340,95 +344,8 @@ enum Definition {
     Unknown,
 }
 
-/// What a line says of its object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
-    Changed,
-    Gone,
-    /// The resource version to go on from is too old.
-    TooOld,
-    Failed,
-    Nothing,
-}
-
-/// What a line says, at which resource version, and of which object.
-fn glance(line: &[u8]) -> Option<(Said, String, Unread)> {
-    // Looked at once as a whole, which is quicker than string by string.
-    let line = std::str::from_utf8(line).ok()?;
-    let Glance { kind, object: Seen { metadata, code } } = serde_json::from_str(line).ok()?;
-    let said = match &*kind {
-        "ADDED" | "MODIFIED" => Said::Changed,
-        "DELETED" => Said::Gone,
-        "ERROR" if code == 410 => Said::TooOld,
-        "ERROR" => Said::Failed,
-        _ => Said::Nothing,
-    };
-    let unread = Unread {
-        namespace: (&*metadata.namespace).into(),
-        name: (&*metadata.name).into(),
-        version: metadata.resource_version.parse().unwrap_or(0),
-        line: line.to_owned(),
-    };
-    Some((said, metadata.resource_version.into_owned(), unread))
-}
-
 /// One line of a watch, of which its kind is known.
 #[derive(Deserialize)]
 struct Line {
     object: Value,
-}
-
-/// One line of a watch at a glance.
-#[derive(Deserialize)]
-struct Glance<'l> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'l, str>,
-    #[serde(borrow)]
-    object: Seen<'l>,
-}
-
-#[derive(Deserialize)]
-struct Seen<'l> {
-    #[serde(default, borrow)]
-    metadata: Metadata<'l>,
-    /// Of a `Status`.
-    #[serde(default)]
-    code: Value,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata<'l> {
-    #[serde(borrow)]
-    namespace: Cow<'l, str>,
-    #[serde(borrow)]
-    name: Cow<'l, str>,
-    #[serde(borrow)]
-    resource_version: Cow<'l, str>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_read_no_further_than_to_know_its_object() {
-        let line = br#"{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"labels":{"name":"x"},
-            "name":"a","namespace":"ns","resourceVersion":"7"},"spec":{"nodeName":"n\u0031"}}}"#;
-        let (said, seen, pod) = glance(line).unwrap();
-        assert_eq!((said, &*seen), (Said::Changed, "7"));
-        assert_eq!((&*pod.namespace, &*pod.name, pod.version), ("ns", "a", 7));
-        assert_eq!(pod.object().unwrap()["spec"]["nodeName"], "n1");
-    }
-
-    #[test]
-    fn a_line_that_is_no_object_is_none_and_a_failure_says_which() {
-        let said = |line: &str| glance(line.as_bytes()).map(|(said, ..)| said);
-        assert_eq!(said(""), None);
-        assert_eq!(said(r#"{"type":"ADDED"}"#), None);
-        assert_eq!(said(r#"{"type":"DELETED","object":{}}"#), Some(Said::Gone));
-        assert_eq!(said(r#"{"type":"ERROR","object":{"code":410}}"#), Some(Said::TooOld));
-        assert_eq!(said(r#"{"type":"ERROR","object":{"code":500}}"#), Some(Said::Failed));
-        assert_eq!(said(r#"{"type":"BOOKMARK","object":{"metadata":{}}}"#), Some(Said::Nothing));
-    }
 }

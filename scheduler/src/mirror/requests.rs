@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_scheduler_core::{model::Name, resources::Resources};
+use schedlab_scheduler_core::resources::Resources;
 use serde_json::{Map, Value};
 
 use crate::parse::{Malformed, Unit, at, list, quantity, shown, text};
 
-type Amounts = BTreeMap<Name, i64>;
+type Amounts<'o> = BTreeMap<&'o str, i64>;
 
 const TOO_LARGE: &str = "amounts whose sum is at most 9223372036854775807";
 
@@ -34,15 +34,14 @@ pub(super) fn pod_requests(spec: &Value) -> (Resources, Option<Malformed>) {
 
 /// What profile `kube` counts on top of that when it scores.
 pub(super) fn unasked(spec: &Value, asked: &Resources) -> (i64, i64) {
-    let least = UNASKED.map(|(resource, amount)| (Name::from(resource), amount));
-    let (counted, _) = sum_up(spec, Sum { least: least.into(), malformed: None });
+    let (counted, _) = sum_up(spec, Sum { least: UNASKED.into(), malformed: None });
     (
         counted.cpu_milli.saturating_sub(asked.cpu_milli),
         counted.memory_bytes.saturating_sub(asked.memory_bytes),
     )
 }
 
-fn sum_up(spec: &Value, mut sum: Sum) -> (Resources, Option<Malformed>) {
+fn sum_up<'o>(spec: &'o Value, mut sum: Sum<'o>) -> (Resources, Option<Malformed>) {
     let mut running = Amounts::new();
     for container in list(spec, "/containers") {
         let wanted = sum.of_container(container, "spec.containers");
@@ -67,20 +66,20 @@ fn sum_up(spec: &Value, mut sum: Sum) -> (Resources, Option<Malformed>) {
     running.extend(whole_pod);
     let overhead = sum.read(at(spec, "/overhead"), || "spec.overhead".to_owned());
     sum.add(&mut running, &overhead);
-    running.insert("pods".into(), 1);
+    running.insert("pods", 1);
     (into_resources(running), sum.malformed)
 }
 
 /// Adds, and remembers the first thing that was wrong.
 #[derive(Default)]
-struct Sum {
+struct Sum<'o> {
     /// What a container that does not ask for it counts.
-    least: Amounts,
+    least: Amounts<'o>,
     malformed: Option<Malformed>,
 }
 
-impl Sum {
-    fn read(&mut self, of: Option<&Value>, field: impl Fn() -> String) -> Amounts {
+impl<'o> Sum<'o> {
+    fn read(&mut self, of: Option<&'o Value>, field: impl Fn() -> String) -> Amounts<'o> {
         let (amounts, malformed) = amounts(of.and_then(Value::as_object), field);
         if self.malformed.is_none() {
             self.malformed = malformed;
@@ -89,7 +88,7 @@ impl Sum {
     }
 
     /// Requests; limits where there is no request.
-    fn of_container(&mut self, container: &Value, list_field: &str) -> Amounts {
+    fn of_container(&mut self, container: &'o Value, list_field: &str) -> Amounts<'o> {
         let field = |of: &str| match text(container, "/name") {
             Some(name) => format!("{list_field}[{name}].resources.{of}"),
             None => format!("{list_field}.resources.{of}"),
@@ -100,9 +99,9 @@ impl Sum {
         amounts
     }
 
-    fn add(&mut self, to: &mut Amounts, more: &Amounts) {
+    fn add(&mut self, to: &mut Amounts<'o>, more: &Amounts<'o>) {
         for (resource, amount) in more {
-            let entry = to.entry(Name::clone(resource)).or_default();
+            let entry = to.entry(resource).or_default();
             if let Some(total) = entry.checked_add(*amount) {
                 *entry = total;
             } else {
@@ -114,9 +113,9 @@ impl Sum {
     }
 }
 
-fn at_least(amounts: &mut Amounts, least: &Amounts) {
+fn at_least<'o>(amounts: &mut Amounts<'o>, least: &Amounts<'o>) {
     for (resource, amount) in least {
-        let entry = amounts.entry(Name::clone(resource)).or_default();
+        let entry = amounts.entry(resource).or_default();
         *entry = (*entry).max(*amount);
     }
 }
@@ -125,7 +124,7 @@ fn at_least(amounts: &mut Amounts, least: &Amounts) {
 fn amounts(
     of: Option<&Map<String, Value>>,
     field: impl Fn() -> String,
-) -> (Amounts, Option<Malformed>) {
+) -> (Amounts<'_>, Option<Malformed>) {
     let mut amounts = Amounts::new();
     let mut malformed = None;
     for (resource, value) in of.into_iter().flatten() {
@@ -142,7 +141,7 @@ fn amounts(
         };
         match read {
             Ok(amount) => {
-                amounts.insert(resource.as_str().into(), amount);
+                amounts.insert(resource, amount);
             }
             Err(allowed) => {
                 let field = format!("{}.{resource}", field());
@@ -153,14 +152,18 @@ fn amounts(
     (amounts, malformed)
 }
 
-fn into_resources(mut amounts: Amounts) -> Resources {
+fn into_resources(mut amounts: Amounts<'_>) -> Resources {
     let mut take = |resource: &str| amounts.remove(resource).unwrap_or(0);
     Resources {
         gpu_milli: take("nvidia.com/gpu"),
         cpu_milli: take("cpu"),
         memory_bytes: take("memory"),
         pods: take("pods"),
-        extended: amounts.into_iter().filter(|(_, amount)| *amount != 0).collect(),
+        extended: amounts
+            .into_iter()
+            .filter(|(_, amount)| *amount != 0)
+            .map(|(resource, amount)| (resource.into(), amount))
+            .collect(),
     }
 }
 
