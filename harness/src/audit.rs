@@ -178,14 +178,18 @@ impl State {
                 self.node(at, &key.name);
             }
             ("scheduling.run.ai", "queues") => {
-                self.auditor.queue(at, &key.name, object.map(|queue| read::queue(queue)));
-                keep(&mut self.queues, &key.name, object);
+                if keep(&mut self.queues, &key.name, object) {
+                    self.auditor.queue(at, &key.name, object.map(|queue| read::queue(queue)));
+                }
+                self.auditor.passed(at);
             }
             ("scheduling.run.ai", "podgroups") => {
                 let name = full_name(entry);
-                let group = object.map(|group| read::group(group, &self.priorities));
-                self.auditor.group(at, &name, group);
-                keep(&mut self.groups, &name, object);
+                if keep(&mut self.groups, &name, object) {
+                    let group = object.map(|group| read::group(group, &self.priorities));
+                    self.auditor.group(at, &name, group);
+                }
+                self.auditor.passed(at);
             }
             ("resource.k8s.io", "resourceclaims") => {
                 let name = full_name(entry);
@@ -257,11 +261,16 @@ impl State {
     }
 }
 
-fn keep(objects: &mut BTreeMap<Name, Object>, name: &Name, object: Option<&Object>) {
-    match object {
+/// Keeps an object. Answers whether its spec is another now: most writes change a status only.
+fn keep(objects: &mut BTreeMap<Name, Object>, name: &Name, object: Option<&Object>) -> bool {
+    let known = match object {
         Some(object) => objects.insert(name.clone(), object.clone()),
         None => objects.remove(name),
     };
+    match (known, object) {
+        (Some(known), Some(now)) => known.get("spec") != now.get("spec"),
+        (known, now) => known.is_some() || now.is_some(),
+    }
 }
 
 fn full_name(entry: &LogEntry) -> Name {
