@@ -18,6 +18,7 @@ pub mod kinds;
 pub mod select;
 pub mod store;
 
+mod listener;
 mod quota;
 
 mod admit;

@@ -1,13 +1,14 @@
 //! The store as everyone holds it: one lock, one clock, and word of every change.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::error::ApiError;
+use crate::listener::Listener;
 use crate::store::{LogEntry, Store, Write, Written};
 
 /// Is told of every change under the store's lock, in the order of revisions.
@@ -28,13 +29,14 @@ struct Shared {
 struct State {
     store: Store,
     observers: Vec<Observer>,
+    listeners: Vec<Weak<Listener>>,
 }
 
 impl SharedStore {
     /// Shares a store whose changes happen at the times of `clock`.
     pub fn new(store: Store, clock: Clock) -> Self {
         let revision = watch::Sender::new(store.revision());
-        let state = Mutex::new(State { store, observers: Vec::new() });
+        let state = Mutex::new(State { store, observers: Vec::new(), listeners: Vec::new() });
         Self { shared: Arc::new(Shared { state, revision, clock }) }
     }
 
@@ -51,15 +53,14 @@ impl SharedStore {
     /// Changes the store, in one go for everybody else, at the clock's time.
     pub fn change<R>(&self, change: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let mut state = self.state();
-        let State { store, observers } = &mut *state;
-        let before = store.revision();
-        let result = change(store, self.shared.clock.now());
+        let State { store, observers, listeners } = &mut *state;
+        let (before, now) = (store.revision(), self.shared.clock.now());
+        let result = change(store, now);
         let after = store.revision();
         if after > before {
-            if !observers.is_empty() {
-                let entries = store.log_since(before).unwrap_or_default();
-                tell(observers, entries);
-            }
+            let entries = store.log_since(before).unwrap_or_default();
+            tell(observers, entries);
+            tell_listeners(listeners, entries, now);
             self.shared.revision.send_replace(after);
         }
         result
@@ -80,6 +81,18 @@ impl SharedStore {
         self.shared.revision.subscribe()
     }
 
+    /// Has a listener told of every change from now on. `begin` makes it, between two changes.
+    pub(crate) fn listen<R>(
+        &self,
+        begin: impl FnOnce(&Store) -> Result<(R, Listener), ApiError>,
+    ) -> Result<(R, Arc<Listener>), ApiError> {
+        let mut state = self.state();
+        let (made, listener) = begin(&state.store)?;
+        let listener = Arc::new(listener);
+        state.listeners.push(Arc::downgrade(&listener));
+        Ok((made, listener))
+    }
+
     /// Has every change from now on observed.
     pub fn observe(&self, observer: Observer) {
         self.state().observers.push(observer);
@@ -97,6 +110,15 @@ fn tell(observers: &mut [Observer], entries: &[Arc<LogEntry>]) {
             observer(entry);
         }
     }
+}
+
+/// Those that are gone are forgotten.
+fn tell_listeners(listeners: &mut Vec<Weak<Listener>>, entries: &[Arc<LogEntry>], now: Timestamp) {
+    listeners.retain(|listener| {
+        let listener = listener.upgrade();
+        let told = listener.map(|it| it.tell(entries.iter().map(|entry| &**entry), now));
+        told.is_some()
+    });
 }
 
 impl fmt::Debug for SharedStore {

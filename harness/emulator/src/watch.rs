@@ -127,6 +127,20 @@ impl Cursor {
         Ok(events)
     }
 
+    /// The revision of the first change that it has not read; 0: there is none.
+    fn next_unread(&self, current: u64) -> u64 {
+        if self.is_behind(current) { self.revision + 1 } else { 0 }
+    }
+
+    /// Goes on from there: nothing of its kind happened before.
+    fn skip_to(&mut self, revision: u64) {
+        self.revision = self.revision.max(revision);
+    }
+
+    fn wants_bookmarks(&self) -> bool {
+        self.query.bookmarks
+    }
+
     /// Whether the log goes on behind it.
     pub fn is_behind(&self, revision: u64) -> bool {
         self.revision < revision

@@ -60,8 +60,8 @@ fn changes(tail: Tail) -> impl Stream<Item = anyhow::Result<WatchEvent>> {
                 Ok(events) => ready = events.into_iter(),
                 Err(compacted) => return Some((Err(compacted.into()), (tail, ready))),
             }
-            if ready.as_slice().is_empty() && !tail.changed().await {
-                return None;
+            if ready.as_slice().is_empty() {
+                tail.changed().await;
             }
         }
     })

@@ -58,7 +58,7 @@ pub(crate) const EDGES: [(&str, &str); 5] = [
             clock crds names object pace quantity requests yaml
             error kinds select
             patch store
-            quota
+            listener quota
             admit hooks shared watch
             write
             calls

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::view::{Owner, owners};
 use super::{Actor, Change, Context, Request, Step, View};
-use crate::object::{at, finalizers, is_deleting, list, name, remove, set, text, uid};
+use crate::object::{finalizers, is_deleting, list, name, remove, set, text, uid};
 use crate::store::{Key, Object};
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -41,10 +41,10 @@ fn concerns(change: &Change, view: &View) -> Vec<Key> {
 /// Most changes are of no account here.
 fn stands_otherwise(change: &Change) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
-    let part = |object, field| at(object, &["metadata", field]);
+    let (before, after) = (before.get("metadata"), after.get("metadata"));
     ["ownerReferences", "finalizers", "deletionTimestamp"]
         .iter()
-        .any(|field| part(before, field) != part(after, field))
+        .any(|field| before.and_then(|it| it.get(field)) != after.and_then(|it| it.get(field)))
 }
 
 fn step(key: &Key, ctx: &Context) -> Step {

@@ -87,9 +87,9 @@ impl Feed {
     async fn wait(&mut self) {
         let changed = self.tail.changed();
         match &mut self.end {
-            None => self.is_over |= !changed.await,
+            None => changed.await,
             Some(end) => tokio::select! {
-                goes_on = changed => self.is_over |= !goes_on,
+                () = changed => {}
                 () = end => self.is_over = true,
             },
         }
@@ -144,6 +144,8 @@ impl Form {
 }
 
 fn write_event(piece: &mut Vec<u8>, name: &str, object: &Value) {
+    // Most objects fit: a text that grows is copied again and again.
+    piece.reserve(2048);
     piece.extend_from_slice(b"{\"type\":\"");
     piece.extend_from_slice(name.as_bytes());
     piece.extend_from_slice(b"\",\"object\":");

@@ -1,11 +1,12 @@
 //! A watch that goes on: what there is now, and waiting for more.
 
-use tokio::sync::watch::Receiver;
+use std::sync::Arc;
 
-use super::{Cursor, WatchEvent, WatchQuery};
+use super::{BOOKMARK_INTERVAL, Cursor, WatchEvent, WatchQuery};
 use crate::error::ApiError;
+use crate::listener::Listener;
 use crate::shared::SharedStore;
-use crate::store::Compacted;
+use crate::store::{Compacted, Store};
 
 /// So many events at most are handed on at once.
 const EVENTS_AT_ONCE: usize = 256;
@@ -14,7 +15,7 @@ const EVENTS_AT_ONCE: usize = 256;
 #[derive(Debug)]
 pub struct Tail {
     store: SharedStore,
-    changes: Receiver<u64>,
+    listener: Arc<Listener>,
     cursor: Cursor,
     /// What was there when it began.
     waiting: std::vec::IntoIter<WatchEvent>,
@@ -24,9 +25,14 @@ impl Tail {
     /// Starts as [`Cursor::start`] does, with its errors.
     pub fn start(store: &SharedStore, query: WatchQuery) -> Result<Self, ApiError> {
         let now = store.clock().now();
-        let changes = store.revisions();
-        let (cursor, waiting) = store.read(|store| Cursor::start(store, query, now))?;
-        Ok(Self { store: store.clone(), changes, cursor, waiting: waiting.into_iter() })
+        let of = (query.resource.clone(), query.bookmarks.then_some(BOOKMARK_INTERVAL));
+        let begin = |store: &Store| {
+            let (cursor, waiting) = Cursor::start(store, query, now)?;
+            let unread = cursor.next_unread(store.revision());
+            Ok(((cursor, waiting), Listener::new(of, unread, now)))
+        };
+        let ((cursor, waiting), listener) = store.listen(begin)?;
+        Ok(Self { store: store.clone(), listener, cursor, waiting: waiting.into_iter() })
     }
 
     /// What there is to tell now; nothing when there is nothing (yet).
@@ -35,20 +41,26 @@ impl Tail {
         if !first.is_empty() {
             return Ok(first);
         }
-        let now = self.store.clock().now();
-        let revision = *self.changes.borrow_and_update();
-        while self.cursor.is_behind(revision) {
-            let cursor = &mut self.cursor;
-            let events = self.store.read(|store| cursor.advance(store, now, EVENTS_AT_ONCE))?;
-            if !events.is_empty() {
-                return Ok(events);
-            }
+        if self.listener.unread().is_none() && !self.cursor.wants_bookmarks() {
+            return Ok(Vec::new());
         }
-        Ok(Vec::new())
+        let (cursor, listener, now) = (&mut self.cursor, &self.listener, self.store.clock().now());
+        self.store.read(|store| {
+            let revision = store.revision();
+            cursor.skip_to(listener.unread().map_or(revision, |unread| unread - 1));
+            let mut events = cursor.advance(store, now, EVENTS_AT_ONCE)?;
+            while events.is_empty() && cursor.is_behind(revision) {
+                events = cursor.advance(store, now, EVENTS_AT_ONCE)?;
+            }
+            if !cursor.is_behind(revision) {
+                listener.has_read();
+            }
+            Ok(events)
+        })
     }
 
-    /// Waits until the store changes; `false` when it never will again.
-    pub async fn changed(&mut self) -> bool {
-        self.changes.changed().await.is_ok()
+    /// Waits until there may be something to tell.
+    pub async fn changed(&self) {
+        self.listener.told().await;
     }
 }

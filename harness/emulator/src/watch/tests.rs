@@ -1,12 +1,15 @@
 //! Watches over a store, without HTTP.
 
+use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Cursor, WatchEvent, WatchQuery};
+use super::{Cursor, Tail, WatchEvent, WatchQuery};
+use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::object;
 use crate::select::{FieldSelector, LabelSelector};
+use crate::shared::SharedStore;
 use crate::store::{DeleteOptions, Key, Op, PatchBody, Resource, Store, Subresource, Write};
 
 fn now() -> Timestamp {
@@ -153,6 +156,37 @@ fn bookmarks_ride_along_with_activity_elsewhere() {
     assert_eq!(text(&cursor.advance(&store, later(59), 10).unwrap()), "");
     create(&mut store, "b");
     assert_eq!(text(&cursor.advance(&store, later(61), 10).unwrap()), "mark@4");
+}
+
+#[test]
+fn a_watch_sleeps_through_other_kinds_and_does_not_miss_what_was_forgotten_of_them() {
+    let shared = SharedStore::new(store(), Clock::real());
+    let mut tail = Tail::start(&shared, query("", "1")).unwrap();
+    let secret = Key::new(Resource::new("", "secrets"), "default", "s");
+    let body = json!({"metadata": {"name": "s"}});
+    shared.write(Write::new(secret, Op::Create(body), "test")).unwrap();
+    assert!(tail.changed().now_or_never().is_none());
+    assert_eq!(text(&tail.take().unwrap()), "");
+    shared.change(|store, _| store.compact_to(store.revision()));
+    let map = |name| {
+        let body = json!({"metadata": {"name": name}});
+        Write::new(Key::new(maps(), "default", name), Op::Create(body), "test")
+    };
+    shared.write(map("a")).unwrap();
+    shared.write(map("b")).unwrap();
+    assert!(tail.changed().now_or_never().is_some());
+    assert_eq!(text(&tail.take().unwrap()), "+a +b");
+    assert!(tail.changed().now_or_never().is_none());
+    assert_eq!(text(&tail.take().unwrap()), "");
+}
+
+#[test]
+fn a_watch_begun_in_the_past_has_something_to_read_at_once() {
+    let mut past = store();
+    create(&mut past, "a");
+    let shared = SharedStore::new(past, Clock::real());
+    let mut tail = Tail::start(&shared, query("", "2")).unwrap();
+    assert_eq!(text(&tail.take().unwrap()), "+a");
 }
 
 #[test]
