@@ -403,7 +403,8 @@ mod tests {
 
     #[test]
     fn in_real_time_each_run_has_a_verdict_and_the_first_failure_counts() {
-        let case = &load_text("f.feature", "Feature: f\n  Scenario: s\n").unwrap()[0];
+        let case =
+            &load_text("f.feature", "Feature: f\n  Scenario: s\n    Given a clock\n").unwrap()[0];
         let passed = || CaseReport { outcome: Outcome::Passed, ..blank(case) };
         let mut runs = 1;
         let report = each_passes(passed(), 4, || {
