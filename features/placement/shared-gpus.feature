@@ -84,8 +84,8 @@ Feature: Several pods share one GPU
     When these workloads are submitted:
       | name  | kind | queue | pods | gpus | annotations      |
       | small | pod  | team  | 1    |      | gpu-fraction=0.5 |
-    And 1 pod "whole" with 1 GPU is submitted to queue "team"
+    And 1 pod "whole" with 1 GPU each is submitted to queue "team"
     Then pod "small" has 1 running pod
-    And the field "spec.containers.0.env.0.name" of pod "small" is "NVIDIA_VISIBLE_DEVICES"
+    And the field "spec.containers.0.env.0.name" of pod "small-0" is "NVIDIA_VISIBLE_DEVICES"
     And pod "whole" has 1 running pod
-    And the field "spec.containers.0.env" of pod "whole" is ""
+    And the field "spec.containers.0.env" of pod "whole-0" is ""
