@@ -217,12 +217,10 @@ fn the_rest_of_a_gang_that_stays_below_its_minimum_is_evicted_after_its_grace() 
         Pod Scheduled Successfully assigned pod default/gang-1 to node n-1 at node-pool default
         Pod Scheduled Successfully assigned pod default/gang-2 to node n-1 at node-pool default
         Pod Scheduled Successfully assigned pod default/gang-3 to node n-0 at node-pool default
-        2 × Pod Unschedulable Job is not ready for scheduling
         2 × Pod Unschedulable Resources were found for 2 pods while 4 are required for gang scheduling
         4 × Pod Unschedulable The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs.
         PodGroup Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-1
         PodGroup Evict Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/gang-2
-        PodGroup NotReady Job is not ready for scheduling
         PodGroup StaleJob Job has fewer pods than its minimum and will be evicted unless they return
         PodGroup Unschedulable Resources were found for 2 pods while 4 are required for gang scheduling
         PodGroup Unschedulable The workload cannot run on this cluster as it is: 4 pods that must run together ask for 4 GPUs, and all nodes on which they may run offer 2 GPUs

@@ -9,6 +9,7 @@ mod condition;
 mod disruption_budget;
 mod gpu;
 mod group;
+mod hear;
 mod node;
 mod numa;
 mod pod;
@@ -130,6 +131,8 @@ pub(crate) struct Mirror {
     /// BindRequests, by the pod that each is about.
     pub(crate) requests: BTreeMap<Key, RequestRecord>,
     pub(crate) pods: BTreeMap<Key, PodRecord>,
+    /// Pods as watches told of them last, which nobody needed to know yet.
+    unread: BTreeMap<Key, Unread>,
     /// Pods that could not be grouped as they stood at this version, and why.
     pub(crate) ungrouped: BTreeMap<Key, (u64, Malformed)>,
     /// Names of our pods by the pod group that they name.
@@ -200,6 +203,7 @@ impl Mirror {
             Kind::BindRequest => self.clear_requests(),
             Kind::Pod => {
                 self.pods.clear();
+                self.unread.clear();
                 self.members.clear();
                 self.claims.pods.clear();
                 self.sharing = Sharing::default();
@@ -207,15 +211,6 @@ impl Mirror {
         }
         for object in objects {
             self.upsert(kind, object);
-        }
-    }
-
-    /// Takes an object as a watch tells of it.
-    pub(crate) fn hear(&mut self, kind: Kind, object: &Unread) {
-        if !self.is_known(kind, &Key::of_unread(object), object.version)
-            && let Some(object) = object.object()
-        {
-            self.upsert(kind, &object);
         }
     }
 
@@ -343,6 +338,7 @@ impl Mirror {
     }
 
     fn remove_pod(&mut self, key: Key, gone_at: u64) {
+        self.unread.remove(&key);
         if self.pods.get(&key).is_some_and(|is| is.told.version <= gone_at) {
             if let Some(pod) = self.pods.remove(&key) {
                 self.leave(&key, &pod);

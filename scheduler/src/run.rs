@@ -159,6 +159,8 @@ struct Scheduler {
     translated: Option<u64>,
     last_cycle: Option<Instant>,
     due: Option<Instant>,
+    /// When pods are read that watches told of.
+    reads_at: Option<Instant>,
     rest: Option<Rest>,
 }
 
@@ -185,6 +187,7 @@ impl Scheduler {
             translated: None,
             last_cycle: None,
             due: None,
+            reads_at: None,
             rest: None,
             api,
             config,
@@ -195,19 +198,24 @@ impl Scheduler {
 
     /// News first; but a cycle that is late by a whole period is not put off any longer.
     async fn next(&mut self) -> Event {
-        let Some(due) = self.due else {
-            return match self.watches.next().await {
-                Some(news) => Event::News(news),
-                None => std::future::pending().await,
+        loop {
+            let Some(next) = self.due.into_iter().chain(self.reads_at).min() else {
+                return match self.watches.next().await {
+                    Some(news) => Event::News(news),
+                    None => std::future::pending().await,
+                };
             };
-        };
-        if Instant::now() > due + self.config.period {
-            return Event::Due;
-        }
-        tokio::select! {
-            biased;
-            Some(news) = self.watches.next() => Event::News(news),
-            () = sleep_until(due) => Event::Due,
+            if Instant::now() <= next + self.config.period {
+                tokio::select! {
+                    biased;
+                    Some(news) = self.watches.next() => return Event::News(news),
+                    () = sleep_until(next) => {}
+                }
+            }
+            self.read_pods();
+            if self.due.is_some_and(|due| due <= Instant::now()) {
+                return Event::Due;
+            }
         }
     }
 
@@ -219,14 +227,30 @@ impl Scheduler {
                 self.mirror.relist(kind, &objects);
                 self.listed.insert(kind);
             }
-            News::Changed(kind, object) => self.mirror.hear(kind, &object),
+            News::Changed(kind, object) => self.mirror.hear(kind, object),
             News::Gone(kind, gone) => {
                 self.mirror.remove(kind, Key::of_unread(&gone), gone.version);
             }
         }
+        let soon = Instant::now() + BURST;
+        if self.mirror.has_unread() {
+            self.reads_at.get_or_insert(soon);
+        }
+        self.call_cycle_if_changed(before, soon);
+    }
+
+    /// Most of what pods go through changes no decision, or is over before it is read.
+    fn read_pods(&mut self) {
+        let before = self.mirror.revision;
+        self.mirror.read_pods();
+        self.reads_at = None;
+        self.call_cycle_if_changed(before, Instant::now());
+    }
+
+    fn call_cycle_if_changed(&mut self, before: u64, at: Instant) {
         let all_listed = self.listed.len() == Kind::watched(self.config.flavor).len();
         if all_listed && self.mirror.revision != before {
-            self.call_cycle(Instant::now() + BURST);
+            self.call_cycle(at);
         }
     }
 

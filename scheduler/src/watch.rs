@@ -148,6 +148,12 @@ pub(crate) struct Unread {
 }
 
 impl Unread {
+    #[cfg(test)]
+    pub(crate) fn of(object: &Value) -> Self {
+        let line = serde_json::json!({ "type": "MODIFIED", "object": object }).to_string();
+        glance(line.as_bytes()).expect("a line of a watch").2
+    }
+
     /// The object; `None` where the line holds none after all.
     pub(crate) fn object(&self) -> Option<Value> {
         let line: Line = serde_json::from_str(&self.line).ok()?;

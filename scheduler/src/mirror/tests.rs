@@ -51,6 +51,32 @@ fn a_group_holds_until_its_mark_is_confirmed_or_taken_away() {
 }
 
 #[test]
+fn a_pod_is_read_as_it_was_told_of_last() {
+    let mut mirror = Mirror::new("kai-scheduler");
+    mirror.hear(Kind::Pod, Unread::of(&pod(1, "u", &json!({ "nodeName": "n1" }))));
+    mirror.hear(Kind::Pod, Unread::of(&pod(2, "u", &json!({ "nodeName": "n2" }))));
+    assert!(mirror.pods.is_empty() && mirror.has_unread());
+    mirror.read_pods();
+    assert_eq!((mirror.revision, mirror.has_unread()), (1, false));
+    assert_eq!(mirror.pods[&key()].node.as_deref(), Some("n2"));
+
+    mirror.hear(Kind::Pod, Unread::of(&pod(3, "u", &json!({}))));
+    mirror.remove(Kind::Pod, key(), 4);
+    mirror.read_pods();
+    assert!(mirror.pods.is_empty(), "it was gone before it was read");
+
+    mirror.hear(Kind::Pod, Unread::of(&pod(5, "u", &json!({}))));
+    mirror.relist(Kind::Pod, &[]);
+    mirror.read_pods();
+    assert!(mirror.pods.is_empty(), "the list is newer");
+
+    mirror.hear(Kind::Pod, Unread::of(&pod(6, "u", &json!({ "nodeName": "n1" }))));
+    mirror.upsert(Kind::Pod, &pod(7, "u", &json!({ "nodeName": "n2" })));
+    mirror.read_pods();
+    assert_eq!(mirror.pods[&key()].node.as_deref(), Some("n2"), "a later answer stands");
+}
+
+#[test]
 fn a_pod_made_anew_under_the_same_name_starts_clean() {
     let mut mirror = Mirror::new("kai-scheduler");
     mirror.upsert(Kind::Pod, &pod(1, "u", &json!({})));
