@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
 
-use schedlab_emulator::Emulator;
+use schedlab_emulator::{Emulator, NOT_READY};
 use serde_json::Value;
 
 use crate::api::Api;
@@ -190,8 +190,8 @@ impl View {
     pub(crate) fn node_is_up(&self, name: &str) -> bool {
         let node = self.get(Kind::Nodes, name);
         let taints = node.and_then(|node| node["spec"]["taints"].as_array());
-        let key = "node.kubernetes.io/not-ready";
-        self.node_lives(name) && !taints.into_iter().flatten().any(|taint| taint["key"] == key)
+        self.node_lives(name)
+            && !taints.into_iter().flatten().any(|taint| taint["key"] == NOT_READY)
     }
 
     /// What was evicted so far, in the order in which it was told.

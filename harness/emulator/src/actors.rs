@@ -48,6 +48,7 @@ use crate::store::Key;
 pub use crate::pace::parse_duration;
 pub(crate) use crate::pace::{RUN_TIME, STARTUP, TERMINATION};
 pub(crate) use device_driver::PUBLISHED;
+pub use kubelet::DOWN;
 pub use step::{Request, Step};
 pub use view::{Change, Owner, View, controller, key_of, owners};
 

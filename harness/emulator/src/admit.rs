@@ -23,6 +23,8 @@ mod volume;
 mod webhook;
 mod workload;
 
+pub use node::NOT_READY;
+
 use serde_json::Value;
 
 use crate::error::{ApiError, FieldErrors};

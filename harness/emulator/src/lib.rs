@@ -42,7 +42,8 @@ pub mod remote;
 
 mod emulator;
 
-pub use actors::KubeletDefaults;
+pub use actors::{DOWN, KubeletDefaults};
+pub use admit::NOT_READY;
 pub use calls::{Service, Webhooks};
 pub use emulator::{Emulator, Options, Unsettled, beginning};
 pub use fleet::{Fleet, FleetError, FleetPlace};

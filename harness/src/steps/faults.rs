@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::anyhow;
 use cucumber::{given, when};
+use schedlab_emulator::DOWN;
 use serde_json::{Value, json};
 
 use super::StepResult;
@@ -33,7 +34,7 @@ async fn returns(world: &mut World, name: String) -> StepResult {
 }
 
 async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
-    let patch = json!({"metadata": {"annotations": {"schedlab.dev/down": down}}});
+    let patch = json!({"metadata": {"annotations": {DOWN: down}}});
     world.patch(&format!("{NODES}/{name}"), &patch).await?;
     Ok(())
 }

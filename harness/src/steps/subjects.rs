@@ -85,7 +85,7 @@ fn is_in(queue: &str, other: &str, view: &View) -> bool {
         match at {
             Some(name) if name == other => return true,
             Some(name) => {
-                let object = view.get(Kind::Queues, name);
+                let object = view.at(Kind::Queues, ("", name));
                 at = object.and_then(|queue| queue["spec"]["parentQueue"].as_str());
             }
             None => return false,

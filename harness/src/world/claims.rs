@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use schedlab_emulator::DOWN;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -85,7 +86,7 @@ impl World {
     /// before a scheduler sees it, as in virtual time, where nodes come up within a moment.
     pub(super) async fn until_up(&mut self, documents: &[Document]) -> anyhow::Result<()> {
         let nodes = documents.iter().map(|document| &document.object);
-        let lives = |node: &Value| node["metadata"]["annotations"]["schedlab.dev/down"] != "true";
+        let lives = |node: &Value| node["metadata"]["annotations"][DOWN] != "true";
         let nodes = nodes.filter(|object| object["kind"] == "Node" && lives(object));
         let names: Vec<&str> = nodes.filter_map(|node| node["metadata"]["name"].as_str()).collect();
         let up = |world: &Self| match names.iter().find(|name| !world.view.node_is_up(name)) {

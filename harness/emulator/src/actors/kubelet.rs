@@ -31,7 +31,7 @@ use stage::{Exit, Stage};
 pub(super) use status::host_address;
 
 /// The annotation of a node that has died: nothing on it answers any more.
-pub(super) const DOWN: &str = "schedlab.dev/down";
+pub const DOWN: &str = "schedlab.dev/down";
 
 /// All kubelets.
 pub(super) const ACTOR: Actor = Actor { name: "kubelet", manager: "kubelet", concerns, step };

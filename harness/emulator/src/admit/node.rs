@@ -8,7 +8,8 @@ use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{self, list, map, text};
 
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
+/// The taint of a node that is not ready, or not yet.
+pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// What every new node gets.
 pub(super) fn complete(admission: &Admission<'_>, node: &mut Value) {
