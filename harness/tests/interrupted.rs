@@ -5,11 +5,16 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 
 use tempfile::TempDir;
+
+/// Where a run's report is kept.
+const REPORT: &str = "report";
+const MANY: &str = "features/quota/limits.feature";
 
 /// A run in the middle of its scenarios.
 struct Running {
@@ -17,21 +22,22 @@ struct Running {
     child: Child,
     /// Stands in the names of all that it makes.
     id: String,
+    /// Each time that it says that a scenario takes long.
+    is_slow: mpsc::Receiver<()>,
 }
 
 impl Running {
     /// `None` where no control plane can be started.
-    fn begin() -> Option<Self> {
+    fn begin(feature: &str) -> Option<Self> {
         let state = TempDir::new().unwrap();
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut command = schedlab(state.path());
-        command.args(["run", "features/quota/limits.feature", "--cluster", "control-plane"]);
+        command.args(["run", feature, "--cluster", "control-plane"]);
         command.arg("--results").arg(state.path().join("results")).current_dir(workspace);
-        let piped = command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = piped.spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
+        let report = fs::File::create(state.path().join(REPORT)).unwrap();
+        let mut child = command.stdout(report).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let line = said.next().unwrap();
         if line.contains("no control plane") {
             let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
             assert!(!required.contains("control-plane"), "{line}");
@@ -40,10 +46,13 @@ impl Running {
             return None;
         }
         assert!(line.contains("ready in"), "{line}");
-        // Whatever else it says is of no interest, but somebody has to take it.
-        std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
+        // Somebody has to take what it says, of interest or not.
+        let (slow, is_slow) = mpsc::channel();
+        std::thread::spawn(move || {
+            said.filter(|line| line.starts_with("SLOW ")).for_each(|_| slow.send(()).unwrap_or(()));
+        });
         let id = records(state.path()).pop().unwrap();
-        let running = Self { state, child, id };
+        let running = Self { state, child, id, is_slow };
         let programs = ["etcd", "kube-apiserver", "kube-controller-manager"];
         let lives = |name: &str| running.processes().iter().any(|line| line.contains(name));
         assert!(programs.into_iter().all(lives), "{:?}", running.processes());
@@ -94,14 +103,14 @@ const NOTHING: [Vec<String>; 3] = [Vec::new(), Vec::new(), Vec::new()];
 
 #[test]
 fn ctrl_c_in_the_middle_of_a_run_leaves_nothing() {
-    let Some(mut running) = Running::begin() else { return };
+    let Some(mut running) = Running::begin(MANY) else { return };
     assert_eq!(running.end("-INT"), Some(130));
     assert_eq!(running.left(), NOTHING);
 }
 
 #[test]
 fn a_run_that_was_killed_leaves_nothing_that_clean_does_not_find_while_another_goes_on() {
-    let (Some(mut killed), Some(mut other)) = (Running::begin(), Running::begin()) else {
+    let (Some(mut killed), Some(mut other)) = (Running::begin(MANY), Running::begin(MANY)) else {
         return;
     };
     assert_eq!(killed.end("-KILL"), None);
@@ -114,4 +123,15 @@ fn a_run_that_was_killed_leaves_nothing_that_clean_does_not_find_while_another_g
     assert!(other.processes().len() >= 3, "{:?}", other.processes());
     assert_eq!(other.end("-INT"), Some(130));
     assert_eq!(other.left(), NOTHING);
+}
+
+/// All its steps hold at once; then it waits for pods to start, which takes them five minutes.
+#[test]
+fn ctrl_c_ends_a_scenario_that_comes_to_rest() {
+    let Some(mut running) = Running::begin("features/quota/bugs.feature:25") else { return };
+    running.is_slow.recv().unwrap();
+    assert_eq!(running.end("-INT"), Some(130));
+    let report = fs::read_to_string(running.state.path().join(REPORT)).unwrap();
+    assert!(report.contains("0 passed, 1 not run"), "{report}");
+    assert_eq!(running.left(), NOTHING);
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     core::now,
+    process::{memory_now_mb, memory_since_mb},
     table::{Row, Table, median, time},
 };
 
@@ -35,22 +36,34 @@ pub(crate) fn measure(table: &Table) {
         .start_paused(true)
         .build()
         .expect("a runtime of this thread");
-    let (quiet, pod) = runtime.block_on(cycles());
-    let row = |what: &str, took: Duration, bound: &str| {
+    let Cycles { quiet, pod, memory } = runtime.block_on(cycles());
+    let row = |what: &str, figure: String, bound: &str| {
         table.row(&Row {
             name: format!("{NAME}: {what}"),
-            figure: time(took),
+            figure,
             bound: bound.to_owned(),
             others: String::new(),
         });
     };
-    row("a cycle in which nothing changed", quiet, "5 ms");
-    row("a cycle for which one pod came", pod, "");
+    row("a cycle in which nothing changed", time(quiet), "5 ms");
+    row("a cycle for which one pod came", time(pod), "");
+    if let (Some(server), Some(peak)) = memory {
+        let what = format!("memory, {server} MB of it the API server's before");
+        row(&what, format!("{peak} MB"), "1 GB more");
+    }
 }
 
-/// The times of a quiet cycle and of one with a new pod.
-async fn cycles() -> (Duration, Duration) {
+/// What the scheduler needed.
+struct Cycles {
+    quiet: Duration,
+    pod: Duration,
+    /// In MB: before it began, and at most from then on. The API server's part grows, too.
+    memory: (Option<u64>, Option<u64>),
+}
+
+async fn cycles() -> Cycles {
     let emulator = full_fleet();
+    let before = memory_now_mb();
     let config = Config::kai();
     let mut status = config.status.subscribe();
     let clock = emulator.clock().clone();
@@ -70,10 +83,10 @@ async fn cycles() -> (Duration, Duration) {
         }
         plans = now;
     }
-    let before = (now(), status.borrow_and_update().cycles);
+    let started = (now(), status.borrow_and_update().cycles);
     tokio::time::sleep(Duration::from_secs(1) * QUIET_CYCLES).await;
-    let (took, after) = (before.0.elapsed(), status.borrow_and_update().cycles);
-    let quiet = took / u32::try_from(after - before.1).expect("about a thousand cycles");
+    let (took, after) = (started.0.elapsed(), status.borrow_and_update().cycles);
+    let quiet = took / u32::try_from(after - started.1).expect("about a thousand cycles");
     let mut times = Vec::new();
     for at in 0..5 {
         create(&emulator, "pods", &pod(&format!("new-{at}"), 0, None));
@@ -82,7 +95,7 @@ async fn cycles() -> (Duration, Duration) {
         times.push(start.elapsed());
     }
     scheduler.abort();
-    (quiet, median(times))
+    Cycles { quiet, pod: median(times), memory: (before, memory_since_mb()) }
 }
 
 /// An API server with the fleet's objects, on which no kubelet and no controller acts: the time

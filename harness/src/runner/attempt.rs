@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::fmt::Write as _;
 use std::panic::AssertUnwindSafe;
-use std::task::Poll;
 use std::time::Duration;
 
 use cucumber::step::Collection;
@@ -14,7 +13,7 @@ use tokio::runtime;
 
 use super::{CaseReport, FailureKind, Outcome, Settings, StepReport, blank, fail, panics};
 use crate::features::Case;
-use crate::interrupt::Interrupt;
+use crate::interrupt::Interrupted;
 use crate::reviewed::{self, Verdict};
 use crate::snapshots::{showing, symmetric, symmetric_but_shares};
 use crate::steps::stranger;
@@ -102,11 +101,12 @@ async fn play(
         }
     }
     if broken.is_none() {
-        broken = world.leftovers().await.map(|message| Broken {
-            kind: FailureKind::Step,
-            line: case.place.line,
-            message,
-        });
+        let leftovers = async { Ok::<_, Interrupted>(world.leftovers().await) };
+        let Ok(left) = settings.interrupted.unless(leftovers).await else {
+            return Attempt { report, history: Vec::new() };
+        };
+        let line = case.place.line;
+        broken = left.map(|message| Broken { kind: FailureKind::Step, line, message });
     }
     report.virtual_millis = world.elapsed_millis();
     report.showing = Some(showing(&world.log()));
@@ -141,13 +141,13 @@ async fn run_step(
     let here = world.here();
     let words = context.matches.iter().map(|(_, word)| word.clone()).collect::<Vec<_>>();
     let future = AssertUnwindSafe(function(world, context)).catch_unwind();
-    let future = interruptible(future, &settings.interrupted);
+    let future = settings.interrupted.unless(async { Ok::<_, Interrupted>(future.await) });
     let ended = tokio::time::timeout(settings.timeout, future).await;
     let panicked = panics::take();
     match ended {
-        Ok(None) => return Ended::Interrupted,
-        Ok(Some(Ok(()))) => {}
-        Ok(Some(Err(payload))) => return broken(own_failure(&*payload, panicked, (&here, &words))),
+        Ok(Err(_)) => return Ended::Interrupted,
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(payload))) => return broken(own_failure(&*payload, panicked, (&here, &words))),
         Err(_) => {
             let message = format!(
                 "the step took more than {} s of the cluster's time (--timeout)\n{}",
@@ -168,18 +168,6 @@ async fn run_step(
     }
     let stranger = (step.ty == StepType::Then).then(|| stranger(world, &step.value)).flatten();
     stranger.map_or(Ended::Held, |message| broken((FailureKind::Step, message)))
-}
-
-/// Ends with `None` at the first poll after an interrupt.
-async fn interruptible<F: Future>(future: F, interrupt: &Interrupt) -> Option<F::Output> {
-    let mut future = std::pin::pin!(future);
-    std::future::poll_fn(|context| {
-        if interrupt.is_raised() {
-            return Poll::Ready(None);
-        }
-        future.as_mut().poll(context).map(Some)
-    })
-    .await
 }
 
 /// What a step that did not hold says; a real panic says where, too. `words` are the values in
