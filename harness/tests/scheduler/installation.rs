@@ -12,7 +12,7 @@ use std::{
 
 use http::{Method, Request};
 use schedlab_scheduler::{
-    Binding, Component, Config, GpuReservation, admission, crds,
+    Binding, Component, Config, ConfigFile, GpuReservation, admission, crds,
     leader::{Election, Standing, lead},
 };
 use serde::Deserialize as _;
@@ -80,6 +80,56 @@ fn the_chart_has_the_api_server_ask_as_the_program_prints_it() {
         scheduler_name: "mine",
     };
     assert_eq!(objects[1..], admission::configurations(&service));
+}
+
+#[test]
+fn the_chart_takes_what_the_configuration_file_takes() {
+    let mut values: Value = serde_json::from_str(&text("chart/values.schema.json")).unwrap();
+    let mut file = serde_json::to_value(ConfigFile::schema()).unwrap();
+    file.as_object_mut().unwrap().remove("$schema");
+    let shapes = file.as_object_mut().unwrap().remove("$defs");
+    let again = "write kind-configs/chart/values.schema.json anew from `config-schema`: its $defs, \
+                 and the rest as properties.config";
+    assert_eq!(values["properties"]["config"], file, "{again}");
+    assert_eq!(values.as_object_mut().unwrap().remove("$defs"), shapes, "{again}");
+}
+
+#[test]
+fn a_configuration_is_read_where_it_is_mounted() {
+    let file = "/etc/schedlab/config/config.yaml";
+    let chart = plain("chart/templates/deployment.yaml");
+    let argument = format!("--config={file}");
+    let arguments = &chart["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert!(arguments.as_array().unwrap().contains(&json!(argument)), "{arguments}");
+    let written = plain("chart/templates/config.yaml");
+    let (folder, map) = mounted(&chart);
+    assert_eq!(json!(map), written["metadata"]["name"]);
+    assert!(!written["data"][file.trim_start_matches(&format!("{folder}/"))].is_null());
+    // kustomize has the place; what is put there, and the argument, the documents tell.
+    let (folder, map) = mounted(&plain("kustomize/deployment.yaml"));
+    assert_eq!((&*folder, &*map), ("/etc/schedlab/config", "schedlab-scheduler-config"));
+    let told = text("../docs/configuring.md");
+    assert!(told.contains(&format!("value: {argument} ")) && told.contains(&map));
+}
+
+/// The only object of a file, where a template says nothing but the release's name.
+fn plain(file: &str) -> Value {
+    let filled =
+        text(file).replace("{{ .Release.Name }}", "r").replace("{{ $.Release.Name }}", "r");
+    let lines: Vec<&str> = filled.lines().filter(|line| !line.contains("{{")).collect();
+    documents(&lines.join("\n")).remove(0)
+}
+
+/// The folder that the configuration's volume is mounted at, and the config map that it shows.
+fn mounted(deployment: &Value) -> (String, String) {
+    let named = |all: &Value| {
+        let mut all = all.as_array().unwrap().iter();
+        all.find(|it| it["name"] == "config").unwrap().clone()
+    };
+    let pod = &deployment["spec"]["template"]["spec"];
+    let folder = &named(&pod["containers"][0]["volumeMounts"])["mountPath"];
+    let map = &named(&pod["volumes"])["configMap"]["name"];
+    (folder.as_str().unwrap().to_owned(), map.as_str().unwrap().to_owned())
 }
 
 /// Processes with different parts have leases of names that the user picks.
