@@ -23,6 +23,8 @@ mod parts;
 mod replay;
 #[path = "scheduler/sharing.rs"]
 mod sharing;
+#[path = "scheduler/usage.rs"]
+mod usage;
 #[path = "scheduler/writes.rs"]
 mod writes;
 

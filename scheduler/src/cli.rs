@@ -393,15 +393,20 @@ async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
     kube::Client::try_from(config).context("cannot make a client of that configuration")
 }
 
-/// Says what the API server refuses, once for each new refusal.
+/// Says what the API server refuses and what the usage database lacks, once for each that is new.
 async fn complain_of_failures(mut status: watch::Receiver<Status>) {
-    let mut last = None;
+    let mut last = [None, None];
     while status.changed().await.is_ok() {
-        let failure = status.borrow_and_update().last_failure.clone();
-        if let Some(failure) = failure.as_ref().filter(|_| failure != last) {
-            complain(failure);
+        let now = {
+            let status = status.borrow_and_update();
+            [status.last_failure.clone(), status.usage_trouble.clone()]
+        };
+        for (now, last) in now.iter().zip(&last) {
+            if let Some(told) = now.as_ref().filter(|_| now != last) {
+                complain(told);
+            }
         }
-        last = failure;
+        last = now;
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 pub use file::{ConfigFile, FileError};
 
-use crate::{status::Status, trace::Trace};
+use crate::{status::Status, trace::Trace, usage::UsageDatabase};
 
 /// The label of node pools, where the configuration names none.
 pub(crate) const NODE_POOL_LABEL: &str = "kai.scheduler/node-pool";
@@ -50,6 +50,8 @@ pub struct Config {
     pub usage_window: Option<Duration>,
     /// After so long past usage counts for half. `None`: alike over the whole window.
     pub usage_half_life: Option<Duration>,
+    /// Knows past usage better than the own history, which counts where this does not answer.
+    pub usage_database: Option<UsageDatabase>,
     /// The least time that pods have to end, and to save their work, when they are evicted for
     /// others. `None`: as long as they say themselves.
     pub eviction_grace: Option<Duration>,
@@ -177,6 +179,7 @@ impl Config {
             writes_at_once: 1,
             usage_window: None,
             usage_half_life: None,
+            usage_database: None,
             eviction_grace: None,
             trace: None,
             seed: 0,

@@ -26,7 +26,7 @@ mod run;
 pub mod status;
 pub mod trace;
 mod translate;
-mod usage;
+pub mod usage;
 mod watch;
 
 #[cfg(test)]

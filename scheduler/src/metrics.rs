@@ -23,6 +23,7 @@ pub struct Metrics {
     registry: Registry,
     cycles: cycles::Cycles,
     queues: queues::Queues,
+    usage_query: Histogram,
     work: Mutex<work::Work>,
 }
 
@@ -45,7 +46,11 @@ impl Metrics {
         let register = Register(&registry);
         let (cycles, queues) = (cycles::Cycles::new(&register), queues::Queues::new(&register));
         let work = Mutex::new(work::Work::new(&register));
-        Self { registry, cycles, queues, work }
+        let usage_query = register.latency(
+            "usage_query_latency_milliseconds",
+            "From asking the usage database to its answers",
+        );
+        Self { registry, cycles, queues, usage_query, work }
     }
 
     /// In Prometheus' text format.
@@ -54,6 +59,11 @@ impl Metrics {
         let written = TextEncoder::new().encode(&self.registry.gather(), &mut text);
         written.expect("names and labels are valid, and memory takes every byte");
         String::from_utf8(text).expect("text is UTF-8")
+    }
+
+    /// How long the usage database took to answer, or not to.
+    pub(crate) fn observe_usage_query(&self, took: Duration) {
+        self.usage_query.observe(millis(took));
     }
 
     pub(crate) fn observe(&self, cycle: &Cycle<'_>) {

@@ -1,6 +1,8 @@
 //! The loop: news from the watches change the mirror; when a cycle is due the mirror becomes a
 //! snapshot, the snapshot a plan, and the plan API calls.
 
+mod events;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -8,7 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use futures::{FutureExt as _, StreamExt as _};
+use futures::FutureExt as _;
 use kube::Client;
 use schedlab_scheduler_core::{
     Plan, QueueUse,
@@ -16,7 +18,9 @@ use schedlab_scheduler_core::{
     resources::PerResource,
     schedule, schedule_before,
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
+
+use events::Event;
 
 use crate::{
     api::{Api, ApiError},
@@ -24,7 +28,7 @@ use crate::{
     binder,
     config::{Clock, Component, Config, Ends, Flavor, Idle},
     metrics::{self, Metrics, Stopwatch, Timings},
-    mirror::{Key, Mirror},
+    mirror::Mirror,
     pacing::Pacing,
     pod_groups,
     podgrouper::{self, Grouper},
@@ -32,23 +36,12 @@ use crate::{
     status::QueueStatus,
     trace::Beside,
     translate::Translator,
-    usage::{Usage, kept::Kept},
-    watch::{Kind, News, Watches},
+    usage::{Past, Usage},
+    watch::{Kind, Watches},
 };
-
-/// News that come in a burst are waited for this long, so that one cycle sees all of them.
-const BURST: Duration = Duration::from_millis(10);
 
 /// With usage history the order of queues changes by time alone; how often that is looked at.
 const USAGE_STEP: Duration = Duration::from_mins(1);
-
-/// What the loop waits for.
-enum Event {
-    /// The cluster changed.
-    News(News),
-    /// It is time for a cycle.
-    Due,
-}
 
 /// Schedules until it is dropped. Ends with an error only when it cannot start.
 ///
@@ -127,6 +120,7 @@ async fn cycles(
     loop {
         match scheduler.next().await {
             Event::News(news) => scheduler.take(news),
+            Event::Usage => scheduler.take_usage(),
             Event::Due => {
                 scheduler.cycle().await;
                 if ends == Ends::AfterOneCycle {
@@ -151,9 +145,7 @@ struct Scheduler {
     /// Of the grouper's writes.
     pacing: Pacing,
     applier: Applier,
-    usage: Option<Usage>,
-    /// Where the usage outlives the scheduler.
-    kept: Kept,
+    past: Past,
     translator: Translator,
     /// The mirror's revision that the translator has seen.
     translated: Option<u64>,
@@ -174,6 +166,8 @@ struct Rest {
 
 impl Scheduler {
     fn new(api: Api, config: Config, now: Clock, metrics: Option<Arc<Metrics>>) -> Self {
+        let own = config.usage_window.map(|window| Usage::over(window, config.usage_half_life));
+        let clock = Clock::clone(&now);
         Self {
             watches: Watches::start(&api.client, Kind::watched(config.flavor)),
             mirror: Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone()),
@@ -181,8 +175,7 @@ impl Scheduler {
             grouper: Grouper::new(&config),
             pacing: Pacing::up_to(config.writes_at_once),
             applier: Applier::new(api.clone(), &config),
-            usage: config.usage_window.map(|window| Usage::over(window, config.usage_half_life)),
-            kept: Kept::new(&api),
+            past: Past::new(&api, own, config.usage_database.clone(), move || clock()),
             translator: Translator::new(config.flavor, config.seed),
             translated: None,
             last_cycle: None,
@@ -194,73 +187,6 @@ impl Scheduler {
             now,
             metrics,
         }
-    }
-
-    /// News first; but a cycle that is late by a whole period is not put off any longer.
-    async fn next(&mut self) -> Event {
-        loop {
-            let Some(next) = self.due.into_iter().chain(self.reads_at).min() else {
-                return match self.watches.next().await {
-                    Some(news) => Event::News(news),
-                    None => std::future::pending().await,
-                };
-            };
-            if Instant::now() <= next + self.config.period {
-                tokio::select! {
-                    biased;
-                    Some(news) = self.watches.next() => return Event::News(news),
-                    () = sleep_until(next) => {}
-                }
-            }
-            self.read_pods();
-            if self.due.is_some_and(|due| due <= Instant::now()) {
-                return Event::Due;
-            }
-        }
-    }
-
-    fn take(&mut self, news: News) {
-        self.rest = None;
-        let before = self.mirror.revision;
-        match news {
-            News::All(kind, objects) => {
-                self.mirror.relist(kind, &objects);
-                self.listed.insert(kind);
-            }
-            News::Changed(kind, object) => self.mirror.hear(kind, object),
-            News::Gone(kind, gone) => {
-                self.mirror.remove(kind, Key::of_unread(&gone), gone.version);
-            }
-        }
-        let soon = Instant::now() + BURST;
-        if self.mirror.has_unread() {
-            self.reads_at.get_or_insert(soon);
-        }
-        self.call_cycle_if_changed(before, soon);
-    }
-
-    /// Most of what pods go through changes no decision, or is over before it is read.
-    fn read_pods(&mut self) {
-        let before = self.mirror.revision;
-        self.mirror.read_pods();
-        self.reads_at = None;
-        self.call_cycle_if_changed(before, Instant::now());
-    }
-
-    fn call_cycle_if_changed(&mut self, before: u64, at: Instant) {
-        let all_listed = self.listed.len() == Kind::watched(self.config.flavor).len();
-        if all_listed && self.mirror.revision != before {
-            self.call_cycle(at);
-        }
-    }
-
-    /// A cycle at this moment, or earlier if one is due; never sooner than a period after the last.
-    fn call_cycle(&mut self, at: Instant) {
-        let at = match self.last_cycle {
-            Some(last) => at.max(last + self.config.period),
-            None => at,
-        };
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
     async fn cycle(&mut self) {
@@ -362,7 +288,7 @@ impl Scheduler {
     /// Usage moves with time, and is looked at now and then; the rest has a deadline in the plan.
     fn rest_after(&self, started: Instant, plan: Plan) -> Rest {
         let deadline = plan.look_again_in_millis.map(Duration::from_millis);
-        let usage = self.usage.is_some().then_some(USAGE_STEP);
+        let usage = self.past.moves().then_some(USAGE_STEP);
         let until = deadline.into_iter().chain(usage).min().map(|time| started + time);
         Rest { plan, until }
     }
@@ -390,11 +316,7 @@ impl Scheduler {
         }
         let snapshot = &mut self.translator.translation.snapshot;
         snapshot.now = now;
-        if let Some(usage) = &self.usage {
-            for queue in &mut snapshot.queues {
-                queue.historical_usage_micro = usage.micro(&queue.name, now);
-            }
-        }
+        self.past.tell(&mut snapshot.queues, now);
     }
 
     /// A plan's accounts by the queues' names.
@@ -409,8 +331,7 @@ impl Scheduler {
     /// Takes up the usage that an earlier scheduler noted. What cannot be read is told, and begins
     /// anew.
     async fn remember_usage(&mut self) -> anyhow::Result<()> {
-        let Some(usage) = &mut self.usage else { return Ok(()) };
-        let read = self.kept.read(&self.api, usage).await;
+        let read = self.past.remember(&self.api).await;
         if let Some(unreadable) = read.context("cannot read the usage history")? {
             let told = unreadable.to_string();
             self.config.status.send_modify(|status| status.last_failure = Some(told));
@@ -428,12 +349,9 @@ impl Scheduler {
         let capacity = nodes.fold(PerResource::default(), |sum: PerResource<i64>, node| {
             sum.plus(node.allocatable.accounted())
         });
-        if let Some(usage) = &mut self.usage {
-            let account =
-                |(name, of): (&Name, &QueueUse)| (Name::clone(name), of.allocated.accounted());
-            usage.record(now, capacity, &uses.iter().map(account).collect());
-            self.kept.write(&self.api, usage, now).await?;
-        }
+        let account =
+            |(name, of): (&Name, &QueueUse)| (Name::clone(name), of.allocated.accounted());
+        self.past.record(&self.api, now, capacity, uses.iter().map(account)).await?;
         match self.config.flavor {
             Flavor::Kai if !self.config.runs(Component::QueueController) => Ok(()),
             Flavor::Kai => queues::write(&self.api, &mut self.mirror, after, (capacity, now)).await,
@@ -491,7 +409,7 @@ impl Scheduler {
         if let Some(millis) = plan.look_again_in_millis {
             self.call_cycle(started + Duration::from_millis(millis));
         }
-        if self.usage.is_some() && !plan.waiting.is_empty() {
+        if self.past.moves() && !plan.waiting.is_empty() {
             self.call_cycle(started + USAGE_STEP);
         }
     }

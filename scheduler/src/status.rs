@@ -20,6 +20,8 @@ pub struct Status {
     pub waiting: usize,
     /// What the API server refused in the last cycle, if anything.
     pub last_failure: Option<String>,
+    /// Why nothing new is known of past usage, where a database is asked for it.
+    pub usage_trouble: Option<String>,
     /// The queues of the last cycle, by name.
     pub queues: Vec<QueueStatus>,
 }

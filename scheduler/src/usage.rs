@@ -1,8 +1,12 @@
 //! What queues used over a sliding window, for time-based fairness; what was used long ago may
 //! count for less. Integrated over time at each change, so nothing ticks. [`kept`] writes it into
-//! the cluster, so that a scheduler that starts anew goes on with it.
+//! the cluster, so that a scheduler that starts anew goes on with it. Where a [`database`] is
+//! configured, its word counts before the own history.
 
-pub(crate) mod kept;
+mod database;
+mod kept;
+mod past;
+mod prometheus;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,6 +17,9 @@ use schedlab_scheduler_core::{
     model::{Name, Time},
     resources::PerResource,
 };
+
+pub use database::{Asked, Reached, Timing, UsageDatabase, Window};
+pub(crate) use past::Past;
 
 /// The history of all queues, and of the cluster they share.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //! printed by `schedlab-scheduler config-schema`. Names are those of KAI's `SchedulingShard`.
 
 mod apply;
+mod usage;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,6 +16,8 @@ use serde::{
     de::{self, Visitor},
 };
 use thiserror::Error;
+
+pub(crate) use usage::UsageDbSetting;
 
 use super::{Binding, Component};
 
@@ -43,6 +46,10 @@ pub struct ConfigFile {
     /// After so long past usage counts for half, as 6h [default: alike over the whole window].
     #[schemars(with = "Option<String>")]
     pub usage_half_life: Option<Time>,
+    /// Knows what queues used; where it does not answer, the own history counts, if there is a
+    /// usageWindow [default: none].
+    #[serde(rename = "usageDBConfig")]
+    pub usage_db_config: Option<UsageDbSetting>,
     /// Most writes to the API server under way at once [default: 32].
     pub writes_at_once: Option<std::num::NonZeroU16>,
     /// How the last cycles decided, plugin by plugin, is kept in so many lines at most and served
@@ -233,8 +240,10 @@ impl<'de> Deserialize<'de> for Time {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Time, E> {
-                let parsed = text.parse().ok();
-                let time = parsed.and_then(|it: jiff::SignedDuration| it.try_into().ok());
+                let span: Option<jiff::Span> = text.parse().ok();
+                let days = jiff::SpanRelativeTo::days_are_24_hours();
+                let signed = span.and_then(|span| span.to_duration(days).ok());
+                let time = signed.and_then(|it| it.try_into().ok());
                 time.map(Time).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
@@ -298,7 +307,8 @@ impl ConfigFile {
             ("usageWindow", file.usage_window),
             ("usageHalfLife", file.usage_half_life),
         ];
-        for (field, time) in times {
+        let of_database = file.usage_db_config.iter().flat_map(UsageDbSetting::times);
+        for (field, time) in times.into_iter().chain(of_database) {
             if time.is_some_and(|time| time.0.is_zero()) {
                 let (found, allowed) = ("0".to_owned(), "a time above 0");
                 return Err(FileError::Value { field, found, allowed });

@@ -7,11 +7,22 @@ use super::*;
 use crate::{
     config::{Config, Flavor},
     translate::Translator,
+    usage::Asked,
     watch::Kind,
 };
 
 /// Everything measured that is no time, after one cycle over these objects.
 fn measured(objects: &[Value]) -> String {
+    let text = told_of(objects);
+    let told = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket"));
+    let left_out = ["action_scheduling_latency", "_cpu_", "_memory_", "queue_info"];
+    told.filter(|line| !left_out.iter().any(|name| line.contains(name)))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// What Prometheus is told after one cycle over these objects.
+fn told_of(objects: &[Value]) -> String {
     let mut mirror = Mirror::new("kai-scheduler");
     for object in objects {
         let kind = match object["kind"].as_str() {
@@ -53,12 +64,18 @@ fn measured(objects: &[Value]) -> String {
         timings: Timings::default(),
         bindings: &[Duration::from_millis(7)],
     });
-    let text = metrics.text();
-    let told = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket"));
-    let left_out = ["action_scheduling_latency", "_cpu_", "_memory_", "queue_info"];
-    told.filter(|line| !left_out.iter().any(|name| line.contains(name)))
-        .collect::<Vec<_>>()
-        .join("\n")
+    metrics.text()
+}
+
+/// Who asks a Prometheus for past usage finds what the scheduler told it.
+#[test]
+fn usage_of_queues_is_told_under_the_names_that_are_asked_for() {
+    let told = told_of(&[queue("a", 1)]);
+    let Asked { gpu, cpu, memory } = Asked::of_kai();
+    for [used, _] in [gpu, cpu, memory] {
+        let labels = r#"{queue_display_name="Team a",queue_metadata_name="a",queue_name="Team a"}"#;
+        assert!(told.contains(&format!("\n{used}{labels} 0\n")), "{used} in {told}");
+    }
 }
 
 fn queue(name: &str, quota: i64) -> Value {
@@ -140,5 +157,7 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
     kai_task_scheduling_latency_milliseconds_sum 60000
     kai_task_scheduling_latency_milliseconds_count 1
     kai_total_preemption_attempts 3
+    kai_usage_query_latency_milliseconds_sum 0
+    kai_usage_query_latency_milliseconds_count 0
     "#);
 }

@@ -45,6 +45,9 @@ impl ConfigFile {
         config.period = self.period.map_or(config.period, |period| period.0);
         config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
         config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);
+        if let Some(database) = &self.usage_db_config {
+            config.usage_database = Some(database.settings(|name| std::env::var(name).ok())?);
+        }
         if let Some(writes) = self.writes_at_once {
             config.writes_at_once = usize::from(writes.get());
         }
@@ -89,6 +92,7 @@ impl ConfigFile {
             gpu_reservation,
             usage_window,
             usage_half_life,
+            usage_db_config,
             actions,
             plugins,
             placement_strategy: PlacementStrategy { gpu, cpu },
@@ -110,6 +114,7 @@ impl ConfigFile {
             ("gpuReservation", gpu_reservation.is_some()),
             ("usageWindow", usage_window.is_some()),
             ("usageHalfLife", usage_half_life.is_some()),
+            ("usageDBConfig", usage_db_config.is_some()),
             ("actions", actions.is_some()),
             ("plugins", !plugins.is_empty()),
             ("placementStrategy", gpu.is_some() || cpu.is_some()),

@@ -51,7 +51,7 @@ kValue: 0.5
 
 #[test]
 fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
     assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement` at line 2 column 3");
     assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
     assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
@@ -65,6 +65,53 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     assert_snapshot!(read("preemptionPolicy: { minPriorityDifference: 0 }"), @"preemptionPolicy.minPriorityDifference: found 0, allowed: 1 or more");
     assert_snapshot!(read("preemptionPolicy: { gracePeriod: 0s }"), @"preemptionPolicy.gracePeriod: found 0, allowed: a time above 0");
     assert_snapshot!(read("- a"), @"invalid type: sequence, expected struct ConfigFile");
+}
+
+/// What a usage database is set up to be.
+fn database(yaml: &str) -> String {
+    let file =
+        match ConfigFile::parse(&format!("usageDBConfig: {{ clientType: prometheus, {yaml} }}")) {
+            Ok(file) => file,
+            Err(error) => return error.to_string(),
+        };
+    let variable = |name: &str| (name == "WHERE").then(|| "http://there:9090".to_owned());
+    match file.usage_db_config.unwrap().settings(variable) {
+        Ok(settings) => format!("{settings:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_usage_database_is_set_up_by_kais_names() {
+    assert_snapshot!(database("connectionString: 'http://p:9090'"), @r#"UsageDatabase { reached: http://p:9090, window: Sliding(604800s), half_life: None, resolution: 60s, asked: Asked { gpu: ["kai_queue_allocated_gpus", "sum(kube_node_status_capacity{resource=\"nvidia_com_gpu\"})"], cpu: ["kai_queue_allocated_cpu_cores", "sum(kube_node_status_capacity{resource=\"cpu\"})"], memory: ["kai_queue_allocated_memory_bytes", "sum(kube_node_status_capacity{resource=\"memory\"})"] }, timing: Timing { fetch_interval: 60s, staleness: 300s, wait: 60s, query: 10s } }"#);
+    assert_snapshot!(database("connectionStringEnvVar: WHERE, usageParams: { halfLifePeriod: 10m, windowSize: 2d, \
+        windowType: tumbling, tumblingWindowStartTime: 2026-01-05T00:00:00Z, fetchInterval: 30s, \
+        stalenessPeriod: 2m, waitTimeout: 5s, extraParams: { gpuAllocationMetric: used, \
+        gpuCapacityMetric: whole, usageQueryTimeout: 3s, queryResolution: 10s } }"), @r#"UsageDatabase { reached: http://there:9090, window: Tumbling { start: 2026-01-05T00:00:00Z, size: 172800s }, half_life: Some(600s), resolution: 10s, asked: Asked { gpu: ["used", "whole"], cpu: ["kai_queue_allocated_cpu_cores", "sum(kube_node_status_capacity{resource=\"cpu\"})"], memory: ["kai_queue_allocated_memory_bytes", "sum(kube_node_status_capacity{resource=\"memory\"})"] }, timing: Timing { fetch_interval: 30s, staleness: 120s, wait: 5s, query: 3s } }"#);
+    let there = |params: &str| {
+        database(&format!("connectionString: 'https://p/x/', usageParams: {{ {params} }}"))
+    };
+    assert!(there("halfLifePeriod: 0s").contains("half_life: None"));
+}
+
+#[test]
+fn what_is_wrong_with_a_usage_database_is_told() {
+    assert_snapshot!(database(""), @"usageDBConfig.connectionString: found neither, allowed: either it or connectionStringEnvVar");
+    assert_snapshot!(database("connectionString: a, connectionStringEnvVar: b"), @"usageDBConfig.connectionString: found both, allowed: either it or connectionStringEnvVar");
+    assert_snapshot!(database("connectionStringEnvVar: NOWHERE"), @"usageDBConfig.connectionStringEnvVar: found NOWHERE, allowed: the name of an environment variable that is set");
+    assert_snapshot!(database("connectionString: 'p:9090'"), @"usageDBConfig.connectionString: found p:9090, allowed: http://HOST:PORT or https://HOST:PORT, and a path");
+    assert_snapshot!(database("connectionString: 'http://me:secret@p:9090'"), @"usageDBConfig.connectionString: found a user, allowed: http://HOST:PORT or https://HOST:PORT, without a user");
+    assert_snapshot!(read("usageDBConfig: { clientType: fake }"), @"usageDBConfig.clientType: unknown variant `fake`, expected `prometheus` at line 1 column 30");
+    let there = |params: &str| {
+        database(&format!("connectionString: 'http://p', usageParams: {{ {params} }}"))
+    };
+    assert_snapshot!(there("fetchInterval: 0s"), @"usageDBConfig.usageParams.fetchInterval: found 0, allowed: a time above 0");
+    assert_snapshot!(there("windowSize: 1mo"), @r#"usageDBConfig.usageParams.windowSize: invalid value: string "1mo", expected a time as 90s, 500ms or 1h30m at line 1 column 99"#);
+    assert_snapshot!(there("windowType: tumbling"), @"usageDBConfig.usageParams.tumblingWindowStartTime: found nothing, allowed: a moment as 2026-01-05T00:00:00Z");
+    assert_snapshot!(there("tumblingWindowStartTime: 2026-01-05T00:00:00Z"), @"usageDBConfig.usageParams.tumblingWindowStartTime: found 2026-01-05T00:00:00Z, allowed: nothing without windowType: tumbling");
+    assert_snapshot!(there("windowType: tumbling, tumblingWindowStartTime: monday"), @"usageDBConfig.usageParams.tumblingWindowStartTime: found monday, allowed: a moment as 2026-01-05T00:00:00Z");
+    assert_snapshot!(there("windowType: cron"), @"usageDBConfig.usageParams.windowType: unknown variant `cron`, expected `sliding` or `tumbling` at line 1 column 99");
+    assert_snapshot!(there("extraParams: { gpuMetric: a }"), @"usageDBConfig.usageParams.extraParams: unknown field `gpuMetric`, expected one of `gpuAllocationMetric`, `cpuAllocationMetric`, `memoryAllocationMetric`, `gpuCapacityMetric`, `cpuCapacityMetric`, `memoryCapacityMetric`, `usageQueryTimeout`, `queryResolution` at line 1 column 102");
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! Past usage that a Prometheus knows: what queues deserve by it, and what becomes of them while it
+//! says nothing, or nothing of use. It is played in the same process, so that time stays virtual.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use http::{Request, Response, StatusCode};
+use insta::assert_snapshot;
+use kube::client::Body;
+use schedlab_scheduler::{
+    Status,
+    usage::{Asked, Reached, Timing, UsageDatabase, Window},
+};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tower::service_fn;
+
+use super::lab::Lab;
+
+/// What Prometheus says just now.
+#[derive(Clone, Copy)]
+enum Says {
+    /// That this queue used all GPUs.
+    AllUsedBy(&'static str),
+    /// A number that is none.
+    Nonsense,
+    /// That it cannot.
+    Failure,
+    /// Nothing, ever.
+    Silence,
+}
+
+impl Says {
+    fn to(self, query: &str) -> (StatusCode, Value) {
+        let vector = |result: Value| json!({ "status": "success", "data": { "resultType": "vector", "result": result } });
+        let of = |queue: &str, value: &str| json!([{ "metric": { "queue_name": queue }, "value": [0, value] }]);
+        let is_of_gpus = query.contains("kai_queue_allocated_gpus");
+        match self {
+            Self::Failure => {
+                let said =
+                    json!({ "status": "error", "errorType": "timeout", "error": "too slow" });
+                (StatusCode::SERVICE_UNAVAILABLE, said)
+            }
+            Self::AllUsedBy(queue) if is_of_gpus => (StatusCode::OK, vector(of(queue, "480"))),
+            Self::Nonsense if is_of_gpus => (StatusCode::OK, vector(of("a", "NaN"))),
+            Self::AllUsedBy(_) | Self::Nonsense | Self::Silence => {
+                let capacity = json!([{ "metric": {}, "value": [0, "480"] }]);
+                let is_asked = query.contains("kube_node_status_capacity");
+                (StatusCode::OK, vector(if is_asked { capacity } else { json!([]) }))
+            }
+        }
+    }
+}
+
+/// A Prometheus, and what it is to say from now on.
+fn prometheus(says: Says) -> (UsageDatabase, Arc<Mutex<Says>>) {
+    let words = Arc::new(Mutex::new(says));
+    let said = Arc::clone(&words);
+    let service = service_fn(move |request: Request<Body>| {
+        let says = *said.lock().unwrap();
+        async move {
+            if matches!(says, Says::Silence) {
+                std::future::pending::<()>().await;
+            }
+            let (status, answer) = says.to(request.uri().query().unwrap_or_default());
+            let answer = Response::builder()
+                .status(status)
+                .body(Body::from(answer.to_string().into_bytes()));
+            Ok::<_, Infallible>(answer.unwrap())
+        }
+    });
+    let database = UsageDatabase {
+        reached: Reached::By(kube::Client::new(service, "default")),
+        window: Window::Sliding(Duration::from_hours(24)),
+        half_life: None,
+        resolution: Duration::from_mins(1),
+        asked: Asked::of_kai(),
+        timing: Timing {
+            fetch_interval: Duration::from_mins(1),
+            staleness: Duration::from_mins(5),
+            wait: Duration::from_mins(1),
+            query: Duration::from_secs(10),
+        },
+    };
+    (database, words)
+}
+
+/// Two queues without a quota that each want all eight GPUs, with time to look at them.
+async fn contested(lab: &mut Lab, database: UsageDatabase) -> watch::Receiver<Status> {
+    lab.nodes(1, 8);
+    for queue in ["a", "b"] {
+        lab.queue(queue, 0, -1);
+        lab.job(&format!("of-{queue}"), queue, (8, 1));
+    }
+    lab.config.usage_database = Some(database);
+    let status = lab.start();
+    lab.pass(5).await;
+    status
+}
+
+/// Fair shares in GPUs, and what is wrong.
+fn told(status: &watch::Receiver<Status>) -> String {
+    let status = status.borrow();
+    let shares = status.queues.iter().map(|queue| {
+        let gpus = queue.fair_share.gpu / 1000;
+        format!("{}={gpus} ", queue.name)
+    });
+    format!("{}{}", shares.collect::<String>(), status.usage_trouble.as_deref().unwrap_or("well"))
+}
+
+#[test]
+fn a_queue_that_used_much_deserves_less_until_the_answer_is_stale() {
+    Lab::tell(async |mut lab| {
+        let (database, words) = prometheus(Says::AllUsedBy("a"));
+        let status = contested(&mut lab, database).await;
+        assert_snapshot!(told(&status), @"a=0 b=8 well");
+        *words.lock().unwrap() = Says::Failure;
+        lab.pass(60).await;
+        assert_snapshot!(told(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: answered 503 Service Unavailable: too slow; the last good answer counts for 300s, then no past usage");
+        lab.pass(240).await;
+        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: kai_queue_allocated_gpus: answered 503 Service Unavailable: too slow; the last good answer counts for 300s, then no past usage");
+        *words.lock().unwrap() = Says::Silence;
+        lab.pass(120).await;
+        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: no answer within 10s; the last good answer counts for 300s, then no past usage");
+        *words.lock().unwrap() = Says::AllUsedBy("b");
+        lab.pass(120).await;
+        assert_snapshot!(told(&status), @"a=8 b=0 well");
+    });
+}
+
+#[test]
+fn what_prometheus_says_wrong_is_told_and_scheduling_goes_on() {
+    Lab::tell(async |mut lab| {
+        let (database, words) = prometheus(Says::Nonsense);
+        let status = contested(&mut lab, database).await;
+        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: kai_queue_allocated_gpus: queue_name=a: found NaN, allowed: a number from 0; the last good answer counts for 300s, then no past usage");
+        let running = lab.pods().matches("Running").count();
+        assert_eq!(running, 8);
+        *words.lock().unwrap() = Says::AllUsedBy("team-of-yore");
+        lab.pass(60).await;
+        assert_snapshot!(told(&status), @"a=4 b=4 usage of queues from a client: found 1 queues, as team-of-yore, and none that is here: all count as unused");
+    });
+}
+
+#[test]
+fn the_first_cycle_waits_for_the_first_answer_but_not_for_ever() {
+    Lab::tell(async |mut lab| {
+        let (mut database, _) = prometheus(Says::Silence);
+        database.timing.wait = Duration::from_secs(6);
+        let status = contested(&mut lab, database).await;
+        assert_eq!(status.borrow().cycles, 0);
+        lab.pass(2).await;
+        assert_snapshot!(told(&status), @"a=4 b=4 well");
+    });
+}
+
+#[test]
+fn while_prometheus_says_nothing_the_own_history_counts() {
+    Lab::tell(async |mut lab| {
+        let (database, _) = prometheus(Says::Failure);
+        lab.config.usage_window = Some(Duration::from_hours(1));
+        lab.nodes(1, 8);
+        lab.queue("a", 0, -1);
+        lab.job("of-a", "a", (8, 1));
+        lab.config.usage_database = Some(database);
+        let status = lab.start();
+        lab.pass(1800).await;
+        lab.queue("b", 0, -1);
+        lab.job("of-b", "b", (8, 1));
+        lab.pass(3).await;
+        assert_snapshot!(told(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: answered 503 Service Unavailable: too slow; the last good answer counts for 300s, then the own history");
+    });
+}
