@@ -157,3 +157,22 @@ impl Ratio {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_queue_may_have_none_of_weighs_a_thousand_times_its_use() {
+        let used = PerResource { gpu: 2000, cpu: 500, memory: 7 };
+        let none_of = |gpu, cpu| {
+            let memory = Amount::Unlimited;
+            let total = PerResource { gpu: 8000, cpu: 1000, memory: 70 };
+            dominant(used, PerResource { gpu, cpu, memory }, total)
+        };
+        let (some, none) = (Amount::Exactly(4000), Amount::Exactly(0));
+        assert_eq!(none_of(some, Amount::Unlimited), Ratio::new(1, 2));
+        assert_eq!(none_of(none, Amount::Unlimited), Ratio::new(2000, 1));
+        assert_eq!(none_of(some, none), Ratio::new(500_000, 1));
+    }
+}

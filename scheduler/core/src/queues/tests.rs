@@ -1,5 +1,5 @@
 //! The order of jobs over the queue tree, and which victims are acceptable, as text. Queues:
-//! `name [parent=] quota= fair= used=` in GPUs; jobs: `job queue priority gpus`.
+//! `name [parent=] quota= fair= used=` in GPUs, `cpu-quota=` and so on in cores; jobs: `job queue priority gpus`.
 
 use insta::assert_snapshot;
 
@@ -166,6 +166,16 @@ fn a_guarantee_is_taken_back_from_who_is_over_quota_though_inside_its_share() {
 }
 
 #[test]
+fn a_guarantee_is_not_taken_from_who_is_over_quota_only_in_what_nobody_asks_for() {
+    let theirs = "a quota=4 fair=4 cpu-quota=1 cpu-used=5";
+    let accepts = |used| {
+        let queues = format!("{theirs} used={used}\nb quota=4 fair=4 used=0");
+        accepts(&queues, "b", (2, true), &[("a", &[1, 1])])
+    };
+    assert_eq!([2, 3, 4, 6].map(accepts), [false, false, true, true]);
+}
+
+#[test]
 fn departments_protect_what_their_teams_borrow_inside_them() {
     let queues = "
         mine quota=4 fair=4 used=4
@@ -176,6 +186,21 @@ fn departments_protect_what_their_teams_borrow_inside_them() {
     ";
     assert!(!accepts(queues, "team", (1, true), &[("other", &[1])]));
     assert!(accepts(queues, "team", (1, true), &[("idle", &[1])]));
+}
+
+#[test]
+fn a_department_beyond_its_share_takes_only_from_one_further_beyond() {
+    let accepts = |used| {
+        let queues = format!(
+            "mine quota=0 fair=4 used=4
+            theirs quota=0 fair=4 used={used}
+            team parent=mine quota=0 fair=4 used=0
+            busy parent=mine quota=0 fair=4 used=4
+            other parent=theirs quota=0 fair=4 used={used}"
+        );
+        accepts(&queues, "team", (1, true), &[("other", &[1])])
+    };
+    assert_eq!([5, 6, 7].map(accepts), [false, false, true]);
 }
 
 #[test]
@@ -254,12 +279,18 @@ fn read_queues(text: &str) -> (Vec<String>, Ledger) {
     let lines = rows(text);
     let names: Vec<String> = lines.iter().map(|words| words[0].to_owned()).collect();
     let accounts = lines.iter().map(|words| {
-        let bound = |field| PerResource {
-            gpu: number(words, field).map_or(Amount::Unlimited, |of| Amount::Exactly(of * 1000)),
-            cpu: Amount::Unlimited,
+        let at_most = |field: &str, unit| {
+            number(words, field).map_or(Amount::Unlimited, |of| Amount::Exactly(of * unit))
+        };
+        let bound = |field: &str| PerResource {
+            gpu: at_most(field, 1000),
+            cpu: at_most(&format!("cpu-{field}"), 1000),
             memory: Amount::Unlimited,
         };
-        let used = |field| gpus(number(words, field).unwrap_or(0));
+        let used = |field| PerResource {
+            cpu: number(words, &format!("cpu-{field}")).unwrap_or(0) * 1000,
+            ..gpus(number(words, field).unwrap_or(0))
+        };
         Account {
             parent: field(words, "parent").map(|parent| id(&names, parent)),
             priority: i32::try_from(number(words, "priority").unwrap_or(100)).unwrap(),

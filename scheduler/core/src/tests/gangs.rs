@@ -285,6 +285,22 @@ fn a_pod_that_lost_its_node_does_not_count() {
 }
 
 #[test]
+fn surplus_goes_to_the_part_that_has_the_least_for_its_minimum() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=6
+        node n2 gpus=1 label kind=left
+        node n3 gpus=1 label kind=right
+        queue q quota=7 limit=7
+        gang a queue=q
+          part left pods=5 min=4 gpus=1 needs kind=left on n1 n1 n1 n1
+          part right pods=3 min=1 gpus=1 needs kind=right on n1 n1
+    "), @r"
+    a runs on n2
+    a pending: q quota has reached the allowable limit of GPUs. Limit is 7 GPUs, currently 7 GPUs allocated and workload requested 1 GPUs
+    ");
+}
+
+#[test]
 fn surplus_does_not_run_before_the_gang_that_waits() {
     assert_snapshot!(plan_of("
         node n1 gpus=4

@@ -284,6 +284,66 @@ fn a_preferred_node_beats_an_emptier_one() {
 }
 
 #[test]
+fn of_nodes_that_have_as_much_left_the_one_that_stays_in_balance_is_taken() {
+    let plan = |tilted: &str, even: &str| {
+        kube_plan_of(&format!(
+            "
+            node n1 cpu=8 memory=8Gi
+            node n2 cpu=8 memory=8Gi
+            job one cpu=4 memory=1Gi on {tilted}
+            job two cpu=2 memory=3Gi on {even}
+            job a cpu=1 memory=1Gi
+        "
+        ))
+    };
+    assert_snapshot!(plan("n1", "n2"), @"a runs on n2");
+    assert_snapshot!(plan("n2", "n1"), @"a runs on n1");
+}
+
+#[test]
+fn pods_that_ask_for_nothing_count_a_little_on_their_node() {
+    let plan = |node: &str| {
+        kube_plan_of(&format!(
+            "
+            node n1 cpu=8 memory=8Gi
+            node n2 cpu=8 memory=8Gi
+            job humble on {node}
+            job a cpu=1 memory=1Gi
+        "
+        ))
+    };
+    assert_snapshot!(plan("n1"), @"a runs on n2");
+    assert_snapshot!(plan("n2"), @"a runs on n1");
+}
+
+#[test]
+fn of_victims_as_important_the_fewer_leave_whatever_the_priority_of_the_others() {
+    assert_snapshot!(kube_plan_of("
+        node n1 cpu=4
+        node n2 cpu=4
+        job top priority=10 cpu=2 on n1
+        job least priority=-5 cpu=2 on n1
+        job alone priority=10 cpu=4 on n2
+        job high priority=100 cpu=4
+    "), @r"
+    alone leaves n2 for high (preempt)
+    high waits for n2
+    high pending: 0/2 nodes are available: 2 Insufficient cpu.
+    ");
+}
+
+#[test]
+fn an_image_that_many_nodes_have_is_worth_more() {
+    assert_snapshot!(kube_plan_of("
+        node n1 cpu=8 image rare
+        node n2 cpu=8 image common
+        node n3 cpu=8 image common
+        node n4 cpu=8
+        job a cpu=1 memory=1Gi image rare image common
+    "), @"a runs on n2");
+}
+
+#[test]
 fn a_node_that_has_the_image_beats_one_that_has_not() {
     assert_snapshot!(kube_plan_of("
         node n1 cpu=8

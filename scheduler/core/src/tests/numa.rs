@@ -30,6 +30,14 @@ fn others_are_not_bound_to_zones() {
 }
 
 #[test]
+fn what_no_zone_publishes_is_not_aligned() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2 cpu=8 numa=single/pod zone z0:gpus=1 zone z1:gpus=1
+        job a gpus=1 cpu=3 guaranteed
+    "), @"a runs on n1@z0");
+}
+
+#[test]
 fn devices_of_zones_are_aligned_for_everybody() {
     assert_snapshot!(plan_of("
         node n1 gpus=4 numa=single/pod zone z0:gpus=2 zone z1:gpus=2

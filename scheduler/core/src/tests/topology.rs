@@ -90,6 +90,21 @@ fn a_place_whose_nodes_do_not_take_the_pods_is_given_up_for_the_next() {
 }
 
 #[test]
+fn a_rack_holds_as_many_parts_of_gpus_as_its_free_and_its_shared_ones_do() {
+    assert_snapshot!(plan_of("
+        topology dc levels rack
+        node n1 gpus=1 label rack=a
+        node n2 gpus=3 label rack=b
+        job other part=0.3 on n2/g1
+        gang a pods=5 part=0.5 together=dc/rack
+        gang b pods=3 part=0.5 together=dc/rack
+    "), @r"
+    a runs on n2/g1, n2/a-1 x2, n2/a-3 x2
+    b pending: node-group b can allocate only 0 of 3 required pods. node-group a can allocate only 2 of 3 required pods. topology dc, requirement rack couldn't be satisfied
+    ");
+}
+
+#[test]
 fn surplus_stays_with_the_gang_that_runs() {
     assert_snapshot!(plan_of(&format!("{RACKS}
         job a pods=3 min=1 gpus=1 together=dc/rack on n1
