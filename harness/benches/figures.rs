@@ -5,6 +5,8 @@
 
 #[path = "figures/core.rs"]
 mod core;
+#[path = "figures/memory.rs"]
+mod memory;
 #[path = "figures/process.rs"]
 mod process;
 #[path = "figures/shell.rs"]
@@ -17,10 +19,14 @@ mod whole;
 use table::Table;
 
 fn main() {
+    if let Some(kubeconfig) = memory::is_scheduler() {
+        return memory::schedule(kubeconfig);
+    }
     // cargo hands `--bench` to every benchmark.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let mut table = Table::new(filter);
     core::measure(&mut table);
     shell::measure(&table);
+    memory::measure(&table);
     whole::measure(&mut table);
 }

@@ -38,10 +38,9 @@ pub(crate) fn schedlab(arguments: &[&str]) -> Taken {
         .stderr(Stdio::null())
         .spawn()
         .expect("the binary beside this benchmark starts");
-    let status_file = format!("/proc/{}/status", child.id());
-    let mut peak_mb = None;
+    let mut peak = None;
     let ended = loop {
-        peak_mb = memory_mb(&status_file, PEAK).max(peak_mb);
+        peak = peak_mb(child.id()).max(peak);
         if let Some(ended) = child.try_wait().expect("a child can be waited for") {
             break ended;
         }
@@ -49,27 +48,13 @@ pub(crate) fn schedlab(arguments: &[&str]) -> Taken {
     };
     let wall = start.elapsed();
     let stdout = fs::read_to_string(output.path()).unwrap_or_default();
-    Taken { wall, peak_mb, stdout, ended_well: ended.success() }
+    Taken { wall, peak_mb: peak, stdout, ended_well: ended.success() }
 }
 
-/// What the system calls the most memory that a process had, and what it has.
-const PEAK: &str = "VmHWM:";
-const RESIDENT: &str = "VmRSS:";
-
-/// What this process has, and from now on counts its peak from.
-pub(crate) fn memory_now_mb() -> Option<u64> {
-    fs::write("/proc/self/clear_refs", "5").ok()?;
-    memory_mb("/proc/self/status", RESIDENT)
-}
-
-/// The most that this process had since then.
-pub(crate) fn memory_since_mb() -> Option<u64> {
-    memory_mb("/proc/self/status", PEAK)
-}
-
-fn memory_mb(status_file: &str, which: &str) -> Option<u64> {
-    let status = fs::read_to_string(status_file).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(which))?;
+/// The most memory that a process had so far, in MB.
+pub(crate) fn peak_mb(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(kilobytes / 1000)
 }
