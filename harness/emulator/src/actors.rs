@@ -37,13 +37,13 @@ mod stateful_set;
 mod train_job;
 mod workload;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::error::ApiError;
-use crate::store::Key;
+use crate::store::{Key, Resource};
 
 pub use crate::pace::parse_duration;
 pub(crate) use crate::pace::{RUN_TIME, STARTUP, TERMINATION};
@@ -59,10 +59,36 @@ pub struct Actor {
     pub name: &'static str,
     /// Its identity as a writer.
     pub manager: &'static str,
-    /// Which objects a change makes worth a look.
+    /// Changes of which kinds it wants to hear of.
+    pub watches: Watched,
+    /// Which objects a change of a watched kind makes worth a look.
     pub concerns: fn(&Change, &View) -> Vec<Key>,
     /// Looks at one object.
     pub step: fn(&Key, &Context) -> Step,
+}
+
+/// The kinds that an actor watches.
+#[derive(Debug)]
+pub enum Watched {
+    /// All there are, those of custom definitions too.
+    All,
+    /// These.
+    Kinds(&'static [&'static LazyLock<Resource>]),
+}
+
+impl Watched {
+    fn has(&self, resource: &Resource) -> bool {
+        match self {
+            Self::All => true,
+            Self::Kinds(kinds) => kinds.iter().any(|kind| ***kind == *resource),
+        }
+    }
+}
+
+/// Who watches a kind, by position in [`ACTORS`].
+pub(crate) fn watching(resource: &Resource) -> Vec<usize> {
+    let named = ACTORS.iter().enumerate();
+    named.filter(|(_, actor)| actor.watches.has(resource)).map(|(at, _)| at).collect()
 }
 
 /// What a step may depend on.

@@ -21,7 +21,7 @@ use crate::hooks;
 use crate::object;
 use crate::shared::SharedStore;
 use crate::store::{
-    Consultation, EventKind, FieldValidation, Key, LogEntry, Op, Store, Write, Written,
+    Consultation, EventKind, FieldValidation, Key, LogEntry, Op, Resource, Store, Write, Written,
 };
 
 use agenda::{Agenda, Task};
@@ -43,6 +43,8 @@ pub(crate) struct Driver {
     /// For how long log entries are kept; for ever when `None`.
     log_keep: Option<Duration>,
     view: View,
+    /// Which actors watch a kind.
+    watching: BTreeMap<Resource, Vec<usize>>,
     revision: u64,
     agenda: Agenda,
     refusals: BTreeMap<Task, u32>,
@@ -60,6 +62,7 @@ impl Driver {
             defaults,
             log_keep,
             view: View::default(),
+            watching: BTreeMap::new(),
             revision: 0,
             agenda: Agenda::new(ACTORS.len()),
             refusals: BTreeMap::new(),
@@ -148,8 +151,12 @@ impl Driver {
 
     fn notice(&mut self, change: &Change) {
         self.view.apply(change);
-        for (actor, who) in ACTORS.iter().enumerate() {
-            for key in (who.concerns)(change, &self.view) {
+        let resource = &change.key.resource;
+        if !self.watching.contains_key(resource) {
+            self.watching.insert(resource.clone(), crate::actors::watching(resource));
+        }
+        for &actor in &self.watching[resource] {
+            for key in (ACTORS[actor].concerns)(change, &self.view) {
                 self.agenda.push(Task { actor, key });
             }
         }

@@ -11,7 +11,7 @@ use super::fields::texts;
 use super::kinds::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use super::step::Notice;
 use super::workload::{concern, count_at, from_template, mark, revision_of};
-use super::{Actor, Change, Context, Request, Step, View, controller};
+use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
 use crate::object::{annotation, is_deleting, label, name, remove, set, text, uid};
 use crate::store::{Key, Object};
 
@@ -27,8 +27,13 @@ const OWN: [&str; 5] =
 const HASH: &str = "pod-template-hash";
 
 /// The Deployment controller.
-pub(super) const ACTOR: Actor =
-    Actor { name: COMPONENT, manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: COMPONENT,
+    manager: "kube-controller-manager",
+    watches: Watched::Kinds(&[&DEPLOYMENTS, &REPLICA_SETS, &PODS]),
+    concerns,
+    step,
+};
 
 /// A deployment, its sets, and pods that are gone: `Recreate` waits for them.
 fn concerns(change: &Change, view: &View) -> Vec<Key> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::kinds::{DEVICE_CLASSES, NODES, SLICES};
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{annotation, is_deleting, label, name, uid};
 use crate::store::Key;
 
@@ -16,7 +16,13 @@ pub(crate) const PUBLISHED: &str = "schedlab.dev/published-gpus";
 const DRIVER: &str = "gpu.nvidia.com";
 
 /// The driver on all nodes.
-pub(super) const ACTOR: Actor = Actor { name: "gpu-driver", manager: "gpu-driver", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: "gpu-driver",
+    manager: "gpu-driver",
+    watches: Watched::Kinds(&[&NODES]),
+    concerns,
+    step,
+};
 
 fn concerns(change: &Change, _: &View) -> Vec<Key> {
     let key = &change.key;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::fields::{Condition, after_secs, set_condition, time};
 use super::kinds::{BUDGETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS};
 use super::workload::{count_at, counted, is_active, is_ready, share};
-use super::{Actor, Change, Context, Request, Step, View, controller};
+use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
 use crate::object::{at, is_deleting, map, name, number, remove, set};
 use crate::select::LabelSelector;
 use crate::store::{Key, Object};
@@ -15,8 +15,13 @@ use crate::store::{Key, Object};
 const BELIEVED_SECS: i64 = 120;
 
 /// The disruption controller.
-pub(super) const ACTOR: Actor =
-    Actor { name: "disruption", manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: "disruption",
+    manager: "kube-controller-manager",
+    watches: Watched::Kinds(&[&BUDGETS, &PODS]),
+    concerns,
+    step,
+};
 
 /// A budget's own changes and those of pods it covers or covered.
 fn concerns(change: &Change, view: &View) -> Vec<Key> {

@@ -9,7 +9,7 @@
 use serde_json::{Value, json};
 
 use super::view::{Owner, owners};
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{finalizers, is_deleting, list, name, remove, set, text, uid};
 use crate::store::{Key, Object};
 
@@ -17,8 +17,13 @@ const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
 /// The garbage collector.
-pub(super) const ACTOR: Actor =
-    Actor { name: "garbage", manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: "garbage",
+    manager: "kube-controller-manager",
+    watches: Watched::All,
+    concerns,
+    step,
+};
 
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
     let mut keys = Vec::new();

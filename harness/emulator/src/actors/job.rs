@@ -24,7 +24,7 @@ use super::fields::{
 use super::kinds::{JOBS, PODS};
 use super::step::Notice;
 use super::workload::{concern, delete_pod};
-use super::{Actor, Change, Context, Request, Step, View, controller};
+use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
 use crate::object::{condition, finalizers, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object};
 
@@ -35,8 +35,13 @@ pub(super) const COMPONENT: &str = "job-controller";
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 /// The Job controller.
-pub(super) const ACTOR: Actor =
-    Actor { name: COMPONENT, manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: COMPONENT,
+    manager: "kube-controller-manager",
+    watches: Watched::Kinds(&[&JOBS, &PODS]),
+    concerns,
+    step,
+};
 
 /// A job and its pods; a pod whose job is gone concerns itself: its finalizer must go.
 fn concerns(change: &Change, view: &View) -> Vec<Key> {

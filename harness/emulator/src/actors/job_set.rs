@@ -12,7 +12,7 @@ use super::fields::{Condition, after_secs, find_condition, flag, set_condition, 
 use super::kinds::{JOB_SETS, JOBS};
 use super::step::Notice;
 use super::workload::{concern, count_at};
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{condition, is_deleting, label, list, number, set, text, uid};
 use crate::store::{Key, Object};
 
@@ -25,6 +25,7 @@ const REPLICATED: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 pub(super) const ACTOR: Actor = Actor {
     name: COMPONENT,
     manager: COMPONENT,
+    watches: Watched::Kinds(&[&JOB_SETS, &JOBS]),
     concerns: |change: &Change, view: &View| concern(change, view, &JOB_SETS, &JOBS),
     step,
 };

@@ -22,7 +22,7 @@ use super::fields::{after, after_secs, time};
 use super::kinds::{CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS};
 use super::resource_claim::are_ready;
 use super::step::Notice;
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{annotation, condition, is_deleting, list, number, text};
 use crate::store::{Key, Object};
 
@@ -34,7 +34,13 @@ pub(super) use status::host_address;
 pub const DOWN: &str = "schedlab.dev/down";
 
 /// All kubelets.
-pub(super) const ACTOR: Actor = Actor { name: "kubelet", manager: "kubelet", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: "kubelet",
+    manager: "kubelet",
+    watches: Watched::Kinds(&[&PODS, &CLAIMS, &CONFIG_MAPS, &SECRETS, &NODES]),
+    concerns,
+    step,
+};
 
 /// A pod's own changes; for a node, all its pods: it may have come, died or returned.
 fn concerns(change: &Change, view: &View) -> Vec<Key> {

@@ -3,13 +3,18 @@
 use serde_json::{Value, json};
 
 use super::kinds::NAMESPACES;
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{is_deleting, list, set};
 use crate::store::{Key, Op, Subresource};
 
 /// The namespace controller.
-pub(super) const ACTOR: Actor =
-    Actor { name: "namespaces", manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: "namespaces",
+    manager: "kube-controller-manager",
+    watches: Watched::All,
+    concerns,
+    step,
+};
 
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
     if change.key.resource == *NAMESPACES {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::fields::{Condition, micro_stamp, set_condition, stamp_condition};
 use super::kinds::{LEASES, NODES};
 use super::kubelet::{DOWN, host_address, is_down};
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{
     annotation, at, condition, is_deleting, name, number, remove, set, set_default, text, uid,
 };
@@ -51,7 +51,13 @@ const HEALTHY: [Condition<'static>; 4] = [
 ];
 
 /// The node half of all kubelets.
-pub(super) const ACTOR: Actor = Actor { name: "node", manager: "kubelet", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: "node",
+    manager: "kubelet",
+    watches: Watched::Kinds(&[&NODES, &LEASES]),
+    concerns,
+    step,
+};
 
 /// A node's own changes and those of its lease.
 pub(super) fn concerns(change: &Change, _: &View) -> Vec<Key> {

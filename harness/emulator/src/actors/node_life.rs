@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fields::{Condition, after_secs, set_condition, stamp, time};
-use super::kinds::{NODES, PODS};
+use super::kinds::{LEASES, NODES, PODS};
 use super::node::{concerns as concerns_node, is_marked, lease_key};
 use super::step::Notice;
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::admit::NOT_READY;
 use crate::object::{condition, is_deleting, list, name, set, text};
 use crate::store::Key;
@@ -30,8 +30,13 @@ const OWN: [(&str, &str); 5] = [
 ];
 
 /// The node controller.
-pub(super) const ACTOR: Actor =
-    Actor { name: "node-life", manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: "node-life",
+    manager: "kube-controller-manager",
+    watches: Watched::Kinds(&[&PODS, &NODES, &LEASES]),
+    concerns,
+    step,
+};
 
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
     if change.key.resource != *PODS {

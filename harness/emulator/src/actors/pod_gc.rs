@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::fields::{Condition, after_secs, find_condition, set_condition, time};
 use super::kinds::{NODES, PODS};
 use super::kubelet::{is_finished, node_name};
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{is_deleting, set};
 use crate::store::{Key, Object};
 
@@ -20,8 +20,13 @@ const QUARANTINE_SECS: i64 = 40;
 const PERIOD_SECS: i64 = 20;
 
 /// The pod garbage collector.
-pub(super) const ACTOR: Actor =
-    Actor { name: "pod-gc", manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: "pod-gc",
+    manager: "kube-controller-manager",
+    watches: Watched::Kinds(&[&NODES, &PODS]),
+    concerns,
+    step,
+};
 
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
     if change.key.resource == *NODES && change.after.is_none() {

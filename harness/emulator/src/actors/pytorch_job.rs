@@ -12,7 +12,7 @@ use super::fields::{Condition, after_secs, flag, set_condition, stamp, time};
 use super::kinds::{PODS, PYTORCH_JOBS};
 use super::step::Notice;
 use super::workload::{concern, is_active};
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{condition, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object};
 
@@ -22,6 +22,7 @@ const COMPONENT: &str = "pytorchjob-controller";
 pub(super) const ACTOR: Actor = Actor {
     name: COMPONENT,
     manager: COMPONENT,
+    watches: Watched::Kinds(&[&PYTORCH_JOBS, &PODS]),
     concerns: |change: &Change, view: &View| concern(change, view, &PYTORCH_JOBS, &PODS),
     step,
 };

@@ -4,14 +4,19 @@
 use serde_json::Value;
 
 use super::kinds::{PODS, QUOTAS};
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{at, is_deleting, set};
 use crate::quota::{Item, collections, free_again, is_over, status};
 use crate::store::Key;
 
 /// The quota controller.
-pub(super) const ACTOR: Actor =
-    Actor { name: "resourcequota", manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: "resourcequota",
+    manager: "kube-controller-manager",
+    watches: Watched::All,
+    concerns,
+    step,
+};
 
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
     let Change { key, before, after } = change;

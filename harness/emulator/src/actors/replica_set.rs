@@ -11,7 +11,7 @@ use super::workload::{
     BURST, available_at, cheapest, concern, count_at, counted, create_pod, delete_pod, free_names,
     is_active, is_ready, pod_from, size,
 };
-use super::{Actor, Change, Context, Refusal, Request, Step, View};
+use super::{Actor, Change, Context, Refusal, Request, Step, View, Watched};
 use crate::object::{is_deleting, name, number, uid};
 use crate::store::{Key, Object};
 
@@ -21,6 +21,7 @@ const COMPONENT: &str = "replicaset-controller";
 pub(super) const ACTOR: Actor = Actor {
     name: COMPONENT,
     manager: "kube-controller-manager",
+    watches: Watched::Kinds(&[&REPLICA_SETS, &PODS]),
     concerns: |change: &Change, view: &View| concern(change, view, &REPLICA_SETS, &PODS),
     step,
 };

@@ -8,7 +8,7 @@ use super::kubelet::is_finished;
 use super::step::Notice;
 use super::view::controller;
 use super::workload::{controlled_by, free_name};
-use super::{Actor, Change, Context, Request, Step, View, key_of};
+use super::{Actor, Change, Context, Request, Step, View, Watched, key_of};
 use crate::object::{
     annotation, at, finalizers, is_deleting, list, name, namespace, remove, set, text, uid,
 };
@@ -21,8 +21,13 @@ const POD_CLAIM: &str = "resource.kubernetes.io/pod-claim-name";
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// The resource claim controller.
-pub(super) const ACTOR: Actor =
-    Actor { name: COMPONENT, manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: COMPONENT,
+    manager: "kube-controller-manager",
+    watches: Watched::Kinds(&[&PODS, &CLAIMS, &CLAIM_TEMPLATES]),
+    concerns,
+    step,
+};
 
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
     let resource = &change.key.resource;

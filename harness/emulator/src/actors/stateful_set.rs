@@ -14,7 +14,7 @@ use super::kubelet::is_finished;
 use super::workload::{
     BURST, concern, count_at, counted, create_pod, delete_pod, is_active, is_ready, mark, pod_from,
 };
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{is_deleting, label, name, number, set, text, uid};
 use crate::store::{Key, Object};
 
@@ -24,8 +24,13 @@ const COMPONENT: &str = "statefulset-controller";
 const HASH: &str = "controller-revision-hash";
 
 /// The StatefulSet controller.
-pub(super) const ACTOR: Actor =
-    Actor { name: COMPONENT, manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: COMPONENT,
+    manager: "kube-controller-manager",
+    watches: Watched::Kinds(&[&STATEFUL_SETS, &CONTROLLER_REVISIONS, &PODS]),
+    concerns,
+    step,
+};
 
 /// A set, its pods, and its history.
 fn concerns(change: &Change, view: &View) -> Vec<Key> {

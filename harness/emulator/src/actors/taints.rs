@@ -7,13 +7,18 @@ use super::fields::{Condition, after_secs, set_condition, time};
 use super::kinds::{NODES, PODS};
 use super::kubelet::{is_finished, node_name};
 use super::step::Notice;
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{is_deleting, list, name, namespace, number, text};
 use crate::store::Key;
 
 /// The taint eviction controller.
-pub(super) const ACTOR: Actor =
-    Actor { name: "taint-eviction", manager: "kube-controller-manager", concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: "taint-eviction",
+    manager: "kube-controller-manager",
+    watches: Watched::Kinds(&[&PODS, &NODES]),
+    concerns,
+    step,
+};
 
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
     let Some(after) = &change.after else { return Vec::new() };

@@ -11,7 +11,7 @@ use super::fields::{Condition, find_condition, flag, set_condition, texts};
 use super::kinds::{JOB_SETS, RUNTIMES, TRAIN_JOBS};
 use super::step::Notice;
 use super::workload::{concern, controlled_by, count_at};
-use super::{Actor, Change, Context, Request, Step, View};
+use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{
     as_map, at, is_deleting, label, list, name, namespace, number, set, text, uid,
 };
@@ -21,7 +21,13 @@ const COMPONENT: &str = "trainjob-controller";
 const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
 
 /// The TrainJob controller.
-pub(super) const ACTOR: Actor = Actor { name: COMPONENT, manager: COMPONENT, concerns, step };
+pub(super) const ACTOR: Actor = Actor {
+    name: COMPONENT,
+    manager: COMPONENT,
+    watches: Watched::Kinds(&[&TRAIN_JOBS, &JOB_SETS, &RUNTIMES]),
+    concerns,
+    step,
+};
 
 /// A TrainJob, its JobSet, or the runtime that it waits for.
 fn concerns(change: &Change, view: &View) -> Vec<Key> {

@@ -141,8 +141,8 @@ impl View {
 
     fn index(&mut self, key: &Key, object: &Object) {
         self.by_uid.insert(uid(object).to_owned(), key.clone());
-        for owner in owners(object) {
-            self.by_owner.entry(owner.uid.to_owned()).or_default().insert(key.clone());
+        for owner in owner_uids(object) {
+            self.by_owner.entry(owner.to_owned()).or_default().insert(key.clone());
         }
         if let Some(node) = node_of(key, object) {
             self.by_node.entry(node.to_owned()).or_default().insert(key.clone());
@@ -156,8 +156,8 @@ impl View {
         if self.by_uid.get(uid(object)) == Some(key) {
             self.by_uid.remove(uid(object));
         }
-        for owner in owners(object) {
-            drop_from(&mut self.by_owner, owner.uid, key);
+        for owner in owner_uids(object) {
+            drop_from(&mut self.by_owner, owner, key);
         }
         if let Some(node) = node_of(key, object) {
             drop_from(&mut self.by_node, node, key);
@@ -170,7 +170,7 @@ impl View {
 fn is_asked_alike(key: &Key, old: &Value, new: &Value) -> bool {
     uid(old) == uid(new)
         && node_of(key, old) == node_of(key, new)
-        && owners(old).map(|owner| owner.uid).eq(owners(new).map(|owner| owner.uid))
+        && owner_uids(old).eq(owner_uids(new))
 }
 
 fn drop_from<K: Ord + std::borrow::Borrow<str>>(
@@ -220,6 +220,10 @@ pub fn owners(object: &Value) -> impl Iterator<Item = Owner<'_>> {
             blocks: entry.get("blockOwnerDeletion") == Some(&Value::Bool(true)),
         }
     })
+}
+
+fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
+    list(object, &["metadata", "ownerReferences"]).iter().map(|entry| text(entry, &["uid"]))
 }
 
 /// The owner that controls an object.
