@@ -6,6 +6,7 @@
 //! What a write costs depends on what it changes, not on the size of the cluster. Left out:
 //! everything that no rule asks for.
 
+mod apart;
 mod devices;
 mod history;
 mod parts;
@@ -31,6 +32,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::happenings::{asked_to_leave, eviction_cause};
+pub(crate) use apart::Apart;
 use devices::Devices;
 pub(crate) use devices::{gpu_milli as gpu_milli_claimed, names as claim_names};
 use history::History;

@@ -90,32 +90,36 @@ fn sub_group(part: &Value, parts: &[Value]) -> SubGroupView {
 }
 
 pub(super) fn pod(pod: &Value) -> PodView {
-    let namespace = text(pod, "/metadata/namespace").unwrap_or_default();
-    let group = text(pod, "/metadata/annotations/pod-group-name");
-    let gated = !list(pod, "/spec/schedulingGates").is_empty();
-    let affinity = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    // This is done at every write of a pod: each part is looked up once.
+    let part = |name: &str| pod.get(name).unwrap_or(&Value::Null);
+    let (metadata, spec, status) = (part("metadata"), part("spec"), part("status"));
+    let annotations = metadata.get("annotations");
+    let annotation = |key: &str| annotations?.get(key)?.as_str();
+    let namespace = text(metadata, "/namespace").unwrap_or_default();
+    let gated = !list(spec, "/schedulingGates").is_empty();
+    let affinity = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
     PodView {
-        uid: text(pod, "/metadata/uid").unwrap_or_default().into(),
-        group: group.map(|group| format!("{namespace}/{group}").into()),
-        sub_group: text(pod, "/metadata/labels/kai.scheduler~1subgroup-name").map(Name::from),
-        requests: requests(pod),
-        node: text(pod, "/spec/nodeName").filter(|node| !node.is_empty()).map(Name::from),
-        phase: match text(pod, "/status/phase") {
+        uid: text(metadata, "/uid").unwrap_or_default().into(),
+        group: annotation("pod-group-name").map(|group| format!("{namespace}/{group}").into()),
+        sub_group: text(metadata, "/labels/kai.scheduler~1subgroup-name").map(Name::from),
+        requests: requested(spec),
+        node: text(spec, "/nodeName").filter(|node| !node.is_empty()).map(Name::from),
+        phase: match text(status, "/phase") {
             Some("Succeeded") => Phase::Succeeded,
             Some("Failed") => Phase::Failed,
             Some(_) | None if gated => Phase::Gated,
             Some(_) | None => Phase::Alive,
         },
-        leaving: at(pod, "/metadata/deletionTimestamp").is_some(),
-        priority: at(pod, "/spec/priority").and_then(as_i32).unwrap_or(0),
-        node_selector: labels(at(pod, "/spec/nodeSelector")),
-        node_affinity: at(pod, affinity).map(|affinity| {
+        leaving: metadata.get("deletionTimestamp").is_some(),
+        priority: spec.get("priority").and_then(as_i32).unwrap_or(0),
+        node_selector: labels(spec.get("nodeSelector")),
+        node_affinity: at(spec, affinity).map(|affinity| {
             list(affinity, "/nodeSelectorTerms").iter().map(node_selector_term).collect()
         }),
-        tolerations: list(pod, "/spec/tolerations").iter().map(toleration).collect(),
-        devices: text(pod, "/metadata/annotations/schedlab.dev~1gpu-devices")
+        tolerations: list(spec, "/tolerations").iter().map(toleration).collect(),
+        devices: annotation("schedlab.dev/gpu-devices")
             .map(|devices| devices.split(',').filter_map(|one| one.trim().parse().ok()).collect()),
-        guaranteed: text(pod, "/status/qosClass") == Some("Guaranteed"),
+        guaranteed: text(status, "/qosClass") == Some("Guaranteed"),
         zones: super::zones::of_pod(pod),
         parts: Vec::new(),
         claims: BTreeMap::new(),
@@ -141,9 +145,14 @@ pub(crate) fn eviction(pod: &Name, cause: &str) -> Option<Eviction> {
 /// What the pod asks for, as Kubernetes adds it up: containers and sidecars together, or the
 /// largest init container with the sidecars before it; overhead on top; one pod.
 pub(crate) fn requests(pod: &Value) -> Amounts {
+    requested(pod.get("spec").unwrap_or(&Value::Null))
+}
+
+/// As [`requests`], from the pod's `spec`.
+fn requested(spec: &Value) -> Amounts {
     let mut running = Amounts::new();
     let mut peak = Amounts::new();
-    for container in list(pod, "/spec/initContainers") {
+    for container in list(spec, "/initContainers") {
         let asked = amounts(at(container, "/resources/requests"));
         if text(container, "/restartPolicy") == Some("Always") {
             add(&mut running, &asked);
@@ -154,11 +163,11 @@ pub(crate) fn requests(pod: &Value) -> Amounts {
             raise(&mut peak, &during);
         }
     }
-    for container in list(pod, "/spec/containers") {
+    for container in list(spec, "/containers") {
         add(&mut running, &amounts(at(container, "/resources/requests")));
     }
     raise(&mut running, &peak);
-    add(&mut running, &amounts(at(pod, "/spec/overhead")));
+    add(&mut running, &amounts(spec.get("overhead")));
     running.insert("pods".into(), 1000);
     running
 }

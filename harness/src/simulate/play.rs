@@ -1,6 +1,7 @@
 //! Plays a trace: a fleet in the emulator, a scheduler beside it, and a player who submits work
 //! when its time comes, takes away what leaves, and starts over what was evicted. All of it on
-//! one paused runtime, whose clock jumps to the next thing that happens.
+//! one paused runtime, whose clock jumps to the next thing that happens; beside it the audit, on a
+//! thread of its own.
 
 use std::{
     cmp::Reverse,
@@ -26,7 +27,7 @@ use super::{
     tally::{Note, Tally},
     trace::{End, Trace},
 };
-use crate::audit::{Audit, Breach};
+use crate::audit::{Apart, Audit, Breach};
 
 /// With nothing left to come and nothing running that ends, a cluster that did not change for so
 /// long will not change any more.
@@ -49,11 +50,12 @@ pub(super) fn play(trace: &Trace, profile: Profile, seed: u64) -> anyhow::Result
         .build()
         .context("no runtime to play the trace on")?;
     runtime.block_on(async {
-        let mut player = Player::start(trace, profile, seed)?;
+        let (audit, mut player) = Player::start(trace, profile, seed)?;
         player.play().await?;
-        let mut tally = player.tally();
-        let tally = std::mem::replace(&mut *tally, Tally::new(&[], ""));
-        Ok(Played { tally, breaches: player.audit.breaches() })
+        let tally = std::mem::replace(&mut *player.tally(), Tally::new(&[], ""));
+        player.judging.end();
+        audit.at_rest(player.emulator.clock().now());
+        Ok(Played { tally, breaches: audit.breaches() })
     })
 }
 
@@ -61,7 +63,7 @@ struct Player<'a> {
     trace: &'a Trace,
     scheduler: String,
     emulator: Emulator,
-    audit: Audit,
+    judging: Apart,
     tally: Arc<Mutex<Tally>>,
     news: Arc<Notify>,
     /// What is to be done when, and to which job.
@@ -78,7 +80,7 @@ enum Act {
 }
 
 impl<'a> Player<'a> {
-    fn start(trace: &'a Trace, profile: Profile, seed: u64) -> anyhow::Result<Self> {
+    fn start(trace: &'a Trace, profile: Profile, seed: u64) -> anyhow::Result<(Audit, Self)> {
         let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().context("a constant")?;
         let clock = Clock::starting_at(epoch);
         let emulator = Emulator::start(ClusterOptions {
@@ -96,12 +98,14 @@ impl<'a> Player<'a> {
         let scheduler = config.scheduler_name.clone();
         let tally = Arc::new(Mutex::new(Tally::new(&trace.jobs, &scheduler)));
         let (audit, news) = (Audit::new(rules, &scheduler), Arc::new(Notify::new()));
-        watch(&emulator, &audit, &tally, &news);
+        let judging = Apart::start(&audit).context("no thread for the audit")?;
+        emulator.on_write(judging.observer());
+        watch(&emulator, &tally, &news);
         let player = |schedules| Self {
             trace,
             scheduler,
             emulator: emulator.clone(),
-            audit,
+            judging,
             tally,
             news,
             agenda: agenda(trace),
@@ -112,7 +116,7 @@ impl<'a> Player<'a> {
         furnish(&emulator, trace, profile)?;
         let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
         let running = schedlab_scheduler::run(emulator.client(), config, now);
-        Ok(player(tokio::spawn(running)))
+        Ok((audit, player(tokio::spawn(running))))
     }
 
     async fn play(&mut self) -> anyhow::Result<()> {
@@ -133,7 +137,6 @@ impl<'a> Player<'a> {
             } else if self.tally().finite > 0 {
                 self.news.notified().await;
             } else if self.stays_quiet().await {
-                self.audit.at_rest(self.emulator.clock().now());
                 return Ok(());
             }
         }
@@ -223,8 +226,7 @@ impl<'a> Player<'a> {
     }
 }
 
-fn watch(emulator: &Emulator, audit: &Audit, tally: &Arc<Mutex<Tally>>, news: &Arc<Notify>) {
-    emulator.on_write(audit.observer());
+fn watch(emulator: &Emulator, tally: &Arc<Mutex<Tally>>, news: &Arc<Notify>) {
     let (tally, news) = (Arc::clone(tally), Arc::clone(news));
     emulator.on_write(Box::new(move |entry| {
         let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
