@@ -7,7 +7,7 @@ use std::sync::{
 
 use http::Request;
 use kube::Client;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -59,6 +59,28 @@ pub(crate) enum Merge {
     Strategic,
 }
 
+/// Asks for the metadata alone, in place of the whole object.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+/// What is read of an answer that is the metadata alone.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Metadata {
+    resource_version: String,
+}
+
+impl Metadata {
+    /// `resourceVersion` as a number; 0 when it is none.
+    pub(crate) fn version(&self) -> u64 {
+        self.resource_version.parse().unwrap_or(0)
+    }
+}
+
+#[derive(Deserialize)]
+struct Partial {
+    metadata: Metadata,
+}
+
 /// The API server.
 #[derive(Clone)]
 pub(crate) struct Api {
@@ -89,9 +111,17 @@ impl Api {
         path: &str,
         object: &Value,
     ) -> Result<T, ApiError> {
-        let path = format!("{path}?fieldManager={}", self.name);
-        let request = Request::post(path).header("content-type", "application/json");
-        self.send(request, text(object)).await
+        self.send(self.post(path), text(object)).await
+    }
+
+    /// As `create`, answered with no more than the metadata.
+    pub(crate) async fn create_metadata(
+        &self,
+        path: &str,
+        object: &Value,
+    ) -> Result<Metadata, ApiError> {
+        let request = self.post(path).header("accept", METADATA);
+        Ok(self.send::<Partial>(request, text(object)).await?.metadata)
     }
 
     pub(crate) async fn patch<T: DeserializeOwned>(
@@ -100,13 +130,32 @@ impl Api {
         merge: Merge,
         change: &Value,
     ) -> Result<T, ApiError> {
+        self.send(self.patching(path, merge), text(change)).await
+    }
+
+    /// As `patch`, answered with no more than the metadata.
+    pub(crate) async fn patch_metadata(
+        &self,
+        path: &str,
+        merge: Merge,
+        change: &impl Serialize,
+    ) -> Result<Metadata, ApiError> {
+        let request = self.patching(path, merge).header("accept", METADATA);
+        Ok(self.send::<Partial>(request, text(change)).await?.metadata)
+    }
+
+    fn post(&self, path: &str) -> http::request::Builder {
+        Request::post(format!("{path}?fieldManager={}", self.name))
+            .header("content-type", "application/json")
+    }
+
+    fn patching(&self, path: &str, merge: Merge) -> http::request::Builder {
         let media_type = match merge {
             Merge::Plain => "application/merge-patch+json",
             Merge::Strategic => "application/strategic-merge-patch+json",
         };
-        let path = format!("{path}?fieldManager={}", self.name);
-        let request = Request::patch(path).header("content-type", media_type);
-        self.send(request, text(change)).await
+        Request::patch(format!("{path}?fieldManager={}", self.name))
+            .header("content-type", media_type)
     }
 
     pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<Value, ApiError> {
@@ -125,7 +174,7 @@ impl Api {
     }
 }
 
-fn text(value: &Value) -> Vec<u8> {
+fn text(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("a value has a text")
 }
 

@@ -3,15 +3,14 @@
 
 mod warnings;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use schedlab_scheduler_core::{
     QueueUse,
     model::{Name, Time},
     resources::{PerResource, Resources},
 };
-use serde::{Deserialize, de::IgnoredAny};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::{
     api::{Api, ApiError, Merge, path},
@@ -25,18 +24,6 @@ pub(crate) fn warnings(
     capacity: PerResource<i64>,
 ) -> BTreeMap<Name, BTreeMap<Name, Condition>> {
     warnings::of(queues, capacity)
-}
-
-/// Of the answer to a write only which state of the object it is.
-#[derive(Deserialize)]
-struct Answer {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    resource_version: String,
 }
 
 /// Brings the status of every queue up to date. An error leaves the rest for the next cycle.
@@ -74,11 +61,11 @@ pub(crate) async fn write(
         };
         warn(api, &about, (&record.told.conditions, &told.conditions), now).await?;
         let path = path("scheduling.run.ai/v2", "", "queues", &format!("{name}/status"));
-        let change = json!({ "status": status(&record.told, &told, now) });
-        match api.patch(&path, Merge::Plain, &change).await {
-            Ok(Answer { metadata }) => {
+        let change = Change { status: Status::new(&record.told, &told, now) };
+        match api.patch_metadata(&path, Merge::Plain, &change).await {
+            Ok(metadata) => {
                 // What the watch will tell of this is no news then.
-                told.version = metadata.resource_version.parse().unwrap_or(0);
+                told.version = metadata.version();
                 record.told = told;
             }
             // It is gone; the watch will tell.
@@ -106,41 +93,71 @@ async fn warn(
             occasion: &rfc3339(now),
         };
         let (path, body) = event.request(&api.name, now);
-        if let Err(ApiError::Unknown(error)) = api.create::<IgnoredAny>(&path, &body).await {
+        if let Err(ApiError::Unknown(error)) = api.create_metadata(&path, &body).await {
             return Err(ApiError::Unknown(error));
         }
     }
     Ok(())
 }
 
-/// A merge patch: what is not used any more is taken away by `null`.
-fn status(stands: &QueueTold, wanted: &QueueTold, now: Time) -> Value {
-    let amounts = |stands: &BTreeMap<Name, Name>, wanted: &BTreeMap<Name, Name>| -> Value {
-        let names: BTreeSet<&Name> = stands.keys().chain(wanted.keys()).collect();
-        let amount = |name: &Name| (name.to_string(), json!(wanted.get(name).map(|is| &**is)));
-        names.into_iter().map(amount).collect::<serde_json::Map<_, _>>().into()
-    };
-    let children: Vec<&str> = wanted.children.iter().map(|name| &**name).collect();
-    let mut status = json!({
-        "childQueues": children,
-        "allocated": amounts(&stands.allocated, &wanted.allocated),
-        "allocatedNonPreemptible":
-            amounts(&stands.allocated_non_preemptible, &wanted.allocated_non_preemptible),
-        "requested": amounts(&stands.requested, &wanted.requested),
-    });
-    if stands.conditions != wanted.conditions {
-        let condition = |(kind, is): (&Name, &Condition)| {
-            json!({
-                "type": &**kind,
-                "status": &*is.status,
-                "reason": &*is.reason,
-                "message": &*is.message,
-                "lastTransitionTime": rfc3339(now),
-            })
+/// A merge patch.
+#[derive(Serialize)]
+struct Change<'q> {
+    status: Status<'q>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status<'q> {
+    child_queues: Vec<&'q str>,
+    allocated: Amounts<'q>,
+    allocated_non_preemptible: Amounts<'q>,
+    requested: Amounts<'q>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conditions: Option<Vec<StatusCondition<'q>>>,
+}
+
+/// What is not used any more is taken away by `null`.
+type Amounts<'q> = BTreeMap<&'q str, Option<&'q str>>;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusCondition<'q> {
+    #[serde(rename = "type")]
+    kind: &'q str,
+    status: &'q str,
+    reason: &'q str,
+    message: &'q str,
+    last_transition_time: String,
+}
+
+impl<'q> Status<'q> {
+    /// From what `stands` to what is `wanted`.
+    fn new(stands: &'q QueueTold, wanted: &'q QueueTold, now: Time) -> Self {
+        let condition = |(kind, is): (&'q Name, &'q Condition)| StatusCondition {
+            kind,
+            status: &is.status,
+            reason: &is.reason,
+            message: &is.message,
+            last_transition_time: rfc3339(now),
         };
-        status["conditions"] = wanted.conditions.iter().map(condition).collect();
+        let differ = stands.conditions != wanted.conditions;
+        Self {
+            child_queues: wanted.children.iter().map(|name| &**name).collect(),
+            allocated: amounts(&stands.allocated, &wanted.allocated),
+            allocated_non_preemptible: amounts(
+                &stands.allocated_non_preemptible,
+                &wanted.allocated_non_preemptible,
+            ),
+            requested: amounts(&stands.requested, &wanted.requested),
+            conditions: differ.then(|| wanted.conditions.iter().map(condition).collect()),
+        }
     }
-    status
+}
+
+fn amounts<'q>(stands: &'q BTreeMap<Name, Name>, wanted: &'q BTreeMap<Name, Name>) -> Amounts<'q> {
+    let gone = stands.keys().map(|name| (&**name, None));
+    gone.chain(wanted.iter().map(|(name, is)| (&**name, Some(&**is)))).collect()
 }
 
 /// Amounts as Kubernetes writes them; what is zero is left out.
@@ -149,11 +166,13 @@ fn quantities(resources: &Resources) -> BTreeMap<Name, Name> {
         0 => (amount / 1000).to_string(),
         _ => format!("{amount}m"),
     };
-    let named = [
-        ("cpu", resources.cpu_milli, milli(resources.cpu_milli)),
-        ("memory", resources.memory_bytes, resources.memory_bytes.to_string()),
-        ("nvidia.com/gpu", resources.gpu_milli, milli(resources.gpu_milli)),
+    let used = |name: &str, amount: i64, text: &dyn Fn(i64) -> String| {
+        (amount != 0).then(|| (name.into(), text(amount).into()))
+    };
+    let all = [
+        used("cpu", resources.cpu_milli, &milli),
+        used("memory", resources.memory_bytes, &|bytes| bytes.to_string()),
+        used("nvidia.com/gpu", resources.gpu_milli, &milli),
     ];
-    let used = named.into_iter().filter(|(_, amount, _)| *amount != 0);
-    used.map(|(name, _, text)| (name.into(), text.into())).collect()
+    all.into_iter().flatten().collect()
 }

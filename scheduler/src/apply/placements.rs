@@ -47,7 +47,7 @@ impl Applier {
             let change = share(known.map(|label| &**label), devices);
             Write::patch(Kind::Pod, path.clone(), Merge::Plain, change)
         });
-        let call = Call::Create { path: format!("{path}/binding"), object };
+        let call = Call::Bind { path: format!("{path}/binding"), object };
         let bind = Write { call, then: Then::Bound(key, Name::clone(node), zones) };
         devices.into_iter().chain([bind]).collect()
     }

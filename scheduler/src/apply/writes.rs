@@ -28,8 +28,13 @@ pub(super) struct Write {
 
 /// What is asked.
 pub(super) enum Call {
-    /// Nobody reads the answer.
-    Create {
+    /// An event. Nobody reads the answer.
+    Tell {
+        path: String,
+        object: Value,
+    },
+    /// It is answered with a `Status`, which nobody reads.
+    Bind {
         path: String,
         object: Value,
     },
@@ -71,7 +76,7 @@ pub(super) type Chain = Vec<Write>;
 impl Write {
     pub(super) fn event(event: &Event<'_>, component: &str, now: Time) -> Self {
         let (path, object) = event.request(component, now);
-        Self { call: Call::Create { path, object }, then: Then::Told }
+        Self { call: Call::Tell { path, object }, then: Then::Told }
     }
 
     /// A patch whose answer is the object as it stands now.
@@ -83,7 +88,11 @@ impl Write {
 impl Call {
     async fn send(self, api: &Api) -> Result<Value, ApiError> {
         match self {
-            Self::Create { path, object } => {
+            Self::Tell { path, object } => {
+                api.create_metadata(&path, &object).await?;
+                Ok(Value::Null)
+            }
+            Self::Bind { path, object } => {
                 let IgnoredAny = api.create(&path, &object).await?;
                 Ok(Value::Null)
             }

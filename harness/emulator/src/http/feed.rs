@@ -143,7 +143,7 @@ impl Form {
     }
 }
 
-fn write_event(piece: &mut Vec<u8>, name: &str, object: &Value) {
+fn write_event(piece: &mut Vec<u8>, name: &str, object: &impl Serialize) {
     // Most objects fit: a text that grows is copied again and again.
     piece.reserve(2048);
     piece.extend_from_slice(b"{\"type\":\"");

@@ -172,7 +172,8 @@ impl Call<'_> {
             }
             Shape::PartialMetadata => return self.not_in_form("PartialObjectMetadata", "a "),
             Shape::PartialMetadataList => {
-                let items: Vec<Value> = objects.map(|o| partial_metadata(&o, "v1")).collect();
+                let items: Vec<Value> =
+                    objects.map(|o| json!(partial_metadata(&o, "v1"))).collect();
                 json!({
                     "kind": "PartialObjectMetadataList",
                     "apiVersion": "meta.k8s.io/v1",

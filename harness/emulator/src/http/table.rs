@@ -10,6 +10,7 @@ mod small;
 mod workload;
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::kinds::{Column, Kind, Origin};
@@ -118,7 +119,7 @@ impl<'k> Table<'k> {
         }
         match self.include {
             Include::None => {}
-            Include::Metadata => row["object"] = partial_metadata(object, self.version),
+            Include::Metadata => row["object"] = json!(partial_metadata(object, self.version)),
             Include::Object => row["object"] = object.clone(),
         }
         if self.is_of(workload::DAEMON_SET)
@@ -188,12 +189,20 @@ impl<'k> Table<'k> {
 }
 
 /// The metadata of an object, alone.
-pub(super) fn partial_metadata(object: &Value, version: &str) -> Value {
-    json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": format!("meta.k8s.io/{version}"),
-        "metadata": object["metadata"],
-    })
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PartialObjectMetadata<'o> {
+    api_version: String,
+    kind: &'static str,
+    metadata: &'o Value,
+}
+
+pub(super) fn partial_metadata<'o>(object: &'o Value, version: &str) -> PartialObjectMetadata<'o> {
+    PartialObjectMetadata {
+        api_version: format!("meta.k8s.io/{version}"),
+        kind: "PartialObjectMetadata",
+        metadata: &object["metadata"],
+    }
 }
 
 fn cell(object: &Value, column: &Column, now: Timestamp) -> Value {
