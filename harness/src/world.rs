@@ -40,10 +40,6 @@ const BUSY_MAX_REAL: Duration = Duration::from_mins(10);
 /// How long the watches may lag behind what was written.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 
-/// The longest wait in one piece.
-const PART: Duration = Duration::from_mins(10);
-const PART_REAL: Duration = Duration::from_millis(500);
-
 /// One scenario's world.
 #[derive(Debug, cucumber::World)]
 #[world(init = Self::unplaced)]
@@ -165,20 +161,11 @@ impl World {
         self.view.drain().await
     }
 
-    /// Waits for one change and takes it in; `false` when none came until then. Long waits are
-    /// taken in parts, so that somebody who wants to interrupt them is heard.
+    /// Waits for one change and takes it in; `false` when none came until then.
     async fn change_before(&mut self, end: Instant) -> anyhow::Result<bool> {
-        loop {
-            let part = match self.cluster {
-                Place::Emulated(_) => PART,
-                Place::Real(_) => PART_REAL,
-            };
-            let part = end.min(Instant::now() + part);
-            match tokio::time::timeout_at(part, self.view.next()).await {
-                Ok(taken) => return taken.map(|()| true),
-                Err(_) if part == end => return Ok(false),
-                Err(_) => {}
-            }
+        match tokio::time::timeout_at(end, self.view.next()).await {
+            Ok(taken) => taken.map(|()| true),
+            Err(_) => Ok(false),
         }
     }
 

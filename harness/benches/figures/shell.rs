@@ -71,10 +71,10 @@ async fn cycles() -> (Duration, Duration) {
         }
         plans = now;
     }
-    let started = (now(), status.borrow_and_update().cycles);
+    let before = (now(), status.borrow_and_update().cycles);
     tokio::time::sleep(Duration::from_secs(1) * QUIET_CYCLES).await;
-    let (took, after) = (started.0.elapsed(), status.borrow_and_update().cycles);
-    let quiet = took / u32::try_from(after - started.1).expect("about a thousand cycles");
+    let (took, after) = (before.0.elapsed(), status.borrow_and_update().cycles);
+    let quiet = took / u32::try_from(after - before.1).expect("about a thousand cycles");
     let mut times = Vec::new();
     for at in 0..5 {
         create(&emulator, "pods", &pod(&format!("new-{at}"), 0, None));

@@ -24,6 +24,7 @@ mod webhook;
 mod workload;
 
 pub use node::NOT_READY;
+pub(crate) use node::UNREACHABLE;
 
 use serde_json::Value;
 

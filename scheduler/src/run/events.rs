@@ -30,19 +30,13 @@ impl Scheduler {
     /// News first; but a cycle that is late by a whole period is not put off any longer.
     pub(super) async fn next(&mut self) -> Event {
         loop {
-            let Some(next) = self.due.into_iter().chain(self.reads_at).min() else {
-                return tokio::select! {
-                    biased;
-                    Some(news) = self.watches.next() => Event::News(news),
-                    () = self.past.heard() => Event::Usage,
-                };
-            };
-            if Instant::now() <= next + self.config.period {
+            let next = self.due.into_iter().chain(self.reads_at).min();
+            if next.is_none_or(|next| Instant::now() <= next + self.config.period) {
                 tokio::select! {
                     biased;
                     Some(news) = self.watches.next() => return Event::News(news),
                     () = self.past.heard() => return Event::Usage,
-                    () = sleep_until(next) => {}
+                    () = reached(next) => {}
                 }
             }
             self.read_pods();
@@ -116,5 +110,13 @@ impl Scheduler {
             None => at,
         };
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+}
+
+/// Waits until then; for ever where there is no such moment.
+async fn reached(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }

@@ -11,14 +11,13 @@ use super::kinds::{LEASES, NODES, PODS};
 use super::node::{concerns as concerns_node, is_marked, lease_key};
 use super::step::Notice;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::admit::NOT_READY;
+use crate::admit::{NOT_READY, UNREACHABLE};
 use crate::object::{condition, is_deleting, list, name, set, text};
 use crate::store::Key;
 
 /// How long a node may be silent.
 const GRACE_SECS: i64 = 40;
 
-const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// The taints that are this controller's own.
 const OWN: [(&str, &str); 5] = [

@@ -10,6 +10,8 @@ use crate::object::{self, list, map, text};
 
 /// The taint of a node that is not ready, or not yet.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+/// The taint of a node of which nothing is heard.
+pub(crate) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// What every new node gets.
 pub(super) fn complete(admission: &Admission<'_>, node: &mut Value) {

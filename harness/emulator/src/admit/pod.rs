@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::affinity::check_placement;
 use super::container::check_containers;
-use super::node::NOT_READY;
+use super::node::{NOT_READY, UNREACHABLE};
 use super::{Admission, limits, priority};
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Resource;
@@ -57,7 +57,7 @@ pub(super) fn complete_update(admission: &Admission<'_>, pod: &mut Value) {
 /// Five minutes on a node that fails, unless the pod says otherwise.
 fn tolerate_short_outages(pod: &mut Value) {
     let mut tolerations = list(pod, &["spec", "tolerations"]).to_vec();
-    for key in [NOT_READY, "node.kubernetes.io/unreachable"] {
+    for key in [NOT_READY, UNREACHABLE] {
         let is_tolerated = tolerations.iter().any(|toleration| {
             let (own, effect) = (text(toleration, &["key"]), text(toleration, &["effect"]));
             (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
