@@ -39,15 +39,14 @@ pub(super) fn patch(
         | PatchBody::Merge(_)
         | PatchBody::Strategic(_) => shown,
     };
-    let again = patch.clone();
-    let patched = patched(request, subresource, &shown, patch)?;
+    let patched = patched(request, subresource, &shown, &patch)?;
     if subresource == Subresource::Scale {
         return scale::scale(store, request, &old, patched);
     }
     let new = match request.decode(update::narrowed(subresource, patched)) {
         Ok(new) => new,
         Err(error) => {
-            let written = as_written(request, subresource, &shown, again)?;
+            let written = as_written(request, subresource, &shown, &patch)?;
             return Err(unfit_object(request, error, &written).into());
         }
     };
@@ -72,10 +71,10 @@ fn as_written(
     request: &mut Request,
     subresource: Subresource,
     shown: &Object,
-    patch: PatchBody,
+    patch: &PatchBody,
 ) -> Result<Value, ApiError> {
     match patch {
-        PatchBody::Strategic(changes) => Ok(patch::in_go(&changes).into()),
+        PatchBody::Strategic(changes) => Ok(patch::in_go(changes).into()),
         other @ (PatchBody::Json(_) | PatchBody::Merge(_) | PatchBody::Apply { .. }) => {
             Ok(patched(request, subresource, shown, other)?.to_string().into())
         }
@@ -114,11 +113,11 @@ fn patched(
     request: &mut Request,
     subresource: Subresource,
     shown: &Object,
-    patch: PatchBody,
+    patch: &PatchBody,
 ) -> Result<Value, ApiError> {
     match patch {
-        PatchBody::Json(operations) => patch::json(shown, &operations),
-        PatchBody::Merge(changes) => patch::merge(shown, &changes),
+        PatchBody::Json(operations) => patch::json(shown, operations),
+        PatchBody::Merge(changes) => patch::merge(shown, changes),
         PatchBody::Strategic(_) if request.kind.origin == Origin::Custom => {
             Err(ApiError::unsupported_media_type(&[
                 "application/json-patch+json",
@@ -127,15 +126,15 @@ fn patched(
                 "application/apply-patch+cbor",
             ]))
         }
-        PatchBody::Strategic(changes) => patch::strategic(shown, &changes, &shape(&request.asked)),
+        PatchBody::Strategic(changes) => patch::strategic(shown, changes, &shape(&request.asked)),
         PatchBody::Apply { object, force } => {
             request.applies = true;
-            let wanted = reachable(request, subresource, object)?;
+            let wanted = reachable(request, subresource, object.clone())?;
             let shape = shape(&request.asked);
             patch::apply(
                 Some(shown),
                 &wanted,
-                force,
+                *force,
                 &shape,
                 &author(request, subresource, &wanted),
             )

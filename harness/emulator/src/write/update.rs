@@ -220,11 +220,9 @@ fn with_old_parts(
 /// lets them: all but a deployment's labels and a pod's owners.
 fn with_new_status(request: &Request, old: &Value, mut new: Value) -> Value {
     let status = object::remove(&mut new, &["status"]);
-    let mut merged = old.clone();
-    match status {
-        Some(status) => object::set(&mut merged, &["status"], status),
-        None => drop(object::remove(&mut merged, &["status"])),
-    }
+    let kept = old.as_object().into_iter().flatten().filter(|(field, _)| *field != "status");
+    let kept = kept.map(|(field, value)| (field.clone(), value.clone()));
+    let mut merged: Value = kept.chain(status.map(|it| ("status".to_owned(), it))).collect();
     let kind = &request.kind;
     let takes = |field: &str| match field {
         "managedFields" => true,
