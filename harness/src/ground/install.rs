@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures::future::try_join_all;
 use schedlab_emulator::crds::workload_kinds;
 use schedlab_scheduler::crds;
 use serde_json::{Value, json};
@@ -53,10 +54,14 @@ pub(super) async fn install(
     for class in crds::priority_classes().into_iter().map(signed) {
         share(&api, CLASSES, &class, run).await?;
     }
-    for definition in &definitions {
-        served(&api, &format!("{DEFINITIONS}/{}", name(definition))).await?;
-    }
-    Ok(())
+    all_served(&api, &definitions).await
+}
+
+/// Waits until the objects of all definitions can be listed. An API server sends whoever asks first
+/// away for a second, kind by kind: so all are asked at once.
+async fn all_served(api: &Api, definitions: &[Value]) -> anyhow::Result<()> {
+    let paths = definitions.iter().map(|one| format!("{DEFINITIONS}/{}", name(one)));
+    try_join_all(paths.map(|path| served(api, path))).await.map(drop)
 }
 
 /// Has a run use what another run brought, or brings it; what somebody else brought is his.
@@ -127,10 +132,10 @@ fn fits(there: &Value, wanted: &Value, strange: Strange) -> anyhow::Result<()> {
 }
 
 /// Waits until the objects of a definition can be listed.
-async fn served(api: &Api, path: &str) -> anyhow::Result<()> {
+async fn served(api: &Api, path: String) -> anyhow::Result<()> {
     let end = Instant::now() + SERVED_WITHIN;
     loop {
-        let definition = api.get(path).await.map_err(refusal)?;
+        let definition = api.get(&path).await.map_err(refusal)?;
         let text = |at: &str| definition.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
         let version = text("/spec/versions/0/name");
@@ -160,5 +165,33 @@ mod tests {
         assert!(error.contains("queues.scheduling.run.ai"), "{error}");
         assert!(fits(&theirs, &ours, Strange::Use).is_ok());
         assert!(fits(&definition("v1"), &ours, Strange::Use).is_err());
+    }
+
+    /// Answers with definitions, and with lists only when two wait for one.
+    async fn answer(
+        path: String,
+        two: std::sync::Arc<tokio::sync::Barrier>,
+    ) -> Result<http::Response<kube::client::Body>, std::convert::Infallible> {
+        let plural = path.strip_prefix(&format!("{DEFINITIONS}/"));
+        let answer = if let Some(plural) = plural {
+            let names = json!({"plural": plural});
+            json!({"spec": {"group": "g", "names": names, "versions": [{"name": "v1"}]}})
+        } else {
+            two.wait().await;
+            json!({"items": []})
+        };
+        Ok(http::Response::new(kube::client::Body::from(answer.to_string().into_bytes())))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_kinds_are_asked_for_at_once() {
+        let two = std::sync::Arc::new(tokio::sync::Barrier::new(2));
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            answer(request.uri().path().to_owned(), std::sync::Arc::clone(&two))
+        });
+        let api = Api::new(kube::Client::new(service, "default"));
+        let both = ["queues", "podgroups"].map(|name| json!({"metadata": {"name": name}}));
+        let served = tokio::time::timeout(SERVED_WITHIN, all_served(&api, &both)).await;
+        served.expect("nobody waits for another").unwrap();
     }
 }
