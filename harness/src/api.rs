@@ -104,6 +104,17 @@ impl Api {
         self.send(request, Some(&options)).await
     }
 
+    /// Whether whoever asks may do everything, as an administrator may.
+    pub async fn allows_everything(&self) -> Result<bool, kube::Error> {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": "*", "group": "*", "resource": "*"}},
+        });
+        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        Ok(self.post(path, &review).await?["status"]["allowed"] == Value::Bool(true))
+    }
+
     /// Creates an object. A priority class may be there already: rows call for them by value.
     pub async fn create(&mut self, object: &Value) -> anyhow::Result<Made> {
         if object["kind"] == "PriorityClass" {
@@ -298,6 +309,23 @@ pub fn refusal(error: kube::Error) -> anyhow::Error {
         reason: status.reason.clone(),
     }
     .into()
+}
+
+/// An error with its causes, each told once; of an answer its message.
+pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+        return status.message.clone();
+    }
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !words.contains(&more) {
+            words = format!("{words}: {more}");
+        }
+        cause = error.source();
+    }
+    words
 }
 
 /// A path for writing. Fields that a kind does not have are refused, as kubectl asks for it.

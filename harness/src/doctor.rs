@@ -6,15 +6,11 @@ mod machine;
 mod programs;
 
 use std::fmt;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::tools::ToolError;
-
-/// How long anything may take to answer a question.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// What a user may want to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]

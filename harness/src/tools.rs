@@ -8,6 +8,9 @@ use std::time::Duration;
 
 pub use remedy::remedy;
 
+/// How long anything may take to answer a question.
+pub const ANSWER_MAX: Duration = Duration::from_secs(10);
+
 /// A program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
@@ -70,6 +73,12 @@ impl Tool {
             Err(std::io::Error::new(std::io::ErrorKind::TimedOut, words))
         });
         self.check(args, ran)
+    }
+
+    /// Whether docker's daemon answers.
+    pub async fn daemon() -> Result<(), ToolError> {
+        let question = ["version", "--format", "{{.Server.Version}}"];
+        Self::Docker.ask(Self::Docker.name().as_ref(), &question, ANSWER_MAX).await.map(drop)
     }
 
     /// Runs it to its end, which may be minutes away, with variables in its environment. It is

@@ -6,8 +6,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_control_plane::PROGRAMS;
 
 use super::programs::{ask, ask_kind, version};
-use super::{ANSWER_MAX, Ability, Target, machine};
-use crate::tools::Tool;
+use super::{Ability, Target, machine};
+use crate::api::{Api, causes};
+use crate::tools::{ANSWER_MAX, Tool};
 
 /// What brings all that kind needs.
 const PREPARE: &str = "eval \"$(kind-configs/prepare)\" in a checkout builds it";
@@ -129,7 +130,7 @@ pub(super) async fn kubeconfig() -> Ability {
         }
         Ok(config) => config,
         Err(error) => {
-            ability.lacks(chain(&error), absent);
+            ability.lacks(causes(&error), absent);
             return ability;
         }
     };
@@ -137,7 +138,13 @@ pub(super) async fn kubeconfig() -> Ability {
     ability.has(format!("contexts {}", names.join(" ")));
     let current = config.current_context.clone().unwrap_or_default();
     match server(config).await {
-        Ok(version) => ability.has(format!("{current} answers: {version}")),
+        Ok((version, is_administrator)) => {
+            ability.has(format!("{current} answers: {version}"));
+            if !is_administrator {
+                let what = format!("context {current} is no administrator's");
+                ability.lacks(what, "choose one that kubectl auth can-i '*' '*.*' says yes to");
+            }
+        }
         Err(why) => ability.lacks(
             format!("context {current}: {why}"),
             "does that cluster run? kubectl config get-contexts shows others, kubectl config \
@@ -147,29 +154,17 @@ pub(super) async fn kubeconfig() -> Ability {
     ability
 }
 
-/// The version of the server that the current context names.
-async fn server(config: Kubeconfig) -> Result<String, String> {
+/// The version of the server that the current context names, and whether it allows everything.
+async fn server(config: Kubeconfig) -> Result<(String, bool), String> {
     let options = KubeConfigOptions::default();
     let ask = async {
         let config = kube::Config::from_custom_kubeconfig(config, &options).await;
-        let client = kube::Client::try_from(config.map_err(|error| chain(&error))?);
-        let version = client.map_err(|error| chain(&error))?.apiserver_version().await;
-        version.map(|version| version.git_version).map_err(|error| chain(&error))
+        let client = kube::Client::try_from(config.map_err(|error| causes(&error))?);
+        let api = Api::new(client.map_err(|error| causes(&error))?);
+        let version = api.get("/version").await.map_err(|error| causes(&error))?;
+        let version = version["gitVersion"].as_str().unwrap_or("unknown").to_owned();
+        Ok((version, api.allows_everything().await.map_err(|error| causes(&error))?))
     };
     let answer = tokio::time::timeout(ANSWER_MAX, ask).await;
     answer.unwrap_or_else(|_| Err(format!("no answer within {} s", ANSWER_MAX.as_secs())))
-}
-
-/// An error with its causes, each told once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !words.contains(&more) {
-            words = format!("{words}: {more}");
-        }
-        cause = error.source();
-    }
-    words
 }

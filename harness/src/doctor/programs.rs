@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{ANSWER_MAX, Ability, Target};
-use crate::tools::{Tool, ToolError};
+use super::{Ability, Target};
+use crate::tools::{ANSWER_MAX, Tool, ToolError};
 
 /// What kubectl must at least be: older ones ask for an OpenAPI that the emulator has not got.
 const KUBECTL_MINOR_MIN: u32 = 29;

@@ -102,7 +102,7 @@ impl Container {
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
         let sort = Sort::of(image)?;
-        Tool::Docker.run(&["version", "--format", "{{.Server.Version}}"])?;
+        Tool::daemon().await?;
         run.note(Thing::Docker)?;
         tell(&format!("starting a container of {image}"));
         let (label, publish) = (run.label(), format!("127.0.0.1::{}", sort.port()));

@@ -52,7 +52,7 @@ impl Kind {
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
-        Tool::Docker.run(&["version", "--format", "{{.Server.Version}}"])?;
+        on_runtime(async { Ok(Tool::daemon().await?) })?;
         let folder = run.temp_folder("kind")?;
         let there = on_runtime(kind(run, &folder, &["get", "clusters"]))?;
         let made = Self {

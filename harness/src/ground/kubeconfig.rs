@@ -3,25 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use serde_json::{Value, json};
 
-use crate::api::refusal;
+use crate::api::{causes, refusal};
 
 /// How long a server may take to answer at all.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-
-/// What has to be allowed: verb, group, resource.
-const RIGHTS: [(&str, &str, &str); 7] = [
-    ("create", "", "namespaces"),
-    ("delete", "", "namespaces"),
-    ("create", "", "nodes"),
-    ("update", "", "nodes/status"),
-    ("update", "", "pods/status"),
-    ("create", "", "pods/binding"),
-    ("create", "apiextensions.k8s.io", "customresourcedefinitions"),
-];
 
 /// How to get at a cluster.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +26,9 @@ impl Access {
     /// Reads the kubeconfig; answers it with its path and context.
     pub(super) async fn connect(&self) -> anyhow::Result<(kube::Config, PathBuf, String)> {
         let path = self.file()?;
-        let kubeconfig = Kubeconfig::read_from(&path)
-            .with_context(|| format!("cannot read kubeconfig {}", path.display()))?;
+        let kubeconfig = Kubeconfig::read_from(&path).map_err(|error| {
+            anyhow!("cannot read kubeconfig {}: {}", path.display(), causes(&error))
+        })?;
         let current = kubeconfig.current_context.clone().unwrap_or_default();
         let contexts: Vec<&str> =
             kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
@@ -80,37 +69,32 @@ impl Access {
     }
 }
 
-/// Asks whether the cluster is there and whether we may do what we have to. Answers its version.
+/// Asks whether the cluster is there and whether we may do everything: scenarios make objects of any
+/// kind, and all of them are taken away. Answers its version.
 pub(super) async fn examine(config: &kube::Config) -> anyhow::Result<String> {
     let api = super::api(config)?;
     let url = &config.cluster_url;
     let version = tokio::time::timeout(ANSWER_WITHIN, api.get("/version")).await;
     let version = version
         .with_context(|| format!("{url} does not answer within {ANSWER_WITHIN:?}"))?
-        .map_err(refusal)
-        .with_context(|| format!("{url} cannot be reached"))?;
-    let mut missing = Vec::new();
-    for (verb, group, resource) in RIGHTS {
-        let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {
-                "verb": verb, "group": group, "resource": resource, "subresource": part,
-            }},
-        });
-        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-        let answer = api.post(path, &review).await.map_err(refusal);
-        let answer = answer.with_context(|| format!("{url} refuses to tell our rights"))?;
-        if answer["status"]["allowed"] != Value::Bool(true) {
-            missing.push(format!("{verb} {resource}"));
-        }
-    }
+        .map_err(|error| unusable(url, error))?;
+    let allowed = api.allows_everything().await.map_err(refusal);
     anyhow::ensure!(
-        missing.is_empty(),
-        "{url} does not let us {}: schedlab needs the rights of an administrator there; nothing \
-         was changed",
-        missing.join(", ")
+        allowed.with_context(|| format!("{url} refuses to tell our rights"))?,
+        "{url} does not let us do everything (kubectl auth can-i '*' '*.*'): schedlab needs the \
+         rights of an administrator there, as ClusterRole cluster-admin gives them; nothing was \
+         changed",
     );
     Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned())
+}
+
+/// Why a server does not tell its version.
+fn unusable(url: &http::Uri, error: kube::Error) -> anyhow::Error {
+    if matches!(error, kube::Error::Api(_)) {
+        return refusal(error).context(format!("{url} refuses us"));
+    }
+    let why = causes(&error);
+    anyhow!(
+        "{url} cannot be reached: {why}\nto do: does it run? kubectl config get-contexts shows others"
+    )
 }

@@ -102,6 +102,15 @@ fn a_dead_daemon_comes_with_what_to_do() {
 }
 
 #[test]
+fn a_daemon_that_hangs_is_not_waited_for() {
+    let hangs = "exec /bin/sleep 600";
+    for cluster in ["container", "kind"] {
+        let ran = run_with(&[("docker", hangs)], &[cluster]);
+        could_not_start(&ran, &["no answer within", "its daemon hangs: restart it"]);
+    }
+}
+
+#[test]
 fn without_kind_it_says_how_to_get_it() {
     let ran = run_with(&[("docker", DOCKER)], &["kind"]);
     could_not_start(&ran, &["there is no kind on the PATH", "go install sigs.k8s.io/kind"]);

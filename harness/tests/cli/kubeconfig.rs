@@ -33,8 +33,9 @@ fn refused(lab: &Lab, server: &str, more: &[&str]) -> String {
     ended.err
 }
 
-/// A cluster that tells its version and allows nothing. Every write but a question is noted.
-fn without_rights() -> (String, std::sync::mpsc::Receiver<String>) {
+/// A cluster that tells its version and allows each thing, but not everything. Every write but a
+/// question is noted.
+fn without_all_rights() -> (String, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     let (written, writes) = std::sync::mpsc::channel();
@@ -64,8 +65,10 @@ fn answer(mut stream: TcpStream) -> String {
             break;
         }
     }
-    lines.read_exact(&mut vec![0; length]).unwrap();
-    let body = r#"{"gitVersion":"v1.35.4","status":{"allowed":false}}"#;
+    let mut question = vec![0; length];
+    lines.read_exact(&mut question).unwrap();
+    let allowed = !String::from_utf8(question).unwrap().contains(r#""resource":"*""#);
+    let body = format!(r#"{{"gitVersion":"v1.35.4","status":{{"allowed":{allowed}}}}}"#);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
     write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
     first
@@ -93,13 +96,24 @@ fn a_cluster_whose_name_nobody_said_is_not_touched() {
 }
 
 #[test]
-fn rights_that_are_missing_are_listed_and_nothing_is_written() {
-    let (server, writes) = without_rights();
+fn who_may_not_do_everything_is_told_so_and_nothing_is_written() {
+    let (server, writes) = without_all_rights();
     let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"];
     let said = refused(&Lab::of("passes"), &server, &words);
-    assert!(said.contains("does not let us create namespaces, delete namespaces"), "{said}");
+    assert!(said.contains("does not let us do everything"), "{said}");
     assert!(said.contains("nothing was changed"), "{said}");
     assert_eq!(writes.try_iter().collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn the_doctor_knows_who_may_not_do_everything() {
+    let (server, _) = without_all_rights();
+    let lab = Lab::of("passes");
+    refused(&lab, &server, &["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"]);
+    let doctor = lab.run_with(&["doctor", "kubeconfig"], &[("KUBECONFIG", "kubeconfig")]);
+    assert_eq!(doctor.code, 3, "{}", doctor.all());
+    assert!(doctor.out.contains("here answers: v1.35.4"), "{}", doctor.out);
+    assert!(doctor.out.contains("context here is no administrator's"), "{}", doctor.out);
 }
 
 #[test]
