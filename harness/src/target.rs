@@ -96,6 +96,24 @@ impl FromStr for Which {
     }
 }
 
+/// What stands for what in the command of a process.
+const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{scheduler-name}", "{profile}", "{dir}"];
+
+/// Whether a command has no placeholders but these. What is not written as one is the shell's.
+pub(crate) fn only_placeholders(command: &str, known: &[&str]) -> Result<(), String> {
+    let named = command.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+    let is_word =
+        |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    let mut named = named.map(|(name, _)| name).filter(is_word).map(|name| format!("{{{name}}}"));
+    match named.find(|name| !known.contains(&name.as_str())) {
+        Some(odd) => {
+            let known = known.join(", ");
+            Err(format!("there is no placeholder {odd} in a command; there are {known}"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// A scheduler to be tested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -201,6 +219,10 @@ impl Target {
             }
             (which, _) => which.clone(),
         };
+        if let Which::Process(command) = &which {
+            only_placeholders(command, &PLACEHOLDERS)
+                .map_err(|odd| anyhow!("the command of {place}: {odd}"))?;
+        }
         let installed = which.installed();
         let period = matches!(which, Which::Deployment(_)).then_some(DEPLOYED_PERIOD);
         Ok(Self {
@@ -272,6 +294,9 @@ mod tests {
         assert!(command.starts_with("/opt/kube-scheduler --config"), "{command}");
         let ours = Target::find(&"process:schedlab-scheduler".parse().unwrap(), None).unwrap();
         assert!(ours.lacks(&BTreeSet::from(["gang", "reclaim", "quota"])).is_empty());
+        let odd = "process:schedlab-scheduler run --kubeconfig {kubecfg} ${HOME}".parse().unwrap();
+        let odd = Target::find(&odd, None).unwrap_err().to_string();
+        assert!(odd.contains("there is no placeholder {kubecfg}"), "{odd}");
         let strange = Target::find(&"installed:mine".parse().unwrap(), None).unwrap_err();
         assert!(strange.to_string().contains("--target"), "{strange}");
     }

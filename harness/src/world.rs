@@ -161,11 +161,15 @@ impl World {
         self.view.drain().await
     }
 
-    /// Waits for one change and takes it in; `false` when none came until then.
+    /// Waits for one change and takes it in; `false` when none came until then, or the scheduler
+    /// ended by itself.
     async fn change_before(&mut self, end: Instant) -> anyhow::Result<bool> {
-        match tokio::time::timeout_at(end, self.view.next()).await {
-            Ok(taken) => taken.map(|()| true),
-            Err(_) => Ok(false),
+        let ended = self.scheduler_ended();
+        tokio::select! {
+            biased;
+            taken = self.view.next() => taken.map(|()| true),
+            () = ended => Ok(false),
+            () = tokio::time::sleep_until(end) => Ok(false),
         }
     }
 
@@ -184,7 +188,8 @@ impl World {
             self.catch_up().await?;
             // While the watches were caught up with, somebody may have gone on.
             let goes_on = self.is_real() && writes != self.cluster.writes();
-            if !(self.in_motion() || goes_on) || Instant::now() >= end {
+            let moves = (self.in_motion() || goes_on) && self.dead_scheduler().is_none();
+            if !moves || Instant::now() >= end {
                 break;
             }
             if !goes_on {

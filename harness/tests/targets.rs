@@ -13,11 +13,16 @@ use tempfile::TempDir;
 /// Runs features with kube-scheduler; the outcome and reason of each scenario by its name, or
 /// nothing where no control plane can be started.
 fn run(args: &[&str]) -> Option<Vec<Told>> {
+    run_as("process:kube-scheduler", args)
+}
+
+/// The same with another scheduler.
+fn run_as(scheduler: &str, args: &[&str]) -> Option<Vec<Told>> {
     let folder = TempDir::new().expect("a temporary folder can be made");
     let results = folder.path().join("results");
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     command.current_dir(workspace()).arg("run").args(args);
-    command.args(["--cluster", "control-plane", "--scheduler", "process:kube-scheduler"]);
+    command.args(["--cluster", "control-plane", "--scheduler", scheduler]);
     command.arg("--results").arg(&results).env("XDG_STATE_HOME", folder.path().join("state"));
     let ended = command.output().expect("the program runs");
     let err = String::from_utf8_lossy(&ended.stderr).into_owned();
@@ -88,6 +93,25 @@ fn kube_scheduler_passes_what_it_can_do_and_is_spared_the_rest() {
     }
     let failed = all.iter().filter(|told| !matches!(&*told.outcome, "passed" | "skipped"));
     assert_eq!(failed.map(|told| &told.name).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+#[test]
+fn a_scheduler_that_ends_by_itself_is_told_with_its_last_words_and_not_waited_for() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let target = folder.path().join("target.yaml");
+    let text = "name: broken\nqueues: none\ncapabilities: [kube-profile]\n";
+    std::fs::write(&target, text).expect("a file can be written");
+    let target = target.to_str().expect("its path is text");
+    let scenario = at("features/placement/kube.feature", "Scenario: The emptiest node");
+    let broken = "process:sh -c 'echo no such flag: --lead; exit 2'";
+    let args = ["--target", target, "--force", "--patience", "1h"];
+    let Some(all) = run_as(broken, &[&[&*scenario], &args[..]].concat()) else {
+        return;
+    };
+    assert_eq!(all[0].outcome, "failed");
+    for words in ["the scheduler ended by itself", "no such flag: --lead"] {
+        assert!(all[0].why.contains(words), "{}", all[0].why);
+    }
 }
 
 /// The scenario whose line contains these words.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::task::AbortHandle;
+use tokio::{sync::Notify, task::AbortHandle};
 
 use super::AfterKill;
 use super::fuse::Fuse;
@@ -39,6 +39,16 @@ impl Supervised {
     /// Why it ended, when nobody wanted that.
     pub(super) fn error(&self) -> Option<String> {
         self.lives.life().error.clone()
+    }
+
+    /// Waits until it has ended by itself. Only one may wait.
+    pub(super) fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let lives = Arc::clone(&self.lives);
+        async move {
+            while lives.life().error.is_none() {
+                lives.end.notified().await;
+            }
+        }
     }
 
     /// Whether it goes on by itself.
@@ -100,6 +110,8 @@ where
 /// What is known of a scheduler's lives, by steps and by who lets them follow each other.
 struct Lives {
     life: Mutex<Life>,
+    /// It ended by itself.
+    end: Notify,
     on_kill: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -128,7 +140,7 @@ impl Lives {
             error: None,
             goes_on: false,
         };
-        Self { life: Mutex::new(life), on_kill }
+        Self { life: Mutex::new(life), end: Notify::new(), on_kill }
     }
 
     /// The present life, or the last.
@@ -150,6 +162,7 @@ impl Lives {
         let mut life = self.life();
         life.error = error;
         life.goes_on = false;
+        self.end.notify_one();
     }
 
     /// It died at a write. Answers whether another life follows.

@@ -58,6 +58,11 @@ impl Under {
         self.supervised().and_then(Supervised::error)
     }
 
+    /// Waits until it has ended by itself. `None`: nobody here would notice.
+    pub(crate) fn ended(&self) -> Option<impl Future<Output = ()> + use<>> {
+        self.supervised().map(Supervised::ended)
+    }
+
     fn supervised(&self) -> Option<&Supervised> {
         match self {
             Self::InProcess(ours) => Some(&ours.supervised),

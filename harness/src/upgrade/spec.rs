@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::ground::Chart;
+use crate::target::only_placeholders;
 
 /// What stands for what in a command.
 const PLACEHOLDERS: [&str; 2] = ["{kubeconfig}", "{scheduler-name}"];
@@ -77,17 +78,7 @@ impl FromStr for Spec {
 }
 
 fn command(text: &str) -> Result<String, String> {
-    let odd = text.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
-    let odd = odd.map(|(name, _)| format!("{{{name}}}"));
-    let word = |name: &String| {
-        let inside = name.trim_matches(['{', '}']);
-        !inside.is_empty() && inside.chars().all(|c| c.is_ascii_lowercase() || c == '-')
-    };
-    if let Some(odd) = odd.filter(word).find(|name| !PLACEHOLDERS.contains(&name.as_str())) {
-        let known = PLACEHOLDERS.join(" and ");
-        return Err(format!("there is no placeholder {odd} in a command; there are {known}"));
-    }
-    Ok(text.to_owned())
+    only_placeholders(text, &PLACEHOLDERS).map(|()| text.to_owned())
 }
 
 impl fmt::Display for Spec {

@@ -150,6 +150,9 @@ impl World {
     pub(crate) fn state_of_affairs(&self) -> String {
         let at = i64::try_from(self.elapsed_millis()).unwrap_or(i64::MAX);
         let mut text = format!("(at {})", offset(at));
+        if let Some(ended) = self.dead_scheduler() {
+            let _ = write!(text, "\n{ended}");
+        }
         let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for pod in self.view.pods().filter(|pod| pod.phase() == Phase::Pending) {
             let reason = pod.waiting_reason().unwrap_or("the scheduler has said nothing of it");

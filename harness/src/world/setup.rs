@@ -170,6 +170,20 @@ impl World {
         }
     }
 
+    /// Waits until the scheduler has ended by itself; for ever when it does not.
+    pub(crate) fn scheduler_ended(&self) -> impl Future<Output = ()> + use<> {
+        let ended = match &self.scheduler {
+            Scheduler::Started(scheduler) => scheduler.ended(),
+            Scheduler::Awaited(_) | Scheduler::Absent => None,
+        };
+        async {
+            match ended {
+                Some(ended) => ended.await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     /// Starts the scheduler again, or for the first time.
     pub(crate) fn start_scheduler(&mut self) {
         self.rest = None;
