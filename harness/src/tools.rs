@@ -2,7 +2,7 @@
 
 mod remedy;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -51,9 +51,15 @@ impl Tool {
         }
     }
 
+    /// What is run: it, or for kind what the user named, as `kind-configs/prepare` does.
+    pub fn program(self) -> OsString {
+        let named = (self == Self::Kind).then(|| std::env::var_os("SCHEDLAB_KIND")).flatten();
+        named.filter(|name| !name.is_empty()).unwrap_or_else(|| self.name().into())
+    }
+
     /// Runs it to its end and answers what it printed.
     pub fn run(self, args: &[&str]) -> Result<String, ToolError> {
-        let mut command = Command::new(self.name());
+        let mut command = Command::new(self.program());
         command.args(args);
         self.check(args, command.output())
     }
@@ -78,14 +84,14 @@ impl Tool {
     /// Whether docker's daemon answers.
     pub async fn daemon() -> Result<(), ToolError> {
         let question = ["version", "--format", "{{.Server.Version}}"];
-        Self::Docker.ask(Self::Docker.name().as_ref(), &question, ANSWER_MAX).await.map(drop)
+        Self::Docker.ask(&Self::Docker.program(), &question, ANSWER_MAX).await.map(drop)
     }
 
     /// Runs it to its end, which may be minutes away, with variables in its environment. It is
     /// in a process group of its own, so that Ctrl-C is for us alone, and is killed when nobody
     /// waits for it any more.
     pub async fn wait(self, args: &[&str], with: &[(&str, &str)]) -> Result<String, ToolError> {
-        let mut command = tokio::process::Command::new(self.name());
+        let mut command = tokio::process::Command::new(self.program());
         command.args(args).envs(with.iter().copied()).stdin(std::process::Stdio::null());
         let ran = command.process_group(0).kill_on_drop(true).output().await;
         self.check(args, ran)
@@ -93,7 +99,7 @@ impl Tool {
 
     /// Runs it to its end and answers what it printed, followed by what it said on standard error.
     pub fn run_for_all(self, args: &[&str]) -> Result<String, ToolError> {
-        let ran = Command::new(self.name()).args(args).output();
+        let ran = Command::new(self.program()).args(args).output();
         let said = ran.as_ref().map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
         let said = said.unwrap_or_default();
         Ok(self.check(args, ran)? + &said)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_control_plane::PROGRAMS;
 
-use super::programs::{ask, ask_kind, version};
+use super::programs::{ask, version};
 use super::{Ability, Target, machine};
 use crate::api::{Api, causes};
 use crate::tools::{ANSWER_MAX, Tool};
@@ -89,7 +89,7 @@ fn answers(socket: &Path) -> bool {
 
 pub(super) async fn kind() -> Ability {
     let mut ability = Ability::of(Target::Kind);
-    let version = ask_kind(&["version"]).await.map_err(|mut error| {
+    let version = ask(Tool::Kind, &["version"]).await.map_err(|mut error| {
         error.remedy = error.remedy.map(|remedy| format!("{PREPARE}, or {remedy}"));
         error
     });

@@ -1,6 +1,5 @@
 //! Programs of others: where they are and which version.
 
-use std::ffi::OsString;
 use std::path::Path;
 
 use super::{Ability, Target};
@@ -40,16 +39,9 @@ fn minor(version: &str) -> Option<u32> {
     version.strip_prefix("v1.")?.split('.').next()?.parse().ok()
 }
 
-/// A question to a tool that is on the PATH.
+/// A question to a tool.
 pub(super) async fn ask(tool: Tool, args: &[&str]) -> Result<String, ToolError> {
-    tool.ask(tool.name().as_ref(), args, ANSWER_MAX).await
-}
-
-/// A question to kind, which the user may have named.
-pub(super) async fn ask_kind(args: &[&str]) -> Result<String, ToolError> {
-    let named = std::env::var_os("SCHEDLAB_KIND").filter(|name| !name.is_empty());
-    let program = named.unwrap_or_else(|| OsString::from(Tool::Kind.name()));
-    Tool::Kind.ask(&program, args, ANSWER_MAX).await
+    tool.ask(&tool.program(), args, ANSWER_MAX).await
 }
 
 /// What a program answers to `--version`: the first word of it that looks like a version.

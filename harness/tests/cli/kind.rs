@@ -33,7 +33,8 @@ pub(super) fn with_programs(programs: &[(&str, &str)], args: &[&str]) -> (Lab, C
     }
     let (path, state) = (lab.path("bin"), lab.path("state"));
     let folders = [&path, &state].map(|folder| folder.to_str().unwrap().to_owned());
-    let environment = [("PATH", &*folders[0]), ("XDG_STATE_HOME", &*folders[1])];
+    let environment =
+        [("PATH", &*folders[0]), ("XDG_STATE_HOME", &*folders[1]), ("SCHEDLAB_KIND", "")];
     let mut command = lab.command(args);
     command.envs(environment);
     (lab, command)
@@ -108,6 +109,15 @@ fn a_daemon_that_hangs_is_not_waited_for() {
         let ran = run_with(&[("docker", hangs)], &[cluster]);
         could_not_start(&ran, &["no answer within", "its daemon hangs: restart it"]);
     }
+}
+
+#[test]
+fn kind_may_be_a_program_that_is_named() {
+    let kind = "echo 'it is asked' >&2; exit 1";
+    let (lab, mut command) = command(&[("docker", DOCKER), ("mine", kind)], &["kind"]);
+    command.env("SCHEDLAB_KIND", lab.path("bin/mine"));
+    let ran = (lab, Ended::of(command.output().unwrap()));
+    could_not_start(&ran, &["it is asked"]);
 }
 
 #[test]
