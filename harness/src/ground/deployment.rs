@@ -9,7 +9,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::api::{Api, refusal};
+use crate::api::{Api, is_not_found, refusal};
 use crate::leftovers::OBJECT_LABEL;
 use crate::target::DEPLOYED_PERIOD;
 
@@ -54,7 +54,9 @@ fn objects(image: &str, run: &str) -> anyhow::Result<Vec<Value>> {
 /// their part.
 pub(super) async fn install(config: &kube::Config, image: &str, run: &str) -> anyhow::Result<()> {
     let mut api = super::api(config)?;
-    for object in objects(image, run)? {
+    let objects = objects(image, run)?;
+    spare_others(&mut api, &objects).await?;
+    for object in objects {
         api.apply(&object).await?;
     }
     let end = Instant::now() + READY_WITHIN;
@@ -69,6 +71,25 @@ pub(super) async fn install(config: &kube::Config, image: &str, run: &str) -> an
         }
         tokio::time::sleep(ASK).await;
     }
+}
+
+/// Refuses where one of them is there and no run of ours made it: the run would take it away.
+async fn spare_others(api: &mut Api, objects: &[Value]) -> anyhow::Result<()> {
+    for object in objects {
+        let path = api.path(object).await?;
+        let there = match api.get(&path).await {
+            Ok(there) => there,
+            Err(error) if is_not_found(&error) => continue,
+            Err(error) => return Err(refusal(error)).context(path),
+        };
+        anyhow::ensure!(
+            there["metadata"]["labels"].get(OBJECT_LABEL).is_some(),
+            "the cluster has a {} of somebody else, which stays as it is; run against what is \
+             installed with --scheduler installed:NAME, or use another cluster",
+            crate::api::title(object)
+        );
+    }
+    Ok(())
 }
 
 /// Whether every replica is of the newest version and does its part.
@@ -102,6 +123,8 @@ pub(super) async fn complaints(api: &Api) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_emulator::clock::Clock;
+    use schedlab_emulator::{Emulator, Options};
 
     #[test]
     fn everything_that_kustomize_names_is_installed_and_runs_the_image() {
@@ -126,6 +149,22 @@ mod tests {
         assert_eq!(containers[0]["image"], "registry.example/scheduler:7");
         let period = containers[0]["args"].as_array().unwrap().last();
         assert_eq!(period, Some(&json!("--period=500ms")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_somebody_else_installed_is_spared() {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let emulator = Emulator::start(Options::at(clock));
+        let mut api = Api::new(emulator.client());
+        let ours = objects("scheduler:7", "r1").unwrap();
+        spare_others(&mut api, &ours).await.unwrap();
+        api.apply(&ours[0]).await.unwrap();
+        spare_others(&mut api, &ours).await.unwrap();
+        let mut theirs = ours[2].clone();
+        theirs["metadata"]["labels"] = json!({});
+        api.apply(&theirs).await.unwrap();
+        let refused = spare_others(&mut api, &ours).await.unwrap_err().to_string();
+        assert!(refused.contains("has a ClusterRole schedlab-scheduler of somebody"), "{refused}");
     }
 
     #[test]
