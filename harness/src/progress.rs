@@ -87,6 +87,33 @@ impl Step {
     }
 }
 
+/// The parts of a boot, told as they come: each begins when it is named and ends with the next.
+#[derive(Debug)]
+pub struct Boot {
+    progress: Progress,
+    usual: Duration,
+    part: Option<Step>,
+}
+
+impl Boot {
+    /// None yet; one usually takes no longer than this.
+    pub fn new(usual: Duration) -> Self {
+        Self { progress: Progress::default(), usual, part: None }
+    }
+
+    /// A part begins.
+    pub fn begin(&mut self, what: &str) {
+        self.part = Some(self.progress.begin(what, self.usual));
+    }
+
+    /// The part that was begun, if one was, is done.
+    pub fn end(&mut self) {
+        if let Some(part) = self.part.take() {
+            self.progress.done(part);
+        }
+    }
+}
+
 /// A step that is dropped has failed; the error says why.
 impl Drop for Step {
     fn drop(&mut self) {
@@ -112,6 +139,17 @@ fn say(bar: &ProgressBar, line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_boot_is_done_when_it_has_ended() {
+        let mut boot = Boot::new(Duration::from_mins(1));
+        boot.end();
+        assert_eq!(boot.progress.slowest, None);
+        boot.begin("creating a cluster");
+        boot.end();
+        let done = boot.progress.slowest.map(|(what, _)| what);
+        assert_eq!((done.as_deref(), boot.part.is_none()), (Some("creating a cluster"), true));
+    }
 
     #[test]
     fn the_slowest_step_is_named() {

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
@@ -14,6 +15,7 @@ use crate::exit::Exit;
 use crate::features::{self, Asked, Case, Suite};
 use crate::ground::{Access, Ground, KindCluster};
 use crate::interrupt::Interrupt;
+use crate::progress::Boot;
 use crate::report::{self, CaseReport, Outcome, Painter, Report, Reporter};
 use crate::reviewed::{self, Ci, Update};
 use crate::runner::{self, Progress, Settings};
@@ -119,13 +121,22 @@ fn ground(
     interrupt: &Interrupt,
     output: &mut Output,
 ) -> anyhow::Result<Option<Arc<Ground>>> {
-    let mut tell = |what: &str| output.note(what);
+    let mut boot = Boot::new(usual(stage.cluster));
     let clock = Clock::real();
     let began = clock.now();
+    let mut tell = |what: &str| {
+        boot.end();
+        output.note(what);
+        boot.begin(what);
+    };
     let ground = match stage.cluster {
         ClusterName::Emulator => return Ok(None),
-        ClusterName::ControlPlane => Ground::control_plane(stage.assets.as_deref(), interrupt)?,
+        ClusterName::ControlPlane => {
+            boot.begin("booting a control plane");
+            Ground::control_plane(stage.assets.as_deref(), interrupt)?
+        }
         ClusterName::Kubeconfig => {
+            boot.begin("reaching the cluster");
             let access = Access {
                 path: stage.kubeconfig.clone(),
                 confirmed: stage.yes_this_cluster.clone(),
@@ -145,9 +156,19 @@ fn ground(
             Ground::kind(&wanted, &stage.scheduler, interrupt, &mut tell)?
         }
     };
+    drop(boot);
     let took = clock.now().duration_since(began).as_secs_f64();
     output.note(&format!("{}, ready in {took:.1} s", ground.title()));
     Ok(Some(Arc::new(ground)))
+}
+
+/// How long a part of its boot takes on a machine that is not busy.
+fn usual(cluster: ClusterName) -> Duration {
+    Duration::from_secs(match cluster {
+        ClusterName::Emulator | ClusterName::ControlPlane | ClusterName::Kubeconfig => 5,
+        ClusterName::Container => 10,
+        ClusterName::Kind => 30,
+    })
 }
 
 fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
