@@ -8,7 +8,8 @@
 //! objects. Who feeds the [`View`] and applies the writes (here [`crate::driver`]) is not known
 //! here.
 //!
-//! Left out: cron jobs, daemon sets, adoption of orphans by selector, volumes and services.
+//! Left out: cron jobs, daemon sets, adoption of orphans by selector, provisioning of volumes,
+//! and services.
 
 mod fields;
 mod kinds;
@@ -35,6 +36,7 @@ mod replica_set;
 mod resource_claim;
 mod stateful_set;
 mod train_job;
+mod volume;
 mod workload;
 
 use std::sync::{Arc, LazyLock};
@@ -169,6 +171,7 @@ pub static ACTORS: &[Actor] = &[
     pytorch_job::ACTOR,
     disruption::ACTOR,
     quota::ACTOR,
+    volume::ACTOR,
 ];
 
 #[cfg(test)]

@@ -285,6 +285,8 @@ mod quota_tests;
 #[cfg(test)]
 mod training_tests;
 #[cfg(test)]
+mod volume_tests;
+#[cfg(test)]
 mod webhook_tests;
 #[cfg(test)]
 mod workload_tests;

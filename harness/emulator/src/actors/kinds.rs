@@ -9,6 +9,11 @@ type Known = LazyLock<Resource>;
 pub(super) static PODS: Known = LazyLock::new(|| Resource::new("", "pods"));
 pub(super) static CONFIG_MAPS: Known = LazyLock::new(|| Resource::new("", "configmaps"));
 pub(super) static SECRETS: Known = LazyLock::new(|| Resource::new("", "secrets"));
+pub(super) static VOLUMES: Known = LazyLock::new(|| Resource::new("", "persistentvolumes"));
+pub(super) static VOLUME_CLAIMS: Known =
+    LazyLock::new(|| Resource::new("", "persistentvolumeclaims"));
+pub(super) static STORAGE_CLASSES: Known =
+    LazyLock::new(|| Resource::new("storage.k8s.io", "storageclasses"));
 pub(super) static NODES: Known = LazyLock::new(|| Resource::new("", "nodes"));
 pub(super) static NAMESPACES: Known = LazyLock::new(|| Resource::new("", "namespaces"));
 pub(super) static EVENTS: Known = LazyLock::new(|| Resource::new("", "events"));
