@@ -11,6 +11,7 @@ mod placements;
 mod pod_groups;
 mod requests;
 mod untold;
+mod volumes;
 mod waits;
 mod warnings;
 mod writes;
@@ -44,6 +45,8 @@ pub(crate) struct Outcome {
     pub(crate) retry: bool,
     /// Nobody knows whether a write was done: the pods have to be listed anew.
     pub(crate) in_doubt: bool,
+    /// Pods are not bound before their volumes are: news of those come.
+    pub(crate) held: bool,
     /// The last thing that the server refused.
     pub(crate) failure: Option<String>,
 }
@@ -65,6 +68,8 @@ pub(crate) struct Applier {
     binding_times: Vec<Duration>,
     /// Pods bound in this cycle.
     bound: BTreeSet<Key>,
+    /// What pods are told that are not bound before their volumes are.
+    unbound: BTreeMap<Key, String>,
     /// Promises told, by pod: the name of the event.
     promised: BTreeMap<Key, String>,
     /// Warnings told, by the names of their events.
@@ -96,7 +101,8 @@ impl Cycle<'_> {
 
 impl Applier {
     pub(crate) fn new(api: Api, config: &Config) -> Self {
-        let (bound, promised, warned, words, refreshed, outcome) = Default::default();
+        let (bound, unbound, promised) = Default::default();
+        let (warned, words, refreshed, outcome) = Default::default();
         let (flavor, pacing) = (config.flavor, Pacing::up_to(config.writes_at_once));
         let (untold, binding_times) = (true, Vec::new());
         let grace = config.eviction_grace.map(|grace| grace.as_secs_f64().ceil());
@@ -115,6 +121,7 @@ impl Applier {
             untold,
             binding_times,
             bound,
+            unbound,
             promised,
             warned,
             words,
@@ -150,7 +157,8 @@ impl Applier {
     }
 
     async fn decide(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
-        let blocked = self.allocate_claims(mirror, cycle).await;
+        let mut blocked = self.allocate_claims(mirror, cycle).await;
+        blocked.extend(self.bind_volumes(mirror, cycle, &blocked).await);
         let mut losing = BTreeSet::new();
         let mut chains = Vec::new();
         for decision in &cycle.plan.decisions {

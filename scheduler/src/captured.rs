@@ -26,14 +26,7 @@ use crate::{
 const FILE: &str = "snapshot.json";
 
 /// Arrays under `rawObjects` that are always there, filled or not.
-const EMPTY: [&str; 6] = [
-    "configMaps",
-    "persistentVolumes",
-    "persistentVolumeClaims",
-    "csiStorageCapacities",
-    "storageClasses",
-    "csiDrivers",
-];
+const EMPTY: [&str; 3] = ["configMaps", "csiStorageCapacities", "csiDrivers"];
 
 /// Where a snapshot is taken: the cluster of a scheduler, and how that one is set up.
 #[derive(Clone)]
@@ -138,6 +131,9 @@ const fn name_of(kind: Kind) -> Option<&'static str> {
         Kind::Pod => Some("pods"),
         Kind::DeviceClass => Some("deviceClasses"),
         Kind::ResourceSlice => Some("resourceSlices"),
+        Kind::StorageClass => Some("storageClasses"),
+        Kind::PersistentVolume => Some("persistentVolumes"),
+        Kind::PersistentVolumeClaim => Some("persistentVolumeClaims"),
         Kind::ResourceClaim => Some("resourceClaims"),
         Kind::Namespace | Kind::PodDisruptionBudget => None,
     }

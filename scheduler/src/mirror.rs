@@ -18,6 +18,7 @@ mod requests;
 mod selectors;
 mod sharing;
 mod topology;
+mod volumes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,6 +43,7 @@ pub(crate) use queue::{QueueRecord, QueueTold};
 
 pub(crate) use sharing::RESERVATION_PREFIX;
 use sharing::Sharing;
+pub(crate) use volumes::{PodVolume, Volumes};
 
 use crate::{
     config::NodePool,
@@ -127,6 +129,7 @@ pub(crate) struct Mirror {
     pub(crate) topologies_of_nodes: BTreeMap<Name, NumaRecord>,
     pub(crate) budgets: BTreeMap<Key, DisruptionBudget>,
     pub(crate) claims: Claims,
+    pub(crate) volumes: Volumes,
     pub(crate) groups: BTreeMap<Key, GroupRecord>,
     /// BindRequests, by the pod that each is about.
     pub(crate) requests: BTreeMap<Key, RequestRecord>,
@@ -199,6 +202,9 @@ impl Mirror {
             Kind::DeviceClass => self.claims.clear_classes(),
             Kind::ResourceSlice => self.claims.clear_slices(),
             Kind::ResourceClaim => self.claims.known.clear(),
+            Kind::StorageClass | Kind::PersistentVolume | Kind::PersistentVolumeClaim => {
+                self.clear_volumes(kind);
+            }
             Kind::PodGroup => self.groups.clear(),
             Kind::BindRequest => self.clear_requests(),
             Kind::Pod => {
@@ -206,6 +212,7 @@ impl Mirror {
                 self.unread.clear();
                 self.members.clear();
                 self.claims.pods.clear();
+                self.volumes.pods.clear();
                 self.sharing = Sharing::default();
             }
         }
@@ -264,6 +271,9 @@ impl Mirror {
                 }
             }
             Kind::ResourceClaim => self.upsert_claim(&key, ClaimRecord::read(object)),
+            Kind::StorageClass | Kind::PersistentVolume | Kind::PersistentVolumeClaim => {
+                self.upsert_of_volumes(kind, key, object);
+            }
             Kind::PodGroup => {
                 let record = GroupRecord::read(object, self.pool_name());
                 self.upsert_group(key, record);
@@ -281,6 +291,7 @@ impl Mirror {
             Kind::ResourceClaim => self.claims.known.get(key).map(|claim| claim.version),
             Kind::BindRequest => self.requests.get(key).map(|request| request.version),
             Kind::Queue => self.queues.get(&key.name).map(|queue| queue.told.version),
+            Kind::PersistentVolume | Kind::PersistentVolumeClaim => self.volumes.version(kind, key),
             Kind::Namespace
             | Kind::Node
             | Kind::PriorityClass
@@ -288,6 +299,7 @@ impl Mirror {
             | Kind::NodeResourceTopology
             | Kind::DeviceClass
             | Kind::ResourceSlice
+            | Kind::StorageClass
             | Kind::PodDisruptionBudget => None,
         };
         known.is_some_and(|known| known != 0 && known == version)
@@ -321,6 +333,9 @@ impl Mirror {
             Kind::DeviceClass => self.claims.remove_class(&key.name),
             Kind::ResourceSlice => self.claims.remove_slice(&key.name),
             Kind::ResourceClaim => return self.remove_claim(&key, gone_at),
+            Kind::StorageClass | Kind::PersistentVolume | Kind::PersistentVolumeClaim => {
+                return self.remove_of_volumes(kind, &key, gone_at);
+            }
             Kind::PodGroup => return self.remove_group(key, gone_at),
             Kind::BindRequest => return self.remove_request(key, gone_at),
             Kind::Pod => return self.remove_pod(key, gone_at),
@@ -345,6 +360,7 @@ impl Mirror {
                 self.look_at_claims_of(&key, &pod);
             }
             self.claims.pods.remove(&key);
+            self.volumes.pods.remove(&key);
             self.pod_changed(key);
         }
     }
@@ -443,6 +459,7 @@ impl Mirror {
             self.claims.pods.insert(key.clone());
             self.look_at_claims_of(&key, &record);
         }
+        self.volumes.note_user(&key, &record);
         let group = record.group.clone();
         if let Some(before) = self.pods.insert(key.clone(), record).filter(|is| is.group != group) {
             self.leave(&key, &before);

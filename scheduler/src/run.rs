@@ -221,7 +221,8 @@ impl Scheduler {
         let (open, close, whole) = (opened - started, applied.elapsed(), started.elapsed());
         self.measure(&plan, &stopwatch, Timings { open, close, whole });
         self.plan_next(started, &plan, &outcome);
-        let is_quiet = self.api.requests() == before && outcome == Outcome::default();
+        let is_done = Outcome { held: false, ..outcome } == Outcome::default();
+        let is_quiet = self.api.requests() == before && is_done;
         self.rest = is_quiet.then(|| self.rest_after(started, plan));
     }
 

@@ -42,6 +42,9 @@ pub(crate) enum Kind {
     Topology,
     DeviceClass,
     ResourceSlice,
+    StorageClass,
+    PersistentVolume,
+    PersistentVolumeClaim,
     NodeResourceTopology,
     Node,
     PodGroup,
@@ -62,6 +65,9 @@ impl Kind {
                 Self::Topology,
                 Self::DeviceClass,
                 Self::ResourceSlice,
+                Self::StorageClass,
+                Self::PersistentVolume,
+                Self::PersistentVolumeClaim,
                 Self::NodeResourceTopology,
                 Self::Node,
                 Self::PodGroup,
@@ -69,7 +75,15 @@ impl Kind {
                 Self::BindRequest,
                 Self::Pod,
             ],
-            Flavor::Kube => &[Self::Namespace, Self::Node, Self::PodDisruptionBudget, Self::Pod],
+            Flavor::Kube => &[
+                Self::Namespace,
+                Self::StorageClass,
+                Self::PersistentVolume,
+                Self::PersistentVolumeClaim,
+                Self::Node,
+                Self::PodDisruptionBudget,
+                Self::Pod,
+            ],
         }
     }
 
@@ -81,6 +95,9 @@ impl Kind {
             Self::Topology => ("kai.scheduler/v1alpha1", "topologies"),
             Self::DeviceClass => ("resource.k8s.io/v1", "deviceclasses"),
             Self::ResourceSlice => ("resource.k8s.io/v1", "resourceslices"),
+            Self::StorageClass => ("storage.k8s.io/v1", "storageclasses"),
+            Self::PersistentVolume => ("v1", "persistentvolumes"),
+            Self::PersistentVolumeClaim => ("v1", "persistentvolumeclaims"),
             Self::NodeResourceTopology => {
                 ("topology.node.k8s.io/v1alpha2", "noderesourcetopologies")
             }
@@ -106,6 +123,9 @@ impl Kind {
             | Self::Topology
             | Self::DeviceClass
             | Self::ResourceSlice
+            | Self::StorageClass
+            | Self::PersistentVolume
+            | Self::PersistentVolumeClaim
             | Self::Node
             | Self::PodGroup
             | Self::PodDisruptionBudget

@@ -32,7 +32,9 @@ const LAST_MADE: [&str; 3] = [
 /// What a control plane does besides storing: workloads, namespaces, garbage. Nodes are ours.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,\
     deployment-controller,replicaset-controller,statefulset-controller,job-controller,\
-    disruption-controller,ttl-after-finished-controller";
+    disruption-controller,ttl-after-finished-controller,persistentvolume-binder-controller,\
+    persistentvolume-protection-controller,persistentvolumeclaim-protection-controller,\
+    ephemeral-volume-controller";
 
 /// A process that ends when it is dropped.
 pub trait Process {
@@ -225,6 +227,9 @@ fn manager_arguments(folder: &Path) -> Vec<String> {
         "--kube-api-qps=300".to_owned(),
         "--kube-api-burst=600".to_owned(),
         "--concurrent-namespace-syncs=20".to_owned(),
+        // A claim without a volume is looked at again no sooner, whatever volume comes; each time
+        // there is an event, and nobody may wait for quiet in vain.
+        "--pvclaimbinder-sync-period=5s".to_owned(),
         "--profiling=false".to_owned(),
     ]
 }

@@ -12,7 +12,7 @@ use schedlab_scheduler_core::{
         DeviceClaim, GpuPart, LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod,
         PodAffinityTerm, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue,
         QueueId, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time, Topology,
-        TopologyConstraint, TopologyLevel,
+        TopologyConstraint, TopologyLevel, VolumeAccess, VolumeClaim, VolumeProblem,
     },
     profile::{Action, Placement},
     resources::{Amount, PerResource, Resources},
@@ -203,7 +203,7 @@ fn shape(snapshot: &mut Snapshot, (case, job): (&Case, &Job), task: &Task) -> Sh
         shared_gpu,
         legacy_mig: task.legacy_mig,
         claims,
-        missing_volume: task.pvc_names.first().map(|volume| name(volume)),
+        volumes: task.pvc_names.iter().map(|volume| missing(volume)).collect(),
         node_affinity: (!task.required_node_affinity_in.is_empty()).then(|| vec![affinity(task)]),
         pod_affinity: affinity_to_like(task, task.pod_affinity_topology_key.as_deref()),
         pod_anti_affinity: affinity_to_like(task, task.pod_anti_affinity_topology_key.as_deref()),
@@ -221,6 +221,12 @@ fn shared_gpu(task: &Task) -> Option<SharedGpu> {
     let fraction = task.gpu_fraction.map(|part| GpuPart::Milli(whole(part * 1000.0)));
     let part = fraction.or_else(|| task.gpu_memory_mib.map(GpuPart::MemoryMib))?;
     Some(SharedGpu { part, devices: task.gpu_fraction_devices.unwrap_or(1).max(1) })
+}
+
+/// No case has a claim on a volume, only pods that name one.
+fn missing(volume: &str) -> VolumeClaim {
+    let access = VolumeAccess::Nowhere(VolumeProblem::Missing);
+    VolumeClaim { name: name(volume), is_exclusive: false, access }
 }
 
 fn affinity(task: &Task) -> NodeSelectorTerm {

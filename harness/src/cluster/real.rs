@@ -52,11 +52,13 @@ const COLLECTIONS: [(&str, &str, &str); 12] = [
 ];
 
 /// Cluster-scoped collections of which a scenario may have objects.
-const FENCED: [&str; 5] = [
+const FENCED: [&str; 7] = [
     "/apis/scheduling.run.ai/v2/queues",
     "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/kai.scheduler/v1alpha1/topologies",
+    "/api/v1/persistentvolumes",
+    "/apis/storage.k8s.io/v1/storageclasses",
     "/api/v1/nodes",
 ];
 

@@ -12,7 +12,7 @@ use super::{OBJECT_LABEL, USE_LABEL};
 use crate::api::{Api, is_not_found, refusal};
 
 /// Where runs make things.
-const OWN: [&str; 9] = [
+const OWN: [&str; 11] = [
     "/api/v1/namespaces",
     "/api/v1/nodes",
     "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
@@ -20,6 +20,8 @@ const OWN: [&str; 9] = [
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
     "/apis/kai.scheduler/v1alpha1/topologies",
+    "/api/v1/persistentvolumes",
+    "/apis/storage.k8s.io/v1/storageclasses",
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 ];

@@ -53,6 +53,7 @@ pub(super) fn is_fenced(plural: &str) -> bool {
             | "topologies"
             | "clustertrainingruntimes"
             | "persistentvolumes"
+            | "storageclasses"
     )
 }
 
@@ -67,6 +68,7 @@ pub(super) fn is_fenced_kind(kind: &str) -> bool {
             | "Topology"
             | "ClusterTrainingRuntime"
             | "PersistentVolume"
+            | "StorageClass"
     )
 }
 

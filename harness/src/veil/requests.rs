@@ -154,6 +154,9 @@ pub(super) fn news_of_cluster(
     format!("{root}/namespaces/{SHARED}/events").parse().ok()
 }
 
+/// On a claim of a volume that is made for it.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
 struct Hider<'a> {
     names: &'a Names,
     place: &'a Place,
@@ -182,9 +185,8 @@ impl Hider<'_> {
         match value {
             Value::String(text) if !text.is_empty() => {
                 let real = match key {
-                    "nodeName" | "nominatedNodeName" | "selectedNode" | "parentQueue" => {
-                        names.real(text)
-                    }
+                    "nodeName" | "nominatedNodeName" | "selectedNode" | SELECTED_NODE
+                    | "parentQueue" | "storageClassName" | "volumeName" => names.real(text),
                     "queue" if self.place.plural == "podgroups" => names.real(text),
                     "namespace" => names.real_namespace(&self.place.plural, text),
                     "priorityClassName" => names.real_object("priorityclasses", text),

@@ -185,6 +185,57 @@ spec:
   containers: [{name: main, image: train}]
 ";
 
+/// A pod with two claims on volumes: one is there, the other is to be made.
+const STORING: &str = "
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: disks}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: cloud}
+provisioner: csi.example.com
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  storageClassName: disks
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  local: {path: /disk}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: on-disk, namespace: default}
+spec:
+  storageClassName: disks
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: in-cloud, namespace: default}
+spec:
+  storageClassName: cloud
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: storing, namespace: default, labels: {kai.scheduler/queue: borrower}}
+spec:
+  schedulerName: kai-scheduler
+  priorityClassName: train
+  volumes:
+  - {name: a, persistentVolumeClaim: {claimName: on-disk}}
+  - {name: b, persistentVolumeClaim: {claimName: in-cloud}}
+  containers: [{name: main, image: train}]
+";
+
 /// A pod with a request that nobody can carry out.
 const ASTRAY: &str = "
 apiVersion: v1
@@ -297,6 +348,7 @@ async fn work(lab: &Lab, client: kube::Client) {
     lab.define(("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang"));
     lab.define(ZONES_OF_NODES);
     lab.apply(CLAIMED);
+    lab.apply(STORING);
     lab.pass(90).await;
     task.abort();
     // The next one looks for what this one left untold.

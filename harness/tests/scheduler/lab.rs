@@ -94,6 +94,9 @@ impl Lab {
                 "TrainJob" => ("trainer.kubeflow.org", "trainjobs"),
                 "PyTorchJob" => ("kubeflow.org", "pytorchjobs"),
                 "Node" => ("", "nodes"),
+                "StorageClass" => ("storage.k8s.io", "storageclasses"),
+                "PersistentVolume" => ("", "persistentvolumes"),
+                "PersistentVolumeClaim" => ("", "persistentvolumeclaims"),
                 "ResourceClaim" => ("resource.k8s.io", "resourceclaims"),
                 "Pod" => ("", "pods"),
                 "BindRequest" => ("scheduling.run.ai", "bindrequests"),
@@ -101,7 +104,9 @@ impl Lab {
                 "Queue" => ("scheduling.run.ai", "queues"),
                 other => panic!("{other} is not known here"),
             };
-            if !matches!(plural, "clustertrainingruntimes" | "nodes") {
+            let cluster =
+                ["clustertrainingruntimes", "nodes", "persistentvolumes", "storageclasses"];
+            if !cluster.contains(&plural) {
                 object["metadata"]["namespace"] = json!("default");
             }
             self.create(group, plural, &object);

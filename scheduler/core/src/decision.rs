@@ -4,12 +4,14 @@
 mod misfit;
 mod reason;
 mod remedy;
+mod volume_misfit;
 mod words;
 
 use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use misfit::{EvenWhenEmpty, Misfit, Misfits};
 pub use reason::{Preemption, Reason, ReasonKind};
 pub use remedy::{Bound, Remedy};
+pub use volume_misfit::VolumeMisfit;
 pub(crate) use words::Decimal;
 pub use words::Quantity;
 

@@ -10,6 +10,7 @@ mod pod;
 mod pod_group;
 mod queue;
 mod topology;
+mod volume;
 
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ pub use pod::{
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup};
 pub use queue::{Queue, QueueProblem};
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};
+pub(crate) use volume::own_name;
+pub use volume::{Volume, VolumeAccess, VolumeClaim, VolumeProblem, VolumeReach};
 
 /// A name or label as Kubernetes writes it, shared rather than copied.
 pub type Name = Arc<str>;

@@ -20,8 +20,11 @@ mod selectors;
 mod taint_toleration;
 mod topology_places;
 mod topology_spread;
+mod volumes;
 
 use std::sync::Arc;
+
+pub use volumes::{Chosen, chosen_volumes};
 
 use crate::framework::{Filter, Plugins, PreFilter, Ranking, Score, Scoring, WaitingRoom};
 
@@ -55,7 +58,7 @@ impl Plugins {
             filter.push(Arc::new(resource_claims::ClaimedGpus));
         }
         if is_active("predicates") {
-            filter.push(Arc::new(resource_claims::MissingVolume));
+            filter.push(Arc::new(volumes::VolumeClaims));
             filter.push(Arc::new(node_status::NodeReady));
             filter.extend(filters());
             filter.push(Arc::new(mig::MigNodes));
@@ -100,7 +103,10 @@ impl Plugins {
             pre_enqueue: Vec::new(),
             queue_sort: Arc::new(queue_sort::PrioritySort),
             pre_filter: Vec::new(),
-            filter: filters(),
+            filter: [Arc::new(volumes::VolumeClaims) as Arc<dyn Filter>]
+                .into_iter()
+                .chain(filters())
+                .collect(),
             post_filter: vec![Arc::new(default_preemption::DefaultPreemption)],
             score: weighted(scores),
             ranking: Ranking::Sum,
@@ -120,6 +126,8 @@ fn filters() -> Vec<Arc<dyn Filter>> {
         Arc::new(node_affinity::NodeAffinity),
         Arc::new(host_ports::NodePorts),
         Arc::new(node_resources::NodeResourcesFit),
+        Arc::new(volumes::VolumeNodes),
+        Arc::new(volumes::VolumeBinding),
         Arc::new(topology_spread::PodTopologySpread),
         Arc::new(inter_pod_affinity::InterPodAffinity),
     ]

@@ -74,6 +74,7 @@ struct Customs {
     shunning: Vec<PodId>,
     preferring: Vec<PodId>,
     claiming: Vec<PodId>,
+    volumes: Vec<PodId>,
 }
 
 /// A pod changed its state; this is the one it had.
@@ -340,6 +341,11 @@ impl<'s> Session<'s> {
         &self.customs.claiming
     }
 
+    /// Pods with claims on volumes, wherever they are.
+    pub fn volume_pods(&self) -> &[PodId] {
+        &self.customs.volumes
+    }
+
     /// Pods that would like, or need, to be near to or far from others, wherever they are.
     pub fn preferring_pods(&self) -> &[PodId] {
         &self.customs.preferring
@@ -421,6 +427,9 @@ impl Customs {
     fn of(snapshot: &Snapshot) -> Self {
         let with = |cares: fn(&PodShape) -> bool| {
             let shapes: Vec<bool> = snapshot.shapes.iter().map(cares).collect();
+            if !shapes.contains(&true) {
+                return Vec::new();
+            }
             let pods = snapshot.pods.iter().zip(0..);
             let caring = pods.filter(|(pod, _)| shapes[pod.shape.0 as usize]);
             caring.map(|(_, at)| PodId(at)).collect()
@@ -428,6 +437,7 @@ impl Customs {
         Self {
             shunning: with(|shape| !shape.pod_anti_affinity.is_empty()),
             claiming: with(|shape| !shape.claims.is_empty()),
+            volumes: with(|shape| !shape.volumes.is_empty()),
             preferring: with(|shape| {
                 !shape.pod_preferences.is_empty() || !shape.pod_affinity.is_empty()
             }),

@@ -21,3 +21,4 @@ mod stale;
 mod steady;
 mod time;
 mod topology;
+mod volumes;

@@ -42,6 +42,8 @@ impl Applier {
             self.explain_groups(mirror, cycle, &words).await;
         }
         let mut reasons = reasons(mirror, cycle, &words);
+        let unbound = self.unbound.iter().filter(|(key, text)| differs(mirror, key, text));
+        reasons.extend(unbound.map(|(key, text)| (key.clone(), text.clone())));
         let troubles = troubles.iter().map(|(key, trouble)| (key, trouble.to_string()));
         let untold = troubles.filter(|(key, text)| differs(mirror, key, text));
         reasons.extend(untold.map(|(key, text)| (key.clone(), text)));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use schedlab_scheduler_core::{
-    model::{DeviceClaim, Name, Node},
+    model::{DeviceClaim, Name, Node, VolumeClaim},
     resources::Resources,
 };
 use serde_json::Value;
@@ -45,6 +45,8 @@ pub(crate) struct Claimed {
     pub(crate) own: Resources,
     /// By others.
     pub(crate) shared: Vec<DeviceClaim>,
+    /// Volumes.
+    pub(crate) volumes: Vec<VolumeClaim>,
 }
 
 /// Why a pod's claims cannot be had.

@@ -7,7 +7,7 @@ use schedlab_scheduler_core::model::{
 };
 use serde_json::Value;
 
-use super::{Condition, claims::PodClaim, condition, gpu, numa, requests, selectors};
+use super::{Condition, PodVolume, claims::PodClaim, condition, gpu, numa, requests, selectors};
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
 
 /// With it pods name their sub-group.
@@ -26,6 +26,8 @@ pub(crate) struct PodRecord {
     pub(crate) shape: Arc<PodShape>,
     /// Claims on devices.
     pub(crate) claims: Vec<PodClaim>,
+    /// Claims on volumes.
+    pub(crate) volumes: Vec<PodVolume>,
     /// The devices that it shares.
     pub(crate) gpu_groups: Vec<GpuGroup>,
     /// What it has of its node's zones, as far as anybody says.
@@ -115,6 +117,7 @@ impl PodRecord {
             annotations,
             shape: Arc::new(shape),
             claims: PodClaim::all(object),
+            volumes: PodVolume::all(object),
             malformed,
             priority: int32(spec, "/priority").unwrap_or(0),
             priority_class: name(spec, "/priorityClassName"),
@@ -255,7 +258,7 @@ fn read_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
         legacy_mig: gpu::is_legacy_mig(object),
         gpus_by_claim: false,
         claims: Vec::new(),
-        missing_volume: None,
+        volumes: Vec::new(),
         node_selector: strings(spec, "/nodeSelector"),
         node_affinity: kept(selectors::node_terms(spec), wrong),
         node_preferences: kept(selectors::node_preferences(spec), wrong),

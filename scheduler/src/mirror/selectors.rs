@@ -30,7 +30,7 @@ pub(super) fn node_preferences(spec: &Value) -> Result<Vec<(i32, NodeSelectorTer
     list(spec, preferred).iter().map(preference).collect()
 }
 
-fn node_term(term: &Value) -> Result<NodeSelectorTerm, Malformed> {
+pub(super) fn node_term(term: &Value) -> Result<NodeSelectorTerm, Malformed> {
     let of = |pointer| list(term, pointer).iter().map(requirement).collect::<Result<_, _>>();
     Ok(NodeSelectorTerm { labels: of("/matchExpressions")?, fields: of("/matchFields")? })
 }

@@ -76,6 +76,7 @@ impl Shapes {
         with.gpus_by_claim = key.1.own.gpu_milli > 0;
         with.requests.add(&key.1.own);
         with.claims.clone_from(&key.1.shared);
+        with.volumes.clone_from(&key.1.volumes);
         self.held.push(Arc::clone(shape));
         shapes.push(with);
         let id = ShapeId(position(shapes.len() - 1));
@@ -110,6 +111,11 @@ pub(super) fn translate(
         }
         claims => claims.unwrap_or_default(),
     };
+    let volumes = match record.volumes.first() {
+        None => Vec::new(),
+        Some(_) => context.mirror.volumes.of_pod(key, record),
+    };
+    let claimed = Claimed { volumes, ..claimed };
     let nominated = record.nominated.as_ref().and_then(|node| context.nodes.get(node).copied());
     Entry::Present(Pod {
         namespace: Name::clone(&key.namespace),

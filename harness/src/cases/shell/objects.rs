@@ -22,9 +22,6 @@ pub(super) fn inexpressible(case: &Case) -> Option<&'static str> {
     if case.cluster.nodes.iter().any(|node| node.numa.is_some()) {
         return Some("through the shell: zones of nodes, of which nobody tells between rounds");
     }
-    if tasks.clone().any(|task| !task.pvc_names.is_empty()) {
-        return Some("through the shell: volumes, which the scheduler does not watch");
-    }
     if tasks.any(|task| matches!(task.state, State::Succeeded | State::Failed)) {
         return Some("through the shell: tasks that ended before it began");
     }

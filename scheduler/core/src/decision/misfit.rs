@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use super::VolumeMisfit;
 use crate::{
     model::Name,
     resources::{ResourceName, Shortage},
@@ -72,8 +73,8 @@ pub enum Misfit {
     GpusByClaim,
     /// The node's GPUs are not to be had by claims.
     GpusWithoutClaim,
-    /// A `PersistentVolumeClaim` does not exist.
-    VolumeMissing(Name),
+    /// Volumes.
+    Volume(VolumeMisfit),
     /// What the pod costs there is more than its queues may have: in their words.
     QueueBound(Name),
 }
@@ -94,6 +95,7 @@ impl Misfit {
             Self::TooLittle { even_when_empty, .. } | Self::NotAligned { even_when_empty } => {
                 matches!(even_when_empty, EvenWhenEmpty::No)
             }
+            Self::Volume(misfit) => misfit.is_curable(),
             Self::PodAntiAffinity
             | Self::OthersAntiAffinity
             | Self::HostPort
@@ -113,7 +115,6 @@ impl Misfit {
             | Self::ClaimOfQueue { .. }
             | Self::GpusByClaim
             | Self::GpusWithoutClaim
-            | Self::VolumeMissing(_)
             | Self::TopologySpreadLabel => false,
         }
     }
@@ -142,7 +143,7 @@ impl Misfit {
             | Self::NotAligned { .. }
             | Self::GpusByClaim
             | Self::GpusWithoutClaim
-            | Self::VolumeMissing(_)
+            | Self::Volume(_)
             | Self::QueueBound(_) => vec![self.to_string()],
         }
     }
@@ -214,9 +215,7 @@ impl fmt::Display for Misfit {
             ),
             Self::GpusByClaim => f.write_str("node(s) give GPUs to resource claims only"),
             Self::GpusWithoutClaim => f.write_str("node(s) publish no GPUs for resource claims"),
-            Self::VolumeMissing(volume) => {
-                write!(f, "node(s) do not matter: persistentvolumeclaim {volume:?} not found")
-            }
+            Self::Volume(misfit) => misfit.fmt(f),
             Self::QueueBound(why) => write!(f, "node(s) are too costly: {why}"),
         }
     }

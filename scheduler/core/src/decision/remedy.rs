@@ -390,7 +390,7 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: u32) -> fmt::Result
         Misfit::GpusWithoutClaim => {
             f.write_str("ask for GPUs as a resource, or add a node with a driver for claims")
         }
-        Misfit::VolumeMissing(claim) => write!(f, "create the volume claim {claim}"),
+        Misfit::Volume(misfit) => misfit.remedy(f),
         Misfit::TooLittle { .. } => write!(f, "make room on {of}"),
     }
 }

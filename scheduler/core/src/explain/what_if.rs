@@ -196,7 +196,7 @@ impl WhatIf {
             | Misfit::ClaimOfQueue { .. }
             | Misfit::GpusByClaim
             | Misfit::GpusWithoutClaim
-            | Misfit::VolumeMissing(_)
+            | Misfit::Volume(_)
             | Misfit::QueueBound(_) => return None,
         }
         Some(())

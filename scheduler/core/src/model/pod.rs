@@ -3,7 +3,7 @@
 
 use super::{
     ContainerRequests, DeviceClaim, GpuGroup, Labels, Name, NodeId, PodGroupId, ShapeId, SharedGpu,
-    TaintEffect, Time, ZoneShare, mig_gpus,
+    TaintEffect, Time, VolumeClaim, ZoneShare, mig_gpus,
 };
 use crate::resources::Resources;
 
@@ -102,8 +102,9 @@ pub struct PodShape {
     /// Claims on devices that others may use, too, or that are allocated. Those are not in
     /// `requests`; what an unallocated claim of the pod's own asks for is.
     pub claims: Vec<DeviceClaim>,
-    /// A `PersistentVolumeClaim` that does not exist.
-    pub missing_volume: Option<Name>,
+    /// Claims on volumes, as far as they matter: all where it waits, those that one pod at a
+    /// time may have where it has a node.
+    pub volumes: Vec<VolumeClaim>,
     /// `spec.nodeSelector`.
     pub node_selector: Labels,
     /// `requiredDuringSchedulingIgnoredDuringExecution` node affinity: any term suffices.

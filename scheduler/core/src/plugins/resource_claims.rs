@@ -16,10 +16,6 @@ pub(super) struct ResourceClaims;
 #[derive(Debug)]
 pub(super) struct ClaimedGpus;
 
-/// A volume that does not exist: nothing helps but making it.
-#[derive(Debug)]
-pub(super) struct MissingVolume;
-
 impl Filter for ResourceClaims {
     fn depends_on(&self) -> DependsOn {
         DependsOn::Cluster
@@ -107,16 +103,5 @@ impl Filter for ClaimedGpus {
             };
             Box::new(filter) as NodeFilter<'a>
         })
-    }
-}
-
-impl Filter for MissingVolume {
-    fn depends_on(&self) -> DependsOn {
-        DependsOn::Shape
-    }
-
-    fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        let missing = session.shape_of(pod).missing_volume.clone()?;
-        Some(Box::new(move |_| Err(Misfit::VolumeMissing(missing.clone()))))
     }
 }

@@ -1,6 +1,7 @@
 //! From text to snapshot.
 
 mod shape;
+mod volume;
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -33,6 +33,9 @@ pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Va
             claims.iter().map(|claim| json!({ "name": claim["name"] })).collect();
         spec["resourceClaims"] = json!(claims);
     }
+    if !task.pvc_names.is_empty() {
+        spec["volumes"] = task.pvc_names.iter().map(|claim| volume(claim)).collect();
+    }
     let termination = match (task.state, job.delete_when_released) {
         (_, true) | (State::StuckInReleasing, _) => "24h",
         // Whoever leaves is gone before the second cycle.
@@ -57,6 +60,11 @@ pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Va
         },
         "spec": spec,
     })
+}
+
+fn volume(claim: &str) -> Value {
+    let claim = plain(claim);
+    json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } })
 }
 
 fn is_shared(task: &Task) -> bool {

@@ -47,7 +47,7 @@ pub(super) fn of(words: &mut Words<'_>) -> PodShape {
         legacy_mig: words.flag("legacy-mig"),
         gpus_by_claim: words.flag("by-claim"),
         claims: words.each("claim").into_iter().map(claim).collect(),
-        missing_volume: words.value("missing-volume").map(Name::from),
+        volumes: super::volume::all(words),
         node_selector: words.each("needs").into_iter().map(super::label).collect(),
         node_affinity: (!affinity.is_empty()).then_some(affinity),
         node_preferences: words.each("prefers").into_iter().map(preference).collect(),

@@ -1,0 +1,106 @@
+@placement @volumes
+Feature: Pods go where their volumes can be used
+
+  A claim that has its volume leads to the nodes that can use it. A claim of a class that waits for its
+  first consumer gets its volume when the scheduler knows where the pod goes, before the pod is bound.
+
+  Background:
+    Given a fleet:
+      | pool | nodes | gpus | labels                        |
+      | a    | 2     | 8    | topology.kubernetes.io/zone=a |
+      | b    | 2     | 8    | topology.kubernetes.io/zone=b |
+    And a queue "team" with a quota of 32
+    And the manifest "volumes/classes.yaml" is applied
+
+  Scenario: A pod waits until its claim exists and has a volume
+    When the manifest "volumes/reader.yaml" is applied
+    Then pod "reader" is pending because 'persistentvolumeclaim "data" not found'
+    When the manifest "volumes/claim.yaml" is applied
+    Then pod "reader" is pending because "pod has unbound immediate PersistentVolumeClaims"
+    When the manifest "volumes/on-shelf.yaml" is applied
+    Then pod "reader" is running
+    And pod "reader" is on node "b-1"
+
+  Scenario: Labels of a volume say in which zones it can be used
+    Given the manifest "volumes/in-zone.yaml" is applied
+    And the manifest "volumes/claim.yaml" is applied
+    When the manifest "volumes/reader.yaml" is applied
+    Then pod "reader" is on node "b-1"
+
+  Scenario: A pod whose volume is in a full node waits, and says so
+    Given the manifest "volumes/on-shelf.yaml" is applied
+    And the manifest "volumes/claim.yaml" is applied
+    And these workloads are submitted:
+      | name   | kind | queue | pods | gpus | node selector              |
+      | filler | pod  | team  | 8    | 1    | kubernetes.io/hostname=b-1 |
+    And pod "filler" is running
+    When the manifest "volumes/reader.yaml" is applied
+    Then pod "reader" is pending because "3 node(s) had volume node affinity conflict"
+    When 1 pod of pod "filler" is deleted
+    Then pod "reader" is running
+
+  Scenario: A claim that one pod at a time may have is used by one after the other
+    Given the manifest "volumes/for-one.yaml" is applied
+    And the manifest "volumes/single-claim.yaml" is applied
+    And the manifest "volumes/reader.yaml" is applied
+    And pod "reader" is running
+    When the manifest "volumes/second.yaml" is applied
+    Then pod "second" is pending because 'another pod has persistentvolumeclaim "data"'
+    When pod "reader" is deleted
+    Then pod "second" is running
+
+  Scenario: A pod gets the disk of a node together with its place there
+    Given the manifest "volumes/disk-claim.yaml" is applied
+    When the manifest "volumes/reader.yaml" is applied
+    Then pod "reader" is pending because "4 node(s) didn't find available persistent volumes to bind"
+    When the manifest "volumes/disk.yaml" is applied
+    Then pod "reader" is running
+    And pod "reader" is on node "b-1"
+
+  Scenario: A disk that one claim has is not for another
+    Given the manifest "volumes/disk.yaml" is applied
+    And the manifest "volumes/disk-claim.yaml" is applied
+    And the manifest "volumes/reader.yaml" is applied
+    And pod "reader" is running
+    When the manifest "volumes/more-claim.yaml" is applied
+    And the manifest "volumes/another-reader.yaml" is applied
+    Then pod "other" is pending because "4 node(s) didn't find available persistent volumes to bind"
+
+  Scenario: A pod keeps its place until its volume has been made there
+    Given the manifest "volumes/cloud-claim.yaml" is applied
+    When the manifest "volumes/reader.yaml" is applied
+    Then pod "reader" is pending because 'Waits on node b-1, where it has room, until persistentvolumeclaim "data" is bound'
+    When the manifest "volumes/made.yaml" is applied
+    Then pod "reader" is running
+    And pod "reader" is on node "b-1"
+
+  Scenario: A gang waits for the disks of all its pods, and takes none before
+    Given the manifest "volumes/disk.yaml" is applied
+    And the manifest "volumes/disk-claim.yaml" is applied
+    And the manifest "volumes/more-claim.yaml" is applied
+    When the manifest "volumes/gang.yaml" is applied
+    Then gang "train" has no running and 2 pending pods and stays so for 5 cycles
+    And gang "train" is pending because "didn't find available persistent volumes to bind"
+    When the manifest "volumes/other-disk.yaml" is applied
+    Then gang "train" has 2 running pods
+    And gang "train" is on 2 nodes
+
+  @crash
+  Scenario Outline: A pod gets its disk though the scheduler dies before write <write> of its start
+    Given the manifest "volumes/disk.yaml" is applied
+    And the manifest "volumes/disk-claim.yaml" is applied
+    And the scheduler dies before its write number <write> and is restarted
+    When the manifest "volumes/reader.yaml" is applied
+    Then pod "reader" is running
+    And pod "reader" is on node "b-1"
+    And the scheduler has died 1 time
+
+    Examples: each of the writes
+      | write |
+      | 1     |
+      | 2     |
+      | 3     |
+      | 4     |
+      | 5     |
+      | 6     |
+      | 7     |

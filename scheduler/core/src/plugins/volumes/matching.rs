@@ -1,0 +1,146 @@
+//! Which open claim gets which volume: a matching in which no volume is given twice. It is looked
+//! for anew whenever somebody asks, so there is nothing to be undone when a pod goes elsewhere.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::is_within;
+use crate::model::{Name, Node, PodShape, Volume, VolumeAccess, VolumeReach};
+
+/// What an open claim gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// This volume.
+    Volume(Name),
+    /// One that is made for it.
+    Made,
+}
+
+/// Open claims, and where those are who use them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Matching<'s> {
+    claims: BTreeMap<&'s Name, Wish<'s>>,
+}
+
+#[derive(Clone, Debug)]
+struct Wish<'s> {
+    volumes: &'s [Arc<Volume>],
+    made: Option<&'s VolumeReach>,
+    nodes: Vec<&'s Node>,
+}
+
+/// Which claim has which volume.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Solution<'s> {
+    claim_of: BTreeMap<&'s Name, &'s Name>,
+    made: BTreeSet<&'s Name>,
+    /// Some claim gets nothing.
+    is_short: bool,
+}
+
+impl Wish<'_> {
+    /// All who use it can do so.
+    fn suits(&self, reach: &VolumeReach) -> bool {
+        self.nodes.iter().all(|node| is_within(reach, node))
+    }
+
+    /// A volume can be made where they all are. How far it will reach nobody knows before.
+    fn can_be_made(&self) -> bool {
+        let is_one_node = self.nodes.iter().all(|node| node.name == self.nodes[0].name);
+        is_one_node && self.made.is_some_and(|reach| self.suits(reach))
+    }
+}
+
+impl<'s> Matching<'s> {
+    /// A pod of this shape is, or will be, on the node.
+    pub(super) fn add(&mut self, shape: &'s PodShape, node: &'s Node) {
+        for claim in &shape.volumes {
+            if let VolumeAccess::Open { volumes, made } = &claim.access {
+                let wish = Wish { volumes, made: made.as_ref(), nodes: Vec::new() };
+                self.claims.entry(&claim.name).or_insert(wish).nodes.push(node);
+            }
+        }
+    }
+
+    /// As many claims as can be get a volume: those first for which none can be made.
+    pub(super) fn solve(&self) -> Solution<'s> {
+        let mut solution = Solution::default();
+        let (makeable, bound): (Vec<_>, Vec<_>) =
+            self.claims.iter().partition(|(_, wish)| wish.can_be_made());
+        for (claim, wish) in bound.into_iter().chain(makeable) {
+            if self.give(claim, &mut solution, &mut BTreeSet::new()) {
+                continue;
+            }
+            if wish.can_be_made() {
+                solution.made.insert(claim);
+            } else {
+                solution.is_short = true;
+            }
+        }
+        solution
+    }
+
+    /// Finds a volume for the claim; who has it already may have to take another.
+    fn give(
+        &self,
+        claim: &'s Name,
+        solution: &mut Solution<'s>,
+        seen: &mut BTreeSet<&'s Name>,
+    ) -> bool {
+        let wish = &self.claims[claim];
+        for volume in wish.volumes.iter().filter(|volume| wish.suits(&volume.reach)) {
+            if !seen.insert(&volume.name) {
+                continue;
+            }
+            let before = solution.claim_of.get(&volume.name).copied();
+            if before.is_none_or(|before| self.give(before, solution, seen)) {
+                solution.claim_of.insert(&volume.name, claim);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl<'s> Solution<'s> {
+    /// A pod of this shape can be on the node, too, beside those of `matching`, whose solution it is.
+    pub(super) fn takes(
+        &self,
+        matching: &Matching<'s>,
+        shape: &'s PodShape,
+        node: &'s Node,
+    ) -> bool {
+        let mut alone = Matching::default();
+        alone.add(shape, node);
+        if alone.claims.is_empty() {
+            return true;
+        }
+        if alone.claims.keys().all(|claim| !matching.claims.contains_key(*claim)) {
+            let mut free = alone.clone();
+            let own: Vec<Vec<Arc<Volume>>> = free.claims.values().map(|it| self.free(it)).collect();
+            for (wish, volumes) in free.claims.values_mut().zip(&own) {
+                wish.volumes = volumes;
+            }
+            if !free.solve().is_short {
+                return true;
+            }
+        }
+        let mut with = matching.clone();
+        with.add(shape, node);
+        !with.solve().is_short
+    }
+
+    fn free(&self, wish: &Wish<'_>) -> Vec<Arc<Volume>> {
+        let free = |volume: &&Arc<Volume>| !self.claim_of.contains_key(&volume.name);
+        wish.volumes.iter().filter(free).cloned().collect()
+    }
+
+    /// By the claims' names.
+    pub(super) fn named(self) -> BTreeMap<Name, Chosen> {
+        let given = self.claim_of.into_iter();
+        let given = given.map(|(volume, claim)| (claim.clone(), Chosen::Volume(volume.clone())));
+        given.chain(self.made.into_iter().map(|claim| (claim.clone(), Chosen::Made))).collect()
+    }
+}

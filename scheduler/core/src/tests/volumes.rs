@@ -1,0 +1,128 @@
+//! Claims on volumes.
+
+use insta::assert_snapshot;
+
+use crate::testing::plan_of;
+
+#[test]
+fn a_pod_goes_where_its_volume_can_be_used() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 label disk=a
+        node n2 gpus=8 label disk=b
+        job a gpus=1 volume data@disk=b
+        job b gpus=1 volume data@disk=b volume more@disk=a
+        job c gpus=1 volume data@
+    "), @"
+    a runs on n2
+    c runs on n2
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 2 node(s) had volume node affinity conflict.
+    ");
+}
+
+#[test]
+fn labels_of_a_volume_say_in_which_zone_it_is() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 label topology.kubernetes.io/zone=a
+        node n2 gpus=1 label topology.kubernetes.io/zone=b
+        node n3 gpus=1 label failure-domain.beta.kubernetes.io/zone=b
+        job a pods=2 gpus=1 volume in-zone:data@b
+        job b gpus=1 volume in-zone:data@c
+    "), @"
+    a runs on n2, n3
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) had no available volume zone, 2 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn a_node_without_a_zone_is_in_all() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1
+        job a gpus=1 volume in-zone:data@b
+    "), @"a runs on n1");
+}
+
+#[test]
+fn one_pod_at_a_time_has_a_claim_that_is_for_one() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job a gpus=1 volume once:data@
+        job b gpus=1 volume once:data@
+        job c gpus=1 volume once:other@
+        job d gpus=1 volume once:other@ on n1
+    "), @r#"
+    a runs on n1
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) do not matter: another pod has persistentvolumeclaim "data" with access mode ReadWriteOncePod.
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) do not matter: another pod has persistentvolumeclaim "other" with access mode ReadWriteOncePod.
+    "#);
+}
+
+#[test]
+fn a_claim_that_is_for_one_is_free_when_its_pod_has_left() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job a gpus=1 volume once:data@ releasing on n1
+        job b gpus=1 volume once:data@
+    "), @"
+    b waits for n1
+    b pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_claim_without_a_volume_leads_to_nodes_for_which_there_is_one() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 label disk=a
+        node n2 gpus=8 label disk=b
+        job a gpus=1 volume data?v1@disk=b
+        job b gpus=1 volume more?v2@disk=c
+        job c gpus=1 volume made?made@disk=b
+    "), @"
+    a runs on n2
+    c runs on n2
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 2 node(s) didn't find available persistent volumes to bind.
+    ");
+}
+
+#[test]
+fn no_two_claims_get_the_same_volume() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 label disk=a
+        node n2 gpus=8 label disk=b
+        job a gpus=1 volume x?v1@disk=a
+        job b gpus=1 volume y?v1@disk=a,v2@disk=b
+        job c gpus=1 volume z?v1@disk=a,v2@disk=b
+    "), @"
+    a runs on n1
+    b runs on n2
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 2 node(s) didn't find available persistent volumes to bind.
+    ");
+}
+
+#[test]
+fn a_claim_takes_another_volume_where_that_lets_others_run() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 label disk=a
+        job a gpus=1 volume x?v1@disk=a,v2@disk=a
+        job b gpus=1 volume y?v1@disk=a
+    "), @"
+    a runs on n1
+    b runs on n1
+    ");
+}
+
+#[test]
+fn pods_that_share_a_claim_go_where_one_volume_serves_them() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 label disk=a
+        node n2 gpus=1 label disk=a
+        node n3 gpus=1 label disk=b
+        job a pods=3 gpus=1 min=1 volume x?v1@disk=a,v2@disk=b
+        job b pods=2 cpu=1 min=1 volume y?made@
+    "), @"
+    a runs on n1
+    b runs on n1
+    a runs on n2
+    b runs on n1
+    a pending: Resources were not found for pod default/a-2 due to: no nodes with enough resources were found: 1 node(s) didn't find available persistent volumes to bind, 2 node(s) didn't have enough resources: GPUs.
+    ");
+}

@@ -1,0 +1,234 @@
+//! Claims on volumes as the mirror keeps them, with the volumes and the classes of volumes: where
+//! a pod that waits can have what it claims, as kube-scheduler's `VolumeBinding`, `VolumeZone`
+//! and `VolumeRestrictions` see it.
+
+mod record;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use schedlab_scheduler_core::model::{
+    Labels, Name, NodeSelectorTerm, Operator, Requirement, Volume, VolumeAccess, VolumeClaim,
+    VolumeProblem, VolumeReach,
+};
+use serde_json::Value;
+
+pub(crate) use record::{PodVolume, VolumeClaimRecord, VolumeRecord};
+
+use super::{Key, Mirror, PodRecord, put};
+use crate::watch::Kind;
+use record::{Binds, ClassRecord, Standing};
+
+/// Everything about volumes.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    pub(crate) claims: BTreeMap<Key, VolumeClaimRecord>,
+    pub(crate) known: BTreeMap<Name, VolumeRecord>,
+    classes: BTreeMap<Name, ClassRecord>,
+    /// Pods with claims on volumes.
+    pub(super) pods: BTreeSet<Key>,
+}
+
+impl Volumes {
+    /// What the pod claims: all of it where it waits, else what no other pod may have.
+    pub(crate) fn of_pod(&self, key: &Key, pod: &PodRecord) -> Vec<VolumeClaim> {
+        let claims = pod.volumes.iter().map(|volume| self.claim(key, pod, volume));
+        let mut claims: Vec<VolumeClaim> = claims.collect();
+        if pod.node.is_some() {
+            claims.retain(|claim| claim.is_exclusive);
+            for claim in &mut claims {
+                claim.access = VolumeAccess::Bound(VolumeReach::default());
+            }
+        }
+        claims
+    }
+
+    fn claim(&self, key: &Key, pod: &PodRecord, volume: &PodVolume) -> VolumeClaim {
+        let key = volume.key(&key.namespace);
+        let known = self.claims.get(&key);
+        let access = match known {
+            None if volume.is_ephemeral => VolumeAccess::Nowhere(VolumeProblem::NotMade),
+            None => VolumeAccess::Nowhere(VolumeProblem::Missing),
+            Some(claim) if volume.is_ephemeral && claim.owner.as_ref() != Some(&pod.uid) => {
+                VolumeAccess::Nowhere(VolumeProblem::NotOwned)
+            }
+            Some(claim) => self.access(&key, claim),
+        };
+        let is_exclusive = known.is_some_and(VolumeClaimRecord::is_exclusive);
+        VolumeClaim { name: key.to_string().into(), is_exclusive, access }
+    }
+
+    fn access(&self, key: &Key, claim: &VolumeClaimRecord) -> VolumeAccess {
+        if claim.standing == Standing::Leaving {
+            return VolumeAccess::Nowhere(VolumeProblem::Deleting);
+        }
+        let Some(volume) = &claim.volume else { return self.access_unbound(key, claim) };
+        let lost = || VolumeProblem::Lost(Name::clone(volume));
+        match self.known.get(volume) {
+            _ if claim.standing == Standing::Lost => VolumeAccess::Nowhere(lost()),
+            _ if !claim.is_complete => VolumeAccess::Nowhere(VolumeProblem::Unbound),
+            None => VolumeAccess::Nowhere(lost()),
+            Some(volume) => VolumeAccess::Bound(volume.reach.clone()),
+        }
+    }
+
+    /// A class that does not exist binds at once, as in kube-scheduler.
+    fn access_unbound(&self, key: &Key, claim: &VolumeClaimRecord) -> VolumeAccess {
+        let class = claim.class.as_ref().and_then(|class| self.classes.get(class));
+        let Some(class) = class.filter(|class| class.binds == Binds::WithPod) else {
+            return VolumeAccess::Nowhere(VolumeProblem::Unbound);
+        };
+        if let Some(node) = &claim.selected_node {
+            let made = Some(VolumeReach { affinity: Some(vec![named(node)]), zones: Vec::new() });
+            return VolumeAccess::Open { volumes: Vec::new(), made };
+        }
+        let made = class
+            .makes_volumes
+            .then(|| VolumeReach { affinity: class.allowed.clone(), zones: Vec::new() });
+        let kept = self.known.iter().find(|(_, volume)| volume.is_kept_for(key, claim));
+        let mut fitting: Vec<(&Name, &VolumeRecord)> = match kept {
+            Some(kept) => vec![kept],
+            None => self.known.iter().filter(|(_, volume)| volume.fits(claim)).collect(),
+        };
+        fitting.sort_by_key(|(name, volume)| (volume.bytes, *name));
+        let volume = |(name, volume): (&Name, &VolumeRecord)| {
+            Arc::new(Volume { name: Name::clone(name), reach: volume.reach.clone() })
+        };
+        VolumeAccess::Open { volumes: fitting.into_iter().map(volume).collect(), made }
+    }
+
+    /// Which version of a claim or a volume is known.
+    pub(super) fn version(&self, kind: Kind, key: &Key) -> Option<u64> {
+        if kind == Kind::PersistentVolumeClaim {
+            return self.claims.get(key).map(|claim| claim.version);
+        }
+        let volume = self.known.get(&key.name).filter(|_| kind == Kind::PersistentVolume);
+        volume.map(|volume| volume.version)
+    }
+
+    /// The pod is there, or changed.
+    pub(super) fn note_user(&mut self, key: &Key, pod: &PodRecord) {
+        if !pod.volumes.is_empty() {
+            self.pods.insert(key.clone());
+        }
+    }
+
+    /// No pod claims any.
+    pub(crate) fn has_no_users(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// The pod's claims that have no volume yet.
+    pub(crate) fn unbound(&self, key: &Key, pods: &BTreeMap<Key, PodRecord>) -> Vec<Key> {
+        let volumes = pods.get(key).into_iter().flat_map(|pod| &pod.volumes);
+        let keys = volumes.map(|volume| volume.key(&key.namespace));
+        keys.filter(|claim| !self.claims.get(claim).is_some_and(VolumeClaimRecord::is_bound))
+            .collect()
+    }
+
+    /// Pods that use the claim.
+    fn pods_of(&self, claim: &Key, pods: &BTreeMap<Key, PodRecord>) -> Vec<Key> {
+        let uses = |key: &&Key| {
+            key.namespace == claim.namespace
+                && pods
+                    .get(key)
+                    .is_some_and(|pod| pod.volumes.iter().any(|volume| volume.claim == claim.name))
+        };
+        self.pods.iter().filter(uses).cloned().collect()
+    }
+}
+
+/// The node of this name.
+fn named(node: &Name) -> NodeSelectorTerm {
+    let field = Requirement {
+        key: "metadata.name".into(),
+        operator: Operator::In,
+        values: vec![Name::clone(node)],
+    };
+    NodeSelectorTerm { labels: Vec::new(), fields: vec![field] }
+}
+
+/// Zones and regions that a volume's labels name; several are joined by `__`.
+fn zones(labels: &Labels) -> Vec<(Name, Vec<Name>)> {
+    let named = VolumeClaim::ZONE_LABELS.iter().filter_map(|label| labels.get_key_value(*label));
+    let values = |text: &str| text.split("__").map(str::trim).map(Name::from).collect();
+    named.map(|(label, text)| (Name::clone(label), values(text))).collect()
+}
+
+impl Mirror {
+    /// Takes a claim on a volume, a volume or a class of volumes.
+    pub(super) fn upsert_of_volumes(&mut self, kind: Kind, key: Key, object: &Value) {
+        if kind == Kind::PersistentVolumeClaim {
+            self.upsert_volume_claim(&key, VolumeClaimRecord::read(object));
+        } else if kind == Kind::PersistentVolume {
+            self.upsert_volume(key.name, VolumeRecord::read(object));
+        } else if put(&mut self.volumes.classes, key.name, ClassRecord::read(object)) {
+            self.volumes_changed();
+        }
+    }
+
+    /// Takes away one of those.
+    pub(super) fn remove_of_volumes(&mut self, kind: Kind, key: &Key, gone_at: u64) {
+        if self.volumes.version(kind, key).is_some_and(|version| version > gone_at) {
+            return;
+        }
+        if kind == Kind::PersistentVolumeClaim {
+            self.volumes.claims.remove(key);
+            return self.volume_claim_changed(key);
+        }
+        if kind == Kind::PersistentVolume {
+            self.volumes.known.remove(&key.name);
+        } else {
+            self.volumes.classes.remove(&key.name);
+        }
+        self.volumes_changed();
+    }
+
+    /// All of a kind are listed anew.
+    pub(super) fn clear_volumes(&mut self, kind: Kind) {
+        if kind == Kind::PersistentVolumeClaim {
+            self.volumes.claims.clear();
+        } else if kind == Kind::PersistentVolume {
+            self.volumes.known.clear();
+        } else {
+            self.volumes.classes.clear();
+        }
+    }
+
+    fn upsert_volume_claim(&mut self, key: &Key, record: VolumeClaimRecord) {
+        if self.volumes.claims.get(key).is_none_or(|known| known.version <= record.version) {
+            self.volumes.claims.insert(key.clone(), record);
+            self.volume_claim_changed(key);
+        }
+    }
+
+    fn volume_claim_changed(&mut self, key: &Key) {
+        let pods = self.volumes.pods_of(key, &self.pods);
+        if !pods.is_empty() {
+            self.revision += 1;
+            self.changes.pods.extend(pods);
+        }
+    }
+
+    fn upsert_volume(&mut self, name: Name, record: VolumeRecord) {
+        if self.volumes.known.get(&name).is_none_or(|known| known.version <= record.version) {
+            self.volumes.known.insert(name, record);
+            self.volumes_changed();
+        }
+    }
+
+    /// Volumes came, went or changed, which matters to pods that wait for some.
+    fn volumes_changed(&mut self) {
+        let waits = |key: &&Key| self.pods.get(key).is_some_and(PodRecord::waits);
+        let pods: Vec<Key> = self.volumes.pods.iter().filter(waits).cloned().collect();
+        if !pods.is_empty() {
+            self.revision += 1;
+            self.changes.pods.extend(pods);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
