@@ -47,7 +47,7 @@ impl Store {
             Op::Create(body) => create::create(self, &mut request, body),
             Op::Update(subresource, body) => update::update(self, &mut request, subresource, body),
             Op::Delete(options) => delete::delete(self, &mut request, &options),
-            Op::Patch(subresource, body) => patch::patch(self, &mut request, subresource, body),
+            Op::Patch(subresource, body) => patch::patch(self, &mut request, subresource, &body),
             Op::Bind(binding) => bind::bind(self, &mut request, binding),
             Op::Evict(eviction) => evict::evict(self, &mut request, eviction),
         }?;

@@ -19,12 +19,12 @@ pub(super) fn patch(
     store: &mut Store,
     request: &mut Request,
     subresource: Subresource,
-    patch: PatchBody,
+    patch: &PatchBody,
 ) -> Result<Written, Stop> {
     check_subresource(request, subresource)?;
     let old = store.find(&request.key).cloned();
     if let (None, PatchBody::Apply { object, force }, Subresource::None) =
-        (&old, &patch, subresource)
+        (&old, patch, subresource)
     {
         return apply_new(store, request, object, *force);
     }
@@ -39,14 +39,14 @@ pub(super) fn patch(
         | PatchBody::Merge(_)
         | PatchBody::Strategic(_) => shown,
     };
-    let patched = patched(request, subresource, &shown, &patch)?;
+    let patched = patched(request, subresource, &shown, patch)?;
     if subresource == Subresource::Scale {
         return scale::scale(store, request, &old, patched);
     }
     let new = match request.decode(update::narrowed(subresource, patched)) {
         Ok(new) => new,
         Err(error) => {
-            let written = as_written(request, subresource, &shown, &patch)?;
+            let written = as_written(request, subresource, &shown, patch)?;
             return Err(unfit_object(request, error, &written).into());
         }
     };
