@@ -248,8 +248,8 @@ fn complete(key: &Key, claim: &Object, volume: &Object) -> Step {
     }
     let mut told = Value::clone(claim);
     set(&mut told, &["status", "phase"], json!("Bound"));
-    for (field, of) in [("capacity", "capacity"), ("accessModes", "accessModes")] {
-        set(&mut told, &["status", field], volume["spec"][of].clone());
+    for field in ["capacity", "accessModes"] {
+        set(&mut told, &["status", field], volume["spec"][field].clone());
     }
     Step::of(Request::status(key, claim, told))
 }

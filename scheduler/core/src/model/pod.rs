@@ -176,6 +176,28 @@ pub struct Requirement {
     pub values: Vec<Name>,
 }
 
+impl Requirement {
+    /// It holds where the label or field has this value; `None`: there is none.
+    pub fn holds(&self, value: Option<&Name>) -> bool {
+        let listed = |value: &Name| self.values.contains(value);
+        match self.operator {
+            Operator::In => value.is_some_and(listed),
+            Operator::NotIn => !value.is_some_and(listed),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::Gt => self.compares(value, |value, bound| value > bound),
+            Operator::Lt => self.compares(value, |value, bound| value < bound),
+        }
+    }
+
+    /// Both are integers, and the comparison holds.
+    fn compares(&self, value: Option<&Name>, holds: fn(i64, i64) -> bool) -> bool {
+        let value = value.and_then(|value| value.parse().ok());
+        let bound = self.values.first().and_then(|bound| bound.parse().ok());
+        value.zip(bound).is_some_and(|(value, bound)| holds(value, bound))
+    }
+}
+
 /// Operators of node and label selectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operator {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    LabelSelector, Labels, Name, NamespaceSet, Node, NodeSelectorTerm, Operator, Pod,
-    PodAffinityTerm, PodShape, Requirement,
+    LabelSelector, Labels, Name, NamespaceSet, Node, NodeSelectorTerm, Pod, PodAffinityTerm,
+    PodShape, Requirement,
 };
 
 /// The node has every label of the node selector, and matches a term of the required affinity.
@@ -17,10 +17,9 @@ pub(super) fn selects_node(shape: &PodShape, node: &Node) -> bool {
 
 /// All requirements hold; a term without any matches nothing.
 pub(super) fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
-    let labels = |wanted: &Requirement| requirement_holds(wanted, node.labels.get(&wanted.key));
-    let fields = |wanted: &Requirement| {
-        &*wanted.key == "metadata.name" && requirement_holds(wanted, Some(&node.name))
-    };
+    let labels = |wanted: &Requirement| wanted.holds(node.labels.get(&wanted.key));
+    let fields =
+        |wanted: &Requirement| &*wanted.key == "metadata.name" && wanted.holds(Some(&node.name));
     !(term.labels.is_empty() && term.fields.is_empty())
         && term.labels.iter().all(labels)
         && term.fields.iter().all(fields)
@@ -53,7 +52,7 @@ fn is_one_of(set: &NamespaceSet, namespace: &Name, namespaces: &Namespaces) -> b
         namespaces.get(namespace)?.get(key)
     };
     let selected = |selector: &LabelSelector| {
-        selector.requirements.iter().all(|wanted| requirement_holds(wanted, label(&wanted.key)))
+        selector.requirements.iter().all(|wanted| wanted.holds(label(&wanted.key)))
     };
     set.names.contains(namespace) || set.selector.as_ref().is_some_and(selected)
 }
@@ -61,28 +60,6 @@ fn is_one_of(set: &NamespaceSet, namespace: &Name, namespaces: &Namespaces) -> b
 /// A selector that is absent matches nothing; one without requirements matches everything.
 pub(super) fn labels_match(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     selector.is_some_and(|selector| {
-        selector
-            .requirements
-            .iter()
-            .all(|wanted| requirement_holds(wanted, labels.get(&wanted.key)))
+        selector.requirements.iter().all(|wanted| wanted.holds(labels.get(&wanted.key)))
     })
-}
-
-fn requirement_holds(wanted: &Requirement, value: Option<&Name>) -> bool {
-    let listed = |value: &Name| wanted.values.contains(value);
-    match wanted.operator {
-        Operator::In => value.is_some_and(listed),
-        Operator::NotIn => !value.is_some_and(listed),
-        Operator::Exists => value.is_some(),
-        Operator::DoesNotExist => value.is_none(),
-        Operator::Gt => compares(wanted, value, |value, bound| value > bound),
-        Operator::Lt => compares(wanted, value, |value, bound| value < bound),
-    }
-}
-
-/// Both are integers, and the comparison holds.
-fn compares(wanted: &Requirement, value: Option<&Name>, holds: fn(i64, i64) -> bool) -> bool {
-    let value = value.and_then(|value| value.parse().ok());
-    let bound = wanted.values.first().and_then(|bound| bound.parse().ok());
-    value.zip(bound).is_some_and(|(value, bound)| holds(value, bound))
 }

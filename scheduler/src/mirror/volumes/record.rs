@@ -178,16 +178,10 @@ impl VolumeRecord {
 
     /// It is to be had, and is what the claim asks for.
     pub(super) fn fits(&self, claim: &VolumeClaimRecord) -> bool {
+        // A number is nothing that labels are compared with.
         let selected = |wanted: &Requirement| {
-            let value = self.labels.get(&wanted.key);
-            let is_listed = value.is_some_and(|value| wanted.values.contains(value));
-            match wanted.operator {
-                Operator::In => is_listed,
-                Operator::NotIn => !is_listed,
-                Operator::Exists => value.is_some(),
-                Operator::DoesNotExist => value.is_none(),
-                Operator::Gt | Operator::Lt => false,
-            }
+            !matches!(wanted.operator, Operator::Gt | Operator::Lt)
+                && wanted.holds(self.labels.get(&wanted.key))
         };
         let selector = claim.selector.as_ref();
         self.kept_for.is_none()
