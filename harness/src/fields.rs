@@ -1,6 +1,7 @@
 //! Fields of raw API objects by path, as `/metadata/labels/kai.scheduler~1queue`. As
 //! [`Value::pointer`], without its copies: this runs at every write.
 
+use schedlab_emulator::object::field;
 use serde_json::Value;
 
 /// What stands at a path. Lists are not looked into.
@@ -11,7 +12,7 @@ pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
         let (key, more) = rest.split_at(end);
         let escaped = key.bytes().any(|byte| byte == b'~');
-        value = if escaped { value.get(key.replace("~1", "/"))? } else { value.get(key)? };
+        value = if escaped { field(value, &key.replace("~1", "/"))? } else { field(value, key)? };
         match more.strip_prefix('/') {
             Some(more) => rest = more,
             None => return Some(value),

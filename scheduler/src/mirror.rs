@@ -283,7 +283,8 @@ impl Mirror {
         }
     }
 
-    /// The very object was the answer to a write of ours, and now the watch tells of it.
+    /// This state of the object, or a later one, was the answer to a write of ours, and now the
+    /// watch tells of it.
     fn is_known(&self, kind: Kind, key: &Key, version: u64) -> bool {
         let known = match kind {
             Kind::Pod => self.pods.get(key).map(|pod| pod.told.version),
@@ -302,7 +303,7 @@ impl Mirror {
             | Kind::StorageClass
             | Kind::PodDisruptionBudget => None,
         };
-        known.is_some_and(|known| known != 0 && known == version)
+        known.is_some_and(|known| version != 0 && version <= known)
     }
 
     /// Takes away what a watch says is gone, by this version.

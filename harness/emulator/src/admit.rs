@@ -31,6 +31,7 @@ use serde_json::Value;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
+use crate::object;
 use crate::store::{Key, Store, Subresource};
 
 /// Where a decision about a new state of an object is made.
@@ -85,11 +86,13 @@ pub(crate) fn check_update(
     old: &Value,
     new: &mut Value,
 ) -> Result<(), ApiError> {
-    if subresource == Subresource::Status {
+    // What stands is right already.
+    if !object::is_metadata_alike(old, new, |_| true) {
         metadata::check(admission, new)?;
+    }
+    if subresource == Subresource::Status {
         return custom::check(admission, true, Some(old), new);
     }
-    metadata::check(admission, new)?;
     custom::check(admission, false, Some(old), new)?;
     volume::check_growth(admission, old, new)?;
     // A pod is resized, and given ephemeral containers, past the rules for its own update.

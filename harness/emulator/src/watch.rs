@@ -9,7 +9,8 @@ mod tail;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::{ApiError, FieldErrors};
 use crate::object;
@@ -181,16 +182,40 @@ impl Cursor {
 }
 
 /// The object that a bookmark carries.
-pub fn bookmark(kind: &str, api_version: &str, revision: u64, ends_initial_events: bool) -> Value {
-    let mut object = json!({
-        "kind": kind,
-        "apiVersion": api_version,
-        "metadata": {"resourceVersion": revision.to_string()},
-    });
-    if ends_initial_events {
-        object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bookmark<'k> {
+    api_version: &'k str,
+    kind: &'k str,
+    metadata: BookmarkMetadata,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMetadata {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<InitialEventsEnd>,
+    resource_version: String,
+}
+
+#[derive(Debug, Serialize)]
+struct InitialEventsEnd {
+    #[serde(rename = "k8s.io/initial-events-end")]
+    ends: &'static str,
+}
+
+impl<'k> Bookmark<'k> {
+    /// For a watch of a kind, in this API version.
+    pub fn new(
+        kind: &'k str,
+        api_version: &'k str,
+        revision: u64,
+        ends_initial_events: bool,
+    ) -> Self {
+        let annotations = ends_initial_events.then_some(InitialEventsEnd { ends: "true" });
+        let metadata = BookmarkMetadata { annotations, resource_version: revision.to_string() };
+        Self { api_version, kind, metadata }
     }
-    object
 }
 
 fn parse_revision(text: &str) -> Result<u64, ApiError> {

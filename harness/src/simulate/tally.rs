@@ -154,7 +154,8 @@ impl Tally {
                 self.evicted(at, entry);
                 if finished {
                     self.release(at, name);
-                    self.outbox.push(Note::Finished(name.to_owned()));
+                    let leaves = pod.pointer("/metadata/deletionTimestamp").is_some();
+                    self.outbox.extend((!leaves).then(|| Note::Finished(name.to_owned())));
                 } else if let Some(node) = text(pod, "/spec/nodeName") {
                     self.bind(at, name, node, entry.time);
                     self.run(at, name, phase == "Running");

@@ -123,8 +123,9 @@ fn a_queue_is_read_again_only_when_it_is_another_state() {
     mirror.upsert(Kind::Queue, &queue(1, 1));
     mirror.upsert(Kind::Queue, &queue(1, 7));
     assert_eq!(priority(&mirror), 1, "the state of this version is known");
-    mirror.upsert(Kind::Queue, &queue(2, 2));
-    assert_eq!(priority(&mirror), 2);
+    mirror.upsert(Kind::Queue, &queue(3, 3));
+    mirror.hear(Kind::Queue, Unread::of(&queue(2, 2)));
+    assert_eq!(priority(&mirror), 3, "that was before");
 }
 
 #[test]

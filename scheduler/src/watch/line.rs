@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -57,13 +57,7 @@ struct Glance<'l> {
     code: Value,
 }
 
-impl<'l> Glance<'l> {
-    /// Takes the metadata. An error ends the reading where it is enough.
-    fn learn<E: de::Error>(&mut self, metadata: Metadata<'l>) -> Result<(), E> {
-        self.metadata = Some(metadata);
-        if self.is_enough() { Err(E::custom("enough")) } else { Ok(()) }
-    }
-
+impl Glance<'_> {
     /// The rest tells nothing. A failure's does: its code comes after the metadata.
     fn is_enough(&self) -> bool {
         self.metadata.is_some() && self.kind.as_ref().is_some_and(|kind| kind != "ERROR")
@@ -119,9 +113,13 @@ impl<'l> Visitor<'l> for Object<'_, 'l> {
     fn visit_map<A: MapAccess<'l>>(self, mut object: A) -> Result<(), A::Error> {
         while let Some(key) = object.next_key::<Word<'l>>()? {
             match &*key.0 {
-                "metadata" => self.0.learn(object.next_value()?)?,
+                "metadata" => self.0.metadata = Some(object.next_value()?),
                 "code" => self.0.code = object.next_value()?,
                 _ => drop(object.next_value::<IgnoredAny>()?),
+            }
+            if self.0.is_enough() {
+                // Before the object's end: an error, which ends the reading.
+                return Ok(());
             }
         }
         self.0.metadata.get_or_insert_default();

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use super::view::{Owner, owners};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::object::{finalizers, is_deleting, list, name, remove, set, text, uid};
+use crate::object::{
+    finalizers, is_deleting, is_metadata_alike, list, name, remove, set, text, uid,
+};
 use crate::store::{Key, Object};
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -46,10 +48,9 @@ fn concerns(change: &Change, view: &View) -> Vec<Key> {
 /// Most changes are of no account here.
 fn stands_otherwise(change: &Change) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
-    let (before, after) = (before.get("metadata"), after.get("metadata"));
-    ["ownerReferences", "finalizers", "deletionTimestamp"]
-        .iter()
-        .any(|field| before.and_then(|it| it.get(field)) != after.and_then(|it| it.get(field)))
+    !is_metadata_alike(before, after, |field| {
+        matches!(field, "ownerReferences" | "finalizers" | "deletionTimestamp")
+    })
 }
 
 fn step(key: &Key, ctx: &Context) -> Step {

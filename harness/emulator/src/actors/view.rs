@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::object::{list, name, namespace, text, uid};
+use crate::object::{is_metadata_alike, list, name, namespace, text, uid};
 use crate::store::{Key, Object, Resource};
 
 /// One thing that happened to one object.
@@ -168,9 +168,8 @@ impl View {
 
 /// Whether both states of an object stand in the same places of every index.
 fn is_asked_alike(key: &Key, old: &Value, new: &Value) -> bool {
-    uid(old) == uid(new)
+    is_metadata_alike(old, new, |field| matches!(field, "uid" | "ownerReferences"))
         && node_of(key, old) == node_of(key, new)
-        && owner_uids(old).eq(owner_uids(new))
 }
 
 fn drop_from<K: Ord + std::borrow::Borrow<str>>(

@@ -20,7 +20,7 @@ use super::table::{Table, partial_metadata};
 use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::shared::SharedStore;
-use crate::watch::{Tail, WatchEvent, bookmark};
+use crate::watch::{Bookmark, Tail, WatchEvent};
 
 impl Call<'_> {
     pub(super) fn watch(&self) -> Result<Reply, ApiError> {
@@ -112,13 +112,27 @@ impl Form {
             WatchEvent::Modified(object) => ("MODIFIED", object),
             WatchEvent::Deleted(object) => ("DELETED", object),
             WatchEvent::Bookmark { revision, ends_initial_events } => {
-                let api_version = self.kind.api_version(&self.version);
-                let mark = bookmark(&self.kind.kind, &api_version, *revision, *ends_initial_events);
-                return self.write_shaped(piece, "BOOKMARK", &mark, now);
+                return self.write_bookmark(piece, (*revision, *ends_initial_events), now);
             }
         };
         let object = self.kind.present(&self.version, stored);
         self.write_shaped(piece, name, &object, now);
+    }
+
+    fn write_bookmark(
+        &mut self,
+        piece: &mut Vec<u8>,
+        (revision, ends_initial_events): (u64, bool),
+        now: jiff::Timestamp,
+    ) {
+        let api_version = self.kind.api_version(&self.version);
+        let mark = Bookmark::new(&self.kind.kind, &api_version, revision, ends_initial_events);
+        // Most are plain, and there are many of them.
+        if matches!(self.shape, Shape::Plain) {
+            return write_event(piece, "BOOKMARK", &mark);
+        }
+        let mark = serde_json::to_value(mark).expect("a bookmark is plain JSON");
+        self.write_shaped(piece, "BOOKMARK", &mark, now);
     }
 
     fn write_shaped(

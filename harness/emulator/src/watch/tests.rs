@@ -2,7 +2,7 @@
 
 use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Cursor, Tail, WatchEvent, WatchQuery};
 use crate::clock::Clock;
@@ -231,7 +231,8 @@ fn queries_that_make_no_sense_are_refused() {
 
 #[test]
 fn the_last_bookmark_of_a_list_is_annotated() {
-    let mark: Value = super::bookmark("ConfigMap", "v1", 7, true);
+    let mark = super::Bookmark::new("ConfigMap", "v1", 7, true);
+    let mark = serde_json::to_value(mark).unwrap();
     assert_eq!(mark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert_eq!(mark["metadata"]["resourceVersion"], "7");
 }
