@@ -78,7 +78,7 @@ enum Host {
     /// Processes of ours: it goes with them.
     Processes(ControlPlane<Kept>),
     /// A container of ours: it goes with it.
-    Container(Container),
+    Container(Box<Container>),
     /// kind.
     Kind(Kind),
     /// Somebody else.
@@ -283,7 +283,7 @@ impl Ground {
     pub fn export_logs(&self, folder: &Path) -> anyhow::Result<bool> {
         match &self.host {
             Host::Kind(kind) => kind.export_logs(folder).map(|()| true),
-            Host::Container(container) => container.export_logs(folder).map(|()| true),
+            Host::Container(container) => on_runtime(container.export_logs(folder)).map(|()| true),
             Host::Processes(_) | Host::Others => Ok(false),
         }
     }
@@ -329,7 +329,7 @@ fn in_container(
         // In ours the same actors play the fleet.
         actors: if container.is_ours() { &[] } else { OTHERS_CLUSTER },
         scheduler: scheduler.installed(),
-        host: Host::Container(container),
+        host: Host::Container(Box::new(container)),
     })
 }
 

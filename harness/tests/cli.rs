@@ -1,5 +1,7 @@
 //! The program as scripts see it: what it prints, what it writes and how it ends.
 
+#[path = "cli/container.rs"]
+mod container;
 #[path = "cli/diff.rs"]
 mod diff;
 #[path = "cli/docker_test.rs"]

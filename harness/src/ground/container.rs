@@ -1,19 +1,26 @@
 //! A cluster in one container: our own image, k3s, or kwok's cluster image.
 //!
-//! Docker's own program is asked, as for kind. testcontainers 0.28 speaks the API of Docker 29 and
-//! nothing older, so Debian's daemon refuses it, and it leaves orphans behind when it is killed.
+//! testcontainers starts it and asks for its port, its words and its files. What takes it away is
+//! its label, as with everything else that a run has in docker: testcontainers has no reaper, and
+//! what it drops lives on when this program is killed.
 
+use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use testcontainers::bollard::models::{HostConfig, PortBinding};
+use testcontainers::core::{ExecCommand, IntoContainerPort as _};
+use testcontainers::runners::AsyncRunner as _;
+use testcontainers::{ContainerAsync, GenericImage, ImageExt as _, TestcontainersError};
 use tokio::time::Instant;
 
 use crate::interrupt::Interrupt;
-use crate::leftovers::{Run, Thing};
+use crate::leftovers::{DOCKER_LABEL, Run, Thing};
 use crate::target::Which;
-use crate::tools::Tool;
+use crate::tools::{Tool, ToolError, remedy};
 
 /// How long it may take to answer.
 const READY_WITHIN: Duration = Duration::from_mins(2);
@@ -61,11 +68,16 @@ impl Sort {
         }
     }
 
-    /// For `docker run`, before the image.
-    fn options(self) -> &'static [&'static str] {
-        match self {
-            Self::Ours | Self::Kwok => &[],
-            Self::K3s => &["--privileged", "--tmpfs", "/run", "--tmpfs", "/var/run"],
+    /// What the machine gives it: one port, for us alone, and k3s all it asks for.
+    fn given(self, host: &mut HostConfig) {
+        let here = PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: None };
+        host.publish_all_ports = Some(false);
+        host.port_bindings =
+            Some(HashMap::from([(format!("{}/tcp", self.port()), Some(vec![here]))]));
+        if self == Self::K3s {
+            let folders = ["/run", "/var/run"].map(|folder| (folder.to_owned(), String::new()));
+            host.privileged = Some(true);
+            host.tmpfs = Some(HashMap::from(folders));
         }
     }
 
@@ -85,10 +97,10 @@ impl Sort {
     }
 }
 
-/// A container that runs.
+/// A container that runs. Its end is the run's, by its label.
 #[derive(Debug)]
 pub(super) struct Container {
-    id: String,
+    runs: ManuallyDrop<ContainerAsync<GenericImage>>,
     sort: Sort,
 }
 
@@ -105,17 +117,21 @@ impl Container {
         Tool::daemon().await?;
         run.note(Thing::Docker)?;
         tell(&format!("starting a container of {image}"));
-        let (label, publish) = (run.label(), format!("127.0.0.1::{}", sort.port()));
-        let mut args = vec!["run", "--detach", "--label", &label, "--publish", &publish];
-        args.extend(sort.options());
-        args.push(image);
-        args.extend(sort.arguments());
+        let mut arguments = sort.arguments().to_vec();
         if sort == Sort::Ours && scheduler.installed().is_none() {
-            args.push("--no-scheduler");
+            arguments.push("--no-scheduler");
         }
+        let (name, tag) = name_and_tag(image);
+        let request = GenericImage::new(name, tag)
+            .with_exposed_port(sort.port().tcp())
+            .with_labels([(DOCKER_LABEL, run.id())])
+            .with_host_config_modifier(move |host| sort.given(host))
+            .with_startup_timeout(READY_WITHIN)
+            .with_cmd(arguments);
         // An image that is not here yet may take minutes to come.
-        let id = interrupt.unless(Tool::Docker.wait(&args, &[run.mark()])).await?.trim().to_owned();
-        Ok(Self { id, sort })
+        let runs = interrupt.unless(request.start()).await;
+        let runs = runs.map_err(|error| in_dockers_words(image, error))?;
+        Ok(Self { runs: ManuallyDrop::new(runs), sort })
     }
 
     /// Waits until it answers; how to reach it as an administrator, and its version.
@@ -126,10 +142,10 @@ impl Container {
                 Ok(answered) => return Ok(answered),
                 Err(error) => error,
             };
-            let runs = Tool::Docker.run(&["inspect", "-f", "{{.State.Running}}", &self.id])?;
-            anyhow::ensure!(runs.trim() == "true", "the container ended: {}", self.last_words());
+            let runs = self.runs.is_running().await?;
+            anyhow::ensure!(runs, "the container ended: {}", self.last_words().await);
             if Instant::now() > end {
-                let words = self.last_words();
+                let words = self.last_words().await;
                 return Err(why
                     .context(format!("the container was not ready in {READY_WITHIN:?}: {words}")));
             }
@@ -138,28 +154,34 @@ impl Container {
     }
 
     async fn try_it(&self) -> anyhow::Result<(kube::Config, String)> {
-        let port = format!("{}/tcp", self.sort.port());
-        let bound = Tool::Docker.run(&["port", &self.id, &port])?;
-        let bound = bound.lines().next().context("its port is not published yet")?.to_owned();
+        let port = self.runs.get_host_port_ipv4(self.sort.port().tcp()).await?;
+        let bound = format!("127.0.0.1:{port}");
         let config = match self.sort {
             Sort::Kwok => kube::Config::new(format!("http://{bound}").parse()?),
             Sort::Ours => {
-                let text = Tool::Docker.run(&["logs", &self.id])?;
-                with_server(&text, &bound).await?
+                let said = self.runs.stdout_to_vec().await?;
+                with_server(&String::from_utf8_lossy(&said), &bound).await?
             }
             Sort::K3s => {
-                let file = "/etc/rancher/k3s/k3s.yaml";
-                let text = Tool::Docker.run(&["exec", &self.id, "cat", file])?;
-                with_server(&text, &bound).await?
+                let read = ExecCommand::new(["cat", "/etc/rancher/k3s/k3s.yaml"]);
+                let text = self.runs.exec(read).await?.stdout_to_vec().await?;
+                with_server(&String::from_utf8_lossy(&text), &bound).await?
             }
         };
         let version = super::api(&config)?.get("/version").await?;
         Ok((config, version["gitVersion"].as_str().unwrap_or("unknown").to_owned()))
     }
 
-    fn last_words(&self) -> String {
-        let said = Tool::Docker.run_for_all(&["logs", "--tail", "5", &self.id]);
-        said.map_or_else(|error| error.to_string(), |said| said.trim().replace('\n', " | "))
+    /// All that it said, on both of its outputs.
+    async fn said(&self) -> Result<String, TestcontainersError> {
+        let said = [self.runs.stdout_to_vec().await?, self.runs.stderr_to_vec().await?].concat();
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+
+    async fn last_words(&self) -> String {
+        let said = self.said().await.unwrap_or_else(|error| error.to_string());
+        let lines: Vec<&str> = said.trim().lines().collect();
+        lines[lines.len().saturating_sub(5)..].join(" | ")
     }
 
     /// Whether kinds of the scheduler are in it already, and nodes' lives are played in it.
@@ -173,12 +195,28 @@ impl Container {
     }
 
     /// Writes what it said into a folder.
-    pub(super) fn export_logs(&self, folder: &Path) -> anyhow::Result<()> {
-        let said = Tool::Docker.run_for_all(&["logs", &self.id])?;
+    pub(super) async fn export_logs(&self, folder: &Path) -> anyhow::Result<()> {
+        let said = self.said().await?;
         std::fs::create_dir_all(folder)
             .and_then(|()| std::fs::write(folder.join("container.log"), said))
             .with_context(|| format!("cannot write into {}", folder.display()))
     }
+}
+
+/// An image's name, and the tag or the digest after its last colon.
+fn name_and_tag(image: &str) -> (&str, &str) {
+    match image.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => (name, tag),
+        Some(_) | None => (image, "latest"),
+    }
+}
+
+/// What docker said of a container that it could not start, with what to do about it.
+fn in_dockers_words(image: &str, error: anyhow::Error) -> anyhow::Error {
+    let Some(refused) = error.downcast_ref::<TestcontainersError>() else { return error };
+    let said = refused.to_string();
+    let remedy = remedy(Tool::Docker, &said);
+    ToolError { command: format!("docker run {image}"), said, remedy }.into()
 }
 
 /// A kubeconfig of the inside, for somebody outside.
@@ -203,5 +241,25 @@ mod tests {
         assert_eq!(sort("registry.k8s.io/kwok/cluster:v0.7.0-k8s.v1.33.0"), Ok(Sort::Kwok));
         assert_eq!(sort("k3s@sha256:00"), Ok(Sort::K3s));
         assert!(sort("nginx:1").unwrap_err().contains("--image nginx:1"));
+    }
+
+    #[test]
+    fn what_follows_the_last_colon_of_an_image_is_its_tag_unless_it_is_a_registrys_port() {
+        assert_eq!(name_and_tag("rancher/k3s:v1.35.4-k3s1"), ("rancher/k3s", "v1.35.4-k3s1"));
+        assert_eq!(name_and_tag("schedlab/cluster"), ("schedlab/cluster", "latest"));
+        assert_eq!(name_and_tag("localhost:5000/k3s"), ("localhost:5000/k3s", "latest"));
+        assert_eq!(name_and_tag("k3s@sha256:00"), ("k3s@sha256", "00"));
+    }
+
+    #[test]
+    fn no_port_is_open_to_other_machines() {
+        for sort in [Sort::Ours, Sort::K3s, Sort::Kwok] {
+            let mut host = HostConfig { publish_all_ports: Some(true), ..HostConfig::default() };
+            sort.given(&mut host);
+            assert_eq!(host.publish_all_ports, Some(false));
+            let bindings = host.port_bindings.unwrap();
+            let mut bindings = bindings.into_values().flatten().flatten();
+            assert!(bindings.all(|binding| binding.host_ip.as_deref() == Some("127.0.0.1")));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::Tool;
 
 /// Words of an error, and what to do about it.
-const REMEDIES: [(Tool, &str, &str); 22] = [
+const REMEDIES: [(Tool, &str, &str); 24] = [
     (Tool::Docker, "no docker on the PATH", "apt-get install docker.io"),
     (
         Tool::Docker,
@@ -24,6 +24,17 @@ const REMEDIES: [(Tool, &str, &str); 22] = [
         Tool::Docker,
         "client version",
         "client and daemon are too far apart: set DOCKER_API_VERSION to what the daemon allows",
+    ),
+    (
+        Tool::Docker,
+        "Socket not found",
+        "say where the daemon listens: export DOCKER_HOST=$(docker context inspect --format \
+         '{{.Endpoints.docker.Host}}')",
+    ),
+    (
+        Tool::Docker,
+        "failed to initialize a docker client",
+        "set DOCKER_HOST to a unix:// or tcp:// address of the daemon",
     ),
     (Tool::Docker, "no space left on device", "docker system prune, or a larger disk"),
     (

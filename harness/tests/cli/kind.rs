@@ -1,4 +1,4 @@
-//! `run --cluster kind` and `--cluster container` where something that it needs is missing: one message, exit code 3, and
+//! `run --cluster kind` where something that it needs is missing: one message, exit code 3, and
 //! nothing is left. Docker and kind are played by scripts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,16 +8,16 @@ use std::process::{Command, Stdio};
 
 use super::lab::{Ended, Lab};
 
-const DOCKER: &str = "case $1 in version) echo 28.0.0 ;; esac";
+pub(super) const DOCKER: &str = "case $1 in version) echo 28.0.0 ;; esac";
 
 /// Runs with these programs alone on the `PATH`.
-fn run_with(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Ended) {
+pub(super) fn run_with(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Ended) {
     let (lab, mut command) = command(programs, args);
     let ended = Ended::of(command.output().unwrap());
     (lab, ended)
 }
 
-fn command(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Command) {
+pub(super) fn command(programs: &[(&str, &str)], args: &[&str]) -> (Lab, Command) {
     with_programs(programs, &[&["run", "--cluster"], args].concat())
 }
 
@@ -41,7 +41,7 @@ pub(super) fn with_programs(programs: &[(&str, &str)], args: &[&str]) -> (Lab, C
 }
 
 /// Ended with 3, said this, ran nothing, and noted nothing that would still be there.
-fn could_not_start((lab, ended): &(Lab, Ended), words: &[&str]) {
+pub(super) fn could_not_start((lab, ended): &(Lab, Ended), words: &[&str]) {
     assert_eq!(ended.code, 3, "{}", ended.all());
     for words in words {
         assert!(ended.err.contains(words), "{words}: {}", ended.all());
@@ -51,12 +51,12 @@ fn could_not_start((lab, ended): &(Lab, Ended), words: &[&str]) {
 }
 
 /// Runs of which something may be left.
-fn records(lab: &Lab) -> usize {
+pub(super) fn records(lab: &Lab) -> usize {
     std::fs::read_dir(lab.path("state/schedlab/runs")).unwrap().count()
 }
 
 /// Ends it with a signal as soon as its standard error says this.
-fn ended_when(mut command: Command, words: &str, signal: &str) -> Ended {
+pub(super) fn ended_when(mut command: Command, words: &str, signal: &str) -> Ended {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut text = String::new();
@@ -79,14 +79,6 @@ fn who_does_not_want_to_wait_for_a_cluster_any_more_is_heard_and_nothing_is_left
         let ended = ended_when(command, "creating kind cluster", signal);
         assert_eq!((ended.code, &*ended.out, records(&lab)), (130, "", 0), "{}", ended.all());
     }
-}
-
-#[test]
-fn who_does_not_want_to_wait_for_an_image_any_more_is_heard() {
-    let pulls = "case $1 in version) echo 28.0.0 ;; run) exec /bin/sleep 600 ;; esac";
-    let (lab, command) = command(&[("docker", pulls)], &["container"]);
-    let ended = ended_when(command, "starting a container", "-INT");
-    assert_eq!((ended.code, &*ended.out, records(&lab)), (130, "", 0), "{}", ended.all());
 }
 
 #[test]
@@ -159,26 +151,4 @@ fn a_deployment_is_for_kind_clusters() {
     let ended = lab.run(&["run", "--cluster", "control-plane", "--scheduler", "deployment"]);
     assert_eq!(ended.code, 2, "{}", ended.all());
     assert!(ended.err.contains("installed:NAME"), "{}", ended.err);
-}
-
-#[test]
-fn an_image_that_nobody_knows_is_refused_before_anything_starts() {
-    let ran = run_with(&[], &["container", "--image", "nginx:1"]);
-    could_not_start(&ran, &["--image nginx:1", "rancher/k3s"]);
-}
-
-#[test]
-fn an_image_that_is_not_there_is_told_in_dockers_words() {
-    let docker = "case $1 in run) echo 'docker: Error response from daemon: pull access denied \
-                  for schedlab/cluster' >&2; exit 125 ;; esac";
-    let ran = run_with(&[("docker", docker)], &["container"]);
-    could_not_start(&ran, &["pull access denied for schedlab/cluster", "build or load it"]);
-}
-
-#[test]
-fn a_container_that_ends_is_told_with_its_last_words() {
-    let docker = "case $1 in run) echo 0123 ;; inspect) echo false ;; \
-                  port) echo 127.0.0.1:1 ;; logs) echo 'no room for a cluster' >&2 ;; esac";
-    let ran = run_with(&[("docker", docker)], &["container", "--image", "rancher/k3s:v1"]);
-    could_not_start(&ran, &["the container ended: no room for a cluster"]);
 }
