@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod error;
+mod expression;
 mod names;
 pub mod object;
 mod pace;

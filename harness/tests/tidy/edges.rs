@@ -55,7 +55,7 @@ pub(crate) const EDGES: [(&str, &str); 5] = [
     (
         "harness/emulator",
         "
-            clock crds names object pace quantity requests yaml
+            clock crds expression names object pace quantity requests yaml
             error kinds select
             patch store
             listener quota

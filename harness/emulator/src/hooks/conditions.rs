@@ -7,6 +7,7 @@ use kube_cel::{
 };
 use serde_json::Value;
 
+use crate::expression::{is_bounded, is_plain, with_room};
 use crate::object::{list, text};
 
 /// What the evaluator says of an expression that is false.
@@ -14,7 +15,7 @@ const FALSE: &str = "false";
 
 /// Whether an expression can be parsed.
 pub(crate) fn is_expression(text: &str) -> bool {
-    Program::compile(text).is_ok()
+    is_bounded(text) && with_room(is_plain(text), || Program::compile(text).is_ok()) == Some(true)
 }
 
 /// Whether it asks for what nobody here can answer.
@@ -30,6 +31,12 @@ pub(super) fn hold(webhook: &Value, request: &Value) -> Result<bool, String> {
     if conditions.is_empty() {
         return Ok(true);
     }
+    let plain = conditions.iter().all(|one| is_plain(text(one, &["expression"])));
+    let judged = with_room(plain, || judge(conditions, request));
+    judged.unwrap_or_else(|| Err("the expressions cannot be evaluated".to_owned()))
+}
+
+fn judge(conditions: &[Value], request: &Value) -> Result<bool, String> {
     let expressions: Vec<VapExpression> = conditions.iter().map(expression).collect();
     let mut wrong = Vec::new();
     for (found, condition) in evaluator(request).evaluate(&expressions).iter().zip(conditions) {
@@ -116,8 +123,19 @@ mod tests {
     }
 
     #[test]
+    fn long_and_nested_expressions_are_judged_like_others() {
+        let nested = format!("{}object.a == 1{}", "(".repeat(90), ")".repeat(90));
+        let long = format!("{}1 > 0", "1 + ".repeat(2500));
+        assert!(is_expression(&nested) && is_expression(&long));
+        assert_eq!(held(&[&nested, &long]), Ok(true));
+    }
+
+    #[test]
     fn an_expression_is_parsed_and_its_words_are_looked_at() {
         assert!(is_expression("object.a == 1") && !is_expression("object.a =="));
+        for odd in ["", "'", "1 +", &"(".repeat(10 * 1024), &"true?1:".repeat(200)] {
+            assert!(!is_expression(odd), "{odd:?}");
+        }
         assert!(needs_authorizer("authorizer.group('')") && !needs_authorizer("my_authorizer"));
     }
 }

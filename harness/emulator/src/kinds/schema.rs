@@ -22,7 +22,7 @@ pub struct Schema {
     /// As it stands in the CRD.
     pub raw: Value,
     /// The rules of the whole schema, at its root.
-    pub(crate) cel: Option<kube_cel::CompiledSchema>,
+    pub(crate) cel: Option<rules::CompiledRules>,
     pub(crate) kind: Option<Type>,
     pub(crate) nullable: bool,
     pub(crate) default: Option<Value>,

@@ -8,27 +8,56 @@ use serde_json::{Value, json};
 use super::Schema;
 use super::validate::shown;
 use crate::error::FieldErrors;
+use crate::expression::{is_bounded, is_plain, with_room};
+use crate::object;
 
-/// The rules of a whole schema; none if it has none.
-pub(super) fn compile(raw: &Value) -> Option<CompiledSchema> {
-    has_rules(raw).then(|| compile_schema(raw))
+/// The rules of a whole schema.
+#[derive(Debug)]
+pub(crate) struct CompiledRules {
+    compiled: CompiledSchema,
+    /// They are judged on any stack.
+    plain: bool,
 }
 
-fn has_rules(raw: &Value) -> bool {
-    match raw {
-        Value::Object(fields) => {
-            fields.contains_key("x-kubernetes-validations") || fields.values().any(has_rules)
-        }
-        Value::Array(items) => items.iter().any(has_rules),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+/// The rules of a whole schema; none if it has none, or none that can be read.
+pub(super) fn compile(raw: &Value) -> Option<CompiledRules> {
+    let rules = rules(raw);
+    if rules.is_empty() || !rules.iter().all(|rule| is_bounded(rule)) {
+        return None;
     }
+    let plain = rules.iter().all(|rule| is_plain(rule));
+    let compiled = with_room(plain, || compile_schema(raw))?;
+    Some(CompiledRules { compiled, plain })
+}
+
+/// All expressions that stand in a schema.
+fn rules(raw: &Value) -> Vec<&str> {
+    match raw {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(field, value)| match field.as_str() {
+                "x-kubernetes-validations" => expressions(value),
+                _ => rules(value),
+            })
+            .collect(),
+        Value::Array(items) => items.iter().flat_map(rules).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
+/// Of a list of rules: what must hold, and what makes the message.
+fn expressions(list: &Value) -> Vec<&str> {
+    let each = list.as_array().into_iter().flatten();
+    let of = |rule| ["rule", "messageExpression"].map(|field| object::text(rule, &[field]));
+    each.flat_map(of).collect()
 }
 
 /// Refuses rules that are no CEL.
 pub(super) fn check(raw: &Value, field: &str, errors: &mut FieldErrors) {
     let rules = raw["x-kubernetes-validations"].as_array().into_iter().flatten();
     for (index, rule) in rules.enumerate() {
-        if compile_schema(&json!({"x-kubernetes-validations": [rule]})).has_errors() {
+        let alone = json!({"x-kubernetes-validations": [rule]});
+        if compile(&alone).is_none_or(|rules| rules.compiled.has_errors()) {
             let place = format!("{field}.x-kubernetes-validations[{index}].rule");
             errors.invalid(place, &rule["rule"], "compilation failed");
         }
@@ -47,7 +76,8 @@ impl Schema {
         let Some(rules) = &self.cel else {
             return errors;
         };
-        let Err(broken) = Validator::new().validate_compiled(rules, new, old) else {
+        let judge = || Validator::new().validate_compiled(&rules.compiled, new, old);
+        let Some(Err(broken)) = with_room(rules.plain, judge) else {
             return errors;
         };
         let mut broken = broken.into_vec();
