@@ -201,7 +201,7 @@ impl Mirror {
             Kind::PodDisruptionBudget => self.budgets.clear(),
             Kind::DeviceClass => self.claims.clear_classes(),
             Kind::ResourceSlice => self.claims.clear_slices(),
-            Kind::ResourceClaim => self.claims.known.clear(),
+            Kind::ResourceClaim => self.claims.clear_claims(),
             Kind::StorageClass | Kind::PersistentVolume | Kind::PersistentVolumeClaim => {
                 self.clear_volumes(kind);
             }

@@ -128,22 +128,27 @@ fn user(name: &Name, uid: &Name) -> Value {
     json!({ "resource": "pods", "name": &**name, "uid": &**uid })
 }
 
-/// The first devices of the node that no claim has; `None`: there are too few.
+/// The first devices of the node that no claim has, those first that the fewest can use; `None`:
+/// there are too few.
 fn allocation(
     mirror: &Mirror,
     (claim, node): (&ClaimRecord, &Name),
     picked: &mut BTreeSet<DeviceId>,
 ) -> Option<Value> {
     let allocated = mirror.claims.known.values().filter_map(|claim| claim.allocation.as_ref());
-    let taken: BTreeSet<&DeviceId> = allocated.flat_map(|it| &it.devices).collect();
+    let taken: BTreeSet<&DeviceId> = allocated.flat_map(|it| it.devices.keys()).collect();
     let mut chosen: Vec<(&Name, &DeviceId)> = Vec::new();
     let free = |id: &DeviceId| !taken.contains(id) && !picked.contains(id);
     for wanted in claim.wanted.as_ref().ok()? {
-        let of_class = mirror.claims.devices_of(node).iter();
-        let of_class = of_class.filter(|device| device.classes.contains(&wanted.class));
+        let selection = wanted.selection.name();
+        let devices = mirror.claims.devices_of(node).iter();
+        let mut selected: Vec<_> =
+            devices.filter(|device| device.kinds.contains(&selection)).collect();
+        selected.sort_by_key(|device| device.kinds.len());
         let is_new = |id: &DeviceId| chosen.iter().all(|(_, known)| *known != id);
         let count = usize::try_from(wanted.count).ok()?;
-        let found: Vec<&DeviceId> = of_class
+        let found: Vec<&DeviceId> = selected
+            .into_iter()
             .map(|device| &device.id)
             .filter(|id| free(id) && is_new(id))
             .take(count)

@@ -2,6 +2,7 @@
 //! classes of devices, and claims on them; what a pod takes by its claims, and what a node offers.
 
 mod device;
+mod expression;
 mod record;
 
 use std::{
@@ -15,8 +16,8 @@ use schedlab_scheduler_core::{
 };
 use serde_json::Value;
 
-pub(crate) use device::{Device, DeviceId};
-pub(crate) use record::{ClaimRecord, PodClaim};
+pub(crate) use device::{Device, DeviceId, Selection};
+pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
 
 use super::{Key, Mirror, PodRecord, put};
 use crate::parse::Malformed;
@@ -32,7 +33,12 @@ pub(crate) struct Claims {
     devices: BTreeMap<Name, Vec<Device>>,
     /// Classes whose devices are just the GPUs.
     all_gpus: BTreeSet<Name>,
-    /// Slices or classes have changed since.
+    /// What requests select beyond their classes.
+    selections: BTreeSet<Selection>,
+    /// Allocated devices, and by what names each is counted with who has it; `None` where that
+    /// cannot be told.
+    held: BTreeMap<DeviceId, Option<BTreeSet<Name>>>,
+    /// Slices, classes or selections have changed since.
     stale: bool,
     /// Pods with claims.
     pub(super) pods: BTreeSet<Key>,
@@ -148,10 +154,12 @@ impl Claims {
         if !std::mem::take(&mut self.stale) {
             return;
         }
-        self.devices = devices(&self.slices, &self.classes);
+        let selections = self.known.values().flat_map(ClaimRecord::selections);
+        self.selections = selections.cloned().collect();
+        self.devices = devices(&self.slices, &self.classes, &self.selections);
         let all = || self.devices.values().flatten();
         let is_all_gpus =
-            |class: &&Name| all().all(|device| device.is_gpu == device.classes.contains(*class));
+            |class: &&Name| all().all(|device| device.is_gpu == device.kinds.contains(*class));
         self.all_gpus = self.classes.keys().filter(is_all_gpus).cloned().collect();
     }
 
@@ -166,17 +174,22 @@ impl Claims {
         self.pods.iter().filter(uses).cloned().collect()
     }
 
-    /// The node with the devices that are published for it.
+    /// The node with the devices that are published for it. One that somebody has is there for
+    /// those only who ask for what it was asked for as: nobody else can get it.
     pub(crate) fn offered(&self, node: &Node) -> Node {
         let mut node = node.clone();
         for device in self.devices.get(&node.name).into_iter().flatten() {
-            if device.is_gpu {
-                node.gpus_by_claim = true;
+            let held = self.held.get(&device.id);
+            node.gpus_by_claim |= device.is_gpu;
+            if device.is_gpu && held.is_none_or(Option::is_some) {
                 node.allocatable.gpu_milli = node.allocatable.gpu_milli.saturating_add(1000);
             }
-            let classes = device.classes.iter().filter(|class| !self.all_gpus.contains(*class));
-            for class in classes {
-                *node.allocatable.extended.entry(of_class(class)).or_default() += 1;
+            let is_had_as = |kind: &&Name| {
+                held.is_none_or(|held| held.as_ref().is_some_and(|held| held.contains(*kind)))
+            };
+            let kinds = device.kinds.iter().filter(|kind| !self.all_gpus.contains(*kind));
+            for kind in kinds.filter(is_had_as) {
+                *node.allocatable.extended.entry(of_kind(kind)).or_default() += 1;
             }
         }
         node
@@ -226,7 +239,8 @@ impl Claims {
         let wanted =
             wanted.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong.clone()))?;
         let mut devices = Resources::default();
-        for record::Wanted { class, count, .. } in wanted {
+        for record::Wanted { selection, count, .. } in wanted {
+            let class = &selection.class;
             if !self.classes.contains_key(class) {
                 return Err(ClaimProblem::NoClass(Name::clone(name), Name::clone(class)));
             }
@@ -234,8 +248,9 @@ impl Claims {
                 let gpus = count.saturating_mul(1000);
                 devices.gpu_milli = devices.gpu_milli.saturating_add(gpus);
             }
-            if !self.all_gpus.contains(class) {
-                let entry = devices.extended.entry(of_class(class)).or_default();
+            let kinds = selection.kinds();
+            for kind in kinds.iter().filter(|kind| !self.all_gpus.contains(*kind)) {
+                let entry = devices.extended.entry(of_kind(kind)).or_default();
                 *entry = entry.saturating_add(*count);
             }
         }
@@ -254,11 +269,42 @@ impl Claims {
         if claim.is_left_over(key, pods) {
             return None;
         }
+        self.node_of(allocation).cloned()
+    }
+
+    /// Where a claim's devices are.
+    fn node_of<'a>(&'a self, allocation: &'a Allocation) -> Option<&'a Name> {
         let has = |devices: &Vec<Device>| {
-            devices.iter().any(|device| allocation.devices.contains(&device.id))
+            devices.iter().any(|device| allocation.devices.contains_key(&device.id))
         };
         let by_device = || self.devices.iter().find(|(_, devices)| has(devices));
-        allocation.node.clone().or_else(|| by_device().map(|(node, _)| Name::clone(node)))
+        allocation.node.as_ref().or_else(|| by_device().map(|(node, _)| node))
+    }
+
+    /// Takes a claim in place of what was known of it; answers on which nodes devices are had
+    /// otherwise now.
+    fn take(&mut self, key: &Key, record: ClaimRecord) -> BTreeSet<Name> {
+        let mut nodes = self.let_go(key);
+        self.stale |= record.selections().any(|one| !self.selections.contains(one));
+        self.held.extend(record.held().map(|(device, kinds)| (device.clone(), kinds)));
+        let there = record.allocation.as_ref().and_then(|allocation| self.node_of(allocation));
+        nodes.extend(there.cloned());
+        self.known.insert(key.clone(), record);
+        nodes
+    }
+
+    fn let_go(&mut self, key: &Key) -> BTreeSet<Name> {
+        let Some(known) = self.known.remove(key) else { return BTreeSet::new() };
+        for (device, _) in known.held() {
+            self.held.remove(device);
+        }
+        let there = known.allocation.as_ref().and_then(|allocation| self.node_of(allocation));
+        there.cloned().into_iter().collect()
+    }
+
+    pub(super) fn clear_claims(&mut self) {
+        self.known.clear();
+        self.held.clear();
     }
 }
 
@@ -273,13 +319,22 @@ impl Mirror {
                 return;
             }
         }
-        self.claims.known.insert(key.clone(), record);
+        let nodes = self.claims.take(key, record);
+        if self.claims.stale {
+            self.everything_changed();
+        }
+        for node in nodes {
+            self.node_changed(node);
+        }
         self.claim_changed(key);
     }
 
     pub(super) fn remove_claim(&mut self, key: &Key, gone_at: u64) {
         if self.claims.known.get(key).is_some_and(|is| is.version <= gone_at) {
-            self.claims.known.remove(key);
+            let nodes = self.claims.let_go(key);
+            for node in nodes {
+                self.node_changed(node);
+            }
             self.claim_changed(key);
         }
     }
@@ -303,7 +358,7 @@ impl Mirror {
     }
 }
 
-/// A device of a class, as a resource. No pod can ask for it by that name.
-fn of_class(class: &Name) -> Name {
-    format!("devices of class {class}").into()
+/// A device of a class or a selection, as a resource. No pod can ask for it by that name.
+fn of_kind(kind: &Name) -> Name {
+    format!("devices of class {kind}").into()
 }

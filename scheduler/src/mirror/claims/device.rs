@@ -1,5 +1,5 @@
-//! Published devices, and which classes take them. A class selects by CEL, as the API defines it;
-//! a device of which an expression cannot be told is not selected.
+//! Published devices, and who may get them: classes and requests select by CEL, as the API defines
+//! it. A device of which an expression cannot be told is not selected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,8 @@ use kube_cel::{
 use schedlab_scheduler_core::model::Name;
 use serde_json::{Map, Value, json};
 
-use crate::parse::{at, list, name, text};
+use super::expression::{self, with_room};
+use crate::parse::{Malformed, at, list, name, text};
 
 /// Tells a device from all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +27,51 @@ pub(crate) struct Device {
     pub(crate) id: DeviceId,
     /// It counts as a GPU: its driver, or a class that takes it, is one of GPUs.
     pub(crate) is_gpu: bool,
-    pub(crate) classes: BTreeSet<Name>,
+    /// Names of the classes and [selections](Selection) that take it.
+    pub(crate) kinds: BTreeSet<Name>,
+}
+
+/// The devices that a request may get: those of a class for which its own expressions hold, too.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Selection {
+    pub(crate) class: Name,
+    expressions: Vec<String>,
+}
+
+impl Selection {
+    /// Reads `exactly` of a request, which stands in this field.
+    pub(super) fn read(exactly: &Value, field: &str) -> Result<Self, Malformed> {
+        let class = text(exactly, "/deviceClassName").unwrap_or_default().into();
+        let selectors = list(exactly, "/selectors").iter().zip(0..);
+        let expression = |(selector, at): (&Value, usize)| {
+            let found = text(selector, "/cel/expression").unwrap_or_default();
+            if with_room(|| expression::compiled(found).is_some()) {
+                return Ok(found.to_owned());
+            }
+            let field = format!("{field}.selectors[{at}].cel.expression");
+            Err(Malformed::new(field, found, "a CEL expression"))
+        };
+        let expressions = selectors.map(expression).collect::<Result<_, _>>()?;
+        Ok(Self { class, expressions })
+    }
+
+    /// Whether it is more choosy than its class.
+    pub(super) fn narrows(&self) -> bool {
+        !self.expressions.is_empty()
+    }
+
+    /// What its devices are called; those of a whole class by the name of the class.
+    pub(crate) fn name(&self) -> Name {
+        if !self.narrows() {
+            return Name::clone(&self.class);
+        }
+        format!("{} where {}", self.class, self.expressions.join(" and ")).into()
+    }
+
+    /// By what names its devices are counted.
+    pub(super) fn kinds(&self) -> BTreeSet<Name> {
+        BTreeSet::from([Name::clone(&self.class), self.name()])
+    }
 }
 
 /// A `ResourceSlice`.
@@ -71,13 +116,45 @@ pub(super) fn is_gpu(name: &str) -> bool {
     name.to_ascii_lowercase().contains("gpu")
 }
 
+/// Devices of one name, and how to tell them.
+struct Kind {
+    name: Name,
+    is_gpu: bool,
+    /// `None`: an expression cannot be read, so no device is of it.
+    programs: Option<Vec<Program>>,
+}
+
+impl Kind {
+    fn of_class(name: &Name, class: &ClassRecord) -> Self {
+        let programs = compiled(&class.selectors);
+        Self { name: Name::clone(name), is_gpu: is_gpu(name), programs }
+    }
+
+    /// `None`: its class does not exist.
+    fn of_selection(selection: &Selection, classes: &BTreeMap<Name, ClassRecord>) -> Option<Self> {
+        let of_class = &classes.get(&selection.class)?.selectors;
+        let programs = compiled(of_class.iter().chain(&selection.expressions));
+        Some(Self { name: selection.name(), is_gpu: is_gpu(&selection.class), programs })
+    }
+}
+
 /// All devices of nodes, of the newest generation of each pool, in the order of their names.
 pub(super) fn devices(
     slices: &BTreeMap<Name, SliceRecord>,
     classes: &BTreeMap<Name, ClassRecord>,
+    selections: &BTreeSet<Selection>,
 ) -> BTreeMap<Name, Vec<Device>> {
-    let classes: Vec<(&Name, Option<Vec<Program>>)> =
-        classes.iter().map(|(name, class)| (name, compiled(class))).collect();
+    with_room(|| selected(slices, classes, selections))
+}
+
+fn selected(
+    slices: &BTreeMap<Name, SliceRecord>,
+    classes: &BTreeMap<Name, ClassRecord>,
+    selections: &BTreeSet<Selection>,
+) -> BTreeMap<Name, Vec<Device>> {
+    let narrower = selections.iter().filter_map(|one| Kind::of_selection(one, classes));
+    let of_classes = classes.iter().map(|(name, class)| Kind::of_class(name, class));
+    let kinds: Vec<Kind> = of_classes.chain(narrower).collect();
     let mut newest: BTreeMap<(&Name, &Name), i64> = BTreeMap::new();
     for slice in slices.values() {
         let newest = newest.entry((&slice.driver, &slice.pool)).or_insert(slice.generation);
@@ -89,7 +166,7 @@ pub(super) fn devices(
         if newest.get(&(&slice.driver, &slice.pool)) != Some(&slice.generation) {
             continue;
         }
-        let devices = slice.devices.iter().map(|one| device(slice, one, &classes));
+        let devices = slice.devices.iter().map(|one| device(slice, one, &kinds));
         by_node.entry(Name::clone(node)).or_default().extend(devices);
     }
     for devices in by_node.values_mut() {
@@ -105,25 +182,23 @@ fn natural(name: &str) -> (String, u64, String) {
     (head.to_owned(), number, name.to_owned())
 }
 
-/// `None`: an expression cannot be read, so the class takes no device.
-fn compiled(class: &ClassRecord) -> Option<Vec<Program>> {
-    class.selectors.iter().map(|text| Program::compile(text).ok()).collect()
+fn compiled<'e>(expressions: impl IntoIterator<Item = &'e String>) -> Option<Vec<Program>> {
+    expressions.into_iter().map(|text| expression::compiled(text)).collect()
 }
 
-fn device(slice: &SliceRecord, one: &Value, classes: &[(&Name, Option<Vec<Program>>)]) -> Device {
+fn device(slice: &SliceRecord, one: &Value, kinds: &[Kind]) -> Device {
     let id = DeviceId {
         driver: Name::clone(&slice.driver),
         pool: Name::clone(&slice.pool),
         device: text(one, "/name").unwrap_or_default().into(),
     };
     let context = context(&slice.driver, one);
-    let holds = |program: &Program| program.execute(&context) == Ok(cel::Value::Bool(true));
-    let takes = classes.iter().filter(|(_, programs)| {
-        programs.as_ref().is_some_and(|programs| programs.iter().all(holds))
-    });
-    let classes: BTreeSet<Name> = takes.map(|(name, _)| Name::clone(name)).collect();
-    let is_gpu = is_gpu(&slice.driver) || classes.iter().any(|class| is_gpu(class));
-    Device { id, is_gpu, classes }
+    let holds = |program: &Program| expression::holds(program, &context);
+    let takes =
+        |kind: &&Kind| kind.programs.as_ref().is_some_and(|programs| programs.iter().all(holds));
+    let kinds: Vec<&Kind> = kinds.iter().filter(takes).collect();
+    let is_gpu = is_gpu(&slice.driver) || kinds.iter().any(|kind| kind.is_gpu);
+    Device { id, is_gpu, kinds: kinds.iter().map(|kind| Name::clone(&kind.name)).collect() }
 }
 
 /// `device.driver`, `device.attributes[domain].name` and `device.capacity[domain].name`.
@@ -177,4 +252,67 @@ fn by_domain(
     let domains: std::collections::HashMap<String, cel::Value> =
         domains.into_iter().map(|(domain, names)| (domain, names.into())).collect();
     domains.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selection(expressions: &[&str]) -> Result<Selection, Malformed> {
+        let selectors: Vec<Value> =
+            expressions.iter().map(|one| json!({ "cel": { "expression": one } })).collect();
+        let exactly = json!({ "deviceClassName": "gpu.example.com", "selectors": selectors });
+        Selection::read(&exactly, "spec.devices.requests[0].exactly")
+    }
+
+    #[test]
+    fn an_expression_that_cannot_be_read_is_named() {
+        let told = |expression: &str| {
+            let wrong = selection(&["device.driver == 'a'", expression]).unwrap_err();
+            wrong.to_string().replace("spec.devices.requests[0].exactly.selectors[1].", "")
+        };
+        let expected = "cel.expression: found device.(, allowed: a CEL expression";
+        assert_eq!(told("device.("), expected);
+        let (deep, odd) = ("(".repeat(10 * 1024), "true?1:".repeat(200));
+        for odd in ["", "'", "a b", "device..x", "1 +", "\u{0}", &deep, &odd] {
+            assert!(told(odd).ends_with("allowed: a CEL expression"), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn devices_are_of_the_selections_for_which_all_expressions_hold() {
+        let slice = json!({ "spec": {
+            "nodeName": "n", "driver": "gpu.example.com", "pool": { "name": "n", "generation": 1 },
+            "devices": [
+                { "name": "a", "attributes": { "model": { "string": "x" } } },
+                { "name": "b", "attributes": { "model": { "string": "y" },
+                                               "other.example.com/fast": { "bool": true } },
+                  "capacity": { "memory": { "value": "80Gi" } } },
+            ],
+        } });
+        let class = json!({ "spec": { "selectors": [
+            { "cel": { "expression": "device.driver == 'gpu.example.com'" } },
+        ] } });
+        let slices = BTreeMap::from([("s".into(), SliceRecord::read(&slice))]);
+        let classes = BTreeMap::from([("gpu.example.com".into(), ClassRecord::read(&class))]);
+        let own = "device.attributes['gpu.example.com'].model";
+        let memory = "device.capacity['gpu.example.com'].memory";
+        let selections: BTreeSet<Selection> = [
+            selection(&[&format!("{own} in ['x', 'y']")]),
+            selection(&[&format!("{own} == 'y'"), "device.attributes['other.example.com'].fast"]),
+            selection(&[&format!("{memory}.isGreaterThan(quantity('100Gi'))")]),
+        ]
+        .map(Result::unwrap)
+        .into();
+        let found = devices(&slices, &classes, &selections);
+        let found: Vec<Vec<&str>> = found[&Name::from("n")]
+            .iter()
+            .map(|device| device.kinds.iter().map(|kind| &**kind).collect())
+            .collect();
+        let class = "gpu.example.com";
+        let either = format!("{class} where {own} in ['x', 'y']");
+        let second =
+            format!("{class} where {own} == 'y' and device.attributes['other.example.com'].fast");
+        assert_eq!(found, [vec![class, &either], vec![class, &second, &either]]);
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_scheduler_core::model::Name;
 use serde_json::Value;
 
-use super::{super::controller, DeviceId, Key, PodRecord};
+use super::{super::controller, DeviceId, Key, PodRecord, Selection};
 use crate::parse::{Malformed, at, list, name, shown, text, version};
 
 /// What is kept of a `ResourceClaim`.
@@ -27,7 +27,7 @@ pub(crate) struct ClaimRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) request: Name,
-    pub(crate) class: Name,
+    pub(crate) selection: Selection,
     pub(crate) count: i64,
 }
 
@@ -36,7 +36,8 @@ pub(crate) struct Wanted {
 pub(crate) struct Allocation {
     /// Where, if it says so.
     pub(crate) node: Option<Name>,
-    pub(crate) devices: BTreeSet<DeviceId>,
+    /// And the request for which each was given.
+    pub(crate) devices: BTreeMap<DeviceId, Name>,
 }
 
 /// A claim as a pod names it.
@@ -83,6 +84,25 @@ impl ClaimRecord {
         }
     }
 
+    /// What its requests select beyond their classes.
+    pub(super) fn selections(&self) -> impl Iterator<Item = &Selection> {
+        let wanted = self.wanted.iter().flatten();
+        wanted.map(|wanted| &wanted.selection).filter(|selection| selection.narrows())
+    }
+
+    /// Its devices, and by what names each is counted; by none where nobody can tell what it
+    /// asks for.
+    pub(super) fn held(&self) -> impl Iterator<Item = (&DeviceId, Option<BTreeSet<Name>>)> {
+        let devices = self.allocation.iter().flat_map(|allocation| &allocation.devices);
+        devices.map(|(device, request)| {
+            let wanted = self.wanted.as_ref().ok().map(|wanted| {
+                let wanted = wanted.iter().find(|wanted| wanted.request == *request);
+                wanted.map(|wanted| wanted.selection.kinds()).unwrap_or_default()
+            });
+            (device, wanted)
+        })
+    }
+
     /// It was made for this pod.
     pub(crate) fn is_own_of(&self, pod: &Name) -> bool {
         self.owner.as_ref() == Some(pod)
@@ -113,10 +133,6 @@ fn wanted(request: &Value, at_index: usize) -> Result<Wanted, Malformed> {
         let found = request.get("firstAvailable").map_or("nothing", |_| "firstAvailable");
         Malformed::new(field("exactly"), found, "exactly, with a deviceClassName")
     })?;
-    if let Some(selectors) = exactly.get("selectors").filter(|all| **all != Value::Array(vec![])) {
-        let allowed = "no selectors but those of the DeviceClass";
-        return Err(Malformed::new(field("exactly.selectors"), shown(selectors), allowed));
-    }
     let mode = text(exactly, "/allocationMode").unwrap_or("ExactCount");
     if mode != "ExactCount" || exactly.get("adminAccess") == Some(&Value::Bool(true)) {
         let (name, found) = match mode {
@@ -131,7 +147,7 @@ fn wanted(request: &Value, at_index: usize) -> Result<Wanted, Malformed> {
     }
     Ok(Wanted {
         request: text(request, "/name").unwrap_or_default().into(),
-        class: text(exactly, "/deviceClassName").unwrap_or_default().into(),
+        selection: Selection::read(exactly, &field("exactly"))?,
         count: at(exactly, "/count").and_then(Value::as_i64).unwrap_or(1),
     })
 }
@@ -146,7 +162,8 @@ fn without_constraints(object: &Value) -> Result<(), Malformed> {
 fn allocation(allocation: &Value) -> Allocation {
     let device = |result: &Value| {
         let part = |pointer| Name::from(text(result, pointer).unwrap_or_default());
-        DeviceId { driver: part("/driver"), pool: part("/pool"), device: part("/device") }
+        let (driver, pool, device) = (part("/driver"), part("/pool"), part("/device"));
+        (DeviceId { driver, pool, device }, part("/request"))
     };
     let terms = list(allocation, "/nodeSelector/nodeSelectorTerms").iter();
     let mut fields = terms.flat_map(|term| list(term, "/matchFields"));

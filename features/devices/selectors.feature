@@ -1,0 +1,72 @@
+@claims @placement
+Feature: GPUs by what they are
+  A request of a resource claim selects devices of its class by CEL expressions of its own: by
+  memory, by model, by any attribute that the driver publishes.
+
+  Background:
+    Given the fleet "fleets/mixed-claims.yaml"
+    And these queues:
+      | queue  | quota |
+      | team-a | 4     |
+
+  Scenario: A request gets only devices for which its expressions hold
+    When the manifest "claims/large.yaml" is applied
+    Then queue "team-a" has 2 running and 1 pending pods
+    And node "large-0" has 2 running pods
+    And node "small-0" has no running pods
+    And queue "team-a" is pending because "where device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('60Gi')) >= 0"
+
+  Scenario: A device that somebody got by other words is not there for those who select it
+    Given the manifest "claims/any.yaml" is applied
+    And queue "team-a" has 1 running pods
+    When the manifest "claims/the-very-first.yaml" is applied
+    Then pod "choosy" is pending because "productName.startsWith('NVIDIA H100')"
+    And queue "team-a" has 1 running and 1 pending pods and stays so for 5 cycles
+    When pod "modest" is deleted
+    Then pod "choosy" is running
+    And the field "status.allocation.devices.results.0.device" of claim "first-gpu" is "gpu-0"
+
+  Scenario: Who is content with any device leaves to others what only they want
+    Given this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: announced, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        devices:
+          requests:
+          - name: gpu
+            exactly:
+              deviceClassName: gpu.nvidia.com
+              selectors: [{cel: {expression: "device.attributes['gpu.nvidia.com'].index == 0"}}]
+      """
+    When the manifest "claims/any.yaml" is applied
+    Then pod "modest" is running
+    And the field "status.allocation.devices.results.0.device" of claim "any-gpu" is "gpu-1"
+
+  Scenario: Devices that lack what an expression speaks of are not selected
+    When this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: lost, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        schedulerName: kai-scheduler
+        priorityClassName: train
+        resourceClaims: [{name: gpu, resourceClaimName: missing-attribute}]
+        containers: [{name: main, image: train}]
+      """
+    And this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: missing-attribute, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        devices:
+          requests:
+          - name: gpu
+            exactly:
+              deviceClassName: gpu.nvidia.com
+              selectors: [{cel: {expression: "device.attributes['gpu.nvidia.com'].colour == 'red'"}}]
+      """
+    Then pod "lost" is pending because "where device.attributes['gpu.nvidia.com'].colour == 'red'"
