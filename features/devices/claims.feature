@@ -38,7 +38,7 @@ Feature: GPUs by resource claims
     And pod "sharing-0" is on 1 node
     And the field "status.allocation.devices.results.0.device" of claim "pair" is "gpu-0"
     And the field "status.allocation.devices.results.1.device" of claim "pair" is "gpu-1"
-    And the field "status.reservedFor.2.name" of claim "pair" is "sharing-2"
+    And the field "status.reservedFor.2.resource" of claim "pair" is "pods"
 
   Scenario: A claim that nobody uses any more can be had elsewhere
     Given the manifest "claims/shared.yaml" is applied

@@ -37,6 +37,7 @@ const OWN_CLUSTER: &[&str] = &[
     "node",
     "node-life",
     "kubelet",
+    "gpu-driver",
     "taint-eviction",
     "pod-gc",
     "jobset-controller",
@@ -45,8 +46,14 @@ const OWN_CLUSTER: &[&str] = &[
 ];
 
 /// Actors on a cluster of somebody else, whose controllers all run.
-const OTHERS_CLUSTER: &[&str] =
-    &["node", "kubelet", "jobset-controller", "trainjob-controller", "pytorchjob-controller"];
+const OTHERS_CLUSTER: &[&str] = &[
+    "node",
+    "kubelet",
+    "gpu-driver",
+    "jobset-controller",
+    "trainjob-controller",
+    "pytorchjob-controller",
+];
 
 /// A control plane of ours has nobody who makes the accounts that its API server would ask for.
 const NOBODY_ELSE: &[&str] = &["--disable-admission-plugins=ServiceAccount"];

@@ -34,7 +34,7 @@ const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,\
     deployment-controller,replicaset-controller,statefulset-controller,job-controller,\
     disruption-controller,ttl-after-finished-controller,persistentvolume-binder-controller,\
     persistentvolume-protection-controller,persistentvolumeclaim-protection-controller,\
-    ephemeral-volume-controller";
+    ephemeral-volume-controller,resourceclaim-controller";
 
 /// A process that ends when it is dropped.
 pub trait Process {

@@ -36,7 +36,7 @@ const CYCLES_WITHIN: Duration = Duration::from_mins(1);
 const DELETES_AT_ONCE: usize = 8;
 
 /// What is watched: what the actors read, and what the log tells of.
-const COLLECTIONS: [(&str, &str, &str); 12] = [
+const COLLECTIONS: [(&str, &str, &str); 15] = [
     ("v1", "nodes", "Node"),
     ("v1", "pods", "Pod"),
     ("v1", "events", "Event"),
@@ -49,16 +49,21 @@ const COLLECTIONS: [(&str, &str, &str); 12] = [
     ("scheduling.run.ai/v2", "queues", "Queue"),
     ("scheduling.run.ai/v2alpha2", "podgroups", "PodGroup"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
+    ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
+    ("resource.k8s.io/v1", "resourceslices", "ResourceSlice"),
+    ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
 ];
 
 /// Cluster-scoped collections of which a scenario may have objects.
-const FENCED: [&str; 7] = [
+const FENCED: [&str; 9] = [
     "/apis/scheduling.run.ai/v2/queues",
     "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/kai.scheduler/v1alpha1/topologies",
     "/api/v1/persistentvolumes",
     "/apis/storage.k8s.io/v1/storageclasses",
+    "/apis/resource.k8s.io/v1/deviceclasses",
+    "/apis/resource.k8s.io/v1/resourceslices",
     "/api/v1/nodes",
 ];
 

@@ -54,6 +54,8 @@ pub(super) fn is_fenced(plural: &str) -> bool {
             | "clustertrainingruntimes"
             | "persistentvolumes"
             | "storageclasses"
+            | "deviceclasses"
+            | "resourceslices"
     )
 }
 
@@ -69,6 +71,8 @@ pub(super) fn is_fenced_kind(kind: &str) -> bool {
             | "ClusterTrainingRuntime"
             | "PersistentVolume"
             | "StorageClass"
+            | "DeviceClass"
+            | "ResourceSlice"
     )
 }
 

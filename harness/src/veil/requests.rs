@@ -186,7 +186,9 @@ impl Hider<'_> {
             Value::String(text) if !text.is_empty() => {
                 let real = match key {
                     "nodeName" | "nominatedNodeName" | "selectedNode" | SELECTED_NODE
-                    | "parentQueue" | "storageClassName" | "volumeName" => names.real(text),
+                    | "parentQueue" | "storageClassName" | "volumeName" | "deviceClassName" => {
+                        names.real(text)
+                    }
                     "queue" if self.place.plural == "podgroups" => names.real(text),
                     "namespace" => names.real_namespace(&self.place.plural, text),
                     "priorityClassName" => names.real_object("priorityclasses", text),
