@@ -56,6 +56,26 @@ Feature: GPUs by resource claims
     When the manifest "claims/four-pods.yaml" is applied
     Then queue "team-a" has 4 running pods
 
+  Scenario: What a claim has is taken, though no pod uses it
+    Given the manifest "claims/kept.yaml" is applied
+    And this status is written:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: kept}
+      status:
+        allocation:
+          devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: published-0, device: gpu-0}]}
+          nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [published-0]}]}]}
+      """
+    When the manifest "claims/four-pods.yaml" is applied
+    Then queue "team-a" has 3 running and 1 pending pods
+    And queue "team-a" is pending because "didn't have enough resources: GPUs"
+    And queue "team-a" has 3 running and 1 pending pods and stays so for 5 cycles
+    And the field "status.allocation.devices.results.0.device" of claim "kept" is "gpu-0"
+    When workload "kept" is deleted
+    Then queue "team-a" has 4 running pods
+
   Scenario: A claim on GPUs serves the queue that its label names
     Given the manifest "claims/shared.yaml" is applied
     When the manifest "claims/others.yaml" is applied

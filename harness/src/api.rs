@@ -172,6 +172,14 @@ impl Api {
         Ok(Applied::Changed(Box::new(before)))
     }
 
+    /// Writes the status of an object that is there.
+    pub async fn write_status(&mut self, object: &Value) -> anyhow::Result<()> {
+        let path = format!("{}/status", self.path(object).await?);
+        let change = json!({ "status": object["status"] });
+        let written = self.merge(&path, &change).await;
+        written.map(drop).map_err(refusal).with_context(|| title(object))
+    }
+
     /// Brings an object back to what it was.
     pub async fn restore(&mut self, mut before: Value) -> anyhow::Result<()> {
         let path = self.path(&before).await?;

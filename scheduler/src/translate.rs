@@ -132,8 +132,9 @@ impl Translator {
 
     /// Takes what changed in the mirror since the last time.
     pub(crate) fn refresh(&mut self, mirror: &mut Mirror) {
-        let changes = std::mem::take(&mut mirror.changes);
         mirror.claims.refresh();
+        mirror.look_at_unused_claims();
+        let changes = std::mem::take(&mut mirror.changes);
         if changes.everything {
             self.look_at_nodes_and_queues(mirror);
         }

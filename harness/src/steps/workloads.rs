@@ -191,6 +191,24 @@ async fn manifest(world: &mut World, step: &Step) -> StepResult {
     Ok(())
 }
 
+/// Status of objects that are there, as those write it whose part it is.
+/// ```gherkin
+/// When this status is written:
+///   """yaml
+///   apiVersion: resource.k8s.io/v1
+///   kind: ResourceClaim
+///   metadata: {name: kept}
+///   status: {allocation: {}}
+///   """
+/// ```
+#[given(expr = "this status is written:")]
+#[when(expr = "this status is written:")]
+async fn status(world: &mut World, step: &Step) -> StepResult {
+    let documents = world.read_docstring(step)?;
+    world.write_status(&documents).await?;
+    Ok(())
+}
+
 /// The API server refuses the manifest below the step, in words that contain this.
 /// ```gherkin
 /// Then this manifest is refused with "must be greater than or equal to 0":

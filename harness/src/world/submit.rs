@@ -57,6 +57,17 @@ impl World {
         Ok(())
     }
 
+    /// Writes the status of objects that are there.
+    pub(crate) async fn write_status(&mut self, documents: &[Document]) -> anyhow::Result<()> {
+        self.rest = None;
+        for document in documents {
+            if let Err(error) = self.api.write_status(&document.object).await {
+                return Err(self.told(document, error).await);
+            }
+        }
+        Ok(())
+    }
+
     async fn undo(&mut self, done: Vec<(Value, Applied)>) -> anyhow::Result<()> {
         for (object, applied) in done.into_iter().rev() {
             match applied {

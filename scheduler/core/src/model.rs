@@ -14,7 +14,7 @@ mod volume;
 
 use std::sync::Arc;
 
-pub use claim::DeviceClaim;
+pub use claim::{DeviceClaim, HeldClaim};
 pub use disruption_budget::DisruptionBudget;
 pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
 pub use node::{Node, Taint, TaintEffect};

@@ -4,6 +4,7 @@
 mod device;
 mod expression;
 mod record;
+mod unused;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,6 +23,7 @@ pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
 use super::{Key, Mirror, PodRecord, put};
 use crate::parse::Malformed;
 use device::{ClassRecord, SliceRecord, devices};
+use unused::Unused;
 
 /// Everything about claims.
 #[derive(Debug, Default)]
@@ -38,6 +40,8 @@ pub(crate) struct Claims {
     /// Allocated devices, and by what names each is counted with who has it; `None` where that
     /// cannot be told.
     held: BTreeMap<DeviceId, Option<BTreeSet<Name>>>,
+    /// Allocated ones that no pod with a node uses.
+    unused: Unused,
     /// Slices, classes or selections have changed since.
     stale: bool,
     /// Pods with claims.
@@ -174,25 +178,31 @@ impl Claims {
         self.pods.iter().filter(uses).cloned().collect()
     }
 
-    /// The node with the devices that are published for it. One that somebody has is there for
-    /// those only who ask for what it was asked for as: nobody else can get it.
+    /// The node with the devices that are published for it.
     pub(crate) fn offered(&self, node: &Node) -> Node {
         let mut node = node.clone();
-        for device in self.devices.get(&node.name).into_iter().flatten() {
-            let held = self.held.get(&device.id);
+        for device in self.devices_of(&node.name) {
             node.gpus_by_claim |= device.is_gpu;
-            if device.is_gpu && held.is_none_or(Option::is_some) {
-                node.allocatable.gpu_milli = node.allocatable.gpu_milli.saturating_add(1000);
-            }
-            let is_had_as = |kind: &&Name| {
-                held.is_none_or(|held| held.as_ref().is_some_and(|held| held.contains(*kind)))
-            };
-            let kinds = device.kinds.iter().filter(|kind| !self.all_gpus.contains(*kind));
-            for kind in kinds.filter(is_had_as) {
-                *node.allocatable.extended.entry(of_kind(kind)).or_default() += 1;
-            }
+            node.allocatable.add(&self.offer(device));
         }
+        node.held_claims = self.held_claims(&node.name);
         node
+    }
+
+    /// What a device counts as. One that somebody has is there for those only who ask for what
+    /// it was asked for as: nobody else can get it.
+    fn offer(&self, device: &Device) -> Resources {
+        let held = self.held.get(&device.id);
+        let is_there = device.is_gpu && held.is_none_or(Option::is_some);
+        let is_had_as = |kind: &&Name| {
+            held.is_none_or(|held| held.as_ref().is_some_and(|held| held.contains(*kind)))
+        };
+        let kinds = device.kinds.iter().filter(|kind| !self.all_gpus.contains(*kind));
+        Resources {
+            gpu_milli: if is_there { 1000 } else { 0 },
+            extended: kinds.filter(is_had_as).map(|kind| (of_kind(kind), 1)).collect(),
+            ..Resources::default()
+        }
     }
 
     /// Devices of a node.

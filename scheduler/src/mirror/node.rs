@@ -39,6 +39,7 @@ impl NodeRecord {
             taints,
             allocatable,
             gpus_by_claim: false,
+            held_claims: Vec::new(),
             numa: None,
             gpu_memory_mib: gpu_memory_mib(object),
             images: images(object),

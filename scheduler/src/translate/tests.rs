@@ -1,5 +1,7 @@
 //! Objects in, snapshot out, as text that shows everything the result depends on.
 
+mod claims;
+
 use std::fmt::Write as _;
 
 use insta::assert_snapshot;

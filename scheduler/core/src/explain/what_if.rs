@@ -163,6 +163,7 @@ impl WhatIf {
             unschedulable: false,
             ready: true,
             gpus_by_claim,
+            held_claims: Vec::new(),
             numa: None,
             gpu_memory_mib: like.gpu_memory_mib,
         });

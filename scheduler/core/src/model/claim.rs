@@ -21,6 +21,17 @@ pub struct DeviceClaim {
     pub reserved_for_others: u32,
 }
 
+/// A claim that is allocated on a node, and that no pod of the snapshot has there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldClaim {
+    /// Namespace and name.
+    pub name: Name,
+    /// What is taken of the node for it.
+    pub devices: Resources,
+    /// Those for whom it was are gone: its devices are free soon.
+    pub is_given_back: bool,
+}
+
 impl DeviceClaim {
     /// It is for so many pods at most (`resource.k8s.io`).
     pub const USERS_MAX: u32 = 256;

@@ -1,8 +1,8 @@
 //! A node as far as decisions depend on it.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use super::{Labels, Name, NumaTopology};
+use super::{HeldClaim, Labels, Name, NumaTopology};
 use crate::resources::Resources;
 
 /// A node and what it offers.
@@ -20,6 +20,8 @@ pub struct Node {
     pub gpu_memory_mib: i64,
     /// Its GPUs are published in `ResourceSlices`: only claims get them.
     pub gpus_by_claim: bool,
+    /// Claims whose devices are taken, though no pod has them.
+    pub held_claims: Vec<HeldClaim>,
     /// Its zones, where they are published.
     pub numa: Option<NumaTopology>,
     /// `status.images`: bytes by name. They matter to profile `kube`'s scores only.
@@ -28,6 +30,17 @@ pub struct Node {
     pub unschedulable: bool,
     /// Condition `Ready` is `True`. A node that is not ready adds nothing to the shares.
     pub ready: bool,
+}
+
+impl Node {
+    /// What pods may have of it in the end, were none there.
+    pub fn room(&self) -> Cow<'_, Resources> {
+        let mut room = Cow::Borrowed(&self.allocatable);
+        for held in self.held_claims.iter().filter(|held| !held.is_given_back) {
+            room.to_mut().subtract(&held.devices);
+        }
+        room
+    }
 }
 
 /// A taint: keeps pods away that do not tolerate it.

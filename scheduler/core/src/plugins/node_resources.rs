@@ -47,7 +47,7 @@ fn too_little(session: &Session<'_>, shape: &PodShape, node: NodeId) -> Misfit {
         shape.shared_gpu.as_ref().is_none_or(|shared| room.fits_parts(node, shared).is_some())
     };
     of.gpu |= !parts(room);
-    let fits_when_empty = request.fits_in(&node.allocatable) && parts(&NodeRoom::empty(node));
+    let fits_when_empty = request.fits_in(&node.room()) && parts(&NodeRoom::empty(node));
     let even_when_empty = if fits_when_empty { EvenWhenEmpty::No } else { EvenWhenEmpty::Yes };
     Misfit::TooLittle { of, even_when_empty }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::{device::SharedDevice, node::NodeRoom, state::Hold};
 use crate::{
-    model::{Name, PodShape},
+    model::{Name, Node, PodShape},
     resources::Resources,
 };
 
@@ -13,23 +13,35 @@ impl NodeRoom {
     /// A pod of `shape` begins (`users` is one) or ceases (minus one) to have its claims.
     pub(super) fn change_claims(&mut self, shape: &PodShape, hold: Hold, users: i64) {
         for claim in &shape.claims {
-            let at = self.claims.iter().position(|known| known.group == claim.name);
-            let at = at.unwrap_or_else(|| {
-                self.claims.push(SharedDevice::unused(claim.name.clone()));
-                self.claims.len() - 1
-            });
-            let known = &mut self.claims[at];
-            let before = (known.has > 0, known.later() > 0);
-            known.change(hold, users);
-            let after = (known.has > 0, known.later() > 0);
-            if known.is_unused() {
-                self.claims.swap_remove(at);
-            }
-            move_devices(&mut self.idle, &claim.devices, before.0, after.0);
-            // What is free later is idle and releasing together.
-            move_devices(&mut self.releasing, &claim.devices, before.1, after.1);
-            move_devices(&mut self.releasing, &claim.devices, after.0, before.0);
+            self.change_claim((&claim.name, &claim.devices), hold, users);
         }
+    }
+
+    /// Claims that no pod has count as if one had them that is not there.
+    pub(super) fn take_held_claims(&mut self, node: &Node) {
+        for held in &node.held_claims {
+            let hold = if held.is_given_back { Hold::Releases } else { Hold::Has };
+            self.change_claim((&held.name, &held.devices), hold, 1);
+        }
+    }
+
+    fn change_claim(&mut self, (name, devices): (&Name, &Resources), hold: Hold, users: i64) {
+        let at = self.claims.iter().position(|known| known.group == *name);
+        let at = at.unwrap_or_else(|| {
+            self.claims.push(SharedDevice::unused(name.clone()));
+            self.claims.len() - 1
+        });
+        let known = &mut self.claims[at];
+        let before = (known.has > 0, known.later() > 0);
+        known.change(hold, users);
+        let after = (known.has > 0, known.later() > 0);
+        if known.is_unused() {
+            self.claims.swap_remove(at);
+        }
+        move_devices(&mut self.idle, devices, before.0, after.0);
+        // What is free later is idle and releasing together.
+        move_devices(&mut self.releasing, devices, before.1, after.1);
+        move_devices(&mut self.releasing, devices, after.0, before.0);
     }
 
     /// What a pod of `shape` takes besides the claims that pods here have already.

@@ -49,7 +49,7 @@ impl Free {
 
     /// On `node`, were nothing on it.
     pub(crate) fn of_empty(node: &Node) -> Self {
-        let resources = node.allocatable.clone();
+        let resources = node.room().into_owned();
         Self { resources, taken: Vec::new(), device_units: node.gpu_units() }
     }
 

@@ -15,7 +15,7 @@ pub struct NodeRoom {
     pub releasing: Resources,
     /// Devices of which pods have, or were promised, parts.
     pub shared: Vec<SharedDevice>,
-    /// Claims that pods have, or were promised; counted in pods.
+    /// Claims that pods have, were promised, or that are held without any; counted in pods.
     pub claims: Vec<SharedDevice>,
     /// Its zones, where they are published.
     pub zones: Vec<ZoneRoom>,
@@ -39,7 +39,7 @@ pub enum Fits {
 impl NodeRoom {
     /// Nobody is there.
     pub fn empty(node: &Node) -> Self {
-        Self {
+        let mut room = Self {
             idle: node.allocatable.clone(),
             releasing: Resources::default(),
             shared: Vec::new(),
@@ -48,7 +48,9 @@ impl NodeRoom {
             staying: Vec::new(),
             leaving: Vec::new(),
             stuck: Vec::new(),
-        }
+        };
+        room.take_held_claims(node);
+        room
     }
 
     /// When `request` fits; `None`: not even when everything is released. What is idle but

@@ -92,6 +92,7 @@ impl Builder {
                 extended: shape::extended(&mut words),
             },
             gpus_by_claim: words.flag("by-claim"),
+            held_claims: shape::held_claims(&mut words),
             gpu_memory_mib: words.number("gpu-memory").unwrap_or(0),
             numa: shape::numa(&mut words),
             images: words.each("image").into_iter().map(|image| (image.into(), 1 << 30)).collect(),

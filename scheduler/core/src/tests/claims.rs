@@ -73,6 +73,41 @@ fn an_allocated_claim_is_used_where_it_is() {
 }
 
 #[test]
+fn devices_of_a_claim_that_no_pod_has_are_taken() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=3 by-claim held x:2
+        job a pods=2 gpus=1 by-claim
+    "), @r"
+    a runs on n1
+    a pending: Resources were not found for pod default/a-1 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn a_claim_that_no_pod_has_takes_nothing_more_when_one_uses_it() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2 by-claim held x:2
+        node n2 gpus=4 by-claim
+        job a pods=2 claim x:2/n1
+    "), @"a runs on n1 x2");
+}
+
+#[test]
+fn devices_of_a_claim_whose_users_are_gone_are_promised_and_nobody_leaves_for_them() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 by-claim given-back x:1
+        node n2 gpus=1 by-claim
+        queue left quota=0
+        queue right quota=1
+        job a gpus=1 by-claim queue=left on n2
+        job b gpus=1 by-claim queue=right
+    "), @r"
+    b waits for n1
+    b pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
 fn gpus_are_given_to_claims_or_by_a_device_plugin() {
     assert_snapshot!(plan_of("
         node n1 gpus=2

@@ -20,6 +20,8 @@ pub(crate) struct ClaimRecord {
     pub(crate) allocation: Option<Allocation>,
     /// Names and uids of the pods for which it is reserved.
     pub(crate) reserved: Vec<(Name, Name)>,
+    /// It is reserved for something that is no pod.
+    reserved_otherwise: bool,
     pub(crate) finalizers: Vec<Name>,
 }
 
@@ -66,6 +68,7 @@ impl ClaimRecord {
     pub(crate) fn read(object: &Value) -> Self {
         let owner = controller(object).filter(|owner| &*owner.kind == "Pod");
         let user = |entry: &Value| Some((name(entry, "/name")?, name(entry, "/uid")?));
+        let users = list(object, "/status/reservedFor");
         let finalizers = list(object, "/metadata/finalizers").iter().filter_map(Value::as_str);
         let labels = at(object, "/metadata/labels");
         let queue = labels.and_then(|labels| labels.get("kai.scheduler/queue")?.as_str());
@@ -79,7 +82,8 @@ impl ClaimRecord {
                 .collect::<Result<_, _>>()
                 .and_then(|wanted| without_constraints(object).map(|()| wanted)),
             allocation: at(object, "/status/allocation").map(allocation),
-            reserved: list(object, "/status/reservedFor").iter().filter_map(user).collect(),
+            reserved: users.iter().filter_map(user).collect(),
+            reserved_otherwise: users.iter().any(|user| text(user, "/resource") != Some("pods")),
             finalizers: finalizers.map(Name::from).collect(),
         }
     }
@@ -115,6 +119,17 @@ impl ClaimRecord {
             pods.get(&key).is_some_and(|pod| pod.uid == *uid && pod.ours && pod.waits())
         };
         self.allocation.is_some() && !self.reserved.is_empty() && self.reserved.iter().all(waits)
+    }
+
+    /// The pods for which it is reserved have all gone or ended: the claim controller takes it
+    /// back.
+    pub(super) fn is_given_back(&self, key: &Key, pods: &BTreeMap<Key, PodRecord>) -> bool {
+        let has_gone = |(name, uid): &(Name, Name)| {
+            let key = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
+            pods.get(&key).is_none_or(|pod| pod.uid != *uid || pod.is_finished())
+        };
+        let is_for_pods = !self.reserved.is_empty() && !self.reserved_otherwise;
+        is_for_pods && self.reserved.iter().all(has_gone)
     }
 
     /// For how many it is reserved that are not known.

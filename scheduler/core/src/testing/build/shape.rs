@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::super::words::{Words, pair};
 use crate::{
     model::{
-        ContainerRequests, DeviceClaim, GpuPart, HostPort, Inclusion, LabelSelector, Name,
-        NamespaceSet, NodeSelectorTerm, NumaPolicy, NumaScope, NumaTopology, NumaZone, Operator,
-        PodAffinityTerm, PodShape, Requirement, SharedGpu, TaintEffect, Toleration,
+        ContainerRequests, DeviceClaim, GpuPart, HeldClaim, HostPort, Inclusion, LabelSelector,
+        Name, NamespaceSet, NodeSelectorTerm, NumaPolicy, NumaScope, NumaTopology, NumaZone,
+        Operator, PodAffinityTerm, PodShape, Requirement, SharedGpu, TaintEffect, Toleration,
         TopologyConstraint, TopologySpread, WhenUnsatisfiable, ZoneShare,
     },
     resources::Resources,
@@ -171,6 +171,18 @@ fn claim(word: &str) -> DeviceClaim {
         allocated_on,
         reserved_for_others: 0,
     }
+}
+
+/// `held x:1`, and `given-back x:1` where it is free soon.
+pub(super) fn held_claims(words: &mut Words<'_>) -> Vec<HeldClaim> {
+    let mut all = Vec::new();
+    for (keyword, is_given_back) in [("held", false), ("given-back", true)] {
+        all.extend(words.each(keyword).into_iter().map(|word| {
+            let DeviceClaim { name, devices, .. } = claim(word);
+            HeldClaim { name, devices, is_given_back }
+        }));
+    }
+    all
 }
 
 /// `part=0.5` or `part-memory=4000`, and `devices=2` where it is of several.
