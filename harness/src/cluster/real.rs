@@ -149,6 +149,17 @@ impl Real {
         tokio::join!(tokio::time::sleep_until(since + self.quiet), self.have_cycles());
     }
 
+    /// Whether the watches have told what the cluster has. One that cannot be asked is believed to
+    /// have told it.
+    async fn is_up_to_date(&self) -> bool {
+        match Api::new(self.client.clone()).get("/api/v1/pods").await {
+            Ok(list) => {
+                self.record.has_heard_of(list["items"].as_array().map_or(&[], Vec::as_slice))
+            }
+            Err(_) => true,
+        }
+    }
+
     /// Two cycles of a scheduler that lives and tells of them.
     pub(crate) async fn have_cycles(&self) {
         if let Some(mut pulse) = self.pulse.clone() {
@@ -281,20 +292,25 @@ impl Cluster for Real {
         self.client.clone()
     }
 
-    /// Quiet is: no change was told for a while, and the scheduler had two cycles to make one.
+    /// Quiet is: no change was told for a while, the scheduler had two cycles to make one, and the
+    /// cluster has no other pods than were told.
     async fn settle(&self, limit: Duration) -> Result<(), Unsettled> {
         let mut since = Instant::now();
         let end = since + limit;
         loop {
             self.while_passes(since).await;
-            match self.record.written().filter(|written| *written > since) {
-                None => {
+            let later = match self.record.written().filter(|written| *written > since) {
+                Some(written) => written,
+                None if self.is_up_to_date().await => {
                     self.record.enter_until(self.now());
                     return Ok(());
                 }
-                Some(_) if Instant::now() >= end => return Err(Unsettled { limit }),
-                Some(written) => since = written,
+                None => Instant::now(),
+            };
+            if Instant::now() >= end {
+                return Err(Unsettled { limit });
             }
+            since = later;
         }
     }
 }

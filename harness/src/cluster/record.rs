@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use schedlab_emulator::store::{EventKind, LogEntry};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::audit::Audit;
@@ -29,6 +30,8 @@ pub(super) struct Record {
 #[derive(Debug, Default)]
 struct State {
     waiting: BTreeMap<u64, LogEntry>,
+    /// The version of each pod that is there, by namespace and name, as it was told last.
+    pods: BTreeMap<(Arc<str>, Arc<str>), u64>,
     log: Vec<Arc<LogEntry>>,
     audit: Option<Audit>,
     /// Changes that mean something: all but heartbeats.
@@ -49,6 +52,13 @@ impl Record {
         if &*entry.key.resource.plural != "leases" {
             state.writes += 1;
             state.written = Some(Instant::now());
+        }
+        if &*entry.key.resource.plural == "pods" {
+            let place = (Arc::clone(&entry.key.namespace), Arc::clone(&entry.key.name));
+            match entry.kind {
+                EventKind::Deleted => state.pods.remove(&place),
+                EventKind::Added | EventKind::Modified => state.pods.insert(place, entry.revision),
+            };
         }
         state.waiting.insert(entry.revision, entry);
         self.enter(&mut state, due);
@@ -105,6 +115,19 @@ impl Record {
         self.state().written
     }
 
+    /// Whether all was told that a list of the pods shows. A busy server's watches lag, and who
+    /// hears nothing for a while does not know of it.
+    pub(super) fn has_heard_of(&self, listed: &[Value]) -> bool {
+        let state = self.state();
+        let newest = |pod: &Value| {
+            let part = |at| text(pod, at).unwrap_or_default();
+            let place = (part("/metadata/namespace").into(), part("/metadata/name").into());
+            let listed = part("/metadata/resourceVersion").parse::<u64>().unwrap_or_default();
+            state.pods.get(&place).is_some_and(|told| *told >= listed)
+        };
+        listed.len() == state.pods.len() && listed.iter().all(newest)
+    }
+
     /// Every change so far.
     pub(super) fn log(&self) -> Vec<Arc<LogEntry>> {
         self.state().log.clone()
@@ -112,5 +135,52 @@ impl Record {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_emulator::store::{Key, Resource};
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str, version: u64) -> Value {
+        json!({"metadata": {
+            "namespace": "default", "name": name, "resourceVersion": version.to_string(),
+        }})
+    }
+
+    fn told(kind: EventKind, name: &str, revision: u64) -> LogEntry {
+        LogEntry {
+            revision,
+            time: Timestamp::UNIX_EPOCH,
+            kind,
+            key: Key {
+                resource: Resource::new("", "pods"),
+                namespace: "default".into(),
+                name: name.into(),
+            },
+            object: Arc::new(pod(name, revision)),
+            previous: None,
+            manager: "".into(),
+        }
+    }
+
+    #[test]
+    fn a_list_shows_what_the_watches_have_not_told_yet() {
+        let record = Record::new(Ledger::default());
+        assert!(record.has_heard_of(&[]));
+        assert!(!record.has_heard_of(&[pod("a", 5)]), "made");
+        record.hear(told(EventKind::Added, "a", 5));
+        assert!(record.has_heard_of(&[pod("a", 5)]));
+        assert!(!record.has_heard_of(&[pod("a", 7)]), "changed");
+        record.hear(told(EventKind::Modified, "a", 7));
+        assert!(record.has_heard_of(&[pod("a", 7)]));
+        assert!(record.has_heard_of(&[pod("a", 5)]), "the list is the older one");
+        assert!(!record.has_heard_of(&[]), "deleted");
+        record.hear(told(EventKind::Deleted, "a", 9));
+        assert!(record.has_heard_of(&[]));
+        assert!(!record.has_heard_of(&[pod("a", 7), pod("b", 8)]));
     }
 }
