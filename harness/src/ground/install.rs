@@ -41,20 +41,34 @@ pub(super) async fn install(
     let api = super::api(config)?;
     let definitions: Vec<Value> =
         crds::all().into_iter().chain(workload_kinds()).map(signed).collect();
+    let classes: Vec<Value> = crds::priority_classes().into_iter().map(signed).collect();
     for definition in &definitions {
-        match api.get(&format!("{DEFINITIONS}/{}", name(definition))).await {
-            Ok(there) => fits(&there, definition, strange)?,
-            Err(error) if is_not_found(&error) => {}
-            Err(error) => return Err(refusal(error)).context("cannot read its definitions"),
+        if let Some(there) = found(&api, DEFINITIONS, definition).await? {
+            fits(&there, definition, strange)?;
+        }
+    }
+    for class in &classes {
+        if let Some(there) = found(&api, CLASSES, class).await? {
+            is_worth_the_same(&there, class)?;
         }
     }
     for definition in &definitions {
         share(&api, DEFINITIONS, definition, run).await?;
     }
-    for class in crds::priority_classes().into_iter().map(signed) {
-        share(&api, CLASSES, &class, run).await?;
+    for class in &classes {
+        share(&api, CLASSES, class, run).await?;
     }
     all_served(&api, &definitions).await
+}
+
+/// What the cluster has under the name of an object of ours.
+async fn found(api: &Api, collection: &str, ours: &Value) -> anyhow::Result<Option<Value>> {
+    let path = format!("{collection}/{}", name(ours));
+    match api.get(&path).await {
+        Ok(there) => Ok(Some(there)),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(refusal(error)).with_context(|| format!("cannot read {path}")),
+    }
 }
 
 /// Waits until the objects of all definitions can be listed. An API server sends whoever asks first
@@ -121,14 +135,31 @@ fn fits(there: &Value, wanted: &Value, strange: Strange) -> anyhow::Result<()> {
     if strange == Strange::Use && needs.iter().all(|version| has.contains(version)) {
         return Ok(());
     }
+    let (needed, to_do) = match strange {
+        Strange::Refuse => {
+            ("ours with ", "run against what is installed with --scheduler installed:NAME")
+        }
+        Strange::Use => ("", "bring its scheduler to a version that serves what is needed"),
+    };
     anyhow::bail!(
-        "the cluster has a definition {} of somebody else (versions {}; needed is ours with {}): \
-         nothing was changed; run against what is installed with --scheduler installed:NAME, or \
-         use another cluster",
+        "the cluster has a definition {} of somebody else (versions {}; needed is {needed}{}): \
+         nothing was changed; {to_do}, or use another cluster",
         name(wanted),
         has.join(", "),
         needs.join(", ")
     )
+}
+
+/// Whether a priority class that is there ranks pods as ours does: features compare priorities.
+fn is_worth_the_same(there: &Value, wanted: &Value) -> anyhow::Result<()> {
+    let (has, needs) = (&there["value"], &wanted["value"]);
+    anyhow::ensure!(
+        has == needs,
+        "the cluster has a PriorityClass {} of value {has}; needed is {needs}: nothing was changed; \
+         use another cluster, or delete it there if nobody needs it",
+        name(wanted)
+    );
+    Ok(())
 }
 
 /// Waits until the objects of a definition can be listed.
@@ -164,7 +195,17 @@ mod tests {
         let error = fits(&theirs, &ours, Strange::Refuse).unwrap_err().to_string();
         assert!(error.contains("queues.scheduling.run.ai"), "{error}");
         assert!(fits(&theirs, &ours, Strange::Use).is_ok());
-        assert!(fits(&definition("v1"), &ours, Strange::Use).is_err());
+        let error = fits(&definition("v1"), &ours, Strange::Use).unwrap_err().to_string();
+        assert!(error.contains("versions v1; needed is v2"), "{error}");
+        assert!(!error.contains("installed:NAME"), "that is how it was called: {error}");
+    }
+
+    #[test]
+    fn a_priority_class_of_another_value_is_refused() {
+        let class = |value| json!({"metadata": {"name": "train"}, "value": value});
+        assert!(is_worth_the_same(&class(50), &class(50)).is_ok());
+        let error = is_worth_the_same(&class(7), &class(50)).unwrap_err().to_string();
+        assert!(error.contains("PriorityClass train of value 7; needed is 50"), "{error}");
     }
 
     /// Answers with definitions, and with lists only when two wait for one.
