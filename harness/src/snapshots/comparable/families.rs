@@ -55,7 +55,12 @@ impl Families {
             };
             let key = |at| (field(pod, "/metadata/namespace"), field(pod, at));
             of_pods.insert(key("/metadata/name"), workload.clone());
-            of_groups.insert(key("/metadata/annotations/pod-group-name"), workload);
+            let group = key("/metadata/annotations/pod-group-name");
+            // Uids are chance: of several workloads in a group the first by name stands for it.
+            let stands = of_groups.entry(group).or_insert_with(|| workload.clone());
+            if workload < *stands {
+                *stands = workload;
+            }
             labels.insert(uid.to_owned(), label);
         }
         let mut of_names: BTreeMap<String, String> = BTreeMap::new();

@@ -111,3 +111,27 @@ fn an_eviction_is_told_with_its_cause_and_without_names_of_chance() {
     );
     assert_eq!(shown.workloads["owned"].pods, BTreeMap::from([("pending".to_owned(), 1)]));
 }
+
+#[test]
+fn a_group_of_several_workloads_is_called_the_same_whatever_their_uids_are() {
+    let run = |uids: [&str; 2]| {
+        let mut log = Log::default();
+        for (name, uid) in ["ray", "stray"].iter().zip(uids) {
+            let message = "PodGroup together has no sub-group tail";
+            log.write(
+                "pods",
+                &json!({
+                    "metadata": {"name": name, "namespace": "default", "uid": uid,
+                                 "annotations": {"pod-group-name": "together"}},
+                    "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled",
+                        "status": "False", "reason": "Unschedulable", "message": message}]},
+                }),
+            );
+        }
+        showing(&log.0)
+    };
+    let pods = |run: &Showing| format!("{:?}", run.workloads["stray"].pods);
+    let (one, other) = (run(["1", "2"]), run(["2", "1"]));
+    assert_eq!(pods(&one), r#"{"pending: PodGroup ray has no sub-group tail": 1}"#);
+    assert_eq!(one, other);
+}
