@@ -112,33 +112,35 @@ impl ClaimRecord {
         self.owner.as_ref() == Some(pod)
     }
 
+    /// The pods for which it is reserved; `None` for each that is not there.
+    fn users<'p>(
+        &self,
+        key: &Key,
+        pods: &'p BTreeMap<Key, PodRecord>,
+    ) -> impl Iterator<Item = Option<&'p PodRecord>> {
+        self.reserved.iter().map(|(name, uid)| {
+            let key = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
+            pods.get(&key).filter(|pod| pod.uid == *uid)
+        })
+    }
+
     /// It was allocated for pods of which none has its node: whoever did it got no further.
     pub(crate) fn is_left_over(&self, key: &Key, pods: &BTreeMap<Key, PodRecord>) -> bool {
-        let waits = |(name, uid): &(Name, Name)| {
-            let key = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
-            pods.get(&key).is_some_and(|pod| pod.uid == *uid && pod.ours && pod.waits())
-        };
-        self.allocation.is_some() && !self.reserved.is_empty() && self.reserved.iter().all(waits)
+        let waits = |pod: Option<&PodRecord>| pod.is_some_and(|pod| pod.ours && pod.waits());
+        self.allocation.is_some() && !self.reserved.is_empty() && self.users(key, pods).all(waits)
     }
 
     /// The pods for which it is reserved have all gone or ended: the claim controller takes it
     /// back.
     pub(super) fn is_given_back(&self, key: &Key, pods: &BTreeMap<Key, PodRecord>) -> bool {
-        let has_gone = |(name, uid): &(Name, Name)| {
-            let key = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
-            pods.get(&key).is_none_or(|pod| pod.uid != *uid || pod.is_finished())
-        };
         let is_for_pods = !self.reserved.is_empty() && !self.reserved_otherwise;
-        is_for_pods && self.reserved.iter().all(has_gone)
+        is_for_pods && self.users(key, pods).all(|pod| pod.is_none_or(PodRecord::is_finished))
     }
 
     /// For how many it is reserved that are not known.
     pub(super) fn strangers(&self, key: &Key, pods: &BTreeMap<Key, PodRecord>) -> u32 {
-        let is_strange = |(name, uid): &&(Name, Name)| {
-            let key = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
-            pods.get(&key).is_none_or(|pod| pod.uid != *uid)
-        };
-        u32::try_from(self.reserved.iter().filter(is_strange).count()).unwrap_or(u32::MAX)
+        let strange = self.users(key, pods).filter(Option::is_none);
+        u32::try_from(strange.count()).unwrap_or(u32::MAX)
     }
 }
 
