@@ -70,3 +70,9 @@ Feature: GPUs by what they are
               selectors: [{cel: {expression: "device.attributes['gpu.nvidia.com'].colour == 'red'"}}]
       """
     Then pod "lost" is pending because "where device.attributes['gpu.nvidia.com'].colour == 'red'"
+
+  Scenario: A claim whose devices must be alike gets them where enough are
+    When the manifest "claims/alike.yaml" is applied
+    Then pod "same-product" is running
+    And the field "status.allocation.devices.results.1.device" of claim "same-product" is "gpu-1"
+    And pod "same-index" is pending because "devices alike in gpu.nvidia.com/index: 2 of class gpu.nvidia.com"

@@ -111,7 +111,8 @@ fn allocate(
     picked: &mut BTreeSet<DeviceId>,
 ) -> Option<Chain> {
     let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key))?;
-    let mut users: Vec<Value> = claim.reserved.iter().map(|(name, uid)| user(name, uid)).collect();
+    let mut users = claim.reserved_otherwise.clone();
+    users.extend(claim.reserved.iter().map(|(name, uid)| user(name, uid)));
     users.extend(pods.iter().map(|pod| {
         let pod = &cycle.snapshot.pods[pod.0 as usize];
         user(&pod.name, &pod.uid)
@@ -128,8 +129,7 @@ fn user(name: &Name, uid: &Name) -> Value {
     json!({ "resource": "pods", "name": &**name, "uid": &**uid })
 }
 
-/// The first devices of the node that no claim has, those first that the fewest can use; `None`:
-/// there are too few.
+/// Devices of the node that no claim has; `None`: there are too few.
 fn allocation(
     mirror: &Mirror,
     (claim, node): (&ClaimRecord, &Name),
@@ -137,27 +137,10 @@ fn allocation(
 ) -> Option<Value> {
     let allocated = mirror.claims.known.values().filter_map(|claim| claim.allocation.as_ref());
     let taken: BTreeSet<&DeviceId> = allocated.flat_map(|it| it.devices.keys()).collect();
-    let mut chosen: Vec<(&Name, &DeviceId)> = Vec::new();
-    let free = |id: &DeviceId| !taken.contains(id) && !picked.contains(id);
-    for wanted in claim.wanted.as_ref().ok()? {
-        let selection = wanted.selection.name();
-        let devices = mirror.claims.devices_of(node).iter();
-        let mut selected: Vec<_> =
-            devices.filter(|device| device.kinds.contains(&selection)).collect();
-        selected.sort_by_key(|device| device.kinds.len());
-        let is_new = |id: &DeviceId| chosen.iter().all(|(_, known)| *known != id);
-        let count = usize::try_from(wanted.count).ok()?;
-        let found: Vec<&DeviceId> = selected
-            .into_iter()
-            .map(|device| &device.id)
-            .filter(|id| free(id) && is_new(id))
-            .take(count)
-            .collect();
-        if found.len() < count {
-            return None;
-        }
-        chosen.extend(found.into_iter().map(|id| (&wanted.request, id)));
-    }
+    let is_free = |id: &DeviceId| !taken.contains(id) && !picked.contains(id);
+    let free = mirror.claims.devices_of(node).iter().filter(|device| is_free(&device.id));
+    let free: Vec<_> = free.collect();
+    let chosen = claim.wanted.as_ref().ok()?.pick(&free)?;
     picked.extend(chosen.iter().map(|(_, id)| DeviceId::clone(id)));
     let results: Vec<Value> = chosen
         .iter()

@@ -4,6 +4,7 @@
 mod device;
 mod expression;
 mod record;
+mod set;
 mod unused;
 
 use std::{
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 pub(crate) use device::{Device, DeviceId, Selection};
 pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
+pub(crate) use set::DeviceSet;
 
 use super::{Key, Mirror, PodRecord, put};
 use crate::parse::Malformed;
@@ -37,6 +39,10 @@ pub(crate) struct Claims {
     all_gpus: BTreeSet<Name>,
     /// What requests select beyond their classes.
     selections: BTreeSet<Selection>,
+    /// What claims with constraints ask for, by what it is counted as.
+    sets: BTreeMap<Name, DeviceSet>,
+    /// Such sets that claims have, by node.
+    sets_had: BTreeMap<Name, BTreeMap<Name, i64>>,
     /// Allocated devices, and by what names each is counted with who has it; `None` where that
     /// cannot be told.
     held: BTreeMap<DeviceId, Option<BTreeSet<Name>>>,
@@ -160,6 +166,8 @@ impl Claims {
         }
         let selections = self.known.values().flat_map(ClaimRecord::selections);
         self.selections = selections.cloned().collect();
+        let sets = self.known.values().filter_map(|claim| claim.wanted.as_ref().ok());
+        self.sets = sets.filter_map(|set| Some((set.name()?, set.clone()))).collect();
         self.devices = devices(&self.slices, &self.classes, &self.selections);
         let all = || self.devices.values().flatten();
         let is_all_gpus =
@@ -185,6 +193,16 @@ impl Claims {
             node.gpus_by_claim |= device.is_gpu;
             node.allocatable.add(&self.offer(device));
         }
+        let free = || {
+            let devices = self.devices_of(&node.name).iter();
+            devices.filter(|device| !self.held.contains_key(&device.id))
+        };
+        let had = self.sets_had.get(&node.name);
+        let had = |set: &Name| had.and_then(|had| had.get(set)).copied().unwrap_or(0);
+        let sets = self.sets.iter();
+        let sets: Vec<(Name, i64)> =
+            sets.map(|(name, set)| (Name::clone(name), set.count(free()) + had(name))).collect();
+        node.allocatable.extended.extend(sets);
         node.held_claims = self.held_claims(&node.name);
         node
     }
@@ -245,11 +263,11 @@ impl Claims {
     }
 
     fn asked(&self, name: &Name, claim: &ClaimRecord) -> Result<Resources, ClaimProblem> {
-        let wanted = claim.wanted.as_ref();
-        let wanted =
-            wanted.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong.clone()))?;
+        let set = claim.wanted.as_ref();
+        let set = set.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong.clone()))?;
         let mut devices = Resources::default();
-        for record::Wanted { selection, count, .. } in wanted {
+        devices.extended.extend(set.name().map(|name| (name, 1)));
+        for record::Wanted { selection, count, .. } in set.wanted() {
             let class = &selection.class;
             if !self.classes.contains_key(class) {
                 return Err(ClaimProblem::NoClass(Name::clone(name), Name::clone(class)));
@@ -296,6 +314,8 @@ impl Claims {
     fn take(&mut self, key: &Key, record: ClaimRecord) -> BTreeSet<Name> {
         let mut nodes = self.let_go(key);
         self.stale |= record.selections().any(|one| !self.selections.contains(one));
+        let set = record.wanted.as_ref().ok().and_then(DeviceSet::name);
+        self.stale |= set.is_some_and(|set| !self.sets.contains_key(&set));
         self.held.extend(record.held().map(|(device, kinds)| (device.clone(), kinds)));
         let there = record.allocation.as_ref().and_then(|allocation| self.node_of(allocation));
         nodes.extend(there.cloned());

@@ -170,15 +170,24 @@ fn give_back(key: &Key, claim: &Object, ctx: &Context) -> Step {
     if !users.is_empty() {
         return Step::rest();
     }
-    let allocated = at(claim, &["status", "allocation"]).is_some();
     if is_deleting(claim) {
-        let free = !allocated && finalizers(claim).any(|one| one == FINALIZER);
-        return Step::of(free.then(|| Request::drop_finalizer(key, claim, FINALIZER)));
+        return Step::of(let_go(key, claim));
     }
     let owner = controller(claim).and_then(|owner| ctx.view.by_uid(owner.uid));
     let owner = owner.filter(|key| key.resource == *PODS).and_then(|key| ctx.view.get(key));
     let ended = owner.is_some_and(|pod| is_finished(pod));
     Step::of(ended.then(|| Request::delete(key, claim)))
+}
+
+/// A claim that is being deleted and that nobody uses is kept by nothing any more.
+fn let_go(key: &Key, claim: &Object) -> Option<Request> {
+    finalizers(claim).find(|one| *one == FINALIZER)?;
+    if at(claim, &["status", "allocation"]).is_none() {
+        return Some(Request::drop_finalizer(key, claim, FINALIZER));
+    }
+    let mut freed = Value::clone(claim);
+    remove(&mut freed, &["status", "allocation"]);
+    Request::status(key, claim, freed)
 }
 
 /// The pod of an entry of `status.reservedFor` is there and has not ended.

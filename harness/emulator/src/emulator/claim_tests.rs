@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::emulator::lab::Lab;
-use crate::object::{annotation, at, list, name, set, text, uid};
+use crate::object::{annotation, at, list, name, remove, set, text, uid};
 
 const TEMPLATE: &str = "
         apiVersion: resource.k8s.io/v1
@@ -91,6 +91,20 @@ async fn a_claim_that_nobody_uses_any_more_is_not_allocated_any_more() {
     let claim = lab.get("resourceclaims", "shared");
     assert_eq!(at(&claim, &["status", "allocation"]), None);
     assert!(list(&claim, &["status", "reservedFor"]).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_allocated_for_nobody_can_be_deleted() {
+    let lab = Lab::new();
+    lab.apply(CLAIM);
+    lab.apply(&POD.replace("TemplateName: one-gpu", "Name: shared"));
+    allocate(&lab, "shared");
+    lab.say("resourceclaims", "default/shared", |claim| {
+        remove(claim, &["status", "reservedFor"]);
+    });
+    lab.delete("resourceclaims", "default/shared");
+    lab.secs(5).await;
+    assert_eq!(lab.names("resourceclaims"), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -29,6 +29,8 @@ pub(crate) struct Device {
     pub(crate) is_gpu: bool,
     /// Names of the classes and [selections](Selection) that take it.
     pub(crate) kinds: BTreeSet<Name>,
+    /// Its attributes by name, with the domain; values with their types, as the API has them.
+    pub(crate) attributes: BTreeMap<Name, String>,
 }
 
 /// The devices that a request may get: those of a class for which its own expressions hold, too.
@@ -198,7 +200,22 @@ fn device(slice: &SliceRecord, one: &Value, kinds: &[Kind]) -> Device {
         |kind: &&Kind| kind.programs.as_ref().is_some_and(|programs| programs.iter().all(holds));
     let kinds: Vec<&Kind> = kinds.iter().filter(takes).collect();
     let is_gpu = is_gpu(&slice.driver) || kinds.iter().any(|kind| kind.is_gpu);
-    Device { id, is_gpu, kinds: kinds.iter().map(|kind| Name::clone(&kind.name)).collect() }
+    let kinds = kinds.iter().map(|kind| Name::clone(&kind.name)).collect();
+    Device { id, is_gpu, kinds, attributes: attributes(&slice.driver, one) }
+}
+
+/// A name without a domain is of the driver's, unless it stands there with that domain, too.
+fn attributes(driver: &str, one: &Value) -> BTreeMap<Name, String> {
+    let mut attributes = BTreeMap::new();
+    for (name, value) in at(one, "/attributes").and_then(Value::as_object).into_iter().flatten() {
+        if name.contains('/') {
+            attributes.insert(name.as_str().into(), value.to_string());
+        } else {
+            let name = format!("{driver}/{name}").into();
+            attributes.entry(name).or_insert_with(|| value.to_string());
+        }
+    }
+    attributes
 }
 
 /// `device.driver`, `device.attributes[domain].name` and `device.capacity[domain].name`.

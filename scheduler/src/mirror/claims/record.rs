@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_scheduler_core::model::Name;
 use serde_json::Value;
 
-use super::{super::controller, DeviceId, Key, PodRecord, Selection};
-use crate::parse::{Malformed, at, list, name, shown, text, version};
+use super::{super::controller, DeviceId, DeviceSet, Key, PodRecord, Selection};
+use crate::parse::{Malformed, at, list, name, text, version};
 
 /// What is kept of a `ResourceClaim`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +16,12 @@ pub(crate) struct ClaimRecord {
     owner: Option<Name>,
     /// Label `kai.scheduler/queue`.
     pub(super) queue: Option<Name>,
-    pub(crate) wanted: Result<Vec<Wanted>, Malformed>,
+    pub(crate) wanted: Result<DeviceSet, Malformed>,
     pub(crate) allocation: Option<Allocation>,
     /// Names and uids of the pods for which it is reserved.
     pub(crate) reserved: Vec<(Name, Name)>,
-    /// It is reserved for something that is no pod.
-    reserved_otherwise: bool,
+    /// What else it is reserved for, as it stands there.
+    pub(crate) reserved_otherwise: Vec<Value>,
     pub(crate) finalizers: Vec<Name>,
 }
 
@@ -68,7 +68,8 @@ impl ClaimRecord {
     pub(crate) fn read(object: &Value) -> Self {
         let owner = controller(object).filter(|owner| &*owner.kind == "Pod");
         let user = |entry: &Value| Some((name(entry, "/name")?, name(entry, "/uid")?));
-        let users = list(object, "/status/reservedFor");
+        let users = list(object, "/status/reservedFor").iter();
+        let (pods, others): (Vec<_>, Vec<_>) = users.partition(|user| is_pod(user));
         let finalizers = list(object, "/metadata/finalizers").iter().filter_map(Value::as_str);
         let labels = at(object, "/metadata/labels");
         let queue = labels.and_then(|labels| labels.get("kai.scheduler/queue")?.as_str());
@@ -80,17 +81,17 @@ impl ClaimRecord {
             wanted: requests
                 .map(|(request, at)| wanted(request, at))
                 .collect::<Result<_, _>>()
-                .and_then(|wanted| without_constraints(object).map(|()| wanted)),
+                .and_then(|wanted| DeviceSet::read(object, wanted)),
             allocation: at(object, "/status/allocation").map(allocation),
-            reserved: users.iter().filter_map(user).collect(),
-            reserved_otherwise: users.iter().any(|user| text(user, "/resource") != Some("pods")),
+            reserved: pods.into_iter().filter_map(user).collect(),
+            reserved_otherwise: others.into_iter().cloned().collect(),
             finalizers: finalizers.map(Name::from).collect(),
         }
     }
 
     /// What its requests select beyond their classes.
     pub(super) fn selections(&self) -> impl Iterator<Item = &Selection> {
-        let wanted = self.wanted.iter().flatten();
+        let wanted = self.wanted.iter().flat_map(DeviceSet::wanted);
         wanted.map(|wanted| &wanted.selection).filter(|selection| selection.narrows())
     }
 
@@ -99,8 +100,8 @@ impl ClaimRecord {
     pub(super) fn held(&self) -> impl Iterator<Item = (&DeviceId, Option<BTreeSet<Name>>)> {
         let devices = self.allocation.iter().flat_map(|allocation| &allocation.devices);
         devices.map(|(device, request)| {
-            let wanted = self.wanted.as_ref().ok().map(|wanted| {
-                let wanted = wanted.iter().find(|wanted| wanted.request == *request);
+            let wanted = self.wanted.as_ref().ok().map(|set| {
+                let wanted = set.wanted().iter().find(|wanted| wanted.request == *request);
                 wanted.map(|wanted| wanted.selection.kinds()).unwrap_or_default()
             });
             (device, wanted)
@@ -127,21 +128,31 @@ impl ClaimRecord {
     /// It was allocated for pods of which none has its node: whoever did it got no further.
     pub(crate) fn is_left_over(&self, key: &Key, pods: &BTreeMap<Key, PodRecord>) -> bool {
         let waits = |pod: Option<&PodRecord>| pod.is_some_and(|pod| pod.ours && pod.waits());
-        self.allocation.is_some() && !self.reserved.is_empty() && self.users(key, pods).all(waits)
+        self.allocation.is_some() && self.is_for_pods() && self.users(key, pods).all(waits)
     }
 
     /// The pods for which it is reserved have all gone or ended: the claim controller takes it
     /// back.
     pub(super) fn is_given_back(&self, key: &Key, pods: &BTreeMap<Key, PodRecord>) -> bool {
-        let is_for_pods = !self.reserved.is_empty() && !self.reserved_otherwise;
-        is_for_pods && self.users(key, pods).all(|pod| pod.is_none_or(PodRecord::is_finished))
+        self.is_for_pods()
+            && self.users(key, pods).all(|pod| pod.is_none_or(PodRecord::is_finished))
+    }
+
+    /// It is reserved, and for nothing but pods.
+    fn is_for_pods(&self) -> bool {
+        !self.reserved.is_empty() && self.reserved_otherwise.is_empty()
     }
 
     /// For how many it is reserved that are not known.
     pub(super) fn strangers(&self, key: &Key, pods: &BTreeMap<Key, PodRecord>) -> u32 {
-        let strange = self.users(key, pods).filter(Option::is_none);
-        u32::try_from(strange.count()).unwrap_or(u32::MAX)
+        let strange = self.users(key, pods).filter(Option::is_none).count();
+        u32::try_from(strange + self.reserved_otherwise.len()).unwrap_or(u32::MAX)
     }
+}
+
+/// An entry of `status.reservedFor` names a pod.
+fn is_pod(user: &Value) -> bool {
+    text(user, "/resource") == Some("pods") && text(user, "/apiGroup").is_none_or(str::is_empty)
 }
 
 fn wanted(request: &Value, at_index: usize) -> Result<Wanted, Malformed> {
@@ -167,13 +178,6 @@ fn wanted(request: &Value, at_index: usize) -> Result<Wanted, Malformed> {
         selection: Selection::read(exactly, &field("exactly"))?,
         count: at(exactly, "/count").and_then(Value::as_i64).unwrap_or(1),
     })
-}
-
-fn without_constraints(object: &Value) -> Result<(), Malformed> {
-    match list(object, "/spec/devices/constraints").first() {
-        None => Ok(()),
-        Some(one) => Err(Malformed::new("spec.devices.constraints", shown(one), "no constraints")),
-    }
 }
 
 fn allocation(allocation: &Value) -> Allocation {

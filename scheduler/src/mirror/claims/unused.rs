@@ -8,7 +8,7 @@ use schedlab_scheduler_core::{
     resources::Resources,
 };
 
-use super::{Claims, Key, Mirror, PodRecord};
+use super::{Claims, DeviceSet, Key, Mirror, PodRecord};
 
 /// By node and claim, whether the claim is about to be given back.
 pub(super) type Unused = BTreeMap<Name, BTreeMap<Key, bool>>;
@@ -25,12 +25,16 @@ impl Claims {
         held.collect()
     }
 
-    /// What the devices that a claim has on the node are offered as.
+    /// What the devices that a claim has on the node are offered as, one by one and together.
     fn taken_on(&self, node: &Name, key: &Key) -> Resources {
-        let allocation = self.known.get(key).and_then(|claim| claim.allocation.as_ref());
-        let is_its = |id| allocation.is_some_and(|allocation| allocation.devices.contains_key(id));
-        let devices = self.devices_of(node).iter().filter(|device| is_its(&device.id));
-        devices.fold(Resources::default(), |taken, device| taken.plus(&self.offer(device)))
+        let Some(claim) = self.known.get(key) else { return Resources::default() };
+        let of_it = |id| claim.allocation.as_ref().is_some_and(|it| it.devices.contains_key(id));
+        let devices = self.devices_of(node).iter().filter(|device| of_it(&device.id));
+        let each = devices.map(|device| self.offer(device));
+        let mut taken = each.fold(Resources::default(), |taken, offer| taken.plus(&offer));
+        let set = claim.wanted.as_ref().ok().and_then(DeviceSet::name);
+        taken.extended.extend(set.map(|set| (set, 1)));
+        taken
     }
 
     fn find_unused(&self, pods: &BTreeMap<Key, PodRecord>) -> Unused {
@@ -43,6 +47,19 @@ impl Claims {
             }
         }
         unused
+    }
+
+    /// Sets that claims have, by node and by what they are counted as.
+    fn count_sets(&self) -> BTreeMap<Name, BTreeMap<Name, i64>> {
+        let mut had: BTreeMap<Name, BTreeMap<Name, i64>> = BTreeMap::new();
+        for claim in self.known.values() {
+            let node = claim.allocation.as_ref().and_then(|allocation| self.node_of(allocation));
+            let set = claim.wanted.as_ref().ok().and_then(DeviceSet::name);
+            if let (Some(node), Some(set)) = (node, set) {
+                *had.entry(Name::clone(node)).or_default().entry(set).or_default() += 1;
+            }
+        }
+        had
     }
 
     /// Claims of pods that have a node.
@@ -61,6 +78,7 @@ impl Claims {
 impl Mirror {
     /// Looks which claims nobody uses; a node where these are others than before has changed.
     pub(crate) fn look_at_unused_claims(&mut self) {
+        self.claims.sets_had = self.claims.count_sets();
         let now = self.claims.find_unused(&self.pods);
         let before = std::mem::replace(&mut self.claims.unused, now);
         let now = &self.claims.unused;
