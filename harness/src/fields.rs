@@ -11,13 +11,18 @@ pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         // Keys are short: looking at one byte after the other is the quickest.
         let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
         let (key, more) = rest.split_at(end);
-        let escaped = key.bytes().any(|byte| byte == b'~');
-        value = if escaped { field(value, &key.replace("~1", "/"))? } else { field(value, key)? };
+        // No key is written with a `~` of its own: what is found need not be looked at for it.
+        value = field(value, key).or_else(|| field(value, &unescaped(key)?))?;
         match more.strip_prefix('/') {
             Some(more) => rest = more,
             None => return Some(value),
         }
     }
+}
+
+/// A key with a slash in it, which a path writes `~1`; `None`: it has none.
+fn unescaped(key: &str) -> Option<String> {
+    key.contains('~').then(|| key.replace("~1", "/"))
 }
 
 /// The text at a path.

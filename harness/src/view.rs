@@ -152,12 +152,8 @@ impl View {
     }
 
     /// The object of a kind in a namespace.
-    pub(crate) fn at(&self, kind: Kind, (namespace, name): (&str, &str)) -> Option<&Value> {
-        let place = (namespace.to_owned(), name.to_owned());
-        self.watches
-            .iter()
-            .filter(|watch| watch.kind == kind)
-            .find_map(|watch| watch.object(&place))
+    pub(crate) fn at(&self, kind: Kind, place: (&str, &str)) -> Option<&Value> {
+        self.watches.iter().filter(|watch| watch.kind == kind).find_map(|watch| watch.object(place))
     }
 
     /// Pods of all namespaces, in the order of their names.

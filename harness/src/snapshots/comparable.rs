@@ -13,7 +13,7 @@ use crate::audit;
 use crate::fields::text;
 use crate::happenings::{Happening, eviction_cause, happenings, waiting_reason};
 use crate::report::{Showing, WorkloadShowing};
-use families::{Families, want};
+use families::Families;
 use kinds::NodeKinds;
 
 /// A pod that there was: its last state, whether it is still there, and its story.
@@ -148,7 +148,7 @@ fn workloads(
     let mut workloads: BTreeMap<String, WorkloadShowing> = BTreeMap::new();
     for trail in trails.values() {
         let workload = workloads.entry(families.label(&trail.object).to_owned()).or_default();
-        workload.wants = want(&trail.object);
+        families.want(&trail.object).clone_into(&mut workload.wants);
         if trail.is_there {
             *workload.pods.entry(trail.state(families)).or_default() += 1;
         }

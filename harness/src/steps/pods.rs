@@ -2,7 +2,7 @@
 //! `eventually within T`, `for T`, `never within T`, `after T`) and end in `and stays so for N
 //! cycles`; without a time word everything settles first.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use cucumber::{given, then};
 
@@ -44,37 +44,50 @@ async fn counted(world: &mut World, subject: Subject, tally: Tally) -> StepResul
 }
 
 fn holds(pods: &[Pod<'_>], subject: &Subject, tally: &Tally) -> Result<(), String> {
-    let phases: Vec<Phase> = pods.iter().map(|pod| pod.phase()).collect();
-    let of = |phase: Option<Phase>| {
-        let counted = phases.iter().filter(|is| match phase {
+    let found = ByPhase::of(pods);
+    let wrong = tally.0.iter().find(|(count, phase)| !count.means(found.count(*phase)));
+    let Some((count, phase)) = wrong else { return Ok(()) };
+    let state = phase.map_or(String::new(), |phase| format!("{phase} "));
+    let there = found.count(*phase);
+    Err(format!("expected {count} {state}pods of {subject}, found {there}: {found}"))
+}
+
+/// Names of pods by where they are in their lives.
+struct ByPhase<'v>(BTreeMap<Phase, Vec<&'v str>>);
+
+impl<'v> ByPhase<'v> {
+    fn of(pods: &[Pod<'v>]) -> Self {
+        let mut by_phase: BTreeMap<Phase, Vec<&str>> = BTreeMap::new();
+        for pod in pods {
+            by_phase.entry(pod.phase()).or_default().push(pod.name());
+        }
+        Self(by_phase)
+    }
+
+    /// How many are in this phase; `None`: in any but the last ones.
+    fn count(&self, phase: Option<Phase>) -> usize {
+        let counted = self.0.iter().filter(|(is, _)| match phase {
             Some(phase) => **is == phase,
             None => !matches!(is, Phase::Succeeded | Phase::Failed),
         });
-        counted.count()
-    };
-    let wrong = tally.0.iter().find(|(count, phase)| !count.means(of(*phase)));
-    let Some((count, phase)) = wrong else { return Ok(()) };
-    let state = phase.map_or(String::new(), |phase| format!("{phase} "));
-    Err(format!(
-        "expected {count} {state}pods of {subject}, found {}: {}",
-        of(*phase),
-        states(pods)
-    ))
+        counted.map(|(_, names)| names.len()).sum()
+    }
 }
 
 /// `8 running (a-0, a-1, …), 1 pending (b)`.
-fn states(pods: &[Pod<'_>]) -> String {
-    let mut by_phase: BTreeMap<Phase, Vec<&str>> = BTreeMap::new();
-    for pod in pods {
-        by_phase.entry(pod.phase()).or_default().push(pod.name());
+impl fmt::Display for ByPhase<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("no pods");
+        }
+        for (at, (phase, names)) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            let some = names.iter().take(4).copied().collect::<Vec<_>>().join(", ");
+            let more = if names.len() > 4 { ", …" } else { "" };
+            write!(f, "{comma}{} {phase} ({some}{more})", names.len())?;
+        }
+        Ok(())
     }
-    let words = by_phase.iter().map(|(phase, names)| {
-        let some: Vec<&str> = names.iter().take(4).copied().collect();
-        let more = if names.len() > some.len() { ", …" } else { "" };
-        format!("{} {phase} ({}{more})", names.len(), some.join(", "))
-    });
-    let words: Vec<String> = words.collect();
-    if words.is_empty() { "no pods".to_owned() } else { words.join(", ") }
 }
 
 /// All pods of a workload are in this state, and there is at least one; `gone`: there is none.
@@ -97,7 +110,7 @@ async fn is_in_state(
             Some(phase) => !pods.is_empty() && pods.iter().all(|pod| pod.phase() == phase),
         };
         let name = state.0.map_or("gone".to_owned(), |phase| phase.to_string());
-        if holds { Ok(()) } else { Err(format!("{which} is not {name}: {}", states(&pods))) }
+        if holds { Ok(()) } else { Err(format!("{which} is not {name}: {}", ByPhase::of(&pods))) }
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
@@ -129,7 +142,7 @@ async fn whole(world: &mut World, when: When, which: Workload, stays: Stays) -> 
         }
         Err(format!(
             "{which} is torn: {placed} of at least {min} pods have a node: {}",
-            states(&pods)
+            ByPhase::of(&pods)
         ))
     };
     world.expect(when.0, stays.0, &claim).await?;
@@ -172,5 +185,5 @@ async fn later(world: &mut World, late: Workload, by: Span, early: Workload) -> 
 fn start(world: &World, which: &Workload) -> Result<jiff::Timestamp, String> {
     let pods = which.pods(&world.view);
     let starts = pods.iter().filter_map(|pod| pod.started().parse().ok());
-    starts.min().ok_or_else(|| format!("{which} has not started: {}", states(&pods)))
+    starts.min().ok_or_else(|| format!("{which} has not started: {}", ByPhase::of(&pods)))
 }

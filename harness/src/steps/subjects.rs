@@ -1,5 +1,6 @@
 //! Whom a claim is about: a queue, a workload, a node … and which pods that means.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -47,6 +48,15 @@ impl Subject {
 
     /// The pods that are meant, in the order of their names.
     pub(crate) fn pods<'v>(&self, view: &'v View) -> Vec<Pod<'v>> {
+        if self.word == "queue" {
+            let is_in = |queue: &&str| is_in(queue, &self.name, view);
+            let names =
+                view.all(Kind::Queues).filter_map(|queue| queue["metadata"]["name"].as_str());
+            let queues: BTreeSet<&str> = names.filter(is_in).chain([&*self.name]).collect();
+            let is_its =
+                |pod: &Pod<'_>| pod.queue(view).is_some_and(|queue| queues.contains(queue));
+            return view.pods().filter(is_its).collect();
+        }
         view.pods().filter(|pod| self.means(*pod, view)).collect()
     }
 

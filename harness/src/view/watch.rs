@@ -30,13 +30,16 @@ pub(super) enum News {
     Mark,
 }
 
+/// By namespace and name.
+type Objects = BTreeMap<String, BTreeMap<String, Arc<Value>>>;
+
 /// A collection that is kept up to date.
 pub(super) struct Watch {
     pub(super) kind: Kind,
     source: Source,
     /// The newest revision it has told.
     seen: u64,
-    objects: BTreeMap<Place, Arc<Value>>,
+    objects: Objects,
     events: Events,
 }
 
@@ -59,8 +62,8 @@ impl Watch {
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or("0").to_owned();
         let events = connect(api, kind, &revision).await?;
         let listed = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        let objects = listed.into_iter().map(|object| (place(&object), Arc::new(object)));
-        let (objects, source) = (objects.collect(), Source::Api(api.clone()));
+        let objects = by_place(listed.into_iter().map(Arc::new));
+        let source = Source::Api(api.clone());
         let seen = revision.parse().unwrap_or(0);
         Ok(Some(Self { kind, source, seen, objects, events }))
     }
@@ -69,8 +72,7 @@ impl Watch {
     pub(super) fn within(emulator: &Emulator, kind: Kind) -> anyhow::Result<Option<Self>> {
         let Some(followed) = in_store(emulator, kind)? else { return Ok(None) };
         let Followed { objects, seen, events } = followed;
-        let objects = objects.into_iter().map(|object| (place(&object), object)).collect();
-        let source = Source::Store(emulator.clone());
+        let (objects, source) = (by_place(objects), Source::Store(emulator.clone()));
         Ok(Some(Self { kind, source, seen, objects, events }))
     }
 
@@ -110,13 +112,13 @@ impl Watch {
         match news {
             News::Is(object) => {
                 self.note(&object);
-                self.objects.insert(place(&object), object);
+                put(&mut self.objects, object);
                 None
             }
             News::Gone(object) => {
                 self.note(&object);
                 let place = place(&object);
-                self.objects.remove(&place);
+                self.objects.get_mut(&place.0).and_then(|there| there.remove(&place.1));
                 Some((place, object))
             }
             News::Mark => None,
@@ -128,18 +130,18 @@ impl Watch {
         self.seen = revision.and_then(|text| text.parse().ok()).unwrap_or(self.seen);
     }
 
-    pub(super) fn object(&self, place: &Place) -> Option<&Value> {
-        self.objects.get(place).map(|object| &**object)
+    pub(super) fn object(&self, (namespace, name): (&str, &str)) -> Option<&Value> {
+        self.objects.get(namespace)?.get(name).map(|object| &**object)
     }
 
     pub(super) fn objects(&self) -> impl Iterator<Item = &Value> {
-        self.objects.values().map(|object| &**object)
+        self.objects.values().flat_map(BTreeMap::values).map(|object| &**object)
     }
 }
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Watch({:?}, {} objects)", self.kind, self.objects.len())
+        write!(f, "Watch({:?}, {} objects)", self.kind, self.objects().count())
     }
 }
 
@@ -153,6 +155,19 @@ async fn connect(api: &Api, kind: Kind, revision: &str) -> anyhow::Result<Events
         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => Ok(News::Mark),
     });
     Ok(news.boxed())
+}
+
+fn by_place(objects: impl IntoIterator<Item = Arc<Value>>) -> Objects {
+    let mut by_place = Objects::new();
+    for object in objects {
+        put(&mut by_place, object);
+    }
+    by_place
+}
+
+fn put(objects: &mut Objects, object: Arc<Value>) {
+    let (namespace, name) = place(&object);
+    objects.entry(namespace).or_default().insert(name, object);
 }
 
 fn place(object: &Value) -> Place {

@@ -1,6 +1,9 @@
 //! Pods of which any will do: of one workload, and asking for the same.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use schedlab_emulator::{quantity::thousandths, store::LogEntry};
 use serde_json::{Value, json};
@@ -10,6 +13,7 @@ use crate::snapshots::ordinals::{Shown, without_hash, without_uid, words_replace
 
 /// Label of the workload that a table made.
 const WORKLOAD: &str = "/metadata/labels/schedlab.dev~1workload";
+const UID: &str = "/metadata/uid";
 
 /// The family of every pod that there ever was.
 #[derive(Debug)]
@@ -18,6 +22,8 @@ pub(super) struct Families {
     of_pods: BTreeMap<(String, String), String>,
     /// By uid.
     labels: BTreeMap<String, String>,
+    /// What a scheduler goes by, by uid.
+    wants: BTreeMap<String, String>,
     /// By namespace and the pod group's name.
     of_groups: BTreeMap<(String, String), String>,
     /// By the name alone, as texts say it; a pod's name comes before a group's.
@@ -28,52 +34,53 @@ impl Families {
     pub(super) fn of(log: &[Arc<LogEntry>]) -> Self {
         let mut pods: BTreeMap<&str, &Value> = BTreeMap::new();
         for entry in log.iter().filter(|entry| &*entry.key.resource.plural == "pods") {
-            pods.insert(text(&entry.object, "/metadata/uid").unwrap_or_default(), &entry.object);
+            pods.insert(text(&entry.object, UID).unwrap_or_default(), &entry.object);
         }
         let owners = owner_counts(pods.values().copied());
-        let mut wants: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for pod in pods.values() {
-            let kinds = wants.entry(workload(pod, &owners)).or_default();
-            let want = want(pod);
-            if !kinds.contains(&want) {
-                kinds.push(want);
-            }
-        }
-        for kinds in wants.values_mut() {
-            kinds.sort();
+        let traits = |(uid, pod)| (uid, (pod, workload(pod, &owners), want(pod)));
+        let pods: BTreeMap<&str, (&Value, String, String)> = pods.into_iter().map(traits).collect();
+        let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (_, workload, want) in pods.values() {
+            kinds.entry(workload).or_default().insert(want);
         }
         let (mut of_pods, mut of_groups) = (BTreeMap::new(), BTreeMap::new());
         let mut labels = BTreeMap::new();
-        for (uid, pod) in pods {
-            let workload = workload(pod, &owners);
-            let label = match wants[&workload].as_slice() {
-                [_] => workload.clone(),
-                several => {
-                    let at = several.iter().position(|one| *one == want(pod)).unwrap_or(0);
-                    format!("{workload} ({}, part {})", gpus(pod), at + 1)
-                }
+        for (pod, workload, want) in pods.values() {
+            let kinds = &kinds[&**workload];
+            let label = if kinds.len() == 1 {
+                workload.clone()
+            } else {
+                let part = kinds.range(..&**want).count() + 1;
+                format!("{workload} ({}, part {part})", gpus(pod))
             };
             let key = |at| (field(pod, "/metadata/namespace"), field(pod, at));
             of_pods.insert(key("/metadata/name"), workload.clone());
             let group = key("/metadata/annotations/pod-group-name");
             // Uids are chance: of several workloads in a group the first by name stands for it.
             let stands = of_groups.entry(group).or_insert_with(|| workload.clone());
-            if workload < *stands {
-                *stands = workload;
+            if workload < stands {
+                stands.clone_from(workload);
             }
-            labels.insert(uid.to_owned(), label);
+            labels.insert(field(pod, UID), label);
         }
+        let wants = pods.iter().map(|(uid, (_, _, want))| (String::from(*uid), want.clone()));
+        let wants = wants.collect();
         let mut of_names: BTreeMap<String, String> = BTreeMap::new();
         for ((_, name), workload) in of_pods.iter().chain(&of_groups) {
             of_names.entry(name.clone()).or_insert_with(|| String::clone(workload));
         }
         of_names.remove("");
-        Self { of_pods, labels, of_groups, of_names }
+        Self { of_pods, labels, wants, of_groups, of_names }
     }
 
     /// The family of a pod.
     pub(super) fn label(&self, pod: &Value) -> &str {
-        self.labels.get(text(pod, "/metadata/uid").unwrap_or_default()).map_or("?", String::as_str)
+        self.labels.get(text(pod, UID).unwrap_or_default()).map_or("?", String::as_str)
+    }
+
+    /// What a scheduler goes by, as text: equal pods have equal texts on every cluster.
+    pub(super) fn want(&self, pod: &Value) -> &str {
+        self.wants.get(text(pod, UID).unwrap_or_default()).map_or("?", String::as_str)
     }
 
     /// The workload that a scheduler means by a pod's or a group's name.
@@ -138,8 +145,7 @@ fn owner(pod: &Value) -> Option<&str> {
     Some(without_hash(pod, owner["name"].as_str()?))
 }
 
-/// What a scheduler goes by, as text: equal pods have equal texts on every cluster.
-pub(super) fn want(pod: &Value) -> String {
+fn want(pod: &Value) -> String {
     let asked = |container: &Value| container["resources"].clone();
     let asked: Vec<Value> = list(pod, "/spec/containers").iter().map(asked).collect();
     json!({
