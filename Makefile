@@ -5,7 +5,7 @@
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
 demo: ## boots the fleets, runs every feature, compares every snapshot
-	cargo run --release --quiet --package schedlab -- run features
+	cargo run --profile quick --quiet --package schedlab -- run features
 
 test: ## everything that must hold, and every feature
 	cargo test --workspace
