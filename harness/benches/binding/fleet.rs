@@ -48,9 +48,20 @@ pub(crate) async fn clear(api: &Api, namespace: &str) -> anyhow::Result<()> {
         format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"),
     ];
     for collection in collections {
-        wipe(api, &collection).await?;
+        while let Err(error) = wipe(api, &collection).await {
+            if !is_out_of_time(&error) {
+                return Err(error);
+            }
+        }
     }
     Ok(())
+}
+
+/// A busy API server does not get through a large collection within its minute. What it deleted
+/// till then is gone.
+fn is_out_of_time(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<kube::Error>();
+    matches!(error, Some(kube::Error::Api(status)) if status.code == 504)
 }
 
 async fn make(
