@@ -100,6 +100,12 @@ pub(crate) struct Explain {
     /// The workload's scheduler [default: kai-scheduler, or default-scheduler for profile kube].
     #[arg(long)]
     scheduler_name: Option<String>,
+    /// That scheduler's configuration file; flags beside it win.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Its window of the usage history, as 24h.
+    #[arg(long, value_parser = period)]
+    usage_window: Option<Duration>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -345,7 +351,7 @@ pub(crate) fn explain(arguments: &Explain) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let text = runtime.block_on(async {
         let client = client(arguments.kubeconfig.as_deref()).await?;
-        let config = profile_config(arguments.profile, arguments.scheduler_name.as_deref());
+        let config = settings::of_another(arguments)?;
         let now: Clock = Arc::new(wall_clock);
         let form = match arguments.output {
             Output::Text => explain::Form::Text,

@@ -17,6 +17,7 @@ use crate::{
     config::{Clock, Config, Flavor},
     mirror::Mirror,
     translate::{Translator, queue_problem},
+    usage::{Past, Usage},
     watch::Kind,
 };
 
@@ -36,6 +37,8 @@ struct Seen {
     config: Config,
     mirror: Mirror,
     translator: Translator,
+    /// What is not known of past usage.
+    notes: Vec<String>,
 }
 
 /// Says why the workload `namespace/name` waits, or that it does not: a pod group, a pod, or
@@ -78,9 +81,18 @@ pub async fn queue(
     };
     let explanation = explain_queue(snapshot, &seen.config.profile, id);
     match form {
-        Form::Text => Ok(QueueTold { snapshot, explanation: &explanation }.to_string()),
-        Form::Json => Ok(format!("{:#}\n", json::queue(snapshot, &explanation))),
+        Form::Text => {
+            let told = QueueTold { snapshot, explanation: &explanation }.to_string();
+            Ok(told + &in_words(&seen.notes))
+        }
+        Form::Json => Ok(format!("{:#}\n", json::queue(snapshot, &explanation, &seen.notes))),
     }
+}
+
+/// The end of a text.
+fn in_words(notes: &[String]) -> String {
+    let title = (!notes.is_empty()).then(|| "\nnotes\n".to_owned());
+    title.into_iter().chain(notes.iter().map(|note| format!("  {note}\n"))).collect()
 }
 
 impl Seen {
@@ -98,8 +110,15 @@ impl Seen {
         }
         let mut translator = Translator::new(config.flavor, config.seed);
         translator.refresh(&mut mirror);
-        translator.translation.snapshot.now = Time(now().as_millisecond());
-        Ok(Self { api, config, mirror, translator })
+        let snapshot = &mut translator.translation.snapshot;
+        snapshot.now = Time(now().as_millisecond());
+        let own = config.usage_window.map(|window| Usage::over(window, config.usage_half_life));
+        let mut past = Past::new(&api, own, config.usage_database.clone(), move || now());
+        let unknown = past.look_up(&api).await.context("cannot read the usage history")?;
+        past.tell(&mut snapshot.queues, snapshot.now);
+        let trouble = past.trouble(&mirror.queues, snapshot.now).and_then(|(trouble, _)| trouble);
+        let notes = unknown.into_iter().chain(trouble).collect();
+        Ok(Self { api, config, mirror, translator, notes })
     }
 
     fn snapshot(&self) -> &Snapshot {

@@ -175,3 +175,83 @@ fn while_prometheus_says_nothing_the_own_history_counts() {
         assert_snapshot!(told(&status), @"a=0 b=8 usage of queues from a client: kai_queue_allocated_gpus: answered 503 Service Unavailable: too slow; the last good answer counts for 300s, then the own history");
     });
 }
+
+/// How an explanation of a queue says past usage counts, and its notes.
+async fn explained(lab: &Lab, queue: &str) -> String {
+    let told = lab.explain_queue(queue).await;
+    let notes = told.split_once("\nnotes\n").map_or("", |(_, notes)| notes);
+    let round = told.lines().filter(|line| line.contains("round 1"));
+    round.map(str::trim).chain(notes.lines()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_explanation_reads_past_usage_where_the_scheduler_keeps_it() {
+    Lab::tell(async |mut lab| {
+        lab.config.usage_window = Some(Duration::from_hours(1));
+        lab.nodes(1, 8);
+        lab.queue("a", 0, -1);
+        lab.job("of-a", "a", (8, 1));
+        assert_snapshot!(explained(&lab, "a").await, @"  ConfigMap kai-scheduler-usage, the usage history, is in no namespace: no queue counts as having used anything");
+        lab.start();
+        lab.pass(1800).await;
+        lab.queue("b", 0, -1);
+        lab.job("of-b", "b", (8, 1));
+        lab.pass(3).await;
+        assert_snapshot!(explained(&lab, "b").await, @"
+        priority 100, round 1: of 8, a (weight 1, past usage 99 % of the cluster) wants 7 and gets 0
+        priority 100, round 1: of 8, b (weight 1) wants 8 and gets 7
+        ");
+        lab.config.usage_window = None;
+        assert_snapshot!(explained(&lab, "b").await, @"
+        priority 100, round 1: of 8, a (weight 1) wants 7 and gets 4
+        priority 100, round 1: of 8, b (weight 1) wants 8 and gets 4
+        ");
+        lab.config.usage_window = Some(Duration::from_hours(1));
+        let (database, _) = prometheus(Says::Failure);
+        lab.config.usage_database = Some(database);
+        assert_snapshot!(explained(&lab, "b").await, @"
+        priority 100, round 1: of 8, a (weight 1, past usage 99 % of the cluster) wants 7 and gets 0
+        priority 100, round 1: of 8, b (weight 1) wants 8 and gets 7
+          usage of queues from a client: kai_queue_allocated_gpus: answered 503 Service Unavailable: too slow; the last good answer counts for 300s, then the own history
+        ");
+    });
+}
+
+#[test]
+fn an_explanation_finds_the_usage_history_in_any_namespace() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        for queue in ["a", "b"] {
+            lab.queue(queue, 0, -1);
+            lab.job(&format!("of-{queue}"), queue, (8, 1));
+        }
+        lab.start();
+        lab.pass(3).await;
+        lab.config.usage_window = Some(Duration::from_hours(1));
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "kai-scheduler" },
+        });
+        lab.create("", "namespaces", &namespace);
+        let history = |text: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "data": { "history.json": text },
+                "metadata": { "namespace": "kai-scheduler", "name": "kai-scheduler-usage" },
+            })
+        };
+        let year_2026 = 1_767_225_600_000_i64;
+        let all = json!([[year_2026 - 3_600_000, [8000, 0, 0]]]);
+        let written = json!({ "capacity": all, "queues": { "a": all } });
+        lab.create("", "configmaps", &history(&written.to_string()));
+        assert_snapshot!(explained(&lab, "a").await, @"
+        priority 100, round 1: of 8, a (weight 1, past usage 100 % of the cluster) wants 8 and gets 0
+        priority 100, round 1: of 8, b (weight 1) wants 8 and gets 8
+        ");
+        let path = "/api/v1/namespaces/kai-scheduler/configmaps/kai-scheduler-usage";
+        lab.patch(path, &history("nonsense")).await;
+        assert_snapshot!(explained(&lab, "a").await, @"
+        priority 100, round 1: of 8, a (weight 1) wants 8 and gets 4
+        priority 100, round 1: of 8, b (weight 1) wants 8 and gets 4
+          ConfigMap kai-scheduler/kai-scheduler-usage: data.history.json: found expected ident at line 1 column 2, allowed: what the scheduler wrote; the usage history begins anew
+        ");
+    });
+}

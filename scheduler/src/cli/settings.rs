@@ -1,9 +1,11 @@
 //! How a scheduler is set up by its command line, and by the file that it names.
 
+use std::path::Path;
+
 use anyhow::{Context as _, anyhow, bail, ensure};
 use schedlab_scheduler::{Binding, Component, Config, ConfigFile, Ends, Flavor, Idle};
 
-use super::{Profile, Run};
+use super::{Explain, Profile, Run};
 
 pub(super) fn profile_config(profile: Profile, scheduler_name: Option<&str>) -> Config {
     let mut config = match profile {
@@ -42,18 +44,34 @@ pub(super) fn of(arguments: &Run) -> anyhow::Result<Config> {
     Ok(config)
 }
 
+/// The same for a scheduler that runs elsewhere, as far as it decides.
+pub(super) fn of_another(arguments: &Explain) -> anyhow::Result<Config> {
+    let mut config = profile_config(arguments.profile, None);
+    if config.flavor == Flavor::Kube {
+        refuse(&[("--usage-window", arguments.usage_window.is_some())])?;
+    }
+    let (file, shown) = read(arguments.config.as_deref())?;
+    let file = ConfigFile { trace_decisions: None, ..file };
+    file.apply(&mut config).map_err(|error| anyhow!("{shown}: {error}"))?;
+    if let Some(name) = &arguments.scheduler_name {
+        config.scheduler_name.clone_from(name);
+    }
+    config.usage_window = arguments.usage_window.or(config.usage_window);
+    Ok(config)
+}
+
+/// The file, and how it is called.
+fn read(path: Option<&Path>) -> anyhow::Result<(ConfigFile, String)> {
+    let Some(path) = path else { return Ok((ConfigFile::default(), String::new())) };
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    let file = ConfigFile::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
+    Ok((file, shown))
+}
+
 /// The file, with the flag that stands for one of its keys.
 fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
-    let (file, shown) = match &arguments.config {
-        None => (ConfigFile::default(), String::new()),
-        Some(path) => {
-            let shown = path.display().to_string();
-            let text =
-                std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-            let file = ConfigFile::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
-            (file, shown)
-        }
-    };
+    let (file, shown) = read(arguments.config.as_deref())?;
     let served = arguments.health_address.is_some();
     ensure!(
         served || file.trace_decisions.is_none(),
@@ -71,12 +89,15 @@ fn fits_kube(arguments: &Run) -> anyhow::Result<()> {
     }
     let found_requests = arguments.binding == Some(Binding::Requests);
     ensure!(!found_requests, "--binding: found requests, allowed: direct with --profile kube");
-    let flags = [
+    refuse(&[
         ("--no-grouping", arguments.no_grouping),
         ("--usage-window", arguments.usage_window.is_some()),
         ("--webhook-cert-dir", arguments.webhook_cert_dir.is_some()),
-    ];
-    match flags.into_iter().find(|(_, stands)| *stands) {
+    ])
+}
+
+fn refuse(flags: &[(&str, bool)]) -> anyhow::Result<()> {
+    match flags.iter().find(|(_, stands)| *stands) {
         Some((flag, _)) => bail!("{flag}: does nothing with --profile kube: leave it out"),
         None => Ok(()),
     }
@@ -144,5 +165,29 @@ mod tests {
         insta::assert_snapshot!(told(served, "traceDecisions: 10"), @"{Scheduler, Binder, Podgrouper, QueueController, Admission} Direct traced: true");
         insta::assert_snapshot!(told(&format!("{served} --trace-decisions 5"), ""), @"{Scheduler, Binder, Podgrouper, QueueController, Admission} Direct traced: true");
         insta::assert_snapshot!(told("", "traceDecisions: 10"), @"FILE: traceDecisions: needs --health-address, where the trace is served");
+    }
+
+    #[test]
+    fn an_explanation_goes_by_the_file_and_the_flags_of_the_scheduler() {
+        let told = |flags: &str, file: &str| {
+            let mut written = tempfile::NamedTempFile::new().unwrap();
+            written.write_all(file.as_bytes()).unwrap();
+            let path = written.path().to_str().unwrap();
+            let words = ["schedlab-scheduler", "explain", "a/b", "--config", path].into_iter();
+            let parsed = Arguments::parse_from(words.chain(flags.split_whitespace())).command;
+            let Command::Explain(explain) = parsed else { panic!("{flags}") };
+            match of_another(&explain) {
+                Ok(of) => format!(
+                    "{} {:?} {}",
+                    of.scheduler_name, of.usage_window, of.profile.k_value_milli
+                ),
+                Err(error) => format!("{error:#}").replace(path, "FILE"),
+            }
+        };
+        let file = "{ schedulerName: mine, usageWindow: 24h, kValue: 2.0, traceDecisions: 10 }";
+        insta::assert_snapshot!(told("", file), @"mine Some(86400s) 2000");
+        insta::assert_snapshot!(told("--usage-window 1h --scheduler-name other", file), @"other Some(3600s) 2000");
+        insta::assert_snapshot!(told("", "nonsense: 1"), @"FILE: unknown field `nonsense`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims`");
+        insta::assert_snapshot!(told("--profile kube --usage-window 1h", ""), @"--usage-window: does nothing with --profile kube: leave it out");
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn group(snapshot: &Snapshot, of: &Explanation, notes: &[String]) -> 
 }
 
 /// One queue.
-pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation) -> Value {
+pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation, notes: &[String]) -> Value {
     let name = |at: usize| &*snapshot.queues[at].name;
     let resources = ["gpu", "cpu", "memory"];
     let all = of.accounts.iter().enumerate().map(|(at, account)| {
@@ -74,6 +74,7 @@ pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation) -> Value {
         "wouldTakeFrom": candidates(&of.would_take),
         "wouldLose": candidates(&of.would_lose),
         "decided": decisions(snapshot, &of.evictions),
+        "notes": notes,
     })
 }
 

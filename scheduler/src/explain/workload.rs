@@ -94,12 +94,8 @@ fn in_words(
         format!("pod {pod} waits\n\nreason: {trouble}\n\nremedy: {remedy}\n")
     });
     let shown = shown.map(|(explanation, notes)| {
-        let mut text = Told { snapshot: seen.snapshot(), explanation: &explanation }.to_string();
-        if !notes.is_empty() {
-            text.push_str("\nnotes\n");
-            text.extend(notes.iter().map(|note| format!("  {note}\n")));
-        }
-        text
+        let text = Told { snapshot: seen.snapshot(), explanation: &explanation }.to_string();
+        text + &super::in_words(&notes)
     });
     trouble.into_iter().chain(many).chain(shown).collect::<Vec<_>>().join("\n")
 }
@@ -197,7 +193,7 @@ fn notes(
 ) -> Vec<String> {
     let top = meant.chain.last();
     let serves = top.is_some_and(|top| &*top.owner.kind == "Deployment");
-    let mut notes = Vec::new();
+    let mut notes = seen.notes.clone();
     if !group.preemptible {
         notes.push(why_it_may_not_borrow(seen, (key, group), serves));
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{History, Usage};
 use crate::{
     api::{Api, ApiError, Merge, path},
-    parse::text,
+    parse::{list, text},
 };
 
 /// The time between two writes.
@@ -72,6 +72,24 @@ impl Kept {
 
     fn path(&self, name: &str) -> String {
         path("v1", &self.namespace, "configmaps", name)
+    }
+
+    /// Looks in all namespaces for the history of a scheduler that runs somewhere, where that is
+    /// allowed. Answers if it is in none.
+    pub(crate) async fn seek(&mut self, api: &Api) -> Option<String> {
+        let all = format!("/api/v1/configmaps?fieldSelector=metadata.name%3D{}", self.name);
+        let Ok(found) = api.get(&all).await else { return None };
+        let places = list(&found, "/items").iter().map(|one| text(one, "/metadata/namespace"));
+        let places: Vec<&str> = places.flatten().collect();
+        match places.first() {
+            None => {
+                let none = "is in no namespace: no queue counts as having used anything";
+                return Some(format!("ConfigMap {}, the usage history, {none}", self.name));
+            }
+            Some(_) if places.contains(&self.namespace.as_str()) => {}
+            Some(first) => (*first).clone_into(&mut self.namespace),
+        }
+        None
     }
 
     /// Takes up the history that an earlier scheduler left.

@@ -52,6 +52,16 @@ impl Past {
         }
     }
 
+    /// The same for whoever is not the scheduler that noted it. Answers what of it is not known.
+    pub(crate) async fn look_up(&mut self, api: &Api) -> Result<Option<String>, ApiError> {
+        let missing = match self.own {
+            Some(_) => self.kept.seek(api).await,
+            None => None,
+        };
+        let unreadable = self.remember(api).await?;
+        Ok(missing.or(unreadable.map(|it| it.to_string())))
+    }
+
     /// Waits for an answer of the database, or for word that there is none.
     pub(crate) async fn heard(&mut self) {
         match &mut self.database {
