@@ -74,22 +74,24 @@ impl Kept {
         path("v1", &self.namespace, "configmaps", name)
     }
 
-    /// Looks in all namespaces for the history of a scheduler that runs somewhere, where that is
-    /// allowed. Answers if it is in none.
-    pub(crate) async fn seek(&mut self, api: &Api) -> Option<String> {
+    /// Looks in all namespaces for the history of a scheduler that runs somewhere. Where that is
+    /// not allowed, its own is left.
+    pub(crate) async fn seek(&mut self, api: &Api) {
         let all = format!("/api/v1/configmaps?fieldSelector=metadata.name%3D{}", self.name);
-        let Ok(found) = api.get(&all).await else { return None };
+        let Ok(found) = api.get(&all).await else { return };
         let places = list(&found, "/items").iter().map(|one| text(one, "/metadata/namespace"));
         let places: Vec<&str> = places.flatten().collect();
-        match places.first() {
-            None => {
-                let none = "is in no namespace: no queue counts as having used anything";
-                return Some(format!("ConfigMap {}, the usage history, {none}", self.name));
-            }
-            Some(_) if places.contains(&self.namespace.as_str()) => {}
-            Some(first) => (*first).clone_into(&mut self.namespace),
+        if let Some(first) = places.first()
+            && !places.contains(&self.namespace.as_str())
+        {
+            (*first).clone_into(&mut self.namespace);
         }
-        None
+    }
+
+    /// What is to be said where there is no history.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let none = "found in no namespace: no queue counts as having used anything";
+        (!self.is_there).then(|| format!("ConfigMap {}, the usage history, is {none}", self.name))
     }
 
     /// Takes up the history that an earlier scheduler left.

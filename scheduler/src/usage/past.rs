@@ -54,12 +54,12 @@ impl Past {
 
     /// The same for whoever is not the scheduler that noted it. Answers what of it is not known.
     pub(crate) async fn look_up(&mut self, api: &Api) -> Result<Option<String>, ApiError> {
-        let missing = match self.own {
-            Some(_) => self.kept.seek(api).await,
-            None => None,
-        };
+        if self.own.is_none() {
+            return self.remember(api).await.map(|_| None);
+        }
+        self.kept.seek(api).await;
         let unreadable = self.remember(api).await?;
-        Ok(missing.or(unreadable.map(|it| it.to_string())))
+        Ok(unreadable.map(|it| it.to_string()).or_else(|| self.kept.missing()))
     }
 
     /// Waits for an answer of the database, or for word that there is none.
