@@ -137,6 +137,7 @@ impl Ground {
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
+        on_runtime(interrupt.unless(container::examine(image)))?;
         let run = Run::begin("run")?;
         let booted = in_container((image, scheduler), &run, interrupt, tell)
             .and_then(|found| Self::on(found, &run, interrupt));

@@ -1,11 +1,13 @@
 //! The programs of others that real clusters need, and what to do when they fail.
 
+mod endpoint;
 mod remedy;
 
 use std::ffi::{OsStr, OsString};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+pub use endpoint::{DOCKER_HOST, Endpoint, is_named};
 pub use remedy::remedy;
 
 /// How long anything may take to answer a question.

@@ -8,7 +8,7 @@ use schedlab_control_plane::PROGRAMS;
 use super::programs::{ask, version};
 use super::{Ability, Target, machine};
 use crate::api::{Api, causes};
-use crate::tools::{ANSWER_MAX, Tool};
+use crate::tools::{ANSWER_MAX, Endpoint, Tool, is_named};
 
 /// What brings all that kind needs.
 const PREPARE: &str = "eval \"$(kind-configs/prepare)\" in a checkout builds it";
@@ -65,6 +65,9 @@ async fn docker(ability: &mut Ability) {
     if !is_there {
         return;
     }
+    if let Some(endpoint) = Endpoint::of_docker().await {
+        ability.has(endpoint.to_string());
+    }
     let daemon = ask(Tool::Docker, &["version", "--format", "{{.Server.Version}}"]).await;
     let daemon = daemon.map_err(|mut error| {
         if let Some(host) = own_engine() {
@@ -77,10 +80,9 @@ async fn docker(ability: &mut Ability) {
 
 /// The daemon that `kind-configs/engine/start` starts where there is no other.
 fn own_engine() -> Option<String> {
-    let folder = std::env::var_os("SCHEDLAB_RUN").map_or("/run/schedlab".into(), PathBuf::from);
+    let folder = std::env::var_os("SCHEDLAB_SOCKETS").map_or("/run/schedlab".into(), PathBuf::from);
     let socket = folder.join("docker.sock");
-    let named = std::env::var_os("DOCKER_HOST").is_some();
-    (!named && answers(&socket)).then(|| format!("unix://{}", socket.display()))
+    (!is_named() && answers(&socket)).then(|| format!("unix://{}", socket.display()))
 }
 
 fn answers(socket: &Path) -> bool {

@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -20,7 +22,7 @@ use tokio::time::Instant;
 use crate::interrupt::Interrupt;
 use crate::leftovers::{DOCKER_LABEL, Run, Thing};
 use crate::target::Which;
-use crate::tools::{Tool, ToolError, remedy};
+use crate::tools::{DOCKER_HOST, Endpoint, Tool, ToolError, remedy};
 
 /// How long it may take to answer.
 const READY_WITHIN: Duration = Duration::from_mins(2);
@@ -97,6 +99,38 @@ impl Sort {
     }
 }
 
+/// Finds what there is to object before anything is made.
+pub(super) async fn examine(image: &str) -> anyhow::Result<()> {
+    Sort::of(image)?;
+    let (endpoint, daemon) = tokio::join!(Endpoint::of_docker(), Tool::daemon());
+    if let Some(endpoint) = endpoint.as_ref().filter(|endpoint| !endpoint.is_here()) {
+        anyhow::bail!(
+            "docker speaks to another machine ({endpoint}), and a container's port is open to that \
+             machine alone: run schedlab there, or choose a daemon of this one (docker context ls, \
+             docker context use NAME, or {DOCKER_HOST})"
+        );
+    }
+    daemon?;
+    match endpoint.filter(|endpoint| endpoint.context.is_some()) {
+        Some(endpoint) => Err(start_again(&endpoint)),
+        None => Ok(()),
+    }
+}
+
+/// Starts this program again, in the same process, with the daemon of docker's context in
+/// `DOCKER_HOST`: testcontainers asks nobody else, and a process with threads cannot change its
+/// own environment. Answers only when that fails.
+fn start_again(endpoint: &Endpoint) -> anyhow::Error {
+    let own = std::env::current_exe().map(|own| {
+        Command::new(own).args(std::env::args_os().skip(1)).env(DOCKER_HOST, &endpoint.host).exec()
+    });
+    let (Ok(error) | Err(error)) = own;
+    let host = &endpoint.host;
+    anyhow::Error::new(error).context(format!(
+        "cannot start again for docker's {endpoint}; set it yourself: export {DOCKER_HOST}={host}"
+    ))
+}
+
 /// A container that runs. Its end is the run's, by its label.
 #[derive(Debug)]
 pub(super) struct Container {
@@ -114,7 +148,6 @@ impl Container {
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
         let sort = Sort::of(image)?;
-        Tool::daemon().await?;
         run.note(Thing::Docker)?;
         tell(&format!("starting a container of {image}"));
         let mut arguments = sort.arguments().to_vec();

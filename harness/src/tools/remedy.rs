@@ -3,12 +3,13 @@
 use super::Tool;
 
 /// Words of an error, and what to do about it.
-const REMEDIES: [(Tool, &str, &str); 24] = [
+const REMEDIES: [(Tool, &str, &str); 25] = [
     (Tool::Docker, "no docker on the PATH", "apt-get install docker.io"),
     (
         Tool::Docker,
         "Cannot connect to the Docker daemon",
-        "start it: systemctl start docker, or dockerd; or set DOCKER_HOST",
+        "start it: systemctl start docker, or dockerd; or choose another: docker context use NAME, or \
+         DOCKER_HOST",
     ),
     (
         Tool::Docker,
@@ -24,6 +25,11 @@ const REMEDIES: [(Tool, &str, &str); 24] = [
         Tool::Docker,
         "client version",
         "client and daemon are too far apart: set DOCKER_API_VERSION to what the daemon allows",
+    ),
+    (
+        Tool::Docker,
+        "context not found",
+        "choose one that is there: docker context ls, docker context use NAME; unset DOCKER_CONTEXT",
     ),
     (
         Tool::Docker,

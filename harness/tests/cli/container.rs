@@ -21,9 +21,14 @@ const MADE: &str = r#"{"Id": "0123", "Warnings": []}"#;
 /// A run in a container, whose daemon answers so.
 fn container(answers: Answers, args: &[&str]) -> (Lab, Command) {
     let (lab, mut command) = command(&[("docker", DOCKER)], &[&["container"], args].concat());
+    command.env("DOCKER_HOST", daemon(&lab, answers));
+    (lab, command)
+}
+
+/// Where a daemon listens that answers so.
+fn daemon(lab: &Lab, answers: Answers) -> String {
     let socket = lab.path("docker.sock");
     let listener = UnixListener::bind(&socket).unwrap();
-    command.env("DOCKER_HOST", format!("unix://{}", socket.display()));
     std::thread::spawn(move || {
         // Who gets no answer keeps its connection.
         let mut waiting = Vec::new();
@@ -31,7 +36,16 @@ fn container(answers: Answers, args: &[&str]) -> (Lab, Command) {
             waiting.extend(answer(asked.unwrap(), answers));
         }
     });
-    (lab, command)
+    format!("unix://{}", socket.display())
+}
+
+/// A run in a container on a machine whose docker has a context of its own, and no `DOCKER_HOST`.
+fn in_context(context: &str, host: impl FnOnce(&Lab) -> String) -> (Lab, Ended) {
+    let docker = "case $1 in version) echo 28.0.0 ;; context) echo \"$DOCKERS_CONTEXT\" ;; esac";
+    let (lab, mut command) = command(&[("docker", docker)], &["container"]);
+    command.env_remove("DOCKER_HOST").env("DOCKERS_CONTEXT", format!("{context} {}", host(&lab)));
+    let ended = Ended::of(command.output().unwrap());
+    (lab, ended)
 }
 
 fn run_container(answers: Answers, args: &[&str]) -> (Lab, Ended) {
@@ -98,7 +112,22 @@ fn a_port_that_is_taken_is_told_in_dockers_words() {
 }
 
 #[test]
-fn a_daemon_that_docker_finds_in_its_own_way_has_to_be_named() {
+fn the_daemon_of_dockers_own_context_is_the_one_that_is_spoken_to() {
+    const FULL: &str = r#"{"message": "no space left on device"}"#;
+    let ran = in_context("colima", |lab| daemon(lab, &[("/containers/create", 507, FULL)]));
+    could_not_start(&ran, &["no space left on device", "docker system prune"]);
+}
+
+#[test]
+fn a_daemon_of_another_machine_is_refused_with_the_context_that_names_it() {
+    for host in ["ssh://me@far", "tcp://10.0.0.7:2376"] {
+        let ran = in_context("far", |_| host.to_owned());
+        could_not_start(&ran, &[&format!("(context far at {host})"), "docker context use NAME"]);
+    }
+}
+
+#[test]
+fn a_socket_that_is_not_there_is_named() {
     let (lab, mut command) = command(&[("docker", DOCKER)], &["container"]);
     command.env("DOCKER_HOST", "unix:///nowhere/docker.sock");
     let ended = Ended::of(command.output().unwrap());

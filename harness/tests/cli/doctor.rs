@@ -18,9 +18,10 @@ fn doctor(programs: &[(&str, &str)], args: &[&str]) -> Ended {
         ("HOME", text(&home)),
         ("XDG_CACHE_HOME", text(&home)),
         ("KUBECONFIG", text(&home.join("config"))),
-        ("SCHEDLAB_RUN", text(&home)),
+        ("SCHEDLAB_SOCKETS", text(&home)),
         ("KUBEBUILDER_ASSETS", String::new()),
         ("SCHEDLAB_KIND", String::new()),
+        ("DOCKER_HOST", String::new()),
     ];
     let environment: Vec<(&str, &str)> =
         environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -77,6 +78,15 @@ fn a_dead_daemon_is_told_apart_from_a_missing_docker() {
     assert!(ended.out.contains("daemon: Cannot connect to the Docker daemon"), "{}", ended.out);
     assert!(ended.out.contains("to do: start it"), "{}", ended.out);
     assert!(!ended.out.contains("emulator"), "{}", ended.out);
+}
+
+#[test]
+fn the_daemon_that_is_spoken_to_is_told_with_the_context_that_names_it() {
+    let docker = "#!/bin/sh\ncase \"$1\" in --version) echo Docker version 28.0;; version) echo \
+                  28.0;; context) echo colima unix:///c/docker.sock;; esac\n";
+    let ended = doctor(&[("docker", docker)], &["container"]);
+    let told = "docker 28.0, context colima at unix:///c/docker.sock, daemon 28.0\n";
+    assert!(ended.out.contains(told), "{}", ended.out);
 }
 
 #[test]
