@@ -152,6 +152,7 @@ impl Ground {
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
+        on_runtime(interrupt.unless(kind::examine(scheduler)))?;
         let run = Run::begin("run")?;
         let booted = on_kind(wanted, &run, interrupt, tell)
             .map(|found| Found { scheduler: scheduler.installed(), ..found })

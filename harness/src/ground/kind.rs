@@ -6,10 +6,11 @@ use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
-use super::on_runtime;
+use super::{is_local, on_runtime};
 use crate::api::{Api, refusal};
 use crate::interrupt::Interrupt;
 use crate::leftovers::{Run, Thing};
+use crate::target::Which;
 use crate::tools::Tool;
 use crate::veil::RUN;
 
@@ -44,6 +45,15 @@ pub(super) struct Kind {
     folder: PathBuf,
 }
 
+/// Finds what there is to object before anything is made.
+pub(super) async fn examine(scheduler: &Which) -> anyhow::Result<()> {
+    Tool::daemon().await?;
+    if let Which::Deployment(image) = scheduler {
+        is_local(image).context("--scheduler deployment")?;
+    }
+    Ok(())
+}
+
 impl Kind {
     /// Makes the cluster, or finds the one that was kept. `tell` hears what takes its time.
     pub(super) fn start(
@@ -52,7 +62,6 @@ impl Kind {
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
-        on_runtime(async { Ok(Tool::daemon().await?) })?;
         let folder = run.temp_folder("kind")?;
         let there = on_runtime(kind(run, &folder, &["get", "clusters"]))?;
         let made = Self {

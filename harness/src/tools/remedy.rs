@@ -62,7 +62,8 @@ const REMEDIES: [(Tool, &str, &str); 25] = [
     (
         Tool::Docker,
         "No such image",
-        "the image is not here: docker images; then docker pull, docker load or a build",
+        "the image is not here: docker images; then docker pull, docker load or a build (ours: \
+         kind-configs/image in a checkout)",
     ),
     (
         Tool::Docker,

@@ -139,6 +139,21 @@ fn what_kind_leaves_in_its_temporary_folder_goes_too() {
 }
 
 #[test]
+fn a_scheduler_s_image_that_is_not_there_is_told_before_a_cluster_is_made() {
+    let docker = "case $1 in version) echo 28.0.0 ;; image) echo \"Error: No such image: $5\" >&2; \
+                  exit 1 ;; esac";
+    let kind = "echo 'it is asked' >&2; exit 1";
+    for (scheduler, image) in
+        [("deployment", "schedlab/scheduler:dev"), ("deployment:absent:1", "absent:1")]
+    {
+        let ran =
+            run_with(&[("docker", docker), ("kind", kind)], &["kind", "--scheduler", scheduler]);
+        could_not_start(&ran, &[&format!("No such image: {image}"), "kind-configs/image"]);
+        assert!(!ran.1.err.contains("it is asked"), "{}", ran.1.all());
+    }
+}
+
+#[test]
 fn a_configuration_that_is_not_there_is_named() {
     let programs = [("docker", DOCKER), ("kind", "")];
     let ran = run_with(&programs, &["kind", "--kind-config", "absent.yaml"]);
