@@ -350,8 +350,7 @@ fn on_kind(
 ) -> anyhow::Result<Found> {
     let kind = Kind::start(wanted, run, interrupt, tell)?;
     let (config, version) = on_runtime(interrupt.unless(async {
-        let config = kind.config().await?;
-        let version = kubeconfig::examine(&config).await?;
+        let (config, version) = kind.ready().await?;
         kind::keep_daemons_away(&config).await?;
         anyhow::Ok((config, version))
     }))?;

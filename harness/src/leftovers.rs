@@ -12,6 +12,7 @@
 //! run.note(Thing::KindCluster { name })?;              // then `kind create cluster --name …`
 //! run.note(Thing::Image { reference })?;               // then `docker build -t …` of one to drop
 //! run.note(Thing::Cluster { kubeconfig, context })?;   // then make what bears OBJECT_LABEL there
+//! run.note(Thing::KeptCluster { name, kubeconfig })?;  // the same on a kind cluster that stays
 //! run.note(Thing::Object { kubeconfig, context, path })?; // then POST, with label OBJECT_LABEL=id
 //! run.forget(&thing)?;                                 // once its maker has taken it away itself
 //! let problems = run.end().await;                      // takes away all that is still noted
@@ -105,6 +106,13 @@ pub enum Thing {
         kubeconfig: PathBuf,
         /// Which of its contexts, unless the current one.
         context: Option<String>,
+    },
+    /// The same on a kind cluster that is kept; nothing once somebody has deleted that.
+    KeptCluster {
+        /// Its name.
+        name: String,
+        /// How to reach it, in a folder of the run.
+        kubeconfig: PathBuf,
     },
     /// An object on a cluster that was there before, cluster-scoped ones and namespaces above
     /// all. It is deleted only if it has the run's label.
@@ -229,6 +237,7 @@ impl std::fmt::Display for Thing {
                 write!(f, "objects on the cluster of {}", kubeconfig.display())?;
                 context.as_ref().map_or(Ok(()), |context| write!(f, " ({context})"))
             }
+            Self::KeptCluster { name, .. } => write!(f, "objects on kind cluster {name}"),
             Self::Object { kubeconfig, context, path } => {
                 write!(f, "{path} of {}", kubeconfig.display())?;
                 context.as_ref().map_or(Ok(()), |context| write!(f, " ({context})"))

@@ -1,12 +1,14 @@
 //! A kind cluster: made for the run and gone with it, or kept from run to run.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
+use tokio::time::Instant;
 
-use super::{is_local, on_runtime};
+use super::{is_local, kubeconfig, on_runtime};
 use crate::api::{Api, refusal};
 use crate::interrupt::Interrupt;
 use crate::leftovers::{Run, Thing};
@@ -22,6 +24,11 @@ const NODE_IMAGE: &str = "SCHEDLAB_NODE_IMAGE";
 
 /// The network that all kind clusters of a machine share.
 const NETWORK: &str = "kind";
+
+/// How long a cluster that is there may take to answer.
+const READY_WITHIN: Duration = Duration::from_mins(2);
+/// How often it is asked.
+const ASK: Duration = Duration::from_millis(200);
 
 /// Which cluster.
 #[derive(Clone, Debug, Default)]
@@ -85,10 +92,26 @@ impl Kind {
         } else {
             made.create(wanted, interrupt, tell)?;
         }
-        if made.kept {
-            run.note(Thing::Cluster { kubeconfig: made.kubeconfig.clone(), context: None })?;
-        }
         Ok(made)
+    }
+
+    /// Waits until it answers, as one does not that has just been started; how to reach it as an
+    /// administrator, and its version. From then on it may have things of the run.
+    pub(super) async fn ready(&self) -> anyhow::Result<(kube::Config, String)> {
+        let config = self.config().await?;
+        let end = Instant::now() + READY_WITHIN;
+        while let Err(why) = kubeconfig::is_ready(&config).await {
+            if Instant::now() > end {
+                return Err(why);
+            }
+            tokio::time::sleep(ASK).await;
+        }
+        let version = kubeconfig::examine(&config).await?;
+        if self.kept {
+            let (name, kubeconfig) = (self.name.clone(), self.kubeconfig.clone());
+            self.run.note(Thing::KeptCluster { name, kubeconfig })?;
+        }
+        Ok((config, version))
     }
 
     fn create(
@@ -132,8 +155,7 @@ impl Kind {
         Ok(())
     }
 
-    /// How to reach it as an administrator.
-    pub(super) async fn config(&self) -> anyhow::Result<kube::Config> {
+    async fn config(&self) -> anyhow::Result<kube::Config> {
         let path = self.kubeconfig.display();
         let kubeconfig = Kubeconfig::read_from(&self.kubeconfig)
             .with_context(|| format!("cannot read kubeconfig {path}"))?;

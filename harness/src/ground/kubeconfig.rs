@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::api::{causes, refusal};
@@ -51,6 +52,8 @@ impl Access {
             .await
             .with_context(|| format!("kubeconfig {} names no usable cluster", path.display()))?;
         config.connect_timeout = Some(ANSWER_WITHIN);
+        // It is noted, and cleaned up from wherever.
+        let path = std::path::absolute(&path).context("there is no current folder")?;
         Ok((config, path, confirmed.clone()))
     }
 
@@ -67,6 +70,18 @@ impl Access {
             .context("no kubeconfig: name one with --kubeconfig, or set KUBECONFIG")?;
         Ok(PathBuf::from(home).join(".kube/config"))
     }
+}
+
+/// Asks whether the cluster serves.
+pub(super) async fn is_ready(config: &kube::Config) -> anyhow::Result<()> {
+    let question = Request::get("/readyz").body(Vec::new()).context("a path is one")?;
+    let client = super::api(config)?.client().clone();
+    let url = &config.cluster_url;
+    let answer = tokio::time::timeout(ANSWER_WITHIN, client.request_text(question)).await;
+    answer
+        .with_context(|| format!("{url} does not answer within {ANSWER_WITHIN:?}"))?
+        .map_err(|error| unusable(url, error))
+        .map(drop)
 }
 
 /// Asks whether the cluster is there and whether we may do everything: scenarios make objects of any

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::processes::{self, Process};
 use super::record::{Life, Record, records};
 use super::{Thing, cluster, docker, objects};
+use crate::api::Api;
 
 /// Whether to act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,9 +112,11 @@ pub(super) async fn sweep(file: &Path, record: &Record, doing: Doing) -> Vec<Swe
         if matches!(thing, Thing::Process { .. }) {
             continue;
         }
-        let end = match take_away(thing, &record.id, doing).await {
-            Ok(end) => end,
-            Err(error) => End::Failed { why: format!("{error:#}") },
+        let end = match left.iter().find(|stays| is_reached_by(stays, thing)) {
+            Some(stays) => End::Failed { why: format!("it is the way to {stays}") },
+            None => take_away(thing, &record.id, doing)
+                .await
+                .unwrap_or_else(|error| End::Failed { why: format!("{error:#}") }),
         };
         if matches!(end, End::Failed { .. }) {
             left.insert(0, thing.clone());
@@ -133,6 +136,19 @@ pub(super) async fn sweep(file: &Path, record: &Record, doing: Doing) -> Vec<Swe
         }
     }
     swept
+}
+
+/// Whether a thing that stays cannot be taken away later without the other.
+fn is_reached_by(stays: &Thing, other: &Thing) -> bool {
+    match (stays, other) {
+        (
+            Thing::Cluster { kubeconfig, .. }
+            | Thing::KeptCluster { kubeconfig, .. }
+            | Thing::Object { kubeconfig, .. },
+            Thing::Folder { path },
+        ) => kubeconfig.starts_with(path),
+        (_, _) => false,
+    }
 }
 
 /// Ends the processes that are noted or marked, until no new one comes.
@@ -173,6 +189,7 @@ fn alive(record: &Record) -> Vec<Process> {
         | Thing::Network { .. }
         | Thing::Image { .. }
         | Thing::Cluster { .. }
+        | Thing::KeptCluster { .. }
         | Thing::Object { .. } => None,
     });
     // After a reboot, an id and a start time may by chance mean another process.
@@ -205,11 +222,11 @@ async fn take_away(thing: &Thing, run: &str, doing: Doing) -> anyhow::Result<End
         }
         Thing::Cluster { kubeconfig, context } => {
             let api = objects::connect(kubeconfig, context.as_deref()).await?;
-            match cluster::has_any(&api, run).await? {
-                false => Ok(End::Gone),
-                true if doing == Doing::Look => Ok(End::There),
-                true => cluster::remove_all(&api, run).await.map(|()| End::Removed),
-            }
+            leave_cluster(&api, run, doing).await
+        }
+        Thing::KeptCluster { name, .. } if docker::of_cluster(name)?.is_empty() => Ok(End::Gone),
+        Thing::KeptCluster { kubeconfig, .. } => {
+            leave_cluster(&objects::connect(kubeconfig, None).await?, run, doing).await
         }
         Thing::Object { kubeconfig, context, path } => {
             let api = objects::connect(kubeconfig, context.as_deref()).await?;
@@ -219,6 +236,14 @@ async fn take_away(thing: &Thing, run: &str, doing: Doing) -> anyhow::Result<End
                 Some(object) => objects::remove(&api, path, &object).await.map(|()| End::Removed),
             }
         }
+    }
+}
+
+async fn leave_cluster(api: &Api, run: &str, doing: Doing) -> anyhow::Result<End> {
+    match cluster::has_any(api, run).await? {
+        false => Ok(End::Gone),
+        true if doing == Doing::Look => Ok(End::There),
+        true => cluster::remove_all(api, run).await.map(|()| End::Removed),
     }
 }
 

@@ -98,6 +98,27 @@ async fn a_folder_that_is_not_the_runs_own_stays_and_is_told() {
     assert_eq!(record::records(state.path()).len(), 1);
 }
 
+#[tokio::test]
+async fn the_way_to_a_cluster_stays_as_long_as_something_may_be_there() {
+    let state = tempfile::tempdir().unwrap();
+    let run = Run::begin_in(state.path(), "run").unwrap();
+    let folder = run.temp_folder("kind").unwrap();
+    let kubeconfig = folder.join("kubeconfig");
+    // Nobody may listen on the port that is kept for multiplexers.
+    let server = "apiVersion: v1\nkind: Config\ncurrent-context: x\n\
+                  clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n\
+                  users: [{name: u, user: {token: t}}]\n\
+                  contexts: [{name: x, context: {cluster: c, user: u}}]\n";
+    std::fs::write(&kubeconfig, server).unwrap();
+    run.note(Thing::Cluster { kubeconfig: kubeconfig.clone(), context: None }).unwrap();
+    let problems = run.end().await;
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(kubeconfig.exists());
+    // Both are tried again, and the folder goes with what it led to.
+    assert_eq!(record::records(state.path())[0].1.as_ref().unwrap().things.len(), 2);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn a_record_of_another_machine_is_not_judged() {
     let state = tempfile::tempdir().unwrap();

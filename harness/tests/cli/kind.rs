@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
+use super::kubeconfig::{answer, kubeconfig};
 use super::lab::{Ended, Lab};
 
 pub(super) const DOCKER: &str = "case $1 in version) echo 28.0.0 ;; esac";
@@ -116,6 +118,43 @@ fn kind_may_be_a_program_that_is_named() {
 fn without_kind_it_says_how_to_get_it() {
     let ran = run_with(&[("docker", DOCKER)], &["kind"]);
     could_not_start(&ran, &["there is no kind on the PATH", "go install sigs.k8s.io/kind"]);
+}
+
+#[test]
+fn a_kept_cluster_that_has_just_been_started_is_waited_for() {
+    let kind = "case \"$1 $2\" in 'get clusters') echo kept ;; \
+                'export kubeconfig') /bin/cp \"$KEPT\" \"$6\" ;; esac";
+    let programs = [("docker", DOCKER), ("kind", kind)];
+    let (lab, mut command) = command(&programs, &["kind", "--kind-cluster", "kept"]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    lab.write("kept", &kubeconfig(&server));
+    std::thread::spawn(move || {
+        // What is asked first gets no answer.
+        for asked in listener.incoming().skip(1) {
+            answer(asked.unwrap());
+        }
+    });
+    let ended = Ended::of(command.env("KEPT", lab.path("kept")).output().unwrap());
+    could_not_start(&(lab, ended), &["does not let us do everything"]);
+}
+
+#[test]
+fn a_kept_cluster_that_was_deleted_since_has_nothing_left_of_a_run() {
+    let (lab, mut command) = with_programs(&[("docker", "")], &["clean"]);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let host = host.trim();
+    lab.write(
+        "state/schedlab/runs/before.json",
+        &format!(
+            r#"{{"id": "before", "verb": "run", "began": "2026-01-01T00:00:00Z", "pid": 1, "started": 1,
+                 "place": {{"host": "{host}", "boot": "an earlier one", "namespace": ""}},
+                 "things": [{{"kind": "kept-cluster", "name": "kept", "kubeconfig": "/nowhere"}}]}}"#
+        ),
+    );
+    let ended = Ended::of(command.output().unwrap());
+    assert_eq!((ended.code, records(&lab)), (0, 0), "{}", ended.all());
+    assert!(ended.out.contains("gone already: objects on kind cluster kept"), "{}", ended.out);
 }
 
 #[test]

@@ -15,15 +15,7 @@ use super::lab::Lab;
 
 /// Runs on the cluster of a kubeconfig with one context, `here`; answers what it said.
 fn refused(lab: &Lab, server: &str, more: &[&str]) -> String {
-    lab.write(
-        "kubeconfig",
-        &format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
-             clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n\
-             users: [{{name: u, user: {{token: t}}}}]\n\
-             contexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n"
-        ),
-    );
+    lab.write("kubeconfig", &kubeconfig(server));
     let (state, args) = (lab.path("state"), ["run", "--cluster", "kubeconfig"]);
     let environment = [("XDG_STATE_HOME", state.to_str().unwrap())];
     let ended = lab.run_with(&[&args[..], more].concat(), &environment);
@@ -31,6 +23,16 @@ fn refused(lab: &Lab, server: &str, more: &[&str]) -> String {
     let records = std::fs::read_dir(lab.path("state/schedlab/runs"));
     assert_eq!(records.map_or(0, Iterator::count), 0, "{}", ended.all());
     ended.err
+}
+
+/// With one context, `here`.
+pub(super) fn kubeconfig(server: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+         clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n\
+         users: [{{name: u, user: {{token: t}}}}]\n\
+         contexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n"
+    )
 }
 
 /// A cluster that tells its version and allows each thing, but not everything. Every write but a
@@ -51,7 +53,7 @@ fn without_all_rights() -> (String, std::sync::mpsc::Receiver<String>) {
 }
 
 /// Answers one request; its first line.
-fn answer(mut stream: TcpStream) -> String {
+pub(super) fn answer(mut stream: TcpStream) -> String {
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     let (mut first, mut length) = (String::new(), 0);
     lines.read_line(&mut first).unwrap();
