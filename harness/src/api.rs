@@ -341,6 +341,11 @@ fn written(path: &str) -> String {
     format!("{path}?fieldManager={MANAGER}&fieldValidation=Strict")
 }
 
+/// Whether the answer was 401.
+pub fn is_unauthorized(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 401)
+}
+
 /// Whether the answer was 404.
 pub fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)

@@ -30,6 +30,7 @@ pub use installation::Chart;
 pub(crate) use installation::{Installation, is_local};
 pub use kind::KindCluster;
 pub use kubeconfig::Access;
+pub(crate) use kubeconfig::LOG_IN;
 
 /// Actors where controllers of a control plane are ours to choose: it runs those for workloads,
 /// namespaces and garbage, and the life of nodes is simulated.

@@ -55,8 +55,22 @@ impl Tool {
 
     /// What is run: it, or for kind what the user named, as `kind-configs/prepare` does.
     pub fn program(self) -> OsString {
+        self.named().unwrap_or_else(|| self.name().into())
+    }
+
+    fn named(self) -> Option<OsString> {
         let named = (self == Self::Kind).then(|| std::env::var_os("SCHEDLAB_KIND")).flatten();
-        named.filter(|name| !name.is_empty()).unwrap_or_else(|| self.name().into())
+        named.filter(|name| !name.is_empty())
+    }
+
+    /// Why it cannot be run at all.
+    fn does_not_run(self, error: &std::io::Error) -> String {
+        let absent = error.kind() == std::io::ErrorKind::NotFound;
+        match self.named() {
+            Some(named) => format!("SCHEDLAB_KIND names {}: {error}", named.display()),
+            None if absent => format!("there is no {} on the PATH", self.name()),
+            None => error.to_string(),
+        }
     }
 
     /// Runs it to its end and answers what it printed.
@@ -115,10 +129,8 @@ impl Tool {
                 return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
             }
             Ok(output) => words(&output),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                format!("there is no {} on the PATH", self.name())
-            }
-            Err(error) => error.to_string(),
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => error.to_string(),
+            Err(error) => self.does_not_run(&error),
         };
         let remedy = remedy(self, &said);
         Err(ToolError { command, said, remedy })

@@ -7,7 +7,8 @@ use schedlab_control_plane::PROGRAMS;
 
 use super::programs::{ask, version};
 use super::{Ability, Target, machine};
-use crate::api::{Api, causes};
+use crate::api::{Api, causes, is_unauthorized};
+use crate::ground::LOG_IN;
 use crate::tools::{ANSWER_MAX, Endpoint, Tool, is_named};
 
 /// What brings all that kind needs.
@@ -147,26 +148,47 @@ pub(super) async fn kubeconfig() -> Ability {
                 ability.lacks(what, "choose one that kubectl auth can-i '*' '*.*' says yes to");
             }
         }
-        Err(why) => ability.lacks(
-            format!("context {current}: {why}"),
-            "does that cluster run? kubectl config get-contexts shows others, kubectl config \
-             use-context NAME chooses one",
-        ),
+        Err(Unusable { why, remedy }) => {
+            ability.lacks(format!("context {current}: {why}"), remedy);
+        }
     }
     ability
 }
 
+/// Why a server tells nothing.
+struct Unusable {
+    why: String,
+    remedy: &'static str,
+}
+
+impl Unusable {
+    fn silent(why: String) -> Self {
+        let remedy = "does that cluster run? kubectl config get-contexts shows others, kubectl \
+                      config use-context NAME chooses one";
+        Self { why, remedy }
+    }
+
+    fn of(error: &kube::Error) -> Self {
+        let silent = Self::silent(causes(error));
+        if is_unauthorized(error) { Self { remedy: LOG_IN, ..silent } } else { silent }
+    }
+}
+
 /// The version of the server that the current context names, and whether it allows everything.
-async fn server(config: Kubeconfig) -> Result<(String, bool), String> {
+async fn server(config: Kubeconfig) -> Result<(String, bool), Unusable> {
     let options = KubeConfigOptions::default();
     let ask = async {
         let config = kube::Config::from_custom_kubeconfig(config, &options).await;
-        let client = kube::Client::try_from(config.map_err(|error| causes(&error))?);
-        let api = Api::new(client.map_err(|error| causes(&error))?);
-        let version = api.get("/version").await.map_err(|error| causes(&error))?;
+        let config = config.map_err(|error| Unusable::silent(causes(&error)))?;
+        let client = kube::Client::try_from(config).map_err(|error| Unusable::of(&error))?;
+        let api = Api::new(client);
+        let version = api.get("/version").await.map_err(|error| Unusable::of(&error))?;
         let version = version["gitVersion"].as_str().unwrap_or("unknown").to_owned();
-        Ok((version, api.allows_everything().await.map_err(|error| causes(&error))?))
+        let allowed = api.allows_everything().await.map_err(|error| Unusable::of(&error))?;
+        Ok((version, allowed))
     };
     let answer = tokio::time::timeout(ANSWER_MAX, ask).await;
-    answer.unwrap_or_else(|_| Err(format!("no answer within {} s", ANSWER_MAX.as_secs())))
+    answer.unwrap_or_else(|_| {
+        Err(Unusable::silent(format!("no answer within {} s", ANSWER_MAX.as_secs())))
+    })
 }

@@ -7,10 +7,14 @@ use anyhow::{Context as _, anyhow};
 use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use crate::api::{causes, refusal};
+use crate::api::{causes, is_unauthorized, refusal};
 
 /// How long a server may take to answer at all.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// What to do where a server does not know who asks.
+pub(crate) const LOG_IN: &str =
+    "log in there again: the credentials of that context are not valid, or no longer";
 
 /// How to get at a cluster.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +109,9 @@ pub(super) async fn examine(config: &kube::Config) -> anyhow::Result<String> {
 
 /// Why a server does not tell its version.
 fn unusable(url: &http::Uri, error: kube::Error) -> anyhow::Error {
+    if is_unauthorized(&error) {
+        return anyhow!("{url} does not know us: {}\nto do: {LOG_IN}", causes(&error));
+    }
     if matches!(error, kube::Error::Api(_)) {
         return refusal(error).context(format!("{url} refuses us"));
     }

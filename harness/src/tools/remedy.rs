@@ -3,7 +3,7 @@
 use super::Tool;
 
 /// Words of an error, and what to do about it.
-const REMEDIES: [(Tool, &str, &str); 25] = [
+const REMEDIES: [(Tool, &str, &str); 27] = [
     (Tool::Docker, "no docker on the PATH", "apt-get install docker.io"),
     (
         Tool::Docker,
@@ -71,6 +71,13 @@ const REMEDIES: [(Tool, &str, &str); 25] = [
         "the registry has no such tag: look it up and name another image",
     ),
     (Tool::Kind, "no kind on the PATH", "go install sigs.k8s.io/kind@v0.33.0"),
+    (Tool::Kind, "SCHEDLAB_KIND names", "name a program that is kind, or unset it"),
+    (
+        Tool::Kind,
+        "is not running",
+        "its node is stopped: docker start NAME-control-plane; or kind delete cluster --name NAME, \
+         and the next run makes it anew",
+    ),
     (
         Tool::Kind,
         "Cannot connect to the Docker daemon",

@@ -115,6 +115,25 @@ fn kind_may_be_a_program_that_is_named() {
 }
 
 #[test]
+fn a_program_that_is_named_and_cannot_be_run_is_told_by_its_name() {
+    for named in ["/nowhere/kind", "/etc/hostname", "no-such-kind"] {
+        let (lab, mut command) = command(&[("docker", DOCKER), ("kind", "")], &["kind"]);
+        let ran = (lab, Ended::of(command.env("SCHEDLAB_KIND", named).output().unwrap()));
+        could_not_start(&ran, &[&format!("SCHEDLAB_KIND names {named}: "), "or unset it"]);
+    }
+}
+
+#[test]
+fn a_kept_cluster_that_is_stopped_comes_with_what_to_do() {
+    let kind = "case \"$1 $2\" in 'get clusters') echo kept ;; 'export kubeconfig') \
+                echo 'Command Output: Error response from daemon: Container 0123 is not running' \
+                >&2; exit 1 ;; esac";
+    let programs = [("docker", DOCKER), ("kind", kind)];
+    let ran = run_with(&programs, &["kind", "--kind-cluster", "kept"]);
+    could_not_start(&ran, &["Container 0123 is not running", "docker start NAME-control-plane"]);
+}
+
+#[test]
 fn without_kind_it_says_how_to_get_it() {
     let ran = run_with(&[("docker", DOCKER)], &["kind"]);
     could_not_start(&ran, &["there is no kind on the PATH", "go install sigs.k8s.io/kind"]);

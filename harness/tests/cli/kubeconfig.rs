@@ -52,8 +52,15 @@ fn without_all_rights() -> (String, std::sync::mpsc::Receiver<String>) {
     (server, writes)
 }
 
-/// Answers one request; its first line.
-pub(super) fn answer(mut stream: TcpStream) -> String {
+/// Answers one request as an administrator's rights would be denied; its first line.
+pub(super) fn answer(stream: TcpStream) -> String {
+    answer_with(stream, 200, &|question| {
+        let allowed = !question.contains(r#""resource":"*""#);
+        format!(r#"{{"gitVersion":"v1.35.4","status":{{"allowed":{allowed}}}}}"#)
+    })
+}
+
+fn answer_with(mut stream: TcpStream, status: u16, body: &dyn Fn(&str) -> String) -> String {
     let mut lines = BufReader::new(stream.try_clone().unwrap());
     let (mut first, mut length) = (String::new(), 0);
     lines.read_line(&mut first).unwrap();
@@ -69,10 +76,11 @@ pub(super) fn answer(mut stream: TcpStream) -> String {
     }
     let mut question = vec![0; length];
     lines.read_exact(&mut question).unwrap();
-    let allowed = !String::from_utf8(question).unwrap().contains(r#""resource":"*""#);
-    let body = format!(r#"{{"gitVersion":"v1.35.4","status":{{"allowed":{allowed}}}}}"#);
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
-    write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let body = body(&String::from_utf8(question).unwrap());
+    let head = format!("HTTP/1.1 {status} So\r\ncontent-type: application/json");
+    let length = body.len();
+    write!(stream, "{head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
+        .unwrap();
     first
 }
 
@@ -116,6 +124,25 @@ fn the_doctor_knows_who_may_not_do_everything() {
     assert_eq!(doctor.code, 3, "{}", doctor.all());
     assert!(doctor.out.contains("here answers: v1.35.4"), "{}", doctor.out);
     assert!(doctor.out.contains("context here is no administrator's"), "{}", doctor.out);
+}
+
+#[test]
+fn who_is_not_known_is_told_to_log_in() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let body = r#"{"kind":"Status","status":"Failure","message":"Unauthorized","code":401}"#;
+        for stream in listener.incoming().flatten() {
+            answer_with(stream, 401, &|_| body.to_owned());
+        }
+    });
+    let lab = Lab::of("passes");
+    let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"];
+    let said = refused(&lab, &server, &words);
+    assert!(said.contains(&format!("{server}/ does not know us: Unauthorized\n")), "{said}");
+    assert!(said.contains("to do: log in there again"), "{said}");
+    let doctor = lab.run_with(&["doctor", "kubeconfig"], &[("KUBECONFIG", "kubeconfig")]);
+    assert!(doctor.out.contains("to do: log in there again"), "{}", doctor.out);
 }
 
 #[test]
