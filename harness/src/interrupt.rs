@@ -2,6 +2,7 @@
 //! The first ends what is under way and takes away what was made; the second ends the process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -70,6 +71,25 @@ impl Interrupt {
             done = work => Ok(done?),
         }
     }
+
+    /// The same, but who asks waits this long for work that cannot be given up halfway.
+    pub async fn unless_after<T, E>(
+        &self,
+        grace: Duration,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> anyhow::Result<T>
+    where
+        anyhow::Error: From<E>,
+    {
+        let asked = async {
+            self.raised().await;
+            tokio::time::sleep(grace).await;
+        };
+        tokio::select! {
+            () = asked => Err(Interrupted.into()),
+            done = work => Ok(done?),
+        }
+    }
 }
 
 async fn one_of([first, second]: &mut [Signal; 2]) {
@@ -88,6 +108,21 @@ mod tests {
         let (ended, ()) = tokio::join!(work, async move { asked.raise() });
         assert!(ended.unwrap_err().is::<Interrupted>());
         assert!(interrupt.is_raised());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_cannot_be_given_up_halfway_is_waited_for_but_not_for_ever() {
+        let interrupt = Interrupt::default();
+        interrupt.raise();
+        let grace = Duration::from_secs(10);
+        let slow = async {
+            tokio::time::sleep(grace / 2).await;
+            anyhow::Ok(7)
+        };
+        assert_eq!(interrupt.unless_after(grace, slow).await.unwrap(), 7);
+        let never = std::future::pending::<anyhow::Result<()>>();
+        let ended = interrupt.unless_after(grace, never).await;
+        assert!(ended.unwrap_err().is::<Interrupted>());
     }
 
     #[tokio::test]

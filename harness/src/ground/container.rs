@@ -19,6 +19,7 @@ use testcontainers::runners::AsyncRunner as _;
 use testcontainers::{ContainerAsync, GenericImage, ImageExt as _, TestcontainersError};
 use tokio::time::Instant;
 
+use super::is_local;
 use crate::interrupt::Interrupt;
 use crate::leftovers::{DOCKER_LABEL, Run, Thing};
 use crate::target::Which;
@@ -26,6 +27,8 @@ use crate::tools::{DOCKER_HOST, Endpoint, Tool, ToolError, remedy};
 
 /// How long it may take to answer.
 const READY_WITHIN: Duration = Duration::from_mins(2);
+/// How long docker may take to make it.
+const MADE_WITHIN: Duration = Duration::from_secs(10);
 /// How often it is asked.
 const ASK: Duration = Duration::from_millis(200);
 
@@ -162,7 +165,15 @@ impl Container {
             .with_startup_timeout(READY_WITHIN)
             .with_cmd(arguments);
         // An image that is not here yet may take minutes to come.
-        let runs = interrupt.unless(request.start()).await;
+        let request = match is_local(image) {
+            Ok(()) => request,
+            Err(_) => interrupt
+                .unless(request.pull_image())
+                .await
+                .map_err(|error| in_dockers_words(image, error))?,
+        };
+        // The daemon makes it whether or not anybody waits, and can take it away only then.
+        let runs = interrupt.unless_after(MADE_WITHIN, request.start()).await;
         let runs = runs.map_err(|error| in_dockers_words(image, error))?;
         Ok(Self { runs: ManuallyDrop::new(runs), sort })
     }

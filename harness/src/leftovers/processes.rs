@@ -10,6 +10,9 @@ use super::MARK;
 /// How long a process may take to end when asked.
 const GRACE: Timespec = Timespec { tv_sec: 3, tv_nsec: 0 };
 
+/// How long docker may take to make something.
+const DOCKER_GRACE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+
 /// A process that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Process {
@@ -38,6 +41,15 @@ impl Process {
         words.join(" ").trim().to_owned()
     }
 
+    /// Whether it waits for docker to make something. The daemon makes it whether or not anybody
+    /// waits, so only when this process has ended is it there to be found.
+    fn awaits_docker(&self) -> bool {
+        let command = self.command();
+        let mut words = command.split(' ');
+        let program = words.next().and_then(|path| path.rsplit('/').next());
+        program == Some("docker") && matches!(words.next(), Some("run" | "create" | "network"))
+    }
+
     /// A handle on it that can mean no other process; `None` when it has ended.
     fn handle(&self) -> Option<OwnedFd> {
         let pid = Pid::from_raw(i32::try_from(self.pid).ok()?)?;
@@ -63,11 +75,24 @@ fn mark_of(pid: u32) -> Option<(String, Process)> {
     Some((String::from_utf8(value.to_vec()).ok()?, Process::find(pid)?))
 }
 
-/// Ends processes: asks all, waits, then kills. Answers those that would not go.
+/// Ends processes: asks all, waits, then kills. Those that wait for docker come last, and may end by
+/// themselves before. Answers those that would not go.
 pub(super) fn end(processes: &[Process]) -> Vec<(Process, String)> {
     let handles: Vec<(&Process, OwnedFd)> =
         processes.iter().filter_map(|process| Some((process, process.handle()?))).collect();
-    for (_, handle) in &handles {
+    let (last, first): (Vec<_>, Vec<_>) =
+        handles.into_iter().partition(|(process, _)| process.awaits_docker());
+    let mut stuck = end_at_once(&first);
+    let mut patience = DOCKER_GRACE;
+    for (_, handle) in &last {
+        patience = if has_ended(handle, patience) { patience } else { Timespec::default() };
+    }
+    stuck.extend(end_at_once(&last));
+    stuck
+}
+
+fn end_at_once(handles: &[(&Process, OwnedFd)]) -> Vec<(Process, String)> {
+    for (_, handle) in handles {
         // One that ends meanwhile is found below.
         let _ = pidfd_send_signal(handle, Signal::TERM);
     }

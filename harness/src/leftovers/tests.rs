@@ -73,6 +73,22 @@ async fn a_child_that_was_never_noted_is_found_by_its_mark_and_its_children_too(
 }
 
 #[tokio::test]
+async fn a_container_that_docker_is_making_is_there_before_it_is_looked_for() {
+    let state = tempfile::tempdir().unwrap();
+    let run = Run::begin_in(state.path(), "run").unwrap();
+    // Nobody needs docker any more when kind has ended, and it works on all the same.
+    let mut kind = run.spawn(sleeper().stdout(Stdio::piped())).unwrap();
+    std::os::unix::fs::symlink("/bin/sh", state.path().join("docker")).unwrap();
+    std::fs::write(state.path().join("run"), "read line || echo made >container").unwrap();
+    let mut docker = Command::new(state.path().join("docker"));
+    docker.arg("run").current_dir(state.path()).stdin(kind.stdout.take().unwrap());
+    let mut docker = run.spawn(docker.stdout(Stdio::null())).unwrap();
+    assert_eq!(run.end().await, []);
+    assert!(state.path().join("container").exists());
+    assert!(docker.wait().unwrap().success() && !kind.wait().unwrap().success());
+}
+
+#[tokio::test]
 async fn a_process_id_that_means_another_process_now_is_left_alone() {
     let state = tempfile::tempdir().unwrap();
     let run = Run::begin_in(state.path(), "run").unwrap();
