@@ -177,6 +177,9 @@ pub struct Flow {
     pub timeout: Duration,
 }
 
+/// What `--patience` is when nobody says it.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
 /// Where scenarios run.
 #[derive(Clone, Debug, Args)]
 pub struct Stage {

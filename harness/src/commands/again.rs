@@ -1,7 +1,9 @@
 //! How a failed scenario is run again where it failed: the options of a command line that chose
 //! the cluster and the scheduler.
 
-use crate::cli::{ClusterName, Stage};
+use std::time::Duration;
+
+use crate::cli::{ClusterName, PATIENCE, Stage};
 use crate::target::Which;
 
 /// The options, each with a space before it; nothing for our scheduler on the emulator.
@@ -26,10 +28,19 @@ pub(super) fn stage(stage: &Stage) -> String {
         ("scheduler", scheduler),
         ("target", path(&stage.target)),
         ("time-scale", stage.time_scale.map(|factor| factor.to_string())),
+        ("patience", (stage.patience != PATIENCE).then(|| length(stage.patience))),
     ];
     let said = options.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     let said = said.map(|(name, value)| format!(" --{name} {}", quoted(value)));
     said.chain(stage.force.then(|| " --force".to_owned())).collect()
+}
+
+/// A time as the command line takes it.
+fn length(time: Duration) -> String {
+    match time.subsec_millis() {
+        0 => format!("{}s", time.as_secs()),
+        _ => format!("{}ms", time.as_millis()),
+    }
 }
 
 /// A word for a shell.
@@ -58,6 +69,10 @@ mod tests {
     fn what_chose_the_cluster_is_said_again() {
         assert_eq!(again(&["features", "--seed", "3"]), "");
         assert_eq!(again(&["--cluster", "control-plane"]), " --cluster control-plane");
+        let words = ["--cluster", "kind", "--time-scale", "0.5", "--patience", "90s"];
+        assert_eq!(again(&words), " --cluster kind --time-scale 0.5 --patience 90s");
+        assert_eq!(again(&["--patience", "2m"]), "");
+        assert_eq!(again(&["--patience", "1500ms"]), " --patience 1500ms");
         let kube = ["--cluster", "kubeconfig", "--kubeconfig", "my cluster", "--force"];
         let kube = [&kube[..], &["--scheduler", "process:kube --config={kubeconfig}"]].concat();
         assert_eq!(
