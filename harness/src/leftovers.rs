@@ -50,6 +50,8 @@ pub use sweep::{Doing, End, RunReport, Swept, clean, unrecorded};
 
 /// Label of docker's things; its value is the run's id.
 pub const DOCKER_LABEL: &str = "schedlab.run";
+/// Names of kind clusters that go with their run: this and the run's id.
+pub const KIND_PREFIX: &str = "schedlab-";
 /// Label of objects on a cluster that was there before; its value is the run's id.
 pub const OBJECT_LABEL: &str = "schedlab.dev/run";
 /// Labels of what runs share on a cluster begin with it, one for each run that uses it.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{is_local, kubeconfig, on_runtime};
 use crate::api::{Api, refusal};
 use crate::interrupt::Interrupt;
-use crate::leftovers::{Run, Thing};
+use crate::leftovers::{KIND_PREFIX, Run, Thing};
 use crate::target::Which;
 use crate::tools::Tool;
 use crate::veil::RUN;
@@ -72,7 +72,7 @@ impl Kind {
         let folder = run.temp_folder("kind")?;
         let there = on_runtime(kind(run, &folder, &["get", "clusters"]))?;
         let made = Self {
-            name: wanted.keep.clone().unwrap_or_else(|| format!("schedlab-{}", run.id())),
+            name: wanted.keep.clone().unwrap_or_else(|| format!("{KIND_PREFIX}{}", run.id())),
             kept: wanted.keep.is_some(),
             run: run.clone(),
             kubeconfig: folder.join("kubeconfig"),

@@ -45,8 +45,18 @@ pub(super) fn remove_run(id: &str) -> Result<(), ToolError> {
 
 /// Ids of the runs of which docker has containers.
 pub(super) fn runs() -> Result<Vec<String>, ToolError> {
-    let format = format!("{{{{.Label \"{DOCKER_LABEL}\"}}}}");
-    let filter = format!("label={DOCKER_LABEL}");
+    values(DOCKER_LABEL)
+}
+
+/// Names of the kind clusters of which docker has containers.
+pub(super) fn clusters() -> Result<Vec<String>, ToolError> {
+    values(KIND_LABEL)
+}
+
+/// What containers have under a label, each once.
+fn values(label: &str) -> Result<Vec<String>, ToolError> {
+    let format = format!("{{{{.Label \"{label}\"}}}}");
+    let filter = format!("label={label}");
     let out = Tool::Docker.run(&["ps", "-a", "--filter", &filter, "--format", &format])?;
     let mut ids: Vec<String> = out.lines().map(str::to_owned).collect();
     ids.sort();

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::MARK;
@@ -117,5 +118,7 @@ fn kill(process: &Process, handle: &OwnedFd) -> Option<(Process, String)> {
 
 fn has_ended(handle: &OwnedFd, patience: Timespec) -> bool {
     let mut polled = [PollFd::new(handle, PollFlags::IN)];
-    poll(&mut polled, Some(&patience)).is_ok_and(|ready| ready > 0)
+    // Ctrl-C is no end of it.
+    let ready = retry_on_intr(|| poll(&mut polled, Some(&patience)));
+    ready.is_ok_and(|ready| ready > 0)
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::processes::{self, Process};
 use super::record::{Life, Record, records};
-use super::{Thing, cluster, docker, objects};
+use super::{KIND_PREFIX, Thing, cluster, docker, objects};
 use crate::api::Api;
 
 /// Whether to act.
@@ -89,7 +89,7 @@ fn unreadable(error: &anyhow::Error) -> Swept {
     Swept { thing: "record".to_owned(), end: End::Failed { why } }
 }
 
-/// Marked processes and labelled containers of runs without a record in this state folder. Who
+/// Marked processes, labelled containers and kind clusters of runs without a record in this state folder. Who
 /// they belong to is not known here, so they are only told; an empty list when docker is absent.
 pub fn unrecorded(state: &Path) -> Vec<String> {
     let known: BTreeSet<String> =
@@ -101,7 +101,12 @@ pub fn unrecorded(state: &Path) -> Vec<String> {
     let containers = containers
         .filter(|id| !known.contains(id))
         .map(|id| format!("containers of run {id}: docker ps -a --filter label=schedlab.run={id}"));
-    processes.chain(containers).collect()
+    let clusters = docker::clusters().unwrap_or_default().into_iter();
+    let clusters = clusters
+        .filter(|name| name.strip_prefix(KIND_PREFIX).is_some_and(|run| !known.contains(run)));
+    let clusters =
+        clusters.map(|name| format!("kind cluster {name}: kind delete cluster --name {name}"));
+    processes.chain(containers).chain(clusters).collect()
 }
 
 /// Takes away a run's things, and its record when nothing is left.

@@ -177,6 +177,16 @@ fn a_kept_cluster_that_was_deleted_since_has_nothing_left_of_a_run() {
 }
 
 #[test]
+fn a_kind_cluster_of_a_run_that_nobody_noted_is_told_and_left_alone() {
+    let docker = "case \"$*\" in *kind.cluster*) echo schedlab-7; echo mine ;; esac";
+    let (_lab, mut command) = with_programs(&[("docker", docker)], &["clean"]);
+    let ended = Ended::of(command.output().unwrap());
+    let told = "kind cluster schedlab-7: kind delete cluster --name schedlab-7\n";
+    assert_eq!(ended.code, 0, "{}", ended.all());
+    assert!(ended.out.contains(told) && !ended.out.contains("mine"), "{}", ended.out);
+}
+
+#[test]
 fn a_node_image_that_is_not_there_is_told_in_kinds_words() {
     let kind = "case \"$1 $2\" in 'create cluster') \
                 echo 'ERROR: failed to create cluster: failed to pull image \"absent:1\"' >&2; \
