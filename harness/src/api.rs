@@ -12,6 +12,8 @@ use http::Request;
 use schedlab_emulator::error::undecodable_field;
 use serde_json::{Value, json};
 
+use crate::fields;
+
 /// Our field manager and User-Agent.
 const MANAGER: &str = "schedlab";
 
@@ -39,7 +41,7 @@ struct Collection {
 
 /// What an object is called: kind, namespace and name.
 pub fn title(object: &Value) -> String {
-    let field = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    let field = |at: &str| fields::text(object, at).unwrap_or_default();
     let namespace = match field("/metadata/namespace") {
         "" => String::new(),
         namespace => format!("{namespace}/"),
@@ -197,7 +199,7 @@ impl Api {
 
     /// The path of an object's collection, and its name.
     async fn place(&mut self, object: &Value) -> anyhow::Result<(String, String)> {
-        let field = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        let field = |at: &str| fields::text(object, at).unwrap_or_default();
         let (version, kind) = (field("/apiVersion").to_owned(), field("/kind").to_owned());
         let root = root(&version);
         let collection = self.collection(&version, &kind).await?;

@@ -12,7 +12,7 @@ pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
         let (key, more) = rest.split_at(end);
         // No key is written with a `~` of its own: what is found need not be looked at for it.
-        value = field(value, key).or_else(|| field(value, &unescaped(key)?))?;
+        value = field(value, key).or_else(|| escaped(value, key))?;
         match more.strip_prefix('/') {
             Some(more) => rest = more,
             None => return Some(value),
@@ -20,9 +20,13 @@ pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     }
 }
 
-/// A key with a slash in it, which a path writes `~1`; `None`: it has none.
-fn unescaped(key: &str) -> Option<String> {
-    key.contains('~').then(|| key.replace("~1", "/"))
+/// What stands at a key with a slash in it, which a path writes `~1`.
+fn escaped<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    if !key.as_bytes().contains(&b'~') {
+        return None;
+    }
+    let is_it = |name: &str| name.len() < key.len() && name.split('/').eq(key.split("~1"));
+    value.as_object()?.iter().find(|(name, _)| is_it(name)).map(|(_, value)| value)
 }
 
 /// The text at a path.
@@ -43,9 +47,11 @@ mod tests {
 
     #[test]
     fn paths_lead_to_fields_or_to_nothing() {
-        let object = json!({"a": {"b/c": "x", "d": [1]}});
+        let object = json!({"a": {"b/c": "x", "d": [1], "b/c/d": "y", "bc": "z"}});
         assert_eq!(text(&object, "/a/b~1c"), Some("x"));
         assert_eq!(list(&object, "/a/d"), [json!(1)]);
+        assert_eq!(text(&object, "/a/b~1c~1d"), Some("y"));
+        assert_eq!(at(&object, "/a/b~1d"), None);
         assert_eq!(at(&object, "/a/e/f"), None);
     }
 }

@@ -7,9 +7,11 @@ use std::sync::{
 
 use http::Request;
 use kube::Client;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::Value;
 use thiserror::Error;
+
+use crate::parse::tree;
 
 /// Why a request failed.
 #[derive(Debug, Error)]
@@ -81,6 +83,31 @@ struct Partial {
     metadata: Metadata,
 }
 
+/// What is read of an answer.
+pub(crate) trait Answer: Sized {
+    fn read(text: &str) -> serde_json::Result<Self>;
+}
+
+/// All of it.
+impl Answer for Value {
+    fn read(text: &str) -> serde_json::Result<Self> {
+        tree(text)
+    }
+}
+
+/// Nothing but that it is whole.
+impl Answer for IgnoredAny {
+    fn read(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+}
+
+impl Answer for Partial {
+    fn read(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+}
+
 /// The API server.
 #[derive(Clone)]
 pub(crate) struct Api {
@@ -106,7 +133,7 @@ impl Api {
     }
 
     /// Who does not look at the answer asks for it as `IgnoredAny`, here and below.
-    pub(crate) async fn create<T: DeserializeOwned>(
+    pub(crate) async fn create<T: Answer>(
         &self,
         path: &str,
         object: &Value,
@@ -124,7 +151,7 @@ impl Api {
         Ok(self.send::<Partial>(request, text(object)).await?.metadata)
     }
 
-    pub(crate) async fn patch<T: DeserializeOwned>(
+    pub(crate) async fn patch<T: Answer>(
         &self,
         path: &str,
         merge: Merge,
@@ -163,15 +190,25 @@ impl Api {
         self.send(request, text(options)).await
     }
 
-    async fn send<T: DeserializeOwned>(
+    async fn send<T: Answer>(
         &self,
         request: http::request::Builder,
         body: Vec<u8>,
     ) -> Result<T, ApiError> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let request = request.body(body).expect("paths are made of names that a URI may hold");
-        Ok(self.client.request(request).await?)
+        answer(&self.client, request).await
     }
+}
+
+/// The tree that a request is answered with.
+pub(crate) async fn tree_of(client: &Client, request: Request<Vec<u8>>) -> Result<Value, ApiError> {
+    answer(client, request).await
+}
+
+async fn answer<T: Answer>(client: &Client, request: Request<Vec<u8>>) -> Result<T, ApiError> {
+    let text = client.request_text(request).await?;
+    T::read(&text).map_err(|error| ApiError::Unknown(kube::Error::SerdeError(error)))
 }
 
 fn text(value: &impl Serialize) -> Vec<u8> {
@@ -180,9 +217,15 @@ fn text(value: &impl Serialize) -> Vec<u8> {
 
 /// Path of an object, or of a collection when `name` is empty.
 pub(crate) fn path(api_version: &str, namespace: &str, plural: &str, name: &str) -> String {
-    let root = if api_version.contains('/') { "apis" } else { "api" };
-    let namespace =
-        if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
-    let name = if name.is_empty() { String::new() } else { format!("/{name}") };
-    format!("/{root}/{api_version}{namespace}/{plural}{name}")
+    let root = if api_version.contains('/') { "/apis/" } else { "/api/" };
+    let mut path = String::with_capacity(128);
+    path.push_str(root);
+    path.push_str(api_version);
+    for (before, part) in [("/namespaces/", namespace), ("/", plural), ("/", name)] {
+        if !part.is_empty() {
+            path.push_str(before);
+            path.push_str(part);
+        }
+    }
+    path
 }

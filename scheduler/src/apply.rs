@@ -21,6 +21,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::fmt::temporal::DateTimePrinter;
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
     model::{Name, PodGroupId, PodId, Time},
@@ -185,8 +186,11 @@ impl Applier {
     }
 }
 
-/// A moment as Kubernetes writes it: whole seconds.
+/// As Kubernetes writes times: whole seconds.
+const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
+
+/// A moment as Kubernetes writes it.
 pub(crate) fn rfc3339(at: Time) -> String {
     let at = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    SECONDS.timestamp_to_string(&at)
 }

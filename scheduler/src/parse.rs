@@ -3,6 +3,7 @@
 
 mod duration;
 mod quantity;
+mod tree;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 pub(crate) use duration::{GoDuration, go_duration};
 pub(crate) use quantity::{Unit, quantity};
+pub(crate) use tree::{Tree, tree};
 
 /// A field that cannot be used as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,9 +24,9 @@ use self::{
     line::{Said, glance},
 };
 use crate::{
-    api::{ApiError, path},
+    api::{ApiError, path, tree_of},
     config::Flavor,
-    parse::at,
+    parse::{Tree, at},
 };
 
 /// Wait after the first failure in a row; doubled with each further one.
@@ -177,7 +177,7 @@ impl Unread {
     /// The object; `None` where the line holds none after all.
     pub(crate) fn object(&self) -> Option<Value> {
         let line: Line = serde_json::from_str(&self.line).ok()?;
-        Some(line.object)
+        Some(line.object.0)
     }
 }
 
@@ -270,7 +270,7 @@ impl Watch {
 
     async fn list(&self) -> Result<(String, Vec<Value>), ApiError> {
         let request = Request::get(self.kind.path()).body(Vec::new()).expect("a fixed path");
-        let mut list: Value = self.client.request(request).await?;
+        let mut list = tree_of(&self.client, request).await?;
         let version = at(&list, "/metadata/resourceVersion").and_then(Value::as_str);
         let version = version.unwrap_or("0").to_owned();
         let objects = match list.get_mut("items").map(Value::take) {
@@ -314,7 +314,7 @@ impl Watch {
         let definitions = path("apiextensions.k8s.io/v1", "", "customresourcedefinitions", "");
         let named = format!("{definitions}?fieldSelector=metadata.name%3D{name}");
         let request = Request::get(&named).body(Vec::new()).expect("a fixed path");
-        let list: Value = self.client.request(request).await?;
+        let list = tree_of(&self.client, request).await?;
         if !crate::parse::list(&list, "/items").is_empty() {
             return Ok(Definition::WasThere);
         }
@@ -373,5 +373,5 @@ enum Definition {
 /// One line of a watch, of which its kind is known.
 #[derive(Deserialize)]
 struct Line {
-    object: Value,
+    object: Tree,
 }

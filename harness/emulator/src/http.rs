@@ -6,6 +6,7 @@ mod accept;
 mod consult;
 mod decode;
 mod discovery;
+mod encode;
 mod feed;
 mod openapi;
 mod path;
@@ -15,6 +16,7 @@ mod read;
 mod reply;
 mod review;
 mod table;
+mod texts;
 mod write;
 
 #[cfg(test)]
@@ -44,6 +46,7 @@ use path::{Path, Target};
 use query::Query;
 pub(crate) use reply::refusal;
 pub use reply::{Reply, ReplyBody};
+use texts::Texts;
 
 /// The version of Kubernetes that the API speaks.
 pub const KUBERNETES_VERSION: &str = "v1.35.4";
@@ -54,12 +57,14 @@ pub struct Router {
     store: SharedStore,
     webhooks: Webhooks,
     documents: Arc<openapi::Documents>,
+    texts: Texts,
 }
 
 /// One request to a collection, an object or a part of one.
 struct Call<'r> {
     store: &'r SharedStore,
     webhooks: &'r Webhooks,
+    texts: &'r Texts,
     kind: Arc<Kind>,
     target: &'r Target,
     query: &'r Query,
@@ -76,7 +81,7 @@ impl Router {
 
     /// A router for a store that calls these webhooks where they are configured.
     pub fn with_webhooks(store: SharedStore, webhooks: Webhooks) -> Self {
-        Self { store, webhooks, documents: Arc::default() }
+        Self { store, webhooks, documents: Arc::default(), texts: Texts::default() }
     }
 
     /// A client in the same process, without a socket.
@@ -163,8 +168,8 @@ impl Router {
         let found = self.store.read(|store| store.kinds().by_path(group, version, plural).cloned());
         let Some(kind) = found else { return self.no_such_kind(group, version) };
         let headers = &parts.headers;
-        let (store, webhooks) = (&self.store, &self.webhooks);
-        let call = Call { store, webhooks, kind, target, query, accept, headers, body };
+        let Self { store, webhooks, texts, .. } = self;
+        let call = Call { store, webhooks, texts, kind, target, query, accept, headers, body };
         Ok(call.answer(&parts.method).await)
     }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
 use super::origin::{Origin, Text};
+use crate::fields;
 
 /// An object and where it was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +72,7 @@ fn document(part: &Arc<Text>, prefix: String, object: Value) -> Result<Document,
 pub(crate) fn distinct(documents: &[Document]) -> Result<(), String> {
     let mut seen = BTreeMap::new();
     for Document { origin, object } in documents {
-        let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        let text = |at: &str| fields::text(object, at).unwrap_or_default();
         let is_class = matches!(origin, Origin::Line(_)) && text("/kind") == "PriorityClass";
         if text("/metadata/name").is_empty() || is_class {
             continue;

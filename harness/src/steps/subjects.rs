@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use cucumber::Parameter;
+use schedlab_emulator::object::annotation;
 
 use crate::audit::claim_names;
 use crate::view::{Kind, Pod, View, WORKLOAD};
@@ -84,7 +85,7 @@ fn is_named(pod: Pod<'_>, name: &str) -> bool {
 
 /// A gang from a manifest is known by its group's name alone.
 fn is_in_group(pod: Pod<'_>, name: &str) -> bool {
-    pod.0["metadata"]["annotations"]["pod-group-name"] == *name
+    annotation(pod.0, "pod-group-name") == Some(name)
 }
 
 /// Whether a queue is another or below it.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schedlab_emulator::object;
 use schedlab_emulator::quantity::thousandths;
 use serde_json::Value;
 
@@ -117,13 +118,13 @@ impl<'a> Pod<'a> {
 
     /// The queue it is charged to: its group's, else its label's.
     pub fn queue(self, view: &'a View) -> Option<&'a str> {
-        let of_group = self.group(view).and_then(|group| group["spec"]["queue"].as_str());
+        let of_group = self.group(view).and_then(|group| fields::text(group, "/spec/queue"));
         of_group.or_else(|| self.label(QUEUE))
     }
 
     /// Its pod group.
     pub fn group(self, view: &'a View) -> Option<&'a Value> {
-        let name = self.0["metadata"]["annotations"]["pod-group-name"].as_str()?;
+        let name = object::annotation(self.0, "pod-group-name")?;
         view.at(Kind::PodGroups, (self.namespace(), name))
     }
 
@@ -137,14 +138,14 @@ impl<'a> Pod<'a> {
             return label == workload;
         }
         let owner = fields::list(self.0, "/metadata/ownerReferences").first();
-        let maker = owner.and_then(|owner| owner["name"].as_str()).unwrap_or(self.name());
+        let maker = owner.and_then(|owner| fields::text(owner, "/name")).unwrap_or(self.name());
         let rest = maker.strip_prefix(workload);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     }
 
     /// A label's value.
     pub fn label(self, key: &str) -> Option<&'a str> {
-        self.0["metadata"]["labels"][key].as_str()
+        object::label(self.0, key)
     }
 
     /// When it started, in the API's form, which sorts.

@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use http::Request;
 use kube::core::WatchEvent;
-use schedlab_emulator::Emulator;
+use schedlab_emulator::{Emulator, object};
 use serde_json::Value;
 
 use super::store::{Followed, in_store};
@@ -126,8 +126,7 @@ impl Watch {
     }
 
     fn note(&mut self, object: &Value) {
-        let revision = object["metadata"]["resourceVersion"].as_str();
-        self.seen = revision.and_then(|text| text.parse().ok()).unwrap_or(self.seen);
+        self.seen = object::resource_version(object).parse().unwrap_or(self.seen);
     }
 
     pub(super) fn object(&self, (namespace, name): (&str, &str)) -> Option<&Value> {
@@ -171,6 +170,5 @@ fn put(objects: &mut Objects, object: Arc<Value>) {
 }
 
 fn place(object: &Value) -> Place {
-    let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
-    (field("namespace"), field("name"))
+    (object::namespace(object).to_owned(), object::name(object).to_owned())
 }

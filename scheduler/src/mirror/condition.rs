@@ -21,9 +21,9 @@ pub(super) fn conditions(object: &Value) -> BTreeMap<Name, Condition> {
     items.map(|item| (part(item, "/type"), read(item))).collect()
 }
 
-/// The one of a type; the last where it stands there more than once.
-pub(super) fn condition(object: &Value, kind: &str) -> Option<Condition> {
-    let mut items = list(object, "/status/conditions").iter().rev();
+/// Of `status.conditions[]` the one of a type; the last where it stands there more than once.
+pub(super) fn condition(conditions: &[Value], kind: &str) -> Option<Condition> {
+    let mut items = conditions.iter().rev();
     items.find(|item| text(item, "/type").unwrap_or_default() == kind).map(read)
 }
 

@@ -31,7 +31,8 @@ impl NodeRecord {
             }
         }
         taints.sort();
-        let ready = condition(object, "Ready").is_some_and(|ready| &*ready.status == "True");
+        let ready = condition(list(object, "/status/conditions"), "Ready")
+            .is_some_and(|ready| &*ready.status == "True");
         let unschedulable = at(object, "/spec/unschedulable") == Some(&Value::Bool(true));
         let node = Node {
             name: text(object, "/metadata/name").unwrap_or_default().into(),

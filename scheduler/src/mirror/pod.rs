@@ -101,15 +101,18 @@ pub(crate) struct Owner {
 
 impl PodRecord {
     pub(crate) fn read(object: &Value, scheduler_name: &str) -> Self {
-        let spec = object.get("spec").unwrap_or(&Value::Null);
+        // This is done at every write of a pod: each part is looked up once.
+        let part = |pointer: &str| at(object, pointer).unwrap_or(&Value::Null);
+        let (metadata, spec, status) = (part("/metadata"), part("/spec"), part("/status"));
         let (shape, malformed) = read_shape(object, spec);
-        let labels = strings(object, "/metadata/labels");
-        let annotation =
-            |key: &str| at(object, "/metadata/annotations").and_then(|a| a.get(key)?.as_str());
-        let annotations = own_annotations(object);
+        let labels = strings(metadata, "/labels");
+        let annotations = at(metadata, "/annotations");
+        let annotation = |key: &str| annotations.and_then(|all| all.get(key)?.as_str());
+        let annotations = own_annotations(annotations);
+        let conditions = list(status, "/conditions");
         let group = annotation("pod-group-name").filter(|name| !name.is_empty()).map(Name::from);
         Self {
-            uid: text(object, "/metadata/uid").unwrap_or_default().into(),
+            uid: text(metadata, "/uid").unwrap_or_default().into(),
             ours: text(spec, "/schedulerName").unwrap_or("default-scheduler") == scheduler_name,
             gpu_groups: gpu::groups(&labels),
             labels,
@@ -125,28 +128,28 @@ impl PodRecord {
                 Some("Never") => PreemptionPolicy::Never,
                 Some(_) | None => PreemptionPolicy::PreemptLowerPriority,
             },
-            phase: phase(object),
+            phase: phase(status),
             grace_secs: at(spec, "/terminationGracePeriodSeconds")
                 .and_then(Value::as_i64)
                 .unwrap_or(30),
             gated: !list(spec, "/schedulingGates").is_empty(),
             node: name(spec, "/nodeName").filter(|node| !node.is_empty()),
             place: Place::Bound,
-            nominated: name(object, "/status/nominatedNodeName"),
-            created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
-            started: time(object, "/status/startTime"),
-            leaving_since: leaving_since(object),
+            nominated: name(status, "/nominatedNodeName"),
+            created: time(metadata, "/creationTimestamp").unwrap_or_default(),
+            started: time(status, "/startTime"),
+            leaving_since: leaving_since(metadata),
             owner: controller(object),
-            bind_failure: condition(object, "PodBound").filter(|told| {
+            bind_failure: condition(conditions, "PodBound").filter(|told| {
                 &*told.status == "False" && text(spec, "/nodeName").is_none_or(str::is_empty)
             }),
             skip_grouping: annotation("kai.scheduler/skip-podgrouper") == Some("true"),
             told: Told {
                 version: version(object),
                 marked: group.is_some(),
-                bound_at: bound_at(object),
-                scheduled: condition(object, "PodScheduled"),
-                disruption: condition(object, "DisruptionTarget"),
+                bound_at: bound_at(conditions),
+                scheduled: condition(conditions, "PodScheduled"),
+                disruption: condition(conditions, "DisruptionTarget"),
             },
             group,
         }
@@ -197,14 +200,14 @@ impl PodRecord {
 }
 
 /// `kai.scheduler/…`; most pods have none.
-fn own_annotations(object: &Value) -> Labels {
-    let all = at(object, "/metadata/annotations").and_then(Value::as_object);
+fn own_annotations(all: Option<&Value>) -> Labels {
+    let all = all.and_then(Value::as_object);
     let own = all.into_iter().flatten().filter(|(key, _)| key.starts_with("kai.scheduler/"));
     own.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect()
 }
 
-fn phase(object: &Value) -> Phase {
-    match text(object, "/status/phase") {
+fn phase(status: &Value) -> Phase {
+    match text(status, "/phase") {
         Some("Succeeded") => Phase::Succeeded,
         Some("Failed") => Phase::Failed,
         Some("Running" | "Unknown") => Phase::Running,
@@ -212,20 +215,19 @@ fn phase(object: &Value) -> Phase {
     }
 }
 
-fn bound_at(object: &Value) -> Option<Time> {
+fn bound_at(conditions: &[Value]) -> Option<Time> {
     let scheduled = |condition: &&Value| {
         text(condition, "/type") == Some("PodScheduled")
             && text(condition, "/status") == Some("True")
     };
-    let condition = list(object, "/status/conditions").iter().find(scheduled)?;
+    let condition = conditions.iter().find(scheduled)?;
     time(condition, "/lastTransitionTime")
 }
 
 /// The deletion timestamp is when the grace ends.
-fn leaving_since(object: &Value) -> Option<Time> {
-    let ends = time(object, "/metadata/deletionTimestamp")?;
-    let grace =
-        at(object, "/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+fn leaving_since(metadata: &Value) -> Option<Time> {
+    let ends = time(metadata, "/deletionTimestamp")?;
+    let grace = at(metadata, "/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
     Some(Time(ends.0.saturating_sub(grace.saturating_mul(1000))))
 }
 

@@ -125,7 +125,7 @@ impl Reader<'_> {
     }
 
     fn number(&mut self, resource: &str, which: &str) -> f64 {
-        let found = self.spec.pointer(&format!("/resources/{resource}/{which}"));
+        let found = stated(self.spec, resource, which);
         match found {
             None | Some(Value::Null) => 0.0,
             Some(value) => value.as_f64().unwrap_or_else(|| {
@@ -151,7 +151,7 @@ impl Reader<'_> {
         if (0.0..9.2e18).contains(&number) {
             return number.round() as i64;
         }
-        let found = self.spec.pointer(&format!("/resources/{}/{}", of.0, of.1));
+        let found = stated(self.spec, of.0, of.1);
         self.wrong(of, found.map(shown).unwrap_or_default(), allowed);
         0
     }
@@ -184,13 +184,18 @@ impl Reader<'_> {
     }
 }
 
+/// What a spec says of a resource.
+fn stated<'s>(spec: &'s Value, resource: &str, which: &str) -> Option<&'s Value> {
+    spec.get("resources")?.get(resource)?.get(which)
+}
+
 /// Fields of a resource that are left out while others of it are set; all three when the
 /// resource is not named at all. Whoever deserves all there is needs no weight.
 fn unset(spec: &Value) -> Vec<String> {
     let mut unset = Vec::new();
     for resource in ["gpu", "cpu", "memory"] {
         for which in ["quota", "overQuotaWeight", "limit"] {
-            let of = |field: &str| spec.pointer(&format!("/resources/{resource}/{field}"));
+            let of = |field: &str| stated(spec, resource, field);
             let needless = which == "overQuotaWeight"
                 && of("quota").and_then(Value::as_f64).is_some_and(|quota| quota < 0.0);
             if of(which).is_none_or(Value::is_null) && !needless {

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use jiff::fmt::temporal::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -30,12 +31,14 @@ pub(crate) fn flag(value: &Value, path: &[&str]) -> bool {
 
 /// A moment as the API writes it: whole seconds.
 pub(crate) fn stamp(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
+    SECONDS.timestamp_to_string(&time)
 }
 
 /// A moment as leases write it: microseconds.
 pub(crate) fn micro_stamp(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+    const MICROSECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
+    MICROSECONDS.timestamp_to_string(&time)
 }
 
 /// A moment later than another; the end of time when there is none.

@@ -15,8 +15,10 @@ use tokio::time::Sleep;
 
 use super::Call;
 use super::accept::Shape;
+use super::encode;
 use super::reply::{self, Reply, status_of};
 use super::table::{Table, partial_metadata};
+use super::texts::Texts;
 use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::shared::SharedStore;
@@ -38,6 +40,7 @@ impl Call<'_> {
                 version: self.target.version.clone(),
                 shape: self.accept.shape.clone(),
                 include: self.query.get("includeObject").map(str::to_owned),
+                texts: self.texts.clone(),
                 is_first: true,
             },
             is_over: false,
@@ -102,6 +105,7 @@ struct Form {
     version: String,
     shape: Shape,
     include: Option<String>,
+    texts: Texts,
     is_first: bool,
 }
 
@@ -116,7 +120,15 @@ impl Form {
             }
         };
         let object = self.kind.present(&self.version, stored);
-        self.write_shaped(piece, name, &object, now);
+        match self.shape {
+            Shape::Plain | Shape::Discovery(_) => {
+                let text = self.texts.of(&object);
+                write_line(piece, name, |piece| piece.extend_from_slice(&text));
+            }
+            Shape::PartialMetadata | Shape::PartialMetadataList | Shape::Table(_) => {
+                self.write_shaped(piece, name, &object, now);
+            }
+        }
     }
 
     fn write_bookmark(
@@ -158,16 +170,15 @@ impl Form {
 }
 
 fn write_event(piece: &mut Vec<u8>, name: &str, object: &impl Serialize) {
+    write_line(piece, name, |piece| encode::any(piece, object));
+}
+
+fn write_line(piece: &mut Vec<u8>, name: &str, write_object: impl FnOnce(&mut Vec<u8>)) {
     // Most objects fit: a text that grows is copied again and again.
     piece.reserve(2048);
     piece.extend_from_slice(b"{\"type\":\"");
     piece.extend_from_slice(name.as_bytes());
     piece.extend_from_slice(b"\",\"object\":");
-    write_json(piece, object);
+    write_object(piece);
     piece.extend_from_slice(b"}\n");
-}
-
-/// Writes a value behind what is already written.
-pub(super) fn write_json(bytes: &mut Vec<u8>, value: &impl Serialize) {
-    serde_json::to_writer(bytes, value).expect("a tree of JSON can be written to memory");
 }

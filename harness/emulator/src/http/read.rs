@@ -1,14 +1,13 @@
 //! GET: objects, their parts, lists.
 
 use ::http::StatusCode;
-use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::accept::{Encoding, Shape};
 use super::query::Selected;
 use super::reply::{self, Reply};
 use super::table::{Table, partial_metadata};
-use super::{Call, feed};
+use super::{Call, encode};
 use crate::error::ApiError;
 use crate::kinds::Origin;
 use crate::object;
@@ -53,6 +52,9 @@ impl Call<'_> {
         let object = self.present(stored);
         let encoding = self.accept.encoding;
         match self.accept.shape {
+            Shape::Plain | Shape::Discovery(_) if encoding == Encoding::Json => {
+                reply::raw(code, encoding.content_type(), self.texts.of(&object))
+            }
             Shape::Plain | Shape::Discovery(_) => reply::object(code, encoding, &*object),
             Shape::PartialMetadata => {
                 reply::object(code, encoding, &partial_metadata(&object, "v1"))
@@ -214,25 +216,15 @@ impl Call<'_> {
             if index > 0 {
                 written.push(b',');
             }
-            if self.kind.origin == Origin::Custom {
-                feed::write_json(&mut written, &object);
-            } else {
-                feed::write_json(&mut written, &Bare(&object));
+            if let Value::Object(fields) = &*object {
+                // Built-in kinds say what they are once, at the top.
+                let says_kind = self.kind.origin == Origin::Custom;
+                let is_wanted = |name: &str| says_kind || !matches!(name, "kind" | "apiVersion");
+                encode::fields(&mut written, fields, is_wanted);
             }
         }
         written.extend_from_slice(b"]}");
         written
-    }
-}
-
-/// An object without kind and version.
-struct Bare<'o>(&'o Value);
-
-impl Serialize for Bare<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = self.0.as_object().into_iter().flatten();
-        serializer
-            .collect_map(fields.filter(|(name, _)| !matches!(name.as_str(), "kind" | "apiVersion")))
     }
 }
 

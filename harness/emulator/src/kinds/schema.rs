@@ -5,6 +5,7 @@
 
 mod compile;
 mod default;
+mod place;
 mod prune;
 mod rules;
 mod validate;

@@ -1,11 +1,15 @@
 //! `metadata.managedFields`: who set which field, kept up to date on every write.
 
 use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::{Value, json};
 
 use super::diff::diff;
 use super::fields::{FieldSet, subtract, unite};
 use super::shape::Shape;
+
+/// As the API writes times.
+const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 
 /// Who writes.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +55,7 @@ impl Entry {
     pub(super) fn new(author: &Author<'_>, operation: Operation) -> Self {
         Self {
             operation,
-            time: author.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            time: SECONDS.timestamp_to_string(&author.now),
             manager: author.manager.to_owned(),
             api_version: author.api_version.to_owned(),
             subresource: author.subresource.to_owned(),

@@ -11,7 +11,7 @@ use super::{is_finished, node_name};
 use crate::actors::View;
 use crate::actors::fields::{Condition, flag, set_condition, stamp};
 use crate::actors::step::fingerprint;
-use crate::object::{annotation, list, name, number, remove, set, text, uid};
+use crate::object::{annotation, at, list, name, number, remove, set, text, uid};
 
 /// A pod's addresses.
 pub(super) struct Address {
@@ -95,7 +95,7 @@ pub(super) fn running(pod: &mut Value, now: Timestamp) {
 
 /// The program of KAI's reservation pods writes down which GPU its pod got.
 fn reserved(pod: &mut Value) {
-    let labels = pod.pointer("/metadata/labels/runai-gpu-group");
+    let labels = at(pod, &["metadata", "labels", "runai-gpu-group"]);
     if labels.is_some() && text(pod, &["metadata", "name"]).starts_with("gpu-reservation-") {
         let device = annotation(pod, super::admission::DEVICES).unwrap_or_default().to_owned();
         set(pod, &["metadata", "annotations", "run.ai/reserve_for_gpu_index"], json!(device));

@@ -115,16 +115,47 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
+        let mut read = Fields::default();
         while let Some(name) = fields.next_key::<String>()? {
-            if map.contains_key(&name) {
+            if read.has(&name) {
                 self.note(&name)?;
             }
             let since = self.noted();
             let value = fields.next_value_seed(self)?;
             self.put_before(since, &name);
-            map.insert(name, value);
+            read.put(name, value);
         }
-        Ok(map.into())
+        Ok(read.into_map().into())
+    }
+}
+
+/// The fields of a map as they are read. While they come in the order of their names, as most
+/// programs write them, nothing has to be searched, and the map is made of them in one go.
+#[derive(Default)]
+struct Fields {
+    in_order: Vec<(String, Value)>,
+    /// All of them, from the first on that was out of order.
+    map: Option<Map<String, Value>>,
+}
+
+impl Fields {
+    /// Whether this name was there before.
+    fn has(&mut self, name: &str) -> bool {
+        if self.map.is_none() && self.in_order.last().is_some_and(|(last, _)| **last >= *name) {
+            self.map = Some(self.in_order.drain(..).collect());
+        }
+        self.map.as_ref().is_some_and(|map| map.contains_key(name))
+    }
+
+    /// Takes a field in that was asked for just now.
+    fn put(&mut self, name: String, value: Value) {
+        match &mut self.map {
+            Some(map) => drop(map.insert(name, value)),
+            None => self.in_order.push((name, value)),
+        }
+    }
+
+    fn into_map(self) -> Map<String, Value> {
+        self.map.unwrap_or_else(|| self.in_order.into_iter().collect())
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::place::Place;
 use super::{Additional, Schema};
 
 impl Schema {
@@ -9,16 +10,16 @@ impl Schema {
     /// root's type and metadata stay.
     pub fn prune(&self, object: &mut Value, dropped: &mut Vec<String>) {
         if let Some(fields) = object.as_object_mut() {
-            prune_map((self, true), fields, ("", dropped));
+            prune_map((self, true), fields, (&Place::ROOT, dropped));
         }
     }
 
-    fn prune_value(&self, value: &mut Value, (path, dropped): (&str, &mut Vec<String>)) {
+    fn prune_value(&self, value: &mut Value, (place, dropped): (&Place<'_>, &mut Vec<String>)) {
         if let Some(fields) = value.as_object_mut() {
-            prune_map((self, self.is_embedded), fields, (path, dropped));
+            prune_map((self, self.is_embedded), fields, (place, dropped));
         } else if let (Some(items), Some(schema)) = (value.as_array_mut(), &self.items) {
             for (index, item) in items.iter_mut().enumerate() {
-                schema.prune_value(item, (&format!("{path}[{index}]"), dropped));
+                schema.prune_value(item, (&place.item(index), dropped));
             }
         }
     }
@@ -38,19 +39,19 @@ impl Schema {
 fn prune_map(
     (schema, is_resource): (&Schema, bool),
     fields: &mut Map<String, Value>,
-    (path, dropped): (&str, &mut Vec<String>),
+    (place, dropped): (&Place<'_>, &mut Vec<String>),
 ) {
     fields.retain(|name, value| {
         if is_resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
             return true;
         }
-        let place = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let place = place.field(name);
         if let Some(schema) = schema.field(name) {
             schema.prune_value(value, (&place, dropped));
             return true;
         }
         if !schema.keeps_unknown() {
-            dropped.push(place);
+            dropped.push(place.to_string());
         }
         schema.keeps_unknown()
     });

@@ -6,7 +6,7 @@ use kube_cel::{CompiledSchema, ErrorKind, ValidationError, Validator, compile_sc
 use serde_json::{Value, json};
 
 use super::Schema;
-use super::validate::shown;
+use super::validate::named;
 use crate::error::FieldErrors;
 use crate::expression::{is_bounded, is_plain, with_room};
 use crate::object;
@@ -94,7 +94,7 @@ impl Schema {
 }
 
 fn report(rule: &ValidationError, value: Option<&Value>, errors: &mut FieldErrors) {
-    let field = shown(&rule.field_path);
+    let field = named(rule.field_path.clone());
     match rule.reason.as_deref() {
         Some("FieldValueForbidden") => errors.forbidden(field, &rule.message),
         Some("FieldValueRequired") => errors.required(field, &rule.message),

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::place::Place;
 use super::{ListType, Schema};
 use crate::error::FieldErrors;
 
@@ -9,11 +10,11 @@ impl Schema {
     /// Everything in `object` that breaks the schema.
     pub fn validate(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        self.check(object, "", &mut errors);
+        self.check(object, &Place::ROOT, &mut errors);
         errors
     }
 
-    fn check(&self, value: &Value, path: &str, errors: &mut FieldErrors) {
+    fn check(&self, value: &Value, path: &Place<'_>, errors: &mut FieldErrors) {
         if value.is_null() && self.nullable {
             return;
         }
@@ -36,7 +37,7 @@ impl Schema {
         self.check_branches(value, path, errors);
     }
 
-    fn check_bounds(&self, value: &Value, path: &str, errors: &mut FieldErrors) {
+    fn check_bounds(&self, value: &Value, path: &Place<'_>, errors: &mut FieldErrors) {
         let Some(allowed) = &self.rules.allowed else {
             return;
         };
@@ -53,12 +54,12 @@ impl Schema {
     fn check_map(
         &self,
         fields: &serde_json::Map<String, Value>,
-        path: &str,
+        path: &Place<'_>,
         errors: &mut FieldErrors,
     ) {
         for name in &self.required {
             if !fields.contains_key(name) {
-                errors.required(join(path, name), "");
+                errors.required(path.field(name).to_string(), "");
             }
         }
         let (least, most) = self.rules.properties;
@@ -73,12 +74,12 @@ impl Schema {
         }
         for (name, field) in fields {
             if let Some(schema) = self.field(name) {
-                schema.check(field, &join(path, name), errors);
+                schema.check(field, &path.field(name), errors);
             }
         }
     }
 
-    fn check_list(&self, items: &[Value], path: &str, errors: &mut FieldErrors) {
+    fn check_list(&self, items: &[Value], path: &Place<'_>, errors: &mut FieldErrors) {
         let (least, most) = self.rules.items;
         if let Some(least) = least.filter(|least| items.len() < *least) {
             let rule = format!("{} in body should have at least {least} items", shown(path));
@@ -104,17 +105,17 @@ impl Schema {
         };
         for (index, value) in identity.iter().flatten().enumerate() {
             if identity.iter().flatten().take(index).any(|earlier| earlier == value) {
-                errors.duplicate(format!("{path}[{index}]"), value);
+                errors.duplicate(path.item(index).to_string(), value);
             }
         }
         for (index, item) in items.iter().enumerate() {
             if let Some(schema) = &self.items {
-                schema.check(item, &format!("{path}[{index}]"), errors);
+                schema.check(item, &path.item(index), errors);
             }
         }
     }
 
-    fn check_text(&self, text: &str, path: &str, errors: &mut FieldErrors) {
+    fn check_text(&self, text: &str, path: &Place<'_>, errors: &mut FieldErrors) {
         self.check_form(text, path, errors);
         if let Some(format) = self.rules.format.as_ref().filter(|format| !has_format(text, format))
         {
@@ -124,7 +125,7 @@ impl Schema {
     }
 
     /// Of a text's length and pattern only the first fault is told.
-    fn check_form(&self, text: &str, path: &str, errors: &mut FieldErrors) {
+    fn check_form(&self, text: &str, path: &Place<'_>, errors: &mut FieldErrors) {
         let length = text.chars().count();
         let (least, most) = self.rules.lengths;
         if let Some(most) = most.filter(|most| length > *most) {
@@ -140,7 +141,7 @@ impl Schema {
         }
     }
 
-    fn check_number(&self, value: &Value, path: &str, errors: &mut FieldErrors) {
+    fn check_number(&self, value: &Value, path: &Place<'_>, errors: &mut FieldErrors) {
         let Some(number) = value.as_f64() else {
             return;
         };
@@ -173,7 +174,7 @@ impl Schema {
         }
     }
 
-    fn check_branches(&self, value: &Value, path: &str, errors: &mut FieldErrors) {
+    fn check_branches(&self, value: &Value, path: &Place<'_>, errors: &mut FieldErrors) {
         for schema in &self.all_of {
             schema.check(value, path, errors);
         }
@@ -194,12 +195,13 @@ impl Schema {
     }
 }
 
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+fn shown(path: &Place<'_>) -> String {
+    named(path.to_string())
 }
 
-pub(super) fn shown(path: &str) -> &str {
-    if path.is_empty() { "<nil>" } else { path }
+/// The root has no name.
+pub(super) fn named(path: String) -> String {
+    if path.is_empty() { "<nil>".to_owned() } else { path }
 }
 
 pub(super) fn type_of(value: &Value) -> &'static str {

@@ -1,0 +1,102 @@
+//! Trees of JSON as text, as `serde_json` writes them. Objects are small, and made of many short
+//! strings that need no escape: those are copied as they stand.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Writes a tree behind what is already written.
+pub(super) fn tree(bytes: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => bytes.extend_from_slice(b"null"),
+        Value::Bool(true) => bytes.extend_from_slice(b"true"),
+        Value::Bool(false) => bytes.extend_from_slice(b"false"),
+        Value::Number(number) => any(bytes, number),
+        Value::String(text) => write_text(bytes, text),
+        Value::Array(items) => {
+            bytes.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    bytes.push(b',');
+                }
+                tree(bytes, item);
+            }
+            bytes.push(b']');
+        }
+        Value::Object(map) => fields(bytes, map, |_| true),
+    }
+}
+
+/// Writes a map, of its fields those that are wanted.
+pub(super) fn fields(
+    bytes: &mut Vec<u8>,
+    map: &Map<String, Value>,
+    is_wanted: impl Fn(&str) -> bool,
+) {
+    bytes.push(b'{');
+    let mut is_first = true;
+    for (name, value) in map {
+        if !is_wanted(name) {
+            continue;
+        }
+        if !std::mem::take(&mut is_first) {
+            bytes.push(b',');
+        }
+        write_text(bytes, name);
+        bytes.push(b':');
+        tree(bytes, value);
+    }
+    bytes.push(b'}');
+}
+
+/// Writes anything that is JSON.
+pub(super) fn any(bytes: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    serde_json::to_writer(bytes, value).expect("a tree of JSON can be written to memory");
+}
+
+fn write_text(bytes: &mut Vec<u8>, text: &str) {
+    // All are counted, as many are looked at at once so.
+    let escapes = text.bytes().filter(|byte| matches!(byte, ..b' ' | b'"' | b'\\')).count();
+    if escapes == 0 {
+        bytes.reserve(text.len() + 2);
+        bytes.push(b'"');
+        bytes.extend_from_slice(text.as_bytes());
+        bytes.push(b'"');
+    } else {
+        any(bytes, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, *};
+
+    use serde_json::Value;
+
+    fn trees() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+            "[ -~\\n\\t\\u{1f}\\u{7f}é😀\"\\\\]{0,40}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 64, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map(any::<String>(), inner, 0..6)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_tree_is_written_as_serde_json_writes_it(tree in trees()) {
+            let mut bytes = Vec::new();
+            super::tree(&mut bytes, &tree);
+            prop_assert_eq!(bytes, serde_json::to_vec(&tree).unwrap());
+        }
+    }
+}
