@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http::Request;
 use schedlab_emulator::error::undecodable_field;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::fields;
@@ -77,8 +78,7 @@ impl Api {
 
     /// POST.
     pub async fn post(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
-        let request = Request::post(written(path)).header("content-type", "application/json");
-        self.send(request, Some(object)).await
+        self.send(posting(path), Some(object)).await
     }
 
     /// PUT.
@@ -152,10 +152,10 @@ impl Api {
 
     /// Creates an object. A real server may not have heard yet of a priority class that it has:
     /// its admission reads from a watch of its own.
-    async fn admitted(&self, collection: &str, object: &Value) -> Result<Value, kube::Error> {
+    async fn admitted(&self, collection: &str, object: &Value) -> Result<IgnoredAny, kube::Error> {
         let end = tokio::time::Instant::now() + HEARSAY_MAX;
         loop {
-            let created = self.post(collection, object).await;
+            let created = self.send(posting(collection), Some(object)).await;
             let Err(kube::Error::Api(status)) = &created else { return created };
             let class =
                 status.message.split_once(NO_CLASS).and_then(|(_, rest)| rest.split(' ').next());
@@ -256,16 +256,22 @@ impl Api {
         Ok(std::iter::once("v1").chain(named).map(str::to_owned).collect())
     }
 
-    async fn send(
+    /// Who does not look at the answer asks for it as `IgnoredAny`.
+    async fn send<T: DeserializeOwned>(
         &self,
         request: http::request::Builder,
         body: Option<&Value>,
-    ) -> Result<Value, kube::Error> {
-        let body = body.map_or_else(Vec::new, |body| body.to_string().into_bytes());
+    ) -> Result<T, kube::Error> {
+        let body = body.map_or(Ok(Vec::new()), serde_json::to_vec);
+        let body = body.map_err(kube::Error::SerdeError)?;
         let request = request.header("user-agent", MANAGER).body(body);
         let request = request.map_err(kube::Error::HttpError)?;
         self.client.request(request).await
     }
+}
+
+fn posting(path: &str) -> http::request::Builder {
+    Request::post(written(path)).header("content-type", "application/json")
 }
 
 impl fmt::Debug for Api {

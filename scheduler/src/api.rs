@@ -141,14 +141,11 @@ impl Api {
         self.send(self.post(path), text(object)).await
     }
 
-    /// As `create`, answered with no more than the metadata.
-    pub(crate) async fn create_metadata(
-        &self,
-        path: &str,
-        object: &Value,
-    ) -> Result<Metadata, ApiError> {
+    /// Creates an event, of which nothing is read back.
+    pub(crate) async fn tell(&self, path: &str, event: Vec<u8>) -> Result<(), ApiError> {
         let request = self.post(path).header("accept", METADATA);
-        Ok(self.send::<Partial>(request, text(object)).await?.metadata)
+        let IgnoredAny = self.send(request, event).await?;
+        Ok(())
     }
 
     pub(crate) async fn patch<T: Answer>(
@@ -211,7 +208,7 @@ async fn answer<T: Answer>(client: &Client, request: Request<Vec<u8>>) -> Result
     T::read(&text).map_err(|error| ApiError::Unknown(kube::Error::SerdeError(error)))
 }
 
-fn text(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn text(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("a value has a text")
 }
 

@@ -93,7 +93,7 @@ async fn warn(
             occasion: &rfc3339(now),
         };
         let (path, body) = event.request(&api.name, now);
-        if let Err(ApiError::Unknown(error)) = api.create_metadata(&path, &body).await {
+        if let Err(ApiError::Unknown(error)) = api.tell(&path, body).await {
             return Err(ApiError::Unknown(error));
         }
     }

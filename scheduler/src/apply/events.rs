@@ -1,13 +1,16 @@
 //! Kubernetes events, named by what they say: the same news told twice is one event.
 
 use schedlab_scheduler_core::model::{Name, Time};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::rfc3339;
-use crate::{api::path, mirror::Key};
+use crate::{
+    api::{path, text},
+    mirror::Key,
+};
 
 /// How alarming an event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Level {
     Normal,
     Warning,
@@ -50,37 +53,79 @@ impl Event<'_> {
     }
 
     /// Path and body of the request that writes it.
-    pub(crate) fn request(&self, component: &str, now: Time) -> (String, Value) {
+    pub(crate) fn request(&self, component: &str, now: Time) -> (String, Vec<u8>) {
         let key = &self.about.key;
+        let involved = Involved {
+            api_version: self.about.api_version,
+            kind: self.about.kind,
+            name: &key.name,
+            namespace: Some(&*key.namespace).filter(|namespace| !namespace.is_empty()),
+            uid: &self.about.uid,
+        };
         // Events of things without a namespace stand in the default one.
-        let namespace = if key.namespace.is_empty() { "default" } else { &key.namespace };
-        let mut involved = json!({
-            "apiVersion": self.about.api_version,
-            "kind": self.about.kind,
-            "name": &*key.name,
-            "uid": &*self.about.uid,
-        });
-        if !key.namespace.is_empty() {
-            involved["namespace"] = json!(namespace);
-        }
+        let namespace = involved.namespace.unwrap_or("default");
         let message: String = self.message.chars().take(1024).collect();
-        let body = json!({
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": { "name": self.name(), "namespace": namespace },
-            "involvedObject": involved,
-            "type": match self.level { Level::Normal => "Normal", Level::Warning => "Warning" },
-            "reason": self.reason,
-            "message": message,
-            "source": { "component": component },
-            "reportingComponent": component,
-            "reportingInstance": component,
-            "firstTimestamp": rfc3339(now),
-            "lastTimestamp": rfc3339(now),
-            "count": 1,
-        });
-        (path("v1", namespace, "events", ""), body)
+        let time = rfc3339(now);
+        let body = Body {
+            api_version: "v1",
+            count: 1,
+            first_timestamp: &time,
+            involved_object: &involved,
+            kind: "Event",
+            last_timestamp: &time,
+            message: &message,
+            metadata: Metadata { name: &self.name(), namespace },
+            reason: self.reason,
+            reporting_component: component,
+            reporting_instance: component,
+            source: Source { component },
+            level: self.level,
+        };
+        (path("v1", namespace, "events", ""), text(&body))
     }
+}
+
+/// An event as it is written, its fields in the order of their names as everything is that we
+/// write.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'e> {
+    api_version: &'e str,
+    count: u32,
+    first_timestamp: &'e str,
+    involved_object: &'e Involved<'e>,
+    kind: &'e str,
+    last_timestamp: &'e str,
+    message: &'e str,
+    metadata: Metadata<'e>,
+    reason: &'e str,
+    reporting_component: &'e str,
+    reporting_instance: &'e str,
+    source: Source<'e>,
+    #[serde(rename = "type")]
+    level: Level,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Involved<'e> {
+    api_version: &'e str,
+    kind: &'e str,
+    name: &'e str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'e str>,
+    uid: &'e str,
+}
+
+#[derive(Serialize)]
+struct Metadata<'e> {
+    name: &'e str,
+    namespace: &'e str,
+}
+
+#[derive(Serialize)]
+struct Source<'e> {
+    component: &'e str,
 }
 
 /// FNV-1a over the parts, with a separator after each.
@@ -107,5 +152,34 @@ mod tests {
         assert_ne!(name("a", None, "1"), name("a", None, "2"));
         assert_eq!(name("uses 16", Some("for b"), ""), name("uses 15", Some("for b"), ""));
         assert!(name("a", None, "").starts_with("p."));
+    }
+
+    #[test]
+    fn an_event_says_all_that_clients_read() {
+        let key = Key { namespace: "".into(), name: "q".into() };
+        let about = About { api_version: "x/v2", kind: "Queue", key, uid: "u1".into() };
+        let (level, occasion) = (Level::Warning, "");
+        let event = Event { about: &about, level, reason: "R", message: "m", gist: None, occasion };
+        let (path, body) = event.request("ours", Time(1_500));
+        assert_eq!(path, "/api/v1/namespaces/default/events");
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(
+            body,
+            serde_json::json!({
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": { "name": event.name(), "namespace": "default" },
+                "involvedObject": { "apiVersion": "x/v2", "kind": "Queue", "name": "q", "uid": "u1" },
+                "type": "Warning",
+                "reason": "R",
+                "message": "m",
+                "source": { "component": "ours" },
+                "reportingComponent": "ours",
+                "reportingInstance": "ours",
+                "firstTimestamp": "1970-01-01T00:00:01Z",
+                "lastTimestamp": "1970-01-01T00:00:01Z",
+                "count": 1,
+            })
+        );
     }
 }

@@ -31,7 +31,7 @@ pub(super) enum Call {
     /// An event. Nobody reads the answer.
     Tell {
         path: String,
-        object: Value,
+        event: Vec<u8>,
     },
     /// It is answered with a `Status`, which nobody reads.
     Bind {
@@ -75,8 +75,8 @@ pub(super) type Chain = Vec<Write>;
 
 impl Write {
     pub(super) fn event(event: &Event<'_>, component: &str, now: Time) -> Self {
-        let (path, object) = event.request(component, now);
-        Self { call: Call::Tell { path, object }, then: Then::Told }
+        let (path, event) = event.request(component, now);
+        Self { call: Call::Tell { path, event }, then: Then::Told }
     }
 
     /// A patch whose answer is the object as it stands now.
@@ -88,8 +88,8 @@ impl Write {
 impl Call {
     async fn send(self, api: &Api) -> Result<Value, ApiError> {
         match self {
-            Self::Tell { path, object } => {
-                api.create_metadata(&path, &object).await?;
+            Self::Tell { path, event } => {
+                api.tell(&path, event).await?;
                 Ok(Value::Null)
             }
             Self::Bind { path, object } => {

@@ -2,6 +2,7 @@
 //! can be made again at any point; the status of the request is written last.
 
 use schedlab_scheduler_core::model::{Name, Time};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::{order::Order, shared_gpu};
@@ -187,9 +188,8 @@ async fn tell(
     let about = About::pod(key, &uid);
     let occasion = &*order.uid;
     let event = Event { about: &about, level, reason, message: &message, gist: None, occasion };
-    let (path_of_event, object) = event.request(&api.name, now);
-    let written: Result<Value, ApiError> = api.create(&path_of_event, &object).await;
-    ignored(written)?;
+    let (path_of_event, event) = event.request(&api.name, now);
+    ignored(api.tell(&path_of_event, event).await)?;
     let condition = json!({
         "type": "PodBound",
         "status": status,
@@ -199,13 +199,13 @@ async fn tell(
     });
     let change = json!({ "status": { "conditions": [condition] } });
     let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
-    ignored(api.patch(&path, Merge::Strategic, &change).await)
+    ignored(api.patch(&path, Merge::Strategic, &change).await.map(|IgnoredAny| ()))
 }
 
 /// What was refused stays unwritten; only what nobody knows is tried again.
-fn ignored(written: Result<Value, ApiError>) -> Result<(), ApiError> {
+fn ignored(written: Result<(), ApiError>) -> Result<(), ApiError> {
     match written {
         Err(error @ ApiError::Unknown(_)) => Err(error),
-        Ok(_) | Err(_) => Ok(()),
+        Ok(()) | Err(_) => Ok(()),
     }
 }

@@ -191,6 +191,8 @@ fn arrive(held: &Held, ctx: &Context) -> Step {
         status::admitted(pod, &address, ctx.now);
         if instant {
             status::running(pod, ctx.now);
+        } else {
+            status::starting(pod, ctx.now);
         }
     }));
     Step::of(writes)

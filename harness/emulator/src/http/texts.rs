@@ -10,7 +10,7 @@ use super::encode;
 use crate::store::Object;
 
 /// So many texts are kept, of which none is longer than this.
-const SLOTS: usize = 256;
+const SLOTS: usize = 64;
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
 /// An object that was sent, with its text.

@@ -51,18 +51,22 @@ pub(in crate::actors) fn host_address(node: &Value) -> String {
     format!("172.{}.{}.{}", 16 + ((hash >> 16) & 15), (hash >> 8) & 0xff, hash & 0xff)
 }
 
-/// Taken by the kubelet: its containers are being made.
+/// Taken by the kubelet.
 pub(super) fn admitted(pod: &mut Value, address: &Address, now: Timestamp) {
-    set(pod, &["status", "phase"], json!("Pending"));
     set(pod, &["status", "startTime"], json!(stamp(now)));
     set(pod, &["status", "hostIP"], json!(address.host));
     set(pod, &["status", "hostIPs"], json!([{"ip": address.host}]));
     set(pod, &["status", "podIP"], json!(address.pod));
     set(pod, &["status", "podIPs"], json!([{"ip": address.pod}]));
+    init_containers(pod, now);
+}
+
+/// Its containers are being made.
+pub(super) fn starting(pod: &mut Value, now: Timestamp) {
+    set(pod, &["status", "phase"], json!("Pending"));
     conditions(pod, ["True", "True", "False", "False"], "ContainersNotReady", now);
     let waiting = json!({"waiting": {"reason": "ContainerCreating"}});
     containers(pod, &|_| waiting.clone(), false);
-    init_containers(pod, now);
 }
 
 /// Its containers wait to be started, in this state.
