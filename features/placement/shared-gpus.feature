@@ -89,3 +89,25 @@ Feature: Several pods share one GPU
     And the field "spec.containers.0.env.0.name" of pod "small-0" is "NVIDIA_VISIBLE_DEVICES"
     And pod "whole" has 1 running pod
     And the field "spec.containers.0.env" of pod "whole-0" is ""
+
+  @webhooks @kai-settings
+  Scenario: Who asks for no GPU sees none, and nobody may ask for all
+    Given containers see only the GPUs that they ask for
+    And the scheduler's webhooks are asked
+    Then this manifest is refused with 'spec.containers[0].env[0]: found NVIDIA_VISIBLE_DEVICES "all"':
+      """yaml
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: greedy, labels: {kai.scheduler/queue: team}, annotations: {gpu-fraction: "0.5"}}
+      spec:
+        schedulerName: kai-scheduler
+        containers: [{name: c, image: i, env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]}]
+      """
+    When these workloads are submitted:
+      | name | kind | queue | pods | gpus |
+      | cpu  | pod  | team  | 1    |      |
+    And 1 pod "whole" with 1 GPU each is submitted to queue "team"
+    Then pod "cpu" has 1 running pod
+    And the field "spec.containers.0.env.0.value" of pod "cpu-0" is "void"
+    And pod "whole" has 1 running pod
+    And the field "spec.containers.0.env" of pod "whole-0" is ""

@@ -19,6 +19,59 @@ Feature: Pods that talk to each other run close together
         - {nodeLabel: rack, alias: rack-level}
       """
 
+  Scenario: A level has a name of its own, which may change while the levels stay
+    Then this manifest is refused with 'each alias stands once':
+      """
+      apiVersion: kai.scheduler/v1alpha1
+      kind: Topology
+      metadata: {name: twice}
+      spec: {levels: [{nodeLabel: zone, alias: here}, {nodeLabel: rack, alias: here}]}
+      """
+    And this manifest is refused with 'an alias is no nodeLabel of the topology':
+      """
+      apiVersion: kai.scheduler/v1alpha1
+      kind: Topology
+      metadata: {name: mixed}
+      spec: {levels: [{nodeLabel: zone, alias: rack}, {nodeLabel: rack}]}
+      """
+    And this manifest is refused with 'levels cannot be changed, but for their aliases':
+      """
+      apiVersion: kai.scheduler/v1alpha1
+      kind: Topology
+      metadata: {name: hall}
+      spec: {levels: [{nodeLabel: zone}, {nodeLabel: block}]}
+      """
+    When this manifest is applied:
+      """
+      apiVersion: kai.scheduler/v1alpha1
+      kind: Topology
+      metadata: {name: hall}
+      spec: {levels: [{nodeLabel: zone}, {nodeLabel: rack, alias: row}]}
+      """
+    And this manifest is applied:
+      """
+      apiVersion: batch/v1
+      kind: Job
+      metadata:
+        name: train
+        labels: {kai.scheduler/queue: team}
+        annotations:
+          kai.scheduler/topology: hall
+          kai.scheduler/topology-required-placement: row
+      spec:
+        parallelism: 2
+        completions: 2
+        template:
+          metadata: {labels: {kai.scheduler/queue: team}}
+          spec:
+            schedulerName: kai-scheduler
+            restartPolicy: Never
+            containers:
+            - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 4}}}
+      """
+    Then job "train" has 2 running pods
+    And job "train" is within 1 "rack"
+
   Scenario: A job that needs one rack gets one, though single nodes elsewhere are fuller
     Given 3 pods "other" with 1 GPU each are submitted to queue "team"
     And everything has settled

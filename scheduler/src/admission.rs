@@ -2,14 +2,16 @@
 //! are those by which objects are read for decisions (`mirror`, `queues`), which tell the same
 //! faults in conditions where no webhook is installed. What was wrong before is let pass with a
 //! warning, or nobody could ever mend it step by step. Pods that share GPUs are given what tells
-//! them which.
+//! them which, and others see none, where that is wanted.
 
 mod configuration;
+mod devices;
 mod queue;
 mod serve;
 mod sharing;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use devices::Shares;
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -20,7 +22,7 @@ use crate::{
     parse::{Malformed, text},
 };
 
-pub use configuration::{Service, configurations};
+pub use configuration::{Changed, Service, configurations};
 pub use serve::{Certificate, serve};
 
 const QUEUES: &str = "/validate-queue";
@@ -36,6 +38,8 @@ pub struct Admission {
     /// How devices are reserved that pods share, where a binder tells them which: nobody else
     /// writes what they are made to wait for.
     reservation: Option<GpuReservation>,
+    /// Containers see the GPUs only that they ask for.
+    blocks_devices: bool,
 }
 
 /// What becomes of an object.
@@ -56,7 +60,9 @@ impl Admission {
         let scheduler_name = config.scheduler_name.clone();
         let tells = config.binding == Binding::Requests;
         let reservation = config.gpu_reservation.clone().filter(|_| tells);
-        Self { api: Api::new(client, scheduler_name.clone()), scheduler_name, reservation }
+        let blocks_devices = config.block_nvidia_visible_devices;
+        let api = Api::new(client, scheduler_name.clone());
+        Self { api, scheduler_name, reservation, blocks_devices }
     }
 
     /// Answers an `AdmissionReview` that was sent to a path; `None` when nobody is there.
@@ -65,23 +71,40 @@ impl Admission {
         let verdict = match path {
             QUEUES => queue::judge(&self.api, request).await,
             POD_GROUPS => judged(request, |object| GroupRecord::read(object, "").malformed),
-            PODS => judged(request, |object| {
-                let pod = PodRecord::read(object, &self.scheduler_name);
-                pod.malformed.filter(|_| pod.ours)
-            }),
+            PODS => judged(request, |object| self.fault(object)),
             SHARING => Verdict::Changed(self.changes(request)),
             _ => return None,
         };
         Some(answer(review, verdict))
     }
 
-    /// What a pod of this scheduler is given that shares GPUs. One that is wrong gets nothing: it
-    /// is refused, or told so.
+    /// What is wrong with a pod of this scheduler.
+    fn fault(&self, object: &Value) -> Option<Malformed> {
+        let pod = PodRecord::read(object, &self.scheduler_name);
+        if !pod.ours {
+            return None;
+        }
+        let of_devices = || devices::fault(object).filter(|_| self.blocks_devices);
+        pod.malformed.or_else(of_devices)
+    }
+
+    /// What a pod of this scheduler is given: the share that it has of GPUs, and no sight of others.
+    /// One that is wrong gets nothing: it is refused, or told so.
     fn changes(&self, request: &Value) -> Vec<Value> {
-        let pod = PodRecord::read(&request["object"], &self.scheduler_name);
-        let shares = pod.ours && pod.malformed.is_none() && pod.shape.shared_gpu.is_some();
-        let reservation = self.reservation.as_ref().filter(|_| shares);
-        reservation.map(|settings| sharing::changes(request, settings)).unwrap_or_default()
+        let object = &request["object"];
+        let pod = PodRecord::read(object, &self.scheduler_name);
+        if !pod.ours || pod.malformed.is_some() {
+            return Vec::new();
+        }
+        let shares = pod.shape.shared_gpu.map_or(Shares::Nothing, |_| Shares::Gpus);
+        let mut changes = match (&self.reservation, shares) {
+            (Some(settings), Shares::Gpus) => sharing::changes(request, settings),
+            (Some(_) | None, Shares::Gpus | Shares::Nothing) => Vec::new(),
+        };
+        if self.blocks_devices {
+            changes.extend(devices::changes(object, shares));
+        }
+        changes
     }
 }
 

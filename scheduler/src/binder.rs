@@ -31,7 +31,7 @@ use crate::{
 use attempt::Attempt;
 use order::Order;
 use reservations::{Reservations, Reserved};
-pub(crate) use shared_gpu::{CONFIG_MAPS, Container, SHARE_VARIABLES, annotated};
+pub(crate) use shared_gpu::{CONFIG_MAPS, Container, DEVICES, SHARE_VARIABLES, annotated};
 
 /// What it has to know; pods only where it reserves what they share.
 const WATCHED: &[Kind] = &[Kind::BindRequest, Kind::Pod];

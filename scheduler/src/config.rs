@@ -40,6 +40,9 @@ pub struct Config {
     /// How the binder reserves GPUs that pods share. `None`: it does not, and no device plugin knows
     /// that they are taken.
     pub gpu_reservation: Option<GpuReservation>,
+    /// Component admission keeps containers that ask for no GPU from seeing one, and refuses pods
+    /// that say themselves which they see.
+    pub block_nvidia_visible_devices: bool,
     /// The nodes that are this scheduler's, and the pods that go there. `None`: all.
     pub node_pool: Option<NodePool>,
     /// Most writes under way at once. With 1 they follow each other, in an order of their own
@@ -175,6 +178,7 @@ impl Config {
             components: Component::value_variants().iter().copied().collect(),
             binding: Binding::Direct,
             gpu_reservation: None,
+            block_nvidia_visible_devices: false,
             node_pool: None,
             writes_at_once: 1,
             usage_window: None,

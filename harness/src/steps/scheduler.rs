@@ -88,6 +88,17 @@ fn reserved(world: &mut World) -> StepResult {
     Ok(())
 }
 
+/// Containers that ask for no GPU see none, and pods that say which they see are refused; once the
+/// scheduler's webhooks are asked.
+/// ```gherkin
+/// Given containers see only the GPUs that they ask for
+/// ```
+#[given(expr = "containers see only the GPUs that they ask for")]
+fn devices_blocked(world: &mut World) -> StepResult {
+    world.config_mut()?.block_nvidia_visible_devices = true;
+    Ok(())
+}
+
 /// The API server asks the scheduler's webhooks about queues, pod groups and pods. They are found on
 /// the emulator, and where the scheduler is installed with them: tag the scenario `@webhooks`.
 /// ```gherkin

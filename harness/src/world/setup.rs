@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use schedlab_scheduler::admission::{self, Admission, Service};
+use schedlab_scheduler::admission::{self, Admission, Changed, Service};
 use schedlab_scheduler::{Config, Flavor, Idle, Status, explain::Form};
 use schedlab_scheduler_core::audit::Rules;
 
@@ -99,9 +99,11 @@ impl World {
         let config = self.config_mut()?;
         let (scheduler_name, admission) =
             (config.scheduler_name.clone(), Admission::new(client, config));
+        let changed = Changed::by(config);
         let (namespace, name) = ("kai-scheduler", "schedlab-scheduler");
         self.cluster.serve_webhooks((namespace, name), admission)?;
-        let service = Service { namespace, name, authority: None, scheduler_name: &scheduler_name };
+        let scheduler_name = &scheduler_name;
+        let service = Service { namespace, name, authority: None, scheduler_name, changed };
         for configuration in &admission::configurations(&service) {
             self.api.create(configuration).await?;
         }

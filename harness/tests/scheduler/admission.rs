@@ -8,7 +8,7 @@ use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use insta::assert_snapshot;
-use schedlab_scheduler::admission::{Admission, Service, configurations};
+use schedlab_scheduler::admission::{Admission, Changed, Service, configurations};
 use serde_json::{Value, json};
 
 use super::lab::Lab;
@@ -31,6 +31,7 @@ impl Lab {
             name: "schedlab-scheduler",
             authority: None,
             scheduler_name: "kai-scheduler",
+            changed: Changed::by(&self.config),
         };
         let [judges, changes] = configurations(&service);
         let group = "admissionregistration.k8s.io";
@@ -160,6 +161,36 @@ fn a_pod_of_this_scheduler_is_judged_by_what_it_shares() {
         assert_snapshot!(pod("kai-scheduler", json!({ "gpu-memory": "-1" }), None).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-memory: found "-1", allowed: a positive integer of MiB"#);
         assert_snapshot!(pod("default-scheduler", of("1.5"), None).await, @"201");
         assert_snapshot!(pod("kai-scheduler", of("0.5"), None).await, @"201");
+    });
+}
+
+#[test]
+fn a_pod_sees_the_gpus_that_it_asks_for_where_that_is_wanted() {
+    Lab::tell(async |mut lab| {
+        lab.config.block_nvidia_visible_devices = true;
+        lab.ask_first();
+        let pod = async |name: &str, scheduler: &str, environment: Value| {
+            let object = json!({
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": { "name": name },
+                "spec": { "schedulerName": scheduler, "containers": [
+                    { "name": "c", "image": "i", "env": environment }] },
+            });
+            lab.send(Method::POST, PODS, &object).await
+        };
+        let all = json!([{ "name": "NVIDIA_VISIBLE_DEVICES", "value": "all" }]);
+        assert_snapshot!(pod("greedy", "kai-scheduler", all.clone()).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/greedy: spec.containers[0].env[0]: found NVIDIA_VISIBLE_DEVICES "all", allowed: "void" or "none": which GPUs a container sees follows from what it asks for (blockNvidiaVisibleDevices)"#);
+        assert_snapshot!(pod("foreign", "default-scheduler", all).await, @"201");
+        assert_snapshot!(pod("modest", "kai-scheduler", json!([])).await, @"201");
+        let seen = |pod: &Value| {
+            format!("{} {}", pod["metadata"]["name"], pod["spec"]["containers"][0]["env"])
+        };
+        let seen: Vec<String> = lab.list("", "pods").iter().map(seen).collect();
+        assert_snapshot!(seen.join("\n"), @r#"
+        "foreign" [{"name":"NVIDIA_VISIBLE_DEVICES","value":"all"}]
+        "modest" [{"name":"NVIDIA_VISIBLE_DEVICES","value":"void"}]
+        "#);
     });
 }
 

@@ -12,7 +12,9 @@ use std::{
 
 use http::{Method, Request};
 use schedlab_scheduler::{
-    Binding, Component, Config, ConfigFile, GpuReservation, admission, crds,
+    Binding, Component, Config, ConfigFile, GpuReservation,
+    admission::{self, Changed},
+    crds,
     leader::{Election, Standing, lead},
 };
 use serde::Deserialize as _;
@@ -70,16 +72,22 @@ fn the_chart_has_the_api_server_ask_as_the_program_prints_it() {
         ("{{ $key }}", "Qw=="),
     ];
     let filled = values.iter().fold(template, |text, (from, to)| text.replace(from, to));
-    let plain: Vec<&str> = filled.lines().filter(|line| !line.contains("{{")).collect();
-    let objects = documents(&plain.join("\n"));
-    assert_eq!(objects[0]["kind"], "Secret");
-    let service = admission::Service {
-        namespace: "kai",
-        name: "scheduler",
-        authority: Some("QQ=="),
-        scheduler_name: "mine",
-    };
-    assert_eq!(objects[1..], admission::configurations(&service));
+    let (before, rest) = filled.split_once("{{- if not (.Values.config).block").unwrap();
+    let (_, after) = rest.split_once("{{- end }}").unwrap();
+    let all = [before, after].concat();
+    for (text, changed) in [(&filled, Changed::Sharing), (&all, Changed::All)] {
+        let plain: Vec<&str> = text.lines().filter(|line| !line.contains("{{")).collect();
+        let objects = documents(&plain.join("\n"));
+        assert_eq!(objects[0]["kind"], "Secret");
+        let service = admission::Service {
+            namespace: "kai",
+            name: "scheduler",
+            authority: Some("QQ=="),
+            scheduler_name: "mine",
+            changed,
+        };
+        assert_eq!(objects[1..], admission::configurations(&service));
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{POD_GROUPS, PODS, QUEUES, SHARING};
+use crate::config::Config;
 
 const API: &str = "admissionregistration.k8s.io/v1";
 
@@ -18,6 +19,24 @@ pub struct Service<'a> {
     pub authority: Option<&'a str>,
     /// The scheduler whose pods are changed.
     pub scheduler_name: &'a str,
+    /// Which of them.
+    pub changed: Changed,
+}
+
+/// Which pods of a scheduler are changed; no other one is asked about.
+#[derive(Clone, Copy, Debug)]
+pub enum Changed {
+    /// Those that share GPUs.
+    Sharing,
+    /// All: those that ask for no GPU are kept from seeing one.
+    All,
+}
+
+impl Changed {
+    /// Those that a scheduler with this configuration has something to change at.
+    pub const fn by(config: &Config) -> Self {
+        if config.block_nvidia_visible_devices { Self::All } else { Self::Sharing }
+    }
 }
 
 /// The configurations of those that judge and of the one that changes pods.
@@ -46,18 +65,25 @@ fn judges(service: &Service<'_>) -> Value {
     ])
 }
 
-/// Only pods that share GPUs are asked about: one that would not learn which might use all.
+/// Without an answer no such pod is created: one that would not learn which GPUs are its own might
+/// use all.
 fn sharing(service: &Service<'_>) -> Value {
     let ours = Value::from(service.scheduler_name);
     let mut webhook = webhook(service, ("sharing", SHARING), &rule("", "v1", "pods", &["CREATE"]));
-    webhook["matchConditions"] = json!([
-        { "name": "of-this-scheduler",
-          "expression": format!("has(object.spec.schedulerName) && object.spec.schedulerName == {ours}") },
-        // gpu-fraction, gpu-memory.
-        { "name": "asks-by-annotation",
-          "expression": "has(object.metadata.annotations) && \
-                         object.metadata.annotations.exists(key, key.startsWith('gpu'))" },
-    ]);
+    let of_ours = json!({
+        "name": "of-this-scheduler",
+        "expression": format!("has(object.spec.schedulerName) && object.spec.schedulerName == {ours}"),
+    });
+    // gpu-fraction, gpu-memory.
+    let sharing = json!({
+        "name": "asks-by-annotation",
+        "expression": "has(object.metadata.annotations) && \
+                       object.metadata.annotations.exists(key, key.startsWith('gpu'))",
+    });
+    webhook["matchConditions"] = match service.changed {
+        Changed::Sharing => json!([of_ours, sharing]),
+        Changed::All => json!([of_ours]),
+    };
     webhook
 }
 

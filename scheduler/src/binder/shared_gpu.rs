@@ -14,7 +14,8 @@ use crate::{
 /// Begins the names of the pod's config maps.
 pub(crate) const CONFIG_MAPS: &str = "runai/shared-gpu-configmap";
 
-const DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
+/// Which devices a container sees.
+pub(crate) const DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
 const PORTIONS: [&str; 2] = ["RUNAI_NUM_OF_GPUS", "GPU_PORTION"];
 
 /// What a container may take from its config map: which devices, and which part of each.

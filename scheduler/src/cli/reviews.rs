@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use schedlab_scheduler::{
     Component, Config,
-    admission::{self, Admission, Certificate, Service},
+    admission::{self, Admission, Certificate, Changed, Service},
 };
 use tokio::net::TcpListener;
 
@@ -30,6 +30,10 @@ pub(crate) struct Webhooks {
     /// The scheduler whose pods are given what they need to share GPUs.
     #[arg(long, default_value = "kai-scheduler")]
     scheduler_name: String,
+    /// The configuration sets blockNvidiaVisibleDevices: all its pods are changed, not only those
+    /// that share GPUs.
+    #[arg(long)]
+    block_nvidia_visible_devices: bool,
 }
 
 /// Answers the API server's reviews, whether this process leads or not; never, without a
@@ -80,6 +84,11 @@ pub(crate) fn print_webhooks(arguments: &Webhooks) -> anyhow::Result<()> {
         name: &arguments.service,
         authority: authority.as_deref(),
         scheduler_name: &arguments.scheduler_name,
+        changed: if arguments.block_nvidia_visible_devices {
+            Changed::All
+        } else {
+            Changed::Sharing
+        },
     };
     let mut out = io::stdout().lock();
     for configuration in &admission::configurations(&service) {

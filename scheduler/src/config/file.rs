@@ -35,6 +35,9 @@ pub struct ConfigFile {
     pub binding: Option<Binding>,
     /// Reservation pods for GPUs that pods share, started by the binder [default: none].
     pub gpu_reservation: Option<ReservationSetting>,
+    /// Containers that ask for no GPU see none, and pods that set `NVIDIA_VISIBLE_DEVICES` themselves
+    /// are refused, where component admission is asked about all pods [default: false].
+    pub block_nvidia_visible_devices: Option<bool>,
     /// Only the nodes and pods of this pool, as a shard does [default: all].
     pub node_pool: Option<PoolSetting>,
     /// Time from one cycle to the next, as 1s or 500ms [default: 1s].

@@ -28,6 +28,8 @@ pub struct TopologySpec {
 /// A level is known by its label, what was placed by levels stays so, and a node is a domain of
 /// its own, within which there is nothing.
 fn level_rules() -> Value {
+    /// Level `l` has an alias.
+    const ALIASED: &str = "(has(l.alias) && l.alias != '')";
     let hostname = "l.nodeLabel == 'kubernetes.io/hostname'";
     json!([
         {
@@ -38,7 +40,18 @@ fn level_rules() -> Value {
             "rule": format!("!self.exists(l, {hostname}) || self[self.size() - 1].nodeLabel == 'kubernetes.io/hostname'"),
             "message": "kubernetes.io/hostname is the last level, if it is one",
         },
-        {"rule": "self == oldSelf", "message": "levels cannot be changed"},
+        {
+            "rule": "self.map(l, l.nodeLabel) == oldSelf.map(l, l.nodeLabel)",
+            "message": "levels cannot be changed, but for their aliases",
+        },
+        {
+            "rule": format!("self.all(l, !{ALIASED} || self.filter(m, has(m.alias) && m.alias == l.alias).size() == 1)"),
+            "message": "each alias stands once",
+        },
+        {
+            "rule": format!("self.all(l, !{ALIASED} || !self.exists(m, m.nodeLabel == l.alias))"),
+            "message": "an alias is no nodeLabel of the topology",
+        },
     ])
 }
 
@@ -49,7 +62,8 @@ pub struct TopologyLevel {
     /// Nodes with equal values of this label are one domain.
     #[schemars(length(min = 1, max = 316))]
     pub node_label: String,
-    /// A shorter name for the level.
+    /// A shorter name for the level; no other level's alias, and no label of a level.
+    #[schemars(length(max = 316))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
 }

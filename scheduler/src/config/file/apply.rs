@@ -38,6 +38,8 @@ impl ConfigFile {
                 pod_runtime_class: setting.pod_runtime_class.clone(),
             });
         }
+        config.block_nvidia_visible_devices =
+            self.block_nvidia_visible_devices.unwrap_or(config.block_nvidia_visible_devices);
         if let Some(PoolSetting { label, value }) = &self.node_pool {
             let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
             config.node_pool = Some(NodePool { label, value: value.clone() });
@@ -90,6 +92,7 @@ impl ConfigFile {
             writes_at_once: _,
             trace_decisions: _,
             gpu_reservation,
+            block_nvidia_visible_devices,
             usage_window,
             usage_half_life,
             usage_db_config,
@@ -112,6 +115,7 @@ impl ConfigFile {
         let depths = [allocate, consolidation, reclaim, preempt];
         let stands = [
             ("gpuReservation", gpu_reservation.is_some()),
+            ("blockNvidiaVisibleDevices", block_nvidia_visible_devices.is_some()),
             ("usageWindow", usage_window.is_some()),
             ("usageHalfLife", usage_half_life.is_some()),
             ("usageDBConfig", usage_db_config.is_some()),
