@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::commands;
 use crate::exit::Exit;
 use crate::features::{Shard, TagExpression};
+use crate::ground::Kubelets;
 use crate::report::Reporter;
 use crate::target::Which;
 
@@ -212,6 +213,10 @@ pub struct Stage {
     /// kind's configuration of a new cluster, as those in kind-configs; one node when absent.
     #[arg(long, value_name = "FILE")]
     pub kind_config: Option<PathBuf>,
+    /// Who plays the kubelets of simulated nodes on a real cluster. kwok starts pods at once and
+    /// may end those of Jobs; scenarios that need more are skipped.
+    #[arg(long, value_enum, default_value_t = Kubelets::Auto, value_name = "WHO")]
+    pub kubelets: Kubelets,
     /// The scheduler: `ours`, `process:COMMAND` with the placeholders {kubeconfig},
     /// {scheduler-name}, {profile} and {dir}, `installed:NAME` for one that runs there, or
     /// `deployment[:IMAGE]` for ours, installed on a kind cluster as people install it.

@@ -7,13 +7,14 @@ mod install;
 mod installation;
 mod kind;
 mod kubeconfig;
+mod kwok;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
-use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS};
+use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS, Process as _};
 use schedlab_emulator::clock::Clock;
 use schedlab_scheduler::crds;
 
@@ -31,6 +32,7 @@ pub(crate) use installation::{Installation, is_local};
 pub use kind::KindCluster;
 pub use kubeconfig::Access;
 pub(crate) use kubeconfig::LOG_IN;
+pub use kwok::{Kubelets, Kwok};
 
 /// Actors where controllers of a control plane are ours to choose: it runs those for workloads,
 /// namespaces and garbage, and the life of nodes is simulated.
@@ -74,7 +76,9 @@ pub struct Ground {
     scenarios: AtomicUsize,
     shared: BTreeSet<String>,
     fence: Fence,
-    actors: &'static [&'static str],
+    actors: Vec<&'static str>,
+    /// It plays the nodes, if so.
+    kwok: Option<Kwok>,
     scheduler: Option<String>,
     version: String,
     host: Host,
@@ -83,8 +87,8 @@ pub struct Ground {
 /// What keeps a cluster alive.
 #[derive(Debug)]
 enum Host {
-    /// Processes of ours: it goes with them.
-    Processes(ControlPlane<Kept>),
+    /// Processes of ours: it goes with them, and with it the kwok that was started for it.
+    Processes(ControlPlane<Kept>, Option<Kept>),
     /// A container of ours: it goes with it.
     Container(Box<Container>),
     /// kind.
@@ -93,12 +97,36 @@ enum Host {
     Others,
 }
 
+impl Host {
+    /// Whether it is kwok's own image.
+    fn is_kwoks(&self) -> bool {
+        matches!(self, Self::Container(container) if container.is_kwoks())
+    }
+
+    /// Whether a kwok that was started for it runs, if one was.
+    fn lives(&mut self) -> bool {
+        let Self::Processes(_, Some(kwok)) = self else { return true };
+        kwok.lives()
+    }
+
+    /// Adds what a kwok of ours said last, where it has ended.
+    fn explain(&mut self, error: anyhow::Error) -> anyhow::Error {
+        if self.lives() {
+            return error;
+        }
+        let Self::Processes(plane, _) = self else { return error };
+        error.context(format!("kwok ended: {}", plane.last_words(kwok::PROGRAM)))
+    }
+}
+
 /// What distinguishes the kinds of clusters once they are there.
 struct Found {
     config: kube::Config,
     version: String,
     fence: Fence,
     actors: &'static [&'static str],
+    /// Who may play the nodes' kubelets.
+    kubelets: Kubelets,
     /// The scheduler that runs there and is to be tested.
     scheduler: Option<String>,
     host: Host,
@@ -106,16 +134,24 @@ struct Found {
 
 impl Ground {
     /// Boots a control plane of our own.
-    pub fn control_plane(assets: Option<&Path>, interrupt: &Interrupt) -> anyhow::Result<Self> {
+    pub fn control_plane(
+        assets: Option<&Path>,
+        kubelets: Kubelets,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
         let assets = schedlab_control_plane::find(assets, &PROGRAMS)?;
         let run = Run::begin("run")?;
-        let booted =
-            boot(&assets, &run, interrupt).and_then(|found| Self::on(found, &run, interrupt));
+        let booted = boot(&assets, kubelets, &run, interrupt)
+            .and_then(|found| Self::on(found, &run, interrupt));
         booted.inspect_err(|_| drop(end(run)))
     }
 
     /// Uses a cluster that is there.
-    pub fn kubeconfig(access: &Access, interrupt: &Interrupt) -> anyhow::Result<Self> {
+    pub fn kubeconfig(
+        access: &Access,
+        kubelets: Kubelets,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
         let (config, kubeconfig, context) = on_runtime(interrupt.unless(access.connect()))?;
         let version = on_runtime(interrupt.unless(kubeconfig::examine(&config)))?;
         let run = Run::begin("run")?;
@@ -125,6 +161,7 @@ impl Ground {
             version,
             fence: Fence::Taint,
             actors: OTHERS_CLUSTER,
+            kubelets,
             scheduler: access.scheduler.clone(),
             host: Host::Others,
         };
@@ -133,30 +170,37 @@ impl Ground {
 
     /// Starts a container of an image that is a cluster. `tell` hears what takes its time.
     pub fn container(
-        image: &str,
-        scheduler: &Which,
+        (image, scheduler): (&str, &Which),
+        kubelets: Kubelets,
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
-        on_runtime(interrupt.unless(container::examine(image)))?;
+        on_runtime(interrupt.unless(container::examine(image, kubelets)))?;
         let run = Run::begin("run")?;
-        let booted = in_container((image, scheduler), &run, interrupt, tell)
-            .and_then(|found| Self::on(found, &run, interrupt));
+        let booted = in_container((image, scheduler), &run, interrupt, tell).and_then(|found| {
+            // In kwok's own image nobody else could.
+            let usual = if found.host.is_kwoks() { Kubelets::Kwok } else { Kubelets::Schedlab };
+            Self::on(Found { kubelets: kubelets.unless_said(usual), ..found }, &run, interrupt)
+        });
         booted.inspect_err(|_| drop(end(run)))
     }
 
     /// Makes a kind cluster, or uses one that was kept, and installs our scheduler if it shall be
     /// a Deployment there. `tell` hears what takes its time.
     pub fn kind(
-        wanted: &KindCluster,
-        scheduler: &Which,
+        (wanted, scheduler): (&KindCluster, &Which),
+        kubelets: Kubelets,
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
         on_runtime(interrupt.unless(kind::examine(scheduler)))?;
         let run = Run::begin("run")?;
         let booted = on_kind(wanted, &run, interrupt, tell)
-            .map(|found| Found { scheduler: scheduler.installed(), ..found })
+            .map(|found| Found {
+                scheduler: scheduler.installed(),
+                kubelets: kubelets.unless_said(Kubelets::Schedlab),
+                ..found
+            })
             .and_then(|found| Self::on(found, &run, interrupt))
             .and_then(|ground| match scheduler {
                 Which::Deployment(image) => ground.deploy(image, interrupt, tell),
@@ -181,13 +225,18 @@ impl Ground {
     }
 
     /// Brings what the scheduler needs.
-    fn on(found: Found, run: &Run, interrupt: &Interrupt) -> anyhow::Result<Self> {
+    fn on(mut found: Found, run: &Run, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let strange = match (&found.scheduler, &found.host) {
             (Some(_), _) => install::Strange::Use,
             (None, Host::Container(container)) if container.is_ours() => install::Strange::Use,
             (None, _) => install::Strange::Refuse,
         };
-        on_runtime(interrupt.unless(install::install(&found.config, strange, run.id())))?;
+        let kwok = on_runtime(interrupt.unless(async {
+            install::install(&found.config, strange, run.id()).await?;
+            let mut lives = || found.host.lives();
+            kwok::find(&found.config, found.kubelets, run.id(), &mut lives).await
+        }))
+        .map_err(|error| found.host.explain(error))?;
         let classes = crds::priority_classes();
         let name =
             |class: &serde_json::Value| class["metadata"]["name"].as_str().map(str::to_owned);
@@ -200,7 +249,11 @@ impl Ground {
             scenarios: AtomicUsize::new(0),
             shared: classes.iter().filter_map(name).collect(),
             fence: found.fence,
-            actors: found.actors,
+            actors: match kwok {
+                Some(_) => kwok::beside(found.actors),
+                None => found.actors.to_vec(),
+            },
+            kwok,
             scheduler: found.scheduler,
             version: found.version,
             host: found.host,
@@ -215,7 +268,7 @@ impl Ground {
     /// The folder of a control plane of ours, where its scheduler may be, too.
     pub(crate) fn programs(&self) -> Option<&Path> {
         match &self.host {
-            Host::Processes(plane) => Some(plane.assets().folder()),
+            Host::Processes(plane, _) => Some(plane.assets().folder()),
             Host::Kind(_) | Host::Container(_) | Host::Others => None,
         }
     }
@@ -234,7 +287,7 @@ impl Ground {
     /// A kubeconfig of an administrator, for other processes: of a control plane of ours.
     pub(crate) fn kubeconfig_text(&self) -> Option<&str> {
         match &self.host {
-            Host::Processes(plane) => Some(plane.kubeconfig()),
+            Host::Processes(plane, _) => Some(plane.kubeconfig()),
             Host::Kind(_) | Host::Container(_) | Host::Others => None,
         }
     }
@@ -265,13 +318,19 @@ impl Ground {
             run: self.run.id().to_owned(),
             shared: self.shared.clone(),
             fence: self.fence,
+            kwok: self.kwok.is_some(),
             scheduler: self.scheduler.clone(),
         }
     }
 
     /// The actors that play the fleet.
-    pub(crate) fn actors(&self) -> &'static [&'static str] {
-        self.actors
+    pub(crate) fn actors(&self) -> &[&'static str] {
+        &self.actors
+    }
+
+    /// What kwok does to pods there, if it plays the fleet.
+    pub(crate) fn kwok(&self) -> Option<Kwok> {
+        self.kwok
     }
 
     /// Whether all scenarios share a cluster-scoped object of that name.
@@ -282,7 +341,7 @@ impl Ground {
     /// Ends the run: a control plane of ours goes, another cluster is left as it was found.
     /// Answers what is left of us there.
     pub fn close(self) -> Vec<String> {
-        if let Host::Processes(plane) = self.host {
+        if let Host::Processes(plane, _) = self.host {
             drop(plane);
         }
         end(self.run)
@@ -294,7 +353,7 @@ impl Ground {
         match &self.host {
             Host::Kind(kind) => kind.export_logs(folder).map(|()| true),
             Host::Container(container) => on_runtime(container.export_logs(folder)).map(|()| true),
-            Host::Processes(_) | Host::Others => Ok(false),
+            Host::Processes(..) | Host::Others => Ok(false),
         }
     }
 }
@@ -305,21 +364,33 @@ impl std::fmt::Debug for Ground {
     }
 }
 
-fn boot(assets: &Assets, run: &Run, interrupt: &Interrupt) -> anyhow::Result<Found> {
+fn boot(
+    assets: &Assets,
+    kubelets: Kubelets,
+    run: &Run,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Found> {
     let keep = |program: &Path, arguments: &[String], log: &Path| {
         Kept::start(program, arguments, ENVIRONMENT, log, run)
+    };
+    let kubelets = kubelets.unless_said(Kubelets::Schedlab);
+    let program = match kubelets {
+        Kubelets::Kwok => Some(kwok::program(assets)?),
+        Kubelets::Schedlab | Kubelets::Auto => None,
     };
     let folder = run.temp_folder("control-plane")?;
     let mut plane = ControlPlane::start(assets, &folder, NOBODY_ELSE, keep)?;
     let version = on_runtime(interrupt.unless(plane.ready()))?;
     plane.manage(keep)?;
+    let kwok = program.map(|program| kwok::start(&program, &folder, run)).transpose()?;
     Ok(Found {
         config: on_runtime(schedlab_control_plane::config(plane.kubeconfig()))?,
         version,
         fence: Fence::None,
         actors: OWN_CLUSTER,
+        kubelets,
         scheduler: None,
-        host: Host::Processes(plane),
+        host: Host::Processes(plane, kwok),
     })
 }
 
@@ -338,6 +409,7 @@ fn in_container(
         fence: if container.has_nodes() { Fence::Taint } else { Fence::None },
         // In ours the same actors play the fleet.
         actors: if container.is_ours() { &[] } else { OTHERS_CLUSTER },
+        kubelets: Kubelets::Schedlab,
         scheduler: scheduler.installed(),
         host: Host::Container(Box::new(container)),
     })
@@ -360,6 +432,7 @@ fn on_kind(
         version,
         fence: Fence::Taint,
         actors: OTHERS_CLUSTER,
+        kubelets: Kubelets::Schedlab,
         scheduler: None,
         host: Host::Kind(kind),
     })

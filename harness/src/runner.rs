@@ -78,6 +78,14 @@ impl Settings {
             let why = "its API server finds webhooks of a scheduler that is installed (@webhooks)";
             return Some(why.to_owned());
         }
+        if let Some(kwok) = self.ground.as_ref().and_then(|ground| ground.kwok()) {
+            if kwok.ends_jobs && case.makes_jobs() {
+                return Some("kwok ends pods of Jobs as soon as they run".to_owned());
+            }
+            if case.times_pods() {
+                return Some("kwok starts and stops pods in its own time".to_owned());
+            }
+        }
         let name = &self.target.name;
         let longest = case.longest_wait();
         if !self.target.keeps_pace() && longest > WAIT_MAX {

@@ -30,7 +30,7 @@ pub(crate) use answers::AnswerBody;
 pub(crate) use hub::{Hub, Wanted};
 pub(crate) use ledger::{Ledger, Marks};
 use lists::Namespaces;
-pub(crate) use names::{Fence, Names, RUN, prefix};
+pub(crate) use names::{Fence, KWOK_NODE, Names, RUN, SIMULATED, prefix};
 use requests::Place;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;

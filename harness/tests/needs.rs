@@ -90,3 +90,36 @@ fn what_may_differ_between_clusters_is_a_scenario() {
     assert!(gone.is_empty(), "docs/cluster-differences.md names what is not there: {gone:?}");
     assert!(known.ids().next().is_some());
 }
+
+/// The one case of a text.
+fn case(steps: &str) -> Case {
+    let text = format!("Feature: f\n  Scenario: s\n{steps}");
+    load_text("f.feature", &text).expect("it is a feature").remove(0)
+}
+
+#[test]
+fn what_kwok_does_its_own_way_is_told_from_the_steps() {
+    let jobs = |steps: &str| case(steps).makes_jobs();
+    assert!(jobs("Given these workloads are submitted:\n| name | kind |\n| a | job |"));
+    let manifest =
+        "Given this manifest is applied:\n\"\"\"\napiVersion: batch/v1\nkind: Job\n\"\"\"";
+    assert!(jobs(manifest));
+    assert!(!jobs(&manifest.replace("kind: Job", "kind: Pod")));
+    assert!(!jobs("Given these workloads are submitted:\n| name | kind |\n| job-1 | pod |"));
+    let times = |steps: &str| case(steps).times_pods();
+    assert!(times("Then now workload \"a\" has 2 starting pods"));
+    assert!(times("Given these workloads are submitted:\n| name | startup |\n| a | 2s |"));
+    assert!(!times("Given these workloads are submitted:\n| name | run time |\n| a | 2s |"));
+}
+
+#[test]
+fn what_the_files_of_a_step_hold_counts_too() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../features/lab/lab.feature");
+    let text = "Feature: f\n  Scenario: s\n    When the manifest \"FILE\" is applied\n";
+    let makes_jobs = |name: &str| {
+        let shown = file.display().to_string();
+        load_text(&shown, &text.replace("FILE", name)).expect("it is a feature")[0].makes_jobs()
+    };
+    assert!(makes_jobs("lab/exercise-d-gang.yaml"));
+    assert!(!makes_jobs("lab/original/exercise-d-gang.yaml"));
+}

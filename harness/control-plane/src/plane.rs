@@ -111,6 +111,11 @@ impl<P: Process> ControlPlane<P> {
         self.run("kube-controller-manager", &manager_arguments(&self.folder), keep)
     }
 
+    /// The end of what a program wrote to `NAME.log` in its folder, for people.
+    pub fn last_words(&self, name: &str) -> String {
+        last_words(&self.folder, name)
+    }
+
     /// Waits until the API server is ready; answers its version.
     pub async fn ready(&mut self) -> anyhow::Result<String> {
         let client = Client::try_from(config(&self.kubeconfig).await?).context("no client")?;

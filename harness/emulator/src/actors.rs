@@ -151,6 +151,10 @@ pub(crate) struct Refusal {
     pub(crate) error: ApiError,
 }
 
+/// Stands in for the kubelets where somebody else, as kwok, lets pods run; it acts on clusters that
+/// are not ours only, and only beside such a one.
+pub static BESIDE: &Actor = &kubelet::beside::ACTOR;
+
 /// Everyone, in the order in which they act when several have something to do.
 pub static ACTORS: &[Actor] = &[
     node::ACTOR,

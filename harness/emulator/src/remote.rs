@@ -18,7 +18,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use crate::actors::{self, ACTORS, Change, Context, KubeletDefaults, Refusal, View, key_of};
+use crate::actors::{
+    self, ACTORS, Actor, BESIDE, Change, Context, KubeletDefaults, Refusal, View, key_of,
+};
 use crate::clock::Clock;
 use crate::driver::agenda::{Agenda, Task};
 use crate::object;
@@ -38,8 +40,8 @@ pub struct Cast {
     pub client: kube::Client,
     /// The time.
     pub clock: Clock,
-    /// Names of the actors (see [`ACTORS`]); all others stay away.
-    pub actors: &'static [&'static str],
+    /// Names of the actors (of [`ACTORS`], and [`BESIDE`]); all others stay away.
+    pub actors: Vec<&'static str>,
     /// What is watched: everything that these actors read, and what `observe` wants to hear of.
     pub collections: Vec<Collection>,
     /// How pods behave that do not say it themselves.
@@ -65,8 +67,11 @@ impl Troupe {
     /// A collection cannot be listed; one whose kind the cluster does not know counts as empty.
     pub async fn start(cast: Cast) -> Result<Self, kube::Error> {
         let (feed, listed) = Feed::open(&cast.client, &cast.collections).await?;
+        let all = ACTORS.iter().chain([BESIDE]);
+        let actors: Vec<&Actor> = all.filter(|one| cast.actors.contains(&one.name)).collect();
         let mut stage = Stage {
-            agenda: Agenda::new(ACTORS.len()),
+            agenda: Agenda::new(actors.len()),
+            actors,
             view: View::default(),
             told: BTreeMap::new(),
             refusals: BTreeMap::new(),
@@ -81,6 +86,8 @@ impl Troupe {
 
 struct Stage {
     cast: Cast,
+    /// Those who act.
+    actors: Vec<&'static Actor>,
     /// What the actors see.
     view: View,
     /// What the observer was told last.
@@ -195,10 +202,7 @@ impl Stage {
 
     fn notice(&mut self, change: &Change) {
         self.view.apply(change);
-        for (actor, who) in ACTORS.iter().enumerate() {
-            if !self.cast.actors.contains(&who.name) {
-                continue;
-            }
+        for (actor, who) in self.actors.iter().enumerate() {
             for key in (who.concerns)(change, &self.view) {
                 self.agenda.push(Task { actor, key });
             }
@@ -206,7 +210,7 @@ impl Stage {
     }
 
     async fn step(&mut self, task: &Task, now: Timestamp) {
-        let actor = &ACTORS[task.actor];
+        let actor = self.actors[task.actor];
         let ctx = Context { view: &self.view, now, defaults: &self.cast.defaults };
         let step = (actor.step)(&task.key, &ctx);
         self.agenda.set_timer(task, step.again);
@@ -230,7 +234,7 @@ impl Stage {
     /// its earlier ones.
     async fn write_all(
         &mut self,
-        actor: &actors::Actor,
+        actor: &Actor,
         requests: Vec<actors::Request>,
     ) -> Option<Refusal> {
         let mut written: BTreeMap<Key, String> = BTreeMap::new();
@@ -261,7 +265,7 @@ impl Stage {
         *count = count.saturating_add(1);
         let again = now.checked_add(Duration::from_secs(wait)).unwrap_or(Timestamp::MAX);
         self.agenda.set_timer(task, Some(again));
-        let actor = &ACTORS[task.actor];
+        let actor = self.actors[task.actor];
         let ctx = Context { view: &self.view, now, defaults: &self.cast.defaults };
         let said = actors::refused((actor, &task.key), refusal, &ctx);
         self.write_all(actor, said.into_iter().collect()).await;

@@ -79,7 +79,7 @@ pub(crate) async fn play(
     let troupe = Troupe::start(Cast {
         client,
         clock,
-        actors: ground.actors(),
+        actors: ground.actors().to_vec(),
         collections: collections.collect(),
         defaults: KubeletDefaults::default(),
         observe,

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::cli::{ClusterName, PATIENCE, Stage};
+use crate::ground::Kubelets;
 use crate::target::Which;
 
 /// The options, each with a space before it; nothing for our scheduler on the emulator.
@@ -25,6 +26,7 @@ pub(super) fn stage(stage: &Stage) -> String {
         ("kind-cluster", stage.kind_cluster.clone()),
         ("node-image", stage.node_image.clone()),
         ("kind-config", path(&stage.kind_config)),
+        ("kubelets", (stage.kubelets != Kubelets::Auto).then(|| stage.kubelets.name().to_owned())),
         ("scheduler", scheduler),
         ("target", path(&stage.target)),
         ("time-scale", stage.time_scale.map(|factor| factor.to_string())),

@@ -133,7 +133,7 @@ fn ground(
         ClusterName::Emulator => return Ok(None),
         ClusterName::ControlPlane => {
             boot.begin("booting a control plane");
-            Ground::control_plane(stage.assets.as_deref(), interrupt)?
+            Ground::control_plane(stage.assets.as_deref(), stage.kubelets, interrupt)?
         }
         ClusterName::Kubeconfig => {
             boot.begin("reaching the cluster");
@@ -142,18 +142,21 @@ fn ground(
                 confirmed: stage.yes_this_cluster.clone(),
                 scheduler: stage.scheduler.installed(),
             };
-            Ground::kubeconfig(&access, interrupt)?
+            Ground::kubeconfig(&access, stage.kubelets, interrupt)?
         }
-        ClusterName::Container => {
-            Ground::container(&stage.image, &stage.scheduler, interrupt, &mut tell)?
-        }
+        ClusterName::Container => Ground::container(
+            (&stage.image, &stage.scheduler),
+            stage.kubelets,
+            interrupt,
+            &mut tell,
+        )?,
         ClusterName::Kind => {
             let wanted = KindCluster {
                 keep: stage.kind_cluster.clone(),
                 node_image: stage.node_image.clone(),
                 config: stage.kind_config.clone(),
             };
-            Ground::kind(&wanted, &stage.scheduler, interrupt, &mut tell)?
+            Ground::kind((&wanted, &stage.scheduler), stage.kubelets, interrupt, &mut tell)?
         }
     };
     drop(boot);

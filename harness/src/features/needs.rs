@@ -1,6 +1,7 @@
 //! What a case needs of the cluster and the scheduler it runs on, beyond what all have. Most of
 //! it is said by its tags; what follows from its steps is read from them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -86,6 +87,40 @@ impl Case {
             return 1.0;
         }
         (WAIT_MAX.as_secs_f64() / longest.as_secs_f64()).max(FACTOR_LEAST)
+    }
+
+    /// What it says of a Job, if it makes one: JobSets and TrainJobs make Jobs.
+    pub fn makes_jobs(&self) -> bool {
+        static JOBS: LazyLock<Regex> = LazyLock::new(|| {
+            let pattern =
+                r"(?m)^\s*(?:- )?kind: *(?:Job|JobSet|TrainJob)\s*$|^(?:job|jobset|trainjob)$";
+            Regex::new(pattern).expect("a fixed pattern")
+        });
+        self.texts().any(|text| JOBS.is_match(&text))
+    }
+
+    /// Whether it tells how long pods take to start or to stop.
+    pub fn times_pods(&self) -> bool {
+        static TIMES: LazyLock<Regex> = LazyLock::new(|| {
+            let pattern = r"(?m)\b(?:starting|terminating)\b|schedlab\.dev/(?:startup|termination)|\b(?:startup|termination): |^(?:startup|termination)$";
+            Regex::new(pattern).expect("a fixed pattern")
+        });
+        self.texts().any(|text| TIMES.is_match(&text))
+    }
+
+    /// What its steps say, with their cells, the manifests below them, and those of files.
+    fn texts(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let file = |step: &gherkin::Step| {
+            let named = ["the manifest \"", "the fleet \""];
+            let rest = named.iter().find_map(|words| step.value.strip_prefix(words))?;
+            let name = rest.split('"').next()?;
+            std::fs::read_to_string(self.base().join("fixtures").join(name)).ok().map(Cow::Owned)
+        };
+        self.steps.iter().flat_map(move |step| {
+            let rows = step.table.iter().flat_map(|table| &table.rows).flatten();
+            let own = rows.chain(step.docstring.as_ref()).chain([&step.value]);
+            own.map(|text| Cow::Borrowed(text.as_str())).chain(file(step))
+        })
     }
 
     /// Whether webhooks are asked in it.

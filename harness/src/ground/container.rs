@@ -19,7 +19,7 @@ use testcontainers::runners::AsyncRunner as _;
 use testcontainers::{ContainerAsync, GenericImage, ImageExt as _, TestcontainersError};
 use tokio::time::Instant;
 
-use super::is_local;
+use super::{Kubelets, is_local};
 use crate::interrupt::Interrupt;
 use crate::leftovers::{DOCKER_LABEL, Run, Thing};
 use crate::target::Which;
@@ -103,7 +103,11 @@ impl Sort {
 }
 
 /// Finds what there is to object before anything is made.
-pub(super) async fn examine(image: &str) -> anyhow::Result<()> {
+pub(super) async fn examine(image: &str, kubelets: Kubelets) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        kubelets != Kubelets::Kwok || Sort::of(image)? != Sort::Ours,
+        "--kubelets kwok: in {image} the emulator plays the nodes; allowed are auto and schedlab"
+    );
     Sort::of(image)?;
     let (endpoint, daemon) = tokio::join!(Endpoint::of_docker(), Tool::daemon());
     if let Some(endpoint) = endpoint.as_ref().filter(|endpoint| !endpoint.is_here()) {
@@ -231,6 +235,11 @@ impl Container {
     /// Whether kinds of the scheduler are in it already, and nodes' lives are played in it.
     pub(super) fn is_ours(&self) -> bool {
         self.sort == Sort::Ours
+    }
+
+    /// Whether kwok plays nodes in it.
+    pub(super) fn is_kwoks(&self) -> bool {
+        self.sort == Sort::Kwok
     }
 
     /// Whether it has nodes of its own, with daemons on them.

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 pub(crate) const RUN: &str = "schedlab.dev/run";
 /// Taint of simulated nodes that keeps daemons and other people's pods away.
 pub(crate) const SIMULATED: &str = "schedlab.dev/simulated";
+/// Annotation of nodes that kwok plays, with the value `fake`.
+pub(crate) const KWOK_NODE: &str = "kwok.x-k8s.io/node";
 /// Where kubelets keep their leases: a namespace that all share.
 pub(super) const LEASES: &str = "kube-node-lease";
 
@@ -38,6 +40,8 @@ pub(crate) struct Names {
     pub(crate) shared: BTreeSet<String>,
     /// See [`Fence`].
     pub(crate) fence: Fence,
+    /// Whether kwok plays the simulated nodes.
+    pub(crate) kwok: bool,
     /// The scheduler that was there before us: pods of the scenario's scheduler go to it.
     pub(crate) scheduler: Option<String>,
 }

@@ -4,7 +4,7 @@ use http::{Method, Uri};
 use serde_json::{Map, Value, json};
 
 use super::Wanted;
-use super::names::{Names, RUN, SHARED, SIMULATED, is_fenced, is_fenced_kind, is_lease};
+use super::names::{KWOK_NODE, Names, RUN, SHARED, SIMULATED, is_fenced, is_fenced_kind, is_lease};
 
 /// Labels and annotations whose values are queues.
 const QUEUE_KEYS: [&str; 2] = ["kai.scheduler/queue", "runai/queue"];
@@ -123,11 +123,21 @@ pub(super) fn hide(names: &Names, place: &Place, method: &Method, object: &mut V
         if whole && object["metadata"].is_object() {
             object["metadata"]["labels"][RUN] = json!(names.run);
         }
-        if whole && place.plural == "nodes" && object["spec"]["taints"].is_null() {
-            object["spec"]["taints"] = json!([]);
+        if whole && place.plural == "nodes" {
+            claim_node(names, object);
         }
     }
     Hider { names, place, whole }.walk(object);
+}
+
+/// Says whose a node is.
+fn claim_node(names: &Names, node: &mut Value) {
+    if node["spec"]["taints"].is_null() {
+        node["spec"]["taints"] = json!([]);
+    }
+    if names.kwok && node["metadata"].is_object() {
+        node["metadata"]["annotations"][KWOK_NODE] = json!("fake");
+    }
 }
 
 /// Kubernetes takes events about what has no namespace in the one called `default` alone, and
@@ -274,6 +284,7 @@ mod tests {
             run: "r".to_owned(),
             shared: ["train".to_owned()].into(),
             fence: Fence::None,
+            kwok: false,
             scheduler: None,
         }
     }

@@ -10,6 +10,7 @@
 //! container that runs is ready.
 
 mod admission;
+pub(super) mod beside;
 mod mounts;
 mod pace;
 mod stage;

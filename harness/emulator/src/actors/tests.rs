@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{ACTORS, Actor, Change, Context, KubeletDefaults, Step, View, key_of};
+use super::{ACTORS, Actor, BESIDE, Change, Context, KubeletDefaults, Step, View, key_of};
 use crate::kinds::Kinds;
 use crate::object::{annotation, text, uid};
 use crate::store::{Key, Op, Subresource};
@@ -46,7 +46,7 @@ fn view(objects: &[(Key, Value)]) -> View {
 }
 
 fn actor(name: &str) -> &'static Actor {
-    ACTORS.iter().find(|actor| actor.name == name).unwrap()
+    ACTORS.iter().chain([BESIDE]).find(|actor| actor.name == name).unwrap()
 }
 
 fn step(actor: &Actor, key: &Key, view: &View) -> Step {
@@ -159,6 +159,30 @@ fn a_kubelet_gives_the_lowest_gpu_that_no_living_pod_has() {
     assert_eq!(look("kubelet", &yaml), "pods/p: status Running 1");
     let done = yaml.replace("phase: Running", "phase: Succeeded");
     assert_eq!(look("kubelet", &done), "pods/p: status Running 0");
+}
+
+#[test]
+fn beside_kwok_a_pod_gets_its_gpus_and_its_end_and_nothing_else() {
+    let beside = |yaml: &str| look("kubelet-beside", yaml);
+    // Its status is kwok's to write, started or not.
+    assert_eq!(beside(&(pod("", "phase: Pending") + NODE)), "pods/p: update Pending 0");
+    assert_eq!(beside(&(pod("", STARTED) + NODE)), "pods/p: update Running 0");
+    let none = pod("", STARTED).replace("nvidia.com/gpu: '1'", "cpu: '1'");
+    assert_eq!(beside(&(none + NODE)), "");
+    let full = NODE.replace("nvidia.com/gpu: '2'", "nvidia.com/gpu: '0'");
+    assert_eq!(beside(&(pod("", STARTED) + &full)), "");
+    let with = |more: &str| {
+        pod(&format!("annotations: {{schedlab.dev/gpu-devices: '1', {more}}}"), STARTED)
+    };
+    assert_eq!(beside(&(with("") + NODE)), "");
+    let runs = with("schedlab.dev/run-time: 90s");
+    assert_eq!(beside(&(runs + NODE)), "again 2026-01-01T00:01:30Z");
+    let over = with("schedlab.dev/run-time: 60s, schedlab.dev/exit-code: '1'");
+    assert_eq!(beside(&(over + NODE)), "pods/p: status Failed 1");
+    let late = with("").replace("nodeName: n1", "nodeName: n1\n  activeDeadlineSeconds: 60");
+    assert_eq!(beside(&(late + NODE)), "pods/p: status Failed 1");
+    let deleted = "deletionTimestamp: '2026-01-01T00:00:30Z', deletionGracePeriodSeconds: 30";
+    assert_eq!(beside(&(pod(deleted, STARTED) + NODE)), "");
 }
 
 #[test]
@@ -330,7 +354,7 @@ fn look_at_all(broken: &[(Key, Value)], (key, before): &(Key, Value), index: usi
         after: Some(Arc::new(broken[index].1.clone())),
     };
     let mut looks = 0;
-    for actor in ACTORS {
+    for actor in ACTORS.iter().chain([BESIDE]) {
         for key in (actor.concerns)(&change, &view) {
             let _ = step(actor, &key, &view);
             looks += 1;

@@ -45,7 +45,7 @@ async fn a_bound_pod_runs_and_a_new_node_is_ready_through_the_api_alone() {
     let troupe = Troupe::start(Cast {
         client: Router::new(store.clone()).client(),
         clock: store.clock().clone(),
-        actors: &["node", "kubelet"],
+        actors: vec!["node", "kubelet"],
         collections: collections(),
         defaults: KubeletDefaults::default(),
         observe: Box::new(move |entry| heard.lock().unwrap().push(entry)),

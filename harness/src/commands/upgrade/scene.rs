@@ -16,7 +16,7 @@ use crate::api::Api;
 use crate::cli::{Upgrade, UpgradeCluster};
 use crate::cluster::{Cluster as _, Real, install, play};
 use crate::commands::up::{fleet, write_private};
-use crate::ground::{Ground, Installation, KindCluster, is_local};
+use crate::ground::{Ground, Installation, KindCluster, Kubelets, is_local};
 use crate::interrupt::Interrupt;
 use crate::leftovers::Run;
 use crate::progress::Progress;
@@ -61,7 +61,8 @@ impl Scene {
             UpgradeCluster::Kind => kind(args, interrupt, progress),
             UpgradeCluster::ControlPlane => {
                 let step = progress.begin("a control plane boots", Duration::from_secs(5));
-                let ground = Ground::control_plane(args.assets.as_deref(), interrupt)?;
+                let ground =
+                    Ground::control_plane(args.assets.as_deref(), Kubelets::Schedlab, interrupt)?;
                 progress.done(step);
                 Ok(Self::ControlPlane(Box::new(ground)))
             }
@@ -165,7 +166,7 @@ fn kind(args: &Upgrade, interrupt: &Interrupt, progress: &mut Progress) -> anyho
     let wanted = KindCluster { node_image: args.node_image.clone(), ..KindCluster::default() };
     let step = progress.begin("a kind cluster boots", Duration::from_secs(30));
     let which = Which::Installed(args.scheduler_name.clone());
-    let ground = Ground::kind(&wanted, &which, interrupt, &mut |_| {})?;
+    let ground = Ground::kind((&wanted, &which), Kubelets::Schedlab, interrupt, &mut |_| {})?;
     for image in images {
         if let Err(error) = ground.load(&image) {
             ground.close();

@@ -1,0 +1,225 @@
+//! kwok (`kwok.x-k8s.io`) as the one who plays simulated nodes and starts their pods. What it does
+//! on a cluster is not asked but seen: a node is made for it, and a Job whose pod is bound there.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use schedlab_control_plane::Assets;
+use schedlab_emulator::actors::BESIDE;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::api::{Api, refusal};
+use crate::leftovers::{OBJECT_LABEL, Run};
+use crate::processes::Kept;
+use crate::veil::{KWOK_NODE, SIMULATED};
+
+/// Its program.
+pub(super) const PROGRAM: &str = "kwok";
+/// What a kwok of ours does.
+const STAGES: &str = include_str!("../../../kind-configs/kwok/stages.yaml");
+/// The actors that it stands in for; it beats their nodes' hearts, and takes their pods away.
+const ITS: [&str; 2] = ["node", "kubelet"];
+
+/// How long a kwok that was said to be there may take for a node, and for a pod.
+const SERVED_WITHIN: Duration = Duration::from_mins(1);
+/// How long one that may be there is waited for; it takes a node within a second.
+const FOUND_WITHIN: Duration = Duration::from_secs(3);
+/// How long a pod that runs may go on before it counts as one that nobody ends.
+const ENDED_WITHIN: Duration = Duration::from_secs(3);
+/// How often it is asked.
+const ASK: Duration = Duration::from_millis(50);
+
+/// Who plays the kubelets of simulated nodes on a real cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Kubelets {
+    /// kwok, where one serves the cluster of a kubeconfig, and in kwok's own image; else schedlab.
+    #[default]
+    Auto,
+    /// schedlab.
+    Schedlab,
+    /// kwok; on a control plane of ours the one of its folder is started.
+    Kwok,
+}
+
+impl Kubelets {
+    /// As it is said on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Schedlab => "schedlab",
+            Self::Kwok => "kwok",
+        }
+    }
+
+    /// What is meant, where `usual` is when nobody says it.
+    pub(super) fn unless_said(self, usual: Self) -> Self {
+        if self == Self::Auto { usual } else { self }
+    }
+}
+
+/// What kwok does to pods on a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kwok {
+    /// It ends a Job's pods as soon as they run, as its stage `pod-complete` does.
+    pub ends_jobs: bool,
+}
+
+/// Where the kwok for a control plane of ours is.
+pub(super) fn program(assets: &Assets) -> anyhow::Result<PathBuf> {
+    let program = assets.program(PROGRAM);
+    anyhow::ensure!(
+        program.is_file(),
+        "--kubelets kwok: {} is not there; `make control-plane` builds it, and a kwok of your own \
+         (v0.7 or later) may stand there, too",
+        program.display()
+    );
+    Ok(program)
+}
+
+/// Starts it, for nodes that are made for it.
+pub(super) fn start(program: &Path, folder: &Path, run: &Run) -> anyhow::Result<Kept> {
+    let config = folder.join("kwok.yaml");
+    std::fs::write(&config, STAGES)
+        .with_context(|| format!("cannot write {}", config.display()))?;
+    let arguments = [
+        format!("--config={}", config.display()),
+        format!("--kubeconfig={}", folder.join("kubeconfig").display()),
+        "--manage-all-nodes=false".to_owned(),
+        format!("--manage-nodes-with-annotation-selector={KWOK_NODE}=fake"),
+        "--node-lease-duration-seconds=40".to_owned(),
+    ];
+    // It would read a configuration of the user's there, too.
+    let own = folder.join("kwok").display().to_string();
+    Kept::start(program, &arguments, &[("KWOK_WORKDIR", &own)], &folder.join("kwok.log"), run)
+}
+
+/// The actors that act beside kwok, of those that act without.
+pub(super) fn beside(actors: &[&'static str]) -> Vec<&'static str> {
+    let rest = actors.iter().copied().filter(|actor| !ITS.contains(actor));
+    rest.chain([BESIDE.name]).collect()
+}
+
+/// What kwok does there, if a kwok serves the cluster.
+pub(super) async fn find(
+    config: &kube::Config,
+    kubelets: Kubelets,
+    run: &str,
+    lives: &mut dyn FnMut() -> bool,
+) -> anyhow::Result<Option<Kwok>> {
+    let within = match kubelets {
+        Kubelets::Schedlab => return Ok(None),
+        Kubelets::Auto => FOUND_WITHIN,
+        Kubelets::Kwok => SERVED_WITHIN,
+    };
+    let name = format!("schedlab-{run}-kwok");
+    let mut probe = Probe { api: super::api(config)?, run, name, lives };
+    let found = probe.find(within).await;
+    // What cannot be taken away now goes at the run's end, by its label.
+    probe.remove().await;
+    let found = found.context("cannot find out whether kwok serves the cluster")?;
+    anyhow::ensure!(
+        found.is_some() || kubelets == Kubelets::Auto,
+        "--kubelets kwok: no kwok serves the cluster: a node with the annotation {KWOK_NODE}: fake \
+         was not ready within {SERVED_WITHIN:?}"
+    );
+    Ok(found)
+}
+
+/// A node, and a Job in a namespace of their own.
+struct Probe<'r> {
+    api: Api,
+    run: &'r str,
+    name: String,
+    /// Whether a kwok of ours runs, or somebody else's may.
+    lives: &'r mut dyn FnMut() -> bool,
+}
+
+impl Probe<'_> {
+    async fn find(&mut self, within: Duration) -> anyhow::Result<Option<Kwok>> {
+        self.post("/api/v1/nodes", self.node()).await?;
+        let node = format!("/api/v1/nodes/{}", self.name);
+        if !self.comes(&node, within, is_ready).await? {
+            return Ok(None);
+        }
+        self.post("/api/v1/namespaces", json!({"apiVersion": "v1", "kind": "Namespace"})).await?;
+        let jobs = format!("/apis/batch/v1/namespaces/{}/jobs", self.name);
+        self.post(&jobs, self.job()).await?;
+        let job = format!("{jobs}/{}", self.name);
+        let runs = |job: &Value| counts(job, "ready") || counts(job, "succeeded");
+        anyhow::ensure!(
+            self.comes(&job, SERVED_WITHIN, runs).await?,
+            "a pod that is bound to a node of kwok's does not run after {SERVED_WITHIN:?}; has it \
+             stages for pods?"
+        );
+        let ends_jobs = self.comes(&job, ENDED_WITHIN, |job| counts(job, "succeeded")).await?;
+        Ok(Some(Kwok { ends_jobs }))
+    }
+
+    async fn post(&self, collection: &str, mut object: Value) -> anyhow::Result<()> {
+        object["metadata"]["name"] = json!(self.name);
+        object["metadata"]["labels"] = json!({ OBJECT_LABEL: self.run });
+        self.api.post(collection, &object).await.map_err(refusal)?;
+        Ok(())
+    }
+
+    fn node(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"annotations": { KWOK_NODE: "fake" }},
+            "spec": {"taints": [{"key": SIMULATED, "value": "true", "effect": "NoSchedule"}]},
+        })
+    }
+
+    fn job(&self) -> Value {
+        json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "spec": {"template": {"spec": {
+                "nodeName": self.name,
+                "restartPolicy": "Never",
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [{"name": "none", "image": "none"}],
+            }}},
+        })
+    }
+
+    /// Whether an object comes to be so within a time.
+    async fn comes(
+        &mut self,
+        path: &str,
+        within: Duration,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<bool> {
+        let end = Instant::now() + within;
+        loop {
+            if is_so(&self.api.get(path).await.map_err(refusal)?) {
+                return Ok(true);
+            }
+            anyhow::ensure!((self.lives)(), "it has ended");
+            if Instant::now() > end {
+                return Ok(false);
+            }
+            tokio::time::sleep(ASK).await;
+        }
+    }
+
+    async fn remove(&self) {
+        for collection in ["namespaces", "nodes"] {
+            let path = format!("/api/v1/{collection}/{}", self.name);
+            drop(self.api.delete(&path).await);
+        }
+    }
+}
+
+fn is_ready(node: &Value) -> bool {
+    let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+fn counts(job: &Value, status: &str) -> bool {
+    job["status"][status].as_i64().unwrap_or(0) > 0
+}
