@@ -1,6 +1,6 @@
 # schedlab: what people and CI type. `make demo` is the main job.
 
-.PHONY: demo test test-features test-control-plane check bench control-plane kind-test docker-test
+.PHONY: demo test test-features test-control-plane check bench control-plane kind-test docker-test kwok-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
@@ -48,3 +48,6 @@ kind-test: ## the main areas on a kind cluster, the scheduler a Deployment; buil
 
 docker-test: ## the main areas in a container of our own image, and kind-test; skipped where docker cannot run
 	@kind-configs/docker-test
+
+kwok-test: ## the main areas on a control plane whose nodes kwok plays; builds and keeps all it needs
+	@kind-configs/kwok-test

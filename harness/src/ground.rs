@@ -140,6 +140,9 @@ impl Ground {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         let assets = schedlab_control_plane::find(assets, &PROGRAMS)?;
+        if kubelets == Kubelets::Kwok {
+            on_runtime(interrupt.unless(kwok::examine()))?;
+        }
         let run = Run::begin("run")?;
         let booted = boot(&assets, kubelets, &run, interrupt)
             .and_then(|found| Self::on(found, &run, interrupt));
@@ -374,15 +377,11 @@ fn boot(
         Kept::start(program, arguments, ENVIRONMENT, log, run)
     };
     let kubelets = kubelets.unless_said(Kubelets::Schedlab);
-    let program = match kubelets {
-        Kubelets::Kwok => Some(kwok::program(assets)?),
-        Kubelets::Schedlab | Kubelets::Auto => None,
-    };
     let folder = run.temp_folder("control-plane")?;
     let mut plane = ControlPlane::start(assets, &folder, NOBODY_ELSE, keep)?;
     let version = on_runtime(interrupt.unless(plane.ready()))?;
     plane.manage(keep)?;
-    let kwok = program.map(|program| kwok::start(&program, &folder, run)).transpose()?;
+    let kwok = (kubelets == Kubelets::Kwok).then(|| kwok::start(&folder, run)).transpose()?;
     Ok(Found {
         config: on_runtime(schedlab_control_plane::config(plane.kubeconfig()))?,
         version,

@@ -24,6 +24,8 @@ pub enum Tool {
     Kubectl,
     /// Helm.
     Helm,
+    /// kwok.
+    Kwok,
 }
 
 /// A program of somebody else that could not do what it was asked.
@@ -50,24 +52,33 @@ impl Tool {
             Self::Kind => "kind",
             Self::Kubectl => "kubectl",
             Self::Helm => "helm",
+            Self::Kwok => "kwok",
         }
     }
 
-    /// What is run: it, or for kind what the user named, as `kind-configs/prepare` does.
+    /// What is run: it, or for kind and kwok what the user named, as `kind-configs/prepare` does.
     pub fn program(self) -> OsString {
         self.named().unwrap_or_else(|| self.name().into())
     }
 
     fn named(self) -> Option<OsString> {
-        let named = (self == Self::Kind).then(|| std::env::var_os("SCHEDLAB_KIND")).flatten();
-        named.filter(|name| !name.is_empty())
+        std::env::var_os(self.variable()?).filter(|name| !name.is_empty())
+    }
+
+    /// The variable in which users name it.
+    fn variable(self) -> Option<&'static str> {
+        match self {
+            Self::Kind => Some("SCHEDLAB_KIND"),
+            Self::Kwok => Some("SCHEDLAB_KWOK"),
+            Self::Docker | Self::Kubectl | Self::Helm => None,
+        }
     }
 
     /// Why it cannot be run at all.
     fn does_not_run(self, error: &std::io::Error) -> String {
         let absent = error.kind() == std::io::ErrorKind::NotFound;
-        match self.named() {
-            Some(named) => format!("SCHEDLAB_KIND names {}: {error}", named.display()),
+        match self.variable().zip(self.named()) {
+            Some((variable, named)) => format!("{variable} names {}: {error}", named.display()),
             None if absent => format!("there is no {} on the PATH", self.name()),
             None => error.to_string(),
         }

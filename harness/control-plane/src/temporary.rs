@@ -103,8 +103,13 @@ impl Temporary {
 
     /// Starts another of its programs beside it; its output goes to the log of that name.
     pub fn start(&self, program: &str, arguments: &[String]) -> anyhow::Result<Kept> {
-        let log = self.folder().join(format!("{program}.log"));
-        Kept::start(&self.plane.assets().program(program), arguments, &log)
+        self.start_other(&self.plane.assets().program(program), arguments)
+    }
+
+    /// The same with a program of somebody else.
+    pub fn start_other(&self, program: &Path, arguments: &[String]) -> anyhow::Result<Kept> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        Kept::start(program, arguments, &self.folder().join(format!("{name}.log")))
     }
 }
 

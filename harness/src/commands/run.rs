@@ -13,7 +13,7 @@ use crate::cli::{ClusterName, FlakyResult, Run, Stage};
 use crate::diff::{Order, Reference};
 use crate::exit::Exit;
 use crate::features::{self, Asked, Case, Suite};
-use crate::ground::{Access, Ground, KindCluster};
+use crate::ground::{Access, Ground, KindCluster, Kubelets};
 use crate::interrupt::Interrupt;
 use crate::progress::Boot;
 use crate::report::{self, CaseReport, Outcome, Painter, Report, Reporter};
@@ -90,6 +90,11 @@ fn target(stage: &Stage) -> anyhow::Result<Target> {
     if stage.cluster == ClusterName::Emulator && target.which != Which::Ours {
         let message = "--scheduler: another process cannot live in the emulator's virtual time; \
                        name a real cluster: --cluster control-plane or kubeconfig";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    if stage.cluster == ClusterName::Emulator && stage.kubelets == Kubelets::Kwok {
+        let message = "--kubelets kwok: the emulator has kubelets of its own; name a real cluster: \
+                       --cluster control-plane, kubeconfig, kind or container";
         return Err(UsageError(message.to_owned()).into());
     }
     if stage.cluster != ClusterName::Kind && matches!(target.which, Which::Deployment(_)) {

@@ -37,6 +37,10 @@ pub(super) async fn control_plane() -> Ability {
             Err(why) => ability.lacks(format!("{name}: {why}"), build().await),
         }
     }
+    // It may play the nodes and need not.
+    if let Ok(version) = ask(Tool::Kwok, &["--version"]).await {
+        ability.has(version);
+    }
     ability
 }
 

@@ -1,12 +1,11 @@
 //! kwok (`kwok.x-k8s.io`) as the one who plays simulated nodes and starts their pods. What it does
 //! on a cluster is not asked but seen: a node is made for it, and a Job whose pod is bound there.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use schedlab_control_plane::Assets;
 use schedlab_emulator::actors::BESIDE;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -14,6 +13,7 @@ use tokio::time::Instant;
 use crate::api::{Api, refusal};
 use crate::leftovers::{OBJECT_LABEL, Run};
 use crate::processes::Kept;
+use crate::tools::{ANSWER_MAX, Tool};
 use crate::veil::{KWOK_NODE, SIMULATED};
 
 /// Its program.
@@ -40,7 +40,7 @@ pub enum Kubelets {
     Auto,
     /// schedlab.
     Schedlab,
-    /// kwok; on a control plane of ours the one of its folder is started.
+    /// kwok; for a control plane of ours that of this machine is started.
     Kwok,
 }
 
@@ -67,20 +67,14 @@ pub struct Kwok {
     pub ends_jobs: bool,
 }
 
-/// Where the kwok for a control plane of ours is.
-pub(super) fn program(assets: &Assets) -> anyhow::Result<PathBuf> {
-    let program = assets.program(PROGRAM);
-    anyhow::ensure!(
-        program.is_file(),
-        "--kubelets kwok: {} is not there; `make control-plane` builds it, and a kwok of your own \
-         (v0.7 or later) may stand there, too",
-        program.display()
-    );
-    Ok(program)
+/// Whether there is a kwok on this machine.
+pub(super) async fn examine() -> anyhow::Result<()> {
+    let version = Tool::Kwok.ask(&Tool::Kwok.program(), &["--version"], ANSWER_MAX).await;
+    version.map(drop).context("--kubelets kwok: it cannot be started")
 }
 
-/// Starts it, for nodes that are made for it.
-pub(super) fn start(program: &Path, folder: &Path, run: &Run) -> anyhow::Result<Kept> {
+/// Starts the kwok of this machine for a control plane of ours, for nodes that are made for it.
+pub(super) fn start(folder: &Path, run: &Run) -> anyhow::Result<Kept> {
     let config = folder.join("kwok.yaml");
     std::fs::write(&config, STAGES)
         .with_context(|| format!("cannot write {}", config.display()))?;
@@ -93,7 +87,9 @@ pub(super) fn start(program: &Path, folder: &Path, run: &Run) -> anyhow::Result<
     ];
     // It would read a configuration of the user's there, too.
     let own = folder.join("kwok").display().to_string();
-    Kept::start(program, &arguments, &[("KWOK_WORKDIR", &own)], &folder.join("kwok.log"), run)
+    let program = Tool::Kwok.program();
+    let (program, log) = (Path::new(&program), folder.join(format!("{PROGRAM}.log")));
+    Kept::start(program, &arguments, &[("KWOK_WORKDIR", &own)], &log, run)
 }
 
 /// The actors that act beside kwok, of those that act without.
@@ -141,7 +137,7 @@ impl Probe<'_> {
     async fn find(&mut self, within: Duration) -> anyhow::Result<Option<Kwok>> {
         self.post("/api/v1/nodes", self.node()).await?;
         let node = format!("/api/v1/nodes/{}", self.name);
-        if !self.comes(&node, within, is_ready).await? {
+        if !self.comes(&node, within, is_ready).await? || self.is_emulated(&node).await? {
             return Ok(None);
         }
         self.post("/api/v1/namespaces", json!({"apiVersion": "v1", "kind": "Namespace"})).await?;
@@ -151,11 +147,17 @@ impl Probe<'_> {
         let runs = |job: &Value| counts(job, "ready") || counts(job, "succeeded");
         anyhow::ensure!(
             self.comes(&job, SERVED_WITHIN, runs).await?,
-            "a pod that is bound to a node of kwok's does not run after {SERVED_WITHIN:?}; has it \
-             stages for pods?"
+            "a pod that is bound to a node of kwok's does not run after {SERVED_WITHIN:?}: has it \
+             stages for pods? with --kubelets schedlab, schedlab plays nodes and pods"
         );
         let ends_jobs = self.comes(&job, ENDED_WITHIN, |job| counts(job, "succeeded")).await?;
         Ok(Some(Kwok { ends_jobs }))
+    }
+
+    /// Whether it was an emulator of ours that made the node ready, as `schedlab up` has one.
+    async fn is_emulated(&self, node: &str) -> anyhow::Result<bool> {
+        let node = self.api.get(node).await.map_err(refusal)?;
+        Ok(node["status"]["nodeInfo"]["osImage"] == "schedlab")
     }
 
     async fn post(&self, collection: &str, mut object: Value) -> anyhow::Result<()> {

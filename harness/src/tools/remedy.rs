@@ -3,7 +3,7 @@
 use super::Tool;
 
 /// Words of an error, and what to do about it.
-const REMEDIES: [(Tool, &str, &str); 27] = [
+const REMEDIES: [(Tool, &str, &str); 29] = [
     (Tool::Docker, "no docker on the PATH", "apt-get install docker.io"),
     (
         Tool::Docker,
@@ -110,6 +110,13 @@ const REMEDIES: [(Tool, &str, &str); 27] = [
         "not present locally",
         "build or load the image into docker first: docker images shows what is there",
     ),
+    (
+        Tool::Kwok,
+        "no kwok on the PATH",
+        "go install sigs.k8s.io/kwok/cmd/kwok@v0.8.0; or, in a checkout, export \
+         SCHEDLAB_KWOK=$(kind-configs/tool kwok)",
+    ),
+    (Tool::Kwok, "SCHEDLAB_KWOK names", "name a program that is kwok, or unset it"),
     (
         Tool::Kubectl,
         "no kubectl on the PATH",
