@@ -21,7 +21,7 @@ const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,job
     resourceclaim-controller";
 
 /// What kwok's own stages do, too: the pods of a Job are done once they run.
-const JOBS_END: &str = r#"
+const JOBS_END: &str = r"
 ---
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -36,7 +36,7 @@ spec:
   next:
     statusTemplate: |
       phase: Succeeded
-"#;
+";
 
 /// A cluster with a kwok; its processes end with it.
 struct Cluster {

@@ -135,7 +135,7 @@ struct Probe<'r> {
 
 impl Probe<'_> {
     async fn find(&mut self, within: Duration) -> anyhow::Result<Option<Kwok>> {
-        self.post("/api/v1/nodes", self.node()).await?;
+        self.post("/api/v1/nodes", node()).await?;
         let node = format!("/api/v1/nodes/{}", self.name);
         if !self.comes(&node, within, is_ready).await? || self.is_emulated(&node).await? {
             return Ok(None);
@@ -165,15 +165,6 @@ impl Probe<'_> {
         object["metadata"]["labels"] = json!({ OBJECT_LABEL: self.run });
         self.api.post(collection, &object).await.map_err(refusal)?;
         Ok(())
-    }
-
-    fn node(&self) -> Value {
-        json!({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"annotations": { KWOK_NODE: "fake" }},
-            "spec": {"taints": [{"key": SIMULATED, "value": "true", "effect": "NoSchedule"}]},
-        })
     }
 
     fn job(&self) -> Value {
@@ -215,6 +206,16 @@ impl Probe<'_> {
             drop(self.api.delete(&path).await);
         }
     }
+}
+
+/// A node as those of scenarios, which kwok takes.
+fn node() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"annotations": { KWOK_NODE: "fake" }},
+        "spec": {"taints": [{"key": SIMULATED, "value": "true", "effect": "NoSchedule"}]},
+    })
 }
 
 fn is_ready(node: &Value) -> bool {
