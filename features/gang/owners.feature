@@ -160,3 +160,35 @@ Feature: A workload's pods are one gang, whoever makes them
       """
     Then pytorchjob "train" has 4 running pods
     And the placement matches its snapshot
+
+  @kai-settings
+  Scenario: A kind has the priority that a config map gives it, and what stands there wrong does no harm
+    Given config map "priorities" says the priorities of kinds
+    And a queue "small" with a quota of 2
+    And this manifest is applied:
+      """
+      apiVersion: v1
+      kind: ConfigMap
+      metadata: {name: priorities}
+      data:
+        types: |
+          [{"typeName": "StatefulSet", "group": "apps", "priorityName": "build"},
+           {"typeName": "Job", "priorityName": "urgent"}]
+      """
+    When this manifest is applied:
+      """
+      apiVersion: apps/v1
+      kind: StatefulSet
+      metadata: {name: notebook, labels: {kai.scheduler/queue: small}}
+      spec:
+        replicas: 3
+        podManagementPolicy: Parallel
+        selector: {matchLabels: {app: notebook}}
+        template:
+          metadata: {labels: {app: notebook}}
+          spec:
+            schedulerName: kai-scheduler
+            containers: [{name: main, image: notebook, resources: {limits: {nvidia.com/gpu: 1}}}]
+      """
+    Then statefulset "notebook" has 2 running and 1 pending pods and stays so for 5 cycles
+    And statefulset "notebook" is pending because "Non-preemptible workload is over quota"

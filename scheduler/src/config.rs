@@ -43,6 +43,8 @@ pub struct Config {
     /// Component admission keeps containers that ask for no GPU from seeing one, and refuses pods
     /// that say themselves which they see.
     pub block_nvidia_visible_devices: bool,
+    /// Where it stands which priority kinds of owners have. `None`: as KAI has it built in.
+    pub default_priorities: Option<DefaultPriorities>,
     /// The nodes that are this scheduler's, and the pods that go there. `None`: all.
     pub node_pool: Option<NodePool>,
     /// Most writes under way at once. With 1 they follow each other, in an order of their own
@@ -105,6 +107,16 @@ pub enum Flavor {
     Kai,
     /// Single pods, with kube-scheduler's events and texts.
     Kube,
+}
+
+/// A `ConfigMap` with the priority classes and preemptibility of kinds of owners, for pods and
+/// owners that name none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultPriorities {
+    /// `None`: the scheduler's.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
 }
 
 /// Nodes and pods whose label says so.
@@ -179,6 +191,7 @@ impl Config {
             binding: Binding::Direct,
             gpu_reservation: None,
             block_nvidia_visible_devices: false,
+            default_priorities: None,
             node_pool: None,
             writes_at_once: 1,
             usage_window: None,

@@ -33,7 +33,8 @@ mod watch;
 mod malformed_tests;
 
 pub use config::{
-    Binding, Clock, Component, Config, ConfigFile, Ends, Flavor, GpuReservation, Idle, NodePool,
+    Binding, Clock, Component, Config, ConfigFile, DefaultPriorities, Ends, Flavor, GpuReservation,
+    Idle, NodePool,
 };
 pub use metrics::Metrics;
 pub use run::{run, run_measured};

@@ -4,11 +4,12 @@
 //! neither is written, by a write of its own. A pod that is marked, by us or by its maker, is left
 //! alone.
 
+mod defaults;
 mod rules;
 
 use std::collections::BTreeMap;
 
-use schedlab_scheduler_core::model::Name;
+use schedlab_scheduler_core::model::{Name, Time};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     pacing::Pacing,
     watch::Kind,
 };
+use defaults::Source;
 pub(crate) use rules::Link;
 use rules::{Around, Group, Member};
 
@@ -35,13 +37,16 @@ pub(crate) struct Grouper {
     plurals: BTreeMap<(Name, Name), Option<String>>,
     /// Owners fetched in this cycle, `None` where there is none any more.
     owners: BTreeMap<(Name, Owner), Option<Value>>,
+    /// What kinds of owners have by default.
+    defaults: Source,
 }
 
 impl Grouper {
     pub(crate) fn new(config: &Config) -> Self {
         let pool = config.node_pool.as_ref();
         let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
-        Self { pool_label, plurals: BTreeMap::new(), owners: BTreeMap::new() }
+        let defaults = Source::new(config.default_priorities.clone());
+        Self { pool_label, plurals: BTreeMap::new(), owners: BTreeMap::new(), defaults }
     }
 
     /// Groups every pod of ours that is in no group yet. An error ends the cycle's grouping;
@@ -49,7 +54,7 @@ impl Grouper {
     pub(crate) async fn group(
         &mut self,
         api: &Api,
-        mirror: &mut Mirror,
+        (mirror, now): (&mut Mirror, Time),
         pacing: &mut Pacing,
     ) -> Result<(), ApiError> {
         self.owners.clear();
@@ -62,6 +67,10 @@ impl Grouper {
             .filter(|(key, pod)| wants_group(pod) && !mirror.ungrouped.contains_key(key));
         let waiting: Vec<(Key, PodRecord)> =
             waiting.map(|(key, pod)| (key.clone(), pod.clone())).collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let defaults = self.defaults.look(api, &mirror.classes, now).await?;
         let mut wanted = Wanted::default();
         for (key, pod) in &waiting {
             let chain = self.chain(api, &key.namespace, pod).await?;
@@ -74,6 +83,7 @@ impl Grouper {
                 classes: &mirror.classes,
                 pool_label: &self.pool_label,
                 gang: gang.as_ref(),
+                defaults: &defaults,
             };
             match rules::group_of(key, pod, &chain, around) {
                 Ok(member) => wanted.add(key, member),

@@ -199,7 +199,7 @@ impl Scheduler {
             return;
         }
         let before = self.api.requests();
-        let grouped = self.group().await;
+        let grouped = self.group(now).await;
         self.look(now);
         let opened = Instant::now();
         let mut stopwatch = Stopwatch::default();
@@ -294,11 +294,11 @@ impl Scheduler {
         Rest { plan, until }
     }
 
-    async fn group(&mut self) -> Result<(), ApiError> {
+    async fn group(&mut self, now: Time) -> Result<(), ApiError> {
         if self.config.flavor == Flavor::Kube || !self.config.runs(Component::Podgrouper) {
             return Ok(());
         }
-        self.grouper.group(&self.api, &mut self.mirror, &mut self.pacing).await
+        self.grouper.group(&self.api, (&mut self.mirror, now), &mut self.pacing).await
     }
 
     /// Pods that got no binding to carry the mark of their group get it by itself.

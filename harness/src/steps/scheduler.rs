@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use cucumber::{given, then, when};
-use schedlab_scheduler::{Binding, Config, GpuReservation, NodePool};
+use schedlab_scheduler::{Binding, Config, DefaultPriorities, GpuReservation, NodePool};
 use schedlab_scheduler_core::profile::Placement;
 
 use super::StepResult;
@@ -96,6 +96,18 @@ fn reserved(world: &mut World) -> StepResult {
 #[given(expr = "containers see only the GPUs that they ask for")]
 fn devices_blocked(world: &mut World) -> StepResult {
     world.config_mut()?.block_nvidia_visible_devices = true;
+    Ok(())
+}
+
+/// A config map of namespace `default` says which priority kinds of owners have: a JSON list under
+/// the key `types`.
+/// ```gherkin
+/// Given config map "priorities" says the priorities of kinds
+/// ```
+#[given(expr = "config map {string} says the priorities of kinds")]
+fn default_priorities(world: &mut World, name: String) -> StepResult {
+    let namespace = Some("default".to_owned());
+    world.config_mut()?.default_priorities = Some(DefaultPriorities { namespace, name });
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::lab::Lab;
+use schedlab_scheduler::DefaultPriorities;
 
 /// Creates a pod of an owner; it asks for a GPU.
 fn pod(lab: &Lab, name: &str, labels: &Value, owner: &Value) {
@@ -87,5 +88,39 @@ fn each_replica_of_a_leader_worker_set_is_a_gang_of_its_own() {
         x-1-0 Pending -: Resources were found for 1 pods from all sub-groups while sub-group workers requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         x-1-1 Pending -: Resources were found for 1 pods from all sub-groups while sub-group workers requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
         ");
+    });
+}
+
+#[test]
+fn defaults_of_kinds_that_cannot_be_used_are_told_at_their_config_map_once() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        let name = "priorities".to_owned();
+        lab.config.default_priorities =
+            Some(DefaultPriorities { namespace: Some("default".to_owned()), name });
+        lab.start();
+        lab.job("first", "q", (1, 1));
+        lab.pass(5).await;
+        let types = json!([{ "typeName": "Job", "priorityName": "urgent" },
+                           { "typeName": "Pod", "priorityName": "build" }]);
+        let map = json!({
+            "metadata": { "name": "priorities", "namespace": "default" },
+            "data": { "types": types.to_string() },
+        });
+        lab.create("", "configmaps", &map);
+        for name in ["second", "third"] {
+            lab.job(name, "q", (1, 1));
+            lab.pass(5).await;
+        }
+        let events = lab.list("", "events");
+        let of_map = events.iter().filter(|event| event["involvedObject"]["kind"] == "ConfigMap");
+        let mut told: Vec<_> = of_map.map(|event| event["message"].as_str().unwrap()).collect();
+        told.sort_unstable();
+        assert_snapshot!(told.join("\n"), @r#"
+        configmaps "priorities" not found; until then it gives no kind of owner a default
+        data.types[0].priorityName: found "urgent", allowed: the name of a PriorityClass that exists; until then it gives no kind of owner a default
+        "#);
+        assert_eq!(lab.pods().matches("Running").count(), 3);
     });
 }

@@ -38,6 +38,9 @@ pub struct ConfigFile {
     /// Containers that ask for no GPU see none, and pods that set `NVIDIA_VISIBLE_DEVICES` themselves
     /// are refused, where component admission is asked about all pods [default: false].
     pub block_nvidia_visible_devices: Option<bool>,
+    /// The `ConfigMap` that says which priority class and preemptibility kinds of owners have, as
+    /// KAI's podGrouper reads it [default: none].
+    pub default_priorities_config_map: Option<DefaultPrioritiesSetting>,
     /// Only the nodes and pods of this pool, as a shard does [default: all].
     pub node_pool: Option<PoolSetting>,
     /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
@@ -105,6 +108,16 @@ pub struct ReservationSetting {
     /// That of pods that share GPUs and name none, where component admission is asked [default:
     /// the cluster's].
     pub pod_runtime_class: Option<String>,
+}
+
+/// A `ConfigMap` whose key `types` holds a JSON list.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DefaultPrioritiesSetting {
+    /// Its name.
+    pub name: String,
+    /// Where it stands [default: the scheduler's namespace].
+    pub namespace: Option<String>,
 }
 
 /// Which nodes and pods.

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use schedlab_scheduler_core::model::{Labels, Name};
 use serde_json::Value;
 
+use super::defaults::Defaults;
 use crate::{
     mirror::{ClassRecord, Key, Owner, PodRecord},
     parse::{Malformed, strings},
@@ -40,6 +41,8 @@ pub(super) struct Around<'a> {
     pub(super) classes: &'a BTreeMap<Name, ClassRecord>,
     /// The label that names node pools.
     pub(super) pool_label: &'a str,
+    /// What kinds of owners have where nobody says otherwise.
+    pub(super) defaults: &'a Defaults,
     /// The gang that [`gang_of`] named, if it exists.
     pub(super) gang: Option<&'a Value>,
 }
@@ -65,6 +68,8 @@ struct Case<'a> {
     pod: &'a PodRecord,
     /// Owners up to the one that counts, nearest first.
     chain: &'a [Link],
+    /// Owners above it whose words hold as well.
+    skipped: &'a [Link],
     grouping: Grouping,
     top: Top<'a>,
     around: Around<'a>,
@@ -149,7 +154,7 @@ fn case<'a>(
         inherit(&mut top.labels, strings(&link.object, "/metadata/labels"));
         inherit(&mut top.annotations, strings(&link.object, "/metadata/annotations"));
     }
-    Ok(Case { key, pod, chain, grouping, top, around })
+    Ok(Case { key, pod, chain, skipped, grouping, top, around })
 }
 
 fn inherit(labels: &mut Labels, from: Labels) {

@@ -7,10 +7,12 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    ActionName, ConfigFile, FileError, MinRuntime, PlacementStrategy, PluginName, PoolSetting,
-    PreemptionSetting, QueueDepth, Strategy, Time,
+    ActionName, ConfigFile, DefaultPrioritiesSetting, FileError, MinRuntime, PlacementStrategy,
+    PluginName, PoolSetting, PreemptionSetting, QueueDepth, Strategy, Time,
 };
-use crate::config::{Binding, Config, Flavor, GpuReservation, NODE_POOL_LABEL, NodePool};
+use crate::config::{
+    Binding, Config, DefaultPriorities, Flavor, GpuReservation, NODE_POOL_LABEL, NodePool,
+};
 
 impl ConfigFile {
     /// `config` with what the file says.
@@ -40,6 +42,12 @@ impl ConfigFile {
         }
         config.block_nvidia_visible_devices =
             self.block_nvidia_visible_devices.unwrap_or(config.block_nvidia_visible_devices);
+        if let Some(DefaultPrioritiesSetting { name, namespace }) =
+            &self.default_priorities_config_map
+        {
+            let (name, namespace) = (name.clone(), namespace.clone());
+            config.default_priorities = Some(DefaultPriorities { namespace, name });
+        }
         if let Some(PoolSetting { label, value }) = &self.node_pool {
             let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
             config.node_pool = Some(NodePool { label, value: value.clone() });
@@ -93,6 +101,7 @@ impl ConfigFile {
             trace_decisions: _,
             gpu_reservation,
             block_nvidia_visible_devices,
+            default_priorities_config_map,
             usage_window,
             usage_half_life,
             usage_db_config,
@@ -116,6 +125,7 @@ impl ConfigFile {
         let stands = [
             ("gpuReservation", gpu_reservation.is_some()),
             ("blockNvidiaVisibleDevices", block_nvidia_visible_devices.is_some()),
+            ("defaultPrioritiesConfigMap", default_priorities_config_map.is_some()),
             ("usageWindow", usage_window.is_some()),
             ("usageHalfLife", usage_half_life.is_some()),
             ("usageDBConfig", usage_db_config.is_some()),

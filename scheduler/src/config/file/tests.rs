@@ -51,7 +51,7 @@ kValue: 0.5
 
 #[test]
 fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
     assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement` at line 2 column 3");
     assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
     assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");

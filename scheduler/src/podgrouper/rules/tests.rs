@@ -32,9 +32,14 @@ fn told(pod_labels: &Value, chain: &[Link]) -> String {
 }
 
 /// The group of a pod with this metadata, among others with these labels.
-fn told_with(
-    metadata: &Value,
-    chain: &[Link],
+fn told_with(metadata: &Value, chain: &[Link], around: (&[Value], Option<&Value>)) -> String {
+    told_by(&json!(null), (metadata, chain), around)
+}
+
+/// The same, where a config map says what kinds of owners have by default.
+fn told_by(
+    defaults: &Value,
+    (metadata, chain): (&Value, &[Link]),
     (others, gang): (&[Value], Option<&Value>),
 ) -> String {
     let pod = |name: &str, metadata: &Value| {
@@ -46,13 +51,15 @@ fn told_with(
     };
     let classes = ["train", "inference", "build"]
         .map(|name| (Name::from(name), ClassRecord { value: 1, global_default: false }));
+    let classes = BTreeMap::from(classes);
     let (key, record) = pod("p", metadata);
     let others = others.iter().map(|labels| pod("other", &json!({ "labels": labels })));
     let around = Around {
         pods: &others.collect(),
-        classes: &classes.into(),
+        classes: &classes,
         pool_label: "kai.scheduler/node-pool",
         gang,
+        defaults: &Defaults::read(&json!({ "data": { "types": defaults } }), &classes).0,
     };
     let member = match group_of(&key, &record, chain, around) {
         Ok(member) => member,
@@ -87,6 +94,28 @@ fn each_pod_of_a_deployment_is_a_group_that_serves() {
     let labels = json!({ "metadata": { "labels": { "kai.scheduler/queue": "a" } } });
     let chain = [link("ReplicaSet", json!({})), link("Deployment", labels)];
     assert_snapshot!(told(&json!({}), &chain), @"pg-p-u0 of Pod min=1 queue=a class=inference");
+}
+
+#[test]
+fn what_kinds_have_by_default_holds_where_nobody_says_otherwise() {
+    let types = json!([
+        { "typeName": "Deployment", "group": "apps", "priorityName": "train" },
+        { "typeName": "DynamoGraphDeployment", "priorityName": "build", "preemptibility": "preemptible" },
+        { "typeName": "Pod", "preemptibility": "non-preemptible" },
+    ]);
+    let of = |labels: Value, chain: &[Link]| {
+        let metadata = json!({ "labels": labels });
+        told_by(&json!(types.to_string()), (&metadata, chain), (&[], None))
+    };
+    let deployment = [link("ReplicaSet", json!({})), link("Deployment", json!({}))];
+    assert_snapshot!(of(json!({}), &deployment), @"pg-p-u0 of Pod min=1 queue=default-queue class=train");
+    assert_snapshot!(of(json!({ "priorityClassName": "build" }), &deployment), @"pg-p-u0 of Pod min=1 queue=default-queue class=build");
+    let graph = link("nvidia.com/DynamoGraphDeployment", json!({}));
+    let skipped = [link("StatefulSet", json!({})), graph];
+    assert_snapshot!(of(json!({}), &skipped), @"pg-statefulset-u1 of StatefulSet min=1 queue=default-queue class=build preemptible");
+    assert_snapshot!(of(json!({}), &[]), @"pg-p-u0 of Pod min=1 queue=default-queue class=train non-preemptible");
+    assert_snapshot!(of(json!({ "kai.scheduler/preemptibility": "preemptible" }), &[]), @"pg-p-u0 of Pod min=1 queue=default-queue class=train preemptible");
+    assert_snapshot!(of(json!({ "kai.scheduler/preemptibility": "" }), &[]), @"pg-p-u0 of Pod min=1 queue=default-queue class=train");
 }
 
 #[test]
@@ -170,7 +199,9 @@ fn a_group_keeps_what_is_written_on_its_owner_and_says_who_that_is() {
     let chain = [link("Job", json!({ "metadata": metadata }))];
     let pod = json!({ "metadata": { "name": "p", "labels": { "user": "ada" } } });
     let (pods, classes) = (BTreeMap::new(), BTreeMap::new());
-    let around = Around { pods: &pods, classes: &classes, pool_label: "pool", gang: None };
+    let defaults = &Defaults::default();
+    let around =
+        Around { pods: &pods, classes: &classes, pool_label: "pool", defaults, gang: None };
     let group_of = |chain: &[Link]| {
         group_of(&Key::of(&pod), &PodRecord::read(&pod, "kai-scheduler"), chain, around)
     };

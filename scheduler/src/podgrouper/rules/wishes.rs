@@ -2,8 +2,9 @@
 
 use schedlab_scheduler_core::model::{Labels, Name, TopologyConstraint};
 
-use super::{Case, kinds::Grouping};
+use super::{super::defaults::KindDefaults, Case, kinds::Grouping};
 use crate::{
+    mirror::Owner,
     parse::{Malformed, go_duration},
     translate::is_known_class,
 };
@@ -52,6 +53,9 @@ pub(super) fn priority_class(case: &Case<'_>) -> Name {
     if let Some(stated) = stated.filter(|class| is_known_class(case.around.classes, class)) {
         return Name::clone(stated);
     }
+    if let Some(class) = by_default(case, |kind| kind.priority_class.as_ref()) {
+        return class;
+    }
     match case.grouping {
         Grouping::EachPod | Grouping::Serving | Grouping::Knative => "inference".into(),
         Grouping::Interactive => "build".into(),
@@ -70,10 +74,21 @@ pub(super) fn priority_class(case: &Case<'_>) -> Name {
     }
 }
 
+/// What the kind of the owner that counts has where nobody says otherwise, else that of one above
+/// it whose words hold.
+fn by_default(case: &Case<'_>, part: impl Fn(&KindDefaults) -> Option<&Name>) -> Option<Name> {
+    let itself = (case.chain.is_empty()).then_some(&case.top.owner);
+    let owners = case.chain.last().into_iter().chain(case.skipped).map(|link| &link.owner);
+    let said = |owner: &Owner| part(case.around.defaults.of(owner)?).cloned();
+    itself.into_iter().chain(owners).find_map(said)
+}
+
 pub(super) fn preemptibility(case: &Case<'_>) -> Result<Option<Name>, Malformed> {
     let stated = label(case, PREEMPTIBILITY_LABEL);
     match stated.map(|stated| &**stated) {
-        None | Some("") => Ok(None),
+        None => Ok(by_default(case, |kind| kind.preemptibility.as_ref())),
+        // Said to follow from the priority.
+        Some("") => Ok(None),
         Some("preemptible" | "non-preemptible") => Ok(stated.cloned()),
         Some(other) => Err(Malformed::new(
             format!("label {PREEMPTIBILITY_LABEL}"),
