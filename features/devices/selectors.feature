@@ -76,3 +76,12 @@ Feature: GPUs by what they are
     Then pod "same-product" is running
     And the field "status.allocation.devices.results.1.device" of claim "same-product" is "gpu-1"
     And pod "same-index" is pending because "devices alike in gpu.nvidia.com/index: 2 of class gpu.nvidia.com"
+
+  Scenario: A claim gets the first of its alternatives that its node has
+    When the manifest "claims/first-available.yaml" is applied
+    Then pod "of-large" is running
+    And the field "status.allocation.devices.results.0.request" of claim "of-large" is "gpu/large"
+    And node "small-0" has 2 running pods
+    And queue "team-a" has 3 running and 2 pending pods
+    And pod "unequal" is pending because "found firstAvailable of 1 or 2 GPUs"
+    And queue "team-a" uses 3 GPUs

@@ -66,13 +66,16 @@ pub(crate) fn names(pod: &Value) -> impl Iterator<Item = &str> {
     all.filter_map(|one| text(one, "/resourceClaimName"))
 }
 
-/// Thousandths of GPUs that a claim asks for. A class of GPUs is known by its name.
+/// Thousandths of GPUs that a claim asks for. A class of GPUs is known by its name. Alternatives
+/// are of equally many, or none is had.
 pub(crate) fn gpu_milli(claim: &Value) -> i128 {
     let requests = list(claim, "/spec/devices/requests").iter();
-    let of_gpus = requests
-        .filter(|request| is_gpu(text(request, "/exactly/deviceClassName").unwrap_or_default()));
-    let count = |request| at(request, "/exactly/count").and_then(Value::as_i64).unwrap_or(1);
-    of_gpus.map(|request| 1000 * i128::from(count(request))).sum()
+    let asked = requests.filter_map(|request| {
+        at(request, "/exactly").or_else(|| list(request, "/firstAvailable").first())
+    });
+    let of_gpus = asked.filter(|asked| is_gpu(text(asked, "/deviceClassName").unwrap_or_default()));
+    let count = |asked| at(asked, "/count").and_then(Value::as_i64).unwrap_or(1);
+    of_gpus.map(|asked| 1000 * i128::from(count(asked))).sum()
 }
 
 pub(super) fn claim(claim: &Value) -> ClaimView {

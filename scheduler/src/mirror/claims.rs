@@ -1,6 +1,7 @@
 //! Dynamic resource allocation (`resource.k8s.io/v1`) as the mirror keeps it: published devices,
 //! classes of devices, and claims on them; what a pod takes by its claims, and what a node offers.
 
+mod choices;
 mod device;
 mod expression;
 mod record;
@@ -18,9 +19,9 @@ use schedlab_scheduler_core::{
 };
 use serde_json::Value;
 
+pub(crate) use choices::Choices;
 pub(crate) use device::{Device, DeviceId, Selection};
 pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
-pub(crate) use set::DeviceSet;
 
 use super::{Key, Mirror, PodRecord, put};
 use crate::parse::Malformed;
@@ -39,8 +40,8 @@ pub(crate) struct Claims {
     all_gpus: BTreeSet<Name>,
     /// What requests select beyond their classes.
     selections: BTreeSet<Selection>,
-    /// What claims with constraints ask for, by what it is counted as.
-    sets: BTreeMap<Name, DeviceSet>,
+    /// What claims with constraints or alternatives ask for, by what it is counted as.
+    sets: BTreeMap<Name, Choices>,
     /// Such sets that claims have, by node.
     sets_had: BTreeMap<Name, BTreeMap<Name, i64>>,
     /// Allocated devices, and by what names each is counted with who has it; `None` where that
@@ -267,21 +268,15 @@ impl Claims {
         let set = set.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong.clone()))?;
         let mut devices = Resources::default();
         devices.extended.extend(set.name().map(|name| (name, 1)));
-        for record::Wanted { selection, count, .. } in set.wanted() {
-            let class = &selection.class;
-            if !self.classes.contains_key(class) {
-                return Err(ClaimProblem::NoClass(Name::clone(name), Name::clone(class)));
-            }
-            if device::is_gpu(class) || self.all_gpus.contains(class) {
-                let gpus = count.saturating_mul(1000);
-                devices.gpu_milli = devices.gpu_milli.saturating_add(gpus);
-            }
-            let kinds = selection.kinds();
-            for kind in kinds.iter().filter(|kind| !self.all_gpus.contains(*kind)) {
-                let entry = devices.extended.entry(of_kind(kind)).or_default();
-                *entry = entry.saturating_add(*count);
-            }
+        let mut classes = set.wanted().map(|wanted| &wanted.selection.class);
+        if let Some(class) = classes.find(|class| !self.classes.contains_key(*class)) {
+            return Err(ClaimProblem::NoClass(Name::clone(name), Name::clone(class)));
         }
+        let gpus = set.gpus(|class| device::is_gpu(class) || self.all_gpus.contains(class));
+        let gpus = gpus.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong))?;
+        devices.gpu_milli = gpus.saturating_mul(1000);
+        let kinds = set.kinds().into_iter().filter(|(kind, _)| !self.all_gpus.contains(kind));
+        devices.extended.extend(kinds.map(|(kind, count)| (of_kind(&kind), count)));
         Ok(devices)
     }
 
@@ -314,7 +309,7 @@ impl Claims {
     fn take(&mut self, key: &Key, record: ClaimRecord) -> BTreeSet<Name> {
         let mut nodes = self.let_go(key);
         self.stale |= record.selections().any(|one| !self.selections.contains(one));
-        let set = record.wanted.as_ref().ok().and_then(DeviceSet::name);
+        let set = record.wanted.as_ref().ok().and_then(Choices::name);
         self.stale |= set.is_some_and(|set| !self.sets.contains_key(&set));
         self.held.extend(record.held().map(|(device, kinds)| (device.clone(), kinds)));
         let there = record.allocation.as_ref().and_then(|allocation| self.node_of(allocation));

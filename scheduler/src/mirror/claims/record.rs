@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_scheduler_core::model::Name;
 use serde_json::Value;
 
-use super::{super::controller, DeviceId, DeviceSet, Key, PodRecord, Selection};
+use super::{super::controller, Choices, DeviceId, Key, PodRecord, Selection};
 use crate::parse::{Malformed, at, list, name, text, version};
 
 /// What is kept of a `ResourceClaim`.
@@ -16,7 +16,7 @@ pub(crate) struct ClaimRecord {
     owner: Option<Name>,
     /// Label `kai.scheduler/queue`.
     pub(super) queue: Option<Name>,
-    pub(crate) wanted: Result<DeviceSet, Malformed>,
+    pub(crate) wanted: Result<Choices, Malformed>,
     pub(crate) allocation: Option<Allocation>,
     /// Names and uids of the pods for which it is reserved.
     pub(crate) reserved: Vec<(Name, Name)>,
@@ -25,9 +25,10 @@ pub(crate) struct ClaimRecord {
     pub(crate) finalizers: Vec<Name>,
 }
 
-/// One request of a claim.
+/// One request of a claim, or one of the alternatives that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
+    /// An alternative's stands behind that of its request, and a slash.
     pub(crate) request: Name,
     pub(crate) selection: Selection,
     pub(crate) count: i64,
@@ -79,9 +80,9 @@ impl ClaimRecord {
             owner: owner.map(|owner| owner.uid),
             queue: queue.filter(|queue| !queue.is_empty()).map(Name::from),
             wanted: requests
-                .map(|(request, at)| wanted(request, at))
-                .collect::<Result<_, _>>()
-                .and_then(|wanted| DeviceSet::read(object, wanted)),
+                .map(|(request, at)| alternatives(request, at))
+                .collect::<Result<Vec<_>, _>>()
+                .and_then(|requests| Choices::read(object, &requests)),
             allocation: at(object, "/status/allocation").map(allocation),
             reserved: pods.into_iter().filter_map(user).collect(),
             reserved_otherwise: others.into_iter().cloned().collect(),
@@ -91,7 +92,7 @@ impl ClaimRecord {
 
     /// What its requests select beyond their classes.
     pub(super) fn selections(&self) -> impl Iterator<Item = &Selection> {
-        let wanted = self.wanted.iter().flat_map(DeviceSet::wanted);
+        let wanted = self.wanted.iter().flat_map(Choices::wanted);
         wanted.map(|wanted| &wanted.selection).filter(|selection| selection.narrows())
     }
 
@@ -99,10 +100,12 @@ impl ClaimRecord {
     /// asks for.
     pub(super) fn held(&self) -> impl Iterator<Item = (&DeviceId, Option<BTreeSet<Name>>)> {
         let devices = self.allocation.iter().flat_map(|allocation| &allocation.devices);
-        devices.map(|(device, request)| {
-            let wanted = self.wanted.as_ref().ok().map(|set| {
-                let wanted = set.wanted().iter().find(|wanted| wanted.request == *request);
-                wanted.map(|wanted| wanted.selection.kinds()).unwrap_or_default()
+        let counted = self.wanted.as_ref().map(Choices::kinds).unwrap_or_default();
+        devices.map(move |(device, request)| {
+            let wanted = self.wanted.as_ref().ok().map(|choices| {
+                let wanted = choices.wanted().find(|wanted| wanted.request == *request);
+                let kinds = wanted.map(|wanted| wanted.selection.kinds()).unwrap_or_default();
+                kinds.into_iter().filter(|kind| counted.contains_key(kind)).collect()
             });
             (device, wanted)
         })
@@ -155,28 +158,42 @@ fn is_pod(user: &Value) -> bool {
     text(user, "/resource") == Some("pods") && text(user, "/apiGroup").is_none_or(str::is_empty)
 }
 
-fn wanted(request: &Value, at_index: usize) -> Result<Wanted, Malformed> {
-    let field = |tail: &str| format!("spec.devices.requests[{at_index}].{tail}");
-    let exactly = request.get("exactly").ok_or_else(|| {
-        let found = request.get("firstAvailable").map_or("nothing", |_| "firstAvailable");
-        Malformed::new(field("exactly"), found, "exactly, with a deviceClassName")
-    })?;
-    let mode = text(exactly, "/allocationMode").unwrap_or("ExactCount");
-    if mode != "ExactCount" || exactly.get("adminAccess") == Some(&Value::Bool(true)) {
+/// What a request is content with, best first.
+fn alternatives(request: &Value, at_index: usize) -> Result<Vec<Wanted>, Malformed> {
+    let field = format!("spec.devices.requests[{at_index}]");
+    let own = text(request, "/name").unwrap_or_default();
+    if let Some(exactly) = request.get("exactly") {
+        return Ok(vec![wanted(exactly, own.to_owned(), &format!("{field}.exactly"))?]);
+    }
+    let all = list(request, "/firstAvailable");
+    if all.is_empty() {
+        let allowed = "exactly or firstAvailable, with a deviceClassName";
+        return Err(Malformed::new(format!("{field}.exactly"), "nothing", allowed));
+    }
+    let one = |(alternative, at): (&Value, usize)| {
+        let name = format!("{own}/{}", text(alternative, "/name").unwrap_or_default());
+        wanted(alternative, name, &format!("{field}.firstAvailable[{at}]"))
+    };
+    all.iter().zip(0..).map(one).collect()
+}
+
+fn wanted(of: &Value, request: String, field: &str) -> Result<Wanted, Malformed> {
+    let mode = text(of, "/allocationMode").unwrap_or("ExactCount");
+    if mode != "ExactCount" || of.get("adminAccess") == Some(&Value::Bool(true)) {
         let (name, found) = match mode {
-            "ExactCount" => ("exactly.adminAccess", "true"),
-            other => ("exactly.allocationMode", other),
+            "ExactCount" => ("adminAccess", "true"),
+            other => ("allocationMode", other),
         };
         return Err(Malformed::new(
-            field(name),
+            format!("{field}.{name}"),
             found,
             "allocationMode ExactCount, no adminAccess",
         ));
     }
     Ok(Wanted {
-        request: text(request, "/name").unwrap_or_default().into(),
-        selection: Selection::read(exactly, &field("exactly"))?,
-        count: at(exactly, "/count").and_then(Value::as_i64).unwrap_or(1),
+        request: request.into(),
+        selection: Selection::read(of, field)?,
+        count: at(of, "/count").and_then(Value::as_i64).unwrap_or(1),
     })
 }
 

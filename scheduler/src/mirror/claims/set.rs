@@ -32,10 +32,15 @@ struct Alike {
 }
 
 impl DeviceSet {
-    /// Reads the constraints of a claim with these requests.
-    pub(super) fn read(claim: &Value, wanted: Vec<Wanted>) -> Result<Self, Malformed> {
+    /// Reads the constraints of a claim for these requests of it; all that it knows have `names`.
+    pub(super) fn read(
+        claim: &Value,
+        wanted: Vec<Wanted>,
+        names: &[&Name],
+    ) -> Result<Self, Malformed> {
         let constraints = list(claim, "/spec/devices/constraints").iter().zip(0..);
-        let constraints = constraints.map(|(constraint, at)| Alike::read(constraint, at, &wanted));
+        let read = |(constraint, at)| Alike::read(constraint, at, (&wanted, names));
+        let constraints = constraints.map(read);
         Ok(Self { constraints: constraints.collect::<Result<_, _>>()?, wanted })
     }
 
@@ -46,9 +51,11 @@ impl DeviceSet {
 
     /// What it is counted as; `None`: any devices do, and they are counted by themselves.
     pub(super) fn name(&self) -> Option<Name> {
-        if self.constraints.is_empty() {
-            return None;
-        }
+        (!self.constraints.is_empty()).then(|| self.told().into())
+    }
+
+    /// In words, which are the same for what is the same.
+    pub(super) fn told(&self) -> String {
         let names_requests = self.constraints.iter().any(|one| !one.requests.is_empty());
         let part = |one: &Wanted| {
             let request = names_requests.then(|| format!(" as {}", one.request));
@@ -61,18 +68,23 @@ impl DeviceSet {
         };
         let alike: Vec<String> = self.constraints.iter().map(Alike::told).collect();
         let parts: Vec<String> = self.wanted.iter().map(part).collect();
-        Some(format!("devices alike in {}: {}", alike.join(" and "), parts.join(" and ")).into())
+        let parts = parts.join(" and ");
+        match alike.as_slice() {
+            [] => parts,
+            alike => format!("devices alike in {}: {parts}", alike.join(" and ")),
+        }
     }
 
-    /// How many such sets these devices make.
-    pub(super) fn count<'d>(&self, devices: impl Iterator<Item = &'d Device>) -> i64 {
-        let mut free: Vec<&Device> = devices.collect();
-        let mut count = 0;
-        while let Some(picked) = self.pick(&free).filter(|picked| !picked.is_empty()) {
-            free.retain(|device| picked.iter().all(|(_, id)| **id != device.id));
-            count += 1;
+    /// Devices by what they are counted as.
+    pub(super) fn kinds(&self) -> BTreeMap<Name, i64> {
+        let mut kinds: BTreeMap<Name, i64> = BTreeMap::new();
+        for Wanted { selection, count, .. } in &self.wanted {
+            for kind in selection.kinds() {
+                let entry = kinds.entry(kind).or_default();
+                *entry = entry.saturating_add(*count);
+            }
         }
-        count
+        kinds
     }
 
     /// Devices for each request, of the fewest that are alike and suffice, and of those first
@@ -156,7 +168,11 @@ struct Search<'s, 'd> {
 }
 
 impl Alike {
-    fn read(constraint: &Value, at: usize, wanted: &[Wanted]) -> Result<Self, Malformed> {
+    fn read(
+        constraint: &Value,
+        at: usize,
+        (wanted, known): (&[Wanted], &[&Name]),
+    ) -> Result<Self, Malformed> {
         let field = |tail: &str| format!("spec.devices.constraints[{at}].{tail}");
         let attribute = name(constraint, "/matchAttribute").ok_or_else(|| {
             let allowed = "an attribute with its domain";
@@ -164,19 +180,20 @@ impl Alike {
         })?;
         let named = list(constraint, "/requests");
         let is_there =
-            |one: &Value| wanted.iter().any(|wanted| Some(&*wanted.request) == one.as_str());
+            |one: &Value| one.as_str().is_some_and(|one| known.iter().any(|name| is_of(name, one)));
         if let Some(unknown) = named.iter().find(|one| !is_there(one)) {
             let allowed = "names of the claim's requests";
             return Err(Malformed::new(field("requests"), shown(unknown), allowed));
         }
         let requests: BTreeSet<Name> =
             named.iter().filter_map(Value::as_str).map(Name::from).collect();
-        let binds_all = wanted.iter().all(|one| requests.contains(&one.request));
+        let bound = |one: &Wanted| requests.iter().any(|name| is_of(&one.request, name));
+        let binds_all = wanted.iter().all(bound);
         Ok(Self { attribute, requests: if binds_all { BTreeSet::new() } else { requests } })
     }
 
     fn binds(&self, request: &Name) -> bool {
-        self.requests.is_empty() || self.requests.contains(request)
+        self.requests.is_empty() || self.requests.iter().any(|name| is_of(request, name))
     }
 
     fn told(&self) -> String {
@@ -188,13 +205,18 @@ impl Alike {
     }
 }
 
+/// A request is called so, or an alternative of one that is.
+fn is_of(request: &str, name: &str) -> bool {
+    request == name || request.split_once('/').is_some_and(|(whole, _)| whole == name)
+}
+
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
     use serde_json::json;
 
     use super::*;
-    use crate::mirror::claims::Selection;
+    use crate::mirror::claims::{Choices, Selection};
 
     fn wanted(request: &str, count: i64) -> Wanted {
         let exactly = json!({ "deviceClassName": "gpu.x" });
@@ -203,7 +225,9 @@ mod tests {
     }
 
     fn set(constraints: &Value, wanted: Vec<Wanted>) -> Result<DeviceSet, Malformed> {
-        DeviceSet::read(&json!({ "spec": { "devices": { "constraints": constraints } } }), wanted)
+        let claim = json!({ "spec": { "devices": { "constraints": constraints } } });
+        let names: Vec<Name> = wanted.iter().map(|one| Name::clone(&one.request)).collect();
+        DeviceSet::read(&claim, wanted, &names.iter().collect::<Vec<_>>())
     }
 
     /// `a=1 b=2`: devices by name, and the zone that each is in.
@@ -230,7 +254,7 @@ mod tests {
             let devices = picked.iter().map(|(request, id)| format!("{request}:{}", id.device));
             devices.collect::<Vec<_>>().join(" ")
         });
-        let count = set.count(devices.iter());
+        let count = Choices::of(set.clone()).count(devices.iter());
         format!("{text}: {count} sets, {}", picked.as_deref().unwrap_or("none now"))
     }
 

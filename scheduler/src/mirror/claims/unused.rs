@@ -8,7 +8,7 @@ use schedlab_scheduler_core::{
     resources::Resources,
 };
 
-use super::{Claims, DeviceSet, Key, Mirror, PodRecord};
+use super::{Choices, Claims, Key, Mirror, PodRecord};
 
 /// By node and claim, whether the claim is about to be given back.
 pub(super) type Unused = BTreeMap<Name, BTreeMap<Key, bool>>;
@@ -32,7 +32,7 @@ impl Claims {
         let devices = self.devices_of(node).iter().filter(|device| of_it(&device.id));
         let each = devices.map(|device| self.offer(device));
         let mut taken = each.fold(Resources::default(), |taken, offer| taken.plus(&offer));
-        let set = claim.wanted.as_ref().ok().and_then(DeviceSet::name);
+        let set = claim.wanted.as_ref().ok().and_then(Choices::name);
         taken.extended.extend(set.map(|set| (set, 1)));
         taken
     }
@@ -54,7 +54,7 @@ impl Claims {
         let mut had: BTreeMap<Name, BTreeMap<Name, i64>> = BTreeMap::new();
         for claim in self.known.values() {
             let node = claim.allocation.as_ref().and_then(|allocation| self.node_of(allocation));
-            let set = claim.wanted.as_ref().ok().and_then(DeviceSet::name);
+            let set = claim.wanted.as_ref().ok().and_then(Choices::name);
             if let (Some(node), Some(set)) = (node, set) {
                 *had.entry(Name::clone(node)).or_default().entry(set).or_default() += 1;
             }

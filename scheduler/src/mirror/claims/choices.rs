@@ -1,0 +1,209 @@
+//! What a claim is content with: one set of devices, or the first of several that can be had
+//! (`firstAvailable`). A node offers such choices as a resource, as many as its free devices make;
+//! what all of them have in common is counted besides, as it is of other claims. So every choice
+//! has to ask for the same number of GPUs, which queues pay for.
+
+use std::collections::BTreeMap;
+
+use schedlab_scheduler_core::model::Name;
+use serde_json::Value;
+
+use super::{
+    device::{Device, DeviceId},
+    record::Wanted,
+    set::DeviceSet,
+};
+use crate::parse::Malformed;
+
+/// More of them are not looked through.
+const CHOICES_MAX: usize = 64;
+
+/// What to choose from, best first; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choices(Vec<DeviceSet>);
+
+impl Choices {
+    /// Of a claim whose requests have these alternatives: those of earlier requests are clung to
+    /// longest.
+    pub(super) fn read(claim: &Value, requests: &[Vec<Wanted>]) -> Result<Self, Malformed> {
+        let count = requests.iter().fold(1_usize, |count, of| count.saturating_mul(of.len()));
+        if count > CHOICES_MAX {
+            let allowed = "at most 64 ways to choose of firstAvailable";
+            return Err(Malformed::new("spec.devices.requests", count, allowed));
+        }
+        let names: Vec<&Name> = requests.iter().flatten().map(|wanted| &wanted.request).collect();
+        let mut ways = vec![Vec::new()];
+        for alternatives in requests {
+            let with = |way: &[Wanted], one: &Wanted| [way, std::slice::from_ref(one)].concat();
+            let longer =
+                ways.iter().flat_map(|way| alternatives.iter().map(move |one| with(way, one)));
+            ways = longer.collect();
+        }
+        let sets = ways.into_iter().map(|way| DeviceSet::read(claim, way, &names));
+        Ok(Self(sets.collect::<Result<_, _>>()?))
+    }
+
+    /// Nothing to choose from.
+    #[cfg(test)]
+    pub(super) fn of(set: DeviceSet) -> Self {
+        Self(vec![set])
+    }
+
+    /// All requests of all sets.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = &Wanted> {
+        self.0.iter().flat_map(DeviceSet::wanted)
+    }
+
+    /// What it is counted as; `None`: any devices do, and they are counted by themselves.
+    pub(super) fn name(&self) -> Option<Name> {
+        match self.0.as_slice() {
+            [only] => only.name(),
+            several => {
+                let told: Vec<String> = several.iter().map(DeviceSet::told).collect();
+                Some(format!("the first to be had of {}", told.join(", or ")).into())
+            }
+        }
+    }
+
+    /// How many times these devices make one of the sets.
+    pub(super) fn count<'d>(&self, devices: impl Iterator<Item = &'d Device>) -> i64 {
+        let mut free: Vec<&Device> = devices.collect();
+        let mut count = 0;
+        while let Some(picked) = self.pick(&free).filter(|picked| !picked.is_empty()) {
+            free.retain(|device| picked.iter().all(|(_, id)| **id != device.id));
+            count += 1;
+        }
+        count
+    }
+
+    /// Devices for each request of the first set that can be had.
+    pub(crate) fn pick<'d>(&self, free: &[&'d Device]) -> Option<Vec<(&Name, &'d DeviceId)>> {
+        self.0.iter().find_map(|set| set.pick(free))
+    }
+
+    /// Devices by what they are counted as, whichever set it gets.
+    pub(super) fn kinds(&self) -> BTreeMap<Name, i64> {
+        let mut sets = self.0.iter().map(DeviceSet::kinds);
+        let first = sets.next().unwrap_or_default();
+        sets.fold(first, |mut common, other| {
+            common.retain(|kind, count| other.get(kind) == Some(count));
+            common
+        })
+    }
+
+    /// How many GPUs that is.
+    pub(super) fn gpus(&self, is_gpu: impl Fn(&Name) -> bool) -> Result<i64, Malformed> {
+        let of = |set: &DeviceSet| {
+            let wanted = set.wanted().iter().filter(|wanted| is_gpu(&wanted.selection.class));
+            wanted.fold(0, |gpus: i64, wanted| gpus.saturating_add(wanted.count))
+        };
+        let gpus = self.0.first().map_or(0, of);
+        match self.0.iter().map(of).find(|other| *other != gpus) {
+            Some(other) => Err(Malformed::new(
+                "spec.devices.requests",
+                format!("firstAvailable of {gpus} or {other} GPUs"),
+                "alternatives of equally many GPUs, as queues pay for them",
+            )),
+            None => Ok(gpus),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use serde_json::json;
+
+    use super::*;
+    use crate::mirror::ClaimRecord;
+
+    fn sub(name: &str, class: &str, count: i64) -> Value {
+        json!({ "name": name, "deviceClassName": class, "count": count })
+    }
+
+    fn read(requests: &Value, constraints: &Value) -> Result<Choices, Malformed> {
+        let devices = json!({ "requests": requests, "constraints": constraints });
+        ClaimRecord::read(&json!({ "spec": { "devices": devices } })).wanted
+    }
+
+    /// Devices by name, and their classes.
+    fn devices(all: &[(&str, &[&str])]) -> Vec<Device> {
+        let device = |(name, kinds): &(&str, &[&str])| Device {
+            id: DeviceId { driver: "d".into(), pool: "p".into(), device: (*name).into() },
+            is_gpu: true,
+            kinds: kinds.iter().copied().map(Name::from).collect(),
+            attributes: BTreeMap::new(),
+        };
+        all.iter().map(device).collect()
+    }
+
+    fn picked(choices: &Choices, all: &[(&str, &[&str])]) -> String {
+        let devices = devices(all);
+        let free: Vec<&Device> = devices.iter().collect();
+        let picked = choices.pick(&free).unwrap_or_default();
+        let picked = picked.iter().map(|(request, id)| format!("{request}:{}", id.device));
+        let count = choices.count(devices.iter());
+        format!("{count} sets, {}", picked.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn the_first_alternative_that_can_be_had_is_taken_and_earlier_requests_choose_first() {
+        let of = json!([
+            { "name": "a", "firstAvailable": [sub("x", "big-gpu", 1), sub("y", "small-gpu", 1)] },
+            { "name": "b", "firstAvailable": [sub("x", "big-gpu", 1), sub("y", "small-gpu", 1)] },
+        ]);
+        let choices = read(&of, &json!([])).unwrap();
+        let big = |name| (name, ["big-gpu"].as_slice());
+        let small = |name| (name, ["small-gpu"].as_slice());
+        assert_snapshot!(picked(&choices, &[big("1"), big("2"), small("3")]), @"1 sets, a/x:1 b/x:2");
+        assert_snapshot!(picked(&choices, &[small("1"), small("2"), big("3")]), @"1 sets, a/x:3 b/y:1");
+        assert_snapshot!(picked(&choices, &[small("1"), small("2"), small("3"), small("4")]), @"2 sets, a/y:1 b/y:2");
+        assert_snapshot!(picked(&choices, &[small("1")]), @"0 sets,");
+        assert_snapshot!(choices.name().unwrap(), @"the first to be had of 1 of class big-gpu and 1 of class big-gpu, or 1 of class big-gpu and 1 of class small-gpu, or 1 of class small-gpu and 1 of class big-gpu, or 1 of class small-gpu and 1 of class small-gpu");
+    }
+
+    #[test]
+    fn what_all_alternatives_have_in_common_is_counted() {
+        let selecting = |name: &str, count: i64| {
+            let selector =
+                json!([{ "cel": { "expression": format!("device.driver == '{name}'") } }]);
+            json!({ "name": name, "deviceClassName": "gpu.x", "count": count, "selectors": selector })
+        };
+        let of = |first: Value, second: Value| {
+            read(&json!([{ "name": "a", "firstAvailable": [first, second] }]), &json!([])).unwrap()
+        };
+        let told =
+            |choices: &Choices| format!("{:?} {:?}", choices.kinds(), choices.gpus(|_| true));
+        assert_snapshot!(told(&of(selecting("x", 2), selecting("y", 2))), @r#"{"gpu.x": 2} Ok(2)"#);
+        assert_snapshot!(told(&of(sub("x", "gpu.x", 1), sub("y", "gpu.y", 1))), @"{} Ok(1)");
+        let unequal = of(selecting("x", 1), selecting("y", 2));
+        assert_snapshot!(unequal.gpus(|_| true).unwrap_err(), @"spec.devices.requests: found firstAvailable of 1 or 2 GPUs, allowed: alternatives of equally many GPUs, as queues pay for them");
+        assert_eq!(unequal.gpus(|_| false), Ok(0), "nobody pays for what is no GPU");
+    }
+
+    #[test]
+    fn what_cannot_be_chosen_is_named() {
+        let one = |request: Value| read(&json!([request]), &json!([])).unwrap_err();
+        let mut all = sub("x", "gpu.x", 1);
+        all["allocationMode"] = json!("All");
+        assert_snapshot!(one(json!({ "name": "a", "firstAvailable": [sub("y", "gpu.y", 1), all] })), @"spec.devices.requests[0].firstAvailable[1].allocationMode: found All, allowed: allocationMode ExactCount, no adminAccess");
+        assert_snapshot!(one(json!({ "name": "a" })), @"spec.devices.requests[0].exactly: found nothing, allowed: exactly or firstAvailable, with a deviceClassName");
+        let two = json!([sub("x", "gpu.x", 1), sub("y", "gpu.y", 1)]);
+        let many: Vec<_> =
+            (0..7).map(|at| json!({ "name": at.to_string(), "firstAvailable": two })).collect();
+        assert_snapshot!(read(&json!(many), &json!([])).unwrap_err(), @"spec.devices.requests: found 128, allowed: at most 64 ways to choose of firstAvailable");
+    }
+
+    #[test]
+    fn a_constraint_may_name_a_request_or_one_of_its_alternatives() {
+        let of = |requests: Value| {
+            let two = json!([sub("x", "gpu.x", 2), sub("y", "gpu.y", 2)]);
+            let constraints = json!([{ "matchAttribute": "gpu.x/zone", "requests": requests }]);
+            read(&json!([{ "name": "a", "firstAvailable": two }]), &constraints)
+                .map_or_else(|wrong| wrong.to_string(), |read| read.name().unwrap().to_string())
+        };
+        assert_snapshot!(of(json!(["a"])), @"the first to be had of devices alike in gpu.x/zone: 2 of class gpu.x, or devices alike in gpu.x/zone: 2 of class gpu.y");
+        assert_snapshot!(of(json!(["a/x"])), @"the first to be had of devices alike in gpu.x/zone: 2 of class gpu.x, or devices alike in gpu.x/zone (a/x): 2 of class gpu.y as a/y");
+        assert_snapshot!(of(json!(["a/z"])), @r#"spec.devices.constraints[0].requests: found "a/z", allowed: names of the claim's requests"#);
+    }
+}
