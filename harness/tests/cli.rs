@@ -12,6 +12,8 @@ mod doctor;
 mod kind;
 #[path = "cli/kubeconfig.rs"]
 mod kubeconfig;
+#[path = "cli/kwok.rs"]
+mod kwok;
 #[path = "cli/lab.rs"]
 mod lab;
 #[path = "cli/upgrade.rs"]

@@ -75,6 +75,8 @@ mod tests {
         assert_eq!(again(&words), " --cluster kind --time-scale 0.5 --patience 90s");
         assert_eq!(again(&["--patience", "2m"]), "");
         assert_eq!(again(&["--patience", "1500ms"]), " --patience 1500ms");
+        let kwok = ["--cluster", "control-plane", "--kubelets", "kwok"];
+        assert_eq!(again(&kwok), " --cluster control-plane --kubelets kwok");
         let kube = ["--cluster", "kubeconfig", "--kubeconfig", "my cluster", "--force"];
         let kube = [&kube[..], &["--scheduler", "process:kube --config={kubeconfig}"]].concat();
         assert_eq!(

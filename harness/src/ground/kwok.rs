@@ -29,6 +29,8 @@ const SERVED_WITHIN: Duration = Duration::from_mins(1);
 const FOUND_WITHIN: Duration = Duration::from_secs(3);
 /// How long a pod that runs may go on before it counts as one that nobody ends.
 const ENDED_WITHIN: Duration = Duration::from_secs(3);
+/// How long its end may take.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
 /// How often it is asked.
 const ASK: Duration = Duration::from_millis(50);
 
@@ -200,7 +202,15 @@ impl Probe<'_> {
         }
     }
 
-    async fn remove(&self) {
+    /// The Job first, and its pod while there is a node to end it: a namespace that is deleted lets
+    /// go of neither, each waits for the other.
+    async fn remove(&mut self) {
+        let jobs = format!("/apis/batch/v1/namespaces/{}/jobs/{}", self.name, self.name);
+        if self.api.delete(&jobs).await.is_ok() {
+            let pods = format!("/api/v1/namespaces/{}/pods", self.name);
+            let gone = |pods: &Value| pods["items"].as_array().is_some_and(Vec::is_empty);
+            drop(self.comes(&pods, GONE_WITHIN, gone).await);
+        }
         for collection in ["namespaces", "nodes"] {
             let path = format!("/api/v1/{collection}/{}", self.name);
             drop(self.api.delete(&path).await);

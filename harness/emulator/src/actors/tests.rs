@@ -183,6 +183,9 @@ fn beside_kwok_a_pod_gets_its_gpus_and_its_end_and_nothing_else() {
     assert_eq!(beside(&(late + NODE)), "pods/p: status Failed 1");
     let deleted = "deletionTimestamp: '2026-01-01T00:00:30Z', deletionGracePeriodSeconds: 30";
     assert_eq!(beside(&(pod(deleted, STARTED) + NODE)), "");
+    // kwok has let it go, and its Job waits for it to have ended.
+    let held = deleted.replace("Seconds: 30", "Seconds: 0, finalizers: [of/a-job]");
+    assert_eq!(beside(&(pod(&held, STARTED) + NODE)), "pods/p: status Failed");
 }
 
 #[test]

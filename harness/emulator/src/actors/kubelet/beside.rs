@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::admission::{self, DEVICES};
-use super::stage::Stage;
-use super::{Held, concerns, deadline, is_finished, is_ready, living_node, run, status};
+use super::stage::{Exit, Stage};
+use super::{Held, concerns, deadline, is_finished, is_ready, living_node, released, run, status};
 use crate::actors::kinds::{NODES, PODS};
 use crate::actors::kubelet::pace::Pace;
 use crate::actors::{Actor, Context, Request, Step, Watched};
@@ -24,10 +24,15 @@ pub(in crate::actors) const ACTOR: Actor = Actor {
 fn step(key: &Key, ctx: &Context) -> Step {
     let Some(pod) = ctx.view.get(key) else { return Step::rest() };
     let Some(node) = living_node(pod, ctx.view) else { return Step::rest() };
-    if is_deleting(pod) || is_finished(pod) {
+    if is_finished(pod) {
         return Step::rest();
     }
     let held = Held { key, pod, node, pace: Pace::of(pod, node, ctx.defaults) };
+    if is_deleting(pod) {
+        // Gone for kwok, but not for the Job that made it, which waits for it to have ended.
+        let ended = || held.status(|pod| status::finished(pod, &Exit::TERMINATED, ctx.now));
+        return Step::of(released(pod).then(ended).flatten());
+    }
     if let Some(handed) = hand_out(&held, ctx) {
         return Step::of([handed]);
     }
