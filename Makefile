@@ -49,5 +49,5 @@ kind-test: ## the main areas on a kind cluster, the scheduler a Deployment; buil
 docker-test: ## the main areas in a container of our own image, and kind-test; skipped where docker cannot run
 	@kind-configs/docker-test
 
-kwok-test: ## the main areas on a control plane whose nodes kwok plays; builds and keeps all it needs
+kwok-test: ## features on a control plane whose nodes kwok plays; builds and keeps all it needs
 	@kind-configs/kwok-test

@@ -164,6 +164,12 @@ fn a_kubelet_gives_the_lowest_gpu_that_no_living_pod_has() {
 #[test]
 fn beside_kwok_a_pod_gets_its_gpus_and_its_end_and_nothing_else() {
     let beside = |yaml: &str| look("kubelet-beside", yaml);
+    let reserves = pod("labels: {runai-gpu-group: g}", STARTED)
+        .replace("name: p,", "name: gpu-reservation-p,");
+    let objects = objects(&(reserves + NODE));
+    let step = step(actor("kubelet-beside"), &objects[0].0, &view(&objects));
+    let Op::Update(_, told) = &step.writes[0].op else { panic!("it is written: {step:?}") };
+    assert_eq!(annotation(told, "run.ai/reserve_for_gpu_index"), Some("0"));
     // Its status is kwok's to write, started or not.
     assert_eq!(beside(&(pod("", "phase: Pending") + NODE)), "pods/p: update Pending 0");
     assert_eq!(beside(&(pod("", STARTED) + NODE)), "pods/p: update Running 0");

@@ -61,5 +61,6 @@ fn hand_out(held: &Held, ctx: &Context) -> Option<Request> {
     }
     let mut pod = Value::clone(held.pod);
     admission::record(&mut pod, &devices);
+    status::reserved(&mut pod);
     Some(Request::update(held.key, pod))
 }

@@ -98,7 +98,7 @@ pub(super) fn running(pod: &mut Value, now: Timestamp) {
 }
 
 /// The program of KAI's reservation pods writes down which GPU its pod got.
-fn reserved(pod: &mut Value) {
+pub(super) fn reserved(pod: &mut Value) {
     let labels = at(pod, &["metadata", "labels", "runai-gpu-group"]);
     if labels.is_some() && text(pod, &["metadata", "name"]).starts_with("gpu-reservation-") {
         let device = annotation(pod, super::admission::DEVICES).unwrap_or_default().to_owned();
