@@ -89,7 +89,7 @@ impl Case {
         (WAIT_MAX.as_secs_f64() / longest.as_secs_f64()).max(FACTOR_LEAST)
     }
 
-    /// What it says of a Job, if it makes one: JobSets and TrainJobs make Jobs.
+    /// Whether it makes a Job, as JobSets and TrainJobs do, too.
     pub fn makes_jobs(&self) -> bool {
         static JOBS: LazyLock<Regex> = LazyLock::new(|| {
             let pattern =
