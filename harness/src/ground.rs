@@ -8,13 +8,14 @@ mod installation;
 mod kind;
 mod kubeconfig;
 mod kwok;
+mod wait;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
-use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS, Process as _};
+use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS};
 use schedlab_emulator::clock::Clock;
 use schedlab_scheduler::crds;
 
@@ -32,6 +33,7 @@ pub(crate) use installation::{Installation, is_local};
 pub use kind::KindCluster;
 pub use kubeconfig::Access;
 pub(crate) use kubeconfig::LOG_IN;
+use kwok::Player;
 pub use kwok::{Kubelets, Kwok};
 
 /// Actors where controllers of a control plane are ours to choose: it runs those for workloads,
@@ -77,8 +79,7 @@ pub struct Ground {
     shared: BTreeSet<String>,
     fence: Fence,
     actors: Vec<&'static str>,
-    /// It plays the nodes, if so.
-    kwok: Option<Kwok>,
+    player: Player,
     scheduler: Option<String>,
     version: String,
     host: Host,
@@ -87,8 +88,8 @@ pub struct Ground {
 /// What keeps a cluster alive.
 #[derive(Debug)]
 enum Host {
-    /// Processes of ours: it goes with them, and with it the kwok that was started for it.
-    Processes(ControlPlane<Kept>, Option<Kept>),
+    /// Processes of ours: it goes with them.
+    Processes(Box<ControlPlane<Kept>>),
     /// A container of ours: it goes with it.
     Container(Box<Container>),
     /// kind.
@@ -98,24 +99,15 @@ enum Host {
 }
 
 impl Host {
-    /// Whether it is kwok's own image.
-    fn is_kwoks(&self) -> bool {
-        matches!(self, Self::Container(container) if container.is_kwoks())
+    /// Whether it is our own image: an emulator.
+    fn is_ours(&self) -> bool {
+        matches!(self, Self::Container(container) if container.is_ours())
     }
 
-    /// Whether a kwok that was started for it runs, if one was.
-    fn lives(&mut self) -> bool {
-        let Self::Processes(_, Some(kwok)) = self else { return true };
-        kwok.lives()
-    }
-
-    /// Adds what a kwok of ours said last, where it has ended.
-    fn explain(&mut self, error: anyhow::Error) -> anyhow::Error {
-        if self.lives() {
-            return error;
-        }
-        let Self::Processes(plane, _) = self else { return error };
-        error.context(format!("kwok ended: {}", plane.last_words(kwok::PROGRAM)))
+    /// Says which process of ours has ended that belongs to it, if one has.
+    fn alive(&mut self) -> anyhow::Result<()> {
+        let Self::Processes(plane) = self else { return Ok(()) };
+        plane.alive()
     }
 }
 
@@ -125,8 +117,8 @@ struct Found {
     version: String,
     fence: Fence,
     actors: &'static [&'static str],
-    /// Who may play the nodes' kubelets.
-    kubelets: Kubelets,
+    /// Who plays its nodes where nobody says it; `Auto` where that is to be found out.
+    usual: Kubelets,
     /// The scheduler that runs there and is to be tested.
     scheduler: Option<String>,
     host: Host,
@@ -145,7 +137,7 @@ impl Ground {
         }
         let run = Run::begin("run")?;
         let booted = boot(&assets, kubelets, &run, interrupt)
-            .and_then(|found| Self::on(found, &run, interrupt));
+            .and_then(|found| Self::on(found, kubelets, &run, interrupt));
         booted.inspect_err(|_| drop(end(run)))
     }
 
@@ -164,11 +156,11 @@ impl Ground {
             version,
             fence: Fence::Taint,
             actors: OTHERS_CLUSTER,
-            kubelets,
+            usual: Kubelets::Auto,
             scheduler: access.scheduler.clone(),
             host: Host::Others,
         };
-        Self::on(found, &run, interrupt).inspect_err(|_| drop(end(run)))
+        Self::on(found, kubelets, &run, interrupt).inspect_err(|_| drop(end(run)))
     }
 
     /// Starts a container of an image that is a cluster. `tell` hears what takes its time.
@@ -180,11 +172,8 @@ impl Ground {
     ) -> anyhow::Result<Self> {
         on_runtime(interrupt.unless(container::examine(image, kubelets)))?;
         let run = Run::begin("run")?;
-        let booted = in_container((image, scheduler), &run, interrupt, tell).and_then(|found| {
-            // In kwok's own image nobody else could.
-            let usual = if found.host.is_kwoks() { Kubelets::Kwok } else { Kubelets::Schedlab };
-            Self::on(Found { kubelets: kubelets.unless_said(usual), ..found }, &run, interrupt)
-        });
+        let booted = in_container((image, scheduler), &run, interrupt, tell)
+            .and_then(|found| Self::on(found, kubelets, &run, interrupt));
         booted.inspect_err(|_| drop(end(run)))
     }
 
@@ -199,12 +188,8 @@ impl Ground {
         on_runtime(interrupt.unless(kind::examine(scheduler)))?;
         let run = Run::begin("run")?;
         let booted = on_kind(wanted, &run, interrupt, tell)
-            .map(|found| Found {
-                scheduler: scheduler.installed(),
-                kubelets: kubelets.unless_said(Kubelets::Schedlab),
-                ..found
-            })
-            .and_then(|found| Self::on(found, &run, interrupt))
+            .map(|found| Found { scheduler: scheduler.installed(), ..found })
+            .and_then(|found| Self::on(found, kubelets, &run, interrupt))
             .and_then(|ground| match scheduler {
                 Which::Deployment(image) => ground.deploy(image, interrupt, tell),
                 Which::Ours | Which::Process(_) | Which::Installed(_) => Ok(ground),
@@ -228,18 +213,26 @@ impl Ground {
     }
 
     /// Brings what the scheduler needs.
-    fn on(mut found: Found, run: &Run, interrupt: &Interrupt) -> anyhow::Result<Self> {
-        let strange = match (&found.scheduler, &found.host) {
-            (Some(_), _) => install::Strange::Use,
-            (None, Host::Container(container)) if container.is_ours() => install::Strange::Use,
-            (None, _) => install::Strange::Refuse,
+    fn on(
+        mut found: Found,
+        kubelets: Kubelets,
+        run: &Run,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let strange = if found.scheduler.is_some() || found.host.is_ours() {
+            install::Strange::Use
+        } else {
+            install::Strange::Refuse
         };
-        let kwok = on_runtime(interrupt.unless(async {
+        let kubelets = kubelets.unless_said(found.usual);
+        let player = on_runtime(interrupt.unless(async {
             install::install(&found.config, strange, run.id()).await?;
-            let mut lives = || found.host.lives();
-            kwok::find(&found.config, found.kubelets, run.id(), &mut lives).await
-        }))
-        .map_err(|error| found.host.explain(error))?;
+            if found.host.is_ours() {
+                return Ok(Player::Emulator);
+            }
+            let mut alive = || found.host.alive();
+            kwok::find(&found.config, kubelets, run.id(), &mut alive).await
+        }))?;
         let classes = crds::priority_classes();
         let name =
             |class: &serde_json::Value| class["metadata"]["name"].as_str().map(str::to_owned);
@@ -252,26 +245,29 @@ impl Ground {
             scenarios: AtomicUsize::new(0),
             shared: classes.iter().filter_map(name).collect(),
             fence: found.fence,
-            actors: match kwok {
-                Some(_) => kwok::beside(found.actors),
-                None => found.actors.to_vec(),
-            },
-            kwok,
+            actors: player.leaves(found.actors),
+            player,
             scheduler: found.scheduler,
             version: found.version,
             host: found.host,
         })
     }
 
-    /// What it is, for people: `Kubernetes v1.35.4 at https://…`.
+    /// What it is, for people: `Kubernetes v1.35.4 at https://…`, and who plays its nodes unless
+    /// schedlab does.
     pub fn title(&self) -> String {
-        format!("Kubernetes {} at {}", self.version, self.config.cluster_url)
+        let whose = match self.player {
+            Player::Schedlab => "",
+            Player::Kwok(_) => ", kwok plays its nodes",
+            Player::Emulator => ", its emulator plays its nodes",
+        };
+        format!("Kubernetes {} at {}{whose}", self.version, self.config.cluster_url)
     }
 
     /// The folder of a control plane of ours, where its scheduler may be, too.
     pub(crate) fn programs(&self) -> Option<&Path> {
         match &self.host {
-            Host::Processes(plane, _) => Some(plane.assets().folder()),
+            Host::Processes(plane) => Some(plane.assets().folder()),
             Host::Kind(_) | Host::Container(_) | Host::Others => None,
         }
     }
@@ -290,7 +286,7 @@ impl Ground {
     /// A kubeconfig of an administrator, for other processes: of a control plane of ours.
     pub(crate) fn kubeconfig_text(&self) -> Option<&str> {
         match &self.host {
-            Host::Processes(plane, _) => Some(plane.kubeconfig()),
+            Host::Processes(plane) => Some(plane.kubeconfig()),
             Host::Kind(_) | Host::Container(_) | Host::Others => None,
         }
     }
@@ -321,7 +317,7 @@ impl Ground {
             run: self.run.id().to_owned(),
             shared: self.shared.clone(),
             fence: self.fence,
-            kwok: self.kwok.is_some(),
+            kwok: self.kwok().is_some(),
             scheduler: self.scheduler.clone(),
         }
     }
@@ -333,7 +329,7 @@ impl Ground {
 
     /// What kwok does to pods there, if it plays the fleet.
     pub(crate) fn kwok(&self) -> Option<Kwok> {
-        self.kwok
+        self.player.kwok()
     }
 
     /// Whether all scenarios share a cluster-scoped object of that name.
@@ -344,7 +340,7 @@ impl Ground {
     /// Ends the run: a control plane of ours goes, another cluster is left as it was found.
     /// Answers what is left of us there.
     pub fn close(self) -> Vec<String> {
-        if let Host::Processes(plane, _) = self.host {
+        if let Host::Processes(plane) = self.host {
             drop(plane);
         }
         end(self.run)
@@ -376,20 +372,21 @@ fn boot(
     let keep = |program: &Path, arguments: &[String], log: &Path| {
         Kept::start(program, arguments, ENVIRONMENT, log, run)
     };
-    let kubelets = kubelets.unless_said(Kubelets::Schedlab);
     let folder = run.temp_folder("control-plane")?;
     let mut plane = ControlPlane::start(assets, &folder, NOBODY_ELSE, keep)?;
     let version = on_runtime(interrupt.unless(plane.ready()))?;
     plane.manage(keep)?;
-    let kwok = (kubelets == Kubelets::Kwok).then(|| kwok::start(&folder, run)).transpose()?;
+    if kubelets == Kubelets::Kwok {
+        plane.keep(kwok::PROGRAM, kwok::start(&folder, run)?);
+    }
     Ok(Found {
         config: on_runtime(schedlab_control_plane::config(plane.kubeconfig()))?,
         version,
         fence: Fence::None,
         actors: OWN_CLUSTER,
-        kubelets,
+        usual: Kubelets::Schedlab,
         scheduler: None,
-        host: Host::Processes(plane, kwok),
+        host: Host::Processes(Box::new(plane)),
     })
 }
 
@@ -406,9 +403,9 @@ fn in_container(
         config,
         version,
         fence: if container.has_nodes() { Fence::Taint } else { Fence::None },
-        // In ours the same actors play the fleet.
-        actors: if container.is_ours() { &[] } else { OTHERS_CLUSTER },
-        kubelets: Kubelets::Schedlab,
+        actors: OTHERS_CLUSTER,
+        // In kwok's own image nobody else could.
+        usual: if container.is_kwoks() { Kubelets::Kwok } else { Kubelets::Schedlab },
         scheduler: scheduler.installed(),
         host: Host::Container(Box::new(container)),
     })
@@ -431,7 +428,7 @@ fn on_kind(
         version,
         fence: Fence::Taint,
         actors: OTHERS_CLUSTER,
-        kubelets: Kubelets::Schedlab,
+        usual: Kubelets::Schedlab,
         scheduler: None,
         host: Host::Kind(kind),
     })

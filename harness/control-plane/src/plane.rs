@@ -48,7 +48,7 @@ pub struct ControlPlane<P> {
     assets: Assets,
     folder: PathBuf,
     kubeconfig: String,
-    /// etcd, the API server, the controller manager.
+    /// etcd, the API server, the controller manager, and who else belongs to it.
     processes: Vec<(&'static str, P)>,
 }
 
@@ -111,9 +111,18 @@ impl<P: Process> ControlPlane<P> {
         self.run("kube-controller-manager", &manager_arguments(&self.folder), keep)
     }
 
-    /// The end of what a program wrote to `NAME.log` in its folder, for people.
-    pub fn last_words(&self, name: &str) -> String {
-        last_words(&self.folder, name)
+    /// Has a process that serves it end with it. It writes to `NAME.log` in its folder.
+    pub fn keep(&mut self, name: &'static str, process: P) {
+        self.processes.push((name, process));
+    }
+
+    /// Says which of its processes has ended, with its last words, if one has.
+    pub fn alive(&mut self) -> anyhow::Result<()> {
+        let mut processes = self.processes.iter_mut();
+        match processes.find_map(|(name, kept)| (!kept.lives()).then_some(*name)) {
+            Some(name) => anyhow::bail!("{name} ended: {}", last_words(&self.folder, name)),
+            None => Ok(()),
+        }
     }
 
     /// Waits until the API server is ready; answers its version.
@@ -121,11 +130,7 @@ impl<P: Process> ControlPlane<P> {
         let client = Client::try_from(config(&self.kubeconfig).await?).context("no client")?;
         let end = Instant::now() + READY_WITHIN;
         loop {
-            let mut processes = self.processes.iter_mut();
-            let ended = processes.find_map(|(name, kept)| (!kept.lives()).then_some(*name));
-            if let Some(name) = ended {
-                anyhow::bail!("{name} ended: {}", last_words(&self.folder, name));
-            }
+            self.alive()?;
             if is_ready(&client).await {
                 let version = get(&client, "/version").await?;
                 let version: Value = serde_json::from_str(&version)?;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How many writes are kept, and how many lines are told of one breach.
-const WRITES_MAX: usize = 4096;
+const WRITES_MAX: usize = 1024;
 const LINES_MAX: usize = 24;
 
 #[derive(Debug, Default)]

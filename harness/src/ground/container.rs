@@ -17,8 +17,8 @@ use testcontainers::bollard::models::{HostConfig, PortBinding};
 use testcontainers::core::{ExecCommand, IntoContainerPort as _};
 use testcontainers::runners::AsyncRunner as _;
 use testcontainers::{ContainerAsync, GenericImage, ImageExt as _, TestcontainersError};
-use tokio::time::Instant;
 
+use super::wait::answered;
 use super::{Kubelets, is_local};
 use crate::interrupt::Interrupt;
 use crate::leftovers::{DOCKER_LABEL, Run, Thing};
@@ -29,8 +29,6 @@ use crate::tools::{DOCKER_HOST, Endpoint, Tool, ToolError, remedy};
 const READY_WITHIN: Duration = Duration::from_mins(2);
 /// How long docker may take to make it.
 const MADE_WITHIN: Duration = Duration::from_secs(10);
-/// How often it is asked.
-const ASK: Duration = Duration::from_millis(200);
 
 /// What is in an image, told by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,10 +103,9 @@ impl Sort {
 /// Finds what there is to object before anything is made.
 pub(super) async fn examine(image: &str, kubelets: Kubelets) -> anyhow::Result<()> {
     anyhow::ensure!(
-        kubelets != Kubelets::Kwok || Sort::of(image)? != Sort::Ours,
+        Sort::of(image)? != Sort::Ours || kubelets != Kubelets::Kwok,
         "--kubelets kwok: in {image} the emulator plays the nodes; allowed are auto and schedlab"
     );
-    Sort::of(image)?;
     let (endpoint, daemon) = tokio::join!(Endpoint::of_docker(), Tool::daemon());
     if let Some(endpoint) = endpoint.as_ref().filter(|endpoint| !endpoint.is_here()) {
         anyhow::bail!(
@@ -184,20 +181,20 @@ impl Container {
 
     /// Waits until it answers; how to reach it as an administrator, and its version.
     pub(super) async fn ready(&self) -> anyhow::Result<(kube::Config, String)> {
-        let end = Instant::now() + READY_WITHIN;
-        loop {
-            let why = match self.try_it().await {
-                Ok(answered) => return Ok(answered),
-                Err(error) => error,
-            };
-            let runs = self.runs.is_running().await?;
-            anyhow::ensure!(runs, "the container ended: {}", self.last_words().await);
-            if Instant::now() > end {
-                let words = self.last_words().await;
-                return Err(why
-                    .context(format!("the container was not ready in {READY_WITHIN:?}: {words}")));
+        let ready = answered(READY_WITHIN, async || {
+            let tried = self.try_it().await;
+            if tried.is_err() && !self.runs.is_running().await? {
+                anyhow::bail!("the container ended: {}", self.last_words().await);
             }
-            tokio::time::sleep(ASK).await;
+            Ok(tried)
+        });
+        match ready.await? {
+            Ok(answer) => Ok(answer),
+            Err(why) => {
+                let words = self.last_words().await;
+                let late = format!("the container was not ready in {READY_WITHIN:?}: {words}");
+                Err(why.context(late))
+            }
         }
     }
 

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use futures::future::try_join_all;
 use schedlab_emulator::crds::workload_kinds;
 use schedlab_scheduler::crds;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
+use super::wait::answered;
 use crate::api::{Api, is_not_found, refusal};
 use crate::leftovers::USE_LABEL;
 
@@ -17,8 +17,6 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 /// On definitions that we brought: a number for what they say.
 const DIGEST: &str = "schedlab.dev/digest";
-/// How often it is asked whether something has come or gone.
-const ASK: Duration = Duration::from_millis(50);
 /// How long the cluster may take to serve a new kind.
 const SERVED_WITHIN: Duration = Duration::from_mins(1);
 
@@ -82,10 +80,9 @@ async fn all_served(api: &Api, definitions: &[Value]) -> anyhow::Result<()> {
 async fn share(api: &Api, collection: &str, object: &Value, run: &str) -> anyhow::Result<()> {
     let path = format!("{collection}/{}", name(object));
     let uses = json!({ "metadata": { "labels": { format!("{USE_LABEL}{run}"): "" } } });
-    let end = Instant::now() + SERVED_WITHIN;
-    loop {
+    let shared = answered(SERVED_WITHIN, async || {
         let done = match api.get(&path).await {
-            Ok(there) if there["metadata"]["annotations"][DIGEST].is_null() => return Ok(()),
+            Ok(there) if there["metadata"]["annotations"][DIGEST].is_null() => return Ok(Ok(())),
             Ok(_) => api.merge(&path, &uses).await,
             Err(error) if is_not_found(&error) => {
                 let mut object = object.clone();
@@ -95,15 +92,16 @@ async fn share(api: &Api, collection: &str, object: &Value, run: &str) -> anyhow
             Err(error) => Err(error),
         };
         match done {
-            Ok(there) if there["metadata"]["deletionTimestamp"].is_null() => return Ok(()),
+            Ok(there) if there["metadata"]["deletionTimestamp"].is_null() => Ok(Ok(())),
             // Another run was the last to use it a moment ago, or brings it right now.
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            Err(error) => return Err(refusal(error)).with_context(|| format!("cannot use {path}")),
+            Ok(_) => Ok(Err("it is going")),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                Ok(Err("somebody else brings it or takes it away"))
+            }
+            Err(error) => Err(refusal(error)).with_context(|| format!("cannot use {path}")),
         }
-        anyhow::ensure!(Instant::now() < end, "{path} neither goes nor comes");
-        tokio::time::sleep(ASK).await;
-    }
+    });
+    shared.await?.map_err(|why| anyhow!("{path} cannot be used after {SERVED_WITHIN:?}: {why}"))
 }
 
 fn name(object: &Value) -> &str {
@@ -164,18 +162,15 @@ fn is_worth_the_same(there: &Value, wanted: &Value) -> anyhow::Result<()> {
 
 /// Waits until the objects of a definition can be listed.
 async fn served(api: &Api, path: String) -> anyhow::Result<()> {
-    let end = Instant::now() + SERVED_WITHIN;
-    loop {
+    let served = answered(SERVED_WITHIN, async || {
         let definition = api.get(&path).await.map_err(refusal)?;
         let text = |at: &str| definition.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
         let version = text("/spec/versions/0/name");
-        if api.get(&format!("/apis/{group}/{version}/{plural}")).await.is_ok() {
-            return Ok(());
-        }
-        anyhow::ensure!(Instant::now() < end, "{path} is not served after {SERVED_WITHIN:?}");
-        tokio::time::sleep(ASK).await;
-    }
+        Ok(api.get(&format!("/apis/{group}/{version}/{plural}")).await)
+    });
+    let served = served.await?.map(drop).map_err(refusal);
+    served.with_context(|| format!("{path} is not served after {SERVED_WITHIN:?}"))
 }
 
 #[cfg(test)]

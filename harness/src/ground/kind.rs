@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
-use tokio::time::Instant;
 
+use super::wait::answered;
 use super::{is_local, kubeconfig, on_runtime};
 use crate::api::{Api, refusal};
 use crate::interrupt::Interrupt;
@@ -27,8 +27,6 @@ const NETWORK: &str = "kind";
 
 /// How long a cluster that is there may take to answer.
 const READY_WITHIN: Duration = Duration::from_mins(2);
-/// How often it is asked.
-const ASK: Duration = Duration::from_millis(200);
 
 /// Which cluster.
 #[derive(Clone, Debug, Default)]
@@ -99,13 +97,7 @@ impl Kind {
     /// administrator, and its version. From then on it may have things of the run.
     pub(super) async fn ready(&self) -> anyhow::Result<(kube::Config, String)> {
         let config = self.config().await?;
-        let end = Instant::now() + READY_WITHIN;
-        while let Err(why) = kubeconfig::is_ready(&config).await {
-            if Instant::now() > end {
-                return Err(why);
-            }
-            tokio::time::sleep(ASK).await;
-        }
+        answered(READY_WITHIN, async || Ok(kubeconfig::is_ready(&config).await)).await??;
         let version = kubeconfig::examine(&config).await?;
         if self.kept {
             let (name, kubeconfig) = (self.name.clone(), self.kubeconfig.clone());

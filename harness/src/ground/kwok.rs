@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use schedlab_emulator::actors::BESIDE;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
+use super::wait::answered;
 use crate::api::{Api, refusal};
 use crate::leftovers::{OBJECT_LABEL, Run};
 use crate::processes::Kept;
@@ -31,8 +31,6 @@ const FOUND_WITHIN: Duration = Duration::from_secs(3);
 const ENDED_WITHIN: Duration = Duration::from_secs(3);
 /// How long its end may take.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
-/// How often it is asked.
-const ASK: Duration = Duration::from_millis(50);
 
 /// Who plays the kubelets of simulated nodes on a real cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -69,6 +67,39 @@ pub struct Kwok {
     pub ends_jobs: bool,
 }
 
+/// Who plays the nodes of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Player {
+    /// schedlab's actors.
+    Schedlab,
+    /// kwok, and beside it what it lacks.
+    Kwok(Kwok),
+    /// The cluster itself: it is an emulator of ours, as `schedlab up` has one.
+    Emulator,
+}
+
+impl Player {
+    /// The actors that act there, of those that act where nobody else does.
+    pub(super) fn leaves(self, actors: &[&'static str]) -> Vec<&'static str> {
+        match self {
+            Self::Schedlab => actors.to_vec(),
+            Self::Kwok(_) => {
+                let rest = actors.iter().copied().filter(|actor| !ITS.contains(actor));
+                rest.chain([BESIDE.name]).collect()
+            }
+            Self::Emulator => Vec::new(),
+        }
+    }
+
+    /// What kwok does to pods there, if it plays them.
+    pub(super) fn kwok(self) -> Option<Kwok> {
+        match self {
+            Self::Kwok(kwok) => Some(kwok),
+            Self::Schedlab | Self::Emulator => None,
+        }
+    }
+}
+
 /// Whether there is a kwok on this machine.
 pub(super) async fn examine() -> anyhow::Result<()> {
     let version = Tool::Kwok.ask(&Tool::Kwok.program(), &["--version"], ANSWER_MAX).await;
@@ -94,35 +125,35 @@ pub(super) fn start(folder: &Path, run: &Run) -> anyhow::Result<Kept> {
     Kept::start(program, &arguments, &[("KWOK_WORKDIR", &own)], &log, run)
 }
 
-/// The actors that act beside kwok, of those that act without.
-pub(super) fn beside(actors: &[&'static str]) -> Vec<&'static str> {
-    let rest = actors.iter().copied().filter(|actor| !ITS.contains(actor));
-    rest.chain([BESIDE.name]).collect()
-}
-
-/// What kwok does there, if a kwok serves the cluster.
+/// Finds who plays the nodes of a cluster.
 pub(super) async fn find(
     config: &kube::Config,
     kubelets: Kubelets,
     run: &str,
-    lives: &mut dyn FnMut() -> bool,
-) -> anyhow::Result<Option<Kwok>> {
+    alive: &mut dyn FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Player> {
     let within = match kubelets {
-        Kubelets::Schedlab => return Ok(None),
+        Kubelets::Schedlab => return Ok(Player::Schedlab),
         Kubelets::Auto => FOUND_WITHIN,
         Kubelets::Kwok => SERVED_WITHIN,
     };
     let name = format!("schedlab-{run}-kwok");
-    let mut probe = Probe { api: super::api(config)?, run, name, lives };
+    let mut probe = Probe { api: super::api(config)?, run, name, alive };
     let found = probe.find(within).await;
     // What cannot be taken away now goes at the run's end, by its label.
     probe.remove().await;
     let found = found.context("cannot find out whether kwok serves the cluster")?;
-    anyhow::ensure!(
-        found.is_some() || kubelets == Kubelets::Auto,
-        "--kubelets kwok: no kwok serves the cluster: a node with the annotation {KWOK_NODE}: fake \
-         was not ready within {SERVED_WITHIN:?}"
-    );
+    let none = match found {
+        Player::Schedlab => format!(
+            "no kwok serves the cluster: a node with the annotation {KWOK_NODE}: fake was not ready \
+             within {SERVED_WITHIN:?}"
+        ),
+        Player::Emulator => {
+            "the cluster is an emulator of schedlab's, and plays its nodes itself".to_owned()
+        }
+        Player::Kwok(_) => return Ok(found),
+    };
+    anyhow::ensure!(kubelets == Kubelets::Auto, "--kubelets kwok: {none}");
     Ok(found)
 }
 
@@ -131,16 +162,19 @@ struct Probe<'r> {
     api: Api,
     run: &'r str,
     name: String,
-    /// Whether a kwok of ours runs, or somebody else's may.
-    lives: &'r mut dyn FnMut() -> bool,
+    /// Says which process of ours has ended, a kwok perhaps.
+    alive: &'r mut dyn FnMut() -> anyhow::Result<()>,
 }
 
 impl Probe<'_> {
-    async fn find(&mut self, within: Duration) -> anyhow::Result<Option<Kwok>> {
+    async fn find(&mut self, within: Duration) -> anyhow::Result<Player> {
         self.post("/api/v1/nodes", node()).await?;
         let node = format!("/api/v1/nodes/{}", self.name);
-        if !self.comes(&node, within, is_ready).await? || self.is_emulated(&node).await? {
-            return Ok(None);
+        if !self.comes(&node, within, is_ready).await? {
+            return Ok(Player::Schedlab);
+        }
+        if self.is_emulated(&node).await? {
+            return Ok(Player::Emulator);
         }
         self.post("/api/v1/namespaces", json!({"apiVersion": "v1", "kind": "Namespace"})).await?;
         let jobs = format!("/apis/batch/v1/namespaces/{}/jobs", self.name);
@@ -153,10 +187,10 @@ impl Probe<'_> {
              stages for pods? with --kubelets schedlab, schedlab plays nodes and pods"
         );
         let ends_jobs = self.comes(&job, ENDED_WITHIN, |job| counts(job, "succeeded")).await?;
-        Ok(Some(Kwok { ends_jobs }))
+        Ok(Player::Kwok(Kwok { ends_jobs }))
     }
 
-    /// Whether it was an emulator of ours that made the node ready, as `schedlab up` has one.
+    /// Whether it was an emulator of ours that made the node ready.
     async fn is_emulated(&self, node: &str) -> anyhow::Result<bool> {
         let node = self.api.get(node).await.map_err(refusal)?;
         Ok(node["status"]["nodeInfo"]["osImage"] == "schedlab")
@@ -189,17 +223,12 @@ impl Probe<'_> {
         within: Duration,
         is_so: impl Fn(&Value) -> bool,
     ) -> anyhow::Result<bool> {
-        let end = Instant::now() + within;
-        loop {
-            if is_so(&self.api.get(path).await.map_err(refusal)?) {
-                return Ok(true);
-            }
-            anyhow::ensure!((self.lives)(), "it has ended");
-            if Instant::now() > end {
-                return Ok(false);
-            }
-            tokio::time::sleep(ASK).await;
-        }
+        let (api, alive) = (&self.api, &mut self.alive);
+        let came = answered(within, async || {
+            alive()?;
+            Ok(is_so(&api.get(path).await.map_err(refusal)?).then_some(()).ok_or(()))
+        });
+        Ok(came.await?.is_ok())
     }
 
     /// The Job first, and its pod while there is a node to end it: a namespace that is deleted lets

@@ -54,9 +54,9 @@ pub(super) fn any(bytes: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
 }
 
 fn write_text(bytes: &mut Vec<u8>, text: &str) {
-    // All are counted, as many are looked at at once so.
-    let escapes = text.bytes().filter(|byte| matches!(byte, ..b' ' | b'"' | b'\\')).count();
-    if escapes == 0 {
+    // All are looked at, for then many are at once.
+    let is_escaped = |byte| u8::from(matches!(byte, ..b' ' | b'"' | b'\\'));
+    if text.bytes().fold(0, |any, byte| any | is_escaped(byte)) == 0 {
         bytes.reserve(text.len() + 2);
         bytes.push(b'"');
         bytes.extend_from_slice(text.as_bytes());
