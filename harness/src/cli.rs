@@ -222,7 +222,7 @@ pub struct Stage {
     /// `deployment[:IMAGE]` for ours, installed on a kind cluster as people install it.
     #[arg(long, default_value = "ours", value_name = "WHICH")]
     pub scheduler: Which,
-    /// What that scheduler is and can do; known are schedlab-scheduler and kube-scheduler.
+    /// What that scheduler is and can do; known are schedlab-scheduler, kai-scheduler and kube-scheduler.
     #[arg(long, value_name = "FILE")]
     pub target: Option<PathBuf>,
     /// What durations are multiplied with on a real cluster; a scenario that speaks of more than

@@ -13,8 +13,9 @@ use serde::Deserialize;
 use crate::text;
 
 /// What is known of a target without a file, by the name of its program or scheduler.
-const KNOWN: [(&str, &str); 4] = [
+const KNOWN: [(&str, &str); 5] = [
     ("deployment", include_str!("target/deployment.yaml")),
+    ("kai-scheduler", include_str!("target/kai-scheduler.yaml")),
     ("schedlab-scheduler", include_str!("target/schedlab-scheduler.yaml")),
     ("kube-scheduler", include_str!("target/kube-scheduler.yaml")),
     ("default-scheduler", include_str!("target/kube-scheduler.yaml")),

@@ -172,9 +172,8 @@ fn the_kubeconfig_of_a_cluster_that_runs_is_not_taken_over() {
 }
 
 /// Starts a cluster whose kubeconfig is this file, and waits until it is written.
-fn up(lab: &Lab, more: &[&str], kubeconfig: &str) -> Child {
+fn up(lab: &Lab, kubeconfig: &str) -> Child {
     let mut command = lab.command(&["up", "--empty", "--kubeconfig", kubeconfig]);
-    command.args(more);
     command.env("XDG_STATE_HOME", lab.path("state"));
     let mut up = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     BufReader::new(up.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
@@ -186,12 +185,12 @@ fn what_a_cluster_that_was_killed_leaves_goes_with_clean_and_that_of_others_stay
     let lab = Lab::empty();
     let state = lab.path("state");
     let clean = || lab.run_with(&["clean"], &[("XDG_STATE_HOME", state.to_str().unwrap())]);
-    let (mut killed, mut replaced) = (up(&lab, &[], "killed"), up(&lab, &[], "replaced"));
+    let (mut killed, mut replaced) = (up(&lab, "killed"), up(&lab, "replaced"));
     for up in [&mut killed, &mut replaced] {
         up.kill().unwrap();
         up.wait().unwrap();
     }
-    let mut lives = up(&lab, &[], "replaced");
+    let mut lives = up(&lab, "replaced");
     let cleaned = clean();
     assert_eq!(cleaned.code, 0, "{}", cleaned.all());
     assert_eq!((lab.exists("killed"), lab.exists("replaced")), (false, true), "{}", cleaned.all());
@@ -204,10 +203,11 @@ fn what_a_cluster_that_was_killed_leaves_goes_with_clean_and_that_of_others_stay
 #[test]
 fn a_cluster_of_schedlab_up_plays_the_nodes_of_scenarios_itself() {
     let lab = Lab::of("passes");
-    let mut up = up(&lab, &["--no-scheduler"], "kubeconfig");
+    let mut up = up(&lab, "kubeconfig");
     let named = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "schedlab"];
     let run = |more: &[&str]| {
         let args = [&["run", "--cluster", "kubeconfig"], &named[..], more].concat();
+        let args = [&args[..], &["--scheduler", "installed:kai-scheduler"]].concat();
         lab.run_with(&args, &[("XDG_STATE_HOME", lab.path("state").to_str().unwrap())])
     };
     let passed = run(&[]);
