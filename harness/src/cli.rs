@@ -151,7 +151,8 @@ pub struct Selection {
 /// How scenarios run.
 #[derive(Clone, Debug, Args)]
 pub struct Flow {
-    /// Scenarios at a time; as many as there are cores when absent.
+    /// Scenarios at a time. When absent as many as there are cores; on a real cluster, where they
+    /// wait more than they work, several times as many.
     #[arg(short, long)]
     pub jobs: Option<NonZeroUsize>,
     /// Try a failed scenario again so many times, with the same seed.

@@ -181,20 +181,17 @@ fn usual(cluster: ClusterName) -> Duration {
 
 fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let times = |more| cores.saturating_mul(NonZeroUsize::new(more).unwrap_or(cores));
     let word = std::env::var("INSTA_UPDATE").ok();
     Ok(Settings {
         jobs: args.flow.jobs.unwrap_or(match (args.stage.cluster, &args.stage.scheduler) {
             (ClusterName::Emulator, _) => cores,
             // One scheduler for all would divide all nodes among all queues.
             (_, Which::Installed(_) | Which::Deployment(_)) => NonZeroUsize::MIN,
-            // They wait more than they work.
-            (
-                ClusterName::ControlPlane
-                | ClusterName::Kubeconfig
-                | ClusterName::Container
-                | ClusterName::Kind,
-                _,
-            ) => cores.saturating_mul(NonZeroUsize::new(5).unwrap_or(NonZeroUsize::MIN)),
+            // They wait more than they work, and all that works is here.
+            (ClusterName::ControlPlane | ClusterName::Container, _) => times(12),
+            // Somebody else may need that cluster, or a node has to do its part.
+            (ClusterName::Kubeconfig | ClusterName::Kind, _) => times(5),
         }),
         seed: args.flow.seed,
         timeout: args.flow.timeout,
