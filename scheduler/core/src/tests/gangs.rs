@@ -107,6 +107,22 @@ fn elastic_jobs_get_their_first_surplus_in_turn_and_then_by_age() {
 }
 
 #[test]
+fn a_queue_whose_job_was_placed_waits_for_those_that_have_less() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        queue a quota=1
+        queue b quota=1
+        job a1 gpus=1 queue=a
+        job a2 gpus=1 queue=a
+        job b1 gpus=1 queue=b
+    "), @r"
+    a1 runs on n1
+    b1 runs on n1
+    a2 pending: Resources were not found for pod default/a2 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
 fn a_minimum_goes_before_somebody_elses_surplus() {
     assert_snapshot!(plan_of("
         node n1 gpus=8

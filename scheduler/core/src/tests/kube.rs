@@ -393,3 +393,16 @@ fn a_node_that_is_not_ready_is_kept_free_by_its_taint_only() {
     a-1 pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }. preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.
     ");
 }
+
+#[test]
+fn pods_on_nodes_that_a_pod_may_not_have_do_not_count_for_its_spread() {
+    assert_snapshot!(kube_plan_of("
+        node n1 label zone=a label kind=x
+        node n2 label zone=a label kind=y
+        node n3 label zone=b label kind=x
+        job there pods=2 cpu=1 memory=1Gi label app=x on n2 n2
+        job here cpu=1 memory=1Gi label app=x on n3
+        job other cpu=1 memory=1Gi on n1
+        job a cpu=1 memory=1Gi label app=x evenly app=x/zone/1 needs kind=x
+    "), @"a runs on n1");
+}

@@ -193,3 +193,56 @@ fn who_must_wait_for_a_device_waits_until_all_have_left_it() {
     e pending: Resources were not found for pod default/e due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     ");
 }
+
+#[test]
+fn who_was_to_leave_a_shared_device_stays_where_room_is_left_on_it() {
+    let plan = |other: &str, a: &str, high: &str| {
+        plan_of(&format!(
+            "
+            node n1 gpus=1
+            queue q quota=1
+            job other part={other} queue=q priority=100 on n1/g1
+            job b part=0.5 queue=q priority=50 on n1/g1
+            job a part={a} queue=q priority=50 on n1/g1
+            job high part={high} queue=q priority=75
+        "
+        ))
+    };
+    assert_snapshot!(plan("0.3", "0.2", "0.5"), @r"
+    b leaves n1 for high (preempt)
+    high waits for n1/g1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+    assert_snapshot!(plan("0.1", "0.4", "0.6"), @r"
+    a leaves n1 for high (preempt)
+    b leaves n1 for high (preempt)
+    high waits for n1/g1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn who_was_to_leave_a_device_of_its_own_stays_where_that_is_left() {
+    let plan = |high: &str| {
+        plan_of(&format!(
+            "
+            node n1 gpus=3
+            queue q quota=3
+            job b gpus=2 queue=q priority=50 on n1
+            job a part=0.5 queue=q priority=50 on n1/g1
+            job high gpus={high} queue=q priority=75
+        "
+        ))
+    };
+    assert_snapshot!(plan("2"), @r"
+    b leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+    assert_snapshot!(plan("3"), @r"
+    a leaves n1 for high (preempt)
+    b leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}

@@ -278,6 +278,18 @@ fn a_host_port_is_taken_once_on_a_node() {
 }
 
 #[test]
+fn other_host_ports_of_a_node_are_free() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        job a gpus=1 port=80
+        job b gpus=1 port=81
+    "), @r"
+    a runs on n1
+    b runs on n1
+    ");
+}
+
+#[test]
 fn a_node_takes_no_more_pods_than_it_says() {
     assert_snapshot!(plan_of("
         node n1 gpus=8 pods=2

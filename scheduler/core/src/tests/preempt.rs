@@ -120,6 +120,36 @@ fn surplus_of_a_part_without_a_minimum_leaves_before_that_of_others() {
 }
 
 #[test]
+fn surplus_of_the_part_that_has_most_for_its_minimum_leaves_first() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=5
+        node n2 gpus=3
+        queue a quota=8
+        gang elastic queue=a priority=50
+          part a pods=5 min=4 gpus=1 on n1 n1 n1 n1 n1
+          part z pods=3 min=2 gpus=1 on n2 n2 n2
+        job high gpus=1 queue=a priority=75
+    "), @r"
+    elastic leaves n2 for high (preempt)
+    high waits for n2
+    high pending: Room was promised on n2 and is being released by pods that are leaving
+    ");
+    assert_snapshot!(plan_of("
+        node n1 gpus=3
+        node n2 gpus=5
+        queue a quota=8
+        gang elastic queue=a priority=50
+          part a pods=3 min=2 gpus=1 on n1 n1 n1
+          part z pods=5 min=4 gpus=1 on n2 n2 n2 n2 n2
+        job high gpus=1 queue=a priority=75
+    "), @r"
+    elastic leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
 fn a_young_gang_is_protected_by_the_minimum_run_time_of_its_queue_or_one_above() {
     assert_snapshot!(plan_of("
         node n1 gpus=2

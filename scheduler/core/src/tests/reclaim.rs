@@ -326,3 +326,19 @@ fn a_job_larger_than_the_fleet_does_not_hold_up_its_queue() {
     steady after 2
     ");
 }
+
+#[test]
+fn who_would_end_beyond_its_fair_share_does_not_begin_whoever_is_further_beyond() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=6
+        queue a quota=2
+        queue b quota=2
+        queue c quota=2
+        job x pods=6 min=1 gpus=1 queue=a on n1 n1 n1 n1 n1 n1
+        gang y pods=3 gpus=1 queue=b
+        job z pods=2 gpus=1 queue=c needs kind=none
+    "), @r"
+    y pending: Resources were found for 0 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    z pending: Resources were not found for pod default/z-0 due to: no nodes with enough resources were found: 1 node(s) didn't match Pod's node affinity/selector.
+    ");
+}
