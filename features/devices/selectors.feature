@@ -85,3 +85,15 @@ Feature: GPUs by what they are
     And queue "team-a" has 3 running and 2 pending pods
     And pod "unequal" is pending because "found firstAvailable of 1 or 2 GPUs"
     And queue "team-a" uses 3 GPUs
+
+  Scenario: A claim on all devices gets those of a node of which nobody has any
+    Given the manifest "claims/any.yaml" is applied
+    And queue "team-a" has 1 running pods
+    When the manifest "claims/all.yaml" is applied
+    Then pod "first" is running
+    And the field "status.allocation.devices.results.1.device" of claim "all-gpus" is "gpu-1"
+    And queue "team-a" uses 3 GPUs
+    And pod "second" is pending because "GPUs" and stays so for 5 cycles
+    When pod "modest" is deleted
+    Then pod "second" is running
+    And queue "team-a" uses 4 GPUs

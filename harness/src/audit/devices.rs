@@ -66,16 +66,26 @@ pub(crate) fn names(pod: &Value) -> impl Iterator<Item = &str> {
     all.filter_map(|one| text(one, "/resourceClaimName"))
 }
 
-/// Thousandths of GPUs that a claim asks for. A class of GPUs is known by its name. Alternatives
-/// are of equally many, or none is had.
+/// Thousandths of GPUs that a claim asks for; of one that wants all of a node (`allocationMode: All`),
+/// those that it has, and at least one. A class of GPUs is known by its name. Alternatives are of
+/// equally many, or none is had.
 pub(crate) fn gpu_milli(claim: &Value) -> i128 {
     let requests = list(claim, "/spec/devices/requests").iter();
     let asked = requests.filter_map(|request| {
-        at(request, "/exactly").or_else(|| list(request, "/firstAvailable").first())
+        let asked = at(request, "/exactly").or_else(|| list(request, "/firstAvailable").first());
+        Some((text(request, "/name").unwrap_or_default(), asked?))
     });
-    let of_gpus = asked.filter(|asked| is_gpu(text(asked, "/deviceClassName").unwrap_or_default()));
-    let count = |asked| at(asked, "/count").and_then(Value::as_i64).unwrap_or(1);
-    of_gpus.map(|asked| 1000 * i128::from(count(asked))).sum()
+    let of_gpus =
+        asked.filter(|(_, asked)| is_gpu(text(asked, "/deviceClassName").unwrap_or_default()));
+    let had = |name| {
+        let results = list(claim, "/status/allocation/devices/results").iter();
+        results.filter(|result| text(result, "/request") == Some(name)).count().max(1)
+    };
+    let count = |(name, asked)| match text(asked, "/allocationMode") {
+        Some("All") => i128::try_from(had(name)).unwrap_or(i128::MAX / 1000),
+        _ => i128::from(at(asked, "/count").and_then(Value::as_i64).unwrap_or(1)),
+    };
+    of_gpus.map(|asked| 1000 * count(asked)).sum()
 }
 
 pub(super) fn claim(claim: &Value) -> ClaimView {

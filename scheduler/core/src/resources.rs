@@ -80,6 +80,21 @@ impl Resources {
         sum
     }
 
+    /// So many times as much; stops at the ends of `i64` instead of wrapping.
+    #[must_use]
+    pub fn times(&self, count: i64) -> Self {
+        let extended = self.extended.iter();
+        let extended =
+            extended.map(|(name, amount)| (Name::clone(name), amount.saturating_mul(count)));
+        Self {
+            gpu_milli: self.gpu_milli.saturating_mul(count),
+            cpu_milli: self.cpu_milli.saturating_mul(count),
+            memory_bytes: self.memory_bytes.saturating_mul(count),
+            pods: self.pods.saturating_mul(count),
+            extended: extended.collect(),
+        }
+    }
+
     /// The smaller amount of each. What only one of them names is not there in the other.
     #[must_use]
     pub fn lesser(&self, other: &Self) -> Self {

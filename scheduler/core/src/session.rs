@@ -242,11 +242,12 @@ impl<'s> Session<'s> {
         let shape = self.shape_of(pod);
         let PodShape { requests, shared_gpu, .. } = shape;
         for (node, hold) in state.holds() {
-            let room = &mut self.nodes[node.0 as usize];
+            let (room, of) =
+                (&mut self.nodes[node.0 as usize], &self.snapshot.nodes[node.0 as usize]);
             room.take(pod, requests, hold);
-            room.change_claims(shape, hold, 1);
+            room.change_claims((of, shape), hold, 1);
             if let Some(shared) = shared_gpu {
-                let units = shared.units_on(&self.snapshot.nodes[node.0 as usize]);
+                let units = shared.units_on(of);
                 room.change_parts(self.parts.held_by(pod, hold), hold, units);
             }
             room.take_zones(self.parts.zones_held_by(pod, hold), hold);
@@ -262,11 +263,12 @@ impl<'s> Session<'s> {
         let shape = self.shape_of(pod);
         let PodShape { requests, shared_gpu, .. } = shape;
         for (node, hold) in state.holds() {
-            let room = &mut self.nodes[node.0 as usize];
+            let (room, of) =
+                (&mut self.nodes[node.0 as usize], &self.snapshot.nodes[node.0 as usize]);
             room.give(pod, requests, hold);
-            room.change_claims(shape, hold, -1);
+            room.change_claims((of, shape), hold, -1);
             if let Some(shared) = shared_gpu {
-                let units = shared.units_on(&self.snapshot.nodes[node.0 as usize]);
+                let units = shared.units_on(of);
                 room.change_parts(self.parts.held_by(pod, hold), hold, -units);
             }
             room.give_zones(self.parts.zones_held_by(pod, hold), hold);

@@ -138,9 +138,10 @@ fn allocation(
     let allocated = mirror.claims.known.values().filter_map(|claim| claim.allocation.as_ref());
     let taken: BTreeSet<&DeviceId> = allocated.flat_map(|it| it.devices.keys()).collect();
     let is_free = |id: &DeviceId| !taken.contains(id) && !picked.contains(id);
-    let free = mirror.claims.devices_of(node).iter().filter(|device| is_free(&device.id));
+    let of_node = mirror.claims.devices_of(node);
+    let free = of_node.iter().filter(|device| is_free(&device.id));
     let free: Vec<_> = free.collect();
-    let chosen = claim.wanted.as_ref().ok()?.pick(&free)?;
+    let chosen = claim.wanted.as_ref().ok()?.pick(&free, of_node)?;
     picked.extend(chosen.iter().map(|(_, id)| DeviceId::clone(id)));
     let results: Vec<Value> = chosen
         .iter()

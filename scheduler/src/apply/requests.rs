@@ -96,7 +96,7 @@ impl Applier {
 fn received(shape: &PodShape, node: &Node) -> Value {
     let (count, milli) = match &shape.shared_gpu {
         None => {
-            let count = shape.requests_and_claims().gpu_milli / 1000;
+            let count = shape.requests_and_claims_on(node).gpu_milli / 1000;
             (count, if count > 0 { 1000 } else { 0 })
         }
         Some(shared) => {

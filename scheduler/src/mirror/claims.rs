@@ -26,7 +26,11 @@ pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
 use super::{Key, Mirror, PodRecord, put};
 use crate::parse::Malformed;
 use device::{ClassRecord, SliceRecord, devices};
+use record::Count;
 use unused::Unused;
+
+/// A claim has so many at most (`resource.k8s.io`).
+const DEVICES_MAX: i64 = 32;
 
 /// Everything about claims.
 #[derive(Debug, Default)]
@@ -40,6 +44,8 @@ pub(crate) struct Claims {
     all_gpus: BTreeSet<Name>,
     /// What requests select beyond their classes.
     selections: BTreeSet<Selection>,
+    /// What requests want all devices of.
+    wanted_all: BTreeSet<Selection>,
     /// What claims with constraints or alternatives ask for, by what it is counted as.
     sets: BTreeMap<Name, Choices>,
     /// Such sets that claims have, by node.
@@ -64,6 +70,12 @@ pub(crate) struct Claimed {
     pub(crate) shared: Vec<DeviceClaim>,
     /// Volumes.
     pub(crate) volumes: Vec<VolumeClaim>,
+}
+
+/// What a claim asks for, on any node, and of all devices of its node.
+struct Asked {
+    devices: Resources,
+    every: BTreeMap<Name, Resources>,
 }
 
 /// Why a pod's claims cannot be had.
@@ -167,6 +179,8 @@ impl Claims {
         }
         let selections = self.known.values().flat_map(ClaimRecord::selections);
         self.selections = selections.cloned().collect();
+        let wanted_all = self.known.values().flat_map(ClaimRecord::wants_all_of);
+        self.wanted_all = wanted_all.cloned().collect();
         let sets = self.known.values().filter_map(|claim| claim.wanted.as_ref().ok());
         self.sets = sets.filter_map(|set| Some((set.name()?, set.clone()))).collect();
         self.devices = devices(&self.slices, &self.classes, &self.selections);
@@ -194,15 +208,19 @@ impl Claims {
             node.gpus_by_claim |= device.is_gpu;
             node.allocatable.add(&self.offer(device));
         }
+        let of_node = self.devices_of(&node.name);
+        let published = |all: &Selection| (all.name(), published(all, of_node));
+        node.published = self.wanted_all.iter().map(published).collect();
         let free = || {
-            let devices = self.devices_of(&node.name).iter();
+            let devices = of_node.iter();
             devices.filter(|device| !self.held.contains_key(&device.id))
         };
         let had = self.sets_had.get(&node.name);
         let had = |set: &Name| had.and_then(|had| had.get(set)).copied().unwrap_or(0);
         let sets = self.sets.iter();
-        let sets: Vec<(Name, i64)> =
-            sets.map(|(name, set)| (Name::clone(name), set.count(free()) + had(name))).collect();
+        let sets: Vec<(Name, i64)> = sets
+            .map(|(name, set)| (Name::clone(name), set.count(free(), of_node) + had(name)))
+            .collect();
         node.allocatable.extended.extend(sets);
         node.held_claims = self.held_claims(&node.name);
         node
@@ -244,9 +262,11 @@ impl Claims {
             let claim_key = Key { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
             let claim = self.known.get(&claim_key);
             let claim = claim.ok_or_else(|| ClaimProblem::Missing(Name::clone(name)))?;
-            let devices = self.asked(name, claim)?;
             let allocated_on = self.allocated_on(&claim_key, claim, pods);
+            let allocation = claim.allocation.as_ref().filter(|_| allocated_on.is_some());
+            let Asked { devices, every } = self.asked(name, claim, allocation)?;
             let is_had = pod.node.is_some() || allocated_on.is_none();
+            let is_had = is_had && every.is_empty();
             if claim.is_own_of(&pod.uid) && is_had {
                 claimed.own.add(&devices);
                 continue;
@@ -254,6 +274,7 @@ impl Claims {
             claimed.shared.push(DeviceClaim {
                 name: claim_key.to_string().into(),
                 devices,
+                every,
                 is_own: claim.is_own_of(&pod.uid),
                 queue: claim.queue.clone(),
                 allocated_on,
@@ -263,7 +284,12 @@ impl Claims {
         Ok(claimed)
     }
 
-    fn asked(&self, name: &Name, claim: &ClaimRecord) -> Result<Resources, ClaimProblem> {
+    fn asked(
+        &self,
+        name: &Name,
+        claim: &ClaimRecord,
+        allocation: Option<&Allocation>,
+    ) -> Result<Asked, ClaimProblem> {
         let set = claim.wanted.as_ref();
         let set = set.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong.clone()))?;
         let mut devices = Resources::default();
@@ -272,12 +298,34 @@ impl Claims {
         if let Some(class) = classes.find(|class| !self.classes.contains_key(*class)) {
             return Err(ClaimProblem::NoClass(Name::clone(name), Name::clone(class)));
         }
-        let gpus = set.gpus(|class| device::is_gpu(class) || self.all_gpus.contains(class));
+        let gpus = set.gpus(|class| self.is_gpu(class));
         let gpus = gpus.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong))?;
         devices.gpu_milli = gpus.saturating_mul(1000);
         let kinds = set.kinds().into_iter().filter(|(kind, _)| !self.all_gpus.contains(kind));
         devices.extended.extend(kinds.map(|(kind, count)| (of_kind(&kind), count)));
-        Ok(devices)
+        let mut every: BTreeMap<Name, Resources> = BTreeMap::new();
+        for wanted in set.wanted().filter(|wanted| wanted.count == Count::All) {
+            let one = self.one_of(&wanted.selection);
+            match allocation {
+                Some(allocation) => devices.add(&one.times(allocation.count_for(&wanted.request))),
+                None => every.entry(wanted.selection.name()).or_default().add(&one),
+            }
+        }
+        Ok(Asked { devices, every })
+    }
+
+    /// What a device of the selection counts as for who asked for it so.
+    fn one_of(&self, selection: &Selection) -> Resources {
+        let kinds = selection.kinds().into_iter().filter(|kind| !self.all_gpus.contains(kind));
+        Resources {
+            gpu_milli: if self.is_gpu(&selection.class) { 1000 } else { 0 },
+            extended: kinds.map(|kind| (of_kind(&kind), 1)).collect(),
+            ..Resources::default()
+        }
+    }
+
+    fn is_gpu(&self, class: &Name) -> bool {
+        device::is_gpu(class) || self.all_gpus.contains(class)
     }
 
     /// Where it is allocated. What was allocated for pods that did not get their node then is
@@ -309,6 +357,7 @@ impl Claims {
     fn take(&mut self, key: &Key, record: ClaimRecord) -> BTreeSet<Name> {
         let mut nodes = self.let_go(key);
         self.stale |= record.selections().any(|one| !self.selections.contains(one));
+        self.stale |= record.wants_all_of().any(|one| !self.wanted_all.contains(one));
         let set = record.wanted.as_ref().ok().and_then(Choices::name);
         self.stale |= set.is_some_and(|set| !self.sets.contains_key(&set));
         self.held.extend(record.held().map(|(device, kinds)| (device.clone(), kinds)));
@@ -381,6 +430,14 @@ impl Mirror {
             }
         }
     }
+}
+
+/// How many devices that is, were all of them free; more than there are while a pool is not
+/// published whole, or where they are too many for a claim: then nobody gets them.
+fn published(all: &Selection, of_node: &[Device]) -> i64 {
+    let is_known = of_node.iter().all(|device| device.pool_is_whole);
+    let count = i64::try_from(all.count(of_node)).unwrap_or(i64::MAX);
+    if is_known && count <= DEVICES_MAX { count } else { i64::MAX }
 }
 
 /// A device of a class or a selection, as a resource. No pod can ask for it by that name.

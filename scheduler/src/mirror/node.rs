@@ -40,6 +40,7 @@ impl NodeRecord {
             taints,
             allocatable,
             gpus_by_claim: false,
+            published: BTreeMap::new(),
             held_claims: Vec::new(),
             numa: None,
             gpu_memory_mib: gpu_memory_mib(object),

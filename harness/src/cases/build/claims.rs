@@ -1,5 +1,7 @@
 //! Claims on devices, and the devices of nodes.
 
+use std::collections::BTreeMap;
+
 use schedlab_scheduler_core::{model::DeviceClaim, resources::Resources};
 
 use super::{name, whole};
@@ -48,6 +50,7 @@ fn claim(case: &Case, spec: &ClaimSpec) -> DeviceClaim {
     DeviceClaim {
         name: name(&format!("{}/{}", spec.namespace, spec.name)),
         devices,
+        every: BTreeMap::new(),
         queue: spec.labels.get(QUEUE_LABEL).map(|queue| name(queue)),
         is_own: false,
         allocated_on: None,
@@ -60,6 +63,7 @@ fn missing(wanted: &str) -> DeviceClaim {
     DeviceClaim {
         name: name(wanted),
         devices: Resources { extended: devices, ..Resources::default() },
+        every: BTreeMap::new(),
         queue: None,
         is_own: false,
         allocated_on: None,

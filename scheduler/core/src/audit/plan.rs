@@ -71,7 +71,9 @@ fn tell(
             view.node = Some(to.name.clone());
             let groups = plan.gpu_groups.get(pod).map_or(&[][..], Vec::as_slice);
             view.zones = zones(plan.zones.get(pod).map_or(&[][..], Vec::as_slice));
-            share(view, names.shape(&names.snapshot.pods[pod.0 as usize]), groups, to);
+            let shape = names.shape(&names.snapshot.pods[pod.0 as usize]);
+            share(view, shape, groups, to);
+            view.claims = claims_on(shape, to);
             auditor.pod(now, name, Some(view), Writer::Scheduler);
         }
         Decision::Evict { pod, cause } => {
@@ -163,15 +165,13 @@ impl Names<'_> {
             guaranteed: shape.guaranteed,
             zones: zones(&pod.zones),
             parts: Vec::new(),
-            claims: shape
-                .claims
-                .iter()
-                .map(|claim| (claim.name.clone(), amounts(&claim.devices)))
-                .collect(),
+            claims: claims_on(shape, &Node::default()),
             paid_besides: mig_gpus(&shape.requests),
         };
         if let Some(node) = pod.node {
-            share(&mut view, shape, &pod.gpu_groups, &self.snapshot.nodes[node.0 as usize]);
+            let node = &self.snapshot.nodes[node.0 as usize];
+            share(&mut view, shape, &pod.gpu_groups, node);
+            view.claims = claims_on(shape, node);
         }
         view
     }
@@ -179,6 +179,12 @@ impl Names<'_> {
     fn shape(&self, pod: &Pod) -> &PodShape {
         &self.snapshot.shapes[pod.shape.0 as usize]
     }
+}
+
+/// The devices of its claims there.
+fn claims_on(shape: &PodShape, node: &Node) -> BTreeMap<Name, Amounts> {
+    let claims = shape.claims.iter();
+    claims.map(|claim| (claim.name.clone(), amounts(&claim.devices_on(node)))).collect()
 }
 
 /// Parts of the devices of `node`, and what queues pay for them. A pod that names no device

@@ -143,7 +143,7 @@ impl WhatIf {
         let (mut room, mut gpus_by_claim) = (Resources::default(), false);
         for shape in &shapes {
             let shape = &self.after.shapes[shape.0 as usize];
-            room.add(&shape.requests_and_claims());
+            room.add(&shape.requests_and_claims_on(&Node::default()));
             gpus_by_claim |= shape.asks_claimed_gpus();
             let devices = shape.shared_gpu.as_ref().map_or(0, |part| i64::from(part.devices));
             room.gpu_milli = room.gpu_milli.saturating_add(devices.saturating_mul(1000));
@@ -164,6 +164,7 @@ impl WhatIf {
             ready: true,
             gpus_by_claim,
             held_claims: Vec::new(),
+            published: BTreeMap::new(),
             numa: None,
             gpu_memory_mib: like.gpu_memory_mib,
         });

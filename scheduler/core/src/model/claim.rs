@@ -1,7 +1,9 @@
 //! Claims on devices (`resource.k8s.io`): several pods may share one, all on the node where it is
 //! allocated, and the devices are taken once.
 
-use super::{Name, PodShape};
+use std::{borrow::Cow, collections::BTreeMap};
+
+use super::{Name, Node, PodShape};
 use crate::resources::Resources;
 
 /// A claim as a pod uses it.
@@ -11,6 +13,9 @@ pub struct DeviceClaim {
     pub name: Name,
     /// The devices: GPUs as such, others under the name of their class.
     pub devices: Resources,
+    /// Besides, every device that its node has of these selections, and at least one of each: what
+    /// one of them counts as.
+    pub every: BTreeMap<Name, Resources>,
     /// It was made for the pod: no queue need own it.
     pub is_own: bool,
     /// Label `kai.scheduler/queue`: the queue that may use a claim on GPUs that pods name.
@@ -37,14 +42,30 @@ impl DeviceClaim {
     pub const USERS_MAX: u32 = 256;
 
     /// Its devices are GPUs.
-    pub const fn is_gpu(&self) -> bool {
-        self.devices.gpu_milli > 0
+    pub fn is_gpu(&self) -> bool {
+        self.devices.gpu_milli > 0 || self.every.values().any(|one| one.gpu_milli > 0)
+    }
+
+    /// What it takes on the node.
+    pub fn devices_on(&self, node: &Node) -> Cow<'_, Resources> {
+        let mut devices = Cow::Borrowed(&self.devices);
+        for (selection, one) in &self.every {
+            let count = node.published.get(selection).copied().unwrap_or(0);
+            devices.to_mut().add(&one.times(count.max(1)));
+        }
+        devices
     }
 }
 
 impl PodShape {
-    /// Everything it takes on a node on which nobody has its claims.
-    pub fn requests_and_claims(&self) -> Resources {
-        self.claims.iter().fold(self.requests.clone(), |sum, claim| sum.plus(&claim.devices))
+    /// Everything it takes on the node if nobody there has its claims.
+    pub fn requests_and_claims_on(&self, node: &Node) -> Resources {
+        let claims = self.claims.iter().map(|claim| claim.devices_on(node));
+        claims.fold(self.requests.clone(), |sum, devices| sum.plus(&devices))
+    }
+
+    /// What it takes depends on the node.
+    pub fn takes_every_device(&self) -> bool {
+        self.claims.iter().any(|claim| !claim.every.is_empty())
     }
 }

@@ -20,6 +20,8 @@ pub struct Node {
     pub gpu_memory_mib: i64,
     /// Its GPUs are published in `ResourceSlices`: only claims get them.
     pub gpus_by_claim: bool,
+    /// How many devices it has of each selection of which a claim takes every one, whoever has them.
+    pub published: BTreeMap<Name, i64>,
     /// Claims whose devices are taken, though no pod has them.
     pub held_claims: Vec<HeldClaim>,
     /// Its zones, where they are published.

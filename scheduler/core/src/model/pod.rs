@@ -2,8 +2,8 @@
 //! share one shape, so work done for a shape serves all of them.
 
 use super::{
-    ContainerRequests, DeviceClaim, GpuGroup, Labels, Name, NodeId, PodGroupId, ShapeId, SharedGpu,
-    TaintEffect, Time, VolumeClaim, ZoneShare, mig_gpus,
+    ContainerRequests, DeviceClaim, GpuGroup, Labels, Name, Node, NodeId, PodGroupId, ShapeId,
+    SharedGpu, TaintEffect, Time, VolumeClaim, ZoneShare, mig_gpus,
 };
 use crate::resources::Resources;
 
@@ -149,6 +149,14 @@ impl PodShape {
             || self.claims.iter().any(DeviceClaim::is_gpu)
     }
 
+    /// The node has every label of the node selector, and matches a term of the required affinity.
+    pub fn selects(&self, node: &Node) -> bool {
+        let labelled = |(key, value)| node.labels.get(key) == Some(value);
+        let affinity = self.node_affinity.as_ref();
+        self.node_selector.iter().all(labelled)
+            && affinity.is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
+    }
+
     /// It asks for MIG instances as resources.
     pub fn asks_mig(&self) -> bool {
         let mut extended = self.requests.extended.iter();
@@ -163,6 +171,19 @@ pub struct NodeSelectorTerm {
     pub labels: Vec<Requirement>,
     /// Requirements on fields (`metadata.name` only).
     pub fields: Vec<Requirement>,
+}
+
+impl NodeSelectorTerm {
+    /// The node has what it asks for.
+    pub fn matches(&self, node: &Node) -> bool {
+        let labels = |wanted: &Requirement| wanted.holds(node.labels.get(&wanted.key));
+        let fields = |wanted: &Requirement| {
+            &*wanted.key == "metadata.name" && wanted.holds(Some(&node.name))
+        };
+        !(self.labels.is_empty() && self.fields.is_empty())
+            && self.labels.iter().all(labels)
+            && self.fields.iter().all(fields)
+    }
 }
 
 /// `key operator values`.
@@ -299,4 +320,30 @@ pub struct HostPort {
     pub protocol: Name,
     /// `hostPort`.
     pub port: u16,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_holds_for_these_values() {
+        let holding = |operator, bounds: &[&str]| {
+            let values = bounds.iter().copied().map(Name::from).collect();
+            let wanted = Requirement { key: "k".into(), operator, values };
+            let found = [None, Some("1"), Some("2"), Some("3"), Some("x")];
+            let all = found.into_iter().filter(|value| {
+                let value = value.map(Name::from);
+                wanted.holds(value.as_ref())
+            });
+            all.map(|value| value.unwrap_or("-")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(holding(Operator::In, &["1", "3"]), "1 3");
+        assert_eq!(holding(Operator::NotIn, &["1", "3"]), "- 2 x");
+        assert_eq!(holding(Operator::Exists, &[]), "1 2 3 x");
+        assert_eq!(holding(Operator::DoesNotExist, &[]), "-");
+        assert_eq!(holding(Operator::Gt, &["1"]), "2 3");
+        assert_eq!(holding(Operator::Lt, &["3"]), "1 2");
+        assert_eq!(holding(Operator::Gt, &["y"]), "");
+    }
 }

@@ -1,6 +1,5 @@
 //! NodeAffinity: node selector and node affinity, required and preferred.
 
-use super::selectors::{selects_node, term_matches};
 use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
@@ -23,7 +22,7 @@ impl Filter for NodeAffinity {
             return None;
         }
         Some(Box::new(move |node| {
-            let selected = selects_node(shape, session.node(node));
+            let selected = shape.selects(session.node(node));
             if selected { Ok(Fits::Now) } else { Err(Misfit::NodeAffinity) }
         }))
     }
@@ -42,7 +41,7 @@ impl Score for NodeAffinity {
         let preferences = &session.shape_of(pod).node_preferences;
         Box::new(move |node| {
             let matching = preferences.iter();
-            let matching = matching.filter(|(_, term)| term_matches(term, session.node(node)));
+            let matching = matching.filter(|(_, term)| term.matches(session.node(node)));
             matching.map(|(weight, _)| i64::from(*weight)).sum()
         })
     }

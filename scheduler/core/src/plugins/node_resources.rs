@@ -36,13 +36,12 @@ impl Filter for NodeResourcesFit {
 }
 
 fn too_little(session: &Session<'_>, shape: &PodShape, node: NodeId) -> Misfit {
-    let room = session.room(node);
-    let request = room.needed(shape);
+    let (room, node) = (session.room(node), session.node(node));
+    let request = room.needed(node, shape);
     let mut of = request.short_in(&room.idle);
     if of.is_empty() {
         of = request.short_in(&room.free_later());
     }
-    let node = session.node(node);
     let parts = |room: &NodeRoom| {
         shape.shared_gpu.as_ref().is_none_or(|shared| room.fits_parts(node, shared).is_some())
     };

@@ -1,29 +1,8 @@
-//! Matching of labels and fields by selectors.
+//! Matching of labels by selectors.
 
 use std::collections::BTreeMap;
 
-use crate::model::{
-    LabelSelector, Labels, Name, NamespaceSet, Node, NodeSelectorTerm, Pod, PodAffinityTerm,
-    PodShape, Requirement,
-};
-
-/// The node has every label of the node selector, and matches a term of the required affinity.
-pub(super) fn selects_node(shape: &PodShape, node: &Node) -> bool {
-    let labelled = |(key, value)| node.labels.get(key) == Some(value);
-    let affinity = shape.node_affinity.as_ref();
-    shape.node_selector.iter().all(labelled)
-        && affinity.is_none_or(|terms| terms.iter().any(|term| term_matches(term, node)))
-}
-
-/// All requirements hold; a term without any matches nothing.
-pub(super) fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
-    let labels = |wanted: &Requirement| wanted.holds(node.labels.get(&wanted.key));
-    let fields =
-        |wanted: &Requirement| &*wanted.key == "metadata.name" && wanted.holds(Some(&node.name));
-    !(term.labels.is_empty() && term.fields.is_empty())
-        && term.labels.iter().all(labels)
-        && term.fields.iter().all(fields)
-}
+use crate::model::{LabelSelector, Labels, Name, NamespaceSet, Pod, PodAffinityTerm};
 
 /// Labels of namespaces.
 pub(super) type Namespaces = BTreeMap<Name, Labels>;

@@ -4,11 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    pod_counts::on_nodes,
-    selectors::{labels_match, selects_node},
-    taint_toleration::repels,
-};
+use super::{pod_counts::on_nodes, selectors::labels_match, taint_toleration::repels};
 use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
@@ -60,7 +56,7 @@ impl<'a> Domains<'a> {
     fn includes(&self, session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
         let (shape, of) = (session.shape_of(pod), session.node(node));
         let selected = match self.constraint.node_affinity_policy {
-            Inclusion::Honor => selects_node(shape, of),
+            Inclusion::Honor => shape.selects(of),
             Inclusion::Ignore => true,
         };
         let tolerated = match self.constraint.node_taints_policy {

@@ -5,7 +5,6 @@
 
 mod matching;
 
-use super::selectors::term_matches;
 use crate::{
     Snapshot,
     decision::{Misfit, VolumeMisfit},
@@ -102,7 +101,7 @@ fn is_within(reach: &VolumeReach, node: &Node) -> bool {
 
 fn selects(reach: &VolumeReach, node: &Node) -> bool {
     let affinity = reach.affinity.as_ref();
-    affinity.is_none_or(|terms| terms.iter().any(|term| term_matches(term, node)))
+    affinity.is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
 }
 
 /// Labels of before and of today mean the same; a node without any is everywhere.

@@ -11,9 +11,14 @@ use crate::{
 
 impl NodeRoom {
     /// A pod of `shape` begins (`users` is one) or ceases (minus one) to have its claims.
-    pub(super) fn change_claims(&mut self, shape: &PodShape, hold: Hold, users: i64) {
+    pub(super) fn change_claims(
+        &mut self,
+        (node, shape): (&Node, &PodShape),
+        hold: Hold,
+        users: i64,
+    ) {
         for claim in &shape.claims {
-            self.change_claim((&claim.name, &claim.devices), hold, users);
+            self.change_claim((&claim.name, &claim.devices_on(node)), hold, users);
         }
     }
 
@@ -44,12 +49,13 @@ impl NodeRoom {
         move_devices(&mut self.releasing, devices, after.0, before.0);
     }
 
-    /// What a pod of `shape` takes besides the claims that pods here have already.
-    pub fn needed<'a>(&self, shape: &'a PodShape) -> Cow<'a, Resources> {
+    /// What a pod of `shape` takes of `node`, whose room this is, besides the claims that pods here
+    /// have already.
+    pub fn needed<'a>(&self, node: &Node, shape: &'a PodShape) -> Cow<'a, Resources> {
         let new = shape.claims.iter().filter(|claim| self.claim(&claim.name).is_none());
         let mut needed = Cow::Borrowed(&shape.requests);
         for claim in new {
-            needed.to_mut().add(&claim.devices);
+            needed.to_mut().add(&claim.devices_on(node));
         }
         needed
     }

@@ -123,7 +123,7 @@ fn rest(freed: Option<&Freed>, group: &GpuGroup, taken: i64) -> i64 {
 impl Freed {
     /// A pod of `shape` that shares the devices `groups` of `node` is gone.
     pub(crate) fn add(&mut self, node: &Node, shape: &PodShape, groups: &[GpuGroup]) {
-        self.resources.add(&shape.requests_and_claims());
+        self.resources.add(&shape.requests_and_claims_on(node));
         if let Some(shared) = &shape.shared_gpu {
             for group in groups {
                 *self.parts.entry(group.clone()).or_default() += shared.units_on(node);

@@ -68,7 +68,7 @@ impl NodeRoom {
 
     /// The same for all that a pod of `shape` asks for on `node`, parts of GPUs included.
     pub fn fits_shape(&self, node: &Node, shape: &PodShape) -> Option<Fits> {
-        let fits = self.fits(&self.needed(shape))?;
+        let fits = self.fits(&self.needed(node, shape))?;
         match &shape.shared_gpu {
             None => Some(fits),
             Some(shared) => self.fits_parts(node, shared).map(|parts| parts.max(fits)),

@@ -80,18 +80,20 @@ impl Builder {
         let name = name(words.first());
         let mut labels: Labels = words.each("label").into_iter().map(label).collect();
         labels.insert("kubernetes.io/hostname".into(), name.clone());
+        let gpu_milli = words.milli("gpus").unwrap_or(0);
         let node = Node {
             name: name.clone(),
             labels,
             taints: words.each("taint").into_iter().map(taint).collect(),
             allocatable: Resources {
-                gpu_milli: words.milli("gpus").unwrap_or(0),
+                gpu_milli,
                 cpu_milli: words.milli("cpu").unwrap_or(128_000),
                 memory_bytes: words.bytes("memory").unwrap_or(1 << 40),
                 pods: words.number("pods").unwrap_or(110),
                 extended: shape::extended(&mut words),
             },
             gpus_by_claim: words.flag("by-claim"),
+            published: BTreeMap::from([("gpu".into(), gpu_milli / 1000)]),
             held_claims: shape::held_claims(&mut words),
             gpu_memory_mib: words.number("gpu-memory").unwrap_or(0),
             numa: shape::numa(&mut words),

@@ -183,3 +183,71 @@ fn a_pod_whose_volume_does_not_exist_waits_and_moves_nobody() {
         job b gpus=1 missing-volume=data queue=right
     "), @r#"b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) do not matter: persistentvolumeclaim "data" not found."#);
 }
+
+#[test]
+fn a_claim_on_all_devices_gets_a_node_of_which_nobody_has_any() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4 by-claim
+        node n2 gpus=2 by-claim
+        node n3 gpus=0 by-claim
+        node n4 gpus=3
+        job a gpus=1 by-claim on n1
+        job b claim x:all
+        job c claim y:all
+        job d gpus=1 by-claim
+    "), @r"
+    b runs on n2
+    d runs on n1
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) publish no GPUs for resource claims, 3 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn a_claim_on_all_devices_takes_them_once_for_all_who_share_it() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2 by-claim
+        job a pods=2 claim x:all
+        job b gpus=1 by-claim
+    "), @r"
+    a runs on n1 x2
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn a_claim_on_all_devices_counts_as_many_as_the_node_has() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2 by-claim label pool=small
+        node n2 gpus=4 by-claim label pool=large
+        queue q quota=0 limit=3
+        job a claim x:all@q queue=q
+        job b claim y:all@q queue=q needs pool=small
+        job c gpus=1 by-claim queue=q
+        job d gpus=1 by-claim queue=q
+    "), @r"
+    b runs on n1
+    c runs on n2
+    a pending: q quota has reached the allowable limit of GPUs. Limit is 3 GPUs, currently 0 GPUs allocated and workload requested 4 GPUs
+    d pending: q quota has reached the allowable limit of GPUs. Limit is 3 GPUs, currently 3 GPUs allocated and workload requested 1 GPUs
+    ");
+}
+
+#[test]
+fn all_devices_of_a_node_are_reclaimed_from_whoever_has_them() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=2 by-claim
+        node n2 gpus=3 by-claim
+        queue left quota=0
+        queue right quota=2
+        job a gpus=1 by-claim queue=left on n1
+        job b gpus=1 by-claim queue=left on n1
+        job c pods=3 min=1 gpus=1 by-claim queue=left on n2 n2 n2
+        job d claim x:all@right queue=right needs kubernetes.io/hostname=n1
+    "), @r"
+    1: b leaves n1 for d (reclaim)
+    1: a leaves n1 for d (reclaim)
+    1: d waits for n1
+    2: d runs on n1
+    steady after 2
+    ");
+}

@@ -33,7 +33,8 @@ pub(crate) struct About<'a> {
 
 #[derive(Clone, Debug)]
 struct ShapeRoom {
-    request: Resources,
+    /// By node, where that depends on the node; else one for all.
+    requests: Vec<Resources>,
     /// Parts of devices asked for, by node; empty where whole ones are.
     parts: Vec<Option<(i64, u32)>>,
     /// May pods of this shape run there at all?
@@ -146,9 +147,10 @@ impl ShapeRoom {
             Some(_) => nodes.iter().map(|node| parts_on(node, shared)).collect(),
             None => Vec::new(),
         };
-        let request = shape.requests_and_claims();
+        let alike = if shape.takes_every_device() { nodes } else { &nodes[..1.min(nodes.len())] };
+        let requests = alike.iter().map(|node| shape.requests_and_claims_on(node)).collect();
         let mut room =
-            Self { request, parts, eligible, counts, nodes: BTreeSet::new(), total: 0, most: 0 };
+            Self { requests, parts, eligible, counts, nodes: BTreeSet::new(), total: 0, most: 0 };
         for (at, free) in free.iter().enumerate() {
             room.most += u64::from(room.times(at, &Free::of_empty(&nodes[at]), None));
             room.recount(at, free, None);
@@ -158,7 +160,8 @@ impl ShapeRoom {
 
     fn times(&self, at: usize, free: &Free, freed: Option<&Freed>) -> u32 {
         let parts = self.parts.get(at).copied().flatten();
-        let asked = Asked { resources: &self.request, parts };
+        let Some(resources) = self.requests.get(at).or(self.requests.first()) else { return 0 };
+        let asked = Asked { resources, parts };
         if self.eligible[at] { free.times(freed, asked) } else { 0 }
     }
 

@@ -296,11 +296,12 @@ fn keep(session: &mut Session<'_>, unit: &Unit) -> bool {
 }
 
 fn can_stay(session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
-    let (shape, room) = (session.shape_of(pod), session.room(node));
-    room.needed(shape).fits_in(&room.free_later())
-        && shape.shared_gpu.as_ref().is_none_or(|shared| {
-            room.can_keep(session.node(node), shared, session.held_gpu_groups(pod))
-        })
+    let (shape, room, of) = (session.shape_of(pod), session.room(node), session.node(node));
+    room.needed(of, shape).fits_in(&room.free_later())
+        && shape
+            .shared_gpu
+            .as_ref()
+            .is_none_or(|shared| room.can_keep(of, shared, session.held_gpu_groups(pod)))
         && session.can_keep_zones(pod, node)
 }
 

@@ -3,14 +3,14 @@
 //! what all of them have in common is counted besides, as it is of other claims. So every choice
 //! has to ask for the same number of GPUs, which queues pay for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_scheduler_core::model::Name;
 use serde_json::Value;
 
 use super::{
     device::{Device, DeviceId},
-    record::Wanted,
+    record::{Count, Wanted},
     set::DeviceSet,
 };
 use crate::parse::Malformed;
@@ -65,23 +65,38 @@ impl Choices {
         }
     }
 
-    /// How many times these devices make one of the sets.
-    pub(super) fn count<'d>(&self, devices: impl Iterator<Item = &'d Device>) -> i64 {
-        let mut free: Vec<&Device> = devices.collect();
+    /// How many times the free devices of the node make one of the sets.
+    pub(super) fn count<'d>(
+        &self,
+        free: impl Iterator<Item = &'d Device>,
+        of_node: &[Device],
+    ) -> i64 {
+        let mut free: Vec<&Device> = free.collect();
         let mut count = 0;
-        while let Some(picked) = self.pick(&free).filter(|picked| !picked.is_empty()) {
+        while let Some(picked) = self.pick(&free, of_node).filter(|picked| !picked.is_empty()) {
             free.retain(|device| picked.iter().all(|(_, id)| **id != device.id));
             count += 1;
         }
         count
     }
 
-    /// Devices for each request of the first set that can be had.
-    pub(crate) fn pick<'d>(&self, free: &[&'d Device]) -> Option<Vec<(&Name, &'d DeviceId)>> {
-        self.0.iter().find_map(|set| set.pick(free))
+    /// Free devices of the node for each request of the first set that can be had.
+    pub(crate) fn pick<'d>(
+        &self,
+        free: &[&'d Device],
+        of_node: &[Device],
+    ) -> Option<Vec<(&Name, &'d DeviceId)>> {
+        self.0.iter().find_map(|set| set.pick(free, of_node))
     }
 
-    /// Devices by what they are counted as, whichever set it gets.
+    /// By what names its devices are counted.
+    pub(super) fn counted(&self) -> BTreeSet<Name> {
+        let all = self.wanted().filter(|wanted| wanted.count == Count::All);
+        let all = all.flat_map(|wanted| wanted.selection.kinds());
+        all.chain(self.kinds().into_keys()).collect()
+    }
+
+    /// Devices by what they are counted as, whichever set it gets, but for what it wants all of.
     pub(super) fn kinds(&self) -> BTreeMap<Name, i64> {
         let mut sets = self.0.iter().map(DeviceSet::kinds);
         let first = sets.next().unwrap_or_default();
@@ -91,11 +106,15 @@ impl Choices {
         })
     }
 
-    /// How many GPUs that is.
+    /// How many GPUs it wants, but for what it wants all of.
     pub(super) fn gpus(&self, is_gpu: impl Fn(&Name) -> bool) -> Result<i64, Malformed> {
         let of = |set: &DeviceSet| {
             let wanted = set.wanted().iter().filter(|wanted| is_gpu(&wanted.selection.class));
-            wanted.fold(0, |gpus: i64, wanted| gpus.saturating_add(wanted.count))
+            let counts = wanted.map(|wanted| match wanted.count {
+                Count::Exactly(count) => count,
+                Count::All => 0,
+            });
+            counts.fold(0, i64::saturating_add)
         };
         let gpus = self.0.first().map_or(0, of);
         match self.0.iter().map(of).find(|other| *other != gpus) {
@@ -130,6 +149,7 @@ mod tests {
     fn devices(all: &[(&str, &[&str])]) -> Vec<Device> {
         let device = |(name, kinds): &(&str, &[&str])| Device {
             id: DeviceId { driver: "d".into(), pool: "p".into(), device: (*name).into() },
+            pool_is_whole: true,
             is_gpu: true,
             kinds: kinds.iter().copied().map(Name::from).collect(),
             attributes: BTreeMap::new(),
@@ -140,9 +160,9 @@ mod tests {
     fn picked(choices: &Choices, all: &[(&str, &[&str])]) -> String {
         let devices = devices(all);
         let free: Vec<&Device> = devices.iter().collect();
-        let picked = choices.pick(&free).unwrap_or_default();
+        let picked = choices.pick(&free, &devices).unwrap_or_default();
         let picked = picked.iter().map(|(request, id)| format!("{request}:{}", id.device));
-        let count = choices.count(devices.iter());
+        let count = choices.count(devices.iter(), &devices);
         format!("{count} sets, {}", picked.collect::<Vec<_>>().join(" "))
     }
 
@@ -186,7 +206,7 @@ mod tests {
         let one = |request: Value| read(&json!([request]), &json!([])).unwrap_err();
         let mut all = sub("x", "gpu.x", 1);
         all["allocationMode"] = json!("All");
-        assert_snapshot!(one(json!({ "name": "a", "firstAvailable": [sub("y", "gpu.y", 1), all] })), @"spec.devices.requests[0].firstAvailable[1].allocationMode: found All, allowed: allocationMode ExactCount, no adminAccess");
+        assert_snapshot!(one(json!({ "name": "a", "firstAvailable": [sub("y", "gpu.y", 1), all] })), @"spec.devices.requests[0].firstAvailable[1].allocationMode: found All, allowed: allocationMode ExactCount, as queues pay for it beforehand");
         assert_snapshot!(one(json!({ "name": "a" })), @"spec.devices.requests[0].exactly: found nothing, allowed: exactly or firstAvailable, with a deviceClassName");
         let two = json!([sub("x", "gpu.x", 1), sub("y", "gpu.y", 1)]);
         let many: Vec<_> =

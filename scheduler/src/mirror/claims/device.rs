@@ -1,7 +1,10 @@
 //! Published devices, and who may get them: classes and requests select by CEL, as the API defines
 //! it. A device of which an expression cannot be told is not selected.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use kube_cel::{
     KubeCelExt as _,
@@ -25,6 +28,8 @@ pub(crate) struct DeviceId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) id: DeviceId,
+    /// All slices of its pool are there.
+    pub(crate) pool_is_whole: bool,
     /// It counts as a GPU: its driver, or a class that takes it, is one of GPUs.
     pub(crate) is_gpu: bool,
     /// Names of the classes and [selections](Selection) that take it.
@@ -70,6 +75,12 @@ impl Selection {
         format!("{} where {}", self.class, self.expressions.join(" and ")).into()
     }
 
+    /// How many of these devices are of it.
+    pub(super) fn count(&self, devices: &[Device]) -> usize {
+        let name = self.name();
+        devices.iter().filter(|device| device.kinds.contains(&name)).count()
+    }
+
     /// By what names its devices are counted.
     pub(super) fn kinds(&self) -> BTreeSet<Name> {
         BTreeSet::from([Name::clone(&self.class), self.name()])
@@ -83,6 +94,8 @@ pub(super) struct SliceRecord {
     driver: Name,
     pool: Name,
     generation: i64,
+    /// How many slices the pool has, if it says so.
+    slices: Option<i64>,
     devices: Vec<Value>,
 }
 
@@ -100,6 +113,7 @@ impl SliceRecord {
             driver: part("/spec/driver"),
             pool: part("/spec/pool/name"),
             generation: at(object, "/spec/pool/generation").and_then(Value::as_i64).unwrap_or(0),
+            slices: at(object, "/spec/pool/resourceSliceCount").and_then(Value::as_i64),
             devices: list(object, "/spec/devices").to_vec(),
         }
     }
@@ -157,18 +171,26 @@ fn selected(
     let narrower = selections.iter().filter_map(|one| Kind::of_selection(one, classes));
     let of_classes = classes.iter().map(|(name, class)| Kind::of_class(name, class));
     let kinds: Vec<Kind> = of_classes.chain(narrower).collect();
-    let mut newest: BTreeMap<(&Name, &Name), i64> = BTreeMap::new();
+    // By pool, the newest generation, and how many slices are of it.
+    let mut newest: BTreeMap<(&Name, &Name), (i64, i64)> = BTreeMap::new();
     for slice in slices.values() {
-        let newest = newest.entry((&slice.driver, &slice.pool)).or_insert(slice.generation);
-        *newest = slice.generation.max(*newest);
+        let (newest, count) =
+            newest.entry((&slice.driver, &slice.pool)).or_insert((slice.generation, 0));
+        match slice.generation.cmp(newest) {
+            Ordering::Less => {}
+            Ordering::Equal => *count += 1,
+            Ordering::Greater => (*newest, *count) = (slice.generation, 1),
+        }
     }
     let mut by_node: BTreeMap<Name, Vec<Device>> = BTreeMap::new();
     for slice in slices.values() {
         let Some(node) = &slice.node else { continue };
-        if newest.get(&(&slice.driver, &slice.pool)) != Some(&slice.generation) {
+        let (newest, count) = newest[&(&slice.driver, &slice.pool)];
+        if newest != slice.generation {
             continue;
         }
-        let devices = slice.devices.iter().map(|one| device(slice, one, &kinds));
+        let is_whole = slice.slices.is_none_or(|slices| slices == count);
+        let devices = slice.devices.iter().map(|one| device((slice, is_whole), one, &kinds));
         by_node.entry(Name::clone(node)).or_default().extend(devices);
     }
     for devices in by_node.values_mut() {
@@ -188,7 +210,7 @@ fn compiled<'e>(expressions: impl IntoIterator<Item = &'e String>) -> Option<Vec
     expressions.into_iter().map(|text| expression::compiled(text)).collect()
 }
 
-fn device(slice: &SliceRecord, one: &Value, kinds: &[Kind]) -> Device {
+fn device((slice, pool_is_whole): (&SliceRecord, bool), one: &Value, kinds: &[Kind]) -> Device {
     let id = DeviceId {
         driver: Name::clone(&slice.driver),
         pool: Name::clone(&slice.pool),
@@ -201,7 +223,7 @@ fn device(slice: &SliceRecord, one: &Value, kinds: &[Kind]) -> Device {
     let kinds: Vec<&Kind> = kinds.iter().filter(takes).collect();
     let is_gpu = is_gpu(&slice.driver) || kinds.iter().any(|kind| kind.is_gpu);
     let kinds = kinds.iter().map(|kind| Name::clone(&kind.name)).collect();
-    Device { id, is_gpu, kinds, attributes: attributes(&slice.driver, one) }
+    Device { id, pool_is_whole, is_gpu, kinds, attributes: attributes(&slice.driver, one) }
 }
 
 /// A name without a domain is of the driver's, unless it stands there with that domain, too.

@@ -31,7 +31,16 @@ pub(crate) struct Wanted {
     /// An alternative's stands behind that of its request, and a slash.
     pub(crate) request: Name,
     pub(crate) selection: Selection,
-    pub(crate) count: i64,
+    pub(crate) count: Count,
+}
+
+/// How many devices a request gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// So many.
+    Exactly(i64),
+    /// All that the node has (`allocationMode: All`), and at least one.
+    All,
 }
 
 /// What a claim has got.
@@ -50,6 +59,14 @@ pub(crate) struct PodClaim {
     pub(crate) name: Name,
     /// The claim's name; `None` while it is to be made from a template.
     pub(crate) claim: Option<Name>,
+}
+
+impl Allocation {
+    /// How many devices it has for this request.
+    pub(super) fn count_for(&self, request: &Name) -> i64 {
+        let of_it = self.devices.values().filter(|of| *of == request).count();
+        i64::try_from(of_it).unwrap_or(i64::MAX)
+    }
 }
 
 impl PodClaim {
@@ -100,15 +117,22 @@ impl ClaimRecord {
     /// asks for.
     pub(super) fn held(&self) -> impl Iterator<Item = (&DeviceId, Option<BTreeSet<Name>>)> {
         let devices = self.allocation.iter().flat_map(|allocation| &allocation.devices);
-        let counted = self.wanted.as_ref().map(Choices::kinds).unwrap_or_default();
+        let counted = self.wanted.as_ref().map(Choices::counted).unwrap_or_default();
         devices.map(move |(device, request)| {
             let wanted = self.wanted.as_ref().ok().map(|choices| {
                 let wanted = choices.wanted().find(|wanted| wanted.request == *request);
                 let kinds = wanted.map(|wanted| wanted.selection.kinds()).unwrap_or_default();
-                kinds.into_iter().filter(|kind| counted.contains_key(kind)).collect()
+                kinds.into_iter().filter(|kind| counted.contains(kind)).collect()
             });
             (device, wanted)
         })
+    }
+
+    /// What it wants all devices of.
+    pub(super) fn wants_all_of(&self) -> impl Iterator<Item = &Selection> {
+        let wanted = self.wanted.iter().flat_map(Choices::wanted);
+        let all = wanted.filter(|wanted| wanted.count == Count::All);
+        all.map(|wanted| &wanted.selection)
     }
 
     /// It was made for this pod.
@@ -163,7 +187,8 @@ fn alternatives(request: &Value, at_index: usize) -> Result<Vec<Wanted>, Malform
     let field = format!("spec.devices.requests[{at_index}]");
     let own = text(request, "/name").unwrap_or_default();
     if let Some(exactly) = request.get("exactly") {
-        return Ok(vec![wanted(exactly, own.to_owned(), &format!("{field}.exactly"))?]);
+        let field = format!("{field}.exactly");
+        return Ok(vec![wanted(exactly, own.to_owned(), &field)?]);
     }
     let all = list(request, "/firstAvailable");
     if all.is_empty() {
@@ -172,29 +197,30 @@ fn alternatives(request: &Value, at_index: usize) -> Result<Vec<Wanted>, Malform
     }
     let one = |(alternative, at): (&Value, usize)| {
         let name = format!("{own}/{}", text(alternative, "/name").unwrap_or_default());
-        wanted(alternative, name, &format!("{field}.firstAvailable[{at}]"))
+        let field = format!("{field}.firstAvailable[{at}]");
+        let wanted = wanted(alternative, name, &field)?;
+        match wanted.count {
+            Count::Exactly(_) => Ok(wanted),
+            Count::All => {
+                let allowed = "allocationMode ExactCount, as queues pay for it beforehand";
+                Err(Malformed::new(format!("{field}.allocationMode"), "All", allowed))
+            }
+        }
     };
     all.iter().zip(0..).map(one).collect()
 }
 
 fn wanted(of: &Value, request: String, field: &str) -> Result<Wanted, Malformed> {
-    let mode = text(of, "/allocationMode").unwrap_or("ExactCount");
-    if mode != "ExactCount" || of.get("adminAccess") == Some(&Value::Bool(true)) {
-        let (name, found) = match mode {
-            "ExactCount" => ("adminAccess", "true"),
-            other => ("allocationMode", other),
-        };
-        return Err(Malformed::new(
-            format!("{field}.{name}"),
-            found,
-            "allocationMode ExactCount, no adminAccess",
-        ));
+    let allowed = "allocationMode ExactCount or All, no adminAccess";
+    if of.get("adminAccess") == Some(&Value::Bool(true)) {
+        return Err(Malformed::new(format!("{field}.adminAccess"), "true", allowed));
     }
-    Ok(Wanted {
-        request: request.into(),
-        selection: Selection::read(of, field)?,
-        count: at(of, "/count").and_then(Value::as_i64).unwrap_or(1),
-    })
+    let count = match text(of, "/allocationMode").unwrap_or("ExactCount") {
+        "ExactCount" => Count::Exactly(at(of, "/count").and_then(Value::as_i64).unwrap_or(1)),
+        "All" => Count::All,
+        other => return Err(Malformed::new(format!("{field}.allocationMode"), other, allowed)),
+    };
+    Ok(Wanted { request: request.into(), selection: Selection::read(of, field)?, count })
 }
 
 fn allocation(allocation: &Value) -> Allocation {

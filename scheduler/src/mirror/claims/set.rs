@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     device::{Device, DeviceId},
-    record::Wanted,
+    record::{Count, Wanted},
 };
 use crate::parse::{Malformed, list, name, shown};
 
@@ -59,12 +59,11 @@ impl DeviceSet {
         let names_requests = self.constraints.iter().any(|one| !one.requests.is_empty());
         let part = |one: &Wanted| {
             let request = names_requests.then(|| format!(" as {}", one.request));
-            format!(
-                "{} of class {}{}",
-                one.count,
-                one.selection.name(),
-                request.unwrap_or_default()
-            )
+            let count = match one.count {
+                Count::Exactly(count) => count.to_string(),
+                Count::All => "all".to_owned(),
+            };
+            format!("{count} of class {}{}", one.selection.name(), request.unwrap_or_default())
         };
         let alike: Vec<String> = self.constraints.iter().map(Alike::told).collect();
         let parts: Vec<String> = self.wanted.iter().map(part).collect();
@@ -75,10 +74,11 @@ impl DeviceSet {
         }
     }
 
-    /// Devices by what they are counted as.
+    /// Devices by what they are counted as, but for what it wants all of.
     pub(super) fn kinds(&self) -> BTreeMap<Name, i64> {
         let mut kinds: BTreeMap<Name, i64> = BTreeMap::new();
         for Wanted { selection, count, .. } in &self.wanted {
+            let Count::Exactly(count) = count else { continue };
             for kind in selection.kinds() {
                 let entry = kinds.entry(kind).or_default();
                 *entry = entry.saturating_add(*count);
@@ -87,24 +87,30 @@ impl DeviceSet {
         kinds
     }
 
-    /// Devices for each request, of the fewest that are alike and suffice, and of those first
-    /// what the fewest can use; `None`: there are too few.
-    pub(crate) fn pick<'d>(&self, free: &[&'d Device]) -> Option<Vec<(&Name, &'d DeviceId)>> {
+    /// Free devices of the node for each request, of the fewest that are alike and suffice, and of
+    /// those first what the fewest can use; `None`: there are too few.
+    pub(crate) fn pick<'d>(
+        &self,
+        free: &[&'d Device],
+        of_node: &[Device],
+    ) -> Option<Vec<(&Name, &'d DeviceId)>> {
+        let counts: Vec<usize> =
+            self.wanted.iter().map(|wanted| wanted.among(of_node)).collect::<Option<_>>()?;
         let mut alike: BTreeMap<Vec<Option<&str>>, usize> = BTreeMap::new();
         for device in free {
             *alike.entry(self.values(device)).or_default() += 1;
         }
-        let suits = |wanted: &Wanted| {
+        let suits = |(wanted, count): (&Wanted, &usize)| {
             let selection = wanted.selection.name();
             let suiting = free.iter().filter(|device| device.kinds.contains(&selection));
-            usize::try_from(wanted.count).is_ok_and(|count| suiting.count() >= count)
+            suiting.count() >= *count
         };
-        if !self.wanted.iter().all(suits) {
+        if !self.wanted.iter().zip(&counts).all(suits) {
             return None;
         }
         let mut free = free.to_vec();
         free.sort_by_key(|device| (alike[&self.values(device)], device.kinds.len()));
-        let mut search = Search { free: &free, picked: Vec::new(), tries: TRIES };
+        let mut search = Search { free: &free, counts, picked: Vec::new(), tries: TRIES };
         self.search(&mut search, 0).then(|| {
             let of =
                 |(request, at): &(usize, usize)| (&self.wanted[*request].request, &free[*at].id);
@@ -122,7 +128,7 @@ impl DeviceSet {
     fn search(&self, search: &mut Search<'_, '_>, request: usize) -> bool {
         let Some(wanted) = self.wanted.get(request) else { return true };
         let mut its = search.picked.iter().filter(|(of, _)| *of == request);
-        if usize::try_from(wanted.count).is_ok_and(|count| its.clone().count() >= count) {
+        if its.clone().count() >= search.counts[request] {
             return self.search(search, request + 1);
         }
         // Which of its devices a request got first is all the same.
@@ -163,8 +169,20 @@ impl DeviceSet {
 /// The way to a set: by request, which of the free devices are picked.
 struct Search<'s, 'd> {
     free: &'s [&'d Device],
+    /// How many each request gets.
+    counts: Vec<usize>,
     picked: Vec<(usize, usize)>,
     tries: u32,
+}
+
+impl Wanted {
+    /// How many that is on a node with these devices; `None`: more than any node has.
+    fn among(&self, of_node: &[Device]) -> Option<usize> {
+        match self.count {
+            Count::Exactly(count) => usize::try_from(count).ok(),
+            Count::All => Some(self.selection.count(of_node).max(1)),
+        }
+    }
 }
 
 impl Alike {
@@ -221,7 +239,7 @@ mod tests {
     fn wanted(request: &str, count: i64) -> Wanted {
         let exactly = json!({ "deviceClassName": "gpu.x" });
         let selection = Selection::read(&exactly, "").unwrap();
-        Wanted { request: request.into(), selection, count }
+        Wanted { request: request.into(), selection, count: Count::Exactly(count) }
     }
 
     fn set(constraints: &Value, wanted: Vec<Wanted>) -> Result<DeviceSet, Malformed> {
@@ -238,6 +256,7 @@ mod tests {
             let part = Name::from;
             Device {
                 id: DeviceId { driver: part("gpu.x"), pool: part("n"), device: part(name) },
+                pool_is_whole: true,
                 is_gpu: true,
                 kinds: BTreeSet::from(["gpu.x".into()]),
                 attributes: zone.into_iter().collect(),
@@ -250,11 +269,11 @@ mod tests {
     fn told(set: &DeviceSet, text: &str) -> String {
         let devices = devices(text);
         let free: Vec<&Device> = devices.iter().collect();
-        let picked = set.pick(&free).map(|picked| {
+        let picked = set.pick(&free, &devices).map(|picked| {
             let devices = picked.iter().map(|(request, id)| format!("{request}:{}", id.device));
             devices.collect::<Vec<_>>().join(" ")
         });
-        let count = Choices::of(set.clone()).count(devices.iter());
+        let count = Choices::of(set.clone()).count(devices.iter(), &devices);
         format!("{text}: {count} sets, {}", picked.as_deref().unwrap_or("none now"))
     }
 

@@ -101,3 +101,81 @@ fn they_are_followed() {
     nothing is held
     ");
 }
+
+/// A claim on all devices of a class, and a pod that names it.
+fn wanting_all(selectors: &Value) -> [Value; 2] {
+    let exactly =
+        json!({ "deviceClassName": "gpu.x", "allocationMode": "All", "selectors": selectors });
+    let claim = json!({
+        "kind": "ResourceClaim",
+        "metadata": { "name": "c", "namespace": "ns" },
+        "spec": { "devices": { "requests": [{ "name": "r", "exactly": exactly }] } },
+    });
+    [claim, claiming(&json!({}), "Pending")]
+}
+
+fn in_group(mut pod: Value) -> Value {
+    pod["metadata"]["annotations"]["pod-group-name"] = json!("g");
+    pod
+}
+
+#[test]
+fn all_devices_are_as_many_as_the_node_publishes() {
+    let first = |selectors: Value, change: &dyn Fn(&mut Value)| {
+        let [mut slice, class, node] = published();
+        change(&mut slice);
+        let [claim, pod] = wanting_all(&selectors);
+        let objects = [slice, class, node, claim, in_group(pod), group("g", &json!({}))];
+        let translation = translate(mirror(&objects), Flavor::Kai);
+        let claim = &translation.snapshot.shapes[0].claims[0];
+        let gpus = claim.devices_on(&translation.snapshot.nodes[0]).gpu_milli;
+        if gpus < 1_000_000 {
+            format!("{gpus} milli-GPUs")
+        } else {
+            "more than any node has".into()
+        }
+    };
+    let of_one = json!([{ "cel": { "expression": "has(device.attributes['gpu.x'].fast)" } }]);
+    let fast = |slice: &mut Value| {
+        slice["spec"]["devices"][1]["attributes"] = json!({ "fast": { "bool": true } });
+    };
+    let half = |slice: &mut Value| slice["spec"]["pool"]["resourceSliceCount"] = json!(2);
+    let whole = |slice: &mut Value| slice["spec"]["pool"]["resourceSliceCount"] = json!(1);
+    let many = |count: usize| {
+        move |slice: &mut Value| {
+            let devices = (0..count).map(|at| json!({ "name": format!("gpu-{at}") }));
+            slice["spec"]["devices"] = devices.collect();
+        }
+    };
+    let told = [
+        ("two are there", first(json!([]), &whole)),
+        ("one is selected", first(of_one.clone(), &fast)),
+        ("none is: at least one is needed", first(of_one, &whole)),
+        ("half of the pool is published", first(json!([]), &half)),
+        ("a claim may have 32", first(json!([]), &many(32))),
+        ("and no more", first(json!([]), &many(33))),
+    ];
+    let told = told.map(|(of, gpus)| format!("{of}: {gpus}"));
+    assert_snapshot!(told.join("\n"), @r"
+    two are there: 2000 milli-GPUs
+    one is selected: 1000 milli-GPUs
+    none is: at least one is needed: 1000 milli-GPUs
+    half of the pool is published: more than any node has
+    a claim may have 32: 32000 milli-GPUs
+    and no more: more than any node has
+    ");
+}
+
+#[test]
+fn who_has_all_devices_has_those_that_were_there() {
+    let [claim, _] = wanting_all(&json!([]));
+    let mut claim = claim;
+    let device = json!({ "request": "r", "driver": "gpu.x", "pool": "n1", "device": "gpu-1" });
+    claim["status"] = json!({ "allocation": { "devices": { "results": [device] } },
+                              "reservedFor": [{ "resource": "pods", "name": "p", "uid": "p" }] });
+    let pod = claiming(&json!({ "nodeName": "n1" }), "Running");
+    let objects: Vec<Value> = published().into_iter().chain([claim, pod]).collect();
+    let translation = translate(mirror(&objects), Flavor::Kai);
+    let claim = &translation.snapshot.shapes[0].claims[0];
+    assert_eq!((claim.devices.gpu_milli, claim.every.len()), (1000, 0));
+}

@@ -154,7 +154,7 @@ pub(super) fn places(words: &mut Words<'_>) -> Option<TopologyConstraint> {
     Some(TopologyConstraint { topology, required, preferred })
 }
 
-/// `x:2` a claim on two GPUs, `x:2@q` of queue q, `x:2/n1` allocated on n1.
+/// `x:2` a claim on two GPUs, `x:all` on all of the node, `x:2@q` of queue q, `x:2/n1` allocated on n1.
 fn claim(word: &str) -> DeviceClaim {
     let (word, allocated_on) = match word.split_once('/') {
         Some((word, node)) => (word, Some(node.into())),
@@ -162,10 +162,15 @@ fn claim(word: &str) -> DeviceClaim {
     };
     let (name, rest) = word.split_once(':').expect("name:gpus");
     let (gpus, queue) = rest.split_once('@').unwrap_or((rest, "default"));
-    let gpu_milli = gpus.parse::<i64>().expect("a count") * 1000;
+    let of = |count: i64| Resources { gpu_milli: count * 1000, ..Resources::default() };
+    let (devices, every) = match gpus {
+        "all" => (Resources::default(), BTreeMap::from([("gpu".into(), of(1))])),
+        count => (of(count.parse().expect("a count")), BTreeMap::new()),
+    };
     DeviceClaim {
         name: name.into(),
-        devices: Resources { gpu_milli, ..Resources::default() },
+        devices,
+        every,
         queue: (!queue.is_empty()).then(|| queue.into()),
         is_own: false,
         allocated_on,
