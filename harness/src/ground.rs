@@ -439,7 +439,7 @@ fn end(run: Run) -> Vec<String> {
     let ended = on_runtime(async { Ok(run.end().await) });
     let told = |one: &Swept| match &one.end {
         End::Failed { why } => Some(format!("{}: {why}", one.thing)),
-        End::Removed | End::There | End::Gone => None,
+        End::Removed | End::There | End::Gone | End::NotYet => None,
     };
     match ended {
         Ok(swept) => swept.iter().filter_map(told).collect(),

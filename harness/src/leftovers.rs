@@ -210,7 +210,7 @@ impl Run {
     /// taken away; that stays in the record.
     pub async fn end(self) -> Vec<Swept> {
         let record = self.record().clone();
-        let swept = sweep::sweep(&self.0.file, &record, Doing::Remove).await;
+        let swept = sweep::sweep(&self.0.file, &record, Vec::new(), Doing::Remove).await;
         swept.into_iter().filter(|one| matches!(one.end, End::Failed { .. })).collect()
     }
 
@@ -222,6 +222,22 @@ impl Run {
 
     fn record(&self) -> MutexGuard<'_, Record> {
         self.0.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Thing {
+    /// Whether docker's daemon makes it, by itself once it was asked.
+    fn is_dockers(&self) -> bool {
+        match self {
+            Self::Docker | Self::KindCluster { .. } | Self::Network { .. } => true,
+            Self::Process { .. }
+            | Self::Folder { .. }
+            | Self::Kubeconfig { .. }
+            | Self::Image { .. }
+            | Self::Cluster { .. }
+            | Self::KeptCluster { .. }
+            | Self::Object { .. } => false,
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The last writes, kept so that a breach can tell how it came to be. Bounded; put into words
-//! only when asked.
+//! What happened last, kept so that a breach can tell how it came to be. Bounded; of a write only
+//! what it means is kept, for whole objects would hold the memory that the next ones could take.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -9,29 +9,52 @@ use schedlab_scheduler_core::{audit::Concern, model::Time};
 
 use crate::{
     fields::text,
-    happenings::{happenings, offset},
+    happenings::{Happening, happenings, offset},
 };
 
-/// How many writes are kept, and how many lines are told of one breach.
-const WRITES_MAX: usize = 1024;
+/// How many writes are kept that mean something, and how many lines are told of one breach.
+const WRITES_MAX: usize = 4096;
 const LINES_MAX: usize = 24;
 
 #[derive(Debug, Default)]
 pub(super) struct History {
     start: Option<Timestamp>,
-    writes: VecDeque<Arc<LogEntry>>,
+    writes: VecDeque<Write>,
+}
+
+/// A write that means something to a person.
+#[derive(Debug)]
+struct Write {
+    time: Timestamp,
+    revision: u64,
+    key: Key,
+    /// Where a pod is.
+    node: Option<Box<str>>,
+    what: Vec<Happening>,
+    by: Arc<str>,
 }
 
 impl History {
-    pub(super) fn push(&mut self, entry: &Arc<LogEntry>) {
+    pub(super) fn push(&mut self, entry: &LogEntry) {
         self.start.get_or_insert(entry.time);
         if !is_of_concern(&entry.key) {
+            return;
+        }
+        let what = happenings(entry);
+        if what.is_empty() {
             return;
         }
         if self.writes.len() == WRITES_MAX {
             self.writes.pop_front();
         }
-        self.writes.push_back(Arc::clone(entry));
+        self.writes.push_back(Write {
+            time: entry.time,
+            revision: entry.revision,
+            key: entry.key.clone(),
+            node: text(&entry.object, "/spec/nodeName").map(Box::from),
+            what,
+            by: Arc::clone(&entry.manager),
+        });
     }
 
     /// Time since the first write, as people read it.
@@ -40,31 +63,26 @@ impl History {
         offset(at.0 - start)
     }
 
-    /// What the log says of these objects, oldest first.
+    /// What happened to these objects, oldest first.
     pub(super) fn about(&self, concerns: &[Concern]) -> Vec<String> {
-        let relevant = self.writes.iter().rev().filter(|entry| {
-            let node = text(&entry.object, "/spec/nodeName");
-            concerns.iter().any(|concern| names(concern, &entry.key, node))
+        let relevant = self.writes.iter().rev().filter(|write| {
+            let node = write.node.as_deref();
+            concerns.iter().any(|concern| names(concern, &write.key, node))
         });
         let mut lines: Vec<String> =
-            relevant.filter_map(|entry| self.line(entry)).take(LINES_MAX).collect();
+            relevant.map(|write| self.line(write)).take(LINES_MAX).collect();
         lines.reverse();
         lines
     }
 
-    /// One write in words; writes that mean nothing to a person have none.
-    fn line(&self, entry: &LogEntry) -> Option<String> {
-        let what: Vec<String> = happenings(entry).iter().map(ToString::to_string).collect();
-        if what.is_empty() {
-            return None;
-        }
-        let at = self.offset(Time(entry.time.as_millisecond()));
-        let key = &entry.key;
+    fn line(&self, write: &Write) -> String {
+        let Write { time, revision, key, what, by, .. } = write;
+        let what: Vec<String> = what.iter().map(ToString::to_string).collect();
+        let at = self.offset(Time(time.as_millisecond()));
         let kind = key.resource.plural.trim_end_matches('s');
         let separator = if key.namespace.is_empty() { "" } else { "/" };
         let name = format!("{}{separator}{}", key.namespace, key.name);
-        let (what, by) = (what.join(", "), &entry.manager);
-        Some(format!("{at:>9} r{:<5} {kind} {name} {what} (by {by})", entry.revision))
+        format!("{at:>9} r{revision:<5} {kind} {name} {} (by {by})", what.join(", "))
     }
 }
 

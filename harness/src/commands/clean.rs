@@ -52,6 +52,9 @@ fn text(cleaned: &Cleaned) -> String {
                 End::Removed => writeln!(out, "  removed {}", one.thing),
                 End::There => writeln!(out, "  would remove {}", one.thing),
                 End::Gone => writeln!(out, "  gone already: {}", one.thing),
+                End::NotYet => {
+                    writeln!(out, "  nothing yet: {} (docker may be at it: clean again)", one.thing)
+                }
                 End::Failed { why } => writeln!(out, "  STILL THERE {}: {why}", one.thing),
             };
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context as _;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::Thing;
@@ -28,7 +28,14 @@ pub(super) struct Record {
     pub(super) place: Place,
     /// What it made, in that order.
     pub(super) things: Vec<Thing>,
+    /// When its process was first found gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) gone: Option<Timestamp>,
 }
+
+/// How long after its run a thing may still come: docker's daemon goes on with what it was asked for
+/// when whoever asked was killed.
+const LATE: SignedDuration = SignedDuration::from_mins(10);
 
 /// A set of process ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +97,7 @@ impl Record {
                 started: process.started,
                 place: Place::here(),
                 things: Vec::new(),
+                gone: None,
             };
             record.write(&file)?;
             return Ok((file, record));
@@ -121,6 +129,12 @@ impl Record {
             std::fs::rename(&new, file)
         };
         written().with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Those of its things that may be made although its process is gone.
+    pub(super) fn to_come(&self, now: Timestamp) -> Vec<Thing> {
+        let late = self.gone.is_none_or(|gone| now.duration_since(gone) <= LATE);
+        self.things.iter().filter(|thing| late && thing.is_dockers()).cloned().collect()
     }
 
     /// Whether the run still lives.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use schedlab_emulator::clock::Clock;
 use serde::Serialize;
 
 use super::processes::{self, Process};
@@ -39,6 +40,8 @@ pub enum End {
     There,
     /// It was not there any more, or never.
     Gone,
+    /// It was not there, and docker may still be making it.
+    NotYet,
     /// It is still there.
     Failed {
         /// Why, and what to do.
@@ -59,8 +62,10 @@ pub struct RunReport {
     pub things: Vec<Swept>,
 }
 
-/// Goes through all records of a state folder.
+/// Goes through all records of a state folder. That of a run which docker may still make something
+/// for stays until that can be no more.
 pub async fn clean(state: &Path, doing: Doing) -> Vec<RunReport> {
+    let now = Clock::real().now();
     let mut reports = Vec::new();
     for (file, record) in records(state) {
         let report = match record {
@@ -73,7 +78,10 @@ pub async fn clean(state: &Path, doing: Doing) -> Vec<RunReport> {
             Ok(record) => {
                 let life = record.life();
                 let things = match life {
-                    Life::Ended => sweep(&file, &record, doing).await,
+                    Life::Ended => {
+                        let record = Record { gone: record.gone.or(Some(now)), ..record.clone() };
+                        sweep(&file, &record, record.to_come(now), doing).await
+                    }
                     Life::Lives | Life::Elsewhere => Vec::new(),
                 };
                 RunReport { run: record.id, verb: record.verb, life, things }
@@ -109,8 +117,13 @@ pub fn unrecorded(state: &Path) -> Vec<String> {
     processes.chain(containers).chain(clusters).collect()
 }
 
-/// Takes away a run's things, and its record when nothing is left.
-pub(super) async fn sweep(file: &Path, record: &Record, doing: Doing) -> Vec<Swept> {
+/// Takes away a run's things, and its record when nothing is left and nothing is to come.
+pub(super) async fn sweep(
+    file: &Path,
+    record: &Record,
+    to_come: Vec<Thing>,
+    doing: Doing,
+) -> Vec<Swept> {
     let mut swept = end_processes(record, doing);
     let mut left: Vec<Thing> = Vec::new();
     for thing in record.things.iter().rev() {
@@ -123,15 +136,22 @@ pub(super) async fn sweep(file: &Path, record: &Record, doing: Doing) -> Vec<Swe
                 .await
                 .unwrap_or_else(|error| End::Failed { why: format!("{error:#}") }),
         };
+        let end = if end == End::Gone && to_come.contains(thing) { End::NotYet } else { end };
         if matches!(end, End::Failed { .. }) {
-            left.insert(0, thing.clone());
+            left.push(thing.clone());
         }
         swept.push(Swept { thing: thing.to_string(), end });
     }
     if doing == Doing::Remove {
         let failed = swept.iter().any(|one| matches!(one.end, End::Failed { .. }));
-        let kept = if failed {
-            Record { things: left, ..record.clone() }.write(file)
+        let things: Vec<Thing> = record
+            .things
+            .iter()
+            .filter(|one| left.contains(one) || to_come.contains(one))
+            .cloned()
+            .collect();
+        let kept = if failed || !things.is_empty() {
+            Record { things, ..record.clone() }.write(file)
         } else {
             std::fs::remove_file(file).map_err(anyhow::Error::from)
         };

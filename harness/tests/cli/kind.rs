@@ -158,9 +158,8 @@ fn a_kept_cluster_that_has_just_been_started_is_waited_for() {
     could_not_start(&(lab, ended), &["does not let us do everything"]);
 }
 
-#[test]
-fn a_kept_cluster_that_was_deleted_since_has_nothing_left_of_a_run() {
-    let (lab, mut command) = with_programs(&[("docker", "")], &["clean"]);
+/// The record of a run of an earlier boot that noted one thing.
+fn killed(lab: &Lab, thing: &str) {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let host = host.trim();
     lab.write(
@@ -168,12 +167,46 @@ fn a_kept_cluster_that_was_deleted_since_has_nothing_left_of_a_run() {
         &format!(
             r#"{{"id": "before", "verb": "run", "began": "2026-01-01T00:00:00Z", "pid": 1, "started": 1,
                  "place": {{"host": "{host}", "boot": "an earlier one", "namespace": ""}},
-                 "things": [{{"kind": "kept-cluster", "name": "kept", "kubeconfig": "/nowhere"}}]}}"#
+                 "things": [{thing}]}}"#
         ),
     );
+}
+
+#[test]
+fn a_kept_cluster_that_was_deleted_since_has_nothing_left_of_a_run() {
+    let (lab, mut command) = with_programs(&[("docker", "")], &["clean"]);
+    killed(&lab, r#"{"kind": "kept-cluster", "name": "kept", "kubeconfig": "/nowhere"}"#);
     let ended = Ended::of(command.output().unwrap());
     assert_eq!((ended.code, records(&lab)), (0, 0), "{}", ended.all());
     assert!(ended.out.contains("gone already: objects on kind cluster kept"), "{}", ended.out);
+}
+
+#[test]
+fn a_container_that_docker_makes_after_all_who_asked_were_killed_goes_with_the_next_clean() {
+    // Docker's daemon has what is in a file: nothing at first.
+    let docker =
+        "case \"$*\" in ps*kind.cluster=*) /bin/cat \"$DAEMON\" ;; rm*) : >\"$DAEMON\" ;; esac";
+    let (lab, mut command) = with_programs(&[("docker", docker)], &["clean"]);
+    lab.write("daemon", "");
+    let command = command.env("DAEMON", lab.path("daemon"));
+    killed(&lab, r#"{"kind": "kind-cluster", "name": "schedlab-before"}"#);
+    let early = Ended::of(command.output().unwrap());
+    assert_eq!((early.code, records(&lab)), (0, 1), "{}", early.all());
+    let told = "  nothing yet: kind cluster schedlab-before (docker may be at it: clean again)\n";
+    assert!(early.out.contains(told), "{}", early.out);
+
+    lab.write("daemon", "0123\n");
+    let next = Ended::of(command.output().unwrap());
+    assert_eq!((next.code, &*lab.read("daemon")), (0, ""), "{}", next.all());
+    assert!(next.out.contains("  removed kind cluster schedlab-before\n"), "{}", next.out);
+
+    // The time for it is over.
+    let file = "state/schedlab/runs/before.json";
+    let record = lab.read(file);
+    let gone = record.split_once("\"gone\": \"").expect(&record).1.split_once('"').unwrap().0;
+    lab.write(file, &record.replace(gone, "2026-01-01T00:10:00Z"));
+    let last = Ended::of(command.output().unwrap());
+    assert_eq!((last.code, records(&lab)), (0, 0), "{}", last.all());
 }
 
 #[test]

@@ -113,8 +113,6 @@ impl Profile {
         Self {
             actions: vec![Action::Allocate],
             plugins: Plugins::kube(),
-            gpu_placement: Placement::Spread,
-            cpu_placement: Placement::Spread,
             // A preemptor waits for its victims for as long as they take.
             release_max: None,
             ..Self::kai()
