@@ -22,13 +22,13 @@ use std::{
 
 use jiff::Timestamp;
 use schedlab_emulator::Observer;
+use schedlab_emulator::json::Value;
 use schedlab_emulator::store::{EventKind, LogEntry, Object};
 use schedlab_scheduler::Status;
 use schedlab_scheduler_core::{
     audit::{Auditor, Rule, Rules, Writer},
     model::{Name, Time},
 };
-use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::happenings::{asked_to_leave, eviction_cause};

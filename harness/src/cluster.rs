@@ -14,8 +14,8 @@ mod under;
 
 use std::time::Duration;
 
+use schedlab_emulator::json::Value;
 use schedlab_scheduler::crds;
-use serde_json::Value;
 
 use crate::api::{Api, refusal};
 
@@ -75,7 +75,8 @@ fn scheduler_objects() -> impl Iterator<Item = (&'static str, &'static str, Valu
     let kinds = crds::all().into_iter();
     let kinds = kinds.map(|kind| ("apiextensions.k8s.io", "customresourcedefinitions", kind));
     let classes = crds::priority_classes().into_iter();
-    kinds.chain(classes.map(|class| ("scheduling.k8s.io", "priorityclasses", class)))
+    let classes = classes.map(|class| ("scheduling.k8s.io", "priorityclasses", class));
+    kinds.chain(classes).map(|(group, plural, object)| (group, plural, object.into()))
 }
 
 /// Brings what comes with the scheduler.

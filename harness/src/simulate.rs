@@ -20,8 +20,6 @@ use std::{
     str::FromStr,
 };
 
-use crate::fields::text;
-
 pub use report::{Reason, Report, Waiting};
 pub use trace::{End, Fault, Trace, TraceJob, TraceNode, TraceQueue};
 
@@ -256,7 +254,7 @@ fn check_queues(args: &Args, trace: &Trace) -> Result<(), Fault> {
 fn check_classes(args: &Args, trace: &Trace) -> Result<(), Fault> {
     let known: Vec<String> = schedlab_scheduler::crds::priority_classes()
         .iter()
-        .filter_map(|class| text(class, "/metadata/name").map(str::to_owned))
+        .filter_map(|class| class["metadata"]["name"].as_str().map(str::to_owned))
         .collect();
     let strange =
         |job: &&TraceJob| !job.priority_class.is_empty() && !known.contains(&job.priority_class);

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use schedlab_emulator::json::Value;
 use schedlab_emulator::store::LogEntry;
 use schedlab_scheduler::Config;
-use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 

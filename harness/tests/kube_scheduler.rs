@@ -23,8 +23,8 @@ use std::ops::Range;
 
 use anyhow::Context as _;
 use schedlab_control_plane::{Temporary, assets_for_a_test};
+use schedlab_emulator::json::{Value, json};
 use schedlab_scheduler::{Config, preview::preview};
-use serde_json::{Value, json};
 
 use clusters::{Cluster, LAST, NAMESPACES};
 use real::{Fate, Real};
@@ -98,7 +98,9 @@ async fn compare(real: &mut Real, seed: u64) -> anyhow::Result<Tally> {
         let fate = real.decide(namespace, &name).await?;
         as_it_came(&mut created);
         pods.push(created);
-        let ours = preview(&Config::kube(), &nodes, &pods, (namespace, &name));
+        let told =
+            [&nodes, &pods].map(|all| all.iter().cloned().map(Into::into).collect::<Vec<_>>());
+        let ours = preview(&Config::kube(), &told[0], &told[1], (namespace, &name));
         let ours = ours.map_err(anyhow::Error::msg)?;
         tally.count(&fate);
         let found = differences(&fate, &ours);

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use schedlab_emulator::json::Value;
 
 struct Ended {
     code: i32,

@@ -17,8 +17,8 @@ use kube::{
 };
 use schedlab::api::Api;
 use schedlab_control_plane::{Temporary, config};
+use schedlab_emulator::json::json;
 use schedlab_scheduler::{Clock, Config, Idle};
-use serde_json::json;
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep},

@@ -26,9 +26,8 @@ mod workload;
 pub use node::NOT_READY;
 pub(crate) use node::UNREACHABLE;
 
-use serde_json::Value;
-
 use crate::error::{ApiError, FieldErrors};
+use crate::json::Value;
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
 use crate::object;

@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
-use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::hooks;
+use crate::json::Value;
 use crate::kinds::Resource;
 use crate::object;
 use crate::shared::SharedStore;

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use crate::json::Value;
 
 const TEXTS: [&str; 4] = [
     include_str!("crds/clustertrainingruntimes.yaml"),

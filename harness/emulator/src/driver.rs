@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use crate::actors::{ACTORS, Actor, Change, Context, KubeletDefaults, Refusal, Request, View};
 use crate::calls::Webhooks;
 use crate::error::ApiError;
 use crate::hooks;
+use crate::json::{Value, json};
 use crate::object;
 use crate::shared::SharedStore;
 use crate::store::{

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::actors::{KubeletDefaults, key_of};
@@ -16,6 +15,7 @@ use crate::driver::Driver;
 use crate::error::ApiError;
 use crate::fleet::{Fleet, FleetError};
 use crate::http::Router;
+use crate::json::{Value, json};
 use crate::serve::{Reach, Server};
 use crate::shared::{Observer, SharedStore};
 use crate::store::{Compacted, FieldValidation, LogEntry, Op, Resource, Store, Write, Written};

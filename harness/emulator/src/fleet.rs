@@ -35,9 +35,9 @@ mod taint;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
 use serde_saphyr::Location;
 
+use crate::json::Value;
 use crate::yaml;
 use pool::Pool;
 use scalar::Place;

@@ -8,8 +8,7 @@ mod review;
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::kinds::{Kind, Resource};
 use crate::object::{list, name, number, text};
 use crate::store::{Consultation, Store, Webhook};

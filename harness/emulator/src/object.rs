@@ -1,19 +1,11 @@
 //! Reading and writing the fields that every Kubernetes object has, on plain JSON. It knows no
 //! kind.
 
-use serde_json::{Map, Value};
-
-/// Up to so many fields a map is looked through: names are compared only where their lengths are
-/// equal, which is quicker than to search by order.
-const FEW: usize = 11;
+use crate::json::{Map, Value};
 
 /// What stands in a field of a map.
 pub fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
-    let fields = value.as_object()?;
-    if fields.len() > FEW {
-        return fields.get(name);
-    }
-    fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value)
+    value.as_object()?.get(name)
 }
 
 /// What stands at `path`.
@@ -37,7 +29,7 @@ pub fn list<'v>(value: &'v Value, path: &[&str]) -> &'v [Value] {
 }
 
 /// The map at `path`.
-pub fn map<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Map<String, Value>> {
+pub fn map<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Map> {
     at(value, path).and_then(Value::as_object)
 }
 
@@ -126,7 +118,7 @@ pub fn set(value: &mut Value, path: &[&str], new: Value) {
     for field in way {
         place = as_map(place).entry(*field).or_insert_with(|| Value::Object(Map::new()));
     }
-    as_map(place).insert((*last).to_owned(), new);
+    as_map(place).insert(*last, new);
 }
 
 /// Sets what stands at `path` unless something (not null) stands there.
@@ -143,11 +135,11 @@ pub fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
     for field in way {
         place = place.get_mut(field)?;
     }
-    place.as_object_mut()?.remove(*last)
+    place.as_object_mut()?.remove(last)
 }
 
 /// `value` as a map; one that is not a map becomes an empty one.
-pub fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+pub fn as_map(value: &mut Value) -> &mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }

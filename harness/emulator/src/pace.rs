@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::object::annotation;
 
 /// From binding to running.

@@ -25,9 +25,8 @@ pub use strategic::strategic;
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
-
 use crate::error::ApiError;
+use crate::json::Value;
 
 /// A value as Go prints it.
 pub(crate) fn in_go(value: &Value) -> String {
@@ -36,7 +35,7 @@ pub(crate) fn in_go(value: &Value) -> String {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(switch) => switch.to_string(),
         Value::Number(number) => number.to_string(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Array(items) => format!("[{}]", several(items.iter().map(in_go).collect())),
         Value::Object(fields) => {
             let fields = fields.iter().map(|(name, field)| format!("{name}:{}", in_go(field)));

@@ -10,8 +10,8 @@ mod usage;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 
+use crate::json::{Map, Value};
 use crate::kinds::{Resource, typed};
 use crate::object::{self, list, map};
 use crate::quantity::{Milli, thousandths};
@@ -122,14 +122,14 @@ fn bounds(quota: &Value) -> Amounts {
 
 fn amounts(quota: &Value, path: &[&str]) -> Amounts {
     let written = map(quota, path).into_iter().flatten();
-    written.map(|(name, amount)| (name.clone(), Amount::read(amount))).collect()
+    written.map(|(name, amount)| (name.to_string(), Amount::read(amount))).collect()
 }
 
 fn told(bounds: &Amounts, used: &Amounts) -> Value {
-    let shown = |amounts: &Amounts| -> Map<String, Value> {
-        amounts.iter().map(|(name, amount)| (name.clone(), amount.shown().into())).collect()
+    let shown = |amounts: &Amounts| -> Map {
+        amounts.iter().map(|(name, amount)| (name.clone(), amount.shown())).collect()
     };
-    serde_json::json!({"hard": shown(bounds), "used": shown(used)})
+    crate::json::json!({"hard": shown(bounds), "used": shown(used)})
 }
 
 fn listed(amounts: &Amounts) -> String {

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::actors::{
@@ -23,6 +22,7 @@ use crate::actors::{
 };
 use crate::clock::Clock;
 use crate::driver::agenda::{Agenda, Task};
+use crate::json::Value;
 use crate::object;
 use crate::store::{EventKind, Key, LogEntry, Object, Resource};
 

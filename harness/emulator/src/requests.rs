@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::object::{list, map, text};
 use crate::quantity::{Milli, thousandths};
 
@@ -65,7 +64,7 @@ fn amounts(container: &Value) -> Amounts {
 
 fn quantities(value: &Value, path: &[&str]) -> Amounts {
     let written = map(value, path).into_iter().flatten();
-    written.filter_map(|(name, amount)| Some((name.clone(), thousandths(amount)?))).collect()
+    written.filter_map(|(name, amount)| Some((name.to_string(), thousandths(amount)?))).collect()
 }
 
 /// Adds one set of amounts to another.

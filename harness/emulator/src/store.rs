@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::json::Value;
 use crate::kinds::Kinds;
 use crate::object;
 

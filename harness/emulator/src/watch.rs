@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::error::{ApiError, FieldErrors};
+use crate::json::Value;
 use crate::object;
 use crate::select::{FieldSelector, LabelSelector};
 use crate::store::{Compacted, EventKind, LogEntry, Object, Resource, Store};

@@ -1,6 +1,6 @@
 //! Which fields a kind has, as the cluster's own `OpenAPI` documents say.
 
-use serde_json::Value;
+use schedlab_emulator::json::{Map, Value};
 
 use super::{Api, root};
 
@@ -20,13 +20,13 @@ fn fields(schemas: &Value, kind: &str, path: &str) -> Vec<String> {
         let kinds = schema["x-kubernetes-group-version-kind"].as_array();
         kinds.into_iter().flatten().any(|known| known["kind"] == kind)
     };
-    let all = schemas.as_object().into_iter().flat_map(|schemas| schemas.values());
+    let all = schemas.as_object().into_iter().flat_map(Map::values);
     let whole = all.into_iter().find(of_kind).unwrap_or(&Value::Null);
     let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
     let steps = parent.split(['.', '[']).filter(|step| !step.is_empty());
     let place = steps.fold(whole, |schema, step| resolved(schemas, inner(schema, step)));
-    let names = place["properties"].as_object().into_iter().flat_map(|fields| fields.keys());
-    names.cloned().collect()
+    let names = place["properties"].as_object().into_iter().flat_map(Map::keys);
+    names.map(ToString::to_string).collect()
 }
 
 /// The schema one step down: of a field, or of the items or values.
@@ -46,7 +46,7 @@ fn resolved<'s>(schemas: &'s Value, schema: &'s Value) -> &'s Value {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use schedlab_emulator::json::json;
 
     use super::*;
 

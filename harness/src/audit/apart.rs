@@ -90,13 +90,13 @@ fn locked(outbox: &Mutex<Outbox>) -> MutexGuard<'_, Outbox> {
 
 #[cfg(test)]
 mod tests {
+    use schedlab_emulator::json::json;
     use schedlab_emulator::{
         Emulator, Options,
         clock::Clock,
         store::{Key, Op, Resource, Write},
     };
     use schedlab_scheduler_core::audit::Rules;
-    use serde_json::json;
 
     use super::*;
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_emulator::json::Value;
 use schedlab_emulator::store::Object;
 use schedlab_scheduler_core::{
     audit::{Amounts, ClaimView, NodeView, PodView},
     model::Name,
 };
-use serde_json::Value;
 
 use super::keep;
 use crate::fields::{at, list, text};

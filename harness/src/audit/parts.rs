@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_emulator::json::Value;
 use schedlab_emulator::quantity::thousandths;
 use schedlab_scheduler_core::{
     audit::{Part, PodView},
     model::Name,
 };
-use serde_json::Value;
 
 use crate::fields::{at, text};
 

@@ -1,8 +1,8 @@
 //! What a Queue says of itself.
 
+use schedlab_emulator::json::Value;
 use schedlab_emulator::quantity::thousandths;
 use schedlab_scheduler_core::audit::Amounts;
-use serde_json::Value;
 
 /// `status.allocated`, for the resources that queues account for.
 pub(super) fn allocated(queue: &Value) -> Option<Amounts> {

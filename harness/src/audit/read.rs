@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_emulator::json::Value;
 use schedlab_emulator::quantity::thousandths;
 use schedlab_scheduler_core::{
     audit::{Amounts, Eviction, GroupView, NodeView, Phase, PodView, QueueView, SubGroupView, Why},
@@ -10,7 +11,6 @@ use schedlab_scheduler_core::{
         Labels, Name, NodeSelectorTerm, Operator, Requirement, Taint, TaintEffect, Toleration,
     },
 };
-use serde_json::Value;
 
 use crate::fields::{at, list, text};
 

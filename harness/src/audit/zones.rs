@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_emulator::json::Value;
 use schedlab_scheduler_core::{
     audit::{Amounts, NodeView},
     model::Name,
 };
-use serde_json::Value;
 
 use super::read;
 use crate::fields::{list, text};

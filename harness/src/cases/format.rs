@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_emulator::json::Value;
 use serde::Deserialize;
-use serde_json::Value;
 
 /// One cluster and what must come of it.
 #[derive(Clone, Debug, Deserialize)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use schedlab_emulator::clock::Clock;
+use schedlab_emulator::json::Value;
 use schedlab_emulator::store::LogEntry;
 use schedlab_scheduler::admission::Admission;
 
@@ -65,10 +66,10 @@ impl Place {
         let Self::Emulated(emulated) = self else {
             anyhow::bail!("webhooks in this process are out of a real API server's reach");
         };
-        let answer = move |path: String, review| {
-            let admission = admission.clone();
+        let answer = move |path: String, review: Value| {
+            let (admission, review) = (admission.clone(), review.into());
             let answered = async move { admission.answer(&path, &review).await };
-            answered.map(Option::unwrap_or_default).boxed()
+            answered.map(|answer| answer.unwrap_or_default().into()).boxed()
         };
         emulated.emulator().serve_webhook(namespace, name, Arc::new(answer));
         Ok(())

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use schedlab_emulator::json::{Value, json};
 use serde::Deserialize as _;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::api::{Api, is_not_found, refusal};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use futures::future::try_join_all;
 use schedlab_emulator::crds::workload_kinds;
+use schedlab_emulator::json::{Value, json};
 use schedlab_scheduler::crds;
-use serde_json::{Value, json};
 
 use super::wait::answered;
 use crate::api::{Api, is_not_found, refusal};
@@ -37,9 +37,10 @@ pub(super) async fn install(
     run: &str,
 ) -> anyhow::Result<()> {
     let api = super::api(config)?;
-    let definitions: Vec<Value> =
-        crds::all().into_iter().chain(workload_kinds()).map(signed).collect();
-    let classes: Vec<Value> = crds::priority_classes().into_iter().map(signed).collect();
+    let own = crds::all().into_iter().map(Value::from);
+    let definitions: Vec<Value> = own.chain(workload_kinds()).map(signed).collect();
+    let classes = crds::priority_classes().into_iter().map(Value::from);
+    let classes: Vec<Value> = classes.map(signed).collect();
     for definition in &definitions {
         if let Some(there) = found(&api, DEFINITIONS, definition).await? {
             fits(&there, definition, strange)?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::Request;
+use schedlab_emulator::json::{Value, json};
 use serde::Deserialize as _;
-use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::deployment::{self, NAMESPACE};

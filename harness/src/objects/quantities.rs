@@ -1,7 +1,7 @@
 //! Quantities in objects: which of them cannot be read.
 
+use schedlab_emulator::json::Value;
 use schedlab_emulator::quantity::thousandths;
-use serde_json::Value;
 
 /// Fields whose values are quantities, by name.
 const HOLDERS: [&str; 6] = ["requests", "limits", "overhead", "capacity", "allocatable", "hard"];
@@ -15,7 +15,7 @@ pub(crate) fn bad_quantity(object: &Value) -> Option<(String, &Value)> {
 fn search<'v>(value: &'v Value, path: &str) -> Option<(String, &'v Value)> {
     match value {
         Value::Object(fields) => fields.iter().find_map(|(name, field)| {
-            let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let inner = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
             let held = field.as_object().filter(|_| HOLDERS.contains(&name.as_str()));
             let mut quantities = held.into_iter().flatten();
             let bad = quantities.find(|(_, quantity)| thousandths(quantity).is_none());
@@ -32,7 +32,7 @@ fn search<'v>(value: &'v Value, path: &str) -> Option<(String, &'v Value)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use schedlab_emulator::json::json;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use schedlab_emulator::json::{Value, json};
 
 use super::rows::{Row, RowError};
 

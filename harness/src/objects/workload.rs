@@ -1,7 +1,7 @@
 //! Workloads from rows: what all kinds have in common, which is their pods.
 
 use schedlab_emulator::actors::parse_duration;
-use serde_json::{Map, Value, json};
+use schedlab_emulator::json::{Map, Value, json};
 
 use super::places;
 use super::rows::{Answer, Row, RowError};
@@ -68,9 +68,9 @@ pub(super) struct Draft {
     /// How many of its own pods, the last of them, wait for a gate to be lifted.
     gated: u32,
     /// Labels of its owner and pods.
-    pub(super) labels: Map<String, Value>,
+    pub(super) labels: Map,
     /// Annotations of its pods.
-    pub(super) annotations: Map<String, Value>,
+    pub(super) annotations: Map,
     /// `spec` of its pods.
     pub(super) pod_spec: Value,
     /// A priority class that the row calls for by its value.
@@ -187,7 +187,7 @@ fn priority(row: &Row<'_>) -> (Option<String>, Option<Value>) {
     (Some(name), Some(class))
 }
 
-fn annotations(row: &Row<'_>) -> Result<Map<String, Value>, RowError> {
+fn annotations(row: &Row<'_>) -> Result<Map, RowError> {
     let mut annotations = Map::new();
     let durations = [
         ("run time", "schedlab.dev/run-time"),
@@ -201,7 +201,7 @@ fn annotations(row: &Row<'_>) -> Result<Map<String, Value>, RowError> {
         }
     }
     if let Some(code) = row.parsed::<u8>("exit code", "a whole number from 0 to 255")? {
-        annotations.insert("schedlab.dev/exit-code".to_owned(), json!(code.to_string()));
+        annotations.insert("schedlab.dev/exit-code", json!(code.to_string()));
     }
     if let Some(cell) = row.text("staleness grace") {
         let length = cell.strip_prefix('-').unwrap_or(cell);
@@ -209,7 +209,7 @@ fn annotations(row: &Row<'_>) -> Result<Map<String, Value>, RowError> {
             let allowed = "a duration such as 90s or 1h30m; a negative one means for ever";
             return Err(row.error("staleness grace", cell, allowed));
         }
-        annotations.insert("kai.scheduler/staleness-grace-period".to_owned(), json!(cell));
+        annotations.insert("kai.scheduler/staleness-grace-period", json!(cell));
     }
     for (key, value) in row.pairs("annotations")? {
         annotations.insert(key.to_owned(), json!(value));

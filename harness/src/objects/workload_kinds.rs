@@ -1,6 +1,6 @@
 //! The objects of each kind of workload.
 
-use serde_json::{Value, json};
+use schedlab_emulator::json::{Value, json};
 
 use super::rows::{Row, RowError};
 use super::workload::{Draft, numbered};

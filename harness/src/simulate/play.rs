@@ -12,6 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use schedlab_emulator::json::Value;
 use schedlab_emulator::{
     Emulator, KubeletDefaults, Options as ClusterOptions,
     clock::Clock,
@@ -19,7 +20,6 @@ use schedlab_emulator::{
 };
 use schedlab_scheduler::{Config, Idle};
 use schedlab_scheduler_core::audit::Rules;
-use serde_json::Value;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
@@ -246,11 +246,11 @@ fn furnish(emulator: &Emulator, trace: &Trace, profile: Profile) -> anyhow::Resu
             .with_context(|| format!("{plural} {what} cannot be created"))
     };
     for class in schedlab_scheduler::crds::priority_classes() {
-        create("scheduling.k8s.io", "priorityclasses", class)?;
+        create("scheduling.k8s.io", "priorityclasses", class.into())?;
     }
     if profile == Profile::Kai {
         for kind in schedlab_scheduler::crds::all() {
-            create("apiextensions.k8s.io", "customresourcedefinitions", kind)?;
+            create("apiextensions.k8s.io", "customresourcedefinitions", kind.into())?;
         }
         for queue in &trace.queues {
             create("scheduling.run.ai", "queues", objects::queue(queue))?;

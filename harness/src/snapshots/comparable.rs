@@ -5,9 +5,9 @@ mod kinds;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use schedlab_emulator::json::Value;
 use schedlab_emulator::store::{EventKind, LogEntry};
 use schedlab_scheduler_core::audit::Why;
-use serde_json::Value;
 
 use crate::audit;
 use crate::fields::text;

@@ -4,9 +4,9 @@
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use jiff::Timestamp;
+use schedlab_emulator::json::Value;
 use schedlab_emulator::store::{EventKind, LogEntry};
 use schedlab_scheduler_core::audit::Why;
-use serde_json::Value;
 
 use super::ordinals::{Ordinals, Shown, joined};
 use crate::audit;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use schedlab_emulator::json::Value;
 
 /// Shown names of pods, by namespace and real name.
 #[derive(Debug, Default)]
@@ -172,7 +172,7 @@ fn runs(numbers: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use schedlab_emulator::json::json;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Why pods wait, and what events say.
 
 use cucumber::then;
-use serde_json::Value;
+use schedlab_emulator::json::Value;
 
 use super::StepResult;
 use super::parameters::{Count, Stays, When};
@@ -228,7 +228,7 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use schedlab_emulator::json::json;
 
     use super::at;
 

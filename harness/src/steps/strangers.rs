@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
+use schedlab_emulator::json::Value;
 
 use super::subjects::Subject;
 use crate::view::{Kind, Pod};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_emulator::json::Value;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::state::{PodState, State, words};
 use super::work::counts_new_work;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use schedlab_emulator::json::Value;
 
 use crate::fields::{at, list, text};
 use crate::view::{Kind, Phase, Pod, View};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use serde_json::Value;
+use schedlab_emulator::json::Value;
 
 use super::Error;
 use super::names::{LEASES, SHARED};
@@ -104,7 +104,7 @@ mod tests {
     use http::Response;
     use http_body_util::Full;
     use hyper::body::Bytes;
-    use serde_json::json;
+    use schedlab_emulator::json::json;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! What a scenario asks, with the names that the cluster knows.
 
 use http::{Method, Uri};
-use serde_json::{Map, Value, json};
+use schedlab_emulator::json::{Map, Value, json};
 
 use super::Wanted;
 use super::names::{KWOK_NODE, Names, RUN, SHARED, SIMULATED, is_fenced, is_fenced_kind, is_lease};
@@ -117,7 +117,7 @@ pub(super) fn hide(names: &Names, place: &Place, method: &Method, object: &mut V
     let lease = place.namespace.as_ref().is_some_and(|ns| is_lease(&place.plural, ns));
     if fenced || lease {
         if let Some(Value::String(name)) = object.pointer_mut("/metadata/name") {
-            *name = names.real_object(&place.plural, name);
+            *name = names.real_object(&place.plural, name).into();
         }
         // Also of a status: that of a node brings its labels.
         if whole && object["metadata"].is_object() {
@@ -158,7 +158,7 @@ pub(super) fn news_of_cluster(
     event["metadata"]["namespace"] = json!(SHARED);
     event["metadata"]["labels"][RUN] = json!(names.run);
     if let Some(Value::String(name)) = event.pointer_mut("/metadata/name") {
-        *name = names.real(name);
+        *name = names.real(name).into();
     }
     let root = if about == "regarding" { "/apis/events.k8s.io/v1" } else { "/api/v1" };
     format!("{root}/namespaces/{SHARED}/events").parse().ok()
@@ -206,7 +206,7 @@ impl Hider<'_> {
                     key if QUEUE_KEYS.contains(&key) => names.real(text),
                     _ => return,
                 };
-                *text = real;
+                *text = real.into();
             }
             Value::Array(items) => match key {
                 "namespaces" => items.iter_mut().for_each(|item| self.real(item)),
@@ -233,12 +233,12 @@ impl Hider<'_> {
 
     fn real(&self, value: &mut Value) {
         if let Value::String(text) = value {
-            *text = self.names.real(text);
+            *text = self.names.real(text).into();
         }
     }
 
     /// A reference to a cluster-scoped object: owner, binding target, what an event is about.
-    fn reference(&self, fields: &mut Map<String, Value>) {
+    fn reference(&self, fields: &mut Map) {
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
         // An object itself has metadata, and its name there.
         if !is_fenced_kind(kind) || fields.contains_key("metadata") {
@@ -247,12 +247,12 @@ impl Hider<'_> {
         let class = kind == "PriorityClass";
         if let Some(Value::String(name)) = fields.get_mut("name") {
             let plural = if class { "priorityclasses" } else { "" };
-            *name = self.names.real_object(plural, name);
+            *name = self.names.real_object(plural, name).into();
         }
     }
 
     /// A pod that names no scheduler is one of the scenario's all the same.
-    fn pod_spec(&self, fields: &mut Map<String, Value>) {
+    fn pod_spec(&self, fields: &mut Map) {
         if !self.whole || !fields.get("containers").is_some_and(Value::is_array) {
             return;
         }

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use schedlab_emulator::DOWN;
-use serde_json::Value;
+use schedlab_emulator::json::Value;
 use tokio::time::Instant;
 
 use super::World;

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use schedlab_emulator::json::{Value, json};
 use schedlab_scheduler::Config;
-use serde_json::{Value, json};
 
 /// How late a busy machine may be: nothing that must hold for a time is watched to its end.
 const LATE: Duration = Duration::from_secs(20);

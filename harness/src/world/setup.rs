@@ -104,8 +104,8 @@ impl World {
         self.cluster.serve_webhooks((namespace, name), admission)?;
         let scheduler_name = &scheduler_name;
         let service = Service { namespace, name, authority: None, scheduler_name, changed };
-        for configuration in &admission::configurations(&service) {
-            self.api.create(configuration).await?;
+        for configuration in admission::configurations(&service) {
+            self.api.create(&configuration.into()).await?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::{
     fmt,
 };
 
-use serde_json::Value;
+use schedlab_emulator::json::Value;
 
 use crate::real::{Fate, Scores};
 

@@ -1,6 +1,6 @@
 //! What random pods ask for.
 
-use serde_json::{Map, Value, json};
+use schedlab_emulator::json::{Map, Value, json};
 
 use crate::{clusters::NAMESPACES, dice::Dice};
 

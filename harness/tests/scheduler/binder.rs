@@ -6,8 +6,8 @@ use std::sync::{Arc, atomic::Ordering};
 
 use http::{Method, Request};
 use insta::assert_snapshot;
+use schedlab_emulator::json::{Value, json};
 use schedlab_scheduler::{Binding, Component};
-use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tower::{ServiceExt as _, service_fn};
 

@@ -15,13 +15,13 @@ use futures::future::OptionFuture;
 use http::{Method, Request};
 
 use jiff::Timestamp;
+use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::{
     Emulator, Fleet, Options,
     clock::Clock,
     store::{DeleteOptions, Key, Op, Resource, Write},
 };
 use schedlab_scheduler::{Component, Config, Ends, Idle, Status, crds, explain::Form};
-use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use tower::{ServiceExt as _, service_fn};
 
@@ -45,10 +45,14 @@ impl Lab {
             let lab = Self { emulator, config: Config::kai(), scheduler: None };
             let definitions = crds::all();
             for definition in &definitions {
-                lab.create("apiextensions.k8s.io", "customresourcedefinitions", definition);
+                lab.create(
+                    "apiextensions.k8s.io",
+                    "customresourcedefinitions",
+                    &definition.clone().into(),
+                );
             }
             for class in &crds::priority_classes() {
-                lab.create("scheduling.k8s.io", "priorityclasses", class);
+                lab.create("scheduling.k8s.io", "priorityclasses", &class.clone().into());
             }
             story(lab).await
         })

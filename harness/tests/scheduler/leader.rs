@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use http::Request;
 use insta::assert_snapshot;
+use schedlab_emulator::json::{Value, json};
 use schedlab_scheduler::{
     Config, Status,
     leader::{Election, Standing, lead},
 };
-use serde_json::{Value, json};
 use tokio::{
     sync::{oneshot, watch},
     task::JoinHandle,

@@ -11,8 +11,8 @@ use std::{
 use futures::future::OptionFuture;
 use http::{Method, Request, StatusCode};
 use insta::assert_snapshot;
+use schedlab_emulator::json::{Value, json};
 use schedlab_scheduler::{Binding, Component, GpuReservation};
-use serde_json::{Value, json};
 use tower::{ServiceExt as _, service_fn};
 
 use super::{admission::PODS, lab::Lab};

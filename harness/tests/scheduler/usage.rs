@@ -11,11 +11,11 @@ use std::{
 use http::{Request, Response, StatusCode};
 use insta::assert_snapshot;
 use kube::client::Body;
+use schedlab_emulator::json::{Value, json};
 use schedlab_scheduler::{
     Status,
     usage::{Asked, Reached, Timing, UsageDatabase, Window},
 };
-use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::service_fn;
 

@@ -55,6 +55,7 @@ pub(crate) const EDGES: [(&str, &str); 5] = [
     (
         "harness/emulator",
         "
+            json
             clock crds expression names object pace quantity requests yaml
             error kinds select
             patch store

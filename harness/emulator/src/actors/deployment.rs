@@ -5,13 +5,12 @@
 mod rollout;
 mod status;
 
-use serde_json::{Value, json};
-
 use super::fields::texts;
 use super::kinds::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use super::step::Notice;
 use super::workload::{concern, count_at, from_template, mark, revision_of};
 use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
+use crate::json::{Value, json};
 use crate::object::{annotation, is_deleting, label, name, remove, set, text, uid};
 use crate::store::{Key, Object};
 

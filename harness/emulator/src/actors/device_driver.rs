@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::kinds::{DEVICE_CLASSES, NODES, SLICES};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::{Value, json};
 use crate::object::{annotation, is_deleting, label, name, uid};
 use crate::store::Key;
 

@@ -1,12 +1,12 @@
 //! Pod disruption budgets: how many pods may be evicted now. The eviction API decides by it.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 
 use super::fields::{Condition, after_secs, set_condition, time};
 use super::kinds::{BUDGETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS};
 use super::workload::{count_at, counted, is_active, is_ready, share};
 use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
+use crate::json::{Map, Value, json};
 use crate::object::{at, is_deleting, map, name, number, remove, set};
 use crate::select::LabelSelector;
 use crate::store::{Key, Object};
@@ -79,11 +79,7 @@ fn step(key: &Key, ctx: &Context) -> Step {
 }
 
 /// The pods whose eviction was granted and that are still to go, and until when that is believed.
-fn leaving(
-    budget: &Value,
-    covered: &[&Object],
-    ctx: &Context,
-) -> (Map<String, Value>, Option<Timestamp>) {
+fn leaving(budget: &Value, covered: &[&Object], ctx: &Context) -> (Map, Option<Timestamp>) {
     let mut still = Map::new();
     let mut again = None;
     for (pod, granted) in map(budget, &["status", "disruptedPods"]).into_iter().flatten() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::fmt::temporal::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
+use crate::json::{Value, json};
 use crate::object::{as_map, at, list, remove, set, text};
 
 /// The moment at a path.
@@ -83,10 +83,10 @@ pub(crate) fn set_condition(object: &mut Value, new: &Condition, now: Timestamp)
     let fields = as_map(&mut all[place]);
     let stays = fields.get("status").is_some_and(|status| *status == new.status);
     if !stays || !fields.contains_key("lastTransitionTime") {
-        fields.insert("lastTransitionTime".to_owned(), json!(stamp(now)));
+        fields.insert("lastTransitionTime", json!(stamp(now)));
     }
-    fields.insert("type".to_owned(), json!(new.kind));
-    fields.insert("status".to_owned(), json!(new.status));
+    fields.insert("type", json!(new.kind));
+    fields.insert("status", json!(new.status));
     for (field, text) in [("reason", new.reason), ("message", new.message)] {
         if text.is_empty() {
             fields.remove(field);
@@ -140,8 +140,8 @@ fn conditions(object: &mut Value) -> &mut Vec<Value> {
 
 #[cfg(test)]
 mod tests {
+    use crate::json::json;
     use jiff::Timestamp;
-    use serde_json::json;
 
     use super::{Condition, find_condition, set_condition};
     use crate::object::text;
@@ -154,7 +154,7 @@ mod tests {
         let ready = |status, reason| Condition { kind: "Ready", status, reason, message: "" };
         set_condition(&mut object, &ready("True", "A"), first);
         set_condition(&mut object, &ready("True", "B"), second);
-        let now = |object: &serde_json::Value, field| {
+        let now = |object: &crate::json::Value, field| {
             text(find_condition(object, "Ready").unwrap(), &[field]).to_owned()
         };
         assert_eq!(now(&object, "lastTransitionTime"), "2026-01-01T00:00:00Z");

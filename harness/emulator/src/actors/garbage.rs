@@ -6,10 +6,9 @@
 //! the same name is not the owner. A cluster-wide object that names an owner in a namespace is
 //! left alone, as Kubernetes leaves it.
 
-use serde_json::{Value, json};
-
 use super::view::{Owner, owners};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::{Value, json};
 use crate::object::{
     finalizers, is_deleting, is_metadata_alike, list, name, remove, set, text, uid,
 };

@@ -16,7 +16,6 @@ mod policy;
 mod tally;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::fields::{
     Condition, after_secs, find_condition, flag, set_condition, stamp, stamp_condition, time,
@@ -25,6 +24,7 @@ use super::kinds::{JOBS, PODS};
 use super::step::Notice;
 use super::workload::{concern, delete_pod};
 use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
+use crate::json::{Value, json};
 use crate::object::{condition, finalizers, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object};
 

@@ -6,13 +6,12 @@
 mod jobs;
 mod status;
 
-use serde_json::{Value, json};
-
 use super::fields::{Condition, after_secs, find_condition, flag, set_condition, time};
 use super::kinds::{JOB_SETS, JOBS};
 use super::step::Notice;
 use super::workload::{concern, count_at};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::{Value, json};
 use crate::object::{condition, is_deleting, label, list, number, set, text, uid};
 use crate::store::{Key, Object};
 

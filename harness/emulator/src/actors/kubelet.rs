@@ -17,13 +17,13 @@ mod stage;
 mod status;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::fields::{after, after_secs, time};
 use super::kinds::{CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS};
 use super::resource_claim::are_ready;
 use super::step::Notice;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::Value;
 use crate::object::{annotation, condition, is_deleting, list, number, text};
 use crate::store::{Key, Object};
 

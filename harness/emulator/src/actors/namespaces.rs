@@ -1,9 +1,8 @@
 //! Namespace deletion: what is in a namespace that goes, goes; then the namespace.
 
-use serde_json::{Value, json};
-
 use super::kinds::NAMESPACES;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::{Value, json};
 use crate::object::{is_deleting, list, set};
 use crate::store::{Key, Op, Subresource};
 

@@ -7,12 +7,11 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::fields::{Condition, micro_stamp, set_condition, stamp_condition};
 use super::kinds::{LEASES, NODES};
 use super::kubelet::{DOWN, host_address, is_down};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::{Value, json};
 use crate::object::{
     annotation, at, condition, is_deleting, name, number, remove, set, set_default, text, uid,
 };

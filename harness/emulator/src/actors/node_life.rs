@@ -4,7 +4,6 @@
 //! Left out: zones and their eviction rates, pressure taints.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::fields::{Condition, after_secs, set_condition, stamp, time};
 use super::kinds::{LEASES, NODES, PODS};
@@ -12,6 +11,7 @@ use super::node::{concerns as concerns_node, is_marked, lease_key};
 use super::step::Notice;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::admit::{NOT_READY, UNREACHABLE};
+use crate::json::{Value, json};
 use crate::object::{condition, is_deleting, list, name, set, text};
 use crate::store::Key;
 

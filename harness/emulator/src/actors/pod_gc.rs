@@ -6,12 +6,12 @@
 //! 12,500 is left out.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::fields::{Condition, after_secs, find_condition, set_condition, time};
 use super::kinds::{NODES, PODS};
 use super::kubelet::{is_finished, node_name};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::{Value, json};
 use crate::object::{is_deleting, set};
 use crate::store::{Key, Object};
 

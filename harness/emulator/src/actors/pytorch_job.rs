@@ -6,13 +6,12 @@
 mod pods;
 mod status;
 
-use serde_json::{Value, json};
-
 use super::fields::{Condition, after_secs, flag, set_condition, stamp, time};
 use super::kinds::{PODS, PYTORCH_JOBS};
 use super::step::Notice;
 use super::workload::{concern, is_active};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::{Value, json};
 use crate::object::{condition, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object};
 

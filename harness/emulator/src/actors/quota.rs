@@ -1,10 +1,9 @@
 //! Resource quotas: what is used of them. Who lets objects in adds to it; here it is counted
 //! anew when a quota is new or different, and when something is gone that it counted.
 
-use serde_json::Value;
-
 use super::kinds::{PODS, QUOTAS};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::Value;
 use crate::object::{at, is_deleting, set};
 use crate::quota::{Item, collections, free_again, is_over, status};
 use crate::store::Key;

@@ -2,8 +2,6 @@
 //!
 //! Left out: adopting pods by selector; only pods that name the set as controller are its own.
 
-use serde_json::Value;
-
 use super::fields::{Condition, drop_condition, find_condition, set_condition, set_counts};
 use super::kinds::{PODS, REPLICA_SETS};
 use super::kubelet::is_finished;
@@ -12,6 +10,7 @@ use super::workload::{
     is_active, is_ready, pod_from, size,
 };
 use super::{Actor, Change, Context, Refusal, Request, Step, View, Watched};
+use crate::json::Value;
 use crate::object::{is_deleting, name, number, uid};
 use crate::store::{Key, Object};
 

@@ -1,14 +1,13 @@
 //! Resource claims: made from templates for the pods that name them, given back when nobody uses
 //! them any more. Allocating them is the scheduler's.
 
-use serde_json::{Value, json};
-
 use super::kinds::{CLAIM_TEMPLATES, CLAIMS, PODS};
 use super::kubelet::is_finished;
 use super::step::Notice;
 use super::view::controller;
 use super::workload::{controlled_by, free_name};
 use super::{Actor, Change, Context, Request, Step, View, Watched, key_of};
+use crate::json::{Value, json};
 use crate::object::{
     annotation, at, finalizers, is_deleting, list, name, namespace, remove, set, text, uid,
 };

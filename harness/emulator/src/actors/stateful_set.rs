@@ -6,8 +6,6 @@ mod revisions;
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
 use super::fields::set_counts;
 use super::kinds::{CONTROLLER_REVISIONS, PODS, STATEFUL_SETS};
 use super::kubelet::is_finished;
@@ -15,6 +13,7 @@ use super::workload::{
     BURST, concern, count_at, counted, create_pod, delete_pod, is_active, is_ready, mark, pod_from,
 };
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::{Value, json};
 use crate::object::{is_deleting, label, name, number, set, text, uid};
 use crate::store::{Key, Object};
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::fields::stamp;
 use super::kinds::EVENTS;
 use super::{Context, key_of};
+use crate::json::{Value, json};
 use crate::object::{name, namespace, remove, set, text, uid};
 use crate::store::{DeleteOptions, Key, Op, Preconditions, Propagation, Resource, Subresource};
 

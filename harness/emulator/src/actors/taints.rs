@@ -1,13 +1,13 @@
 //! Taint eviction: pods leave nodes whose `NoExecute` taints they do not tolerate, or no longer.
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::fields::{Condition, after_secs, set_condition, time};
 use super::kinds::{NODES, PODS};
 use super::kubelet::{is_finished, node_name};
 use super::step::Notice;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::Value;
 use crate::object::{is_deleting, list, name, namespace, number, text};
 use crate::store::Key;
 

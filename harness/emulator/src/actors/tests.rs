@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::{ACTORS, Actor, BESIDE, Change, Context, KubeletDefaults, Step, View, key_of};
+use crate::json::{Value, json};
 use crate::kinds::Kinds;
 use crate::object::{annotation, text, uid};
 use crate::store::{Key, Op, Subresource};

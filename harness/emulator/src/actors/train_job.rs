@@ -5,13 +5,12 @@
 //! of the TrainJob go on to the JobSet, those of its `spec` over its own. Left out: initializers,
 //! pod template overrides, environment for torchrun and MPI, namespaced runtimes.
 
-use serde_json::{Value, json};
-
 use super::fields::{Condition, find_condition, flag, set_condition, texts};
 use super::kinds::{JOB_SETS, RUNTIMES, TRAIN_JOBS};
 use super::step::Notice;
 use super::workload::{concern, controlled_by, count_at};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::{Value, json};
 use crate::object::{
     as_map, at, is_deleting, label, list, name, namespace, number, set, text, uid,
 };
@@ -157,7 +156,7 @@ fn trainer_group(mut group: Value, job: &Value, nodes: i64) -> Value {
     let mut env = list(container, &["env"]).to_vec();
     env.extend(list(trainer, &["env"]).iter().cloned());
     if !env.is_empty() {
-        as_map(container).insert("env".to_owned(), Value::Array(env));
+        as_map(container).insert("env", Value::Array(env));
     }
     group
 }

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::object::{is_metadata_alike, list, name, namespace, text, uid};
 use crate::store::{Key, Object, Resource};
 

@@ -5,12 +5,11 @@
 //! Left out: making, emptying and deleting volumes. A claim that a provisioner would serve waits
 //! until somebody makes a volume for it.
 
-use serde_json::{Value, json};
-
 use super::kinds::{PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES};
 use super::kubelet::is_finished;
 use super::workload::controlled_by;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::json::{Value, json};
 use crate::object::{
     annotation, at, finalizers, is_deleting, list, name, namespace, set, text, uid,
 };

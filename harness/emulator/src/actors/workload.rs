@@ -4,7 +4,6 @@
 use std::cmp::Reverse;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 
 use super::fields::{after_secs, find_condition, time};
 use super::kinds::PODS;
@@ -12,6 +11,7 @@ use super::kubelet::is_finished;
 use super::step::{Notice, fingerprint};
 use super::view::{Change, View, controller};
 use super::{Context, Request};
+use crate::json::{Map, Value, json};
 use crate::object::{
     annotation, as_map, at, condition, is_deleting, list, name, namespace, number, set, text, uid,
 };
@@ -60,9 +60,9 @@ pub(super) fn from_template(template: &Value, owner: &Value, new_name: &str) -> 
             metadata.insert(field.to_owned(), value.clone());
         }
     }
-    metadata.insert("name".to_owned(), json!(new_name));
-    metadata.insert("namespace".to_owned(), json!(namespace(owner)));
-    metadata.insert("ownerReferences".to_owned(), controlled_by(owner));
+    metadata.insert("name", json!(new_name));
+    metadata.insert("namespace", json!(namespace(owner)));
+    metadata.insert("ownerReferences", controlled_by(owner));
     json!({
         "metadata": metadata,
         "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
@@ -96,7 +96,7 @@ pub(super) fn set_env(pod: &mut Value, variables: &[(&str, String)]) {
                 all.push(json!({"name": variable, "value": value}));
             }
         }
-        as_map(container).insert("env".to_owned(), Value::Array(all));
+        as_map(container).insert("env", Value::Array(all));
     }
 }
 

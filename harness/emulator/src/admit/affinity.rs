@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use crate::error::FieldErrors;
+use crate::json::Value;
 use crate::names;
 use crate::object::{list, map, text};
 

@@ -1,8 +1,7 @@
 //! Horizontal pod autoscalers: what the server adds, and what they may say.
 
-use serde_json::{Value, json};
-
 use crate::error::FieldErrors;
+use crate::json::{Value, json};
 use crate::object::{list, number, set, set_default, text};
 
 /// At least one replica, and four fifths of the CPU that is asked for where nothing is said.

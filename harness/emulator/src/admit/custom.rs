@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
+use crate::json::{Value, json};
 use crate::kinds;
 use crate::kinds::schema::Schema;
 use crate::{object, patch};

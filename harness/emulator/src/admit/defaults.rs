@@ -1,10 +1,10 @@
 //! Defaults of the built-in kinds, as a real server shows them in `kubectl get -o yaml`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Value, json};
 
 use super::template::{fill_spec, items_mut};
 use super::webhook;
+use crate::json::{Value, json};
 use crate::kinds::Kind;
 use crate::object::{self, set_default};
 

@@ -1,8 +1,7 @@
 //! Events: what those of old may say, and what those of `events.k8s.io` must.
 
-use serde_json::Value;
-
 use crate::error::FieldErrors;
+use crate::json::Value;
 use crate::names;
 use crate::object::{self, number, text};
 

@@ -2,11 +2,10 @@
 
 mod policy;
 
-use serde_json::Value;
-
 use super::pod::check_spec;
 use crate::error::FieldErrors;
 use crate::error::in_go::in_go;
+use crate::json::Value;
 use crate::object::{number, text};
 
 /// The most pods, and failed indexes, of a job whose pods are numbered.

@@ -1,11 +1,10 @@
 //! Limit ranges of a namespace, for pods.
 
-use serde_json::Value;
-
 use super::Admission;
 use super::container::amount;
 use super::template::items_mut;
 use crate::error::ApiError;
+use crate::json::{Text, Value};
 use crate::kinds::Resource;
 use crate::object::{self, list, map, text};
 
@@ -37,7 +36,7 @@ fn fill_containers(spec: &mut Value, limit: &Value, told: &mut Vec<String>) {
             let name = text(container, &["name"]);
             let filled = [(requests, "request"), (limits, "limit")];
             let filled = filled.iter().filter(|(names, _)| !names.is_empty());
-            let words = |(names, what): &(Vec<String>, &str)| {
+            let words = |(names, what): &(Vec<Text>, &str)| {
                 format!("{} {what} for {kind} {name}", names.join(", "))
             };
             told.extend(filled.map(words));
@@ -46,7 +45,7 @@ fn fill_containers(spec: &mut Value, limit: &Value, told: &mut Vec<String>) {
 }
 
 /// Answers what was not there.
-fn fill_amounts(container: &mut Value, kind: &str, defaults: &Value) -> Vec<String> {
+fn fill_amounts(container: &mut Value, kind: &str, defaults: &Value) -> Vec<Text> {
     let mut filled = Vec::new();
     for (name, value) in defaults.as_object().into_iter().flatten() {
         let path = ["resources", kind, name];

@@ -1,9 +1,8 @@
 //! Rules that hold for the metadata of every object.
 
-use serde_json::Value;
-
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
+use crate::json::Value;
 use crate::kinds::Origin;
 use crate::names;
 use crate::object;

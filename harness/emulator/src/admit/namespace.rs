@@ -1,9 +1,8 @@
 //! The life cycle of namespaces: nothing comes into one that is not there or is going.
 
-use serde_json::{Value, json};
-
 use super::Admission;
 use crate::error::{ApiError, Cause};
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::store::Key;

@@ -1,10 +1,9 @@
 //! Nodes: a new one is tainted until it is ready.
 
-use serde_json::{Value, json};
-
 use super::Admission;
 use super::container::check_quantity;
 use crate::error::FieldErrors;
+use crate::json::{Value, json};
 use crate::names;
 use crate::object::{self, list, map, text};
 

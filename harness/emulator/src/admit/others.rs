@@ -1,10 +1,9 @@
 //! Small rules of kinds that schedulers meet at the edge: services, budgets, leases,
 //! config maps.
 
-use serde_json::{Value, json};
-
 use super::{Admission, priority};
 use crate::error::{ApiError, FieldErrors};
+use crate::json::{Map, Value, json};
 use crate::kinds::Kind;
 use crate::object::{self, number, text};
 
@@ -82,7 +81,7 @@ fn check_keys(object: &Value, errors: &mut FieldErrors) {
         !key.is_empty() && key.chars().all(letter)
     };
     for field in ["data", "binaryData"] {
-        for key in object::map(object, &[field]).into_iter().flat_map(|map| map.keys()) {
+        for key in object::map(object, &[field]).into_iter().flat_map(Map::keys) {
             if !is_key(key) {
                 let rule = "a valid config key must consist of alphanumeric characters, '-', '_' \
                             or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used \

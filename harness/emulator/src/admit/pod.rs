@@ -3,13 +3,12 @@
 mod quality;
 mod update;
 
-use serde_json::{Value, json};
-
 use super::affinity::check_placement;
 use super::container::check_containers;
 use super::node::{NOT_READY, UNREACHABLE};
 use super::{Admission, limits, priority};
 use crate::error::{ApiError, FieldErrors};
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::names;
 use crate::object::{self, list, map, set_default, text};

@@ -1,9 +1,8 @@
 //! Priority classes: what a pod's class says about its priority, and what a class may say.
 
-use serde_json::Value;
-
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
+use crate::json::Value;
 use crate::kinds::Resource;
 use crate::object::{self, number, text};
 use crate::store::Key;

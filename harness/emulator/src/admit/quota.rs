@@ -1,9 +1,8 @@
 //! What a resource quota may say.
 
-use serde_json::Value;
-
 use super::container::amount;
 use crate::error::FieldErrors;
+use crate::json::Value;
 use crate::object::{list, map, text};
 
 /// Names without a slash under which quotas count whole objects.

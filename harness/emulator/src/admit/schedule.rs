@@ -1,9 +1,8 @@
 //! When a `CronJob` starts its jobs: five fields, or a name that stands for them, refused in the
 //! words of the library that the real server reads them with.
 
-use serde_json::Value;
-
 use crate::error::FieldErrors;
+use crate::json::Value;
 use crate::object::text;
 
 const MONTHS: [&str; 12] =

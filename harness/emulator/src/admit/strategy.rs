@@ -1,9 +1,8 @@
 //! How workloads are brought from one template to the next, and in which order their pods come.
 
-use serde_json::Value;
-
 use crate::error::FieldErrors;
 use crate::error::in_go::{Field, in_go};
+use crate::json::Value;
 use crate::names;
 use crate::object::{at, number, text};
 

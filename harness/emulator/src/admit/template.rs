@@ -1,7 +1,6 @@
 //! Defaults of a pod's spec, wherever it stands: in a pod or in the template of a workload.
 
-use serde_json::{Value, json};
-
+use crate::json::{Value, json};
 use crate::object::{as_map, set_default};
 
 /// Fills in what every pod spec has.
@@ -17,8 +16,8 @@ pub(super) fn fill_spec(spec: &mut Value) {
     let account = spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")).cloned();
     if let Some(account) = account {
         let spec = as_map(spec);
-        spec.insert("serviceAccountName".to_owned(), account.clone());
-        spec.insert("serviceAccount".to_owned(), account);
+        spec.insert("serviceAccountName", account.clone());
+        spec.insert("serviceAccount", account);
     }
     for field in ["containers", "initContainers"] {
         for container in items_mut(spec, field) {

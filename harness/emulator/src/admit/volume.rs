@@ -1,9 +1,8 @@
 //! What a claim of a volume may become.
 
-use serde_json::Value;
-
 use super::Admission;
 use crate::error::ApiError;
+use crate::json::Value;
 use crate::kinds::Resource;
 use crate::object;
 use crate::quantity::thousandths;

@@ -1,10 +1,9 @@
 //! Configurations of admission webhooks: what is filled in, and what they may be.
 
-use serde_json::{Value, json};
-
 use super::template::items_mut;
 use crate::error::FieldErrors;
 use crate::hooks::{is_expression, needs_authorizer};
+use crate::json::{Value, json};
 use crate::kinds::Kind;
 use crate::object::{list, number, set_default, text};
 

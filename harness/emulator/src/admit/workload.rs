@@ -1,10 +1,9 @@
 //! Workloads: their selectors, their templates, and what of them can change.
 
-use serde_json::{Map, Value};
-
 use super::pod::{check_pace, check_spec};
 use super::{Admission, job, strategy};
 use crate::error::FieldErrors;
+use crate::json::{Map, Value};
 use crate::kinds::Kind;
 use crate::object::{self, text};
 use crate::select::LabelSelector;

@@ -13,12 +13,12 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
-use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::target::Target;
 use crate::error::go_json;
+use crate::json::Value;
 use crate::object::go_type;
 
 /// Sends a review and reads what comes back.

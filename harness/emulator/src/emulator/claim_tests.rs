@@ -1,8 +1,7 @@
 //! Resource claims from template to end, and the devices that nodes publish.
 
-use serde_json::json;
-
 use crate::emulator::lab::Lab;
+use crate::json::json;
 use crate::object::{annotation, at, list, name, remove, set, text, uid};
 
 const TEMPLATE: &str = "
@@ -141,6 +140,6 @@ async fn gpus_for_claims_are_published_by_a_driver() {
     assert_eq!(lab.names("resourceslices"), [""; 0]);
 }
 
-fn name_of(entry: &serde_json::Value) -> &str {
+fn name_of(entry: &crate::json::Value) -> &str {
     text(entry, &["name"])
 }

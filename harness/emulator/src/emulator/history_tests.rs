@@ -1,9 +1,8 @@
 //! What is remembered, and said, of workloads: revisions of a StatefulSet, pods that cannot be
 //! made, evictions that were granted.
 
-use serde_json::{Value, json};
-
 use crate::emulator::lab::Lab;
+use crate::json::{Value, json};
 use crate::object::{annotation, at, condition, label, list, name, number, set, text};
 
 fn web(kind: &str, spec: &str) -> String {

@@ -1,8 +1,7 @@
 //! What the Job controller makes of what users ask for.
 
-use serde_json::json;
-
 use crate::emulator::lab::{Lab, job};
+use crate::json::json;
 use crate::object::{annotation, condition, label, list, set, text};
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,7 @@
 //! What the JobSet, TrainJob and PyTorchJob controllers make of what users ask for.
 
-use serde_json::json;
-
 use crate::emulator::lab::Lab;
+use crate::json::json;
 use crate::object::{annotation, condition, label, list, set, text};
 
 const JOB_SET: &str = "

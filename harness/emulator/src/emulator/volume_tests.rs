@@ -1,8 +1,7 @@
 //! Claims on volumes: which volume they get, and what stands on both.
 
-use serde_json::json;
-
 use crate::emulator::lab::Lab;
+use crate::json::json;
 use crate::object::{set, text, uid};
 
 const CLASSES: [&str; 2] = [

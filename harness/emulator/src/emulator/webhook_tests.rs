@@ -8,10 +8,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use serde_json::{Value, json};
 
 use super::lab::{Lab, job};
 use crate::calls::Service;
+use crate::json::{Value, json};
 use crate::object::{annotation, text};
 
 /// A configuration of one webhook; `more` is the rest of its clientConfig's and its own fields.
@@ -51,7 +51,7 @@ fn patch(operations: &Value) -> Value {
 }
 
 fn config_map(name: &str) -> ConfigMap {
-    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    crate::json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
 /// What refuses a config map, if anything does.

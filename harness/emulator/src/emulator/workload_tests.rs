@@ -1,8 +1,7 @@
 //! What workload controllers make of what users ask for.
 
-use serde_json::json;
-
 use crate::emulator::lab::Lab;
+use crate::json::json;
 use crate::object::{annotation, condition, label, name, set};
 
 const TEMPLATE: &str =

@@ -1,9 +1,8 @@
 //! What can be wrong with a field, in the words of the API's validation, collected so that a
 //! refusal names everything at once.
 
-use serde_json::Value;
-
 use super::{ApiError, Cause, Details};
+use crate::json::Value;
 use crate::kinds::Kind;
 
 /// Everything found wrong with one object.

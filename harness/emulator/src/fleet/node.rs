@@ -1,11 +1,10 @@
 //! A node of a pool as a Kubernetes object.
 
-use serde_json::{Map, Value, json};
-
 use super::pool::{GpusBy, Objects, Pool};
 use super::realistic;
 use super::taint::TaintText;
 use crate::actors::PUBLISHED;
+use crate::json::{Map, Value, json};
 
 /// The node with a name, the `index`th of its fleet.
 pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
@@ -33,20 +32,20 @@ pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
     node
 }
 
-fn capacity(pool: &Pool) -> Map<String, Value> {
+fn capacity(pool: &Pool) -> Map {
     let amounts = pool.amounts.iter();
-    let mut all: Map<String, Value> =
+    let mut all: Map =
         amounts.map(|(resource, amount)| ((*resource).to_owned(), json!(amount))).collect();
     if pool.gpus > 0 && pool.gpus_by == GpusBy::Plugin {
-        all.insert("nvidia.com/gpu".to_owned(), json!(pool.gpus.to_string()));
+        all.insert("nvidia.com/gpu", json!(pool.gpus.to_string()));
     }
     all
 }
 
 /// Labels that kubelets and GPU discovery set, then the pool's own.
-fn labels(pool: &Pool, name: &str, index: usize) -> Map<String, Value> {
+fn labels(pool: &Pool, name: &str, index: usize) -> Map {
     let mut all = Map::new();
-    let mut put = |key: &str, value: String| all.insert(key.to_owned(), Value::String(value));
+    let mut put = |key: &str, value: String| all.insert(key.to_owned(), value.into());
     put("kubernetes.io/arch", "amd64".to_owned());
     put("kubernetes.io/os", "linux".to_owned());
     put("kubernetes.io/hostname", name.to_owned());

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
 use serde_saphyr::{Location, Spanned};
 
 use super::scalar::{Place, parse_error};
 use super::{FleetError, FleetPlace, Source};
+use crate::json::Value;
 use crate::object::{list, name, text};
 
 /// Whether a text holds Kubernetes objects rather than pools.

@@ -2,8 +2,7 @@
 //! field ownership, 27 to 55 KB in all. None of it means anything to scheduling; it is there so
 //! that speed and memory are measured on objects as they are in production.
 
-use serde_json::{Map, Value, json};
-
+use crate::json::{Map, Value, json};
 use crate::object::{as_map, list, map, set};
 
 const FEATURES: usize = 150;
@@ -67,13 +66,12 @@ fn images(node: &mut Value, index: usize) {
 
 /// Who owns which field: one entry for the labels, one for the status.
 fn field_ownership(node: &mut Value) {
-    let owned = |names: Vec<String>| -> Map<String, Value> {
-        names.into_iter().map(|name| (name, json!({}))).collect()
-    };
+    let owned =
+        |names: Vec<String>| -> Map { names.into_iter().map(|name| (name, json!({}))).collect() };
     let labels = as_map(&mut node["metadata"]["labels"]).keys().map(|key| format!("f:{key}"));
     let labels = owned(labels.collect());
     let conditions = list(node, &["status", "conditions"]).iter();
-    let conditions: Map<String, Value> = conditions
+    let conditions: Map = conditions
         .map(|one| {
             let fields = ["type", "status", "reason", "message", "lastHeartbeatTime"];
             let owned = owned(fields.iter().map(|field| format!("f:{field}")).collect());

@@ -1,8 +1,7 @@
 //! What a fleet's file may say and what it may not.
 
-use serde_json::Value;
-
 use super::{Fleet, FleetPlace};
+use crate::json::Value;
 use crate::object::{list, map, name, text};
 
 fn fleet(text: &str) -> Fleet {

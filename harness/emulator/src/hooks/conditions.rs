@@ -5,9 +5,9 @@ use kube_cel::{
     AdmissionRequest, GroupVersionKind, GroupVersionResource, VapEvaluator, VapExpression,
     cel::Program,
 };
-use serde_json::Value;
 
 use crate::expression::{is_bounded, is_plain, with_room};
+use crate::json::Value;
 use crate::object::{list, text};
 
 /// What the evaluator says of an expression that is false.
@@ -90,17 +90,17 @@ fn evaluator(request: &Value) -> VapEvaluator {
             resource: of(&["resource", "resource"]),
         },
     };
-    let builder = VapEvaluator::builder().object(request["object"].clone()).request(told);
+    let builder = VapEvaluator::builder().object(request["object"].clone().into()).request(told);
     let old = Some(&request["oldObject"]).filter(|old| !old.is_null());
     match old {
         None => builder.build(),
-        Some(old) => builder.old_object(old.clone()).build(),
+        Some(old) => builder.old_object(old.clone().into()).build(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::{Asked, conditions};
 use crate::error::ApiError;
+use crate::json::{Value, json};
 use crate::kinds::{Kind, Origin, Resource};
 use crate::object::{list, set, text};
 use crate::select::LabelSelector;
@@ -52,7 +51,7 @@ impl Asked<'_> {
     fn is_in_namespace(&self, store: &Store, spec: &Value) -> Result<bool, ApiError> {
         let selector = &spec["namespaceSelector"];
         let is_namespace = self.kind.is("", "Namespace");
-        if selector.as_object().is_none_or(serde_json::Map::is_empty)
+        if selector.as_object().is_none_or(crate::json::Map::is_empty)
             || (self.namespace.is_empty() && !is_namespace)
         {
             return Ok(true);
@@ -69,7 +68,7 @@ impl Asked<'_> {
     /// By the labels that the object has or had.
     fn is_selected(&self, spec: &Value) -> Result<bool, ApiError> {
         let selector = &spec["objectSelector"];
-        if selector.as_object().is_none_or(serde_json::Map::is_empty) {
+        if selector.as_object().is_none_or(crate::json::Map::is_empty) {
             return Ok(true);
         }
         let selector = LabelSelector::from_object(selector)?;

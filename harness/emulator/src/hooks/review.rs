@@ -1,9 +1,9 @@
 //! The review that a webhook gets, and what its answer means, in the real server's words.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Value, json};
 
 use crate::error::{ApiError, go_json};
+use crate::json::{Value, json};
 use crate::object::{go_type, list, text};
 use crate::store::{Answer, Question};
 
@@ -107,6 +107,6 @@ pub(crate) fn denial(name: &str, status: &Value) -> ApiError {
     };
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok());
     let mut error = ApiError::new(code.unwrap_or(0).max(400), reason, message);
-    error.details = serde_json::from_value(status["details"].clone()).ok();
+    error.details = crate::json::from_value(status["details"].clone()).ok();
     error
 }

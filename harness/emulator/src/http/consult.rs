@@ -1,8 +1,7 @@
 //! What a request says of itself beside its object, for admission webhooks.
 
-use serde_json::{Value, json};
-
 use super::{Call, decode, review};
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::Consultation;
 

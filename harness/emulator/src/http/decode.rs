@@ -4,10 +4,10 @@ mod repeated;
 
 use ::http::HeaderMap;
 use ::http::header::CONTENT_TYPE;
-use serde_json::Value;
 
 use super::protobuf;
 use crate::error::{ApiError, go_json};
+use crate::json::Value;
 use crate::object::go_type;
 use crate::store::{PatchBody, Slips};
 use repeated::Repeated;

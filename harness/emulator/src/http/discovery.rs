@@ -2,12 +2,12 @@
 //! group) and the aggregated one (everything at once).
 
 use ::http::StatusCode;
-use serde_json::{Value, json};
 
 use super::accept::{Accept, Shape};
 use super::reply::{self, Reply};
 use super::review::REVIEWS;
 use crate::error::ApiError;
+use crate::json::{Value, json};
 use crate::kinds::{Kind, Kinds, version_rank};
 
 const ALL_VERBS: [&str; 8] =

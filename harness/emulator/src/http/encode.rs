@@ -1,8 +1,8 @@
 //! Trees of JSON as text, as `serde_json` writes them. Objects are small, and made of many short
 //! strings that need no escape: those are copied as they stand.
 
+use crate::json::{Map, Value};
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 /// Writes a tree behind what is already written.
 pub(super) fn tree(bytes: &mut Vec<u8>, value: &Value) {
@@ -27,11 +27,7 @@ pub(super) fn tree(bytes: &mut Vec<u8>, value: &Value) {
 }
 
 /// Writes a map, of its fields those that are wanted.
-pub(super) fn fields(
-    bytes: &mut Vec<u8>,
-    map: &Map<String, Value>,
-    is_wanted: impl Fn(&str) -> bool,
-) {
+pub(super) fn fields(bytes: &mut Vec<u8>, map: &Map, is_wanted: impl Fn(&str) -> bool) {
     bytes.push(b'{');
     let mut is_first = true;
     for (name, value) in map {
@@ -70,7 +66,7 @@ fn write_text(bytes: &mut Vec<u8>, text: &str) {
 mod tests {
     use proptest::prelude::{any, *};
 
-    use serde_json::Value;
+    use crate::json::Value;
 
     fn trees() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![

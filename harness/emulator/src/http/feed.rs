@@ -10,7 +10,6 @@ use std::time::Duration;
 use futures::stream;
 use hyper::body::Bytes;
 use serde::Serialize;
-use serde_json::Value;
 use tokio::time::Sleep;
 
 use super::Call;
@@ -20,6 +19,7 @@ use super::reply::{self, Reply, status_of};
 use super::table::{Table, partial_metadata};
 use super::texts::Texts;
 use crate::error::ApiError;
+use crate::json::Value;
 use crate::kinds::Kind;
 use crate::shared::SharedStore;
 use crate::watch::{Bookmark, Tail, WatchEvent};
@@ -143,7 +143,7 @@ impl Form {
         if matches!(self.shape, Shape::Plain) {
             return write_event(piece, "BOOKMARK", &mark);
         }
-        let mark = serde_json::to_value(mark).expect("a bookmark is plain JSON");
+        let mark = crate::json::to_value(&mark).expect("a bookmark is plain JSON");
         self.write_shaped(piece, "BOOKMARK", &mark, now);
     }
 

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ::http::StatusCode;
 use hyper::body::Bytes;
-use serde_json::{Map, Value, json};
 
 use super::KUBERNETES_VERSION;
 use super::accept::Encoding;
 use super::discovery::group_versions;
 use super::reply::{self, Reply};
 use crate::error::ApiError;
+use crate::json::{Map, Value, json};
 use crate::kinds::{Kind, Kinds, Origin};
 use crate::shared::SharedStore;
 

@@ -4,9 +4,9 @@
 mod types;
 mod wire;
 
+use crate::json::{Map, Value};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 
 use types::{FieldType, Message, Place, Type};
 use wire::{Field, Fields};
@@ -39,8 +39,8 @@ pub(super) fn object(body: &[u8]) -> Result<Value, String> {
         .ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))?;
     let mut object = message(raw, name)?;
     if let Value::Object(fields) = &mut object {
-        fields.insert("apiVersion".to_owned(), api_version.into());
-        fields.insert("kind".to_owned(), kind.into());
+        fields.insert("apiVersion", api_version.into());
+        fields.insert("kind", kind.into());
     }
     Ok(object)
 }
@@ -72,7 +72,7 @@ fn message(bytes: &[u8], name: &str) -> Result<Value, String> {
 }
 
 /// A message that stands for a list is a list also when it is empty.
-fn empty(known: &Message, json: Map<String, Value>) -> Value {
+fn empty(known: &Message, json: Map) -> Value {
     let stands_for_a_list =
         |field: &FieldType| field.place == Place::Whole && matches!(field.of, Type::List(_));
     if known.values().any(stands_for_a_list) { Value::Array(Vec::new()) } else { json.into() }
@@ -186,7 +186,7 @@ fn text(bytes: &[u8]) -> Result<&str, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
     use crate::kinds::Kinds;

@@ -1,7 +1,6 @@
 //! GET: objects, their parts, lists.
 
 use ::http::StatusCode;
-use serde_json::{Value, json};
 
 use super::accept::{Encoding, Shape};
 use super::query::Selected;
@@ -9,6 +8,7 @@ use super::reply::{self, Reply};
 use super::table::{Table, partial_metadata};
 use super::{Call, encode};
 use crate::error::ApiError;
+use crate::json::{Value, json};
 use crate::kinds::Origin;
 use crate::object;
 use crate::store::{Key, Listed, Object};

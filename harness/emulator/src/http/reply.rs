@@ -10,10 +10,10 @@ use futures::Stream;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Bytes;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::accept::Encoding;
 use crate::error::ApiError;
+use crate::json::{Value, json};
 
 /// Pieces of a body as they come.
 type Pieces = Pin<Box<dyn Stream<Item = Bytes> + Send>>;

@@ -3,13 +3,13 @@
 
 use ::http::request::Parts;
 use ::http::{Method, StatusCode};
-use serde_json::{Value, json};
 
 use super::accept::Accept;
 use super::decode;
 use super::path::Target;
 use super::reply::{self, Reply};
 use crate::error::ApiError;
+use crate::json::{Value, json};
 
 /// Group, plural, kind; all of version `v1`, not namespaced.
 pub(super) const REVIEWS: [(&str, &str, &str); 4] = [

@@ -11,8 +11,8 @@ mod workload;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Value, json};
 
+use crate::json::{Value, json};
 use crate::kinds::{Column, Kind, Origin};
 use crate::object::{at, text};
 

@@ -8,10 +8,10 @@ use ::http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::Router;
 use crate::clock::Clock;
+use crate::json::{Value, json};
 use crate::shared::SharedStore;
 use crate::store::Store;
 
@@ -42,7 +42,7 @@ async fn send_with(router: &Router, request: ::http::request::Builder, body: &st
     let code = reply.status().as_u16();
     let body = reply.into_body().collect().await.unwrap().to_bytes();
     let text = String::from_utf8_lossy(&body).into_owned();
-    (code, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    (code, serde_json::from_str(&text).unwrap_or(text.into()))
 }
 
 async fn get(router: &Router, path: &str) -> (u16, Value) {

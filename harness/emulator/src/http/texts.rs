@@ -59,7 +59,7 @@ impl fmt::Debug for Texts {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

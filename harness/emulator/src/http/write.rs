@@ -2,13 +2,13 @@
 
 use ::http::StatusCode;
 use ::http::header::USER_AGENT;
-use serde_json::{Value, json};
 
 use super::Call;
 use super::decode::{self, Read};
 use super::query::{invalid_options, propagation};
 use super::reply::{self, Reply};
 use crate::error::ApiError;
+use crate::json::{Value, json};
 use crate::kinds::Origin;
 use crate::object;
 use crate::store::{

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::schema::compile;
 use super::{Column, Generation, Kind, Origin, Path, Resource, Scale, Version};
 use crate::error::FieldErrors;
+use crate::json::Value;
 use crate::object::{list, text};
 
 /// The kind that a CRD defines, and what is wrong with the CRD. The kind is good for nothing

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::{Kind, Origin, Path};
 use crate::error::ApiError;
+use crate::json::{Value, json};
 use crate::object;
 use crate::select::LabelSelector;
 

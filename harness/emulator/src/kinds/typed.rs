@@ -10,10 +10,9 @@ mod decode;
 mod form;
 mod place;
 
-use serde_json::Value;
-
 use super::Kind;
 use crate::error::ApiError;
+use crate::json::Value;
 
 pub(crate) use canonical::canonical;
 pub(crate) use place::{Typed, metadata, root};
@@ -67,7 +66,7 @@ pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded
         return Ok(decoded);
     };
     if metadata.is_null() {
-        *metadata = Value::Object(serde_json::Map::new());
+        *metadata = Value::Object(crate::json::Map::new());
     }
     decode::decode(form, metadata, &mut decoded.unknown).map_err(|why| {
         ApiError::bad_request(format!(

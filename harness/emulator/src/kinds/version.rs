@@ -8,9 +8,8 @@ mod autoscaler;
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::{Kind, Origin, Resource};
+use crate::json::Value;
 use crate::object;
 
 /// Field names of an event: stored, and as `events.k8s.io` has them.
@@ -94,7 +93,7 @@ fn rename(event: &mut Value, fields: [(&str, &str); 8]) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::super::Kinds;
 

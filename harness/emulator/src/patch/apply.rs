@@ -4,14 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
 use super::conflict::{Conflict, refuse};
 use super::diff::{Diff, diff};
 use super::fields::{FieldSet, child, children, intersection, of_object, subtract};
 use super::managed::{Author, Entry, Operation, read_entries, write_entries};
 use super::shape::{ListShape, Shape, item_step};
 use crate::error::ApiError;
+use crate::json::{Map, Value};
 
 /// Applies `wanted` to `live` (`None`: creates). The result is `live` itself, unchanged, when it
 /// already is what its managers want. The caller leaves out of `wanted` what the written
@@ -113,7 +112,7 @@ fn merge_value(place: &mut Value, wanted: &Value, shape: &Shape) {
     }
 }
 
-fn merge_fields(live: &mut Map<String, Value>, wanted: &Map<String, Value>, shape: &Shape) {
+fn merge_fields(live: &mut Map, wanted: &Map, shape: &Shape) {
     for (name, value) in wanted {
         if value.is_null() {
             live.remove(name);

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
-
 use super::shape::{ListShape, Shape};
+use crate::json::Value;
 
 /// One type a paragraph: its name, then a field a line. `kind/group` makes it a kind, which has
 /// `metadata` without saying so. Words after a field: its type, `keyed=` (list keys for apply,

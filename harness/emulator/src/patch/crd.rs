@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
-
 use super::builtin::with_metadata;
 use super::shape::{ListShape, Shape};
+use crate::json::Value;
 
 /// The shape behind an `openAPIV3Schema`.
 pub fn crd(schema: &Value) -> Arc<Shape> {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::fields::{FieldSet, drop_bookkeeping, put};
 use super::shape::{ListShape, Shape, item_step};
+use crate::json::Value;
 
 /// What became of the fields.
 #[derive(Debug, Default)]

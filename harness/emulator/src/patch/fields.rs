@@ -2,12 +2,11 @@
 //! are steps (`f:spec`, `k:{"name":"a"}`, `v:"x"`). A node is in the set when it is empty or
 //! holds `"."`. Working on that form directly saves a conversion on every write.
 
-use serde_json::{Map, Value};
-
 use super::shape::{ListShape, Shape, item_step};
+use crate::json::{Map, Text, Value};
 
 /// A set of field paths; empty means the empty set.
-pub(super) type FieldSet = Map<String, Value>;
+pub(super) type FieldSet = Map;
 
 const SELF: &str = ".";
 
@@ -27,7 +26,7 @@ fn set_member(node: &mut FieldSet, member: bool) {
     }
 }
 
-fn steps(set: &FieldSet) -> impl Iterator<Item = (&String, &FieldSet)> {
+fn steps(set: &FieldSet) -> impl Iterator<Item = (&Text, &FieldSet)> {
     set.iter()
         .filter(|(step, _)| *step != SELF)
         .filter_map(|(step, value)| node(value).map(|node| (step, node)))
@@ -85,7 +84,7 @@ pub(super) fn child<'s>(set: &'s FieldSet, step: &str) -> Option<&'s FieldSet> {
 }
 
 /// The steps below the root of a set, with what lies below them.
-pub(super) fn children(set: &FieldSet) -> impl Iterator<Item = (&String, &FieldSet)> {
+pub(super) fn children(set: &FieldSet) -> impl Iterator<Item = (&Text, &FieldSet)> {
     steps(set)
 }
 

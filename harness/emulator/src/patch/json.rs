@@ -2,10 +2,10 @@
 //! (RFC 7386).
 
 use json_patch::{AddOperation, PatchOperation};
-use serde_json::{Map, Value};
 
 use super::unfit_patch;
 use crate::error::ApiError;
+use crate::json::{Map, Value};
 use crate::object;
 
 /// More operations than this are refused, as by the API server.
@@ -18,7 +18,7 @@ pub fn json(current: &Value, patch: &Value) -> Result<Value, ApiError> {
         return Err(undecodable(patch, "[]handlers.jsonPatchOp"));
     }
     let operations: json_patch::Patch =
-        serde_json::from_value(patch.clone()).map_err(|_| unfit_patch())?;
+        crate::json::from_value(patch.clone()).map_err(|_| unfit_patch())?;
     if operations.0.len() > OPERATIONS_MAX {
         let message = format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
@@ -26,20 +26,20 @@ pub fn json(current: &Value, patch: &Value) -> Result<Value, ApiError> {
         );
         return Err(ApiError::new(413, "RequestEntityTooLarge", message));
     }
-    let mut patched = current.clone();
+    let mut patched = current.clone().into();
     for operation in operations.0 {
         let operation = json_patch::Patch(vec![as_done(operation, &patched)]);
         json_patch::patch_unsafe(&mut patched, &operation).map_err(|_| unfit_patch())?;
     }
-    if patched.is_object() { Ok(patched) } else { Err(unfit_patch()) }
+    if patched.is_object() { Ok(patched.into()) } else { Err(unfit_patch()) }
 }
 
 /// The real server's library differs from the RFC: what is to be replaced in a map need not be
 /// there.
-fn as_done(operation: PatchOperation, current: &Value) -> PatchOperation {
+fn as_done(operation: PatchOperation, current: &serde_json::Value) -> PatchOperation {
     let PatchOperation::Replace(replace) = operation else { return operation };
     let parent = replace.path.parent().and_then(|parent| current.pointer(parent.as_str()));
-    if parent.is_some_and(Value::is_object) {
+    if parent.is_some_and(serde_json::Value::is_object) {
         return PatchOperation::Add(AddOperation { path: replace.path, value: replace.value });
     }
     PatchOperation::Replace(replace)
@@ -63,7 +63,7 @@ pub fn merge(current: &Value, patch: &Value) -> Result<Value, ApiError> {
     Ok(patched)
 }
 
-fn merge_fields(place: &mut Value, fields: &Map<String, Value>) {
+fn merge_fields(place: &mut Value, fields: &Map) {
     if !place.is_object() {
         *place = Value::Object(Map::new());
     }

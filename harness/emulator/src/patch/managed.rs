@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
-use serde_json::{Value, json};
 
 use super::diff::diff;
 use super::fields::{FieldSet, subtract, unite};
 use super::shape::Shape;
+use crate::json::{Value, json};
 
 /// As the API writes times.
 const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
@@ -102,10 +102,10 @@ impl Entry {
         });
         entry["fieldsV1"] = Value::Object(self.fields);
         if !self.time.is_empty() {
-            entry["time"] = Value::String(self.time);
+            entry["time"] = self.time.into();
         }
         if !self.subresource.is_empty() {
-            entry["subresource"] = Value::String(self.subresource);
+            entry["subresource"] = self.subresource.into();
         }
         entry
     }

@@ -2,11 +2,10 @@
 //! by which kubectl says the rest (`$patch`, `$retainKeys`, `$setElementOrder/…`,
 //! `$deleteFromPrimitiveList/…`).
 
-use serde_json::{Map, Value};
-
 use super::shape::{Shape, Strategy};
 use super::{in_go, unfit_patch};
 use crate::error::ApiError;
+use crate::json::{Map, Value};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -25,11 +24,7 @@ pub fn strategic(current: &Value, patch: &Value, shape: &Shape) -> Result<Value,
     Ok(Value::Object(patched))
 }
 
-fn merge_map(
-    place: &mut Map<String, Value>,
-    patch: &Map<String, Value>,
-    shape: &Shape,
-) -> Result<(), ApiError> {
+fn merge_map(place: &mut Map, patch: &Map, shape: &Shape) -> Result<(), ApiError> {
     match patch.get(DIRECTIVE).map(|directive| directive.as_str()) {
         None | Some(Some("merge")) => {}
         Some(Some("replace")) => {
@@ -57,7 +52,7 @@ fn merge_map(
 }
 
 /// `$retainKeys`: the other keys of the live map go; a patch may set only retained ones.
-fn retain_keys(place: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), ApiError> {
+fn retain_keys(place: &mut Map, patch: &Map) -> Result<(), ApiError> {
     let Some(keys) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(keys) = keys else {
         return Err(ApiError::bad_request("invalid patch format of retainKeys"));
@@ -71,10 +66,7 @@ fn retain_keys(place: &mut Map<String, Value>, patch: &Map<String, Value>) -> Re
 }
 
 /// `$deleteFromPrimitiveList/x`: these values leave list `x`.
-fn delete_values(
-    place: &mut Map<String, Value>,
-    patch: &Map<String, Value>,
-) -> Result<(), ApiError> {
+fn delete_values(place: &mut Map, patch: &Map) -> Result<(), ApiError> {
     for (name, gone) in patch {
         let Some(list) = name.strip_prefix(DELETE_VALUES) else { continue };
         let Value::Array(gone) = gone else {
@@ -88,9 +80,9 @@ fn delete_values(
 }
 
 fn merge_field(
-    place: &mut Map<String, Value>,
+    place: &mut Map,
     (name, new): (&str, &Value),
-    patch: &Map<String, Value>,
+    patch: &Map,
     shape: &Shape,
 ) -> Result<(), ApiError> {
     match (place.get_mut(name), new) {
@@ -115,10 +107,7 @@ fn merge_field(
     Ok(())
 }
 
-fn element_order<'p>(
-    patch: &'p Map<String, Value>,
-    list: &str,
-) -> Result<Option<&'p [Value]>, ApiError> {
+fn element_order<'p>(patch: &'p Map, list: &str) -> Result<Option<&'p [Value]>, ApiError> {
     match patch.get(&format!("{SET_ORDER}{list}")) {
         None => Ok(None),
         Some(Value::Array(order)) => Ok(Some(order)),
@@ -127,11 +116,7 @@ fn element_order<'p>(
 }
 
 /// `$setElementOrder/x` without `x`: only the order changes.
-fn reorder_untouched(
-    place: &mut Map<String, Value>,
-    patch: &Map<String, Value>,
-    shape: &Shape,
-) -> Result<(), ApiError> {
+fn reorder_untouched(place: &mut Map, patch: &Map, shape: &Shape) -> Result<(), ApiError> {
     for name in patch.keys().filter_map(|name| name.strip_prefix(SET_ORDER)) {
         let order = element_order(patch, name)?.unwrap_or_default();
         if patch.contains_key(name) {

@@ -5,7 +5,7 @@ mod json;
 mod managed;
 mod strategic;
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// JSON or YAML, whichever reads better in a table.
 fn object(text: &str) -> Value {

@@ -1,8 +1,7 @@
 //! Which pods a quota is for.
 
-use serde_json::Value;
-
 use super::Item;
+use crate::json::Value;
 use crate::object::{at, list, text};
 
 /// What a quota says of the pods that it counts: `scopes`, then `scopeSelector`.

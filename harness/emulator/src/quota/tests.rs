@@ -1,8 +1,7 @@
 //! Tables: what pods count for and what quotas say.
 
-use serde_json::{Value, json};
-
 use super::*;
+use crate::json::{Value, json};
 
 fn now() -> Timestamp {
     "2026-01-01T00:01:00Z".parse().unwrap()

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use super::{Amount, Amounts, Item, containers, plus};
+use crate::json::Value;
 use crate::kinds::Resource;
 use crate::object::{at, list, map, number, text};
 use crate::requests;

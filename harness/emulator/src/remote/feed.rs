@@ -9,8 +9,8 @@ use futures::{StreamExt, TryStreamExt};
 use http::Request;
 use kube::Client;
 use kube::core::WatchEvent;
-use serde_json::Value;
 
+use crate::json::Value;
 use crate::object::set_default;
 use crate::store::Resource;
 

@@ -1,11 +1,11 @@
 //! One request of an actor over HTTP.
 
 use http::Request as HttpRequest;
-use serde_json::{Value, json};
 
 use super::Collection;
 use crate::actors::{Refusal, Request};
 use crate::error::ApiError;
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::{DeleteOptions, Op, Propagation, Subresource};
 

@@ -1,9 +1,8 @@
 //! Field selectors. Which fields a kind lets clients ask for stands in one table; asking for
 //! another one is a bad request.
 
-use serde_json::Value;
-
 use crate::error::ApiError;
+use crate::json::Value;
 use crate::kinds::{Kind, Origin};
 
 /// All terms must hold; none selects everything.
@@ -196,7 +195,7 @@ fn split_terms(text: &str) -> Result<Vec<(String, Sign, String)>, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
     use crate::kinds::Kinds;

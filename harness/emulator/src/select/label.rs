@@ -6,9 +6,8 @@ mod parse;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::Value;
-
 use crate::error::ApiError;
+use crate::json::Value;
 use crate::object;
 
 /// All requirements must hold; none selects everything.
@@ -64,7 +63,7 @@ impl LabelSelector {
         let mut requirements = Vec::new();
         for (key, value) in object::map(selector, &["matchLabels"]).into_iter().flatten() {
             let values = value.as_str().map(str::to_owned).into_iter().collect();
-            requirements.push(Requirement::In(key.clone(), values));
+            requirements.push(Requirement::In(key.to_string(), values));
         }
         for expression in object::list(selector, &["matchExpressions"]) {
             requirements.push(from_expression(expression)?);
@@ -76,7 +75,7 @@ impl LabelSelector {
     pub fn from_map(labels: &Value) -> Self {
         let requirements = labels.as_object().into_iter().flatten().map(|(key, value)| {
             let values = value.as_str().map(str::to_owned).into_iter().collect();
-            Requirement::In(key.clone(), values)
+            Requirement::In(key.to_string(), values)
         });
         Self { requirements: requirements.collect() }
     }
@@ -151,7 +150,7 @@ fn from_expression(expression: &Value) -> Result<Requirement, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

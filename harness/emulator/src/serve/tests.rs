@@ -6,11 +6,11 @@ use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use serde_json::json;
 
 use super::{Reach, Server};
 use crate::clock::Clock;
 use crate::http::Router;
+use crate::json::json;
 use crate::shared::SharedStore;
 use crate::store::Store;
 
@@ -31,7 +31,7 @@ async fn client(kubeconfig: &str) -> kube::Client {
 }
 
 fn namespace(name: &str) -> Namespace {
-    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    crate::json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::json::Value;
 
 /// Who writes, as webhooks are told, and what they have said.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
+use crate::json::Value;
 use crate::kinds::Resource;
 
 /// An object as JSON, shared rather than copied. Stored in the kind's storage version.

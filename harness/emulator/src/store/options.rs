@@ -1,9 +1,8 @@
 //! `DeleteOptions` as clients send them.
 
-use serde_json::Value;
-
 use super::op::{DeleteOptions, Preconditions, Propagation};
 use crate::error::ApiError;
+use crate::json::Value;
 use crate::object;
 
 impl DeleteOptions {

@@ -1,9 +1,9 @@
 //! The `continue` token: from which place a list goes on, and at which revision.
 
 use base64::{DecodeError, Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use serde_json::{Value, json};
 
 use crate::error::{ApiError, go_json};
+use crate::json::{Value, json};
 use crate::object;
 
 /// Where a list goes on. Revision 0 means: at whatever revision is current.

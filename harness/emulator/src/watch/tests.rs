@@ -2,11 +2,11 @@
 
 use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
 
 use super::{Cursor, Tail, WatchEvent, WatchQuery};
 use crate::clock::Clock;
 use crate::error::ApiError;
+use crate::json::json;
 use crate::object;
 use crate::select::{FieldSelector, LabelSelector};
 use crate::shared::SharedStore;
@@ -232,7 +232,7 @@ fn queries_that_make_no_sense_are_refused() {
 #[test]
 fn the_last_bookmark_of_a_list_is_annotated() {
     let mark = super::Bookmark::new("ConfigMap", "v1", 7, true);
-    let mark = serde_json::to_value(mark).unwrap();
+    let mark = crate::json::to_value(&mark).unwrap();
     assert_eq!(mark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert_eq!(mark["metadata"]["resourceVersion"], "7");
 }

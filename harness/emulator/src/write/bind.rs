@@ -1,11 +1,10 @@
 //! POST to `pods/{name}/binding`: a pod gets its node, once.
 
-use serde_json::{Value, json};
-
 use super::request::Request;
 use super::webhooks::{self, Point};
 use super::{Seen, check_seen};
 use crate::error::ApiError;
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::store::{Stop, Store, Written};

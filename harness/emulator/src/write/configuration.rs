@@ -1,10 +1,9 @@
 //! An applied configuration against the type of its kind. Apply looks before anything is dropped
 //! or filled in, and more strictly than the other writes: a field that is not there is a refusal.
 
-use serde_json::Value;
-
 use super::request::Request;
 use crate::error::ApiError;
+use crate::json::{Text, Value};
 use crate::kinds::declared::{Declared, Holds};
 use crate::kinds::schema::Schema;
 use crate::kinds::{Kind, Origin, typed};
@@ -123,7 +122,7 @@ fn literal(value: &Value) -> String {
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(fields) => {
-            let field = |(name, value): (&String, &Value)| format!("{name:?}:{}", literal(value));
+            let field = |(name, value): (&Text, &Value)| format!("{name:?}:{}", literal(value));
             let fields: Vec<String> = fields.iter().map(field).collect();
             format!("map[string]interface {{}}{{{}}}", fields.join(", "))
         }

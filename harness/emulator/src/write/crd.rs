@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::request::Request;
 use crate::error::ApiError;
+use crate::json::{Value, json};
 use crate::kinds::{self, Kind, Resource};
 use crate::object;
 use crate::store::{Change, DeleteOptions, Key, Object, Op, Store, Write, Written};

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
 use super::patch::note_owner;
 use super::quota;
 use super::request::Request;
 use super::webhooks::{self, Point};
 use crate::admit;
 use crate::error::ApiError;
+use crate::json::{Map, Value};
 use crate::kinds::{Generation, Origin};
 use crate::object;
 use crate::store::{Key, Stop, Store, Written};
@@ -127,8 +126,8 @@ fn begin(store: &mut Store, request: &mut Request, object: &mut Value) {
     let request = &*request;
     let kind = &request.kind;
     let root = object::as_map(object);
-    root.insert("kind".to_owned(), kind.kind.as_ref().into());
-    root.insert("apiVersion".to_owned(), kind.api_version(&kind.storage).into());
+    root.insert("kind", kind.kind.as_ref().into());
+    root.insert("apiVersion", kind.api_version(&kind.storage).into());
     let drops_status = kind.stored().status && keeps_no_status(request);
     if drops_status {
         root.remove("status");
@@ -139,15 +138,15 @@ fn begin(store: &mut Store, request: &mut Request, object: &mut Value) {
         metadata.remove(field);
     }
     if kind.namespaced {
-        metadata.insert("namespace".to_owned(), request.key.namespace.as_ref().into());
+        metadata.insert("namespace", request.key.namespace.as_ref().into());
     } else {
         metadata.remove("namespace");
     }
-    metadata.insert("uid".to_owned(), request.begun.uid.as_str().into());
-    metadata.insert("creationTimestamp".to_owned(), request.time());
+    metadata.insert("uid", request.begun.uid.as_str().into());
+    metadata.insert("creationTimestamp", request.time());
     match kind.generation {
         Generation::OnSpec => {
-            metadata.insert("generation".to_owned(), 1.into());
+            metadata.insert("generation", 1.into());
         }
         Generation::None => {}
     }

@@ -1,13 +1,13 @@
 //! DELETE: at once, after a grace period, or after the finalizers.
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use super::request::{Request, rfc3339};
 use super::webhooks::{self, Point};
 use super::{check_deleted, crd};
 use crate::admit;
 use crate::error::ApiError;
+use crate::json::Value;
 use crate::object;
 use crate::store::{DeleteOptions, Object, Propagation, Stop, Store, Written};
 

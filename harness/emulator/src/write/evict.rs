@@ -3,12 +3,11 @@
 //! The budget's status decides, as the disruption controller keeps it. As long as that has not
 //! counted for the budget as it is now, nothing is evicted.
 
-use serde_json::{Value, json};
-
 use super::request::Request;
 use super::webhooks::{self, Point};
 use super::{check_deleted, delete};
 use crate::error::{ApiError, Cause};
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::select::LabelSelector;

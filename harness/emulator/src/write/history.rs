@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::request::Request;
+use crate::json::Value;
 use crate::kinds::Kind;
 use crate::object;
 use crate::patch::{Author, Shape, note_update};

@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::configuration;
 use super::history::with_owners;
 use super::request::Request;
 use super::{check_subresource, create, scale, update};
 use crate::error::{ApiError, Cause, FieldErrors};
+use crate::json::Value;
 use crate::kinds::{Kind, Origin};
 use crate::object;
 use crate::patch::{self, Author, Shape};

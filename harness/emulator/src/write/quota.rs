@@ -3,10 +3,9 @@
 //! A quota's status decides, as the quota controller keeps it. Where nobody has counted for the
 //! quota yet, its objects are counted here.
 
-use serde_json::Value;
-
 use super::request::Request;
 use crate::error::ApiError;
+use crate::json::Value;
 use crate::kinds::Resource;
 use crate::object;
 use crate::quota::{self, Item};

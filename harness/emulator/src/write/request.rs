@@ -4,11 +4,11 @@ use std::mem;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::patch::path_of;
 use crate::admit::Admission;
 use crate::error::ApiError;
+use crate::json::Value;
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
 use crate::kinds::{Origin, typed};

@@ -1,12 +1,11 @@
 //! PUT of `/scale`: the wanted number of replicas, whatever the kind keeps it in.
 
-use serde_json::Value;
-
 use super::request::Request;
 use super::webhooks::{self, Point};
 use super::{Seen, check_seen, update};
 use crate::admit;
 use crate::error::{ApiError, Cause, Details};
+use crate::json::Value;
 use crate::kinds::typed;
 use crate::object;
 use crate::store::{Object, Stop, Store, Subresource, Written};

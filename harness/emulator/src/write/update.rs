@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
 use super::patch::note_owner;
 use super::request::Request;
 use super::webhooks::{self, Point};
 use super::{Seen, check_seen, check_subresource, create, quota, scale};
 use crate::admit;
 use crate::error::{ApiError, FieldErrors};
+use crate::json::{Map, Value};
 use crate::kinds::{Generation, Kind, Origin};
 use crate::object;
 use crate::store::{Object, Stop, Store, Subresource, Written};
@@ -182,11 +181,11 @@ fn with_old_parts(
 ) -> Value {
     let kind = &request.kind;
     let root = object::as_map(&mut new);
-    root.insert("kind".to_owned(), kind.kind.as_ref().into());
-    root.insert("apiVersion".to_owned(), kind.api_version(&kind.storage).into());
+    root.insert("kind", kind.kind.as_ref().into());
+    root.insert("apiVersion", kind.api_version(&kind.storage).into());
     if kind.stored().status && subresource == Subresource::None {
         match old.get("status") {
-            Some(status) => root.insert("status".to_owned(), status.clone()),
+            Some(status) => root.insert("status", status.clone()),
             None => root.remove("status"),
         };
     }
@@ -211,7 +210,7 @@ fn with_old_parts(
     if !metadata.contains_key("managedFields")
         && let Some(fields) = object::at(old, &["metadata", "managedFields"])
     {
-        metadata.insert("managedFields".to_owned(), fields.clone());
+        metadata.insert("managedFields", fields.clone());
     }
     new
 }
@@ -222,7 +221,7 @@ fn with_new_status(request: &Request, old: &Value, mut new: Value) -> Value {
     let status = object::remove(&mut new, &["status"]);
     let kept = old.as_object().into_iter().flatten().filter(|(field, _)| *field != "status");
     let kept = kept.map(|(field, value)| (field.clone(), value.clone()));
-    let mut merged: Value = kept.chain(status.map(|it| ("status".to_owned(), it))).collect();
+    let mut merged: Value = kept.chain(status.map(|it| ("status".into(), it))).collect();
     let kind = &request.kind;
     let takes = |field: &str| match field {
         "managedFields" => true,

@@ -4,11 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::request::Request;
 use crate::error::ApiError;
 use crate::hooks::{self, Asked};
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::patch;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use schedlab_emulator::json::Value;
 
 use crate::player::Answer;
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use regex::{Captures, Regex};
-use serde_json::{Map, Value};
+use schedlab_emulator::json::{Map, Value};
 
 pub(crate) struct Normal {
     uids: BTreeMap<String, String>,
@@ -79,13 +79,13 @@ impl Normal {
         match value {
             Value::Object(fields) => self.walk_fields(fields, is_list),
             Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item, is_list)),
-            Value::String(text) if self.age.is_match(text) => "AGE".clone_into(text),
-            Value::String(text) => *text = self.text(text),
+            Value::String(text) if self.age.is_match(text) => *text = "AGE".into(),
+            Value::String(text) => *text = self.text(text).into(),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    fn walk_fields(&mut self, fields: &mut Map<String, Value>, is_list: bool) {
+    fn walk_fields(&mut self, fields: &mut Map, is_list: bool) {
         let is_list_now = fields.contains_key("items")
             || fields.contains_key("rows")
             || fields.get("type").is_some_and(|kind| kind == "BOOKMARK");
@@ -193,6 +193,6 @@ fn in_order(value: &mut Value) {
     if let Some(Value::String(message)) = value.get_mut("message")
         && let Some((start, _)) = message.split_once(" is invalid: ").filter(|_| count > 1)
     {
-        *message = format!("{start} is invalid: {count} causes");
+        *message = format!("{start} is invalid: {count} causes").into();
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_emulator::json::Value;
 use schedlab_scheduler_core::{
     Snapshot,
     model::{GpuGroup, NodeId},
 };
-use serde_json::Value;
 
 use super::{
     super::{

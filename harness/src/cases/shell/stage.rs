@@ -8,13 +8,13 @@ use std::{
 
 use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
+use schedlab_emulator::json::Value;
 use schedlab_emulator::{
     Emulator, Options, beginning,
     clock::Clock,
     store::{Resource, Store},
 };
 use schedlab_scheduler::{Binding, Component, Config, Status, crds};
-use serde_json::Value;
 use tokio::{sync::watch, task::JoinHandle};
 
 use super::{
@@ -138,7 +138,8 @@ fn empty() -> anyhow::Result<Emulator> {
     options.defaults.termination = Duration::from_millis(300);
     let kinds = || {
         let kinds = crds::all().into_iter();
-        kinds.map(|kind| (Resource::new("apiextensions.k8s.io", "customresourcedefinitions"), kind))
+        let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
+        kinds.map(move |kind| (definitions.clone(), kind.into()))
     };
     let store = BEGINNING
         .get_or_init(|| beginning(&options, kinds()).map_err(|error| error.to_string()))

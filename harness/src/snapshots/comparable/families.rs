@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::{quantity::thousandths, store::LogEntry};
-use serde_json::{Value, json};
 
 use crate::fields::{list, text};
 use crate::snapshots::ordinals::{Shown, without_hash, without_uid, words_replaced};
@@ -58,7 +58,7 @@ impl Families {
             let group = key("/metadata/annotations/pod-group-name");
             // Uids are chance: of several workloads in a group the first by name stands for it.
             let stands = of_groups.entry(group).or_insert_with(|| workload.clone());
-            if workload < stands {
+            if *workload < *stands {
                 stands.clone_from(workload);
             }
             labels.insert(field(pod, UID), label);

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use schedlab_emulator::json::Value;
 use schedlab_emulator::store::LogEntry;
-use serde_json::Value;
 
 use crate::fields::at;
 use crate::snapshots::ordinals::{Shown, joined};
@@ -50,10 +50,11 @@ impl NodeKinds {
 /// What makes a difference to a scheduler.
 fn likeness(node: &Value) -> String {
     let labels = at(node, "/metadata/labels").and_then(Value::as_object);
-    let labels: BTreeMap<&String, &Value> = labels
+    let labels: BTreeMap<&str, &Value> = labels
         .into_iter()
         .flatten()
-        .filter(|(key, _)| !OWN_LABELS.contains(&key.as_str()))
+        .map(|(key, value)| (key.as_str(), value))
+        .filter(|(key, _)| !OWN_LABELS.contains(key))
         .collect();
     let amounts = at(node, "/status/allocatable");
     let closed = at(node, "/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false);

@@ -1,11 +1,10 @@
 //! How a rollout goes from ReplicaSet to ReplicaSet.
 
-use serde_json::{Value, json};
-
 use super::{DESIRED, MOST, Sets, has_pods, new_set, say_scaled};
 use crate::actors::kinds::REPLICA_SETS;
 use crate::actors::workload::{count_at, mark, share};
 use crate::actors::{Context, Request};
+use crate::json::{Value, json};
 use crate::object::{at, set, text};
 use crate::store::{Key, Object};
 

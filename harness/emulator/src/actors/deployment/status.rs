@@ -1,7 +1,6 @@
 //! What a deployment says of itself.
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::{Sets, rollout};
 use crate::actors::fields::{
@@ -10,6 +9,7 @@ use crate::actors::fields::{
 };
 use crate::actors::workload::count_at;
 use crate::actors::{Context, Request, Step};
+use crate::json::Value;
 use crate::object::{name, number, text};
 
 /// How long a rollout may stand still, by default.

@@ -1,13 +1,12 @@
 //! How a job ends, and what becomes of it then.
 
-use serde_json::{Value, json};
-
 use super::tally::Tally;
 use super::{COMPONENT, deadline, dismiss, indexes, note};
 use crate::actors::fields::{Condition, after_secs, find_condition, stamp, time};
 use crate::actors::step::Notice;
 use crate::actors::workload::{count_at, counted, delete_pod};
 use crate::actors::{Context, Request, Step};
+use crate::json::{Value, json};
 use crate::object::{condition, list, number, set, text};
 use crate::store::{Key, Object};
 

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::indexes;
 use super::policy::Action;
 use super::tally::{ended, index};
 use crate::actors::workload::count_at;
+use crate::json::Value;
 use crate::object::{annotation, number, text};
 use crate::store::{Key, Object};
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::per_index::{FAILURES, IGNORED, Lost};
 use super::tally::{INDEX, Tally, ended, index, is_indexed, waits_for_end};
@@ -14,6 +13,7 @@ use crate::actors::workload::{
     size,
 };
 use crate::actors::{Context, Step};
+use crate::json::{Value, json};
 use crate::object::{finalizers, name, number, set, uid};
 use crate::store::{Key, Object};
 

@@ -1,7 +1,6 @@
 //! A job's pod failure policy: what the end of a failed pod means for its job.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::object::{list, name, namespace, number, text};
 
 /// What the first rule that matches a failed pod asks for.
@@ -67,7 +66,7 @@ fn exit<'p>(wanted: &Value, pod: &'p Value) -> Option<(&'p str, i64)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use crate::json::{Value, json};
 
     use super::{Action, action};
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::per_index::{Lost, PerIndex};
 use super::policy::{self, Action};
@@ -11,6 +10,7 @@ use super::{indexes, is_tracked};
 use crate::actors::fields::{after_secs, set_counts, time};
 use crate::actors::kubelet::is_finished;
 use crate::actors::workload::{count_at, counted, is_active, is_ready};
+use crate::json::{Value, json};
 use crate::object::{annotation, condition, is_deleting, list, number, set, text};
 use crate::store::{Key, Object};
 

@@ -1,11 +1,10 @@
 //! The jobs of a set.
 
-use serde_json::{Value, json};
-
 use super::{ATTEMPT, REPLICATED, Set, is_suspended, with_suspend};
 use crate::actors::kinds::JOBS;
 use crate::actors::workload::{count_at, from_template, mark};
 use crate::actors::{Context, Request};
+use crate::json::{Value, json};
 use crate::object::{list, name, set, set_default, text};
 
 /// The jobs a set should have, as they would be made now.

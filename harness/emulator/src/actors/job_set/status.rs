@@ -1,11 +1,10 @@
 //! What a set says of its jobs.
 
-use serde_json::{Value, json};
-
 use super::{REPLICATED, Set, is_suspended};
 use crate::actors::fields::{Condition, set_condition};
 use crate::actors::workload::{count_at, counted};
 use crate::actors::{Context, Request};
+use crate::json::{Value, json};
 use crate::object::{condition, label, list, set, text};
 
 /// The status of a set on its way.

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use super::{is_finished, node_name};
 use crate::actors::View;
+use crate::json::{Value, json};
 use crate::object::{annotation, remove, set, text};
 use crate::quantity::Milli;
 use crate::requests::{Amounts, add, allocatable, requested};

@@ -1,14 +1,13 @@
 //! What a pod has of a kubelet where somebody else, as kwok, lets it run: its GPUs by index, and
 //! the end of its run. Its start and its deletion are the other's.
 
-use serde_json::Value;
-
 use super::admission::{self, DEVICES};
 use super::stage::{Exit, Stage};
 use super::{Held, concerns, deadline, is_finished, is_ready, living_node, released, run, status};
 use crate::actors::kinds::{NODES, PODS};
 use crate::actors::kubelet::pace::Pace;
 use crate::actors::{Actor, Context, Request, Step, Watched};
+use crate::json::Value;
 use crate::object::{annotation, is_deleting};
 use crate::store::Key;
 

@@ -1,10 +1,9 @@
 //! What containers wait for: config maps and secrets that they mount, or take their environment
 //! from. Claims on volumes are not looked at.
 
-use serde_json::Value;
-
 use crate::actors::kinds::{CONFIG_MAPS, PODS, SECRETS};
 use crate::actors::{Change, View};
+use crate::json::Value;
 use crate::object::{at, list, namespace, text};
 use crate::store::{Key, Resource};
 

@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::super::step::Notice;
 use super::super::{Context, KubeletDefaults, Request};
+use crate::json::Value;
 use crate::object::annotation;
 use crate::pace::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION, parse_duration, wrong};
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use crate::actors::fields::{after, time};
+use crate::json::Value;
 use crate::object::{list, number};
 
 /// The longest wait between restarts.

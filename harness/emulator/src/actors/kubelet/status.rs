@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::admission::Refusal;
 use super::stage::Exit;
@@ -11,6 +10,7 @@ use super::{is_finished, node_name};
 use crate::actors::View;
 use crate::actors::fields::{Condition, flag, set_condition, stamp};
 use crate::actors::step::fingerprint;
+use crate::json::{Value, json};
 use crate::object::{annotation, at, list, name, number, remove, set, text, uid};
 
 /// A pod's addresses.

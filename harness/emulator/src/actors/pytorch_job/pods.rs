@@ -1,11 +1,10 @@
 //! The pods of a PyTorchJob: `<job>-master-0`, `<job>-worker-0`, …
 
-use serde_json::{Value, json};
-
 use super::{COMPONENT, Job};
 use crate::actors::kubelet::is_finished;
 use crate::actors::workload::{count_at, create_pod, delete_pod, mark, pod_from, set_env};
 use crate::actors::{Context, Request};
+use crate::json::{Value, json};
 use crate::object::{at, is_deleting, label, list, name, number, set, text};
 use crate::store::{Key, Object};
 

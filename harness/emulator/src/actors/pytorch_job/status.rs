@@ -1,12 +1,11 @@
 //! How a PyTorchJob stands and how it ends.
 
-use serde_json::{Map, Value, json};
-
 use super::Job;
 use super::pods::{ROLES, is_retried, of_role, replicas, role};
 use crate::actors::fields::{Condition, set_condition};
 use crate::actors::workload::{count_at, counted};
 use crate::actors::{Context, Request};
+use crate::json::{Map, Value, json};
 use crate::object::{condition, is_deleting, list, name, set, text};
 use crate::store::{Key, Object};
 

@@ -1,12 +1,11 @@
 //! A StatefulSet's history: a `ControllerRevision` for each template that it had. `kubectl rollout`
 //! shows it, and goes back by it.
 
-use serde_json::{Value, json};
-
 use super::Numbered;
 use crate::actors::kinds::CONTROLLER_REVISIONS;
 use crate::actors::workload::{controlled_by, count_at, revision_of, size};
 use crate::actors::{Context, Request};
+use crate::json::{Value, json};
 use crate::object::{at, label, name, namespace, number, set, text, uid};
 use crate::store::{Key, Object};
 

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use crate::error::FieldErrors;
 use crate::error::in_go::{Field, in_go};
+use crate::json::{Value, json};
 use crate::names;
 use crate::object::{list, number, text};
 

@@ -1,8 +1,7 @@
 //! A pod's quality of service.
 
-use serde_json::Value;
-
 use crate::admit::container::amount;
+use crate::json::Value;
 use crate::object::{list, map};
 
 /// `Guaranteed`, `Burstable` or `BestEffort`.

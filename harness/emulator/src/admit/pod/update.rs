@@ -1,9 +1,8 @@
 //! What of a pod's spec can change.
 
-use serde_json::Value;
-
 use crate::admit::template::items_mut;
 use crate::error::FieldErrors;
+use crate::json::Value;
 use crate::object::{self, list, number, text};
 
 const RULE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use crate::json::{Map, Number, Value};
 use serde::Deserializer;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
 
 /// A field that is there again.
 pub(super) struct Repeated {
@@ -135,7 +135,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
 struct Fields {
     in_order: Vec<(String, Value)>,
     /// All of them, from the first on that was out of order.
-    map: Option<Map<String, Value>>,
+    map: Option<Map>,
 }
 
 impl Fields {
@@ -155,7 +155,7 @@ impl Fields {
         }
     }
 
-    fn into_map(self) -> Map<String, Value> {
+    fn into_map(self) -> Map {
         self.map.unwrap_or_else(|| self.in_order.into_iter().collect())
     }
 }

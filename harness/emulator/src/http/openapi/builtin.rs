@@ -11,9 +11,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
-use serde_json::{Map, Value, json};
 
 use super::group_version_kind;
+use crate::json::{Map, Value, json};
 use crate::kinds::{Kind, typed};
 use crate::patch::{ListShape, Shape, builtin};
 
@@ -72,7 +72,7 @@ impl Schemas {
         let schema = kind.version(version).and_then(|version| version.schema.as_ref());
         let mut schema = schema.map_or_else(|| json!({"type": "object"}), |s| s.raw.clone());
         let metadata = named::<ObjectMeta>(&mut self.generator);
-        let standard = ConfigMap::json_schema(&mut self.generator).to_value();
+        let standard: Value = ConfigMap::json_schema(&mut self.generator).to_value().into();
         for field in ["apiVersion", "kind"] {
             schema["properties"][field] = standard["properties"][field].clone();
         }
@@ -86,8 +86,8 @@ impl Schemas {
     }
 
     /// All of them, and everything they refer to.
-    pub(super) fn finish(mut self) -> Map<String, Value> {
-        let mut schemas = self.generator.take_definitions(false);
+    pub(super) fn finish(mut self) -> Map {
+        let mut schemas = Map::from(self.generator.take_definitions(false));
         for schema in schemas.values_mut() {
             wrap_references(schema);
         }
@@ -112,7 +112,7 @@ fn wrap_references(value: &mut Value) {
                 && fields.get("$ref").is_some_and(Value::is_string)
                 && let Some(target) = fields.remove("$ref")
             {
-                fields.insert("allOf".to_owned(), json!([{ "$ref": target }]));
+                fields.insert("allOf", json!([{ "$ref": target }]));
             }
             fields.values_mut().for_each(wrap_references);
         }
@@ -122,12 +122,7 @@ fn wrap_references(value: &mut Value) {
 }
 
 /// Adds what merges must know to a type and the types of its fields.
-fn add_merge_keys(
-    schemas: &mut Map<String, Value>,
-    name: &str,
-    shape: &Shape,
-    seen: &mut BTreeSet<String>,
-) {
+fn add_merge_keys(schemas: &mut Map, name: &str, shape: &Shape, seen: &mut BTreeSet<String>) {
     if !seen.insert(name.to_owned()) {
         return;
     }

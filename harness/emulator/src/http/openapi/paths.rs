@@ -1,12 +1,11 @@
 //! The operations of a kind, as far as kubectl reads them.
 
-use serde_json::{Map, Value, json};
-
 use super::group_version_kind;
+use crate::json::{Map, Value, json};
 use crate::kinds::Kind;
 
 /// Adds the paths of a kind.
-pub(super) fn add(paths: &mut Map<String, Value>, kind: &Kind, version: &str, schema: &str) {
+pub(super) fn add(paths: &mut Map, kind: &Kind, version: &str, schema: &str) {
     let group = &*kind.resource.group;
     let base = if group.is_empty() {
         format!("/api/{version}")

@@ -1,10 +1,10 @@
 //! Rows of nodes and namespaces.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::duration::since;
 use super::or_none;
+use crate::json::{Value, json};
 use crate::object::{at, condition, list, map, text};
 
 pub(super) const COLUMNS: &[(&str, &str, i64)] = &[

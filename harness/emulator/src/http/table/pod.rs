@@ -1,10 +1,10 @@
 //! The pod's row: one word for how it is, from phase, conditions and container states.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::duration::since;
 use super::{NONE, or_none};
+use crate::json::{Value, json};
 use crate::object::{at, condition, is_deleting, list, number, text};
 
 pub(super) const COLUMNS: &[(&str, &str, i64)] = &[

@@ -4,10 +4,10 @@
 //! ingresses and endpoints) stays `<none>` or `<unknown>`.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::duration::since;
 use super::{NONE, or_none};
+use crate::json::{Value, json};
 use crate::object::{at, list, map, number, text};
 use crate::select::LabelSelector;
 

@@ -1,10 +1,10 @@
 //! Rows of the kinds whose row is a line of code.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::duration::since;
 use super::{NONE, or_none};
+use crate::json::{Value, json};
 use crate::object::{at, list, map, number, text};
 use crate::select::LabelSelector;
 
@@ -184,7 +184,7 @@ pub(super) fn lease(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn entries(object: &Value, fields: &[&str]) -> Value {
-    let count = |field: &&str| map(object, &[*field]).map_or(0, serde_json::Map::len);
+    let count = |field: &&str| map(object, &[*field]).map_or(0, crate::json::Map::len);
     json!(fields.iter().map(count).sum::<usize>())
 }
 

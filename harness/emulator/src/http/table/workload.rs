@@ -1,10 +1,10 @@
 //! Rows of what makes pods: deployments, replica sets, stateful sets, daemon sets, jobs.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 
 use super::duration::{human, since};
 use super::{NONE, or_none};
+use crate::json::{Map, Value, json};
 use crate::object::{at, condition, is_deleting, list, map, number, remove, text};
 use crate::select::LabelSelector;
 

@@ -6,16 +6,16 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
-use serde_json::json;
 
 use super::server;
+use crate::json::json;
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
-    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
+    crate::json::from_value(json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
 }
 
 fn pod(name: &str) -> Pod {
-    serde_json::from_value(json!({
+    crate::json::from_value(json!({
         "metadata": {"name": name, "labels": {"app": name}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }))
@@ -177,7 +177,7 @@ async fn a_quantity_is_the_same_in_any_form() {
 #[tokio::test(start_paused = true)]
 async fn a_scale_is_applied_too() {
     let sets: Api<ReplicaSet> = Api::default_namespaced(server().await.client());
-    let set = serde_json::from_value(json!({"metadata": {"name": "r"}, "spec": {
+    let set = crate::json::from_value(json!({"metadata": {"name": "r"}, "spec": {
         "selector": {"matchLabels": {"a": "b"}},
         "template": {"metadata": {"labels": {"a": "b"}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}));

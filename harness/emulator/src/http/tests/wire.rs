@@ -1,9 +1,9 @@
 //! What stands on the wire.
 
 use ::http::{Method, Request};
-use serde_json::{Value, json};
 
 use super::{Router, get, get_as, send, send_with, server};
+use crate::json::{Value, json};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 

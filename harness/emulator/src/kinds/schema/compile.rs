@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use regex::Regex;
-use serde_json::Value;
 
 use super::{Additional, ListType, Rules, Schema, Type, rules};
 use crate::error::FieldErrors;
+use crate::json::Value;
 use crate::object;
 
 /// Schemas of which nothing was wrong, the last ones: the clusters of one process have the same
@@ -76,7 +76,7 @@ fn children(
 ) {
     for (name, property) in object::map(raw, &["properties"]).into_iter().flatten() {
         let place = format!("{field}.properties[{name}]");
-        schema.properties.insert(name.clone(), part(property, &place, errors, structural));
+        schema.properties.insert(name.to_string(), part(property, &place, errors, structural));
     }
     match raw.get("additionalProperties") {
         None | Some(Value::Bool(false) | Value::Null) => {}
@@ -181,7 +181,7 @@ fn texts(list: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,8 +1,7 @@
 //! Defaults of a custom resource's schema.
 
-use serde_json::{Map, Value};
-
 use super::Schema;
+use crate::json::{Map, Value};
 
 impl Schema {
     /// Fills in what the schema has defaults for. A null that cannot stand counts as absent.
@@ -19,7 +18,7 @@ impl Schema {
     }
 }
 
-fn default_map(schema: &Schema, fields: &mut Map<String, Value>) {
+fn default_map(schema: &Schema, fields: &mut Map) {
     fields.retain(|name, value| {
         !value.is_null() || schema.field(name).is_none_or(|schema| schema.nullable)
     });

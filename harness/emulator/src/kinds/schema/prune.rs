@@ -1,9 +1,8 @@
 //! Unknown fields of a custom resource are dropped.
 
-use serde_json::{Map, Value};
-
 use super::place::Place;
 use super::{Additional, Schema};
+use crate::json::{Map, Value};
 
 impl Schema {
     /// Drops what the schema does not know. The paths of the unknown fields go to `dropped`. The
@@ -38,7 +37,7 @@ impl Schema {
 
 fn prune_map(
     (schema, is_resource): (&Schema, bool),
-    fields: &mut Map<String, Value>,
+    fields: &mut Map,
     (place, dropped): (&Place<'_>, &mut Vec<String>),
 ) {
     fields.retain(|name, value| {

@@ -3,12 +3,12 @@
 //! A rule that calls what the CEL library lacks is passed over, as a real server would know it.
 
 use kube_cel::{CompiledSchema, ErrorKind, ValidationError, Validator, compile_schema};
-use serde_json::{Value, json};
 
 use super::Schema;
 use super::validate::named;
 use crate::error::FieldErrors;
 use crate::expression::{is_bounded, is_plain, with_room};
+use crate::json::{Value, json};
 use crate::object;
 
 /// The rules of a whole schema.
@@ -26,7 +26,7 @@ pub(super) fn compile(raw: &Value) -> Option<CompiledRules> {
         return None;
     }
     let plain = rules.iter().all(|rule| is_plain(rule));
-    let compiled = with_room(plain, || compile_schema(raw))?;
+    let compiled = with_room(plain, || compile_schema(&raw.clone().into()))?;
     Some(CompiledRules { compiled, plain })
 }
 
@@ -76,7 +76,8 @@ impl Schema {
         let Some(rules) = &self.cel else {
             return errors;
         };
-        let judge = || Validator::new().validate_compiled(&rules.compiled, new, old);
+        let (was, is) = (old.cloned().map(Into::into), new.clone().into());
+        let judge = || Validator::new().validate_compiled(&rules.compiled, &is, was.as_ref());
         let Some(Err(broken)) = with_room(rules.plain, judge) else {
             return errors;
         };

@@ -1,10 +1,9 @@
 //! What a custom resource's schema refuses, in the real server's words.
 
-use serde_json::Value;
-
 use super::place::Place;
 use super::{ListType, Schema};
 use crate::error::FieldErrors;
+use crate::json::Value;
 
 impl Schema {
     /// Everything in `object` that breaks the schema.
@@ -51,12 +50,7 @@ impl Schema {
         }
     }
 
-    fn check_map(
-        &self,
-        fields: &serde_json::Map<String, Value>,
-        path: &Place<'_>,
-        errors: &mut FieldErrors,
-    ) {
+    fn check_map(&self, fields: &crate::json::Map, path: &Place<'_>, errors: &mut FieldErrors) {
         for name in &self.required {
             if !fields.contains_key(name) {
                 errors.required(path.field(name).to_string(), "");
@@ -95,7 +89,7 @@ impl Schema {
                     .map(|item| {
                         keys.iter()
                             .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))
-                            .collect::<serde_json::Map<_, _>>()
+                            .collect::<crate::json::Map>()
                             .into()
                     })
                     .collect(),

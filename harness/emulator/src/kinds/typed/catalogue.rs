@@ -48,7 +48,7 @@ pub(super) fn describe(group: &str, kind: &str, generator: &mut SchemaGenerator)
 fn built(describe: Describe) -> Option<Types> {
     let mut generator = SchemaGenerator::default();
     let name = describe(&mut generator);
-    compile(&generator.take_definitions(true), &name)
+    compile(&generator.take_definitions(true).into(), &name)
 }
 
 fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {

@@ -3,11 +3,11 @@
 use std::{borrow::Cow, fmt};
 
 use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Map, Value};
 
 use super::Types;
 use super::canonical::canonical;
 use super::form::{Shape, Struct};
+use crate::json::{Map, Value};
 use crate::object;
 
 /// Decodes the object in place. Errors are in the words of Go's JSON decoder.
@@ -63,13 +63,13 @@ impl Walk<'_> {
     fn fields(
         &mut self,
         structure: &Struct,
-        fields: &mut Map<String, Value>,
+        fields: &mut Map,
         path: Path<'_>,
     ) -> Result<(), String> {
         let mut failure = None;
         fields.retain(|name, value| {
             let place = Path::Field(&path, name);
-            let Some(field) = structure.fields.get(name) else {
+            let Some(field) = structure.fields.get(name.as_str()) else {
                 self.unknown.push(place.to_string());
                 return false;
             };
@@ -121,12 +121,7 @@ impl Walk<'_> {
     }
 
     /// Of what is wrong in a map Go tells the key only on the way into a struct.
-    fn map(
-        &mut self,
-        values: &Shape,
-        fields: &mut Map<String, Value>,
-        place: Place<'_>,
-    ) -> Result<(), String> {
+    fn map(&mut self, values: &Shape, fields: &mut Map, place: Place<'_>) -> Result<(), String> {
         fields.retain(|_, value| !value.is_null() || matches!(values, Shape::Text));
         let is_keyed = matches!(values, Shape::Struct(_));
         for (name, value) in fields.iter_mut() {

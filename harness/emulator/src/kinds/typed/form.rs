@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
 use super::{Types, always};
+use crate::json::{Map, Text, Value};
 
 /// A Go struct.
 #[derive(Debug, Default)]
@@ -45,8 +44,8 @@ pub(super) enum Shape {
 }
 
 /// Compiles the definitions; `root` names the outermost.
-pub(super) fn compile(definitions: &Map<String, Value>, root: &str) -> Option<Types> {
-    let names: Vec<&String> = definitions.keys().collect();
+pub(super) fn compile(definitions: &Map, root: &str) -> Option<Types> {
+    let names: Vec<&Text> = definitions.keys().collect();
     let number = |name: &str| names.iter().position(|known| *known == name);
     let types = definitions.iter().map(|(name, schema)| structure(name, schema, &number)).collect();
     Some(Types { types, root: number(root)? })
@@ -60,7 +59,7 @@ fn structure(name: &str, schema: &Value, number: Number<'_>) -> Struct {
     let properties = schema["properties"].as_object().into_iter().flatten();
     let fields = properties.map(|(field, schema)| {
         let is_optional = !required.contains(&field.as_str());
-        (field.clone(), Field { shape: shape(schema, number), is_optional })
+        (field.to_string(), Field { shape: shape(schema, number), is_optional })
     });
     let mut parts = name.rsplit('.').map(str::to_owned);
     let (name, package) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

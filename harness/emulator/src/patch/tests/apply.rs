@@ -1,10 +1,9 @@
 //! Server-side apply: who wants what, and what the object becomes.
 
-use serde_json::{Value, json};
-
 use super::super::{Author, Shape, apply, builtin, crd, note_update};
 use super::object;
 use crate::error::ApiError;
+use crate::json::{Value, json};
 
 /// An object under several managers.
 struct Live {

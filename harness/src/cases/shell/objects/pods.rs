@@ -1,6 +1,6 @@
 //! Tasks as pods.
 
-use serde_json::{Map, Value, json};
+use schedlab_emulator::json::{Map, Value, json};
 
 use super::{
     super::super::format::{Job, State, Task},
@@ -44,10 +44,10 @@ pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Va
     if termination == "24h" {
         spec["terminationGracePeriodSeconds"] = json!(86_400);
     }
-    let mut annotations: Map<String, Value> =
+    let mut annotations: Map =
         task.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-    annotations.insert("pod-group-name".to_owned(), json!(plain(&job.name)));
-    annotations.insert("schedlab.dev/termination".to_owned(), json!(termination));
+    annotations.insert("pod-group-name", json!(plain(&job.name)));
+    annotations.insert("schedlab.dev/termination", json!(termination));
     annotations.extend(shared_gpu(task));
     json!({
         "apiVersion": "v1",
@@ -72,19 +72,19 @@ fn is_shared(task: &Task) -> bool {
 }
 
 /// CPU and memory, and what is asked for in whole devices.
-fn amounts(task: &Task) -> Map<String, Value> {
+fn amounts(task: &Task) -> Map {
     let mut all = devices(task);
     for (name, amount) in &task.request {
         match name.as_str() {
-            "cpu_millis" => all.insert("cpu".to_owned(), json!(format!("{amount}m"))),
-            "memory_bytes" => all.insert("memory".to_owned(), json!(amount.to_string())),
+            "cpu_millis" => all.insert("cpu", json!(format!("{amount}m"))),
+            "memory_bytes" => all.insert("memory", json!(amount.to_string())),
             _ => None,
         };
     }
     all
 }
 
-fn devices(task: &Task) -> Map<String, Value> {
+fn devices(task: &Task) -> Map {
     let whole = !is_shared(task) && task.resource_claim_names.is_empty();
     let named = task.request.iter().filter_map(|(name, amount)| match name.as_str() {
         "cpu_millis" | "memory_bytes" | "pods" => None,
@@ -114,15 +114,15 @@ fn shared_gpu(task: &Task) -> Vec<(String, Value)> {
     wishes
 }
 
-fn labels(task: &Task, has_node: bool) -> Map<String, Value> {
-    let mut labels: Map<String, Value> =
+fn labels(task: &Task, has_node: bool) -> Map {
+    let mut labels: Map =
         task.labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     if let Some(part) = task.subgroup.as_deref().filter(|part| *part != "default") {
-        labels.insert("kai.scheduler/subgroup-name".to_owned(), json!(plain(part)));
+        labels.insert("kai.scheduler/subgroup-name", json!(plain(part)));
     }
     if let Some(label) = &task.priority_label {
         let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
-        labels.insert("kai.scheduler/task-priority".to_owned(), json!(text));
+        labels.insert("kai.scheduler/task-priority", json!(text));
     }
     if has_node && is_placed(task) && is_shared(task) {
         match &task.gpu_groups[..] {

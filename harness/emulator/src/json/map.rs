@@ -1,0 +1,260 @@
+//! A map: its fields in a list, in the order of their keys. Most have a few; those are looked
+//! through, for keys of another length are passed over at once.
+
+use std::fmt;
+use std::slice;
+use std::vec;
+
+use super::{Text, Value};
+
+/// Up to so many fields are looked through; among more, a key is searched by order.
+const FEW: usize = 16;
+
+/// A map of JSON, in the order of its keys.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Map(Vec<(Text, Value)>);
+
+impl Map {
+    /// Without fields.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// With room for so many fields.
+    pub fn with_capacity(fields: usize) -> Self {
+        Self(Vec::with_capacity(fields))
+    }
+
+    /// How many fields it has.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has no field.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What stands at a key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.place(key).map(|place| &self.0[place].1)
+    }
+
+    /// What stands at a key, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        self.place(key).map(|place| &mut self.0[place].1)
+    }
+
+    /// Whether something stands at a key.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.place(key).is_some()
+    }
+
+    /// Sets what stands at a key; answers what stood there.
+    pub fn insert(&mut self, key: impl Into<Text> + AsRef<str>, value: Value) -> Option<Value> {
+        if self.is_behind(key.as_ref()) {
+            self.0.push((key.into(), value));
+            return None;
+        }
+        match self.search(key.as_ref()) {
+            Ok(place) => Some(std::mem::replace(&mut self.0[place].1, value)),
+            Err(place) => {
+                self.0.insert(place, (key.into(), value));
+                None
+            }
+        }
+    }
+
+    /// Takes a field away; answers what stood there.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.place(key).map(|place| self.0.remove(place).1)
+    }
+
+    /// Takes all fields away.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The place of a key, for what stands there or is to.
+    pub fn entry(&mut self, key: impl Into<Text> + AsRef<str>) -> Entry<'_> {
+        let found = self.search(key.as_ref());
+        Entry { fields: &mut self.0, key: key.into(), found }
+    }
+
+    /// The fields.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter(self.0.iter())
+    }
+
+    /// The fields, their values to be changed.
+    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&Text, &mut Value)> {
+        self.0.iter_mut().map(|(key, value)| (&*key, value))
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Text> + ExactSizeIterator {
+        self.0.iter().map(|(key, _)| key)
+    }
+
+    /// The values, in the order of their keys.
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
+        self.0.iter().map(|(_, value)| value)
+    }
+
+    /// The values, to be changed.
+    pub fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Value> {
+        self.0.iter_mut().map(|(_, value)| value)
+    }
+
+    /// The values themselves.
+    pub fn into_values(self) -> impl DoubleEndedIterator<Item = Value> {
+        self.0.into_iter().map(|(_, value)| value)
+    }
+
+    /// Leaves the fields of which `keeps` says so.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&Text, &mut Value) -> bool) {
+        self.0.retain_mut(|(key, value)| keeps(key, value));
+    }
+
+    fn place(&self, key: &str) -> Option<usize> {
+        if self.0.len() > FEW {
+            return self.search(key).ok();
+        }
+        self.0.iter().position(|(field, _)| field == key)
+    }
+
+    /// Where a key is, or would be.
+    fn search(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(field, _)| field.as_str().cmp(key))
+    }
+
+    /// Whether a key comes behind all others.
+    fn is_behind(&self, key: &str) -> bool {
+        self.0.last().is_none_or(|(last, _)| last.as_str() < key)
+    }
+}
+
+/// The place of a key in a map.
+pub struct Entry<'m> {
+    fields: &'m mut Vec<(Text, Value)>,
+    key: Text,
+    found: Result<usize, usize>,
+}
+
+impl<'m> Entry<'m> {
+    /// What stands there, or else this.
+    pub fn or_insert(self, value: Value) -> &'m mut Value {
+        self.or_insert_with(|| value)
+    }
+
+    /// What stands there, or else what this makes.
+    pub fn or_insert_with(self, value: impl FnOnce() -> Value) -> &'m mut Value {
+        let place = match self.found {
+            Ok(place) => place,
+            Err(place) => {
+                self.fields.insert(place, (self.key, value()));
+                place
+            }
+        };
+        &mut self.fields[place].1
+    }
+
+    /// Changes what stands there, if something does.
+    #[must_use]
+    pub fn and_modify(self, change: impl FnOnce(&mut Value)) -> Self {
+        if let Ok(place) = self.found {
+            change(&mut self.fields[place].1);
+        }
+        self
+    }
+}
+
+/// Of one key it has what was said last.
+impl<K: Into<Text> + AsRef<str>, V: Into<Value>> FromIterator<(K, V)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(fields: I) -> Self {
+        let mut map = Self::new();
+        map.extend(fields);
+        map
+    }
+}
+
+impl<K: Into<Text> + AsRef<str>, V: Into<Value>> Extend<(K, V)> for Map {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, fields: I) {
+        let fields = fields.into_iter();
+        self.0.reserve(fields.size_hint().0);
+        for (key, value) in fields {
+            self.insert(key, value.into());
+        }
+    }
+}
+
+/// The fields of a map.
+#[derive(Clone)]
+pub struct Iter<'m>(slice::Iter<'m, (Text, Value)>);
+
+impl<'m> Iterator for Iter<'m> {
+    type Item = (&'m Text, &'m Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(key, value)| (key, value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(|(key, value)| (key, value))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+/// The fields of a map that is taken apart.
+pub type IntoIter = vec::IntoIter<(Text, Value)>;
+
+impl<'m> IntoIterator for &'m Map {
+    type Item = (&'m Text, &'m Value);
+    type IntoIter = Iter<'m>;
+
+    fn into_iter(self) -> Iter<'m> {
+        self.iter()
+    }
+}
+
+impl<'m> IntoIterator for &'m mut Map {
+    type Item = (&'m Text, &'m mut Value);
+    type IntoIter = std::iter::Map<
+        slice::IterMut<'m, (Text, Value)>,
+        fn(&'m mut (Text, Value)) -> (&'m Text, &'m mut Value),
+    >;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter_mut().map(|(key, value)| (&*key, value))
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Text, Value);
+    type IntoIter = IntoIter;
+
+    fn into_iter(self) -> IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl std::ops::Index<&str> for Map {
+    type Output = Value;
+
+    fn index(&self, key: &str) -> &Value {
+        self.get(key).expect("a key of the map")
+    }
+}
+
+impl fmt::Debug for Map {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_map().entries(self).finish()
+    }
+}

@@ -1,0 +1,125 @@
+//! Held against `serde_json` and the standard library's maps.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::{any, *};
+use serde_json::json as foreign;
+
+use super::*;
+
+fn trees() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(serde_json::Value::from),
+        any::<i64>().prop_map(serde_json::Value::from),
+        any::<u64>().prop_map(serde_json::Value::from),
+        any::<f64>().prop_map(serde_json::Value::from),
+        any::<String>().prop_map(serde_json::Value::from),
+    ];
+    leaf.prop_recursive(4, 64, 24, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+            prop::collection::btree_map("[a-z]{0,2}", inner, 0..24)
+                .prop_map(|fields| serde_json::Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// What is done to a map.
+#[derive(Clone, Debug)]
+enum Doing {
+    Insert(String, u8),
+    Remove(String),
+    Default(String, u8),
+    Keep(u8),
+}
+
+fn doings() -> impl Strategy<Value = Vec<Doing>> {
+    let key = "[a-e]{1,2}";
+    let doing = prop_oneof![
+        3 => (key, any::<u8>()).prop_map(|(key, number)| Doing::Insert(key, number)),
+        1 => key.prop_map(Doing::Remove),
+        1 => (key, any::<u8>()).prop_map(|(key, number)| Doing::Default(key, number)),
+        1 => any::<u8>().prop_map(Doing::Keep),
+    ];
+    prop::collection::vec(doing, 0..64)
+}
+
+proptest! {
+    #[test]
+    fn trees_are_read_written_and_turned_as_serde_json_does(tree in trees()) {
+        let text = tree.to_string();
+        let read: Value = serde_json::from_str(&text).unwrap();
+        // Numbers may be read a little off, by both.
+        let tree: serde_json::Value = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(serde_json::to_vec(&read).unwrap(), serde_json::to_vec(&tree).unwrap());
+        prop_assert_eq!(format!("{read} {read:#}"), format!("{tree} {tree:#}"));
+        prop_assert_eq!(&read, &Value::from(tree.clone()));
+        prop_assert_eq!(serde_json::Value::from(read), tree);
+    }
+
+    #[test]
+    fn a_map_is_what_a_map_in_order_is(doings in doings()) {
+        let (mut map, mut model) = (Map::new(), BTreeMap::<String, Value>::new());
+        for doing in doings {
+            match doing {
+                Doing::Insert(key, number) => {
+                    let stood = map.insert(key.clone(), number.into());
+                    prop_assert_eq!(stood, model.insert(key, number.into()));
+                }
+                Doing::Remove(key) => prop_assert_eq!(map.remove(&key), model.remove(&key)),
+                Doing::Default(key, number) => {
+                    let is = map.entry(key.as_str()).or_insert(number.into()).clone();
+                    prop_assert_eq!(&is, model.entry(key).or_insert(number.into()));
+                }
+                Doing::Keep(most) => {
+                    let keeps = |value: &Value| value.as_u64() <= Some(most.into());
+                    map.retain(|_, value| keeps(value));
+                    model.retain(|_, value| keeps(value));
+                }
+            }
+            prop_assert_eq!(map.len(), model.len());
+            prop_assert!(map.iter().map(|(key, value)| (key.as_str(), value))
+                .eq(model.iter().map(|(key, value)| (key.as_str(), value))));
+            for (key, value) in &model {
+                prop_assert_eq!(map.get(key), Some(value));
+            }
+            prop_assert_eq!(map.get("f"), None);
+        }
+    }
+
+    #[test]
+    fn pointers_lead_where_serde_json_says(tree in trees(), pointer in "(/[a-b0-2]{1,2}){0,3}") {
+        let value = Value::from(tree.clone());
+        let found = value.pointer(&pointer).cloned().map(serde_json::Value::from);
+        prop_assert_eq!(found.as_ref(), tree.pointer(&pointer));
+    }
+}
+
+#[test]
+fn of_a_key_that_is_said_twice_the_last_counts() {
+    let read: Value = serde_json::from_str(r#"{"b": 1, "a": 2, "b": 3}"#).unwrap();
+    assert_eq!(read.to_string(), r#"{"a":2,"b":3}"#);
+    let made: Map = [("b", 1), ("a", 2), ("b", 3)].into_iter().collect();
+    assert_eq!(Value::Object(made), read);
+}
+
+#[test]
+fn indices_answer_null_for_nothing_and_make_what_is_set() {
+    let mut value = json!({"a": [1, {"b": "x"}]});
+    assert_eq!(value["a"][1]["b"], "x");
+    assert_eq!(value["a"][7]["b"], Value::Null);
+    value["c"]["d"] = 5.into();
+    value["a"][0] = Value::Null;
+    assert_eq!(value, Value::from(foreign!({"a": [null, {"b": "x"}], "c": {"d": 5}})));
+}
+
+#[test]
+fn pointers_with_escapes_are_read() {
+    let mut value = json!({"a/b": {"c~d": [1, 2]}});
+    assert_eq!(value.pointer("/a~1b/c~0d/1"), Some(&json!(2)));
+    assert_eq!(value.pointer("/a~1b/c~0d/01"), None);
+    assert_eq!(value.pointer("a~1b"), None);
+    *value.pointer_mut("/a~1b/c~0d/0").unwrap() = "x".into();
+    assert_eq!(value, json!({"a/b": {"c~d": ["x", 2]}}));
+}
