@@ -61,15 +61,16 @@ pub(crate) async fn write(
         };
         warn(api, &about, (&record.told.conditions, &told.conditions), now).await?;
         let path = path("scheduling.run.ai/v2", "", "queues", &format!("{name}/status"));
-        let change = Change { status: Status::new(&record.told, &told, now) };
+        let metadata = Seen { resource_version: record.told.version.to_string() };
+        let change = Change { metadata, status: Status::new(&record.told, &told, now) };
         match api.patch_metadata(&path, Merge::Plain, &change).await {
             Ok(metadata) => {
-                // What the watch will tell of this is no news then.
+                // What the watch will tell of this is no news then, for nothing came between.
                 told.version = metadata.version();
                 record.told = told;
             }
-            // It is gone; the watch will tell.
-            Err(ApiError::NotFound(_)) => {}
+            // It is gone, or was changed by somebody else; the watch will tell.
+            Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => {}
             Err(error) => return Err(error),
         }
     }
@@ -100,10 +101,18 @@ async fn warn(
     Ok(())
 }
 
-/// A merge patch.
+/// A merge patch of the queue as it was seen. Of the answer only the version is read: without this
+/// condition, what somebody changed in between would be taken for known.
 #[derive(Serialize)]
 struct Change<'q> {
+    metadata: Seen,
     status: Status<'q>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Seen {
+    resource_version: String,
 }
 
 #[derive(Serialize)]

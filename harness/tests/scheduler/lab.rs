@@ -309,7 +309,7 @@ impl Lab {
         (kube::Client::new(service, "default"), plug)
     }
 
-    fn start_with(&mut self, client: kube::Client) -> watch::Receiver<Status> {
+    pub(crate) fn start_with(&mut self, client: kube::Client) -> watch::Receiver<Status> {
         let clock = self.emulator.clock().clone();
         let run =
             schedlab_scheduler::run(client, self.config.clone(), Arc::new(move || clock.now()));

@@ -1,8 +1,14 @@
 //! Several writes under way at once, and news that a death left untold.
 
-use std::sync::atomic::Ordering;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
+use http::Request;
 use insta::assert_snapshot;
+use kube::client::Body;
+use tower::{ServiceExt as _, service_fn};
 
 use crate::{dies_before_each_write, lab::Lab};
 
@@ -53,5 +59,44 @@ fn a_start_that_was_never_told_is_told_by_the_next_scheduler() {
         lab.pass(5).await;
         assert_eq!(lab.starts(), 1);
         assert_snapshot!(lab.outcome(), @"gang: 2 Running; 2 bound, 0 evicted; 2 Scheduled");
+    });
+}
+
+/// A client before whose first status of queue `q` somebody else raises the queue's limit, and
+/// whether that has been.
+fn client_beaten_by_an_edit(lab: &Lab) -> (kube::Client, Arc<AtomicBool>) {
+    let edited = Arc::new(AtomicBool::new(false));
+    let (done, router) = (Arc::clone(&edited), lab.emulator.service());
+    let service = service_fn(move |request: Request<Body>| {
+        let tells = request.uri().path().ends_with("/queues/q/status");
+        let edits = tells && !done.swap(true, Ordering::Relaxed);
+        let router = router.clone();
+        async move {
+            if edits {
+                let change = br#"{"spec": {"resources": {"gpu": {"limit": 4}}}}"#.to_vec();
+                let edit = Request::patch("/apis/scheduling.run.ai/v2/queues/q")
+                    .header("content-type", "application/merge-patch+json")
+                    .body(Body::from(change))
+                    .unwrap();
+                assert!(router.clone().oneshot(edit).await.unwrap().status().is_success());
+            }
+            router.oneshot(request).await
+        }
+    });
+    (kube::Client::new(service, "default"), edited)
+}
+
+#[test]
+fn a_queue_that_is_edited_while_its_status_is_on_its_way_is_heard_of() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 2, 2);
+        lab.job("job", "q", (4, 1));
+        let (client, edited) = client_beaten_by_an_edit(&lab);
+        lab.start_with(client);
+        lab.pass(30).await;
+        assert!(edited.load(Ordering::Relaxed), "the queue's status was on its way");
+        assert_snapshot!(lab.outcome(), @"job: 4 Running; 4 bound, 0 evicted; 4 Scheduled");
+        assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"4"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"4"}}"#);
     });
 }
