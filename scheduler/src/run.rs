@@ -40,6 +40,9 @@ use crate::{
     watch::{Kind, Watches},
 };
 
+/// So many repetitions of a plan are checked, and every so many-th after them.
+const CHECKED: u64 = 60;
+
 /// With usage history the order of queues changes by time alone; how often that is looked at.
 const USAGE_STEP: Duration = Duration::from_mins(1);
 
@@ -162,6 +165,16 @@ struct Scheduler {
 struct Rest {
     plan: Plan,
     until: Option<Instant>,
+    /// Cycles that were such repetitions so far.
+    repeats: u64,
+}
+
+impl Rest {
+    /// Whether a debug build decides this repetition anew, to see that nothing else comes of it: it
+    /// does so a while, then now and then, for a rest can be a day of cycles.
+    fn is_checked(&self) -> bool {
+        self.repeats <= CHECKED || self.repeats.is_multiple_of(CHECKED)
+    }
 }
 
 impl Scheduler {
@@ -266,7 +279,14 @@ impl Scheduler {
 
     /// A cycle that would only decide again what the last one did.
     fn repeat(&mut self, started: Instant, now: Time) {
-        debug_assert!(self.decides_the_same(now), "the plan changed by time before its deadline");
+        let checked = self.rest.as_mut().is_some_and(|rest| {
+            rest.repeats += 1;
+            rest.is_checked()
+        });
+        debug_assert!(
+            !checked || self.decides_the_same(now),
+            "the plan changed by time before its deadline"
+        );
         self.config.status.send_modify(|status| status.cycles += 1);
         if self.config.idle == Idle::EveryPeriod {
             self.call_cycle(started);
@@ -291,7 +311,7 @@ impl Scheduler {
         let deadline = plan.look_again_in_millis.map(Duration::from_millis);
         let usage = self.past.moves().then_some(USAGE_STEP);
         let until = deadline.into_iter().chain(usage).min().map(|time| started + time);
-        Rest { plan, until }
+        Rest { plan, until, repeats: 0 }
     }
 
     async fn group(&mut self, now: Time) -> Result<(), ApiError> {
