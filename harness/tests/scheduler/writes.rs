@@ -77,8 +77,9 @@ fn client_beaten_by_an_edit(lab: &Lab) -> (kube::Client, Arc<AtomicBool>) {
                 let edit = Request::patch("/apis/scheduling.run.ai/v2/queues/q")
                     .header("content-type", "application/merge-patch+json")
                     .body(Body::from(change))
-                    .unwrap();
-                assert!(router.clone().oneshot(edit).await.unwrap().status().is_success());
+                    .expect("a fixed path");
+                let answer = router.clone().oneshot(edit).await;
+                assert!(answer.is_ok_and(|answer| answer.status().is_success()));
             }
             router.oneshot(request).await
         }
