@@ -1,9 +1,11 @@
 //! Tables of whole cycles, by area.
 
 mod amounts;
+mod auditor;
 mod claims;
 mod consolidate;
 mod gangs;
+mod judged;
 mod kube;
 mod limits;
 mod mig;
