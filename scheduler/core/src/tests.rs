@@ -19,6 +19,7 @@ mod random;
 mod reclaim;
 mod remedies;
 mod restraint;
+mod scores;
 mod stale;
 mod steady;
 mod time;

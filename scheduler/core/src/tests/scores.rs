@@ -1,0 +1,353 @@
+//! What each score gives to each node, in its weight: by the formulas of kube-scheduler and of KAI,
+//! worked out by hand.
+
+use crate::{
+    Profile, Snapshot,
+    model::{Inclusion, PodId, TopologySpread},
+    profile::Placement,
+    session::Session,
+    testing::{kube_snapshot_of, snapshot_of},
+};
+
+/// What `plugin` gives to the nodes on which the pod `x` fits, by their names; weights included.
+fn scores(plugin: &str, text: &str) -> Vec<i128> {
+    scores_in(plugin, &kube_snapshot_of(text))
+}
+
+fn scores_in(plugin: &str, snapshot: &Snapshot) -> Vec<i128> {
+    scores_by(&Profile::kube(), plugin, snapshot)
+}
+
+fn scores_by(profile: &Profile, plugin: &str, snapshot: &Snapshot) -> Vec<i128> {
+    let session = Session::new(snapshot, profile);
+    let pod = snapshot.pods.iter().position(|pod| &*pod.name == "x").expect("a pod x");
+    let nodes = session.scored_nodes(PodId(u32::try_from(pod).expect("few pods")));
+    let of = |(name, score): &(String, i128)| (name == plugin).then_some(*score);
+    nodes.iter().filter_map(|node| node.scores.iter().find_map(of)).collect()
+}
+
+#[test]
+fn more_left_of_cpu_and_memory_is_better() {
+    let least = |text: &str| scores("LeastAllocated", text);
+    assert_eq!(
+        least(
+            "
+            node n1 cpu=8 memory=8Gi
+            node n2 cpu=8 memory=8Gi
+            node n3 cpu=8 memory=8Gi
+            job a cpu=4 memory=2Gi on n1
+            job b cpu=7 memory=7Gi on n2
+            job x cpu=1 memory=1Gi
+        "
+        ),
+        // 37 % of its cores and 62 % of its memory, nothing, and 87 % of both.
+        [49, 0, 87]
+    );
+    // What asks for nothing counts as 0.1 cores and 200 MiB; a node without memory by its cores.
+    assert_eq!(
+        least(
+            "
+            node n1 cpu=1 memory=2000Mi
+            node n2 cpu=1 memory=2000Mi
+            node n3 cpu=1 memory=0
+            job a on n1
+            job b releasing on n1
+            job x cpu=0.5 memory=0
+        "
+        ),
+        [55, 75, 50]
+    );
+    assert_eq!(least("\nnode n1 cpu=1 memory=2000Mi\njob x"), [90]);
+}
+
+#[test]
+fn cpu_and_memory_used_to_like_parts_are_better() {
+    let balanced = |text: &str| scores("BalancedAllocation", text);
+    assert_eq!(
+        balanced(
+            "
+            node n1 cpu=8 memory=8Gi
+            node n2 cpu=8 memory=8Gi
+            node n3 cpu=8 memory=8Gi
+            node n4 cpu=8 memory=0
+            job a cpu=4 memory=1Gi on n1
+            job b cpu=1 memory=5Gi on n2
+            job x cpu=2 memory=0
+        "
+        ),
+        // 1 - |6/8 - 1/8| / 2; 1 - |3/8 - 5/8| / 2; 1 - |2/8 - 0| / 2; the node without memory.
+        [68, 87, 87, 100]
+    );
+    assert_eq!(balanced("\nnode n1 cpu=8 memory=8Gi\njob x memory=4Gi"), [75]);
+    assert_eq!(balanced("\nnode n1 cpu=8 memory=8Gi\njob x"), [], "it asks for neither");
+}
+
+#[test]
+fn fewer_disliked_taints_are_better() {
+    let cluster = "
+        node n1 taint a=b:PreferNoSchedule taint c=d:PreferNoSchedule taint e=f:PreferNoSchedule
+        node n2 taint a=b:PreferNoSchedule
+        node n3
+        node n4 taint c=d:PreferNoSchedule taint k=l:NoSchedule
+    ";
+    let of = |pod: &str| scores("TaintToleration", &format!("{cluster}\n{pod}"));
+    assert_eq!(of("job x tolerates k"), [0, 3 * (100 - 33), 300, 3 * (100 - 33)]);
+    assert_eq!(of("job x tolerates a=b"), [0, 300, 300]);
+    assert_eq!(of("job x tolerates a=c"), [0, 3 * (100 - 33), 300]);
+    assert_eq!(of("job x tolerates a=b:NoSchedule"), [0, 3 * (100 - 33), 300]);
+    assert_eq!(scores("TaintToleration", "\nnode n1\njob x"), [300]);
+}
+
+#[test]
+fn more_of_the_weight_of_preferred_labels_is_better() {
+    let affinity = |text: &str| scores("NodeAffinity", text);
+    assert_eq!(
+        affinity(
+            "
+            node n1 label zone=a
+            node n2 label kind=fast
+            node n3 label zone=a label kind=fast
+            node n4
+            job x prefers zone=a:10 prefers kind=fast:30
+        "
+        ),
+        [2 * 25, 2 * 75, 2 * 100, 0]
+    );
+    assert_eq!(affinity("\nnode n1\njob x prefers zone=a:10"), [0]);
+}
+
+#[test]
+fn an_image_counts_by_its_size_and_by_the_part_of_nodes_that_have_it() {
+    // An image of the table has 1 GiB; 23 MiB and less are nothing, 1000 MiB a container all.
+    let images = |text: &str| scores("ImageLocality", text);
+    assert_eq!(
+        images(
+            "
+            node n1 image a
+            node n2 image a image b
+            node n3
+            node n4
+            job x image a image b
+        "
+        ),
+        [100 * (512 - 23) / (2000 - 23), 100 * (512 + 256 - 23) / (2000 - 23), 0, 0]
+    );
+    assert_eq!(images("\nnode n1 image a\njob x image a"), [100]);
+    assert_eq!(images("\nnode n1 image b\njob x image a"), []);
+}
+
+#[test]
+fn pods_that_like_or_need_each_other_pull_both_ways() {
+    let affinity = |text: &str| scores("InterPodAffinity", text);
+    assert_eq!(
+        affinity(
+            "
+            node n1 label zone=a
+            node n2 label zone=a
+            node n3 label zone=b
+            node n4
+            job a label app=x on n1
+            job b label app=x on n2
+            job c label app=x on n3
+            job d label app=y on n3
+            job x likes app=x/zone likes app=y/zone
+        "
+        ),
+        [200, 200, 200, 0],
+        "two of x in zone a, one of x and one of y in zone b"
+    );
+    assert_eq!(
+        affinity(
+            "
+            node n1
+            node n2
+            node n3
+            job a likes app=x/host on n1
+            job b near app=x/host on n2
+            job x label app=x
+        "
+        ),
+        [200, 2, 0],
+        "who needs it counts a hundredth of who likes it"
+    );
+    assert_eq!(affinity("\nnode n1\njob a label app=y on n1\njob x likes app=x/host"), []);
+}
+
+#[test]
+fn fewer_fellows_in_a_domain_are_better() {
+    let spread = |text: &str| scores("PodTopologySpread", text);
+    // Three hosts weigh ln 5: 3, 2 and no fellows are 5, 3 and 0 with a skew of 1.
+    let hosts = "
+        node n1
+        node n2
+        node n3
+        job a pods=3 label app=x on n1 n1 n1
+        job b pods=2 label app=x on n2 n2
+        job c pods=2 label app=y on n3 n3
+        job x label app=x evenly app=x/host/1
+    ";
+    assert_eq!(spread(hosts), [0, 2 * (100 * (5 - 3) / 5), 200]);
+    // Two zones weigh ln 4: 3 and 1 fellows are 4 and 1; who has no zone counts nothing.
+    let zones = "
+        node n1 label zone=a
+        node n2 label zone=a
+        node n3 label zone=b
+        node n4
+        job a pods=3 label app=x on n1 n1 n2
+        job b label app=x on n3
+        job x label app=x evenly app=x/zone/1
+    ";
+    assert_eq!(spread(zones), [2 * 25, 2 * 25, 2 * 100, 0]);
+    assert_eq!(spread("\nnode n1\nnode n2\njob x label app=x evenly app=x/host/1"), [200, 200]);
+}
+
+#[test]
+fn a_replica_set_spreads_over_hosts_and_zones_though_nobody_asks() {
+    let spread = |text: &str| scores("PodTopologySpread", text);
+    // Hosts weigh ln 5 and have a skew of 3, zones weigh ln 4 and have a skew of 5.
+    let cluster = "
+        node n1 label topology.kubernetes.io/zone=a
+        node n2 label topology.kubernetes.io/zone=a
+        node n3 label topology.kubernetes.io/zone=b
+        job a pods=3 label pod-template-hash=h on n1 n1 n3
+        job other label pod-template-hash=i on n2
+        job x label pod-template-hash=h
+    ";
+    // 2 ln 5 + 2 and 2 ln 4 + 4 are 12; 0 + 2 and 2 ln 4 + 4, 9; ln 5 + 2 and ln 4 + 4, 9.
+    assert_eq!(spread(cluster), [2 * (100 * 9 / 12), 2 * 100, 2 * 100]);
+    assert_eq!(spread("\nnode n1\njob x label app=h"), []);
+    let numbered = "
+        node n1
+        node n2
+        job a label controller-revision-hash=h label apps.kubernetes.io/pod-index=0 on n1
+        job x label controller-revision-hash=h label apps.kubernetes.io/pod-index=1
+    ";
+    // ln 4 + 2 and 2, rounded; who has no zone is left in.
+    assert_eq!(spread(numbered), [2 * (100 * 2 / 3), 200]);
+}
+
+/// The cluster, where the spread of pod `x` is changed.
+fn spread_with(text: &str, change: impl Fn(&mut TopologySpread)) -> Snapshot {
+    let mut snapshot = kube_snapshot_of(text);
+    let shapes = snapshot.shapes.iter_mut();
+    shapes.flat_map(|shape| &mut shape.topology_spread).for_each(change);
+    snapshot
+}
+
+#[test]
+fn a_spread_counts_pods_on_the_nodes_that_its_policies_name() {
+    let cluster = "
+        node n1 label zone=a label kind=x
+        node n2 label zone=a label kind=y taint dedicated=z:NoSchedule
+        node n3 label zone=b label kind=x
+        job there pods=2 label app=x on n2 n2
+        job here label app=x on n3
+        job x label app=x evenly app=x/zone/1 needs kind=x
+    ";
+    let spread = |affinity, taints| {
+        let changed = spread_with(cluster, |spread| {
+            (spread.node_affinity_policy, spread.node_taints_policy) = (affinity, taints);
+        });
+        scores_in("PodTopologySpread", &changed)
+    };
+    // Zones a and b have no and one fellow, or two and one.
+    assert_eq!(spread(Inclusion::Honor, Inclusion::Ignore), [200, 0]);
+    assert_eq!(spread(Inclusion::Honor, Inclusion::Honor), [200, 0]);
+    assert_eq!(spread(Inclusion::Ignore, Inclusion::Honor), [200, 0]);
+    assert_eq!(spread(Inclusion::Ignore, Inclusion::Ignore), [2 * 33, 200]);
+}
+
+#[test]
+fn a_domain_may_have_so_many_more_than_the_emptiest_and_too_few_domains_count_as_an_empty_one() {
+    let cluster = "
+        node n1 label zone=a
+        node n2 label zone=b
+        node n3
+        job a pods=2 label app=x on n1 n1
+        job b label app=x on n2
+        job y label app=y on n2
+        job x label app=x spread app=x/zone/1
+    ";
+    let takes = |max_skew, min_domains| {
+        let changed = spread_with(cluster, |spread| {
+            (spread.max_skew, spread.min_domains) = (max_skew, min_domains);
+        });
+        let (profile, count) = (Profile::kube(), changed.pods.len());
+        let session = Session::new(&changed, &profile);
+        let pod = (0..count).find(|at| &*changed.pods[*at].name == "x").expect("a pod x");
+        let pod = PodId(u32::try_from(pod).expect("few pods"));
+        session.node_ids().map(|node| session.fits(pod, node).is_ok()).collect::<Vec<_>>()
+    };
+    assert_eq!(takes(1, None), [false, true, false]);
+    assert_eq!(takes(2, None), [true, true, false]);
+    assert_eq!(takes(2, Some(2)), [true, true, false]);
+    assert_eq!(takes(2, Some(3)), [false, true, false]);
+    assert_eq!(takes(1, Some(3)), [false, false, false]);
+}
+
+/// A point of KAI's.
+const POINT: i128 = 1_000_000_000;
+
+/// Where KAI packs, and where it spreads.
+fn kai_scores(placement: Placement, plugin: &str, text: &str) -> Vec<i128> {
+    let profile = Profile { gpu_placement: placement, cpu_placement: placement, ..Profile::kai() };
+    scores_by(&profile, plugin, &snapshot_of(text))
+}
+
+#[test]
+fn the_fullest_or_the_emptiest_node_is_better_by_gpus_or_for_cpu_work_by_cores() {
+    let cluster = "
+        node n1 gpus=4 cpu=8
+        node n2 gpus=8 cpu=8
+        node n3 gpus=8 cpu=8
+        job a gpus=2 cpu=6 on n1
+        job b gpus=1 cpu=2 releasing on n1
+        job c gpus=6 cpu=1 on n2
+    ";
+    let of = |placement, asks: &str| {
+        kai_scores(placement, "ResourcePlacement", &format!("{cluster}\njob x {asks}"))
+    };
+    let packed = |free: [i128; 3]| free.map(|free| 9 * POINT - free).to_vec();
+    assert_eq!(of(Placement::BinPack, "gpus=1"), packed([2000, 2000, 8000]));
+    assert_eq!(of(Placement::BinPack, "part=0.5"), packed([2000, 2000, 8000]));
+    assert_eq!(of(Placement::BinPack, "cpu=0"), packed([2000, 7000, 8000]));
+    assert_eq!(of(Placement::Spread, "gpus=1"), [POINT / 2, POINT / 4, POINT]);
+    assert_eq!(of(Placement::Spread, "cpu=0"), [POINT / 4, POINT * 7 / 8, POINT]);
+}
+
+#[test]
+fn a_nomination_outweighs_shared_devices_and_those_outweigh_the_kind_of_node() {
+    let of = |plugin: &str, text: &str| kai_scores(Placement::BinPack, plugin, text);
+    let cluster = "
+        node n1 gpus=2
+        node n2 gpus=2
+        node n3
+        job a part=0.5 on n2/g1
+    ";
+    let told = |plugin: &str, asks: &str| of(plugin, &format!("{cluster}\njob x {asks}"));
+    assert_eq!(told("NominatedNode", "nominated=n2"), [0, 10_000_000 * POINT, 0]);
+    assert_eq!(told("NominatedNode", ""), []);
+    assert_eq!(told("SharedDevicesFirst", "part=0.5"), [0, 10_000 * POINT]);
+    assert_eq!(told("SharedDevicesFirst", "part=0.6"), [0, 0]);
+    assert_eq!(told("SharedDevicesFirst", "gpus=1"), []);
+    assert_eq!(told("NodeAvailability", "gpus=1"), [1_000 * POINT, 1_000 * POINT]);
+    assert_eq!(told("NodeResourceType", "cpu=1"), [0, 0, 10 * POINT]);
+    assert_eq!(told("NodeResourceType", "gpus=1"), []);
+    let spread = format!("{cluster}\njob x part=0.5");
+    assert_eq!(kai_scores(Placement::Spread, "SharedDevicesFirst", &spread), []);
+}
+
+#[test]
+fn fewer_zones_are_better_and_who_is_not_aligned_is_taken_to_be_on_all() {
+    let cluster = "
+        node n1 cpu=8 numa=best-effort/pod zone z0:cpu=4 zone z1:cpu=4
+        node n2 cpu=8 numa=restricted/pod zone z0:cpu=2 zone z1:cpu=2 zone z2:cpu=2 zone z3:cpu=2
+        node n3 cpu=8 numa=none/pod zone z0:cpu=4 zone z1:cpu=4
+        node n4 cpu=8
+        job x cpu=4
+    ";
+    let numa =
+        |asks: &str| kai_scores(Placement::BinPack, "Numa", &cluster.replace("job x cpu=4", asks));
+    assert_eq!(numa("job x cpu=4 guaranteed"), [100 * POINT, 50 * POINT, 50 * POINT, 25 * POINT]);
+    assert_eq!(numa("job x cpu=4"), []);
+}
