@@ -42,3 +42,25 @@ fn collide(a: &HostPort, b: &HostPort) -> bool {
     let everywhere = |port: &HostPort| &*port.ip == "0.0.0.0";
     a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || everywhere(a) || everywhere(b))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_taken_for_its_protocol_on_its_address_or_on_all() {
+        let port = |ip: &str, protocol: &str, port| HostPort {
+            ip: ip.into(),
+            protocol: protocol.into(),
+            port,
+        };
+        let one = port("10.0.0.1", "TCP", 80);
+        assert!(collide(&one, &one));
+        assert!(collide(&one, &port("0.0.0.0", "TCP", 80)));
+        assert!(collide(&port("0.0.0.0", "TCP", 80), &one));
+        assert!(!collide(&one, &port("10.0.0.2", "TCP", 80)));
+        assert!(!collide(&one, &port("10.0.0.1", "UDP", 80)));
+        assert!(!collide(&one, &port("10.0.0.1", "TCP", 81)));
+        assert!(!collide(&one, &port("0.0.0.0", "UDP", 80)));
+    }
+}

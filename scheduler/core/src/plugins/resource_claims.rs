@@ -105,3 +105,74 @@ impl Filter for ClaimedGpus {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::resources::Resources;
+
+    const HERE: NodeId = NodeId(0);
+    const THERE: NodeId = NodeId(1);
+
+    /// Does a pod fit here, and there, with a claim that others use so?
+    fn fits(users: &[PodState], change: impl Fn(&mut DeviceClaim)) -> [Result<Fits, Misfit>; 2] {
+        let mut claim = DeviceClaim {
+            name: "x".into(),
+            devices: Resources::default(),
+            every: BTreeMap::new(),
+            is_own: false,
+            queue: None,
+            allocated_on: None,
+            reserved_for_others: 0,
+        };
+        change(&mut claim);
+        [(HERE, "here"), (THERE, "there")]
+            .map(|(node, name)| fits_with(&claim, users, (node, &name.into())))
+    }
+
+    fn elsewhere() -> Result<Fits, Misfit> {
+        Err(Misfit::ClaimElsewhere("x".into()))
+    }
+
+    #[test]
+    fn a_claim_is_where_it_is_used_or_allocated_until_all_who_have_it_leave() {
+        let used = |user: PodState| fits(&[user], |_| {});
+        assert_eq!(fits(&[], |_| {}), [Ok(Fits::Now), Ok(Fits::Now)]);
+        assert_eq!(used(PodState::Pending), [Ok(Fits::Now), Ok(Fits::Now)]);
+        assert_eq!(used(PodState::Holding(HERE)), [Ok(Fits::Now), elsewhere()]);
+        assert_eq!(used(PodState::Promised(HERE)), [Ok(Fits::Now), elsewhere()]);
+        assert_eq!(used(PodState::Stuck(HERE)), [Ok(Fits::Now), elsewhere()]);
+        assert_eq!(used(PodState::Releasing(HERE)), [Ok(Fits::Now), Ok(Fits::Later)]);
+        let moves = PodState::Moving { from: HERE, to: THERE };
+        assert_eq!(used(moves), [elsewhere(), Ok(Fits::Later)]);
+        let both = [PodState::Releasing(HERE), PodState::Holding(HERE)];
+        assert_eq!(fits(&both, |_| {}), [Ok(Fits::Now), elsewhere()]);
+    }
+
+    #[test]
+    fn an_allocated_claim_goes_elsewhere_when_it_is_reserved_for_nobody_any_more() {
+        let allocated = |others| {
+            move |claim: &mut DeviceClaim| {
+                claim.allocated_on = Some("here".into());
+                claim.reserved_for_others = others;
+            }
+        };
+        assert_eq!(fits(&[], allocated(0)), [Ok(Fits::Now), elsewhere()]);
+        let leaves = [PodState::Releasing(HERE)];
+        assert_eq!(fits(&leaves, allocated(0)), [Ok(Fits::Now), Ok(Fits::Later)]);
+        assert_eq!(fits(&leaves, allocated(1)), [Ok(Fits::Now), elsewhere()]);
+    }
+
+    #[test]
+    fn a_claim_has_so_many_users_at_most() {
+        let reserved = |others| move |claim: &mut DeviceClaim| claim.reserved_for_others = others;
+        let (one, leaves) = ([PodState::Holding(HERE)], [PodState::Releasing(HERE)]);
+        assert_eq!(fits(&[], reserved(255))[0], Ok(Fits::Now));
+        assert_eq!(fits(&[], reserved(256))[0], Err(Misfit::ClaimFull("x".into())));
+        assert_eq!(fits(&one, reserved(254))[0], Ok(Fits::Now));
+        assert_eq!(fits(&one, reserved(255))[0], Err(Misfit::ClaimFull("x".into())));
+        assert_eq!(fits(&leaves, reserved(255))[0], Ok(Fits::Now));
+    }
+}

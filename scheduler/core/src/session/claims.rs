@@ -74,3 +74,46 @@ fn move_devices(free: &mut Resources, devices: &Resources, was_taken: bool, is_t
         (false, false) | (true, true) => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Profile, model::NodeId, session::Session, testing::snapshot_of};
+
+    /// GPUs, in thousandths, of the first of the table: idle, on their way back, and what the
+    /// waiting pod would take.
+    fn gpus(text: &str) -> (i64, i64, i64) {
+        let (snapshot, profile) = (snapshot_of(text), Profile::kai());
+        let session = Session::new(&snapshot, &profile);
+        let room = session.room(NodeId(0));
+        let pod = snapshot.pods.iter().find(|pod| pod.node.is_none()).expect("one waits");
+        let shape = &snapshot.shapes[pod.shape.0 as usize];
+        let needed = room.needed(&snapshot.nodes[0], shape);
+        (room.idle.gpu_milli, room.releasing.gpu_milli, needed.gpu_milli)
+    }
+
+    #[test]
+    fn devices_of_a_claim_are_taken_once_until_the_last_who_has_it_is_gone() {
+        let with =
+            |others: &str| gpus(&format!("node n1 gpus=8 by-claim\n{others}\njob z claim x:2"));
+        assert_eq!(with(""), (8000, 0, 2000));
+        assert_eq!(with("job a claim x:2 on n1"), (6000, 0, 0));
+        assert_eq!(with("job a pods=2 claim x:2 on n1 n1"), (6000, 0, 0));
+        assert_eq!(with("job a claim x:2 releasing on n1"), (6000, 2000, 2000));
+        let one_stays = "job a claim x:2 releasing on n1\njob b claim x:2 on n1";
+        assert_eq!(with(one_stays), (6000, 0, 0));
+        let all_leave = "job a claim x:2 releasing on n1\njob b claim x:2 releasing on n1";
+        assert_eq!(with(all_leave), (6000, 2000, 2000));
+        assert_eq!(with("job a claim y:3 claim w:1 on n1"), (4000, 0, 2000));
+    }
+
+    #[test]
+    fn a_claim_that_no_pod_has_is_taken_or_on_its_way_back() {
+        let with = |node: &str, others: &str| {
+            gpus(&format!("node n1 gpus=8 by-claim {node}\n{others}\njob z claim x:2"))
+        };
+        assert_eq!(with("held x:2", ""), (6000, 0, 0));
+        assert_eq!(with("held x:2", "job a claim x:2 on n1"), (6000, 0, 0));
+        assert_eq!(with("given-back x:2", ""), (6000, 2000, 2000));
+        assert_eq!(with("given-back x:2", "job a claim x:2 on n1"), (6000, 0, 0));
+    }
+}

@@ -180,3 +180,175 @@ impl NodeRoom {
         enough && groups.iter().all(|group| used(group) + units <= capacity)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Profile,
+        model::{NodeId, PodShape},
+        session::Session,
+        testing::snapshot_of,
+    };
+
+    /// On the first node of the table, for what its waiting pod asks for.
+    fn on_first<T>(text: &str, look: impl Fn(&NodeRoom, &Node, &SharedGpu) -> T) -> T {
+        let (snapshot, profile) = (snapshot_of(text), Profile::kai());
+        let session = Session::new(&snapshot, &profile);
+        let pod = snapshot.pods.iter().find(|pod| pod.node.is_none()).expect("one waits");
+        let PodShape { shared_gpu, .. } = &snapshot.shapes[pod.shape.0 as usize];
+        let shared = shared_gpu.as_ref().expect("it asks for parts");
+        look(session.room(NodeId(0)), &snapshot.nodes[0], shared)
+    }
+
+    fn chosen_by(placement: Placement, at_once_first: bool, text: &str) -> String {
+        let choice = Choice { placement, at_once_first };
+        let told = |room: &NodeRoom, (device, fits): (Device, Fits)| match device {
+            Device::Shared(at) => format!("{} {fits:?}", room.shared[at].group),
+            Device::New => format!("new {fits:?}"),
+        };
+        on_first(text, |room, node, shared| {
+            let Some(devices) = room.choose_devices(node, shared, choice) else {
+                return "none".to_owned();
+            };
+            let devices = devices.into_iter().map(|device| told(room, device));
+            devices.collect::<Vec<_>>().join(", ")
+        })
+    }
+
+    fn packed(text: &str) -> String {
+        chosen_by(Placement::BinPack, true, text)
+    }
+
+    const TWO_SHARED_ONE_IDLE: &str = "
+        node n1 gpus=3 gpu-memory=8000
+        job a part=0.6 on n1/g1
+        job b part=0.3 on n1/g2
+    ";
+
+    #[test]
+    fn parts_go_to_the_fullest_devices_or_to_the_emptiest() {
+        let of = |asks: &str| packed(&format!("{TWO_SHARED_ONE_IDLE}\njob x {asks}"));
+        assert_eq!(of("part=0.4"), "g1 Now");
+        assert_eq!(of("part=0.401"), "g2 Now");
+        assert_eq!(of("part=0.8"), "new Now");
+        assert_eq!(of("part=0.4 devices=3"), "g1 Now, g2 Now, new Now");
+        assert_eq!(of("part=0.5 devices=2"), "g2 Now, new Now");
+        assert_eq!(of("part=0.4 devices=4"), "none");
+        assert_eq!(of("part-memory=3200"), "g1 Now");
+        assert_eq!(of("part-memory=3201"), "g2 Now");
+        assert_eq!(of("part-memory=8001"), "none");
+        assert_eq!(packed("node n1 gpus=1\njob x part-memory=1"), "none", "of memory not known");
+        let spread = |asks: &str| {
+            let text = format!("{TWO_SHARED_ONE_IDLE}\njob x {asks}");
+            chosen_by(Placement::Spread, true, &text)
+        };
+        assert_eq!(spread("part=0.4"), "new Now");
+        assert_eq!(spread("part=0.4 devices=2"), "new Now, g2 Now");
+    }
+
+    #[test]
+    fn of_devices_as_full_the_first_by_name_is_taken() {
+        let text = "
+            node n1 gpus=2
+            job a part=0.5 on n1/g2
+            job b part=0.5 on n1/g1
+            job x part=0.5
+        ";
+        assert_eq!(packed(text), "g1 Now");
+    }
+
+    #[test]
+    fn where_it_fits_at_once_comes_first_unless_one_looks_ahead() {
+        let text = "
+            node n1 gpus=2
+            job a part=0.5 on n1/g1
+            job r part=0.5 releasing on n1/g1
+            job b part=0.2 on n1/g2
+            job x part=0.5
+        ";
+        assert_eq!(packed(text), "g2 Now");
+        assert_eq!(chosen_by(Placement::BinPack, false, text), "g1 Later");
+    }
+
+    #[test]
+    fn a_device_that_everybody_leaves_is_free_once() {
+        let of = |asks: &str| {
+            packed(&format!(
+                "
+                node n1 gpus=2
+                job r part=0.6 releasing on n1/g1
+                job a part=0.3 on n1/g2
+                job x {asks}
+            "
+            ))
+        };
+        assert_eq!(of("part=0.5"), "g2 Now");
+        assert_eq!(of("part=0.5 devices=2"), "g2 Now, new Later");
+        assert_eq!(of("part=0.5 devices=3"), "none");
+        assert_eq!(of("part=0.4 devices=2"), "g2 Now, g1 Now");
+        assert_eq!(of("part=0.8"), "new Later");
+    }
+
+    #[test]
+    fn it_fits_when_the_last_of_its_devices_is_free() {
+        let fits = |asks: &str| {
+            let text = format!(
+                "
+                node n1 gpus=2
+                job r part=0.6 releasing on n1/g1
+                job a part=0.3 on n1/g2
+                job x {asks}
+            "
+            );
+            on_first(&text, NodeRoom::fits_parts)
+        };
+        assert_eq!(fits("part=0.7"), Some(Fits::Now));
+        assert_eq!(fits("part=0.7 devices=2"), Some(Fits::Later));
+        assert_eq!(fits("part=0.7 devices=3"), None);
+    }
+
+    #[test]
+    fn a_node_shares_with_others_where_each_part_finds_a_device_in_use() {
+        let shares = |asks: &str| {
+            let text = format!("{TWO_SHARED_ONE_IDLE}\njob x {asks}");
+            on_first(&text, NodeRoom::shares_with_others)
+        };
+        assert!(shares("part=0.4 devices=2") && shares("part=0.7"));
+        assert!(!shares("part=0.5 devices=2") && !shares("part=0.8"));
+        let leaving = "node n1 gpus=1\njob r part=0.6 releasing on n1/g1\njob x part=0.4";
+        assert!(!on_first(leaving, NodeRoom::shares_with_others));
+    }
+
+    #[test]
+    fn a_device_counts_as_taken_until_its_last_part_is_given_back() {
+        let idle_and_releasing = |text: &str| {
+            let text = format!("node n1 gpus=4\n{text}\njob x part=0.5");
+            on_first(&text, |room, _, _| (room.idle.gpu_milli, room.releasing.gpu_milli))
+        };
+        assert_eq!(idle_and_releasing(""), (4000, 0));
+        assert_eq!(idle_and_releasing("job a part=0.5 on n1/g1"), (3000, 0));
+        let both = "job a part=0.5 on n1/g1\njob b part=0.5 on n1/g1";
+        assert_eq!(idle_and_releasing(both), (3000, 0));
+        let one_leaves = "job a part=0.5 on n1/g1\njob b part=0.5 releasing on n1/g1";
+        assert_eq!(idle_and_releasing(one_leaves), (3000, 0));
+        let all_leave = "job a part=0.5 releasing on n1/g1\njob b part=0.5 releasing on n1/g1";
+        assert_eq!(idle_and_releasing(all_leave), (3000, 1000));
+    }
+
+    #[test]
+    fn who_had_devices_can_keep_them_as_long_as_their_parts_are_free() {
+        let keeps = |others: &str, asks: &str, groups: &[&str]| {
+            let groups: Vec<GpuGroup> = groups.iter().map(|group| (*group).into()).collect();
+            let text = format!("node n1 gpus=2\n{others}\njob x {asks}");
+            on_first(&text, |room, node, shared| room.can_keep(node, shared, &groups))
+        };
+        let one = "job a part=0.5 on n1/g1";
+        assert!(keeps(one, "part=0.5", &["g1"]) && !keeps(one, "part=0.6", &["g1"]));
+        assert!(keeps(one, "part=0.5", &["g1", "g2"]));
+        assert!(keeps(one, "part=0.9", &["g2"]) && !keeps(one, "part=0.9", &["g2", "g3"]));
+        assert!(keeps("", "part=0.9", &["g2", "g3"]));
+        let leaves = "job r part=0.5 releasing on n1/g1\njob b gpus=1 on n1";
+        assert!(keeps(leaves, "part=0.9", &["g1"]) && !keeps(leaves, "part=0.9", &["g1", "g2"]));
+    }
+}

@@ -136,3 +136,92 @@ impl Freed {
 pub(crate) fn parts_on(node: &Node, shared: Option<&SharedGpu>) -> Option<(i64, u32)> {
     shared.map(|shared| (shared.units_on(node), shared.devices))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Profile, model::Pod, testing::snapshot_of};
+
+    fn first<T>(text: &str, look: impl Fn(&Free, &Freed, Asked<'_>) -> T) -> T {
+        let (snapshot, profile) = (snapshot_of(text), Profile::kai());
+        let session = Session::new(&snapshot, &profile);
+        let node = &snapshot.nodes[0];
+        let shape = |pod: &Pod| &snapshot.shapes[pod.shape.0 as usize];
+        let mut freed = Freed::default();
+        for pod in snapshot.pods.iter().filter(|pod| pod.name.starts_with("gone")) {
+            freed.add(node, shape(pod), &pod.gpu_groups);
+        }
+        let waiting = snapshot.pods.iter().find(|pod| pod.node.is_none()).map(shape);
+        let nothing = PodShape::default();
+        let asks = waiting.unwrap_or(&nothing);
+        let parts = parts_on(node, asks.shared_gpu.as_ref());
+        look(&Free::of(&session, NodeId(0)), &freed, Asked { resources: &asks.requests, parts })
+    }
+
+    /// How often what the waiting pod asks for fits on the node once pods named `gone` are.
+    fn times(text: &str) -> u32 {
+        first(text, |free, freed, asked| free.times(Some(freed), asked))
+    }
+
+    /// What queues could account for of what is free on the node.
+    fn accounted(text: &str) -> PerResource<i64> {
+        first(text, |free, _, _| free.accounted())
+    }
+
+    #[test]
+    fn a_shape_fits_as_often_as_the_scarcest_resource_lets_it() {
+        let node = "node n1 gpus=8 cpu=12 memory=12Gi pods=11 extended nic=12";
+        let often = |taken: &str, asks: &str| times(&format!("{node}\n{taken}\njob x {asks}"));
+        assert_eq!(often("", "gpus=2"), 4);
+        assert_eq!(often("job a gpus=3 on n1", "gpus=2"), 2);
+        assert_eq!(often("job a cpu=1 on n1", "gpus=1 cpu=3"), 3);
+        assert_eq!(often("job a memory=1Gi on n1", "gpus=1 memory=3Gi"), 3);
+        assert_eq!(often("job a extended nic=1 on n1", "gpus=1 extended nic=3"), 3);
+        assert_eq!(often("", ""), 11);
+        assert_eq!(often("", "extended fpga=1"), 0);
+    }
+
+    #[test]
+    fn what_is_imagined_gone_makes_room_for_more() {
+        let node = "node n1 gpus=8 cpu=12 memory=12Gi pods=2 extended nic=12";
+        let gone = "job gone gpus=4 cpu=6 memory=6Gi extended nic=6 on n1";
+        let often = |asks: &str| times(&format!("{node}\n{gone}\njob x {asks}"));
+        assert_eq!(often("gpus=4"), 2);
+        assert_eq!(often("cpu=6"), 2);
+        assert_eq!(often("memory=6Gi"), 2);
+        assert_eq!(often("extended nic=6"), 2);
+        assert_eq!(often("gpus=5"), 1);
+        let overfull = "node n1 cpu=1\njob gone cpu=2 on n1\njob a cpu=2 on n1\njob x cpu=1";
+        assert_eq!(times(overfull), 0);
+    }
+
+    #[test]
+    fn parts_fit_on_shared_devices_and_on_whole_ones() {
+        let often = |shared: &str, asks: &str| {
+            times(&format!("node n1 gpus=3 gpu-memory=10\n{shared}\njob x {asks}"))
+        };
+        let some = "job a part=0.6 on n1/g1";
+        assert_eq!(often("", "part=0.4"), 6);
+        assert_eq!(often(some, "part=0.4"), 5);
+        assert_eq!(often(some, "part=0.5"), 4);
+        assert_eq!(often(some, "part=0.5 devices=2"), 2);
+        assert_eq!(often(some, "part-memory=4"), 5);
+        assert_eq!(often(some, "gpus=1"), 2);
+        let two = "job a part=0.3 on n1/g1\njob gone part=0.3 on n1/g1";
+        assert_eq!(often(two, "part=0.7"), 3);
+        assert_eq!(often(two, "gpus=1"), 2);
+        let all = "job gone-a part=0.3 on n1/g1\njob gone-b part=0.3 on n1/g1";
+        assert_eq!(often(all, "part=0.5"), 6);
+        assert_eq!(often(all, "gpus=1"), 3);
+    }
+
+    #[test]
+    fn queues_account_for_the_rest_of_shared_devices_rounded_up() {
+        let free = accounted(
+            "node n1 gpus=2 cpu=4 memory=1Gi gpu-memory=3\njob a part-memory=1 cpu=1 memory=0Gi on n1/g1",
+        );
+        assert_eq!(free, PerResource { gpu: 1667, cpu: 3000, memory: 1 << 30 });
+        let overfull = accounted("node n1 gpus=1 cpu=1\njob a cpu=2 memory=0Gi gpus=2 on n1");
+        assert_eq!(overfull, PerResource { gpu: 0, cpu: 0, memory: 1 << 40 });
+    }
+}

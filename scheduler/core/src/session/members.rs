@@ -332,3 +332,121 @@ impl<'a> Tree<'a> {
         self.group.sub_groups[leaf].min_member
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Profile,
+        model::{NodeId, PodGroupId},
+        session::Session,
+        testing::snapshot_of,
+    };
+
+    /// The first group of the table: how it stands to its minimum, and who is next.
+    fn standing(text: &str) -> String {
+        let (snapshot, profile) = (snapshot_of(text), Profile::kai());
+        let session = Session::new(&snapshot, &profile);
+        let (group, members) = (&snapshot.pod_groups[0], session.members(PodGroupId(0)));
+        let pods = members.next_chunk(group).into_iter();
+        let pods: Vec<&str> = pods.map(|pod| &*snapshot.pods[pod.0 as usize].name).collect();
+        let ready = match members.ready(group) {
+            Ok(()) => String::new(),
+            Err(NotReady { sub_group, required, exist, gated }) => {
+                let part = sub_group.map_or_else(String::new, |part| format!(" of {part}"));
+                format!(", {exist} exist{part} and {gated} of them are gated, {required} must")
+            }
+        };
+        format!("{:?}{ready}: {}", members.shortfall(group), pods.join(" "))
+    }
+
+    #[test]
+    fn what_is_missing_of_a_minimum_comes_at_once_and_surplus_one_by_one() {
+        assert_eq!(standing("job a pods=5 min=3"), "BelowMinimum: a-0 a-1 a-2");
+        assert_eq!(standing("node n1\njob a pods=5 min=3 on n1"), "BelowMinimum: a-1 a-2");
+        assert_eq!(standing("node n1\njob a pods=5 min=2 on n1 n1"), "AtMinimum: a-2");
+        assert_eq!(standing("node n1\njob a pods=5 min=2 on n1 n1 n1"), "AboveMinimum: a-3");
+        assert_eq!(standing("job a pods=2 min=0"), "AtMinimum: a-0");
+        assert_eq!(standing("node n1\ngang a pods=2 gpus=1 on n1 n1"), "AtMinimum: ");
+    }
+
+    #[test]
+    fn a_gang_whose_pods_are_not_all_there_tells_of_the_part_that_is_short() {
+        assert_eq!(
+            standing("job a pods=4 min=3 gated=2"),
+            "BelowMinimum, 4 exist and 2 of them are gated, 3 must: "
+        );
+        assert_eq!(standing("job a pods=4 min=3 gated=1"), "BelowMinimum: a-0 a-1 a-2");
+        let parts = "
+            node n1
+            gang a
+              part head
+              part left pods=3 gated=1
+              part right pods=2 gated=1
+        ";
+        assert_eq!(
+            standing(parts),
+            "BelowMinimum, 3 exist of left and 1 of them are gated, 3 must: a-head"
+        );
+        assert_eq!(
+            standing("node n1\ngang a pods=3 gpus=1 releasing on n1"),
+            "BelowMinimum, 2 exist and 0 of them are gated, 3 must: "
+        );
+    }
+
+    #[test]
+    fn so_many_parts_as_are_needed_come_together_and_others_one_by_one() {
+        let of = |parts: &str| standing(&format!("node n1\ngang a needs=2\n{parts}"));
+        assert_eq!(of("part c\npart b pods=2\npart a"), "BelowMinimum: a-a a-b-0 a-b-1", "by name");
+        assert_eq!(of("part a on n1\npart b\npart c"), "BelowMinimum: a-b a-c");
+        assert_eq!(of("part a on n1\npart b on n1\npart c"), "AtMinimum: a-c");
+        assert_eq!(of("part a gated=1\npart b\npart c"), "BelowMinimum: a-b a-c");
+        assert_eq!(of("part a min=0\npart b\npart c"), "BelowMinimum: a-b a-c");
+    }
+
+    #[test]
+    fn of_satisfied_parts_the_one_with_fewer_pods_per_minimum_grows() {
+        let of = |parts: &str| standing(&format!("node n1\ngang a\n{parts}"));
+        let uneven = "
+            part a pods=9 min=2 on n1 n1 n1 n1
+            part b pods=9 min=4 on n1 n1 n1 n1 n1
+        ";
+        assert_eq!(of(uneven), "AboveMinimum: a-b-5");
+        let nested = "
+            part a pods=9 min=2 on n1 n1 n1
+            part rack needs=1
+            part l parent=rack pods=9 min=4 on n1 n1 n1 n1
+            part r parent=rack pods=9 min=3 on n1 n1 n1
+        ";
+        assert_eq!(of(nested), "AboveMinimum: a-a-3");
+        let fuller = "
+            part a pods=9 min=2 on n1 n1 n1 n1 n1 n1
+            part rack needs=1
+            part l parent=rack pods=9 min=4 on n1 n1 n1 n1
+            part r parent=rack pods=9 min=3 on n1 n1 n1
+        ";
+        assert_eq!(of(fuller), "AboveMinimum: a-l-4");
+    }
+
+    #[test]
+    fn a_minimum_waits_as_long_as_some_of_it_only_was_promised_room() {
+        let text = "
+            node n1
+            job a pods=4 min=2 on n1
+        ";
+        let (snapshot, profile) = (snapshot_of(text), Profile::kai());
+        let mut session = Session::new(&snapshot, &profile);
+        let (group, id) = (&snapshot.pod_groups[0], PodGroupId(0));
+        let told = |session: &Session<'_>| {
+            let members = session.members(id);
+            (members.minimum_waits(group), members.were_promised(), members.wait())
+        };
+        assert_eq!(told(&session), (false, false, true));
+        session.promise(PodId(1), NodeId(0));
+        assert_eq!(told(&session), (true, true, true));
+        session.place(PodId(2), NodeId(0));
+        assert_eq!(told(&session), (false, true, true));
+        session.place(PodId(3), NodeId(0));
+        assert_eq!(told(&session), (false, true, false));
+    }
+}

@@ -134,3 +134,24 @@ impl ChangedNodes {
         self.nodes.push(node);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_is_told_what_changed_since_it_read_or_that_it_was_too_much() {
+        let mut changed = ChangedNodes::default();
+        changed.note(NodeId(0), 2);
+        let mark = changed.mark();
+        assert_eq!(changed.since(mark), Some(&[][..]));
+        changed.note(NodeId(1), 2);
+        changed.note(NodeId(0), 2);
+        assert_eq!(changed.since(mark), Some(&[NodeId(1), NodeId(0)][..]));
+        (0..10_000).for_each(|_| changed.note(NodeId(1), 2));
+        assert_eq!(changed.since(mark), None);
+        let mark = changed.mark();
+        changed.note(NodeId(0), 2);
+        assert_eq!(changed.since(mark), Some(&[NodeId(0)][..]));
+    }
+}

@@ -263,3 +263,120 @@ fn settle_unknown(zones: &mut [ZoneRoom], numa: &NumaTopology, mut unknown: Reso
         unknown.subtract(&taken);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Profile, testing::snapshot_of};
+
+    /// What the waiting pod would get of each zone of the first node: cores and GPUs.
+    fn shares_when(counted: Counted, text: &str) -> String {
+        let (snapshot, profile) = (snapshot_of(text), Profile::kai());
+        let session = Session::new(&snapshot, &profile);
+        let pod = snapshot.pods.iter().find(|pod| pod.node.is_none()).expect("one waits");
+        let shape = &snapshot.shapes[pod.shape.0 as usize];
+        let Some(shares) = session.room(NodeId(0)).shares(&snapshot.nodes[0], shape, counted)
+        else {
+            return "refused".to_owned();
+        };
+        let told = |(at, amount): &(usize, Resources)| {
+            format!("z{at} {}/{}", amount.cpu_milli / 1000, amount.gpu_milli / 1000)
+        };
+        shares.iter().map(told).collect::<Vec<_>>().join(", ")
+    }
+
+    fn shares(policy: &str, asks: &str) -> String {
+        let zones = "zone z0:cpu=4,gpus=2 zone z1:cpu=4,gpus=2 zone z2:cpu=8,gpus=1";
+        let node = format!("node n1 cpu=16 gpus=5 numa={policy} {zones}");
+        shares_when(Counted::Idle, &format!("{node}\njob x {asks}"))
+    }
+
+    #[test]
+    fn one_zone_gives_it_all_and_the_lowest_that_can() {
+        let of = |asks: &str| shares("single/pod", asks);
+        assert_eq!(of("cpu=4 guaranteed"), "z0 4/0");
+        assert_eq!(of("cpu=6 guaranteed"), "z2 6/0");
+        assert_eq!(of("cpu=4 gpus=2 guaranteed"), "z0 4/2");
+        assert_eq!(of("cpu=6 gpus=2 guaranteed"), "refused");
+        assert_eq!(of("cpu=6 gpus=2"), "z0 0/2", "cores are for guaranteed pods");
+        assert_eq!(of("cpu=9 guaranteed"), "refused");
+        assert_eq!(of("cpu=9"), "");
+    }
+
+    #[test]
+    fn a_restricted_node_gives_from_as_few_zones_as_each_resource_needs_and_from_no_more() {
+        let of = |asks: &str| shares("restricted/pod", asks);
+        assert_eq!(of("cpu=6 guaranteed"), "z2 6/0");
+        assert_eq!(of("cpu=9 guaranteed"), "z0 4/0, z2 5/0");
+        assert_eq!(of("cpu=12 guaranteed"), "z0 4/0, z2 8/0");
+        assert_eq!(of("cpu=16 guaranteed"), "z0 4/0, z1 4/0, z2 8/0");
+        assert_eq!(of("cpu=17 guaranteed"), "refused");
+        assert_eq!(of("cpu=9 gpus=3 guaranteed"), "z0 4/2, z2 5/1");
+        assert_eq!(
+            of("cpu=6 gpus=3 guaranteed"),
+            "refused",
+            "one zone has the cores, two the GPUs"
+        );
+    }
+
+    #[test]
+    fn best_effort_gives_from_few_zones_and_refuses_nobody() {
+        let of = |asks: &str| shares("best-effort/pod", asks);
+        assert_eq!(of("cpu=6 gpus=3 guaranteed"), "z0 4/2, z1 2/1");
+        assert_eq!(of("cpu=8 gpus=1 guaranteed"), "z2 8/1");
+        assert_eq!(of("cpu=17 guaranteed"), "");
+        assert_eq!(shares("none/pod", "cpu=6 guaranteed"), "");
+    }
+
+    #[test]
+    fn containers_are_served_one_after_the_other_from_what_is_left() {
+        let of = |asks: &str| shares("single/container", asks);
+        assert_eq!(
+            of("cpu=6 guaranteed container cpu=3 container cpu=2 container cpu=1"),
+            "z0 4/0, z1 2/0"
+        );
+        assert_eq!(of("cpu=8 guaranteed container first:cpu=8 container cpu=4"), "z0 4/0");
+        assert_eq!(of("cpu=9 guaranteed container first:cpu=9 container cpu=1"), "refused");
+        assert_eq!(of("cpu=4 guaranteed"), "z0 4/0", "with one container");
+    }
+
+    #[test]
+    fn what_is_on_its_way_back_counts_later() {
+        let text = "
+            node n1 cpu=16 numa=single/pod zone z0:cpu=4 zone z1:cpu=8
+            job a cpu=2 guaranteed on n1@z0
+            job r cpu=5 guaranteed releasing on n1@z1
+            job x cpu=4 guaranteed
+        ";
+        assert_eq!(shares_when(Counted::Idle, text), "refused");
+        assert_eq!(shares_when(Counted::Later, text), "z1 4/0");
+    }
+
+    #[test]
+    fn pods_aligned_nobody_knows_where_hold_what_is_published_as_taken() {
+        let left = |published: &str, unknown: u32| {
+            let zone = |at: usize| {
+                let gone = published.chars().nth(at).and_then(|digit| digit.to_digit(10));
+                format!("zone z{at}:cpu=4/cpu={}", 4 - gone.expect("a digit for each zone"))
+            };
+            let text = format!(
+                "
+                node n1 cpu=16 numa=single/pod {} {}
+                job a cpu=1 guaranteed on n1@z0
+                foreign f cpu={unknown} guaranteed on n1
+            ",
+                zone(0),
+                zone(1)
+            );
+            let (snapshot, profile) = (snapshot_of(&text), Profile::kai());
+            let session = Session::new(&snapshot, &profile);
+            let zones = session.room(NodeId(0)).zones.iter();
+            zones.map(|zone| zone.idle.cpu_milli / 1000).collect::<Vec<_>>()
+        };
+        assert_eq!(left("10", 2), [3, 4], "what is known is published; the rest is to come");
+        assert_eq!(left("32", 4), [1, 2]);
+        assert_eq!(left("32", 3), [1, 3], "the lowest zones first");
+        assert_eq!(left("00", 2), [3, 4], "what is published is behind");
+        assert_eq!(left("44", 9), [0, 0]);
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::{
     decision::Quantity,
-    resources::{ResourceName, Resources},
+    resources::{Amount, PerResource, ResourceName, Resources},
 };
 
 fn gpus(gpu_milli: i64) -> Resources {
@@ -17,6 +17,92 @@ fn sums_and_differences_stop_at_the_ends_of_the_range() {
     let mut least = gpus(i64::MIN);
     least.subtract(&gpus(1));
     assert_eq!(least, gpus(i64::MIN));
+}
+
+/// `[gpu, cpu, memory, pods]`, and so many NICs.
+fn of([gpu_milli, cpu_milli, memory_bytes, pods]: [i64; 4], nics: i64) -> Resources {
+    let extended = [("nic".into(), nics)].into();
+    Resources { gpu_milli, cpu_milli, memory_bytes, pods, extended }
+}
+
+#[test]
+fn every_resource_counts_by_itself() {
+    let (some, more) = (of([1, 2, 3, 4], 5), of([10, 30, 20, 2], 3));
+    assert_eq!(some.plus(&more), of([11, 32, 23, 6], 8));
+    assert_eq!(some.times(3), of([3, 6, 9, 12], 15));
+    assert_eq!(some.lesser(&more), of([1, 2, 3, 2], 3));
+    let mut rest = more;
+    rest.subtract(&some);
+    assert_eq!(rest, of([9, 28, 17, -2], -2));
+    assert_eq!(rest.at_least_zero(), Resources { extended: [].into(), ..of([9, 28, 17, 0], 0) });
+    let there: Vec<i64> = rest.amounts().map(|(_, amount)| amount).collect();
+    assert_eq!(there, [9, 28, 17]);
+}
+
+#[test]
+fn what_only_one_side_names_is_not_there_on_the_other() {
+    let nics = |count| of([0; 4], count);
+    let none = Resources::default();
+    assert_eq!(none.plus(&nics(2)), nics(2));
+    assert_eq!(nics(2).lesser(&none), nics(0));
+    assert_eq!(none.lesser(&nics(2)), nics(0));
+    assert_eq!(none.lesser(&nics(-2)), nics(-2));
+    let mut debt = none;
+    debt.subtract(&nics(2));
+    assert_eq!(debt, nics(-2));
+}
+
+#[test]
+fn each_resource_that_is_asked_for_and_short_is_told() {
+    let room = of([10; 4], 10);
+    let names = [
+        ResourceName::Gpu,
+        ResourceName::Cpu,
+        ResourceName::Memory,
+        ResourceName::Pods,
+        ResourceName::Extended("nic".into()),
+    ];
+    for (at, name) in names.iter().enumerate() {
+        let asking = |amount: i64| {
+            let mut fixed = [0; 4];
+            let nics = if at == 4 { amount } else { 0 };
+            if let Some(one) = fixed.get_mut(at) {
+                *one = amount;
+            }
+            of(fixed, nics)
+        };
+        let (fits, short) = (asking(10), asking(11));
+        assert!(fits.fits_in(&room) && fits.short_in(&room).is_empty(), "{name:?}");
+        assert!(!short.fits_in(&room), "{name:?}");
+        let told: Vec<ResourceName> = short.short_in(&room).resources().collect();
+        assert_eq!(told, std::slice::from_ref(name));
+        assert_eq!(short.amount(name), 11);
+        let indebted = of([-1; 4], -1);
+        assert!(asking(0).fits_in(&indebted) && asking(0).short_in(&indebted).is_empty());
+    }
+}
+
+#[test]
+fn what_queues_account_for_is_summed_and_bounded_by_resource() {
+    let (some, more) = (
+        PerResource { gpu: 1, cpu: 2, memory: 3 },
+        PerResource { gpu: 10, cpu: i64::MAX, memory: 30 },
+    );
+    assert_eq!(some.plus(more), PerResource { gpu: 11, cpu: i64::MAX, memory: 33 });
+    assert_eq!(some.minus(more), PerResource { gpu: -9, cpu: 2 - i64::MAX, memory: -27 });
+    assert_eq!(some.minus(more).at_least_zero(), PerResource::default());
+    assert_eq!(some.at_least_zero(), some);
+    let bounds = some.map(Amount::Exactly);
+    assert!(some.within(bounds));
+    for over in [
+        PerResource { gpu: 2, ..some },
+        PerResource { cpu: 3, ..some },
+        PerResource { memory: 4, ..some },
+    ] {
+        assert!(!over.within(bounds), "{over:?}");
+    }
+    assert!(more.within(more.map(|_| Amount::Unlimited)));
+    assert_eq!((Amount::Exactly(3).or(7), Amount::Unlimited.or(7)), (3, 7));
 }
 
 #[test]
@@ -42,5 +128,11 @@ fn amounts_are_told_in_the_units_in_which_people_think() {
     assert_eq!(told(ResourceName::Cpu, -250), "-0.25 CPU cores");
     assert_eq!(told(ResourceName::Memory, 1_234_567_890), "1.234 GB memory");
     assert_eq!(told(ResourceName::Extended("nic".into()), 3), "3 nic");
+    assert_eq!(told(ResourceName::Pods, -2), "-2 pods");
+    assert_eq!(told(ResourceName::Gpu, 0), "0 GPUs");
+    assert_eq!(told(ResourceName::Memory, 999_999), "0 GB memory");
+    let named = |resource| Quantity { resource, amount: 1 }.name().to_owned();
+    assert_eq!(named(ResourceName::Memory), "memory");
+    assert_eq!(named(ResourceName::Cpu), "CPU cores");
     assert_eq!(told(ResourceName::Gpu, i64::MAX), "9223372036854775.807 GPUs");
 }
