@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 
-use super::fair_shares;
+use super::{Division, Pot, QueueDemand, Step, divide, divide_telling, fair_shares};
 use crate::{
     model::{Queue, QueueId, Time},
     resources::{Amount, PerResource},
@@ -282,6 +282,74 @@ fn enormous_amounts_and_weights_neither_wrap_nor_lose_the_remainder() {
 }
 
 /// The GPU shares of every queue, in the order given.
+/// `pot` in steps of `unit` between queues `(priority, weight, wants, usage in millionths)`: shares,
+/// what is left, and the steps behind the quotas, of which there are none.
+fn divided(
+    (total, unit): (i64, i64),
+    queues: &[(i32, i64, i64, i64)],
+) -> (Vec<i64>, i64, Vec<Step>) {
+    let demand = |(at, queue): (i64, &(i32, i64, i64, i64))| QueueDemand {
+        name: format!("q{at}").as_str().into(),
+        priority: queue.0,
+        created: Time(at),
+        quota: Amount::Exactly(0),
+        limit: Amount::Unlimited,
+        weight_milli: queue.1,
+        usage_micro: queue.3,
+        request: queue.2,
+    };
+    let demands: Vec<QueueDemand> = (0..).zip(queues).map(demand).collect();
+    let pot = Pot { total, unit, k_value_milli: 1000 };
+    let mut told = Some(Vec::new());
+    let Division { shares, rest } = divide_telling(pot, &demands, &mut told);
+    assert_eq!(divide(pot, &demands).shares, shares, "whether it is told or not");
+    let behind = |step: &Step| matches!(step, Step::Part { .. } | Step::Remainder { .. });
+    (shares, rest, told.unwrap_or_default().into_iter().filter(behind).collect())
+}
+
+#[test]
+fn every_step_of_a_division_is_told() {
+    let part = |queue, round, pot, want, given| Step::Part { queue, round, pot, want, given };
+    let (shares, rest, steps) = divided((10, 1), &[(1, 1, 2, 0), (1, 1, 9, 0), (0, 1, 9, 0)]);
+    assert_eq!((shares, rest), (vec![2, 8, 0], 0));
+    assert_eq!(
+        steps,
+        [part(0, 1, 10, 2, 2), part(1, 1, 10, 9, 5), part(1, 2, 3, 4, 3)],
+        "in the second round all that is left"
+    );
+    let (shares, rest, steps) = divided((10, 1), &[(1, 1, 100, 0), (1, 2, 100, 0)]);
+    assert_eq!((shares, rest), (vec![3, 7], 0));
+    let remainder = |queue, given| Step::Remainder { queue, given };
+    let parts = [part(0, 1, 10, 100, 3), part(1, 1, 10, 100, 6)];
+    assert_eq!(steps, [&parts[..], &[remainder(1, 1), remainder(0, 0)][..]].concat());
+}
+
+#[test]
+fn parts_come_in_whole_units_and_the_last_one_may_be_broken() {
+    let shares = |pot, queues: &[(i32, i64, i64, i64)]| {
+        let (shares, rest, _) = divided(pot, queues);
+        (shares, rest)
+    };
+    let two = [(1, 1, 9000, 0), (1, 1, 9000, 0)];
+    assert_eq!(shares((4000, 1000), &two), (vec![2000, 2000], 0));
+    assert_eq!(shares((5000, 1000), &two), (vec![3000, 2000], 0), "the older one");
+    assert_eq!(shares((4500, 1000), &two), (vec![2500, 2000], 0));
+    assert_eq!(shares((4500, 1), &two), (vec![2250, 2250], 0));
+    assert_eq!(shares((99_000, 1000), &two), (vec![9000, 9000], 81_000));
+    assert_eq!(shares((0, 1000), &two), (vec![0, 0], 0));
+    assert_eq!(shares((5000, 1000), &[(1, 0, 9000, 0)]), (vec![0], 5000), "without a weight");
+}
+
+#[test]
+fn past_usage_is_weighed_against_the_part_of_the_weights() {
+    let shares = |usage| divided((900, 1), &[(1, 1, 900, usage), (1, 2, 900, 0)]).0;
+    // n + k (n - usage) with n of 1/3 and 2/3: 2/3 - usage and 4/3.
+    assert_eq!(shares(0), [300, 600]);
+    assert_eq!(shares(266_667), [208, 692], "0.4 of 1.733");
+    assert_eq!(shares(666_667), [0, 900]);
+    assert_eq!(shares(900_000), [0, 900]);
+}
+
 fn shares(text: &str) -> String {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let head: Vec<&str> = lines.next().unwrap().split_whitespace().collect();

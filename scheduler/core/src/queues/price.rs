@@ -123,3 +123,57 @@ pub fn with_mig(resources: &Resources) -> PerResource<i64> {
     let accounted = resources.accounted();
     PerResource { gpu: instances.fold(accounted.gpu, i64::saturating_add), ..accounted }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::snapshot_of;
+
+    /// GPUs, in thousandths, that queues pay for the waiting pod: while shares are divided, while
+    /// bounds are checked, and on each node.
+    fn gpus(text: &str) -> (i64, i64, Vec<i64>) {
+        let snapshot = snapshot_of(text);
+        let prices = Prices::of(&snapshot);
+        let pod = snapshot.pods.iter().find(|pod| pod.node.is_none()).expect("one waits");
+        let on = snapshot.nodes.iter().map(|node| prices.on(pod.shape, node).gpu);
+        (prices.to_share(pod.shape).gpu, prices.to_keep_bounds(pod.shape).gpu, on.collect())
+    }
+
+    #[test]
+    fn memory_is_a_part_of_the_device_it_is_on_and_of_the_least_or_most_while_it_waits() {
+        let nodes = "
+            node n1 gpus=8 gpu-memory=8000
+            node n2 gpus=8 gpu-memory=16000
+            node n3 gpus=8
+            node n4 gpu-memory=1000
+        ";
+        let of = |asks: &str| gpus(&format!("{nodes}\njob x {asks}"));
+        let (share, bounds, on) = of("part-memory=4000");
+        assert_eq!((share, bounds, &on[..2]), (500, 250, &[500, 250][..]));
+        let (share, bounds, _) = of("part-memory=4001 devices=2");
+        assert_eq!((share, bounds), (1020, 520), "in whole hundredths, rounded up");
+        assert_eq!(of("part=0.3 devices=2"), (600, 600, vec![600; 4]));
+        assert_eq!(of("gpus=2"), (2000, 2000, vec![2000; 4]));
+    }
+
+    #[test]
+    fn an_instance_costs_as_many_gpus_as_its_profile_has_slices() {
+        let of = |asks: &str| gpus(&format!("\nnode n1\njob x {asks}")).0;
+        assert_eq!(of("extended nvidia.com/mig-2g.10gb=3"), 6000);
+        assert_eq!(of("gpus=1 extended nvidia.com/mig-1g.5gb=2"), 3000);
+        assert_eq!(of("extended nic=3"), 0);
+    }
+
+    #[test]
+    fn all_devices_cost_what_their_node_has_and_while_one_waits_the_least_or_most_that_may_be() {
+        let nodes = "
+            node n1 gpus=2 by-claim label kind=a
+            node n2 gpus=4 by-claim label kind=a
+            node n3 gpus=8 by-claim label kind=b
+        ";
+        let of = |asks: &str| gpus(&format!("{nodes}\njob x {asks}"));
+        assert_eq!(of("claim c:all"), (2000, 8000, vec![2000, 4000, 8000]));
+        assert_eq!(of("claim c:all needs kind=a"), (2000, 4000, vec![2000, 4000, 8000]));
+        assert_eq!(of("claim c:1"), (1000, 1000, vec![1000; 3]));
+    }
+}

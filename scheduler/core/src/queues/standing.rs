@@ -175,4 +175,50 @@ mod tests {
         assert_eq!(none_of(none, Amount::Unlimited), Ratio::new(2000, 1));
         assert_eq!(none_of(some, none), Ratio::new(500_000, 1));
     }
+
+    #[test]
+    fn ratios_are_exact_however_large() {
+        let huge = i128::MAX;
+        let ratio = Ratio::new;
+        assert!(ratio(1, 3) < ratio(1, 2) && ratio(2, 4) == ratio(1, 2));
+        assert!(ratio(1, 3) != ratio(1, 2));
+        assert!(ratio(-5, 3) == ratio(0, 1) && ratio(1, 0) == ratio(1, 1));
+        assert!(ratio(huge, 3) > ratio(huge, 4) && ratio(huge, 3) == ratio(huge, 3));
+        assert!(ratio(huge, huge - 1) > ratio(huge - 1, huge - 1));
+        assert!(ratio(huge - 1, huge) < ratio(huge, huge - 1));
+        assert!(ratio(huge - 2, huge - 1) < ratio(huge - 1, huge));
+        assert!(ratio(huge / 2, huge) < ratio(2, 3) && ratio(huge / 2, huge) > ratio(1, 3));
+        assert!(ratio(7, 2).scaled_milli(1500) == ratio(21, 4));
+    }
+
+    #[test]
+    fn a_queue_is_beyond_its_share_when_it_is_in_all_three() {
+        let fair_share = PerResource { gpu: 10, cpu: 20, memory: 30 };
+        let above = |gpu, cpu, memory| {
+            above_in_all(&Account {
+                parent: None,
+                priority: 0,
+                created: Time(0),
+                quota: fair_share.map(Amount::Exactly),
+                limit: fair_share.map(Amount::Exactly),
+                fair_share,
+                allocated: PerResource { gpu, cpu, memory },
+                allocated_non_preemptible: PerResource::default(),
+                requested: PerResource::default(),
+            })
+        };
+        assert!(above(11, 21, 31));
+        assert!(!above(10, 21, 31) && !above(11, 20, 31) && !above(11, 21, 30));
+    }
+
+    #[test]
+    fn something_of_nothing_is_forbidden() {
+        let bounds = PerResource {
+            gpu: Amount::Exactly(0),
+            cpu: Amount::Exactly(5),
+            memory: Amount::Unlimited,
+        };
+        assert!(uses_forbidden(PerResource { gpu: 1, cpu: 0, memory: 0 }, bounds));
+        assert!(!uses_forbidden(PerResource { gpu: 0, cpu: 9, memory: 9 }, bounds));
+    }
 }

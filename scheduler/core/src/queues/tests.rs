@@ -203,6 +203,42 @@ fn a_department_beyond_its_share_takes_only_from_one_further_beyond() {
     assert_eq!([5, 6, 7].map(accepts), [false, false, true]);
 }
 
+/// So much of one of the three, and nothing of the others.
+fn only(at: usize, amount: i64) -> PerResource<i64> {
+    let mut of = [0; 3];
+    of[at] = amount;
+    PerResource { gpu: of[0], cpu: of[1], memory: of[2] }
+}
+
+#[test]
+fn who_is_further_beyond_its_share_counts_in_all_that_is_asked_for_or_taken_and_in_no_more() {
+    let account = |allocated| Account {
+        parent: None,
+        priority: 100,
+        created: Time(0),
+        quota: PerResource::default().map(|zero: i64| Amount::Exactly(zero)),
+        limit: PerResource::default().map(|_: i64| Amount::Unlimited),
+        fair_share: PerResource { gpu: 4, cpu: 4, memory: 4 },
+        allocated,
+        allocated_non_preemptible: PerResource::default(),
+        requested: PerResource::default(),
+    };
+    let (mine, theirs) = (QueueId(0), QueueId(1));
+    for at in 0..3 {
+        let other = (at + 1) % 3;
+        let accepts = |their_use, taken: PerResource<i64>| {
+            let my_use = only(at, 4).plus(only(other, 8));
+            let accounts = vec![account(my_use), account(only(at, their_use).plus(only(other, 2)))];
+            let ledger = Ledger::of(accounts, PerResource { gpu: 9, cpu: 9, memory: 9 });
+            let reclaimer = Reclaimer { queue: mine, preemptible: true, request: only(at, 1) };
+            reclaimer.may_take(&ledger, &[(theirs, vec![taken])].into(), 1000)
+        };
+        assert!(!accepts(6, only(at, 1)), "five of four is no less than five of four: {at}");
+        assert!(accepts(7, only(at, 1)), "eight of four of what nobody asks for: {at}");
+        assert!(!accepts(7, only(at, 1).plus(only(other, 1))), "but that is taken: {at}");
+    }
+}
+
 #[test]
 fn equal_leftovers_are_not_traded_back_and_forth() {
     let queues = "
