@@ -4,7 +4,11 @@ use std::fmt::Write;
 
 use insta::assert_snapshot;
 
-use crate::testing::{plan_of, spread_plan_of};
+use crate::{
+    Profile,
+    profile::{Action, Placement},
+    testing::{plan_of, plan_with, spread_plan_of},
+};
 
 #[test]
 fn a_fragmented_fleet_is_packed_for_a_job_that_needs_a_whole_node() {
@@ -103,4 +107,56 @@ fn scattered(jobs: usize) -> String {
     }
     let _ = writeln!(text, "job whole gpus={}", jobs + 1);
     text
+}
+
+#[test]
+fn where_some_work_is_spread_nothing_is_moved_together() {
+    let spread = Placement::Spread;
+    let cluster = "
+        node n1 gpus=2
+        node n2 gpus=2
+        job a gpus=1 on n1
+        job b gpus=1 on n2
+        job full gpus=2
+    ";
+    let by_gpus = Profile { gpu_placement: spread, ..Profile::kai() };
+    let by_cpu = Profile { cpu_placement: spread, ..Profile::kai() };
+    assert_snapshot!(plan_with(&Profile::kai(), cluster), @r"
+    b leaves n2 for full (consolidation)
+    b waits for n1
+    full waits for n2
+    full pending: Room was promised on n2 and is being released by pods that are leaving
+    ");
+    assert_snapshot!(plan_with(&by_gpus, cluster), @"full pending: Resources were not found for pod default/full due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
+    assert_snapshot!(plan_with(&by_cpu, cluster), @"full pending: Resources were not found for pod default/full due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn only_as_many_jobs_of_a_queue_are_looked_at_as_the_profile_says() {
+    let looking_at = |depth| {
+        let queue_depth = [(Action::Consolidate, depth)].into();
+        let profile = Profile { queue_depth, ..Profile::kai() };
+        plan_with(
+            &profile,
+            "
+            node n1 gpus=2
+            node n2 gpus=2
+            job a gpus=1 on n1
+            job b gpus=1 on n2
+            job hopeless gpus=2 needs kind=x
+            job full gpus=2
+        ",
+        )
+    };
+    assert_snapshot!(looking_at(1), @r"
+    full pending: Resources were not found for pod default/full due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    hopeless pending: Resources were not found for pod default/hopeless due to: no nodes with enough resources were found: 2 node(s) didn't match Pod's node affinity/selector.
+    ");
+    assert_snapshot!(looking_at(2), @r"
+    b leaves n2 for full (consolidation)
+    b waits for n1
+    full waits for n2
+    full pending: Room was promised on n2 and is being released by pods that are leaving
+    hopeless pending: Resources were not found for pod default/hopeless due to: no nodes with enough resources were found: 2 node(s) didn't match Pod's node affinity/selector.
+    ");
 }

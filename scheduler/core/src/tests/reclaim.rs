@@ -342,3 +342,53 @@ fn who_would_end_beyond_its_fair_share_does_not_begin_whoever_is_further_beyond(
     z pending: Resources were not found for pod default/z-0 due to: no nodes with enough resources were found: 1 node(s) didn't match Pod's node affinity/selector.
     ");
 }
+
+#[test]
+fn what_is_left_over_may_go_to_whoever_comes_after_all_that_were_evicted() {
+    let plan = |priority: i32| {
+        plan_of(&format!(
+            "
+            node n1 gpus=2
+            queue left quota=0
+            queue other quota=0 priority={priority}
+            queue right quota=1
+            job big gpus=2 queue=left on n1
+            job small gpus=1 queue=other
+            job own gpus=1 queue=right
+        "
+        ))
+    };
+    assert_snapshot!(plan(50), @r"
+    big leaves n1 for own (reclaim)
+    own waits for n1
+    own pending: Room was promised on n1 and is being released by pods that are leaving
+    small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+    assert_snapshot!(plan(150), @r"
+    own pending: Resources were not found for pod default/own due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+#[test]
+fn where_a_gang_finds_too_few_to_evict_a_smaller_one_is_still_looked_at() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        node n2 gpus=2
+        foreign x gpus=2 on n2
+        queue left quota=0
+        queue right quota=4
+        job a gpus=1 queue=left on n1
+        job b gpus=1 queue=left on n1
+        gang large pods=3 gpus=1 queue=right
+        gang small pods=2 gpus=1 queue=right
+        gang least pods=1 gpus=1 queue=right
+    "), @r"
+    b leaves n1 for small (reclaim)
+    a leaves n1 for small (reclaim)
+    small waits for n1 x2
+    large pending: Resources were found for 0 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    least pending: Resources were not found for pod default/least due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    small pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}

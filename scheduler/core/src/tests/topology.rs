@@ -167,3 +167,52 @@ fn a_rack_is_reclaimed_as_a_whole() {
     steady after 2
     ");
 }
+
+#[test]
+fn a_rack_is_as_full_as_the_scarcest_of_what_is_asked_for_makes_it() {
+    let first = |a: &str, b: &str| {
+        plan_of(&format!(
+            "
+            topology dc levels rack
+            node n1 label rack=a {a}
+            node n2 label rack=b {b}
+            gang g pods=2 gpus=1 cpu=2 together=dc/rack
+        "
+        ))
+    };
+    // Of b 4 of 10 cores, of a 2 of 6 GPUs.
+    assert_snapshot!(first("gpus=6 cpu=100", "gpus=8 cpu=10"), @"g runs on n2 x2");
+    // Of b 2 of 4 GPUs, of a 4 of 10 cores.
+    assert_snapshot!(first("gpus=8 cpu=10", "gpus=4 cpu=100"), @"g runs on n2 x2");
+    assert_snapshot!(first("gpus=8 cpu=10", "gpus=8 cpu=10"), @"g runs on n1 x2");
+}
+
+#[test]
+fn different_pods_are_put_together_where_there_is_enough_of_each_resource_for_all() {
+    let together = |b: &str| {
+        plan_of(&format!(
+            "
+            topology dc levels rack
+            node n1 gpus=2 cpu=8 label rack=a
+            node n2 gpus=2 cpu=2 label rack=b
+            node n3 {b} label rack=b
+            gang g together=dc/rack
+              part left gpus=1 cpu=2
+              part right gpus=2 cpu=2
+        "
+        ))
+    };
+    assert_snapshot!(together("gpus=1 cpu=2"), @"g runs on n3, n2");
+    assert_snapshot!(together("gpus=1 cpu=1"), @"g pending: node-group a can allocate only 2 of 2 required pods. node-group b can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied");
+    assert_snapshot!(together("cpu=2"), @"g pending: node-group a can allocate only 2 of 2 required pods. node-group b can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied");
+}
+
+#[test]
+fn pods_that_are_alike_are_counted_node_by_node() {
+    assert_snapshot!(plan_of("
+        topology dc levels rack
+        node n1 gpus=5 label rack=a
+        node n2 gpus=1 label rack=a
+        gang g pods=2 gpus=3 together=dc/rack
+    "), @"g pending: node-group a can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied");
+}

@@ -111,3 +111,93 @@ fn between(after: Option<JobKey>, end: Option<JobKey>) -> Option<(Bound<JobKey>,
     let after = after.map_or(Bound::Unbounded, Bound::Excluded);
     Some((after, end.map_or(Bound::Unbounded, Bound::Excluded)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{PodGroupId, Time},
+        queues::{Account, Shortfall},
+        resources::Amount,
+    };
+
+    const Q: QueueId = QueueId(0);
+
+    fn ledger(queues: usize) -> Ledger {
+        let unlimited = PerResource::default().map(|_: i64| Amount::Unlimited);
+        let account = Account {
+            parent: None,
+            priority: 0,
+            created: Time(0),
+            quota: unlimited,
+            limit: unlimited,
+            fair_share: PerResource::default(),
+            allocated: PerResource::default(),
+            allocated_non_preemptible: PerResource::default(),
+            requested: PerResource::default(),
+        };
+        Ledger::of(vec![account; queues], PerResource { gpu: 9, cpu: 9, memory: 9 })
+    }
+
+    fn key(place: u32) -> JobKey {
+        JobKey::new(0, Shortfall::BelowMinimum, place, PodGroupId(place))
+    }
+
+    fn asks(gpu: i64) -> PerResource<i64> {
+        PerResource { gpu, ..PerResource::default() }
+    }
+
+    /// Jobs of the first queue in their places, by what they ask for.
+    fn backlog(requests: &[i64]) -> Backlog {
+        let jobs = (0..).zip(requests);
+        let job = |(at, gpu): (u32, &i64)| Waiting { queue: Q, key: key(at), request: asks(*gpu) };
+        Backlog::new(&ledger(2), &jobs.map(job).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_first_job_stands_behind_one_and_before_another() {
+        let backlog = backlog(&[5, 6, 7]);
+        let first = |after: Option<u32>, end: Option<u32>| {
+            let found = backlog.first(Q, after.map(key), end.map(key));
+            found.map(|(_, request)| request.gpu)
+        };
+        assert_eq!([first(None, None), first(Some(0), None)], [Some(5), Some(6)]);
+        assert_eq!([first(Some(2), None), first(None, Some(0))], [None, None]);
+        assert_eq!([first(Some(0), Some(2)), first(Some(0), Some(1))], [Some(6), None]);
+        assert_eq!([first(Some(1), Some(1)), first(Some(2), Some(1))], [None, None]);
+        assert_eq!(backlog.first(QueueId(1), None, None), None);
+    }
+
+    #[test]
+    fn jobs_in_a_row_that_ask_for_the_same_are_alike() {
+        let mut backlog = backlog(&[1, 1, 2, 1, 1]);
+        let alike = |backlog: &Backlog, after: Option<u32>, end: Option<u32>| {
+            backlog.last_alike(Q, after.map(key), end.map(key)).map(|key| key.group().0)
+        };
+        assert_eq!(alike(&backlog, None, None), Some(1));
+        assert_eq!(alike(&backlog, Some(0), None), Some(1));
+        assert_eq!(alike(&backlog, Some(1), None), Some(2));
+        assert_eq!(alike(&backlog, Some(2), None), Some(4));
+        assert_eq!(alike(&backlog, Some(2), Some(4)), Some(3));
+        assert_eq!(alike(&backlog, Some(4), None), None);
+        backlog.remove(Q, key(0));
+        assert_eq!(alike(&backlog, None, None), Some(1));
+        backlog.remove(Q, key(2));
+        assert_eq!(alike(&backlog, None, None), Some(4));
+        assert_eq!(alike(&backlog, None, Some(4)), Some(3));
+    }
+
+    #[test]
+    fn it_is_the_turn_of_a_queue_as_long_as_it_has_jobs() {
+        let ledger = ledger(2);
+        let mut backlog = backlog(&[1]);
+        assert_eq!(backlog.race().best(), Some(Q));
+        backlog.remove(Q, key(0));
+        backlog.accounts_changed(&ledger, Q);
+        assert_eq!(backlog.race().best(), None);
+        let queue = QueueId(1);
+        backlog.insert(&Waiting { queue, key: key(0), request: asks(1) });
+        backlog.accounts_changed(&ledger, queue);
+        assert_eq!(backlog.race().best(), Some(queue));
+    }
+}

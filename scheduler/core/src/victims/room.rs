@@ -206,4 +206,38 @@ mod tests {
         };
         assert_eq!([most([true; 3]), most([true, false, true]), most([false; 3])], [8, 4, 0]);
     }
+
+    #[test]
+    fn counts_follow_what_is_free_and_what_is_imagined_gone() {
+        let gpus = |gpu_milli| Resources { gpu_milli, pods: 110, ..Resources::default() };
+        let of = |gpu_milli| Node { allocatable: gpus(gpu_milli), ..Node::default() };
+        let nodes = [of(4000), of(1000)];
+        let asks = |gpu_milli| PodShape {
+            requests: Resources { gpu_milli, pods: 1, ..Resources::default() },
+            ..PodShape::default()
+        };
+        let (shape, id, no_groups) = (asks(2000), ShapeId(0), &[][..]);
+        let mut rooms = Rooms::new(nodes.iter().map(Free::of_empty).collect());
+        assert_eq!(rooms.free_in_all().gpu, 5000);
+        let about = |_| About { shape: &shape, nodes: &nodes, eligible: vec![true; 2] };
+        rooms.focus([(PodId(0), id), (PodId(1), id)].into_iter(), about);
+        let told = |rooms: &Rooms| {
+            let on = [0, 1].map(|node| rooms.on(id, NodeId(node)));
+            let nodes: Vec<u32> = rooms.nodes(id).iter().map(|node| node.0).collect();
+            (on, rooms.total(id), nodes)
+        };
+        assert_eq!(told(&rooms), ([2, 0], 2, vec![0]));
+        let gone = asks(1000);
+        rooms.imagine_gone((NodeId(1), &nodes[1]), &gone, no_groups);
+        assert_eq!(told(&rooms), ([2, 1], 3, vec![0, 1]));
+        rooms.imagine_gone((NodeId(0), &nodes[0]), &gone, no_groups);
+        assert_eq!(told(&rooms), ([2, 1], 3, vec![0, 1]), "half the room for one more");
+        rooms.imagine_gone((NodeId(0), &nodes[0]), &gone, no_groups);
+        assert_eq!(told(&rooms), ([3, 1], 4, vec![0, 1]));
+        rooms.set_free(NodeId(0), Free::of_empty(&of(1000)));
+        assert_eq!(told(&rooms), ([1, 1], 2, vec![0, 1]));
+        assert_eq!(rooms.free_in_all().gpu, 2000);
+        rooms.forget();
+        assert_eq!(told(&rooms), ([0, 0], 0, vec![]));
+    }
 }

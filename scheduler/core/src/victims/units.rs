@@ -196,3 +196,92 @@ impl<'a> Job<'a> {
             .then_with(|| self.group.sub_groups[b].name.cmp(&self.group.sub_groups[a].name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Profile, testing::snapshot_of};
+
+    /// The pieces of the first group of the table, worst first; pods of sub-groups `newly` got
+    /// their node in this cycle.
+    fn pieces_with(newly: &[usize], text: &str) -> String {
+        let (snapshot, profile) = (snapshot_of(text), Profile::kai());
+        let session = Session::new(&snapshot, &profile);
+        let on = |pod: PodId| session.state(pod).charged_on().map(|node| (pod, node));
+        let pods = session.pod_ids().filter_map(on).collect();
+        let running = Running { pods, newly_placed: newly.to_vec() };
+        let name = |(pod, _): &(PodId, NodeId)| session.pod(*pod).name.to_string();
+        let told = |unit: &Unit| {
+            let pods = unit.pods.iter().map(name).collect::<Vec<_>>().join(" ");
+            format!("{:?} {pods} ({})", unit.piece, unit.amount.gpu / 1000)
+        };
+        let units = units_of(&session, (PodGroupId(0), QueueId(0)), 0, &running);
+        assert!(units.iter().rev().is_sorted_by_key(|unit| unit.key), "the worst is the largest");
+        units.iter().map(told).collect::<Vec<_>>().join(", ")
+    }
+
+    fn pieces(text: &str) -> String {
+        pieces_with(&[], text)
+    }
+
+    #[test]
+    fn surplus_goes_pod_by_pod_and_the_minimum_as_one() {
+        let job = "node n1 gpus=9\njob a pods=4 min=2 gpus=2 on";
+        assert_eq!(
+            pieces(&format!("{job} n1 n1 n1 n1")),
+            "Surplus a-3 (2), Surplus a-2 (2), Core a-0 a-1 (4)"
+        );
+        assert_eq!(pieces(&format!("{job} n1 n1")), "Core a-0 a-1 (4)");
+        assert_eq!(pieces(&format!("{job} n1")), "Core a-0 (2)", "what is left of it");
+        let free = "node n1\njob a pods=2 min=0 on n1 n1";
+        assert_eq!(pieces(free), "Surplus a-1 (0), Surplus a-0 (0)");
+    }
+
+    #[test]
+    fn who_got_a_node_in_this_cycle_counts_and_keeps_the_core_of_its_gang() {
+        let job = "node n1\njob a pods=4 min=2 on n1 n1 n1";
+        assert_eq!(pieces_with(&[0], job), "Surplus a-2 (0), Surplus a-1 (0)");
+    }
+
+    #[test]
+    fn of_parts_the_one_with_more_pods_per_minimum_loses_its_surplus_first() {
+        assert_eq!(
+            pieces(
+                "
+                node n1
+                gang a
+                part l pods=4 min=2 on n1 n1 n1 n1
+                part m pods=5 min=1 on n1 n1 n1
+                part r pods=2 min=0 on n1
+            "
+            ),
+            "Surplus a-r-0 (0), Surplus a-m-2 (0), Surplus a-m-1 (0), Surplus a-l-3 (0), \
+             Surplus a-l-2 (0), Core a-l-0 a-l-1 a-m-0 (0)"
+        );
+    }
+
+    #[test]
+    fn a_part_that_is_not_needed_goes_as_a_whole_unless_some_of_it_are_new() {
+        let parts = "
+            node n1
+            gang a needs=1
+            part l pods=2 on n1 n1
+            part m pods=2 on n1 n1
+        ";
+        assert_eq!(pieces(parts), "Surplus a-m-0 a-m-1 (0), Core a-l-0 a-l-1 (0)");
+        assert_eq!(pieces_with(&[1], parts), "Surplus a-m-1 (0)");
+        let nested = "
+            node n1
+            gang a needs=1
+            part rack needs=1
+            part l parent=rack pods=2 on n1 n1
+            part r parent=rack pods=3 on n1 n1 n1
+            part z pods=2 on n1 n1
+        ";
+        assert_eq!(
+            pieces(nested),
+            "Surplus a-l-0 a-l-1 a-r-0 a-r-1 a-r-2 (0), Core a-z-0 a-z-1 (0)",
+            "the rack has five pods for a minimum of two"
+        );
+    }
+}
