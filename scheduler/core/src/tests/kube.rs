@@ -406,3 +406,72 @@ fn pods_on_nodes_that_a_pod_may_not_have_do_not_count_for_its_spread() {
         job a cpu=1 memory=1Gi label app=x evenly app=x/zone/1 needs kind=x
     "), @"a runs on n1");
 }
+
+#[test]
+fn preemption_helps_only_where_somebody_stands_in_the_way() {
+    let told = |node: &str, there: &str, asks: &str| {
+        kube_plan_of(&format!(
+            "
+            node n1 cpu=8 label zone=a {node}
+            job low priority=1 cpu=1 {there} on n1
+            job high priority=5 {asks}
+        "
+        ))
+    };
+    assert_snapshot!(told("", "", "cpu=9"), @"high pending: 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "cpu=8"), @r"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: 0/1 nodes are available: 1 Insufficient cpu.
+    ");
+    assert_snapshot!(told("cordoned", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) were unschedulable. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("taint a=b:NoSchedule", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) had untolerated taint {a: b}. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "needs zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "near app=x/zone"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "label app=x", "far app=x/zone"), @r"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: 0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.
+    ");
+    assert_snapshot!(told("", "far app=x/zone", "label app=x"), @r"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: 0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.
+    ");
+    assert_snapshot!(told("", "port=80", "port=80"), @r"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.
+    ");
+    assert_snapshot!(told("", "", "label app=x spread app=x/rack/1"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "missing-volume=data"), @r#"high pending: 0/1 nodes are available: 1 node(s) do not matter: persistentvolumeclaim "data" not found. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."#);
+    assert_snapshot!(told("", "", "volume data@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) had volume node affinity conflict. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "volume data?v1@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "volume once:data@", "volume once:data@"), @r#"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: 0/1 nodes are available: 1 node(s) do not matter: another pod has persistentvolumeclaim "data" with access mode ReadWriteOncePod.
+    "#);
+}
+
+#[test]
+fn of_victims_as_many_and_as_important_those_go_whose_others_are_less_so_or_started_last() {
+    let gone = |there: [&str; 4]| {
+        let jobs = there.iter().zip(["a", "b", "c", "d"]);
+        let jobs = jobs.map(|(job, name)| format!("job {name} cpu=1 priority={job}\n"));
+        let plan = kube_plan_of(&format!(
+            "
+            node n1 cpu=2
+            node n2 cpu=2
+            {}
+            job high priority=100 cpu=2
+        ",
+            jobs.collect::<String>()
+        ));
+        plan.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_snapshot!(gone(["3 on n1", "2 on n1", "3 on n2", "1 on n2"]), @"c leaves n2 for high (preempt)");
+    assert_snapshot!(gone(["3 on n2", "2 on n2", "3 on n1", "1 on n1"]), @"c leaves n1 for high (preempt)");
+    assert_snapshot!(gone(["3 on n1", "1 on n2", "3 on n2", "1 on n1"]), @"c leaves n2 for high (preempt)");
+    assert_snapshot!(gone(["3 on n2", "1 on n1", "3 on n1", "1 on n2"]), @"c leaves n1 for high (preempt)");
+}

@@ -116,3 +116,39 @@ fn quotas_beyond_the_cluster_are_told() {
       default/x of queue a: 1 pod, the job's minimum
     ");
 }
+
+/// Who could have to leave if the queue asked for more.
+fn could_leave(text: &str, queue: &str) -> String {
+    let told = queue_explained(text, queue);
+    let section = told.split("\n\n").find(|section| section.starts_with("if it asked for more"));
+    section.expect("it is told of every queue").to_owned()
+}
+
+#[test]
+fn one_more_pod_would_count_in_the_share_of_a_queue_that_asks_for_nothing() {
+    let cluster = |node: &str, job: &str| {
+        format!(
+            "
+            node n1 {node}
+            queue a weight=1 cpu-quota=0
+            queue b weight=1 cpu-quota=0
+            queue c
+            job x pods=2 min=1 {job} queue=a on n1 n1
+        "
+        )
+    };
+    assert_snapshot!(could_leave(&cluster("gpus=2", "gpus=1"), "b"), @r"
+    if it asked for more, these could have to leave, the first first
+      default/x of queue a: 1 pod, surplus of an elastic job
+      default/x of queue a: 1 pod, the job's minimum
+    ");
+    assert_snapshot!(could_leave(&cluster("cpu=2", "cpu=1"), "b"), @r"
+    if it asked for more, these could have to leave, the first first
+      default/x of queue a: 1 pod, surplus of an elastic job
+      default/x of queue a: 1 pod, the job's minimum
+    ");
+    assert_snapshot!(could_leave(&cluster("gpus=4", "gpus=1"), "b"), @r"
+    if it asked for more, these could have to leave, the first first
+      none
+    ");
+}

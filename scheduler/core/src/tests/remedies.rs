@@ -344,3 +344,106 @@ fn an_explanation_tells_the_reason_its_evidence_and_what_each_plugin_says() {
         free 8 of 8 GPUs
     ");
 }
+
+#[test]
+fn a_new_node_has_what_is_asked_for_in_the_way_in_which_it_is() {
+    let told = |asks: &str| {
+        remedies_of(
+            &format!(
+                "
+                node n1 gpus=1 cpu=4 gpu-memory=8000 pods=3
+                job a gpus=1 cpu=3 port=80 label app=x non-preemptible on n1
+                job x {asks}
+            "
+            ),
+            "x",
+        )
+    };
+    assert_snapshot!(told("part=0.5"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("part=0.5 devices=2"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("part-memory=4000"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("gpus=1 by-claim"), @r"
+    PodSchedulingErrors
+    ask for GPUs as a resource, or add a node with a driver for claims
+      not tried
+    ");
+    assert_snapshot!(told("cpu=1 port=80"), @r"
+    PodSchedulingErrors
+    free its host port on a node, or add a node
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("cpu=1 far app=x/host"), @r"
+    PodSchedulingErrors
+    add a node without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("cpu=1 near app=y/host"), @r"
+    PodSchedulingErrors
+    start the pods that its pod affinity asks for
+      not tried
+    ");
+}
+
+#[test]
+fn a_new_node_is_for_those_who_ask_not_for_others_who_wait() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=1
+        job a gpus=1 needs kind=y
+        job b gpus=3 needs kind=y
+        job x gpus=2 needs kind=z
+    ", "x"), @r"
+    PodSchedulingErrors
+    label a node as its node selector and affinity ask, or ask for less
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn a_limit_on_cores_or_memory_is_raised_as_one_on_gpus_is() {
+    let told = |bound: &str, asks: &str| {
+        let cluster = format!("\nnode n1 cpu=64\nqueue q quota=-1 {bound}\njob x queue=q {asks}");
+        remedies_of(&cluster, "x")
+    };
+    assert_snapshot!(told("cpu-limit=2", "cpu=3"), @r"
+    OverLimit
+    raise the limit of queue q by 1 CPU cores to 3 CPU cores
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(told("memory-limit=2G", "memory=3G"), @r"
+    OverLimit
+    raise the limit of queue q by 1 GB memory to 3 GB memory
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(told("cpu-quota=2", "cpu=3 non-preemptible"), @r"
+    NonPreemptibleOverQuota
+    raise the quota of queue q by 1 CPU cores to 3 CPU cores
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn work_goes_into_the_lowest_queue_below() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=1
+        queue lab quota=-1
+        queue lower parent=lab quota=-1
+        queue lowest parent=lower quota=-1
+        job x gpus=1 queue=lab
+    ", "x"), @r"
+    QueueDoesNotExist
+    name a queue below lab instead, such as lower
+      then it runs on n1 (Now)
+    ");
+}

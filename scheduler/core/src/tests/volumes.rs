@@ -2,7 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::plan_of;
+use crate::{
+    model::{NodeId, PodId},
+    plugins::{Chosen, chosen_volumes},
+    testing::{plan_of, snapshot_of},
+};
 
 #[test]
 fn a_pod_goes_where_its_volume_can_be_used() {
@@ -124,5 +128,72 @@ fn pods_that_share_a_claim_go_where_one_volume_serves_them() {
     a runs on n2
     b runs on n1
     a pending: Resources were not found for pod default/a-2 due to: no nodes with enough resources were found: 1 node(s) didn't find available persistent volumes to bind, 2 node(s) didn't have enough resources: GPUs.
+    ");
+}
+
+/// What open claims get when the pods, by name, stand on the nodes.
+fn chosen(cluster: &str, places: &[(&str, &str)]) -> String {
+    let snapshot = snapshot_of(cluster);
+    let id = |at: Option<usize>| u32::try_from(at.expect("a name of the table")).expect("few");
+    let places = places.iter().map(|(pod, node)| {
+        let pod = snapshot.pods.iter().position(|known| &*known.name == *pod);
+        let node = snapshot.nodes.iter().position(|known| &*known.name == *node);
+        (PodId(id(pod)), NodeId(id(node)))
+    });
+    let told = chosen_volumes(&snapshot, places).into_iter().map(|(claim, chosen)| match chosen {
+        Chosen::Volume(volume) => format!("{claim} gets {volume}"),
+        Chosen::Made => format!("{claim} is made"),
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn as_many_claims_as_can_get_a_volume_each_and_the_rest_get_new_ones_if_they_may() {
+    let cluster = "
+        node n1 label disk=a
+        node n2 label disk=b
+        job a volume x?v1@disk=a,v2@disk=a
+        job b volume y?v1@disk=a
+        job c volume m?made@disk=b
+        job d volume n?v1@disk=a,made@disk=a
+        job e volume z?v3@disk=b
+        job f volume o?v1@disk=a
+    ";
+    let of = |places: &[(&str, &str)]| chosen(cluster, places);
+    assert_snapshot!(of(&[("a", "n1")]), @"x gets v1");
+    assert_snapshot!(of(&[("a", "n1"), ("b", "n1")]), @"x gets v2, y gets v1");
+    assert_snapshot!(of(&[("c", "n2"), ("d", "n1")]), @"m is made, n gets v1");
+    assert_snapshot!(of(&[("d", "n1"), ("b", "n1")]), @"n is made, y gets v1");
+    assert_snapshot!(of(&[("e", "n1"), ("c", "n1")]), @"");
+    assert_snapshot!(of(&[("b", "n1"), ("f", "n1")]), @"o gets v1");
+}
+
+#[test]
+fn a_new_volume_serves_one_node_and_one_that_is_there_all_that_it_reaches() {
+    let cluster = "
+        node n1 label disk=a
+        node n2 label disk=a
+        node n3 label disk=b
+        job a pods=2 volume x?made@disk=a
+        job b pods=2 volume y?v1@disk=a,made@disk=a
+    ";
+    let of = |places: &[(&str, &str)]| chosen(cluster, places);
+    assert_snapshot!(of(&[("a-0", "n2"), ("a-1", "n2")]), @"x is made");
+    assert_snapshot!(of(&[("a-0", "n1"), ("a-1", "n2")]), @"");
+    assert_snapshot!(of(&[("b-0", "n1"), ("b-1", "n2")]), @"y gets v1");
+    assert_snapshot!(of(&[("b-0", "n1"), ("b-1", "n3")]), @"");
+}
+
+#[test]
+fn a_pod_with_several_open_claims_needs_a_volume_for_each() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8 label disk=a
+        job a gpus=1 volume x?v1@disk=a volume y?v1@disk=a
+        job b gpus=1 volume x?v1@disk=a
+        job c gpus=1 volume z?v1@disk=a
+    "), @r"
+    b runs on n1
+    a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't find available persistent volumes to bind.
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) didn't find available persistent volumes to bind.
     ");
 }
