@@ -4,6 +4,7 @@ mod amounts;
 mod auditor;
 mod claims;
 mod consolidate;
+mod explained;
 mod gangs;
 mod judged;
 mod kube;

@@ -322,6 +322,8 @@ fn every_step_of_a_division_is_told() {
     let remainder = |queue, given| Step::Remainder { queue, given };
     let parts = [part(0, 1, 10, 100, 3), part(1, 1, 10, 100, 6)];
     assert_eq!(steps, [&parts[..], &[remainder(1, 1), remainder(0, 0)][..]].concat());
+    let (shares, rest, steps) = divided((10, 1), &[(1, 1, 0, 0), (1, 1, 9, 0)]);
+    assert_eq!((shares, rest, steps), (vec![0, 9], 1, vec![part(1, 1, 10, 9, 9)]), "one wants");
 }
 
 #[test]
@@ -338,6 +340,13 @@ fn parts_come_in_whole_units_and_the_last_one_may_be_broken() {
     assert_eq!(shares((99_000, 1000), &two), (vec![9000, 9000], 81_000));
     assert_eq!(shares((0, 1000), &two), (vec![0, 0], 0));
     assert_eq!(shares((5000, 1000), &[(1, 0, 9000, 0)]), (vec![0], 5000), "without a weight");
+}
+
+#[test]
+fn weights_without_a_common_factor_may_be_as_large_as_they_can() {
+    let (most, half) = (i64::MAX, i64::MAX / 2);
+    let (shares, rest, _) = divided((most, 1), &[(1, most, most, 0), (1, most - 1, most, 0)]);
+    assert_eq!((shares, rest), (vec![half + 1, half], 0));
 }
 
 #[test]

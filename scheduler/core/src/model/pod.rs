@@ -325,6 +325,7 @@ pub struct HostPort {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::snapshot_of;
 
     #[test]
     fn an_operator_holds_for_these_values() {
@@ -345,5 +346,24 @@ mod tests {
         assert_eq!(holding(Operator::Gt, &["1"]), "2 3");
         assert_eq!(holding(Operator::Lt, &["3"]), "1 2");
         assert_eq!(holding(Operator::Gt, &["y"]), "");
+    }
+
+    #[test]
+    fn gpus_are_asked_for_as_such_in_parts_as_instances_or_by_claims() {
+        let told = |text: &str| {
+            let snapshot = snapshot_of(&format!("\nnode n1\njob x {text}"));
+            let shape = &snapshot.shapes[0];
+            let (any, mig) = (shape.asks_gpus(), shape.asks_mig());
+            (any, shape.asks_plain_gpus(), shape.asks_claimed_gpus(), mig)
+        };
+        assert_eq!(told("cpu=1 extended nic=1"), (false, false, false, false));
+        assert_eq!(told("gpus=1"), (true, true, false, false));
+        assert_eq!(told("part=0.5"), (true, true, false, false));
+        assert_eq!(told("gpus=1 by-claim"), (true, false, true, false));
+        assert_eq!(told("claim c:1"), (true, false, true, false));
+        assert_eq!(told("claim c:all"), (true, false, true, false));
+        assert_eq!(told("claim c:0"), (false, false, false, false));
+        assert_eq!(told("extended nvidia.com/mig-1g.5gb=1"), (true, false, false, true));
+        assert_eq!(told("extended nvidia.com/mig-1g.5gb=0"), (false, false, false, false));
     }
 }

@@ -211,6 +211,31 @@ fn a_claim_is_had_by_who_is_bound_with_it_and_its_devices_by_nobody_else() {
 }
 
 #[test]
+fn devices_of_a_claim_are_taken_until_the_last_who_uses_it_is_gone() {
+    let claims = BTreeMap::from([(name("c"), gpus(7))]);
+    let with_claim = |history: &mut History, pod: &str| {
+        history.pod(1, pod).change(1, pod, Writer::Other, |pod| {
+            (pod.claims, pod.requests) = (claims.clone(), gpus(0));
+        });
+        history.bind(2, pod);
+    };
+    let told_after = |gone: &[&str]| {
+        let mut history = History::new();
+        with_claim(&mut history, "a1");
+        with_claim(&mut history, "b1");
+        for pod in gone {
+            history.gone(3, pod);
+        }
+        history.pod(4, "d1").change(4, "d1", Writer::Other, |pod| pod.requests = gpus(2));
+        history.bind(5, "d1").told()
+    };
+    let over = ["with pod d1, pods on node n ask for 9 nvidia.com/gpu; it has 8"];
+    assert_eq!(told_after(&[]), over);
+    assert_eq!(told_after(&["a1"]), over);
+    assert_eq!(told_after(&["a1", "b1"]), [""; 0]);
+}
+
+#[test]
 fn a_gang_may_come_by_several_writes_of_one_moment() {
     let second_after = |secs: i64| {
         let mut history = History::with_moment(Duration::from_secs(5));

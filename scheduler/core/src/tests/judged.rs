@@ -156,6 +156,22 @@ fn what_pods_on_a_node_ask_for_is_there() {
 }
 
 #[test]
+fn what_is_short_already_is_no_fault_of_who_does_not_ask_for_it() {
+    let cluster = "
+        node n1 gpus=1 cpu=4
+        queue q quota=-1 limit=1 cpu-limit=4
+        job a gpus=2 cpu=1 queue=q on n1
+        job b cpu=3 queue=q
+        job c cpu=3 gpus=1 queue=q
+    ";
+    assert_snapshot!(judged(cluster, "b on n1"), @"");
+    assert_snapshot!(judged(cluster, "c on n1"), @r"
+    rule 1 (capacity): with pod default/c, pods on node n1 ask for 3 nvidia.com/gpu; it has 1
+    rule 5 (quota and limit): with pod default/c, queue q uses 3 nvidia.com/gpu; 1 is its limit
+    ");
+}
+
+#[test]
 fn limits_bind_everybody_and_quotas_who_cannot_be_evicted_at_every_level() {
     let cluster = "
         node n1 gpus=8 cpu=64 memory=64Gi

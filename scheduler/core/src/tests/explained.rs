@@ -1,0 +1,187 @@
+//! What is told about a pod group or a queue, in full: what is decided for it, by whom it is
+//! refused, and what its accounts say.
+
+use insta::assert_snapshot;
+
+use crate::testing::{explained, queue_explained};
+
+#[test]
+fn what_the_next_cycle_decides_for_a_group_names_who_goes_where_and_who_leaves() {
+    assert_snapshot!(explained("
+        node n1 gpus=2 cpu=8
+        node n2 gpus=1 cpu=8
+        queue a quota=2
+        queue b quota=1
+        job low gpus=1 queue=a priority=40 on n1
+        job mine pods=3 min=1 gpus=1 queue=a priority=60 on n1
+        job other gpus=1 cpu=2 queue=b
+    ", "mine"), @r"
+    pod group default/mine waits
+      1 of its pods have a node, 1 wait, 1 must run together
+      priority 60, preemptible
+      next cycle: default/low has to leave (preempt)
+      next cycle: default/mine-1 is promised room on n1
+
+    reason: PodSchedulingErrors
+      Resources were not found for pod default/mine-1 due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+
+    remedy: make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      tried on a copy of the cluster: it runs on (new node) at once
+
+    queues, from the workload's up
+      a: GPUs: quota 2, limit unlimited, fair share 2, allocated 2 (of that 0 non-preemptible), requested 4
+
+    plugins, whatever the node
+      UsableQueue: passes
+      Gang: passes
+      QueueLimits: passes
+
+    nodes for pod default/mine-2, which asks for 1 GPUs
+      n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+        free 0 of 2 GPUs
+      n2: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+        free 0 of 1 GPUs
+    ");
+    assert_snapshot!(explained("
+        node n1 gpus=2 cpu=8
+        node n2 gpus=1 cpu=8
+        queue a quota=2
+        queue b quota=1
+        job low gpus=1 queue=a priority=40 on n1
+        job mine pods=3 min=1 gpus=1 queue=a priority=60 on n1
+        job other gpus=1 cpu=2 queue=b
+    ", "other"), @r"
+    pod group default/other has all it asked for
+      0 of its pods have a node, 0 wait, 1 must run together
+      priority 50, preemptible
+      next cycle: default/other goes to n2
+
+    queues, from the workload's up
+      b: GPUs: quota 1, limit unlimited, fair share 1, allocated 1 (of that 0 non-preemptible), requested 1
+    ");
+}
+
+#[test]
+fn nodes_about_which_the_same_is_said_stand_together_and_few_are_named() {
+    assert_snapshot!(explained("
+        node n1 cpu=4 memory=8Gi extended nic=1
+        node n2 cpu=4 memory=8Gi extended nic=1
+        node n3 cpu=4 memory=8Gi extended nic=1
+        node n4 cpu=4 memory=8Gi extended nic=1
+        node n5 cpu=4 memory=8Gi extended nic=1
+        node n6 cpu=4 memory=8Gi extended nic=1
+        node n7 cpu=4 memory=8Gi extended nic=1
+        node n8 cpu=4 memory=8Gi extended nic=1
+        node n9 cpu=4 memory=8Gi extended nic=1
+        node o1 cpu=8 memory=8Gi extended nic=1 cordoned
+        node o2 cpu=8 memory=8Gi extended nic=1
+        node o3 cpu=8 memory=8Gi extended nic=1 label kind=x
+        job r cpu=6 memory=1Gi priority=100 on o2
+        job t cpu=6 memory=1Gi priority=100 on o3
+        job x pods=2 min=2 cpu=6 memory=2Gi extended nic=1
+    ", "x"), @r"
+    pod group default/x waits
+      0 of its pods have a node, 2 wait, 2 must run together
+      priority 50, preemptible
+
+    reason: PodSchedulingErrors
+      Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) were unschedulable, 11 node(s) didn't have enough resources: CPU cores.
+
+    remedy: make room for 2 more pods of its size, or add nodes that have it: short of CPU cores
+      tried on a copy of the cluster: it runs on (new node) at once
+
+    queues, from the workload's up
+      default: GPUs: quota unlimited, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 0
+
+    plugins, whatever the node
+      UsableQueue: passes
+      Gang: passes
+      QueueLimits: passes
+
+    nodes for pod default/x-0, which asks for 6 CPU cores, 2.147 GB memory, 1 nic
+      9 nodes (n1, n2, n3, n4, n5, n6, n7, n8, …): NodeResourcesFit refuses: node(s) didn't have enough resources: CPU cores
+        free 4 of 4 CPU cores, 8.589 of 8.589 GB memory, 1 of 1 nic
+      o1: NodeUnschedulable refuses: node(s) were unschedulable
+        free 8 of 8 CPU cores, 8.589 of 8.589 GB memory, 1 of 1 nic
+      2 nodes (o2, o3): NodeResourcesFit refuses: node(s) didn't have enough resources: CPU cores
+        free 2 of 8 CPU cores, 7.516 of 8.589 GB memory, 1 of 1 nic
+    ");
+}
+
+#[test]
+fn a_queue_tells_of_cores_and_memory_that_are_bounded_and_of_past_usage() {
+    assert_snapshot!(queue_explained("
+        node n1 gpus=4 cpu=8 memory=8G
+        queue a weight=1 cpu-quota=2 cpu-limit=6 memory-limit=4G used=250000
+        queue b weight=3
+        job x pods=2 min=1 gpus=1 cpu=3 memory=1G queue=a on n1
+        job y pods=4 min=1 gpus=1 cpu=1 memory=1G queue=b
+    ", "a"), @r"
+    queue a
+      GPUs: quota 0, limit unlimited, fair share 1, allocated 1 (of that 0 non-preemptible), requested 2
+      CPU cores: quota 2, limit 6, fair share 4, allocated 3 (of that 0 non-preemptible), requested 6
+      GB memory: quota unlimited, limit 4, fair share 2, allocated 1 (of that 0 non-preemptible), requested 2
+
+    fair share of GPUs, step by step
+      the cluster has 4 GPUs for a, b
+        a asks for 2 (quota 0, limit unlimited) and gets 0 of its quota
+        b asks for 4 (quota 0, limit unlimited) and gets 0 of its quota
+        4 GPUs left over
+        priority 100, round 1: of 4, a (weight 1, past usage 25 % of the cluster) wants 2 and gets 0
+        priority 100, round 1: of 4, b (weight 3) wants 4 and gets 3
+        rounding left 1 over for a
+        fair shares: a 1, b 3
+
+    fair share of CPU cores, step by step
+      the cluster has 8 CPU cores for a, b
+        a asks for 6 (quota 2, limit 6) and gets 2 of its quota
+        b asks for 4 (quota unlimited, limit unlimited) and gets 4 of its quota
+        2 CPU cores left over
+        priority 100, round 1: of 2, a (weight 1) wants 4 and gets 2
+        fair shares: a 4, b 4
+
+    fair share of GB memory, step by step
+      the cluster has 8 GB memory for a, b
+        a asks for 2 (quota unlimited, limit 4) and gets 2 of its quota
+        b asks for 4 (quota unlimited, limit unlimited) and gets 4 of its quota
+        2 GB memory left over
+        fair shares: a 2, b 4
+
+    all queues
+      a borrows 1 GPUs: it uses that beyond its quota
+      a borrows 1 CPU cores: it uses that beyond its quota
+      a is starved of 1 GB memory: it asks for that inside its fair share
+      b is starved of 3 GPUs: it asks for that inside its fair share
+      b is starved of 4 CPU cores: it asks for that inside its fair share
+      b is starved of 4 GB memory: it asks for that inside its fair share
+
+    if it asked for more, these could have to leave, the first first
+      none
+
+    if others took back, these of it would leave first
+      default/x of queue a: 1 pod, the job's minimum
+    ");
+}
+
+#[test]
+fn a_queue_tells_of_evictions_that_concern_it_and_not_of_others() {
+    let cluster = "
+        node n1 gpus=4
+        queue a quota=2
+        queue b quota=2
+        job low gpus=1 queue=a priority=40 on n1
+        job fixed gpus=1 queue=a non-preemptible on n1
+        job rest pods=2 gpus=1 queue=b on n1 n1
+        job high gpus=1 queue=a priority=60
+    ";
+    let decided = |queue: &str| {
+        let told = queue_explained(cluster, queue);
+        let at = told.find("the next cycle evicts");
+        at.map_or("nothing", |at| told.split_at(at).1).trim().to_owned()
+    };
+    assert_snapshot!(decided("a"), @r"
+    the next cycle evicts
+      1 pod of default/low for default/high (preempt)
+    ");
+    assert_snapshot!(decided("b"), @"nothing");
+}
