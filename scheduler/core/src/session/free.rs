@@ -213,6 +213,8 @@ mod tests {
         let all = "job gone-a part=0.3 on n1/g1\njob gone-b part=0.3 on n1/g1";
         assert_eq!(often(all, "part=0.5"), 6);
         assert_eq!(often(all, "gpus=1"), 3);
+        let leaves = "job r part=0.6 releasing on n1/g1";
+        assert_eq!((often(leaves, "gpus=1"), often(leaves, "part=0.5")), (3, 6));
     }
 
     #[test]

@@ -338,7 +338,7 @@ mod tests {
     use super::*;
     use crate::{
         Profile,
-        model::{NodeId, PodGroupId},
+        model::{NodeId, PodGroupId, Time},
         session::Session,
         testing::snapshot_of,
     };
@@ -368,6 +368,21 @@ mod tests {
         assert_eq!(standing("node n1\njob a pods=5 min=2 on n1 n1 n1"), "AboveMinimum: a-3");
         assert_eq!(standing("job a pods=2 min=0"), "AtMinimum: a-0");
         assert_eq!(standing("node n1\ngang a pods=2 gpus=1 on n1 n1"), "AtMinimum: ");
+    }
+
+    #[test]
+    fn the_highest_task_priority_comes_first_any_before_none_then_the_oldest() {
+        let mut snapshot = snapshot_of("job a pods=5");
+        for (pod, (priority, created)) in snapshot.pods.iter_mut().zip([
+            (None, 7),
+            (Some(1), 9),
+            (Some(5), 9),
+            (None, 3),
+            (None, 7),
+        ]) {
+            (pod.task_priority, pod.created) = (priority, Time(created));
+        }
+        assert_eq!(task_ranks(&snapshot), [3, 1, 0, 2, 4]);
     }
 
     #[test]

@@ -58,6 +58,7 @@ fn more_left_of_cpu_and_memory_is_better() {
         [55, 75, 50]
     );
     assert_eq!(least("\nnode n1 cpu=1 memory=2000Mi\njob x"), [90]);
+    assert_eq!(least("\nnode n1 cpu=1 memory=2000Mi\njob a on n1\njob x"), [80]);
 }
 
 #[test]
