@@ -352,6 +352,37 @@ fn bounds_follow_groups_and_queues_that_change() {
 }
 
 #[test]
+fn what_a_pod_uses_goes_where_it_goes_and_counts_for_whom_it_belongs_to() {
+    let asks = |history: &mut History, secs, pod: &str, count| {
+        history.change(secs, pod, Writer::Other, |pod| pod.requests = gpus(count));
+    };
+    let mut moved = History::new();
+    moved.auditor.node(at(0), &name("m"), Some(node(8)));
+    moved.pod(1, "a1").pod(1, "b1").bind(2, "a1");
+    asks(&mut moved, 3, "a1", 8);
+    asks(&mut moved, 3, "b1", 8);
+    moved.change(4, "a1", Writer::Other, |pod| pod.node = Some(name("m")));
+    let again = ["pod a1 is on node n and was bound again, to m"];
+    assert_eq!(moved.bind(5, "b1").told(), again, "node n is free");
+    let mut grown = History::new();
+    grown.pod(1, "a1").pod(1, "b1").bind(2, "a1");
+    asks(&mut grown, 3, "a1", 8);
+    let over = ["with pod b1, pods on node n ask for 9 nvidia.com/gpu; it has 8"];
+    assert_eq!(grown.bind(5, "b1").told(), over);
+    let mut given = History::new();
+    let limit = QueueView { limit: gpus(1), ..QueueView::default() };
+    given.auditor.queue(at(0), &name("q"), Some(limit));
+    given.gang("a", 1).pod(1, "a1").pod(1, "b1").bind(2, "b1");
+    given.change(3, "b1", Writer::Other, |pod| pod.group = Some(name("a")));
+    let over = ["with pod a1, queue q uses 2 nvidia.com/gpu; 1 is its limit"];
+    assert_eq!(given.bind(4, "a1").told(), over);
+    let mut leaves = History::new();
+    leaves.auditor.queue(at(0), &name("q"), Some(QueueView { limit: gpus(1), ..<_>::default() }));
+    leaves.gang("a", 1).gang("b", 1).pod(1, "a1").pod(1, "b1").bind(2, "b1").evict(3, "b1");
+    assert_eq!(leaves.bind(4, "a1").told(), [""; 0], "who leaves does not count");
+}
+
+#[test]
 fn nobody_asks_for_less_than_nothing_and_only_the_scheduler_is_judged() {
     let mut negative = History::new();
     negative.pod(1, "a1").change(2, "a1", Writer::Other, |pod| pod.requests = gpus(-1));

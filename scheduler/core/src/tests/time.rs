@@ -49,6 +49,26 @@ fn whom_nobody_waits_for_needs_no_look() {
     );
 }
 
+#[test]
+fn work_that_ran_and_waits_again_is_protected_no_more() {
+    let protected_for = |on: &str| {
+        looks_again_after(&format!(
+            "
+            node n1 gpus=1
+            node n2 gpus=1
+            queue a quota=2 reclaim-min-runtime=10m
+            foreign x gpus=1 on n2
+            foreign y gpus=1 {}
+            job ran gpus=1 queue=a started=1m {on}
+            gang waits pods=1 gpus=1 queue=a
+            ",
+            if on.is_empty() { "on n1" } else { "" }
+        ))
+    };
+    assert_eq!(protected_for("on n1"), Some(540_000));
+    assert_eq!(protected_for(""), None);
+}
+
 /// Two teams whose rules take time, and jobs of every age.
 fn cluster() -> impl Strategy<Value = String> {
     let times = prop_oneof![Just("10s"), Just("90s"), Just("5m"), Just("20m")];
