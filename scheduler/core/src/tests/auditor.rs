@@ -302,6 +302,18 @@ fn members_that_others_take_away_count_as_if_they_were_there() {
 }
 
 #[test]
+fn a_member_whose_node_is_gone_runs_no_more() {
+    let mut history = History::new();
+    history.auditor.node(at(0), &name("m"), Some(node(8)));
+    history.gang("a", 2).pod(1, "a1").pod(1, "a2").pod(1, "a3");
+    history.bind(10, "a1").change(10, "a2", Writer::Scheduler, |pod| pod.node = Some(name("m")));
+    history.auditor.node(at(20), &name("n"), None);
+    let left = ["gang a was evicted in part: 1 pods are bound, its minimum is 2"];
+    history.change(30, "a3", Writer::Scheduler, |pod| pod.node = Some(name("m")));
+    assert_eq!(history.evict(40, "a3").told(), left);
+}
+
+#[test]
 fn a_gang_that_was_whole_is_new_again_when_all_of_it_is_gone() {
     let start = || {
         let mut history = History::new();

@@ -287,7 +287,7 @@ fn what_is_left_of_a_part_may_be_evicted_whatever_other_parts_have() {
         queue q quota=8
         gang split queue=q priority=40 non-preemptible
           part left pods=2 gpus=1 on n1
-          part right pods=2 gpus=1 on n1 n1
+          part right gpus=1 on n1
         job high priority=50 gpus=1 queue=q
     ";
     let of_victims = |told: &str| {
@@ -296,7 +296,7 @@ fn what_is_left_of_a_part_may_be_evicted_whatever_other_parts_have() {
         lines.collect::<Vec<_>>().join("\n")
     };
     assert_snapshot!(of_victims("split-left-0 leaves for high by preempt"), @"");
-    assert_snapshot!(of_victims("split-right-0 leaves for high by preempt"), @"rule 9 (who may be evicted): pod default/split-right-0 is not preemptible, its gang is whole, and it was evicted");
+    assert_snapshot!(of_victims("split-right leaves for high by preempt"), @"rule 9 (who may be evicted): pod default/split-right is not preemptible, its gang is whole, and it was evicted");
 }
 
 #[test]
