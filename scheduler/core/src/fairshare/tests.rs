@@ -357,6 +357,8 @@ fn past_usage_is_weighed_against_the_part_of_the_weights() {
     assert_eq!(shares(266_667), [208, 692], "0.4 of 1.733");
     assert_eq!(shares(666_667), [0, 900]);
     assert_eq!(shares(900_000), [0, 900]);
+    let (shares, rest, _) = divided((900, 1), &[(1, 1, 900, 2_000_000)]);
+    assert_eq!((shares, rest), (vec![0], 900), "who had twice of everything");
 }
 
 fn shares(text: &str) -> String {

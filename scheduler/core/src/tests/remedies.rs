@@ -58,6 +58,28 @@ fn members_of_a_part_that_are_missing_are_created() {
 }
 
 #[test]
+fn new_members_are_like_those_that_run_and_belong_to_the_part_that_misses_them() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job a pods=2 min=4 gpus=1 on n1
+    ", "a"), @r"
+    NotReady
+    create 2 more pods
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        gang a
+          part head gpus=1
+          part workers pods=0 min=2 gpus=1
+    ", "a"), @r"
+    NotReady
+    create 2 more pods of sub-group workers
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
 fn gates_are_opened() {
     assert_snapshot!(remedies_of("
         node n1 gpus=8
