@@ -40,6 +40,7 @@ pub(crate) async fn write(
             children.entry(Name::clone(parent)).or_default().push(Name::clone(name));
         }
     }
+    let mut outrun = Ok(());
     for (name, record) in &mut mirror.queues {
         let account = uses.get(name).cloned().unwrap_or_default();
         let mut told = QueueTold {
@@ -69,12 +70,14 @@ pub(crate) async fn write(
                 told.version = metadata.version();
                 record.told = told;
             }
-            // It is gone, or was changed by somebody else; the watch will tell.
-            Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => {}
+            // It is gone; the watch will tell.
+            Err(ApiError::NotFound(_)) => {}
+            // Somebody changed it: the next cycle tells, when the watch has told of that.
+            Err(conflict @ ApiError::Conflict(_)) => outrun = Err(conflict),
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    outrun
 }
 
 /// An event for each new warning.

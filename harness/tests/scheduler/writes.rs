@@ -62,21 +62,20 @@ fn a_start_that_was_never_told_is_told_by_the_next_scheduler() {
     });
 }
 
-/// A client before whose first status of queue `q` somebody else raises the queue's limit, and
-/// whether that has been.
-fn client_beaten_by_an_edit(lab: &Lab) -> (kube::Client, Arc<AtomicBool>) {
-    let edited = Arc::new(AtomicBool::new(false));
-    let (done, router) = (Arc::clone(&edited), lab.emulator.service());
+/// A client before whose next status of queue `q` somebody else changes the queue, once `true` is
+/// stored.
+fn client_beaten_by(change: &'static str, lab: &Lab) -> (kube::Client, Arc<AtomicBool>) {
+    let due = Arc::new(AtomicBool::new(false));
+    let (comes, router) = (Arc::clone(&due), lab.emulator.service());
     let service = service_fn(move |request: Request<Body>| {
         let tells = request.uri().path().ends_with("/queues/q/status");
-        let edits = tells && !done.swap(true, Ordering::Relaxed);
+        let edits = tells && comes.swap(false, Ordering::Relaxed);
         let router = router.clone();
         async move {
             if edits {
-                let change = br#"{"spec": {"resources": {"gpu": {"limit": 4}}}}"#.to_vec();
                 let edit = Request::patch("/apis/scheduling.run.ai/v2/queues/q")
                     .header("content-type", "application/merge-patch+json")
-                    .body(Body::from(change))
+                    .body(Body::from(change.as_bytes().to_vec()))
                     .expect("a fixed path");
                 let answer = router.clone().oneshot(edit).await;
                 assert!(answer.is_ok_and(|answer| answer.status().is_success()));
@@ -84,7 +83,7 @@ fn client_beaten_by_an_edit(lab: &Lab) -> (kube::Client, Arc<AtomicBool>) {
             router.oneshot(request).await
         }
     });
-    (kube::Client::new(service, "default"), edited)
+    (kube::Client::new(service, "default"), due)
 }
 
 #[test]
@@ -93,11 +92,35 @@ fn a_queue_that_is_edited_while_its_status_is_on_its_way_is_heard_of() {
         lab.nodes(1, 8);
         lab.queue("q", 2, 2);
         lab.job("job", "q", (4, 1));
-        let (client, edited) = client_beaten_by_an_edit(&lab);
+        let change = r#"{"spec": {"resources": {"gpu": {"limit": 4}}}}"#;
+        let (client, edit) = client_beaten_by(change, &lab);
+        edit.store(true, Ordering::Relaxed);
         lab.start_with(client);
         lab.pass(30).await;
-        assert!(edited.load(Ordering::Relaxed), "the queue's status was on its way");
+        assert!(!edit.load(Ordering::Relaxed), "the queue's status was on its way");
         assert_snapshot!(lab.outcome(), @"job: 4 Running; 4 bound, 0 evicted; 4 Scheduled");
         assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"4"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"4"}}"#);
+    });
+}
+
+#[test]
+fn a_status_that_another_write_came_before_is_told_though_nothing_else_happens() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 2, 2);
+        lab.sleep_until_events();
+        let change = r#"{"metadata": {"annotations": {"note": "x"}}}"#;
+        let (client, edit) = client_beaten_by(change, &lab);
+        lab.start_with(client);
+        lab.pass(30).await;
+        edit.store(true, Ordering::Relaxed);
+        let child = "{kind: Queue, apiVersion: scheduling.run.ai/v2, metadata: {name: child}, \
+                     spec: {parentQueue: q}}";
+        let child = serde_yaml::from_str(child).unwrap();
+        lab.create("scheduling.run.ai", "queues", &child);
+        lab.pass(600).await;
+        assert!(!edit.load(Ordering::Relaxed), "the queue's status was on its way");
+        let queues = lab.queues();
+        assert!(queues.contains(r#""childQueues":["child"]"#), "{queues}");
     });
 }
