@@ -108,20 +108,6 @@ impl Index for String {
     }
 }
 
-impl Index for Text {
-    fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
-        self.as_str().of(value)
-    }
-
-    fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
-        self.as_str().of_mut(value)
-    }
-
-    fn made<'v>(&self, value: &'v mut Value) -> &'v mut Value {
-        self.as_str().made(value)
-    }
-}
-
 impl Index for usize {
     fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         value.as_array()?.get(*self)
@@ -278,11 +264,6 @@ impl Value {
     /// Whether it is a whole number that a `u64` holds.
     pub fn is_u64(&self) -> bool {
         self.as_u64().is_some()
-    }
-
-    /// Whether it is a number that is written with a fraction or an exponent.
-    pub fn is_f64(&self) -> bool {
-        self.as_number().is_some_and(Number::is_f64)
     }
 
     /// Whether it is `true` or `false`.

@@ -62,7 +62,7 @@ impl Lab {
             "receivedResourceType": "Fraction",
         });
         for (field, value) in more.as_object().into_iter().flatten() {
-            spec[field] = value.clone();
+            spec[field.as_str()] = value.clone();
         }
         let request = json!({
             "apiVersion": "scheduling.run.ai/v1alpha2", "kind": "BindRequest",

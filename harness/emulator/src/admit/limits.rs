@@ -82,7 +82,7 @@ pub(super) fn check(admission: &Admission<'_>, pod: &Value) -> Result<(), ApiErr
 fn check_bounds(resources: &Value, limit: &Value, wrongs: &mut Vec<String>) {
     for (name, least) in map(limit, &["min"]).into_iter().flatten() {
         let bound = least.as_str().unwrap_or_default();
-        match resources["requests"].get(name) {
+        match resources["requests"].get(name.as_str()) {
             None => wrongs.push(format!(
                 "minimum {name} usage per Container is {bound}.  No request is specified"
             )),
@@ -95,7 +95,7 @@ fn check_bounds(resources: &Value, limit: &Value, wrongs: &mut Vec<String>) {
     }
     for (name, most) in map(limit, &["max"]).into_iter().flatten() {
         let bound = most.as_str().unwrap_or_default();
-        match resources["limits"].get(name) {
+        match resources["limits"].get(name.as_str()) {
             None => wrongs.push(format!(
                 "maximum {name} usage per Container is {bound}.  No limit is specified"
             )),

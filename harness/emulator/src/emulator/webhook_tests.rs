@@ -41,7 +41,7 @@ fn allowed(review: &Value, and: &Value) -> Value {
         "response": {"uid": review["request"]["uid"], "allowed": true},
     });
     for (field, value) in and.as_object().into_iter().flatten() {
-        answer["response"][field] = value.clone();
+        answer["response"][field.as_str()] = value.clone();
     }
     answer
 }

@@ -20,11 +20,6 @@ impl Map {
         Self(Vec::new())
     }
 
-    /// With room for so many fields.
-    pub fn with_capacity(fields: usize) -> Self {
-        Self(Vec::with_capacity(fields))
-    }
-
     /// How many fields it has.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -157,15 +152,6 @@ impl<'m> Entry<'m> {
             }
         };
         &mut self.fields[place].1
-    }
-
-    /// Changes what stands there, if something does.
-    #[must_use]
-    pub fn and_modify(self, change: impl FnOnce(&mut Value)) -> Self {
-        if let Ok(place) = self.found {
-            change(&mut self.fields[place].1);
-        }
-        self
     }
 }
 

@@ -57,7 +57,7 @@ fn a_pod_that_is_over_counts_as_an_object_alone() {
     let with = |changes: Value| {
         let (resource, mut pod) = pod(&gpu);
         for (field, value) in changes.as_object().unwrap() {
-            pod[field] = value.clone();
+            pod[field.as_str()] = value.clone();
         }
         (resource, pod)
     };
