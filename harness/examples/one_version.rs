@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab::api::Api;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::json::json;
+use schedlab_json::json;
 use schedlab_scheduler::Config;
 use schedlab_scheduler::leader::{Election, Standing, lead};
 use tokio::signal::unix::{SignalKind, signal};

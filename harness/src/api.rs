@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use http::Request;
 use schedlab_emulator::error::undecodable_field;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::fields;

@@ -22,8 +22,8 @@ use std::{
 
 use jiff::Timestamp;
 use schedlab_emulator::Observer;
-use schedlab_emulator::json::Value;
 use schedlab_emulator::store::{EventKind, LogEntry, Object};
+use schedlab_json::Value;
 use schedlab_scheduler::Status;
 use schedlab_scheduler_core::{
     audit::{Auditor, Rule, Rules, Writer},

@@ -14,7 +14,7 @@ mod under;
 
 use std::time::Duration;
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 use schedlab_scheduler::crds;
 
 use crate::api::{Api, refusal};
@@ -76,7 +76,7 @@ fn scheduler_objects() -> impl Iterator<Item = (&'static str, &'static str, Valu
     let kinds = kinds.map(|kind| ("apiextensions.k8s.io", "customresourcedefinitions", kind));
     let classes = crds::priority_classes().into_iter();
     let classes = classes.map(|class| ("scheduling.k8s.io", "priorityclasses", class));
-    kinds.chain(classes).map(|(group, plural, object)| (group, plural, object.into()))
+    kinds.chain(classes)
 }
 
 /// Brings what comes with the scheduler.

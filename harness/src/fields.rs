@@ -1,8 +1,8 @@
 //! Fields of raw API objects by path, as `/metadata/labels/kai.scheduler~1queue`. As
 //! [`Value::pointer`], without its copies: this runs at every write.
 
-use schedlab_emulator::json::Value;
 use schedlab_emulator::object::field;
+use schedlab_json::Value;
 
 /// What stands at a path. Lists are not looked into.
 pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
@@ -41,7 +41,7 @@ pub(crate) fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_emulator::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

@@ -235,7 +235,7 @@ impl Ground {
         }))?;
         let classes = crds::priority_classes();
         let name =
-            |class: &serde_json::Value| class["metadata"]["name"].as_str().map(str::to_owned);
+            |class: &schedlab_json::Value| class["metadata"]["name"].as_str().map(str::to_owned);
         let run_name = run_name();
         Ok(Self {
             hub: Hub::start(found.config.clone(), &run_name)?,

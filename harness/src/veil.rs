@@ -23,7 +23,7 @@ use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 use tower::Service;
 
 pub(crate) use answers::AnswerBody;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use schedlab_emulator::json::Value;
 use schedlab_emulator::store::LogEntry;
+use schedlab_json::Value;
 use schedlab_scheduler::Config;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;

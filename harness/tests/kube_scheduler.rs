@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use anyhow::Context as _;
 use schedlab_control_plane::{Temporary, assets_for_a_test};
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use schedlab_scheduler::{Config, preview::preview};
 
 use clusters::{Cluster, LAST, NAMESPACES};
@@ -98,8 +98,7 @@ async fn compare(real: &mut Real, seed: u64) -> anyhow::Result<Tally> {
         let fate = real.decide(namespace, &name).await?;
         as_it_came(&mut created);
         pods.push(created);
-        let told =
-            [&nodes, &pods].map(|all| all.iter().cloned().map(Into::into).collect::<Vec<_>>());
+        let told = [&nodes, &pods].map(Clone::clone);
         let ours = preview(&Config::kube(), &told[0], &told[1], (namespace, &name));
         let ours = ours.map_err(anyhow::Error::msg)?;
         tally.count(&fate);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use schedlab_control_plane::{Assets, Kept, PROGRAMS, Temporary, assets_for_a_test};
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 use tempfile::TempDir;
 
 /// Nobody makes the accounts that the API server would ask for.

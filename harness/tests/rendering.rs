@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use insta::assert_snapshot;
 use jiff::{SignedDuration, Timestamp};
 use schedlab::snapshots::{Cluster, FairShares, event_stream, placement};
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::store::{EventKind, Key, LogEntry, Resource};
+use schedlab_json::{Value, json};
 
 fn node(name: &str, gpus: u32) -> Value {
     json!({

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 use tempfile::TempDir;
 
 /// Runs features with kube-scheduler; the outcome and reason of each scenario by its name, or

@@ -19,8 +19,14 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 60;
 
 /// Crates by folder.
-const CRATES: [&str; 5] =
-    ["scheduler/core", "scheduler", "harness/control-plane", "harness/emulator", "harness"];
+const CRATES: [&str; 6] = [
+    "scheduler/core",
+    "scheduler/json",
+    "scheduler",
+    "harness/control-plane",
+    "harness/emulator",
+    "harness",
+];
 
 /// What stands at the top of the repository, dotfiles aside.
 const TOP: [&str; 12] = [

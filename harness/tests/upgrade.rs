@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 struct Ended {
     code: i32,

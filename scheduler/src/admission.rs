@@ -13,7 +13,7 @@ mod sharing;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use devices::Shares;
 use kube::Client;
-use serde_json::{Value, json};
+use schedlab_json::{Value, json};
 
 use crate::{
     api::Api,

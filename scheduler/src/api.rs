@@ -7,11 +7,9 @@ use std::sync::{
 
 use http::Request;
 use kube::Client;
+use schedlab_json::Value;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
-use serde_json::Value;
 use thiserror::Error;
-
-use crate::parse::tree;
 
 /// Why a request failed.
 #[derive(Debug, Error)]
@@ -91,7 +89,7 @@ pub(crate) trait Answer: Sized {
 /// All of it.
 impl Answer for Value {
     fn read(text: &str) -> serde_json::Result<Self> {
-        tree(text)
+        serde_json::from_str(text)
     }
 }
 

@@ -12,8 +12,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, Time};
-use serde_json::Value;
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},

@@ -11,7 +11,7 @@ use std::{
 };
 
 use kube::Client;
-use serde_json::{Value, json};
+use schedlab_json::{Value, json};
 use thiserror::Error;
 use zip::{ZipWriter, result::ZipError, write::SimpleFileOptions};
 

@@ -10,9 +10,9 @@ mod queue;
 mod topology;
 
 use kube::CustomResourceExt;
+use schedlab_json::{Value, json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 pub use bind_request::{BindRequest, BindRequestSpec, BindRequestStatus, ReceivedGpu};
 pub use pod_group::{
@@ -48,7 +48,7 @@ pub struct Condition {
 /// The `CustomResourceDefinition`s, by name.
 pub fn all() -> Vec<Value> {
     let mut definitions = [BindRequest::crd(), PodGroup::crd(), Queue::crd(), Topology::crd()]
-        .map(|definition| serde_json::to_value(definition).expect("a derived CRD is JSON"));
+        .map(|definition| schedlab_json::to_value(&definition).expect("a derived CRD is JSON"));
     definitions.sort_by(|a, b| a["metadata"]["name"].as_str().cmp(&b["metadata"]["name"].as_str()));
     definitions.into()
 }
@@ -70,11 +70,13 @@ pub fn priority_classes() -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
+    use schedlab_json::Map;
+
     use super::*;
 
     /// Every schema below, itself included.
     fn schemas(schema: &Value) -> Vec<&Value> {
-        let inner = schema["properties"].as_object().into_iter().flat_map(|of| of.values());
+        let inner = schema["properties"].as_object().into_iter().flat_map(Map::values);
         let inner = inner.chain(schema.get("items")).chain(schema.get("additionalProperties"));
         inner.flat_map(schemas).chain([schema]).collect()
     }
@@ -102,7 +104,7 @@ mod tests {
                 of.map(|(name, field)| (name.clone(), field.clone())).collect::<Vec<_>>()
             };
             let all = schemas(schema).into_iter().flat_map(fields);
-            for (name, field) in all.chain([("the kind".to_owned(), schema.clone())]) {
+            for (name, field) in all.chain([("the kind".into(), schema.clone())]) {
                 let words = field["description"].as_str().unwrap_or_default();
                 assert!(!words.is_empty(), "{name} of {}", definition["metadata"]["name"]);
                 assert!(!words.contains("Auto-generated"), "{words}");

@@ -4,8 +4,8 @@
 
 use std::{fmt, time::Duration};
 
+use schedlab_json::{Value, json};
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::{
     sync::watch,

@@ -1,8 +1,8 @@
 //! Objects of any form: whatever an API server, or a hole in one, lets through, the scheduler
 //! goes on and schedules the rest.
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{Decision, Profile, schedule};
-use serde_json::{Value, json};
 
 use crate::{
     config::Flavor,

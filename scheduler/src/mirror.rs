@@ -26,8 +26,8 @@ use std::{
     sync::Arc,
 };
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{DisruptionBudget, Labels, Name, PodShape, Topology};
-use serde_json::Value;
 
 pub(crate) use bind_request::RequestRecord;
 pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId};

@@ -3,16 +3,14 @@
 
 mod duration;
 mod quantity;
-mod tree;
 
 use std::{collections::BTreeMap, fmt};
 
+use schedlab_json::{Text, Value};
 use schedlab_scheduler_core::model::{Name, Time};
-use serde_json::Value;
 
 pub(crate) use duration::{GoDuration, go_duration};
 pub(crate) use quantity::{Unit, quantity};
-pub(crate) use tree::{Tree, tree};
 
 /// A field that cannot be used as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +43,6 @@ impl Malformed {
     }
 }
 
-/// Up to so many fields a map is looked through: names are compared only where their lengths are
-/// equal, which is quicker than to search by order.
-const FEW: usize = 11;
-
 /// What stands at a JSON pointer without escapes, as paths of fields are. Every watch event is
 /// read with it, so nothing is copied, as `Value::pointer` does for the sake of escapes.
 pub(crate) fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
@@ -60,8 +54,7 @@ pub(crate) fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
         let (field, more) = rest.split_at(end);
         value = match value {
             Value::Array(items) => items.get(field.parse::<usize>().ok()?)?,
-            Value::Object(fields) if fields.len() > FEW => fields.get(field)?,
-            Value::Object(fields) => fields.iter().find(|(name, _)| *name == field)?.1,
+            Value::Object(fields) => fields.get(field)?,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
         };
         match more.strip_prefix('/') {
@@ -89,7 +82,7 @@ pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
 /// The map of strings at a JSON pointer; what is not a string is left out.
 pub(crate) fn strings(object: &Value, pointer: &str) -> BTreeMap<Name, Name> {
     let entries = at(object, pointer).and_then(Value::as_object);
-    let entry = |(key, value): (&String, &Value)| {
+    let entry = |(key, value): (&Text, &Value)| {
         value.as_str().map(|value| (Name::from(key.as_str()), Name::from(value)))
     };
     entries.into_iter().flatten().filter_map(entry).collect()

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
     model::{Node, Pod, PodId, PodStatus},
     queues::Prices,
     resources::PerResource,
 };
-use serde_json::{Value, json};
 
 use crate::{
     api::{Api, ApiError, Merge, path},
@@ -115,7 +115,7 @@ fn status(now: &GroupResources) -> Value {
         let amount = |(name, amount, text): (&str, i64, String)| {
             (name.to_owned(), if amount == 0 { Value::Null } else { text.into() })
         };
-        named.map(amount).into_iter().collect::<serde_json::Map<_, _>>().into()
+        named.map(amount).into_iter().collect::<schedlab_json::Map>().into()
     };
     json!({
         "allocated": amounts(now.allocated),

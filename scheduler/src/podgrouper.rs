@@ -9,8 +9,8 @@ mod rules;
 
 use std::collections::BTreeMap;
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Name, Time};
-use serde_json::{Value, json};
 
 use crate::{
     api::{Api, ApiError, Merge, path},

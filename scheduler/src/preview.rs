@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::{
     model::PodId,
     session::{ScoredNode, Session},
 };
-use serde_json::Value;
 
 use crate::{config::Config, mirror::Mirror, translate::Translator, watch::Kind};
 

@@ -15,9 +15,9 @@ use futures::{
 };
 use http::Request;
 use kube::Client;
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 use serde::Deserialize;
-use serde_json::Value;
 
 use self::{
     bell::Bell,
@@ -26,7 +26,7 @@ use self::{
 use crate::{
     api::{ApiError, path, tree_of},
     config::Flavor,
-    parse::{Tree, at},
+    parse::at,
 };
 
 /// Wait after the first failure in a row; doubled with each further one.
@@ -170,14 +170,14 @@ pub(crate) struct Unread {
 impl Unread {
     #[cfg(test)]
     pub(crate) fn of(object: &Value) -> Self {
-        let line = serde_json::json!({ "type": "MODIFIED", "object": object }).to_string();
+        let line = schedlab_json::json!({ "type": "MODIFIED", "object": object }).to_string();
         glance(line.as_bytes()).expect("a line of a watch").2
     }
 
     /// The object; `None` where the line holds none after all.
     pub(crate) fn object(&self) -> Option<Value> {
         let line: Line = serde_json::from_str(&self.line).ok()?;
-        Some(line.object.0)
+        Some(line.object)
     }
 }
 
@@ -373,5 +373,5 @@ enum Definition {
 /// One line of a watch, of which its kind is known.
 #[derive(Deserialize)]
 struct Line {
-    object: Tree,
+    object: Value,
 }

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use schedlab::api::{Api, refusal};
 use schedlab_control_plane::Temporary;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use schedlab_scheduler::crds;
 
 use crate::{NODES, PODS, wipe::wipe};
@@ -16,9 +16,9 @@ const QUEUES: usize = 4;
 /// What the scheduler under test needs, 500 nodes, and a tree of queues that share them.
 pub(crate) async fn install(plane: &Temporary) -> anyhow::Result<()> {
     let api = Api::new(plane.client().await?);
-    let definitions = crds::all().into_iter().map(Value::from);
+    let definitions = crds::all().into_iter();
     make(&api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions).await?;
-    let classes = crds::priority_classes().into_iter().map(Value::from);
+    let classes = crds::priority_classes().into_iter();
     make(&api, "/apis/scheduling.k8s.io/v1/priorityclasses", classes).await?;
     let queues = "/apis/scheduling.run.ai/v2/queues";
     while api.get(queues).await.is_err() {

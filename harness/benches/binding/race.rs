@@ -17,7 +17,7 @@ use kube::{
 };
 use schedlab::api::Api;
 use schedlab_control_plane::{Temporary, config};
-use schedlab_emulator::json::json;
+use schedlab_json::json;
 use schedlab_scheduler::{Clock, Config, Idle};
 use tokio::{
     sync::oneshot,

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::{
     Emulator, Fleet, Options,
     clock::Clock,
     store::{Key, Op, PatchBody, Resource, Subresource, Write},
 };
+use schedlab_json::{Value, json};
 use schedlab_scheduler::{Config, crds};
 
 use crate::{
@@ -93,11 +93,11 @@ pub(crate) fn full_fleet(clock: Clock) -> Emulator {
     let emulator = Emulator::start(options);
     for definition in &crds::all() {
         let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
-        emulator.create(&definitions, definition.clone().into()).expect("a valid definition");
+        emulator.create(&definitions, definition.clone()).expect("a valid definition");
     }
     for class in &crds::priority_classes() {
         let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
-        emulator.create(&classes, class.clone().into()).expect("a valid class");
+        emulator.create(&classes, class.clone()).expect("a valid class");
     }
     let fleet = format!("pools:\n- name: n\n  count: {NODES}\n  gpus: 8\n");
     let fleet = Fleet::parse("fleet", &fleet).expect("a valid fleet");

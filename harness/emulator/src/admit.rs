@@ -27,11 +27,11 @@ pub use node::NOT_READY;
 pub(crate) use node::UNREACHABLE;
 
 use crate::error::{ApiError, FieldErrors};
-use crate::json::Value;
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
 use crate::object;
 use crate::store::{Key, Store, Subresource};
+use schedlab_json::Value;
 
 /// Where a decision about a new state of an object is made.
 pub(crate) struct Admission<'s> {

@@ -17,13 +17,13 @@ use futures::future::{BoxFuture, join_all};
 
 use crate::error::ApiError;
 use crate::hooks;
-use crate::json::Value;
 use crate::kinds::Resource;
 use crate::object;
 use crate::shared::SharedStore;
 use crate::store::{
     Answer, Consultation, Key, ListQuery, Object, Question, Said, Stop, Write, Written,
 };
+use schedlab_json::Value;
 
 use target::Target;
 

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use crate::json::Value;
+use schedlab_json::Value;
 
 const TEXTS: [&str; 4] = [
     include_str!("crds/clustertrainingruntimes.yaml"),

@@ -17,12 +17,12 @@ use crate::actors::{ACTORS, Actor, Change, Context, KubeletDefaults, Refusal, Re
 use crate::calls::Webhooks;
 use crate::error::ApiError;
 use crate::hooks;
-use crate::json::{Value, json};
 use crate::object;
 use crate::shared::SharedStore;
 use crate::store::{
     Consultation, EventKind, FieldValidation, Key, LogEntry, Op, Resource, Store, Write, Written,
 };
+use schedlab_json::{Value, json};
 
 use agenda::{Agenda, Task};
 

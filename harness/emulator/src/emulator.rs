@@ -15,10 +15,10 @@ use crate::driver::Driver;
 use crate::error::ApiError;
 use crate::fleet::{Fleet, FleetError};
 use crate::http::Router;
-use crate::json::{Value, json};
 use crate::serve::{Reach, Server};
 use crate::shared::{Observer, SharedStore};
 use crate::store::{Compacted, FieldValidation, LogEntry, Op, Resource, Store, Write, Written};
+use schedlab_json::{Value, json};
 
 /// How a cluster starts.
 #[derive(Clone, Debug)]

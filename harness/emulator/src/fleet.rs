@@ -37,10 +37,10 @@ use std::sync::Arc;
 
 use serde_saphyr::Location;
 
-use crate::json::Value;
 use crate::yaml;
 use pool::Pool;
 use scalar::Place;
+use schedlab_json::Value;
 
 /// The nodes of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

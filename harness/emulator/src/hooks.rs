@@ -8,10 +8,10 @@ mod review;
 
 use std::sync::{Arc, LazyLock};
 
-use crate::json::Value;
 use crate::kinds::{Kind, Resource};
 use crate::object::{list, name, number, text};
 use crate::store::{Consultation, Store, Webhook};
+use schedlab_json::Value;
 
 pub(crate) use conditions::{is_expression, needs_authorizer};
 pub(crate) use review::{answered, denial, failure, review};

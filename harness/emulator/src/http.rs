@@ -37,9 +37,9 @@ use hyper::body::Bytes;
 
 use crate::calls::Webhooks;
 use crate::error::ApiError;
-use crate::json::json;
 use crate::kinds::Kind;
 use crate::shared::SharedStore;
+use schedlab_json::json;
 
 use accept::{Accept, Encoding};
 use path::{Path, Target};
@@ -129,7 +129,7 @@ impl Router {
     /// What is not about objects.
     fn answer_page(&self, path: &Path, accept: &Accept) -> Result<Reply, ApiError> {
         let encoding = accept.encoding;
-        let page = |page: &crate::json::Value| reply::object(StatusCode::OK, encoding, page);
+        let page = |page: &schedlab_json::Value| reply::object(StatusCode::OK, encoding, page);
         match path {
             Path::Root => Ok(page(&self.store.read(|store| discovery::root(store.kinds())))),
             Path::Health => Ok(reply::text("ok")),
@@ -250,7 +250,7 @@ where
     Ok(body)
 }
 
-fn version() -> crate::json::Value {
+fn version() -> schedlab_json::Value {
     json!({
         "major": "1",
         "minor": "35",

@@ -8,7 +8,6 @@
 pub mod clock;
 pub mod error;
 mod expression;
-pub mod json;
 mod names;
 pub mod object;
 mod pace;

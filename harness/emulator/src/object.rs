@@ -1,7 +1,7 @@
 //! Reading and writing the fields that every Kubernetes object has, on plain JSON. It knows no
 //! kind.
 
-use crate::json::{Map, Value};
+use schedlab_json::{Map, Value};
 
 /// What stands in a field of a map.
 pub fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::json::Value;
 use crate::object::annotation;
+use schedlab_json::Value;
 
 /// From binding to running.
 pub(crate) const STARTUP: &str = "schedlab.dev/startup";

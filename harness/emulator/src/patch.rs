@@ -26,7 +26,7 @@ pub use strategic::strategic;
 mod tests;
 
 use crate::error::ApiError;
-use crate::json::Value;
+use schedlab_json::Value;
 
 /// A value as Go prints it.
 pub(crate) fn in_go(value: &Value) -> String {

@@ -3,7 +3,7 @@
 //! Finer parts than a thousandth are rounded up, as Kubernetes does when it scales. Whether a
 //! quantity may be negative is the caller's rule.
 
-use crate::json::Value;
+use schedlab_json::Value;
 
 /// Thousandths of a unit: `1` is 1000, `250m` is 250, `1Ki` is 1024000.
 pub type Milli = i128;
@@ -110,7 +110,7 @@ fn exponent(suffix: &str) -> Result<(Milli, Milli), BadQuantity> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
+    use schedlab_json::json;
 
     use super::{BadQuantity, parse, thousandths};
 

@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::json::{Map, Value};
 use crate::kinds::{Resource, typed};
 use crate::object::{self, list, map};
 use crate::quantity::{Milli, thousandths};
+use schedlab_json::{Map, Value};
 
 pub(crate) use usage::{free_again, is_over};
 use usage::{is_counted_as, usage};
@@ -129,7 +129,7 @@ fn told(bounds: &Amounts, used: &Amounts) -> Value {
     let shown = |amounts: &Amounts| -> Map {
         amounts.iter().map(|(name, amount)| (name.clone(), amount.shown())).collect()
     };
-    crate::json::json!({"hard": shown(bounds), "used": shown(used)})
+    schedlab_json::json!({"hard": shown(bounds), "used": shown(used)})
 }
 
 fn listed(amounts: &Amounts) -> String {

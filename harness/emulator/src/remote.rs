@@ -22,9 +22,9 @@ use crate::actors::{
 };
 use crate::clock::Clock;
 use crate::driver::agenda::{Agenda, Task};
-use crate::json::Value;
 use crate::object;
 use crate::store::{EventKind, Key, LogEntry, Object, Resource};
+use schedlab_json::Value;
 
 pub use feed::Collection;
 use feed::{Feed, News};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::Value;
 use crate::object::{list, map, text};
 use crate::quantity::{Milli, thousandths};
+use schedlab_json::Value;
 
 /// Amounts by resource, in thousandths.
 pub(crate) type Amounts = BTreeMap<String, Milli>;

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::error::ApiError;
-use crate::json::Value;
 use crate::kinds::Kinds;
 use crate::object;
+use schedlab_json::Value;
 
 pub use crate::kinds::Resource;
 pub(crate) use consult::{Answer, Begun, Consultation, Question, Said, Stop, Webhook};

@@ -12,10 +12,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::error::{ApiError, FieldErrors};
-use crate::json::Value;
 use crate::object;
 use crate::select::{FieldSelector, LabelSelector};
 use crate::store::{Compacted, EventKind, LogEntry, Object, Resource, Store};
+use schedlab_json::Value;
 
 pub use tail::Tail;
 

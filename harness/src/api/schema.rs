@@ -1,6 +1,6 @@
 //! Which fields a kind has, as the cluster's own `OpenAPI` documents say.
 
-use schedlab_emulator::json::{Map, Value};
+use schedlab_json::{Map, Value};
 
 use super::{Api, root};
 
@@ -46,7 +46,7 @@ fn resolved<'s>(schemas: &'s Value, schema: &'s Value) -> &'s Value {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_emulator::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

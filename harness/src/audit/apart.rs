@@ -90,12 +90,12 @@ fn locked(outbox: &Mutex<Outbox>) -> MutexGuard<'_, Outbox> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_emulator::json::json;
     use schedlab_emulator::{
         Emulator, Options,
         clock::Clock,
         store::{Key, Op, Resource, Write},
     };
+    use schedlab_json::json;
     use schedlab_scheduler_core::audit::Rules;
 
     use super::*;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_emulator::json::Value;
 use schedlab_emulator::store::Object;
+use schedlab_json::Value;
 use schedlab_scheduler_core::{
     audit::{Amounts, ClaimView, NodeView, PodView},
     model::Name,

@@ -1,7 +1,7 @@
 //! What a Queue says of itself.
 
-use schedlab_emulator::json::Value;
 use schedlab_emulator::quantity::thousandths;
+use schedlab_json::Value;
 use schedlab_scheduler_core::audit::Amounts;
 
 /// `status.allocated`, for the resources that queues account for.

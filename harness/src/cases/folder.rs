@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use super::{
     format::Case,
@@ -77,7 +77,7 @@ fn read(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<Item>)>> {
     for (at, case) in list(&mut content, "cases").into_iter().enumerate() {
         let id = case.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
         if id.contains(filter) || stem.contains(filter) {
-            let case: Case = schedlab_emulator::json::from_value(case)
+            let case: Case = schedlab_json::from_value(case)
                 .map_err(|error| anyhow!("{}: cases[{at}] ({id}): {error}", path.display()))?;
             let case = Arc::new(case);
             again.extend(case.rounds.is_some().then(|| Item::Shell(Arc::clone(&case))));

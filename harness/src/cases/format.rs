@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 use serde::Deserialize;
 
 /// One cluster and what must come of it.

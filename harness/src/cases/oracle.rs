@@ -4,7 +4,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 use schedlab_scheduler_core::{
     fairshare::{Pot, QueueDemand, divide},
     model::{QueueId, Time},
@@ -143,15 +143,15 @@ impl Entry {
     pub(super) fn read(value: Value) -> Result<Self, serde_json::Error> {
         let has = |field: &str| value.get(field).is_some();
         if has("left") {
-            return schedlab_emulator::json::from_value(value).map(Box::new).map(Self::Order);
+            return schedlab_json::from_value(value).map(Box::new).map(Self::Order);
         }
         if has("fair_share") {
-            return schedlab_emulator::json::from_value(value).map(Self::Division);
+            return schedlab_json::from_value(value).map(Self::Division);
         }
         if has("victims") {
-            return schedlab_emulator::json::from_value(value).map(Self::Reclaimable);
+            return schedlab_json::from_value(value).map(Self::Reclaimable);
         }
-        schedlab_emulator::json::from_value(value).map(Self::CanReclaim)
+        schedlab_json::from_value(value).map(Self::CanReclaim)
     }
 
     /// How the core's decision differs from the recorded one; `None`: it does not.

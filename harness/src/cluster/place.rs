@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::json::Value;
 use schedlab_emulator::store::LogEntry;
+use schedlab_json::Value;
 use schedlab_scheduler::admission::Admission;
 
 use super::fuse::{Fuse, Fused};
@@ -67,9 +67,9 @@ impl Place {
             anyhow::bail!("webhooks in this process are out of a real API server's reach");
         };
         let answer = move |path: String, review: Value| {
-            let (admission, review) = (admission.clone(), review.into());
+            let (admission, review) = (admission.clone(), review);
             let answered = async move { admission.answer(&path, &review).await };
-            answered.map(|answer| answer.unwrap_or_default().into()).boxed()
+            answered.map(Option::unwrap_or_default).boxed()
         };
         emulated.emulator().serve_webhook(namespace, name, Arc::new(answer));
         Ok(())

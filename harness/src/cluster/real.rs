@@ -12,9 +12,9 @@ use futures::stream;
 use jiff::Timestamp;
 use schedlab_emulator::actors::KubeletDefaults;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::remote::{Cast, Collection, Troupe};
 use schedlab_emulator::store::LogEntry;
+use schedlab_json::{Value, json};
 use tokio::time::Instant;
 
 use super::in_process::Pulse;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use schedlab_emulator::json::Value;
 use schedlab_emulator::store::{EventKind, LogEntry};
+use schedlab_json::Value;
 use tokio::time::Instant;
 
 use crate::audit::Audit;
@@ -140,8 +140,8 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_emulator::json::json;
     use schedlab_emulator::store::{Key, Resource};
+    use schedlab_json::json;
 
     use super::*;
 

@@ -18,7 +18,7 @@ pub(super) async fn kubectl() -> Ability {
     let mut ability = Ability::of(Target::Kubectl);
     let said = ask(Tool::Kubectl, &["version", "--client", "-o", "json"]).await;
     let said = said.map(|text| serde_json::from_str(&text).unwrap_or_default());
-    let version = said.map(|said: schedlab_emulator::json::Value| {
+    let version = said.map(|said: schedlab_json::Value| {
         said["clientVersion"]["gitVersion"].as_str().unwrap_or("of unknown version").to_owned()
     });
     if let Some(minor) = version.as_deref().ok().and_then(minor)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use futures::future::try_join_all;
 use schedlab_emulator::crds::workload_kinds;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use schedlab_scheduler::crds;
 
 use super::wait::answered;
@@ -37,10 +37,9 @@ pub(super) async fn install(
     run: &str,
 ) -> anyhow::Result<()> {
     let api = super::api(config)?;
-    let own = crds::all().into_iter().map(Value::from);
+    let own = crds::all().into_iter();
     let definitions: Vec<Value> = own.chain(workload_kinds()).map(signed).collect();
-    let classes = crds::priority_classes().into_iter().map(Value::from);
-    let classes: Vec<Value> = classes.map(signed).collect();
+    let classes: Vec<Value> = crds::priority_classes().into_iter().map(signed).collect();
     for definition in &definitions {
         if let Some(there) = found(&api, DEFINITIONS, definition).await? {
             fits(&there, definition, strange)?;
@@ -80,7 +79,7 @@ async fn all_served(api: &Api, definitions: &[Value]) -> anyhow::Result<()> {
 /// Has a run use what another run brought, or brings it; what somebody else brought is his.
 async fn share(api: &Api, collection: &str, object: &Value, run: &str) -> anyhow::Result<()> {
     let path = format!("{collection}/{}", name(object));
-    let uses = json!({ "metadata": { "labels": { format!("{USE_LABEL}{run}"): "" } } });
+    let uses = json!({ "metadata": { "labels": { (format!("{USE_LABEL}{run}")): "" } } });
     let shared = answered(SERVED_WITHIN, async || {
         let done = match api.get(&path).await {
             Ok(there) if there["metadata"]["annotations"][DIGEST].is_null() => return Ok(Ok(())),

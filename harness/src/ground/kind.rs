@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use schedlab_emulator::json::json;
+use schedlab_json::json;
 
 use super::wait::answered;
 use super::{is_local, kubeconfig, on_runtime};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use schedlab_emulator::actors::BESIDE;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::wait::answered;
 use crate::api::{Api, refusal};

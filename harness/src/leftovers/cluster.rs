@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::Request;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{OBJECT_LABEL, USE_LABEL};

@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::WatchEvent;
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use super::OBJECT_LABEL;
 use crate::api::{Api, is_not_found, refusal};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use schedlab_emulator::fleet::Fleet;
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use super::rows::{Row, RowError};
 

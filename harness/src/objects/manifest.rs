@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
 use super::origin::{Origin, Text};

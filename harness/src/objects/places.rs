@@ -1,6 +1,6 @@
 //! Where a workload's pods may run, from the columns of a row.
 
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::rows::{Row, RowError};
 use crate::view::WORKLOAD;

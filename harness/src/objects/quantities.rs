@@ -1,7 +1,7 @@
 //! Quantities in objects: which of them cannot be read.
 
-use schedlab_emulator::json::Value;
 use schedlab_emulator::quantity::thousandths;
+use schedlab_json::Value;
 
 /// Fields whose values are quantities, by name.
 const HOLDERS: [&str; 6] = ["requests", "limits", "overhead", "capacity", "allocatable", "hard"];
@@ -32,7 +32,7 @@ fn search<'v>(value: &'v Value, path: &str) -> Option<(String, &'v Value)> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_emulator::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::rows::{Row, RowError};
 
@@ -92,7 +92,7 @@ pub(crate) fn set_queue_field(row: &Row<'_>, column: &str) -> Result<Value, RowE
         return Err(row.error("field", column, &format!("priority, {}", names.join(", "))));
     };
     let value = amount(row, column)?.unwrap_or(Value::Null);
-    Ok(json!({"spec": {"resources": {*resource: {*field: value}}}}))
+    Ok(json!({"spec": {"resources": {(*resource): {(*field): value}}}}))
 }
 
 /// An amount in the API's units; `Some(null)` for `unset`.

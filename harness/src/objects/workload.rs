@@ -1,7 +1,7 @@
 //! Workloads from rows: what all kinds have in common, which is their pods.
 
 use schedlab_emulator::actors::parse_duration;
-use schedlab_emulator::json::{Map, Value, json};
+use schedlab_json::{Map, Value, json};
 
 use super::places;
 use super::rows::{Answer, Row, RowError};

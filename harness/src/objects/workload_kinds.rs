@@ -1,6 +1,6 @@
 //! The objects of each kind of workload.
 
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::rows::{Row, RowError};
 use super::workload::{Draft, numbered};
@@ -154,7 +154,7 @@ fn deployment(draft: &Draft) -> Vec<Value> {
         "metadata": draft.metadata(),
         "spec": {
             "replicas": draft.pod_count(),
-            "selector": {"matchLabels": {crate::view::WORKLOAD: draft.name}},
+            "selector": {"matchLabels": {(crate::view::WORKLOAD): draft.name}},
             "template": draft.template(),
         },
     })]
@@ -169,7 +169,7 @@ fn stateful_set(draft: &Draft) -> Vec<Value> {
             "replicas": draft.pod_count(),
             "serviceName": draft.name,
             "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": {crate::view::WORKLOAD: draft.name}},
+            "selector": {"matchLabels": {(crate::view::WORKLOAD): draft.name}},
             "template": draft.template(),
         },
     })]

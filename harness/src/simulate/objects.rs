@@ -1,7 +1,7 @@
 //! The trace's nodes, queues and work as Kubernetes objects.
 
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::store::Resource;
+use schedlab_json::{Value, json};
 
 use super::trace::{End, TraceJob, TraceNode, TraceQueue};
 

@@ -12,12 +12,12 @@ use std::{
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use schedlab_emulator::json::Value;
 use schedlab_emulator::{
     Emulator, KubeletDefaults, Options as ClusterOptions,
     clock::Clock,
     store::{DeleteOptions, Key, Op, Resource, Write},
 };
+use schedlab_json::Value;
 use schedlab_scheduler::{Config, Idle};
 use schedlab_scheduler_core::audit::Rules;
 use tokio::{sync::Notify, time::Instant};
@@ -246,11 +246,11 @@ fn furnish(emulator: &Emulator, trace: &Trace, profile: Profile) -> anyhow::Resu
             .with_context(|| format!("{plural} {what} cannot be created"))
     };
     for class in schedlab_scheduler::crds::priority_classes() {
-        create("scheduling.k8s.io", "priorityclasses", class.into())?;
+        create("scheduling.k8s.io", "priorityclasses", class)?;
     }
     if profile == Profile::Kai {
         for kind in schedlab_scheduler::crds::all() {
-            create("apiextensions.k8s.io", "customresourcedefinitions", kind.into())?;
+            create("apiextensions.k8s.io", "customresourcedefinitions", kind)?;
         }
         for queue in &trace.queues {
             create("scheduling.run.ai", "queues", objects::queue(queue))?;

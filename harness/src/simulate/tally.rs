@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use schedlab_emulator::json::Value;
 use schedlab_emulator::store::{EventKind, LogEntry};
+use schedlab_json::Value;
 
 use super::{objects, trace::TraceJob};
 use crate::{

@@ -5,8 +5,8 @@ mod kinds;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use schedlab_emulator::json::Value;
 use schedlab_emulator::store::{EventKind, LogEntry};
+use schedlab_json::Value;
 use schedlab_scheduler_core::audit::Why;
 
 use crate::audit;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 /// Shown names of pods, by namespace and real name.
 #[derive(Debug, Default)]
@@ -172,7 +172,7 @@ fn runs(numbers: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_emulator::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

@@ -7,8 +7,8 @@ mod queues;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use schedlab_emulator::json::Value;
 use schedlab_emulator::quantity::thousandths;
+use schedlab_json::Value;
 
 use super::ordinals::{Shown, joined};
 use marks::{MarkedPod, State, Workload, marked};

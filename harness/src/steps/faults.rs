@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::anyhow;
 use cucumber::{given, when};
 use schedlab_emulator::DOWN;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::StepResult;
 use super::subjects::Workload;

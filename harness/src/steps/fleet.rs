@@ -2,8 +2,8 @@
 
 use cucumber::{given, when};
 use gherkin::Step;
-use schedlab_emulator::json::Value;
 use schedlab_emulator::{Fleet, FleetPlace};
+use schedlab_json::Value;
 
 use super::StepResult;
 use crate::objects::{Document, FLEET_COLUMNS, Origin, fleet};

@@ -2,7 +2,7 @@
 
 use cucumber::{given, when};
 use gherkin::Step;
-use schedlab_emulator::json::json;
+use schedlab_json::json;
 
 use super::StepResult;
 use super::parameters::{Amount, Field};

@@ -1,7 +1,7 @@
 //! Why pods wait, and what events say.
 
 use cucumber::then;
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use super::StepResult;
 use super::parameters::{Count, Stays, When};
@@ -228,7 +228,7 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_emulator::json::json;
+    use schedlab_json::json;
 
     use super::at;
 

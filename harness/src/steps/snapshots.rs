@@ -54,7 +54,7 @@ fn placement_text(world: &World) -> String {
     placement(cluster, &fair_shares(world))
 }
 
-fn all(view: &View, kind: Kind) -> Vec<&schedlab_emulator::json::Value> {
+fn all(view: &View, kind: Kind) -> Vec<&schedlab_json::Value> {
     view.all(kind).collect()
 }
 

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use super::subjects::Subject;
 use crate::view::{Kind, Pod};

@@ -1,8 +1,8 @@
 //! What queues use and deserve.
 
 use cucumber::then;
-use schedlab_emulator::json::Value;
 use schedlab_emulator::quantity::thousandths;
+use schedlab_json::Value;
 
 use super::StepResult;
 use super::parameters::{Resource, Stays, When};

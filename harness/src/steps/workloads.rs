@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use cucumber::{given, then, when};
 use gherkin::Step;
-use schedlab_emulator::json::json;
+use schedlab_json::json;
 
 use super::StepResult;
 use super::parameters::Span;
@@ -381,7 +381,7 @@ async fn annotation(world: &mut World, key: String, which: Workload, value: Stri
 async fn patch_pods(
     world: &mut World,
     which: &Workload,
-    patch: &schedlab_emulator::json::Value,
+    patch: &schedlab_json::Value,
 ) -> StepResult {
     world.catch_up().await?;
     let pods = which.pods(&world.view);
@@ -405,7 +405,7 @@ async fn patch_pods(
 #[when(expr = "the pod group of {workload} becomes:")]
 async fn pod_group(world: &mut World, step: &Step, which: Workload) -> StepResult {
     let text = step.docstring.as_deref().unwrap_or_default();
-    let patch: schedlab_emulator::json::Value = serde_saphyr::from_str(text)?;
+    let patch: schedlab_json::Value = serde_saphyr::from_str(text)?;
     world.catch_up().await?;
     let pods = which.pods(&world.view);
     let group = pods.first().and_then(|pod| pod.group(&world.view));

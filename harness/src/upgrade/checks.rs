@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 use serde::Serialize;
 
 use super::state::{PodState, State, words};

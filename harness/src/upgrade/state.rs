@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use crate::fields::{at, list, text};
 use crate::view::{Kind, Phase, Pod, View};

@@ -1,7 +1,7 @@
 //! The work that an upgrade must not harm: running, pending, half-bound, and gangs. It fits 32
 //! GPUs on 4 nodes.
 
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::state::State;
 use super::{Bench, PATIENCE, Way};

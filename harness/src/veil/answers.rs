@@ -12,7 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Bytes;
 use kube::client::Body;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::hub::Told;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use super::Place;
 

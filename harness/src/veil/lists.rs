@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use super::Error;
 use super::names::{LEASES, SHARED};
@@ -104,7 +104,7 @@ mod tests {
     use http::Response;
     use http_body_util::Full;
     use hyper::body::Bytes;
-    use schedlab_emulator::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use memchr::memmem::Finder;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 /// Label of everything made for a run, on namespaces and cluster-scoped objects.
 pub(crate) const RUN: &str = "schedlab.dev/run";

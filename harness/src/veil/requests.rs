@@ -1,7 +1,7 @@
 //! What a scenario asks, with the names that the cluster knows.
 
 use http::{Method, Uri};
-use schedlab_emulator::json::{Map, Value, json};
+use schedlab_json::{Map, Value, json};
 
 use super::Wanted;
 use super::names::{KWOK_NODE, Names, RUN, SHARED, SIMULATED, is_fenced, is_fenced_kind, is_lease};

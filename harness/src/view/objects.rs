@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use schedlab_emulator::json::Value;
 use schedlab_emulator::object;
 use schedlab_emulator::quantity::thousandths;
+use schedlab_json::Value;
 
 use super::{Kind, View};
 use crate::fields;
@@ -210,7 +210,7 @@ fn eviction<'a>(view: &'a View, event: &'a Value) -> Option<Eviction<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_emulator::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

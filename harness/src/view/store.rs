@@ -5,10 +5,10 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::stream::{self, Stream};
 use schedlab_emulator::Emulator;
-use schedlab_emulator::json::Value;
 use schedlab_emulator::kinds::{self, Resource};
 use schedlab_emulator::select::{FieldSelector, LabelSelector};
 use schedlab_emulator::watch::{Tail, WatchEvent, WatchQuery};
+use schedlab_json::Value;
 
 use super::Kind;
 use super::watch::{Events, News};

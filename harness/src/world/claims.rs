@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use schedlab_emulator::DOWN;
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 use tokio::time::Instant;
 
 use super::World;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use schedlab_scheduler::Config;
 
 /// How late a busy machine may be: nothing that must hold for a time is watched to its end.

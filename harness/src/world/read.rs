@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, anyhow};
 use gherkin::Step;
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use super::World;
 use crate::api::Refusal;

@@ -105,7 +105,7 @@ impl World {
         let scheduler_name = &scheduler_name;
         let service = Service { namespace, name, authority: None, scheduler_name, changed };
         for configuration in admission::configurations(&service) {
-            self.api.create(&configuration.into()).await?;
+            self.api.create(&configuration).await?;
         }
         Ok(())
     }

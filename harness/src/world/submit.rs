@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use super::World;
 use crate::api::{Api, Applied, Made};

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use schedlab::audit::{Audit, Breach};
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::store::{EventKind, Key, LogEntry, Object, Resource};
+use schedlab_json::{Value, json};
 use schedlab_scheduler::Status;
 use schedlab_scheduler_core::audit::Rules;
 use tokio::sync::watch;

@@ -32,7 +32,7 @@ fn another_strategy_is_seen_in_what_the_nodes_hold() {
     scenarios: 1 different, 1 equal, 0 in the first run alone, 0 in the second alone
     ");
     let json = lab.run(&["diff", first.to_str().unwrap(), "latest", "--format", "json"]);
-    let json: schedlab_emulator::json::Value = serde_json::from_str(&json.out).unwrap();
+    let json: schedlab_json::Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(json["differ"][0]["differences"][0]["about"], "nodes like node-1…4");
     assert_eq!(json["equal"], 1);
 }

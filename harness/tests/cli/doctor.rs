@@ -1,6 +1,6 @@
 //! `schedlab doctor` on machines that lack things: its PATH is a folder of ours.
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use super::lab::{Ended, Lab};
 

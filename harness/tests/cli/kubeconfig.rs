@@ -233,11 +233,11 @@ fn a_pod_that_names_no_scheduler_runs_beside_those_of_ours() {
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
         let pods: Api<Pod> = Api::default_namespaced(kube::Client::try_from(config).unwrap());
-        let pod = schedlab_emulator::json::json!({
+        let pod = schedlab_json::json!({
             "metadata": {"name": "p"},
             "spec": {"containers": [{"name": "c", "image": "i"}]},
         });
-        let pod = schedlab_emulator::json::from_value(pod).unwrap();
+        let pod = schedlab_json::from_value(pod).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
         let only = WatchParams::default().fields("metadata.name=p");
         let mut events = pods.watch(&only, "0").await.unwrap().boxed();

@@ -1,7 +1,7 @@
 //! Random clusters: nodes, pods that stand on them, pods that wait. Small, so that much of what a
 //! pod may ask for decides about it.
 
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 use crate::{dice::Dice, wishes};
 

@@ -13,7 +13,7 @@ use futures::{AsyncBufRead, AsyncBufReadExt as _, StreamExt as _, TryStreamExt a
 use http::Request;
 use schedlab::api::{Api, refusal};
 use schedlab_control_plane::{Kept, Temporary};
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 /// Weighted scores by plugin, by the names of the nodes on which a pod fits.
 pub(crate) type Scores = BTreeMap<String, BTreeMap<String, i128>>;

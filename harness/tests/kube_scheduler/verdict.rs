@@ -5,7 +5,7 @@ use std::{
     fmt,
 };
 
-use schedlab_emulator::json::Value;
+use schedlab_json::Value;
 
 use crate::real::{Fate, Scores};
 

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use http::Request;
 use schedlab::api::Api;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 /// Its arguments: nobody makes the accounts and takes away the taints that it would ask for.
 pub(crate) const NOBODY_ELSE: &[&str] =

@@ -1,6 +1,6 @@
 //! What random pods ask for.
 
-use schedlab_emulator::json::{Map, Value, json};
+use schedlab_json::{Map, Value, json};
 
 use crate::{clusters::NAMESPACES, dice::Dice};
 
@@ -52,7 +52,7 @@ fn spec(dice: &mut Dice) -> Value {
     }
     if dice.percent(25) {
         let wanted = dice.pick(&[("disk", "ssd"), ("disk", "hdd"), (ZONE, "a")]);
-        spec["nodeSelector"] = json!({ wanted.0: wanted.1 });
+        spec["nodeSelector"] = json!({ (wanted.0): wanted.1 });
     }
     let mut tolerations = Vec::new();
     for key in ["dedicated", "spot", ""] {

@@ -8,7 +8,7 @@ use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use insta::assert_snapshot;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use schedlab_scheduler::admission::{Admission, Changed, Service, configurations};
 
 use super::lab::Lab;
@@ -22,9 +22,9 @@ impl Lab {
     pub(crate) fn ask_first(&self) {
         let admission = Admission::new(self.emulator.client(), &self.config);
         let answer = move |path: String, review: Value| {
-            let (admission, review) = (admission.clone(), review.into());
+            let (admission, review) = (admission.clone(), review);
             let answer = async move { admission.answer(&path, &review).await };
-            answer.map(|answer| answer.unwrap_or_default().into()).boxed()
+            answer.map(Option::unwrap_or_default).boxed()
         };
         self.emulator.serve_webhook("kai-scheduler", "schedlab-scheduler", Arc::new(answer));
         let service = Service {
@@ -36,8 +36,8 @@ impl Lab {
         };
         let [judges, changes] = configurations(&service);
         let group = "admissionregistration.k8s.io";
-        self.create(group, "validatingwebhookconfigurations", &judges.into());
-        self.create(group, "mutatingwebhookconfigurations", &changes.into());
+        self.create(group, "validatingwebhookconfigurations", &judges);
+        self.create(group, "mutatingwebhookconfigurations", &changes);
     }
 
     /// The answer to a request: its code, what a refusal says, and warnings.

@@ -2,7 +2,7 @@
 //! lets them run.
 
 use insta::assert_snapshot;
-use schedlab_emulator::json::json;
+use schedlab_json::json;
 use schedlab_scheduler::explain::Form;
 
 use super::lab::Lab;
@@ -183,7 +183,7 @@ fn programs_are_told_the_same_as_json() {
         lab.job("train", "q", (2, 2));
         lab.start();
         lab.pass(3).await;
-        let told: schedlab_emulator::json::Value =
+        let told: schedlab_json::Value =
             serde_json::from_str(&lab.explain_as("train", Form::Json).await).unwrap();
         assert_eq!(told["workload"], "default/train");
         assert_eq!(told["podGroups"][0]["reason"]["code"], "OverLimit");
@@ -195,7 +195,7 @@ fn programs_are_told_the_same_as_json() {
         let accounts = &shown["queues"][0]["accounts"];
         assert_eq!((&accounts["limit"]["gpu"], &accounts["limit"]["cpu"]), (&json!(1), &json!(-1)));
         assert_eq!(accounts["requested"]["gpu"], 2);
-        let queue: schedlab_emulator::json::Value =
+        let queue: schedlab_json::Value =
             serde_json::from_str(&lab.explain_queue_as("q", Form::Json).await).unwrap();
         assert_snapshot!(queue["derivation"]["gpu"], @r#"[{"divided":2,"fairShares":{"q":1}}]"#);
         assert_snapshot!(queue["queues"][0]["standing"], @r#"{"cpu":{"is":"served"},"gpu":{"by":1,"is":"starved"},"memory":{"is":"served"}}"#);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use http::{Method, Request};
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use schedlab_scheduler::{
     Binding, Component, Config, ConfigFile, GpuReservation,
     admission::{self, Changed},
@@ -42,16 +42,12 @@ fn rules(yaml: &str) -> BTreeMap<String, Value> {
     roles.map(|role| (role["kind"].as_str().unwrap().to_owned(), role["rules"].clone())).collect()
 }
 
-fn own(objects: impl IntoIterator<Item = serde_json::Value>) -> Vec<Value> {
-    objects.into_iter().map(Value::from).collect()
-}
-
 #[test]
 fn the_definitions_that_are_installed_are_those_of_the_program() {
     let again = "write it anew with `schedlab-scheduler crds`";
-    let same = documents(&text("kustomize/crds.yaml")) == own(crds::all());
+    let same = documents(&text("kustomize/crds.yaml")) == crds::all();
     assert!(same, "kind-configs/kustomize/crds.yaml is of another version: {again}");
-    let same = documents(&text("kustomize/priority-classes.yaml")) == own(crds::priority_classes());
+    let same = documents(&text("kustomize/priority-classes.yaml")) == crds::priority_classes();
     assert!(same, "kind-configs/kustomize/priority-classes.yaml is of another version: {again}");
 }
 
@@ -90,14 +86,14 @@ fn the_chart_has_the_api_server_ask_as_the_program_prints_it() {
             scheduler_name: "mine",
             changed,
         };
-        assert_eq!(objects[1..], own(admission::configurations(&service)));
+        assert_eq!(objects[1..], admission::configurations(&service));
     }
 }
 
 #[test]
 fn the_chart_takes_what_the_configuration_file_takes() {
     let mut values: Value = serde_json::from_str(&text("chart/values.schema.json")).unwrap();
-    let mut file = schedlab_emulator::json::to_value(&ConfigFile::schema()).unwrap();
+    let mut file = schedlab_json::to_value(&ConfigFile::schema()).unwrap();
     file.as_object_mut().unwrap().remove("$schema");
     let shapes = file.as_object_mut().unwrap().remove("$defs");
     let again = "write kind-configs/chart/values.schema.json anew from `config-schema`: its $defs, \

@@ -15,12 +15,12 @@ use futures::future::OptionFuture;
 use http::{Method, Request};
 
 use jiff::Timestamp;
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::{
     Emulator, Fleet, Options,
     clock::Clock,
     store::{DeleteOptions, Key, Op, Resource, Write},
 };
+use schedlab_json::{Value, json};
 use schedlab_scheduler::{Component, Config, Ends, Idle, Status, crds, explain::Form};
 use tokio::{sync::watch, task::JoinHandle};
 use tower::{ServiceExt as _, service_fn};
@@ -48,11 +48,11 @@ impl Lab {
                 lab.create(
                     "apiextensions.k8s.io",
                     "customresourcedefinitions",
-                    &definition.clone().into(),
+                    &definition.clone(),
                 );
             }
             for class in &crds::priority_classes() {
-                lab.create("scheduling.k8s.io", "priorityclasses", &class.clone().into());
+                lab.create("scheduling.k8s.io", "priorityclasses", &class.clone());
             }
             story(lab).await
         })

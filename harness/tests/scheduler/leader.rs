@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Request;
 use insta::assert_snapshot;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use schedlab_scheduler::{
     Config, Status,
     leader::{Election, Standing, lead},

@@ -1,7 +1,7 @@
 //! Kinds of others that own pods: their pods are the gangs that their controllers mean.
 
 use insta::assert_snapshot;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::lab::Lab;
 use schedlab_scheduler::DefaultPriorities;

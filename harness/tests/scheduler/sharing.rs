@@ -11,7 +11,7 @@ use std::{
 use futures::future::OptionFuture;
 use http::{Method, Request, StatusCode};
 use insta::assert_snapshot;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use schedlab_scheduler::{Binding, Component, GpuReservation};
 use tower::{ServiceExt as _, service_fn};
 

@@ -11,7 +11,7 @@ use std::{
 use http::{Request, Response, StatusCode};
 use insta::assert_snapshot;
 use kube::client::Body;
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 use schedlab_scheduler::{
     Status,
     usage::{Asked, Reached, Timing, UsageDatabase, Window},

@@ -11,7 +11,7 @@ use crate::source::Source;
 /// By crate folder. Each line is a layer, from the ground up: its modules may import each other
 /// and everything above them in the list. `module -> …` says exactly what a module may import,
 /// and nobody imports it but the crate's root.
-pub(crate) const EDGES: [(&str, &str); 5] = [
+pub(crate) const EDGES: [(&str, &str); 6] = [
     (
         "scheduler/core",
         "
@@ -25,6 +25,15 @@ pub(crate) const EDGES: [(&str, &str); 5] = [
             explain
             synthetic -> model resources snapshot
             audit -> decision model plan resources snapshot
+        ",
+    ),
+    (
+        "scheduler/json",
+        "
+            map
+            convert
+            serial tree
+            literal
         ",
     ),
     (
@@ -55,7 +64,6 @@ pub(crate) const EDGES: [(&str, &str); 5] = [
     (
         "harness/emulator",
         "
-            json
             clock crds expression names object pace quantity requests yaml
             error kinds select
             patch store

@@ -1,6 +1,6 @@
 //! What has an API server ask component admission.
 
-use serde_json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::{POD_GROUPS, PODS, QUEUES, SHARING};
 use crate::config::Config;

@@ -3,8 +3,8 @@
 //! Where the configuration blocks it (`blockNvidiaVisibleDevices`, as KAI's admission), containers
 //! that ask for no GPU see none, and no pod says otherwise itself.
 
+use schedlab_json::{Text, Value, json};
 use schedlab_scheduler_core::model::mig_gpus;
-use serde_json::{Value, json};
 
 use crate::{
     binder::{CONFIG_MAPS, Container, DEVICES, annotated},
@@ -94,7 +94,7 @@ pub(super) enum Shares {
 
 /// Whole ones, parts that a node cut, or by claims: whoever gives them says which.
 fn asks_for_gpus(container: &Value) -> bool {
-    let is_gpu = |(name, amount): (&String, &Value)| {
+    let is_gpu = |(name, amount): (&Text, &Value)| {
         (name == GPU || mig_gpus(name).is_some())
             && !matches!(amount.as_str(), Some("0" | ""))
             && amount.as_i64() != Some(0)

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::{
     model::{Name, QueueProblem},
     resources::PerResource,
 };
-use serde_json::Value;
 
 use super::{Verdict, denied, named};
 use crate::{

@@ -16,7 +16,7 @@ use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
-use serde_json::Value;
+use schedlab_json::Value;
 use tokio::{
     net::{TcpListener, TcpStream},
     time::timeout,

@@ -2,7 +2,7 @@
 //! takes from a config map which they are and which part of them is its own. The binder writes the
 //! config map before it binds the pod; annotation `runai/shared-gpu-configmap` tells it the name.
 
-use serde_json::{Value, json};
+use schedlab_json::{Value, json};
 
 use crate::{
     binder::{CONFIG_MAPS, Container, SHARE_VARIABLES, annotated},

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Decision,
     model::{Name, NodeId, PodGroupId, PodId},
 };
-use serde_json::{Value, json};
 
 use super::{
     Applier, Cycle,

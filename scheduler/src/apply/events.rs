@@ -162,10 +162,10 @@ mod tests {
         let event = Event { about: &about, level, reason: "R", message: "m", gist: None, occasion };
         let (path, body) = event.request("ours", Time(1_500));
         assert_eq!(path, "/api/v1/namespaces/default/events");
-        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let body: schedlab_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
             body,
-            serde_json::json!({
+            schedlab_json::json!({
                 "apiVersion": "v1",
                 "kind": "Event",
                 "metadata": { "name": event.name(), "namespace": "default" },

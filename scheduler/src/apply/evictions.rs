@@ -1,11 +1,11 @@
 //! Evictions: the pod and its group are told for whom and why, then the pod is asked to leave.
 
+use schedlab_json::json;
 use schedlab_scheduler_core::{
     EvictionCause,
     model::{NodeId, PodGroupId, PodId},
     words::eviction_message,
 };
-use serde_json::json;
 
 use super::{
     About, Applier, Cycle, Event, Level, pod_groups, rfc3339,

@@ -7,11 +7,11 @@ use std::{
     sync::Arc,
 };
 
+use schedlab_json::json;
 use schedlab_scheduler_core::{
     Decision,
     model::{PodGroupId, PodId, PodStatus},
 };
-use serde_json::{Value, json};
 
 use super::{
     About, Applier, Cycle, Event, Level, rfc3339,
@@ -101,7 +101,7 @@ impl Applier {
             "message": text,
         });
         if !was_false {
-            condition["lastTransitionTime"] = Value::String(rfc3339(cycle.now));
+            condition["lastTransitionTime"] = rfc3339(cycle.now).into();
         }
         let mut change = json!({ "status": { "conditions": [condition] } });
         // The status of a pod takes annotations along: the mark of its group needs no write of

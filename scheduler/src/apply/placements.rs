@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Decision,
     model::{GpuGroup, Name, NodeId, PodGroupId, PodId, PodStatus, Time},
 };
-use serde_json::{Value, json};
 
 use super::{
     About, Applier, Cycle, Event, Level,
@@ -132,7 +132,7 @@ impl Applier {
 pub(crate) fn share<'a>(known: impl Iterator<Item = &'a str>, devices: &[GpuGroup]) -> Value {
     let is_old =
         |label: &&str| label.strip_prefix(GROUP_LABEL).is_some_and(|rest| rest.starts_with('/'));
-    let mut labels: serde_json::Map<String, Value> =
+    let mut labels: schedlab_json::Map =
         known.filter(is_old).map(|old| (old.to_owned(), Value::Null)).collect();
     if let [one] = devices {
         labels.insert(GROUP_LABEL.to_owned(), json!(&**one));

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId, Time};
-use serde_json::{Value, json};
 
 use super::{
     About, Applier, Cycle, Event, Level, rfc3339,

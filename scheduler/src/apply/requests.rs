@@ -1,8 +1,8 @@
 //! BindRequests in place of bindings: a binder carries them out, ours or KAI's. While one is open
 //! its pod counts as bound; one that failed for good frees the place again.
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{GpuPart, Node, NodeId, PodId, PodShape};
-use serde_json::{Value, json};
 
 use super::{
     Applier, Cycle,
@@ -54,7 +54,7 @@ impl Applier {
         let shape = &cycle.snapshot.shapes[of.shape.0 as usize];
         let node = &cycle.snapshot.nodes[node.0 as usize];
         let groups = cycle.plan.gpu_groups.get(&pod);
-        let mut labels = serde_json::Map::new();
+        let mut labels = schedlab_json::Map::new();
         if node.name.len() <= LABEL_MAX {
             labels.insert("selected-node".to_owned(), json!(&*node.name));
         }

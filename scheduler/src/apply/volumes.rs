@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_json::json;
 use schedlab_scheduler_core::{
     Decision,
     model::{Name, NodeId, PodGroupId, PodId},
     plugins::{Chosen, chosen_volumes},
 };
-use serde_json::json;
 
 use super::{
     Applier, Cycle,

@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, Time, ZoneShare};
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Applier, Event};

@@ -1,9 +1,9 @@
 //! One attempt to carry out a request. It looks at the pod and the node as they stand now, so it
 //! can be made again at any point; the status of the request is written last.
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Name, Time};
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
 
 use super::{order::Order, shared_gpu};
 use crate::{

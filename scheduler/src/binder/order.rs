@@ -2,8 +2,8 @@
 
 use std::ops::Deref;
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Labels, Name};
-use serde_json::Value;
 
 use crate::{
     mirror::RequestRecord,
@@ -73,7 +73,7 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use schedlab_json::json;
 
     use super::*;
 

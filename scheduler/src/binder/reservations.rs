@@ -4,8 +4,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{GpuGroup, Name};
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{attempt::Attempt, backoff, order::Order, shared_gpu::annotated};

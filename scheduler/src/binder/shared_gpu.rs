@@ -1,8 +1,8 @@
 //! How a pod that shares GPUs learns which: by the config maps that KAI's webhook mounts, where
 //! the pod names them, and by the annotation that a container runtime with CDI reads.
 
+use schedlab_json::{Map, Value, json};
 use schedlab_scheduler_core::model::Name;
-use serde_json::{Map, Value, json};
 
 use super::order::Order;
 use crate::{
@@ -111,7 +111,7 @@ fn maps(
     prefix: &str,
     container: &Container<'_>,
     (order, devices): (&Order, &[Name]),
-) -> [(String, Map<String, Value>); 2] {
+) -> [(String, Map); 2] {
     let mut mounted = Map::new();
     for key in PORTIONS {
         mounted.insert(key.to_owned(), json!(&*order.portion));

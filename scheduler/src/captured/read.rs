@@ -5,9 +5,9 @@ use std::{
     io::{BufReader, Read, Seek},
 };
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::{framework::Plugins, profile::Action};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
 use zip::ZipArchive;
 
 use super::{CaptureError, FILE, kind_of};
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_pod_with_a_bind_request_is_on_its_way_and_the_schedulers_name_is_learned() {
-        let json = serde_json::json!({
+        let json = schedlab_json::json!({
             "schedulerParams": { "SchedulerName": "theirs" },
             "config": { "actions": "allocate, reclaim" },
             "discovery": { "resources": [] },

@@ -40,11 +40,11 @@ pub struct BindRequestSpec {
     /// refuses requests that leave it to the binder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "whatever_stands_there")]
-    pub resource_claim_allocations: Option<Vec<serde_json::Value>>,
+    pub resource_claim_allocations: Option<Vec<schedlab_json::Value>>,
     /// What the pod is foretold to have of its node's NUMA zones: names of zones and amounts.
     #[serde(default, rename = "predictedNUMAZones", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "whatever_stands_there")]
-    pub predicted_numa_zones: Option<Vec<serde_json::Value>>,
+    pub predicted_numa_zones: Option<Vec<schedlab_json::Value>>,
     /// Binding is given up after so many failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,

@@ -2,9 +2,9 @@
 //! the widest to the narrowest.
 
 use kube::CustomResource;
+use schedlab_json::{Value, json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::Condition;
 

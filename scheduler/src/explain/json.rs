@@ -2,6 +2,7 @@
 //! GPUs and cores are numbers with thousandths, memory is bytes, -1 is unlimited as in the Queue
 //! API.
 
+use schedlab_json::{Map, Value, json};
 use schedlab_scheduler_core::{
     Decision, Reason, Snapshot,
     explain::{Candidate, Explanation, QueueExplanation, Standing, Step, Tried},
@@ -10,7 +11,6 @@ use schedlab_scheduler_core::{
     resources::{Amount, PerResource, Resources},
     session::Fits,
 };
-use serde_json::{Map, Value, json};
 
 /// One pod group.
 pub(super) fn group(snapshot: &Snapshot, of: &Explanation, notes: &[String]) -> Value {
@@ -41,7 +41,7 @@ pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation, notes: &[String]
     let resources = ["gpu", "cpu", "memory"];
     let all = of.accounts.iter().enumerate().map(|(at, account)| {
         let standing = resources.iter().zip(Standing::of(account)).zip(SCALES);
-        let standing: Map<String, Value> = standing
+        let standing: Map = standing
             .map(|((resource, standing), scale)| ((*resource).to_owned(), how(standing, scale)))
             .collect();
         json!({
@@ -52,16 +52,16 @@ pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation, notes: &[String]
         })
     });
     let levels = resources.iter().zip(&of.derivations).zip(SCALES);
-    let derivation: Map<String, Value> = levels
+    let derivation: Map = levels
         .map(|((resource, levels), scale)| {
             let level = |level: &schedlab_scheduler_core::fairshare::Derivation| {
                 let shares = level.siblings.iter().zip(&level.shares);
-                let shares: Map<String, Value> = shares
+                let shares: Map = shares
                     .map(|(at, share)| (name(*at).to_owned(), scaled(*share, scale)))
                     .collect();
                 json!({ "divided": scaled(level.pot.total, scale), "fairShares": shares })
             };
-            ((*resource).to_owned(), levels.iter().map(level).collect())
+            ((*resource).to_owned(), levels.iter().map(level).collect::<Value>())
         })
         .collect();
     let candidates = |all: &[Candidate]| -> Vec<Value> {

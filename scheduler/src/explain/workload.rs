@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
+use schedlab_json::json;
 use schedlab_scheduler_core::{
     Reason,
     explain::{Explanation, Told, explain as explain_group},
     model::{Name, PodGroup, PodGroupId},
     schedule,
 };
-use serde_json::json;
 
 use super::{Form, Seen, json};
 use crate::{

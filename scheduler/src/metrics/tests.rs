@@ -1,7 +1,7 @@
 //! Metrics are recounted from what a cycle decided.
 
 use insta::assert_snapshot;
-use serde_json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::*;
 use crate::{

@@ -1,7 +1,7 @@
 //! A BindRequest as the mirror keeps it: while it is open its pod counts as bound to the node.
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{GpuGroup, Name, Time, ZoneShare};
-use serde_json::Value;
 
 use super::{Key, Mirror, Place, PodRecord, gpu, numa};
 use crate::parse::{at, int32, list, name, text, time, version};
@@ -131,7 +131,7 @@ impl Mirror {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use schedlab_json::json;
 
     use super::*;
     use crate::watch::Kind;

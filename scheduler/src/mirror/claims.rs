@@ -13,11 +13,11 @@ use std::{
     fmt,
 };
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::{
     model::{DeviceClaim, Name, Node, VolumeClaim},
     resources::Resources,
 };
-use serde_json::Value;
 
 pub(crate) use choices::Choices;
 pub(crate) use device::{Device, DeviceId, Selection};

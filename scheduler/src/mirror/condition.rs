@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
-use serde_json::Value;
 
 use crate::parse::{list, text};
 

@@ -1,7 +1,7 @@
 //! A disruption budget as the mirror keeps it.
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{DisruptionBudget, Name};
-use serde_json::Value;
 
 use super::{Key, selectors::label_selector};
 use crate::parse::{at, int32};

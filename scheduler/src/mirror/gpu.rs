@@ -1,8 +1,8 @@
 //! Parts of GPUs, as KAI's users ask for them: annotations `gpu-fraction` or `gpu-memory`, and
 //! `gpu-fraction-num-devices`. Which devices a pod shares stands in its labels.
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{GpuGroup, GpuPart, Labels, SharedGpu, mig_gpus};
-use serde_json::Value;
 
 use crate::parse::{Malformed, at, list, text};
 
@@ -94,7 +94,7 @@ pub(crate) fn groups(labels: &Labels) -> Vec<GpuGroup> {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use serde_json::json;
+    use schedlab_json::json;
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::{
     model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint},
     resources::PerResource,
 };
-use serde_json::Value;
 
 use super::topology;
 use crate::parse::{

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, Node, Taint};
-use serde_json::Value;
 
 use super::{Mirror, condition, requests, selectors};
 use crate::parse::{Malformed, at, list, strings, text};

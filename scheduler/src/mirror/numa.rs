@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_json::{Map, Value, json};
 use schedlab_scheduler_core::{
     model::{ContainerRequests, Name, NumaPolicy, NumaScope, NumaTopology, NumaZone, ZoneShare},
     resources::Resources,
 };
-use serde_json::{Map, Value, json};
 
 use super::requests;
 use crate::parse::{Malformed, list, name, text};
@@ -110,8 +110,7 @@ fn zone(object: &Value, at: usize, malformed: &mut Option<Malformed>) -> NumaZon
     let mut amounts = |of: &str| {
         let resources = list(object, "/resources").iter();
         let named = resources.filter_map(|one| Some((text(one, "/name")?, one.get(of)?)));
-        let listed: Map<String, Value> =
-            named.map(|(name, amount)| (name.to_owned(), amount.clone())).collect();
+        let listed: Map = named.map(|(name, amount)| (name.to_owned(), amount.clone())).collect();
         let field = format!("zones[{at}].resources.{of}");
         let (resources, wrong) = requests::resources(Some(&Value::Object(listed)), &field);
         if malformed.is_none() {
@@ -159,7 +158,7 @@ pub(crate) fn written_shares(shares: &[ZoneShare]) -> Value {
         let fixed = fixed.into_iter().map(|(name, amount)| (name.to_owned(), amount));
         let extended = extended.iter().map(|(name, amount)| (name.to_string(), amount.to_string()));
         let all = fixed.chain(extended).filter(|(_, amount)| amount != "0");
-        let amount: Map<String, Value> = all.map(|(name, it)| (name, json!(it))).collect();
+        let amount: Map = all.map(|(name, it)| (name, json!(it))).collect();
         json!({ "zone": &*share.zone, "amount": amount })
     };
     shares.iter().map(placement).collect()

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{
     GpuGroup, HostPort, Labels, Name, PodShape, PreemptionPolicy, Time, ZoneShare,
 };
-use serde_json::Value;
 
 use super::{Condition, PodVolume, claims::PodClaim, condition, gpu, numa, requests, selectors};
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};

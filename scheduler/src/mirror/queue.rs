@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::{
     model::{Name, Time},
     resources::{Amount, PerResource},
 };
-use serde_json::Value;
 
 use super::{Condition, conditions};
 use crate::parse::{

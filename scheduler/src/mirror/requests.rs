@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use schedlab_json::{Map, Value};
 use schedlab_scheduler_core::resources::Resources;
-use serde_json::{Map, Value};
 
 use crate::parse::{Malformed, Unit, at, list, quantity, shown, text};
 
@@ -121,10 +121,7 @@ fn at_least<'o>(amounts: &mut Amounts<'o>, least: &Amounts<'o>) {
 }
 
 /// `field` names what is read, should it have to be told.
-fn amounts(
-    of: Option<&Map<String, Value>>,
-    field: impl Fn() -> String,
-) -> (Amounts<'_>, Option<Malformed>) {
+fn amounts(of: Option<&Map>, field: impl Fn() -> String) -> (Amounts<'_>, Option<Malformed>) {
     let mut amounts = Amounts::new();
     let mut malformed = None;
     for (resource, value) in of.into_iter().flatten() {
@@ -169,7 +166,7 @@ fn into_resources(mut amounts: Amounts<'_>) -> Resources {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use schedlab_json::json;
 
     use super::*;
 

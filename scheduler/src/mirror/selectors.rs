@@ -1,10 +1,10 @@
 //! Node selectors, label selectors, tolerations and spread constraints of a pod's spec.
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{
     Inclusion, LabelSelector, Name, NamespaceSet, NodeSelectorTerm, Operator, PodAffinityTerm,
     Requirement, TaintEffect, Toleration, TopologySpread, WhenUnsatisfiable,
 };
-use serde_json::Value;
 
 use crate::parse::{Malformed, at, int32, list, name, strings, text};
 

@@ -99,7 +99,7 @@ fn devices(pod: &PodRecord) -> Vec<Device> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use schedlab_json::{Value, json};
 
     use super::*;
     use crate::watch::Kind;

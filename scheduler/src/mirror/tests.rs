@@ -1,6 +1,6 @@
 //! What the mirror keeps of what it is told, and of what it assumes.
 
-use serde_json::json;
+use schedlab_json::json;
 
 use schedlab_scheduler_core::model::Time;
 

@@ -1,7 +1,7 @@
 //! A Topology as the mirror keeps it, and what a pod group says of it.
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, Topology, TopologyConstraint, TopologyLevel};
-use serde_json::Value;
 
 use crate::parse::{list, name, text};
 

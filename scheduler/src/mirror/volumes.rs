@@ -9,11 +9,11 @@ use std::{
     sync::Arc,
 };
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{
     Labels, Name, NodeSelectorTerm, Operator, Requirement, Volume, VolumeAccess, VolumeClaim,
     VolumeProblem, VolumeReach,
 };
-use serde_json::Value;
 
 pub(crate) use record::{PodVolume, VolumeClaimRecord, VolumeRecord};
 

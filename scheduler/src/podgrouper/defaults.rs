@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, Time};
-use serde_json::Value;
 
 use crate::{
     api::{Api, ApiError, path},
@@ -177,7 +177,7 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use schedlab_json::json;
 
     use super::*;
 

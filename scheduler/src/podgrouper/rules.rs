@@ -9,8 +9,8 @@ mod wishes;
 
 use std::collections::BTreeMap;
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Labels, Name};
-use serde_json::Value;
 
 use super::defaults::Defaults;
 use crate::{

@@ -110,7 +110,7 @@ fn shown(amount: i64, divisor: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use schedlab_json::{Value, json};
 
     use super::*;
 

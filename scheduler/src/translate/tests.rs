@@ -5,7 +5,7 @@ mod claims;
 use std::fmt::Write as _;
 
 use insta::assert_snapshot;
-use serde_json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::*;
 use crate::watch::Kind;
@@ -93,7 +93,7 @@ fn pod(name: &str, group: &str, spec: &Value) -> Value {
         "status": { "phase": "Pending" },
     });
     for (key, value) in spec.as_object().unwrap() {
-        pod["spec"][key] = value.clone();
+        pod["spec"][key.as_str()] = value.clone();
     }
     pod
 }

@@ -4,12 +4,12 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     model::{Name, Time},
     resources::PerResource,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::{History, Usage};
 use crate::{

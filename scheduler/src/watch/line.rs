@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use schedlab_json::Value;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
 use super::Unread;
 

@@ -10,9 +10,9 @@ use super::kinds::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use super::step::Notice;
 use super::workload::{concern, count_at, from_template, mark, revision_of};
 use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
-use crate::json::{Value, json};
 use crate::object::{annotation, is_deleting, label, name, remove, set, text, uid};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 const COMPONENT: &str = "deployment-controller";
 const REVISION: &str = "deployment.kubernetes.io/revision";

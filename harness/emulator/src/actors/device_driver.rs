@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::kinds::{DEVICE_CLASSES, NODES, SLICES};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::{Value, json};
 use crate::object::{annotation, is_deleting, label, name, uid};
 use crate::store::Key;
+use schedlab_json::{Value, json};
 
 /// The annotation of a node whose GPUs are published: how many.
 pub(crate) const PUBLISHED: &str = "schedlab.dev/published-gpus";

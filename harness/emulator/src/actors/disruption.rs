@@ -6,10 +6,10 @@ use super::fields::{Condition, after_secs, set_condition, time};
 use super::kinds::{BUDGETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS};
 use super::workload::{count_at, counted, is_active, is_ready, share};
 use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
-use crate::json::{Map, Value, json};
 use crate::object::{at, is_deleting, map, name, number, remove, set};
 use crate::select::LabelSelector;
 use crate::store::{Key, Object};
+use schedlab_json::{Map, Value, json};
 
 /// How long a pod may take from its eviction to its deletion.
 const BELIEVED_SECS: i64 = 120;

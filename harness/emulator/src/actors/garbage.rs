@@ -8,11 +8,11 @@
 
 use super::view::{Owner, owners};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::{Value, json};
 use crate::object::{
     finalizers, is_deleting, is_metadata_alike, list, name, remove, set, text, uid,
 };
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";

@@ -24,9 +24,9 @@ use super::kinds::{JOBS, PODS};
 use super::step::Notice;
 use super::workload::{concern, delete_pod};
 use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
-use crate::json::{Value, json};
 use crate::object::{condition, finalizers, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 use tally::Tally;
 

@@ -11,9 +11,9 @@ use super::kinds::{JOB_SETS, JOBS};
 use super::step::Notice;
 use super::workload::{concern, count_at};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::{Value, json};
 use crate::object::{condition, is_deleting, label, list, number, set, text, uid};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 pub(super) const COMPONENT: &str = "jobset-controller";
 /// How often the set was restarted before the job was made.

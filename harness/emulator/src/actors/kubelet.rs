@@ -23,9 +23,9 @@ use super::kinds::{CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS};
 use super::resource_claim::are_ready;
 use super::step::Notice;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::Value;
 use crate::object::{annotation, condition, is_deleting, list, number, text};
 use crate::store::{Key, Object};
+use schedlab_json::Value;
 
 use pace::{Pace, check_annotations};
 use stage::{Exit, Stage};

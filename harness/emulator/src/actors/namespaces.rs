@@ -2,9 +2,9 @@
 
 use super::kinds::NAMESPACES;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::{Value, json};
 use crate::object::{is_deleting, list, set};
 use crate::store::{Key, Op, Subresource};
+use schedlab_json::{Value, json};
 
 /// The namespace controller.
 pub(super) const ACTOR: Actor = Actor {

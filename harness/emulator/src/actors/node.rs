@@ -11,11 +11,11 @@ use super::fields::{Condition, micro_stamp, set_condition, stamp_condition};
 use super::kinds::{LEASES, NODES};
 use super::kubelet::{DOWN, host_address, is_down};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::{Value, json};
 use crate::object::{
     annotation, at, condition, is_deleting, name, number, remove, set, set_default, text, uid,
 };
 use crate::store::Key;
+use schedlab_json::{Value, json};
 
 /// Where nodes' leases live.
 pub(crate) const LEASE_NAMESPACE: &str = "kube-node-lease";

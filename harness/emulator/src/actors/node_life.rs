@@ -11,9 +11,9 @@ use super::node::{concerns as concerns_node, is_marked, lease_key};
 use super::step::Notice;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::admit::{NOT_READY, UNREACHABLE};
-use crate::json::{Value, json};
 use crate::object::{condition, is_deleting, list, name, set, text};
 use crate::store::Key;
+use schedlab_json::{Value, json};
 
 /// How long a node may be silent.
 const GRACE_SECS: i64 = 40;

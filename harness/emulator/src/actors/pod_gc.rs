@@ -11,9 +11,9 @@ use super::fields::{Condition, after_secs, find_condition, set_condition, time};
 use super::kinds::{NODES, PODS};
 use super::kubelet::{is_finished, node_name};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::{Value, json};
 use crate::object::{is_deleting, set};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 const QUARANTINE_SECS: i64 = 40;
 /// How often the real one looks.

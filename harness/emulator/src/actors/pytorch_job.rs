@@ -11,9 +11,9 @@ use super::kinds::{PODS, PYTORCH_JOBS};
 use super::step::Notice;
 use super::workload::{concern, is_active};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::{Value, json};
 use crate::object::{condition, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 const COMPONENT: &str = "pytorchjob-controller";
 

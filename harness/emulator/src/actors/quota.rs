@@ -3,10 +3,10 @@
 
 use super::kinds::{PODS, QUOTAS};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::Value;
 use crate::object::{at, is_deleting, set};
 use crate::quota::{Item, collections, free_again, is_over, status};
 use crate::store::Key;
+use schedlab_json::Value;
 
 /// The quota controller.
 pub(super) const ACTOR: Actor = Actor {

@@ -10,9 +10,9 @@ use super::workload::{
     is_active, is_ready, pod_from, size,
 };
 use super::{Actor, Change, Context, Refusal, Request, Step, View, Watched};
-use crate::json::Value;
 use crate::object::{is_deleting, name, number, uid};
 use crate::store::{Key, Object};
+use schedlab_json::Value;
 
 const COMPONENT: &str = "replicaset-controller";
 

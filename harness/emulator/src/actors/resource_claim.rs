@@ -7,11 +7,11 @@ use super::step::Notice;
 use super::view::controller;
 use super::workload::{controlled_by, free_name};
 use super::{Actor, Change, Context, Request, Step, View, Watched, key_of};
-use crate::json::{Value, json};
 use crate::object::{
     annotation, at, finalizers, is_deleting, list, name, namespace, remove, set, text, uid,
 };
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 const COMPONENT: &str = "resource_claim";
 /// On a claim that was made for a pod: the pod's own name for it.

@@ -13,9 +13,9 @@ use super::workload::{
     BURST, concern, count_at, counted, create_pod, delete_pod, is_active, is_ready, mark, pod_from,
 };
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::{Value, json};
 use crate::object::{is_deleting, label, name, number, set, text, uid};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 use revisions::Revisions;
 

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::fields::stamp;
 use super::kinds::EVENTS;
 use super::{Context, key_of};
-use crate::json::{Value, json};
 use crate::object::{name, namespace, remove, set, text, uid};
 use crate::store::{DeleteOptions, Key, Op, Preconditions, Propagation, Resource, Subresource};
+use schedlab_json::{Value, json};
 
 /// One request to the API.
 #[derive(Clone, Debug)]

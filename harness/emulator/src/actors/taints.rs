@@ -7,9 +7,9 @@ use super::kinds::{NODES, PODS};
 use super::kubelet::{is_finished, node_name};
 use super::step::Notice;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::Value;
 use crate::object::{is_deleting, list, name, namespace, number, text};
 use crate::store::Key;
+use schedlab_json::Value;
 
 /// The taint eviction controller.
 pub(super) const ACTOR: Actor = Actor {

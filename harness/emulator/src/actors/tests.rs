@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{ACTORS, Actor, BESIDE, Change, Context, KubeletDefaults, Step, View, key_of};
-use crate::json::{Value, json};
 use crate::kinds::Kinds;
 use crate::object::{annotation, text, uid};
 use crate::store::{Key, Op, Subresource};
+use schedlab_json::{Value, json};
 
 /// The time of every look: one minute into 2026.
 const NOW: &str = "2026-01-01T00:01:00Z";

@@ -10,11 +10,11 @@ use super::kinds::{JOB_SETS, RUNTIMES, TRAIN_JOBS};
 use super::step::Notice;
 use super::workload::{concern, controlled_by, count_at};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::{Value, json};
 use crate::object::{
     as_map, at, is_deleting, label, list, name, namespace, number, set, text, uid,
 };
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 const COMPONENT: &str = "trainjob-controller";
 const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";

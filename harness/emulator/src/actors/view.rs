@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::json::Value;
 use crate::object::{is_metadata_alike, list, name, namespace, text, uid};
 use crate::store::{Key, Object, Resource};
+use schedlab_json::Value;
 
 /// One thing that happened to one object.
 #[derive(Clone, Debug)]

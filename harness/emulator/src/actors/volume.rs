@@ -9,13 +9,13 @@ use super::kinds::{PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES};
 use super::kubelet::is_finished;
 use super::workload::controlled_by;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::json::{Value, json};
 use crate::object::{
     annotation, at, finalizers, is_deleting, list, name, namespace, set, text, uid,
 };
 use crate::quantity::{Milli, thousandths};
 use crate::select::LabelSelector;
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 /// On a claim and its volume: this actor, or a scheduler, chose the one for the other.
 const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";

@@ -11,11 +11,11 @@ use super::kubelet::is_finished;
 use super::step::{Notice, fingerprint};
 use super::view::{Change, View, controller};
 use super::{Context, Request};
-use crate::json::{Map, Value, json};
 use crate::object::{
     annotation, as_map, at, condition, is_deleting, list, name, namespace, number, set, text, uid,
 };
 use crate::store::{Key, Object, Resource};
+use schedlab_json::{Map, Value, json};
 
 /// The letters of generated names: none that make words or look alike.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::error::FieldErrors;
-use crate::json::Value;
 use crate::names;
 use crate::object::{list, map, text};
+use schedlab_json::Value;
 
 pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 

@@ -1,8 +1,8 @@
 //! Horizontal pod autoscalers: what the server adds, and what they may say.
 
 use crate::error::FieldErrors;
-use crate::json::{Value, json};
 use crate::object::{list, number, set, set_default, text};
+use schedlab_json::{Value, json};
 
 /// At least one replica, and four fifths of the CPU that is asked for where nothing is said.
 pub(super) fn fill(scaler: &mut Value) {

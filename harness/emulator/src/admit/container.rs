@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::error::FieldErrors;
-use crate::json::Value;
 use crate::names;
 use crate::object::{list, map, text};
 use crate::quantity::{self, Milli};
+use schedlab_json::Value;
 
 /// Checks the containers of a pod spec that stands at `field`.
 pub(super) fn check_containers(spec: &Value, field: &str, errors: &mut FieldErrors) {

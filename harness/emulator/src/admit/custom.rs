@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
-use crate::json::{Value, json};
 use crate::kinds;
 use crate::kinds::schema::Schema;
 use crate::{object, patch};
+use schedlab_json::{Value, json};
 
 /// The annotation that approves a definition of the community's own groups.
 const APPROVED: &str = "api-approved.kubernetes.io";

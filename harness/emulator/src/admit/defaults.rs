@@ -4,9 +4,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::template::{fill_spec, items_mut};
 use super::webhook;
-use crate::json::{Value, json};
 use crate::kinds::Kind;
 use crate::object::{self, set_default};
+use schedlab_json::{Value, json};
 
 /// What a new object's status is, where Go writes a status before anybody has set it.
 pub(super) fn fill_status(kind: &Kind, object: &mut Value) {

@@ -1,9 +1,9 @@
 //! Events: what those of old may say, and what those of `events.k8s.io` must.
 
 use crate::error::FieldErrors;
-use crate::json::Value;
 use crate::names;
 use crate::object::{self, number, text};
+use schedlab_json::Value;
 
 const WORD_BYTES: usize = 128;
 const NOTE_BYTES: usize = 1024;

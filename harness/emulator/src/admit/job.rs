@@ -5,8 +5,8 @@ mod policy;
 use super::pod::check_spec;
 use crate::error::FieldErrors;
 use crate::error::in_go::in_go;
-use crate::json::Value;
 use crate::object::{number, text};
+use schedlab_json::Value;
 
 /// The most pods, and failed indexes, of a job whose pods are numbered.
 const INDEXED_MAX: i64 = 100_000;

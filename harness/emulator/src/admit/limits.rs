@@ -4,9 +4,9 @@ use super::Admission;
 use super::container::amount;
 use super::template::items_mut;
 use crate::error::ApiError;
-use crate::json::{Text, Value};
 use crate::kinds::Resource;
 use crate::object::{self, list, map, text};
+use schedlab_json::{Text, Value};
 
 /// Where it is told what was filled in.
 const TOLD: &str = "kubernetes.io/limit-ranger";

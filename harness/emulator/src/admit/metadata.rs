@@ -2,10 +2,10 @@
 
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
-use crate::json::Value;
 use crate::kinds::Origin;
 use crate::names;
 use crate::object;
+use schedlab_json::Value;
 
 /// Annotations may hold this many bytes in all.
 const ANNOTATION_BYTES: usize = 256 * 1024;

@@ -2,10 +2,10 @@
 
 use super::Admission;
 use crate::error::{ApiError, Cause};
-use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::store::Key;
+use schedlab_json::{Value, json};
 
 /// Refuses a new object whose namespace cannot take it.
 pub(super) fn check(admission: &Admission<'_>) -> Result<(), ApiError> {

@@ -3,9 +3,9 @@
 use super::Admission;
 use super::container::check_quantity;
 use crate::error::FieldErrors;
-use crate::json::{Value, json};
 use crate::names;
 use crate::object::{self, list, map, text};
+use schedlab_json::{Value, json};
 
 /// The taint of a node that is not ready, or not yet.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";

@@ -3,9 +3,9 @@
 
 use super::{Admission, priority};
 use crate::error::{ApiError, FieldErrors};
-use crate::json::{Map, Value, json};
 use crate::kinds::Kind;
 use crate::object::{self, number, text};
+use schedlab_json::{Map, Value, json};
 
 /// What the server adds to a new object.
 pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {

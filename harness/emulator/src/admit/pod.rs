@@ -8,12 +8,12 @@ use super::container::check_containers;
 use super::node::{NOT_READY, UNREACHABLE};
 use super::{Admission, limits, priority};
 use crate::error::{ApiError, FieldErrors};
-use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::names;
 use crate::object::{self, list, map, set_default, text};
 use crate::pace;
 use crate::store::Key;
+use schedlab_json::{Value, json};
 
 const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
 

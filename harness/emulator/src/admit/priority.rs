@@ -2,10 +2,10 @@
 
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
-use crate::json::Value;
 use crate::kinds::Resource;
 use crate::object::{self, number, text};
 use crate::store::Key;
+use schedlab_json::Value;
 
 /// Above this only the system's own classes go.
 const HIGHEST_OF_USERS: i64 = 1_000_000_000;

@@ -2,8 +2,8 @@
 
 use super::container::amount;
 use crate::error::FieldErrors;
-use crate::json::Value;
 use crate::object::{list, map, text};
+use schedlab_json::Value;
 
 /// Names without a slash under which quotas count whole objects.
 const OBJECTS: [&str; 9] = [

@@ -2,8 +2,8 @@
 //! words of the library that the real server reads them with.
 
 use crate::error::FieldErrors;
-use crate::json::Value;
 use crate::object::text;
+use schedlab_json::Value;
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];

@@ -2,9 +2,9 @@
 
 use crate::error::FieldErrors;
 use crate::error::in_go::{Field, in_go};
-use crate::json::Value;
 use crate::names;
 use crate::object::{at, number, text};
+use schedlab_json::Value;
 
 const STATEFUL: &[Field] = &[
     Field("type", &[]),

@@ -1,7 +1,7 @@
 //! Defaults of a pod's spec, wherever it stands: in a pod or in the template of a workload.
 
-use crate::json::{Value, json};
 use crate::object::{as_map, set_default};
+use schedlab_json::{Value, json};
 
 /// Fills in what every pod spec has.
 pub(super) fn fill_spec(spec: &mut Value) {

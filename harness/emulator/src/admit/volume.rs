@@ -2,11 +2,11 @@
 
 use super::Admission;
 use crate::error::ApiError;
-use crate::json::Value;
 use crate::kinds::Resource;
 use crate::object;
 use crate::quantity::thousandths;
 use crate::store::Key;
+use schedlab_json::Value;
 
 /// Refuses that a claim grows where its class does not let volumes grow.
 pub(super) fn check_growth(

@@ -3,9 +3,9 @@
 use super::template::items_mut;
 use crate::error::FieldErrors;
 use crate::hooks::{is_expression, needs_authorizer};
-use crate::json::{Value, json};
 use crate::kinds::Kind;
 use crate::object::{list, number, set_default, text};
+use schedlab_json::{Value, json};
 
 /// The longest that a webhook may take.
 const TIMEOUT_SECS_MAX: i64 = 30;

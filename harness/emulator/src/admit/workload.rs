@@ -3,10 +3,10 @@
 use super::pod::{check_pace, check_spec};
 use super::{Admission, job, strategy};
 use crate::error::FieldErrors;
-use crate::json::{Map, Value};
 use crate::kinds::Kind;
 use crate::object::{self, text};
 use crate::select::LabelSelector;
+use schedlab_json::{Map, Value};
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 

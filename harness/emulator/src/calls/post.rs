@@ -18,8 +18,8 @@ use tokio_rustls::TlsConnector;
 
 use super::target::Target;
 use crate::error::go_json;
-use crate::json::Value;
 use crate::object::go_type;
+use schedlab_json::Value;
 
 /// Sends a review and reads what comes back.
 pub(super) fn post(target: &Target, review: &Value) -> Result<Value, String> {

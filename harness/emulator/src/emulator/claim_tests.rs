@@ -1,8 +1,8 @@
 //! Resource claims from template to end, and the devices that nodes publish.
 
 use crate::emulator::lab::Lab;
-use crate::json::json;
 use crate::object::{annotation, at, list, name, remove, set, text, uid};
+use schedlab_json::json;
 
 const TEMPLATE: &str = "
         apiVersion: resource.k8s.io/v1
@@ -140,6 +140,6 @@ async fn gpus_for_claims_are_published_by_a_driver() {
     assert_eq!(lab.names("resourceslices"), [""; 0]);
 }
 
-fn name_of(entry: &crate::json::Value) -> &str {
+fn name_of(entry: &schedlab_json::Value) -> &str {
     text(entry, &["name"])
 }

@@ -10,8 +10,8 @@ use kube::api::{DeleteParams, PostParams};
 use super::Unsettled;
 use crate::emulator::lab::Lab;
 use crate::fleet::Fleet;
-use crate::json::json;
 use crate::object::{set, text};
+use schedlab_json::json;
 
 #[tokio::test(start_paused = true)]
 async fn a_client_in_the_process_sees_its_pod_run_and_go() {
@@ -24,7 +24,7 @@ async fn a_client_in_the_process_sees_its_pod_run_and_go() {
         "metadata": {"name": "p"},
         "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
     });
-    pods.create(&PostParams::default(), &crate::json::from_value(pod).unwrap()).await.unwrap();
+    pods.create(&PostParams::default(), &schedlab_json::from_value(pod).unwrap()).await.unwrap();
     lab.rest().await;
     let status = pods.get("p").await.unwrap().status.unwrap();
     assert_eq!(status.phase.as_deref(), Some("Running"));
@@ -149,7 +149,7 @@ async fn a_cluster_that_is_dropped_stops() {
     tokio::task::yield_now().await;
     let nodes = crate::store::Resource::new("", "nodes");
     let mut node = store.read(|store| {
-        crate::json::Value::clone(store.list(&nodes, None).next().expect("the node"))
+        schedlab_json::Value::clone(store.list(&nodes, None).next().expect("the node"))
     });
     set(&mut node, &["spec", "unschedulable"], true.into());
     let key = crate::actors::key_of(&nodes, &node);

@@ -2,8 +2,8 @@
 //! made, evictions that were granted.
 
 use crate::emulator::lab::Lab;
-use crate::json::{Value, json};
 use crate::object::{annotation, at, condition, label, list, name, number, set, text};
+use schedlab_json::{Value, json};
 
 fn web(kind: &str, spec: &str) -> String {
     format!(

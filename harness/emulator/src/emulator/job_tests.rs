@@ -1,8 +1,8 @@
 //! What the Job controller makes of what users ask for.
 
 use crate::emulator::lab::{Lab, job};
-use crate::json::json;
 use crate::object::{annotation, condition, label, list, set, text};
+use schedlab_json::json;
 
 #[tokio::test(start_paused = true)]
 async fn a_job_of_three_completions_at_parallelism_two_runs_two_at_a_time() {

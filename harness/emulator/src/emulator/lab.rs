@@ -6,12 +6,12 @@ use super::{Emulator, Options};
 use crate::actors::key_of;
 use crate::clock::Clock;
 use crate::error::ApiError;
-use crate::json::Value;
 use crate::object::{annotation, condition, is_deleting, list, name, namespace, number, set, text};
 use crate::store::{
     DeleteOptions, FieldValidation, Key, LogEntry, Object, Op, Propagation, Resource, Subresource,
     Write, Written,
 };
+use schedlab_json::Value;
 
 /// A cluster that starts with 2026 in the time of the test's paused runtime.
 pub(crate) struct Lab {
@@ -161,8 +161,8 @@ impl Lab {
         for pod in self.all("pods") {
             if text(&pod, &["spec", "nodeName"]).is_empty() && !is_deleting(&pod) {
                 let key = key_of(&self.resource("pods"), &pod);
-                let target = crate::json::json!({"kind": "Node", "name": node});
-                let binding = crate::json::json!({
+                let target = schedlab_json::json!({"kind": "Node", "name": node});
+                let binding = schedlab_json::json!({
                     "apiVersion": "v1",
                     "kind": "Binding",
                     "metadata": {"name": name(&pod), "namespace": namespace(&pod)},

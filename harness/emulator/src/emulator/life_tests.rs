@@ -99,7 +99,7 @@ async fn a_no_execute_taint_evicts_pods_that_do_not_tolerate_it() {
     lab.pod("p", "n1", 1, "");
     lab.rest().await;
     lab.edit("nodes", "n1", |node| {
-        let taint = crate::json::json!([{"key": "maintenance", "effect": "NoExecute"}]);
+        let taint = schedlab_json::json!([{"key": "maintenance", "effect": "NoExecute"}]);
         set(node, &["spec", "taints"], taint);
     });
     lab.secs(2).await;

@@ -43,7 +43,7 @@ async fn a_quota_counts_what_is_there_when_it_comes() {
     lab.rest().await;
     insta::assert_snapshot!(used(&lab), @r#"{"count/pods": String("2"), "requests.nvidia.com/gpu": String("2")}"#);
     lab.edit("resourcequotas", "q", |quota| {
-        quota["spec"]["hard"] = crate::json::json!({"pods": 5});
+        quota["spec"]["hard"] = schedlab_json::json!({"pods": 5});
     });
     lab.rest().await;
     insta::assert_snapshot!(lab.get("resourcequotas", "q")["status"], @r#"{"hard":{"pods":"5"},"used":{"pods":"2"}}"#);

@@ -1,8 +1,8 @@
 //! What the JobSet, TrainJob and PyTorchJob controllers make of what users ask for.
 
 use crate::emulator::lab::Lab;
-use crate::json::json;
 use crate::object::{annotation, condition, label, list, set, text};
+use schedlab_json::json;
 
 const JOB_SET: &str = "
         apiVersion: jobset.x-k8s.io/v1alpha2

@@ -1,8 +1,8 @@
 //! Claims on volumes: which volume they get, and what stands on both.
 
 use crate::emulator::lab::Lab;
-use crate::json::json;
 use crate::object::{set, text, uid};
+use schedlab_json::json;
 
 const CLASSES: [&str; 2] = [
     "

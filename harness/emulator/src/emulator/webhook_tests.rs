@@ -11,8 +11,8 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 
 use super::lab::{Lab, job};
 use crate::calls::Service;
-use crate::json::{Value, json};
 use crate::object::{annotation, text};
+use schedlab_json::{Value, json};
 
 /// A configuration of one webhook; `more` is the rest of its clientConfig's and its own fields.
 fn configured(sort: &str, resource: &str, more: &str) -> String {
@@ -51,7 +51,7 @@ fn patch(operations: &Value) -> Value {
 }
 
 fn config_map(name: &str) -> ConfigMap {
-    crate::json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    schedlab_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
 /// What refuses a config map, if anything does.

@@ -1,8 +1,8 @@
 //! What workload controllers make of what users ask for.
 
 use crate::emulator::lab::Lab;
-use crate::json::json;
 use crate::object::{annotation, condition, label, name, set};
+use schedlab_json::json;
 
 const TEMPLATE: &str =
     "{metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}";

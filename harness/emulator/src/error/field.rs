@@ -2,8 +2,8 @@
 //! refusal names everything at once.
 
 use super::{ApiError, Cause, Details};
-use crate::json::Value;
 use crate::kinds::Kind;
+use schedlab_json::Value;
 
 /// Everything found wrong with one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Values as the real server's own types print them in its messages: fields in their order, under
 //! the names that they have in Go, and `null` where nothing stands.
 
-use crate::json::Value;
+use schedlab_json::Value;
 
 /// A field of such a type, as the API names it, and the fields of what stands there.
 pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static [Field]);
@@ -30,7 +30,7 @@ pub(crate) fn in_go(value: &Value, fields: &[Field]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
+    use schedlab_json::json;
 
     use super::{Field, in_go};
 

@@ -4,7 +4,7 @@ use super::pool::{GpusBy, Objects, Pool};
 use super::realistic;
 use super::taint::TaintText;
 use crate::actors::PUBLISHED;
-use crate::json::{Map, Value, json};
+use schedlab_json::{Map, Value, json};
 
 /// The node with a name, the `index`th of its fleet.
 pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {

@@ -7,8 +7,8 @@ use serde_saphyr::{Location, Spanned};
 
 use super::scalar::{Place, parse_error};
 use super::{FleetError, FleetPlace, Source};
-use crate::json::Value;
 use crate::object::{list, name, text};
+use schedlab_json::Value;
 
 /// Whether a text holds Kubernetes objects rather than pools.
 pub(super) fn is_plain(text: &str) -> bool {

@@ -2,8 +2,8 @@
 //! field ownership, 27 to 55 KB in all. None of it means anything to scheduling; it is there so
 //! that speed and memory are measured on objects as they are in production.
 
-use crate::json::{Map, Value, json};
 use crate::object::{as_map, list, map, set};
+use schedlab_json::{Map, Value, json};
 
 const FEATURES: usize = 150;
 const CONDITIONS: usize = 44;

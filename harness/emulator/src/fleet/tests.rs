@@ -1,8 +1,8 @@
 //! What a fleet's file may say and what it may not.
 
 use super::{Fleet, FleetPlace};
-use crate::json::Value;
 use crate::object::{list, map, name, text};
+use schedlab_json::Value;
 
 fn fleet(text: &str) -> Fleet {
     Fleet::parse("fleet.yaml", text).unwrap()

@@ -7,8 +7,8 @@ use kube_cel::{
 };
 
 use crate::expression::{is_bounded, is_plain, with_room};
-use crate::json::Value;
 use crate::object::{list, text};
+use schedlab_json::Value;
 
 /// What the evaluator says of an expression that is false.
 const FALSE: &str = "false";
@@ -100,7 +100,7 @@ fn evaluator(request: &Value) -> VapEvaluator {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::{Asked, conditions};
 use crate::error::ApiError;
-use crate::json::{Value, json};
 use crate::kinds::{Kind, Origin, Resource};
 use crate::object::{list, set, text};
 use crate::select::LabelSelector;
 use crate::store::{Key, Store, Webhook};
+use schedlab_json::{Value, json};
 
 /// A kind in one of its versions, as which a webhook wants to see an object.
 struct Face {
@@ -51,7 +51,7 @@ impl Asked<'_> {
     fn is_in_namespace(&self, store: &Store, spec: &Value) -> Result<bool, ApiError> {
         let selector = &spec["namespaceSelector"];
         let is_namespace = self.kind.is("", "Namespace");
-        if selector.as_object().is_none_or(crate::json::Map::is_empty)
+        if selector.as_object().is_none_or(schedlab_json::Map::is_empty)
             || (self.namespace.is_empty() && !is_namespace)
         {
             return Ok(true);
@@ -68,7 +68,7 @@ impl Asked<'_> {
     /// By the labels that the object has or had.
     fn is_selected(&self, spec: &Value) -> Result<bool, ApiError> {
         let selector = &spec["objectSelector"];
-        if selector.as_object().is_none_or(crate::json::Map::is_empty) {
+        if selector.as_object().is_none_or(schedlab_json::Map::is_empty) {
             return Ok(true);
         }
         let selector = LabelSelector::from_object(selector)?;
@@ -138,16 +138,17 @@ impl Asked<'_> {
                 "resource": &*face.kind.resource.plural,
             })
         };
-        let kind = |face: &Face| match self.part {
-            Some((version, kind)) => {
+        let kind = |face: &Face| {
+            if let Some((version, kind)) = self.part {
                 let (group, version) = version.split_once('/').unwrap_or(("", version));
                 json!({"group": group, "version": version, "kind": kind})
+            } else {
+                json!({
+                    "group": &*face.kind.resource.group,
+                    "version": face.version,
+                    "kind": &*face.kind.kind,
+                })
             }
-            None => json!({
-                "group": &*face.kind.resource.group,
-                "version": face.version,
-                "kind": &*face.kind.kind,
-            }),
         };
         let asked =
             Face { kind: Arc::new(self.kind.clone()), version: self.consultation.version.clone() };

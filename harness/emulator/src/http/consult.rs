@@ -1,9 +1,9 @@
 //! What a request says of itself beside its object, for admission webhooks.
 
 use super::{Call, decode, review};
-use crate::json::{Value, json};
 use crate::object;
 use crate::store::Consultation;
+use schedlab_json::{Value, json};
 
 impl Call<'_> {
     pub(super) fn consultation(&self) -> Consultation {

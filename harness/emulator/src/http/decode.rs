@@ -7,10 +7,10 @@ use ::http::header::CONTENT_TYPE;
 
 use super::protobuf;
 use crate::error::{ApiError, go_json};
-use crate::json::Value;
 use crate::object::go_type;
 use crate::store::{PatchBody, Slips};
 use repeated::Repeated;
+use schedlab_json::Value;
 
 /// A larger body is refused, as by the API server.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;

@@ -7,8 +7,8 @@ use super::accept::{Accept, Shape};
 use super::reply::{self, Reply};
 use super::review::REVIEWS;
 use crate::error::ApiError;
-use crate::json::{Value, json};
 use crate::kinds::{Kind, Kinds, version_rank};
+use schedlab_json::{Value, json};
 
 const ALL_VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];

@@ -1,7 +1,7 @@
 //! Trees of JSON as text, as `serde_json` writes them. Objects are small, and made of many short
 //! strings that need no escape: those are copied as they stand.
 
-use crate::json::{Map, Value};
+use schedlab_json::{Map, Value};
 use serde::Serialize;
 
 /// Writes a tree behind what is already written.
@@ -66,7 +66,7 @@ fn write_text(bytes: &mut Vec<u8>, text: &str) {
 mod tests {
     use proptest::prelude::{any, *};
 
-    use crate::json::Value;
+    use schedlab_json::Value;
 
     fn trees() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![

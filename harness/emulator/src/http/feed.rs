@@ -19,10 +19,10 @@ use super::reply::{self, Reply, status_of};
 use super::table::{Table, partial_metadata};
 use super::texts::Texts;
 use crate::error::ApiError;
-use crate::json::Value;
 use crate::kinds::Kind;
 use crate::shared::SharedStore;
 use crate::watch::{Bookmark, Tail, WatchEvent};
+use schedlab_json::Value;
 
 impl Call<'_> {
     pub(super) fn watch(&self) -> Result<Reply, ApiError> {
@@ -143,7 +143,7 @@ impl Form {
         if matches!(self.shape, Shape::Plain) {
             return write_event(piece, "BOOKMARK", &mark);
         }
-        let mark = crate::json::to_value(&mark).expect("a bookmark is plain JSON");
+        let mark = schedlab_json::to_value(&mark).expect("a bookmark is plain JSON");
         self.write_shaped(piece, "BOOKMARK", &mark, now);
     }
 

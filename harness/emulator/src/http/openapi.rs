@@ -17,9 +17,9 @@ use super::accept::Encoding;
 use super::discovery::group_versions;
 use super::reply::{self, Reply};
 use crate::error::ApiError;
-use crate::json::{Map, Value, json};
 use crate::kinds::{Kind, Kinds, Origin};
 use crate::shared::SharedStore;
+use schedlab_json::{Map, Value, json};
 
 /// Version 2 in protobuf. Older clients ask for it with `@` before `v1.0`.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";

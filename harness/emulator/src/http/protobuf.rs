@@ -4,9 +4,9 @@
 mod types;
 mod wire;
 
-use crate::json::{Map, Value};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
+use schedlab_json::{Map, Value};
 
 use types::{FieldType, Message, Place, Type};
 use wire::{Field, Fields};
@@ -186,7 +186,7 @@ fn text(bytes: &[u8]) -> Result<&str, String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
+    use schedlab_json::json;
 
     use super::*;
     use crate::kinds::Kinds;

@@ -8,10 +8,10 @@ use super::reply::{self, Reply};
 use super::table::{Table, partial_metadata};
 use super::{Call, encode};
 use crate::error::ApiError;
-use crate::json::{Value, json};
 use crate::kinds::Origin;
 use crate::object;
 use crate::store::{Key, Listed, Object};
+use schedlab_json::{Value, json};
 
 impl Call<'_> {
     pub(super) fn selected(&self) -> Selected<'_> {

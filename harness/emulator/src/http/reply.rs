@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::accept::Encoding;
 use crate::error::ApiError;
-use crate::json::{Value, json};
+use schedlab_json::{Value, json};
 
 /// Pieces of a body as they come.
 type Pieces = Pin<Box<dyn Stream<Item = Bytes> + Send>>;

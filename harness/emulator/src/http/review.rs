@@ -9,7 +9,7 @@ use super::decode;
 use super::path::Target;
 use super::reply::{self, Reply};
 use crate::error::ApiError;
-use crate::json::{Value, json};
+use schedlab_json::{Value, json};
 
 /// Group, plural, kind; all of version `v1`, not namespaced.
 pub(super) const REVIEWS: [(&str, &str, &str); 4] = [

@@ -12,9 +12,9 @@ mod workload;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::json::{Value, json};
 use crate::kinds::{Column, Kind, Origin};
 use crate::object::{at, text};
+use schedlab_json::{Value, json};
 
 use json_path::find;
 

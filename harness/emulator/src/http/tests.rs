@@ -11,9 +11,9 @@ use jiff::Timestamp;
 
 use super::Router;
 use crate::clock::Clock;
-use crate::json::{Value, json};
 use crate::shared::SharedStore;
 use crate::store::Store;
+use schedlab_json::{Value, json};
 
 /// A server without actors, with the namespace `default`.
 async fn server() -> Router {

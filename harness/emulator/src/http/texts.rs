@@ -59,7 +59,7 @@ impl fmt::Debug for Texts {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

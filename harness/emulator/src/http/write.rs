@@ -8,13 +8,13 @@ use super::decode::{self, Read};
 use super::query::{invalid_options, propagation};
 use super::reply::{self, Reply};
 use crate::error::ApiError;
-use crate::json::{Value, json};
 use crate::kinds::Origin;
 use crate::object;
 use crate::store::{
     DeleteOptions, FieldValidation, Listed, Op, PatchBody, Preconditions, Propagation, Slips,
     Subresource, Write, Written,
 };
+use schedlab_json::{Value, json};
 
 /// A field manager's name is cut after so many bytes.
 const MANAGER_BYTES_MAX: usize = 128;

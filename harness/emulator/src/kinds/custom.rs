@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::schema::compile;
 use super::{Column, Generation, Kind, Origin, Path, Resource, Scale, Version};
 use crate::error::FieldErrors;
-use crate::json::Value;
 use crate::object::{list, text};
+use schedlab_json::Value;
 
 /// The kind that a CRD defines, and what is wrong with the CRD. The kind is good for nothing
 /// unless nothing is wrong.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Kind, Origin, Path};
 use crate::error::ApiError;
-use crate::json::{Value, json};
 use crate::object;
 use crate::select::LabelSelector;
+use schedlab_json::{Value, json};
 
 /// Where the numbers of `/scale` stand in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ mod validate;
 
 use std::collections::BTreeMap;
 
-use crate::json::Value;
 use regex::Regex;
+use schedlab_json::Value;
 
 pub use compile::compile;
 

@@ -12,7 +12,7 @@ mod place;
 
 use super::Kind;
 use crate::error::ApiError;
-use crate::json::Value;
+use schedlab_json::Value;
 
 pub(crate) use canonical::canonical;
 pub(crate) use place::{Typed, metadata, root};
@@ -66,7 +66,7 @@ pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded
         return Ok(decoded);
     };
     if metadata.is_null() {
-        *metadata = Value::Object(crate::json::Map::new());
+        *metadata = Value::Object(schedlab_json::Map::new());
     }
     decode::decode(form, metadata, &mut decoded.unknown).map_err(|why| {
         ApiError::bad_request(format!(

@@ -9,8 +9,8 @@ mod autoscaler;
 use std::sync::Arc;
 
 use super::{Kind, Origin, Resource};
-use crate::json::Value;
 use crate::object;
+use schedlab_json::Value;
 
 /// Field names of an event: stored, and as `events.k8s.io` has them.
 const EVENT_FIELDS: [(&str, &str); 8] = [
@@ -93,7 +93,7 @@ fn rename(event: &mut Value, fields: [(&str, &str); 8]) {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
+    use schedlab_json::json;
 
     use super::super::Kinds;
 

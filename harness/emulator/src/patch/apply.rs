@@ -10,7 +10,7 @@ use super::fields::{FieldSet, child, children, intersection, of_object, subtract
 use super::managed::{Author, Entry, Operation, read_entries, write_entries};
 use super::shape::{ListShape, Shape, item_step};
 use crate::error::ApiError;
-use crate::json::{Map, Value};
+use schedlab_json::{Map, Value};
 
 /// Applies `wanted` to `live` (`None`: creates). The result is `live` itself, unchanged, when it
 /// already is what its managers want. The caller leaves out of `wanted` what the written

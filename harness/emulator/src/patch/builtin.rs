@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use super::shape::{ListShape, Shape};
-use crate::json::Value;
+use schedlab_json::Value;
 
 /// One type a paragraph: its name, then a field a line. `kind/group` makes it a kind, which has
 /// `metadata` without saying so. Words after a field: its type, `keyed=` (list keys for apply,

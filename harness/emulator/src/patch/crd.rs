@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::builtin::with_metadata;
 use super::shape::{ListShape, Shape};
-use crate::json::Value;
+use schedlab_json::Value;
 
 /// The shape behind an `openAPIV3Schema`.
 pub fn crd(schema: &Value) -> Arc<Shape> {

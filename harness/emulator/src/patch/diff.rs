@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::fields::{FieldSet, drop_bookkeeping, put};
 use super::shape::{ListShape, Shape, item_step};
-use crate::json::Value;
+use schedlab_json::Value;
 
 /// What became of the fields.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use json_patch::{AddOperation, PatchOperation};
 
 use super::unfit_patch;
 use crate::error::ApiError;
-use crate::json::{Map, Value};
 use crate::object;
+use schedlab_json::{Map, Value};
 
 /// More operations than this are refused, as by the API server.
 const OPERATIONS_MAX: usize = 10_000;
@@ -18,7 +18,7 @@ pub fn json(current: &Value, patch: &Value) -> Result<Value, ApiError> {
         return Err(undecodable(patch, "[]handlers.jsonPatchOp"));
     }
     let operations: json_patch::Patch =
-        crate::json::from_value(patch.clone()).map_err(|_| unfit_patch())?;
+        schedlab_json::from_value(patch.clone()).map_err(|_| unfit_patch())?;
     if operations.0.len() > OPERATIONS_MAX {
         let message = format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",

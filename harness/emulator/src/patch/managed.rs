@@ -6,7 +6,7 @@ use jiff::fmt::temporal::DateTimePrinter;
 use super::diff::diff;
 use super::fields::{FieldSet, subtract, unite};
 use super::shape::Shape;
-use crate::json::{Value, json};
+use schedlab_json::{Value, json};
 
 /// As the API writes times.
 const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Map, Value};
+use schedlab_json::{Map, Value};
 
 /// What is known about the value at one place.
 #[derive(Clone, Debug, Default)]

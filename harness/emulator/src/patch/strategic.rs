@@ -5,7 +5,7 @@
 use super::shape::{Shape, Strategy};
 use super::{in_go, unfit_patch};
 use crate::error::ApiError;
-use crate::json::{Map, Value};
+use schedlab_json::{Map, Value};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";

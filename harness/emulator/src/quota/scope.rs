@@ -1,8 +1,8 @@
 //! Which pods a quota is for.
 
 use super::Item;
-use crate::json::Value;
 use crate::object::{at, list, text};
+use schedlab_json::Value;
 
 /// What a quota says of the pods that it counts: `scopes`, then `scopeSelector`.
 pub(super) fn holds(quota: &Value, item: Item<'_>) -> bool {

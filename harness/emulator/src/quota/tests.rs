@@ -1,7 +1,7 @@
 //! Tables: what pods count for and what quotas say.
 
 use super::*;
-use crate::json::{Value, json};
+use schedlab_json::{Value, json};
 
 fn now() -> Timestamp {
     "2026-01-01T00:01:00Z".parse().unwrap()

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Amount, Amounts, Item, containers, plus};
-use crate::json::Value;
 use crate::kinds::Resource;
 use crate::object::{at, list, map, number, text};
 use crate::requests;
+use schedlab_json::Value;
 
 /// Kinds of the core group that quotas also count under their bare names.
 const BARE: [&str; 6] = [

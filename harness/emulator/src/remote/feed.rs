@@ -10,9 +10,9 @@ use http::Request;
 use kube::Client;
 use kube::core::WatchEvent;
 
-use crate::json::Value;
 use crate::object::set_default;
 use crate::store::Resource;
+use schedlab_json::Value;
 
 /// How long a watch that failed waits before it goes on.
 const RETRY: Duration = Duration::from_secs(1);

@@ -5,9 +5,9 @@ use http::Request as HttpRequest;
 use super::Collection;
 use crate::actors::{Refusal, Request};
 use crate::error::ApiError;
-use crate::json::{Value, json};
 use crate::object;
 use crate::store::{DeleteOptions, Op, Propagation, Subresource};
+use schedlab_json::{Value, json};
 
 /// Has a request follow on an earlier one of the same step to the same object.
 pub(super) fn follow_on(request: &mut Request, version: &str) {

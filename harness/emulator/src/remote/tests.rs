@@ -6,10 +6,10 @@ use super::{Cast, Collection, Troupe};
 use crate::actors::KubeletDefaults;
 use crate::clock::Clock;
 use crate::http::Router;
-use crate::json::json;
 use crate::object::{condition, text};
 use crate::shared::SharedStore;
 use crate::store::{FieldValidation, Key, LogEntry, Op, Resource, Store, Write};
+use schedlab_json::json;
 
 fn collections() -> Vec<Collection> {
     vec![
@@ -21,7 +21,7 @@ fn collections() -> Vec<Collection> {
     ]
 }
 
-fn create(store: &SharedStore, resource: &Resource, object: crate::json::Value) {
+fn create(store: &SharedStore, resource: &Resource, object: schedlab_json::Value) {
     let key = crate::actors::key_of(resource, &object);
     let write = Write {
         field_validation: FieldValidation::Strict,

@@ -2,8 +2,8 @@
 //! another one is a bad request.
 
 use crate::error::ApiError;
-use crate::json::Value;
 use crate::kinds::{Kind, Origin};
+use schedlab_json::Value;
 
 /// All terms must hold; none selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -195,7 +195,7 @@ fn split_terms(text: &str) -> Result<Vec<(String, Sign, String)>, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
+    use schedlab_json::json;
 
     use super::*;
     use crate::kinds::Kinds;

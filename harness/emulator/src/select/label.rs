@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::error::ApiError;
-use crate::json::Value;
 use crate::object;
+use schedlab_json::Value;
 
 /// All requirements must hold; none selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,7 +150,7 @@ fn from_expression(expression: &Value) -> Result<Requirement, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use crate::json::json;
 use anyhow::Context;
 use k8s_openapi::ByteString;
+use schedlab_json::json;
 
 const NAME: &str = "schedlab";
 

@@ -10,9 +10,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use super::{Reach, Server};
 use crate::clock::Clock;
 use crate::http::Router;
-use crate::json::json;
 use crate::shared::SharedStore;
 use crate::store::Store;
+use schedlab_json::json;
 
 fn loopback() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
@@ -31,7 +31,7 @@ async fn client(kubeconfig: &str) -> kube::Client {
 }
 
 fn namespace(name: &str) -> Namespace {
-    crate::json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    schedlab_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::error::ApiError;
-use crate::json::Value;
+use schedlab_json::Value;
 
 /// Who writes, as webhooks are told, and what they have said.
 #[derive(Clone, Debug, Default, PartialEq)]

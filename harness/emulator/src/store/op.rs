@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::json::Value;
 use crate::kinds::Resource;
+use schedlab_json::Value;
 
 /// An object as JSON, shared rather than copied. Stored in the kind's storage version.
 pub type Object = Arc<Value>;

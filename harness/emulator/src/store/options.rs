@@ -2,8 +2,8 @@
 
 use super::op::{DeleteOptions, Preconditions, Propagation};
 use crate::error::ApiError;
-use crate::json::Value;
 use crate::object;
+use schedlab_json::Value;
 
 impl DeleteOptions {
     /// Reads a `DeleteOptions` body; null means all defaults.

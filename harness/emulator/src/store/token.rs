@@ -3,8 +3,8 @@
 use base64::{DecodeError, Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::error::{ApiError, go_json};
-use crate::json::{Value, json};
 use crate::object;
+use schedlab_json::{Value, json};
 
 /// Where a list goes on. Revision 0 means: at whatever revision is current.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use super::request::Request;
 use super::webhooks::{self, Point};
 use super::{Seen, check_seen};
 use crate::error::ApiError;
-use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::store::{Stop, Store, Written};
+use schedlab_json::{Value, json};
 
 pub(super) fn bind(
     store: &mut Store,

@@ -3,12 +3,12 @@
 
 use super::request::Request;
 use crate::error::ApiError;
-use crate::json::{Text, Value};
 use crate::kinds::declared::{Declared, Holds};
 use crate::kinds::schema::Schema;
 use crate::kinds::{Kind, Origin, typed};
 use crate::object;
 use crate::patch::{self, ListShape, Shape};
+use schedlab_json::{Text, Value};
 
 /// Refuses a configuration that its kind's type does not allow: 500, as the real server answers.
 pub(super) fn check(request: &Request, wanted: &Value, shape: &Shape) -> Result<(), ApiError> {

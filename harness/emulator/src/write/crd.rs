@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::request::Request;
 use crate::error::ApiError;
-use crate::json::{Value, json};
 use crate::kinds::{self, Kind, Resource};
 use crate::object;
 use crate::store::{Change, DeleteOptions, Key, Object, Op, Store, Write, Written};
+use schedlab_json::{Value, json};
 
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 const SERVER: &str = "kube-apiserver";

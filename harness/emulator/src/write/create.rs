@@ -8,10 +8,10 @@ use super::request::Request;
 use super::webhooks::{self, Point};
 use crate::admit;
 use crate::error::ApiError;
-use crate::json::{Map, Value};
 use crate::kinds::{Generation, Origin};
 use crate::object;
 use crate::store::{Key, Stop, Store, Written};
+use schedlab_json::{Map, Value};
 
 /// How often a taken generated name is replaced by another one.
 const NAME_TRIES: usize = 8;

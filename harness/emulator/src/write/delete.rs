@@ -7,9 +7,9 @@ use super::webhooks::{self, Point};
 use super::{check_deleted, crd};
 use crate::admit;
 use crate::error::ApiError;
-use crate::json::Value;
 use crate::object;
 use crate::store::{DeleteOptions, Object, Propagation, Stop, Store, Written};
+use schedlab_json::Value;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";

@@ -7,11 +7,11 @@ use super::request::Request;
 use super::webhooks::{self, Point};
 use super::{check_deleted, delete};
 use crate::error::{ApiError, Cause};
-use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::select::LabelSelector;
 use crate::store::{DeleteOptions, Key, Object, Op, Stop, Store, Subresource, Write, Written};
+use schedlab_json::{Value, json};
 
 pub(super) fn evict(
     store: &mut Store,

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::request::Request;
-use crate::json::Value;
 use crate::kinds::Kind;
 use crate::object;
 use crate::patch::{Author, Shape, note_update};
 use crate::store::{Key, LogEntry, Object, Store};
+use schedlab_json::Value;
 
 /// The object with the owners of its fields. Where the log no longer reaches back to its
 /// creation it stays as it is, and apply takes its fields for older than any owner.

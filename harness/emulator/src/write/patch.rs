@@ -8,11 +8,11 @@ use super::history::with_owners;
 use super::request::Request;
 use super::{check_subresource, create, scale, update};
 use crate::error::{ApiError, Cause, FieldErrors};
-use crate::json::Value;
 use crate::kinds::{Kind, Origin};
 use crate::object;
 use crate::patch::{self, Author, Shape};
 use crate::store::{Object, PatchBody, Stop, Store, Subresource, Written};
+use schedlab_json::Value;
 
 pub(super) fn patch(
     store: &mut Store,

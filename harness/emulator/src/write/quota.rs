@@ -5,11 +5,11 @@
 
 use super::request::Request;
 use crate::error::ApiError;
-use crate::json::Value;
 use crate::kinds::Resource;
 use crate::object;
 use crate::quota::{self, Item};
 use crate::store::{Change, Key, Store, Subresource};
+use schedlab_json::Value;
 
 /// The quotas that count an object, with it in their status; `old` is what it was, if it is not new.
 ///

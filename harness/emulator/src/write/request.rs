@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use super::patch::path_of;
 use crate::admit::Admission;
 use crate::error::ApiError;
-use crate::json::Value;
 use crate::kinds::Kind;
 use crate::kinds::schema::Schema;
 use crate::kinds::{Origin, typed};
@@ -17,6 +16,7 @@ use crate::store::{
     Begun, Change, Consultation, FieldValidation, Key, Object, Op, Slips, Store, Subresource,
     Write, Written,
 };
+use schedlab_json::Value;
 
 /// A write without its body.
 pub(super) struct Request {

@@ -5,10 +5,10 @@ use super::webhooks::{self, Point};
 use super::{Seen, check_seen, update};
 use crate::admit;
 use crate::error::{ApiError, Cause, Details};
-use crate::json::Value;
 use crate::kinds::typed;
 use crate::object;
 use crate::store::{Object, Stop, Store, Subresource, Written};
+use schedlab_json::Value;
 
 pub(super) fn scale(
     store: &mut Store,

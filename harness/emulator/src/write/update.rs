@@ -9,10 +9,10 @@ use super::webhooks::{self, Point};
 use super::{Seen, check_seen, check_subresource, create, quota, scale};
 use crate::admit;
 use crate::error::{ApiError, FieldErrors};
-use crate::json::{Map, Value};
 use crate::kinds::{Generation, Kind, Origin};
 use crate::object;
 use crate::store::{Object, Stop, Store, Subresource, Written};
+use schedlab_json::{Map, Value};
 
 pub(super) fn update(
     store: &mut Store,

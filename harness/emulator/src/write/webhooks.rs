@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::request::Request;
 use crate::error::ApiError;
 use crate::hooks::{self, Asked};
-use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::patch;
 use crate::store::{Answer, Question, Stop, Store, Webhook};
+use schedlab_json::{Value, json};
 
 /// What is asked about.
 #[derive(Clone, Copy)]

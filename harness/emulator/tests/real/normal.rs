@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use regex::{Captures, Regex};
-use schedlab_emulator::json::{Map, Value};
+use schedlab_json::{Map, Value};
 
 pub(crate) struct Normal {
     uids: BTreeMap<String, String>,

@@ -1,10 +1,10 @@
 //! Custom kinds: their definitions, their schemas, and how they come and go.
 
 use insta::assert_snapshot;
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::object::condition;
 use schedlab_emulator::select::FieldSelector;
 use schedlab_emulator::store::{FieldValidation, Op, PatchBody, Subresource, Write};
+use schedlab_json::{Value, json};
 
 use crate::lab::{Lab, said};
 

@@ -1,8 +1,8 @@
 //! How bodies of built-in kinds are decoded.
 
 use schedlab_emulator::error::ApiError;
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::store::{FieldValidation, Key, Op, Resource, Store, Write, Written};
+use schedlab_json::{Value, json};
 
 fn create(body: Value, field_validation: FieldValidation) -> Result<Written, ApiError> {
     let mut store = Store::new(1);

@@ -1,12 +1,12 @@
 //! How objects end: finalizers, propagation, preconditions, evictions, namespaces.
 
 use insta::assert_snapshot;
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::object;
 use schedlab_emulator::store::{
     DeleteOptions, EventKind, ListQuery, Op, Preconditions, Propagation, Resource, Subresource,
     Write,
 };
+use schedlab_json::{Value, json};
 
 use crate::lab::{Lab, pod, said};
 

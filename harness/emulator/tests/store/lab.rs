@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use schedlab_emulator::error::ApiError;
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::object;
 use schedlab_emulator::store::{
     DeleteOptions, Key, Object, Op, PatchBody, Store, Subresource, Write, Written,
 };
+use schedlab_json::{Value, json};
 
 /// What a refusal says: its code and its message.
 pub(crate) fn said<T>(result: Result<T, ApiError>) -> String {

@@ -1,9 +1,9 @@
 //! Lists, pages, revisions, and the log.
 
 use insta::assert_snapshot;
-use schedlab_emulator::json::json;
 use schedlab_emulator::select::{FieldSelector, LabelSelector};
 use schedlab_emulator::store::{Key, ListQuery, Listed, Resource};
+use schedlab_json::json;
 
 use crate::lab::{Lab, pod, said};
 

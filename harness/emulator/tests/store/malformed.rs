@@ -2,8 +2,8 @@
 //! again unchanged.
 
 use proptest::prelude::*;
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::store::{DeleteOptions, Op, PatchBody, Subresource};
+use schedlab_json::{Value, json};
 
 use crate::lab::{Lab, pod};
 

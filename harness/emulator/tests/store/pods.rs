@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, pod, pod_spec, pod_with, said};
 use insta::assert_snapshot;
-use schedlab_emulator::json::json;
+use schedlab_json::json;
 
 #[test]
 fn a_new_pod_has_the_defaults_that_a_real_server_shows() {

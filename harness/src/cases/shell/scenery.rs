@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::anyhow;
 use jiff::Timestamp;
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::{
     Emulator,
     store::{DeleteOptions, Key, Op, Resource, Subresource, Write},
 };
+use schedlab_json::{Value, json};
 
 use super::{
     super::format::{Case, Job, State, Task},

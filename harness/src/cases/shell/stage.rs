@@ -8,12 +8,12 @@ use std::{
 
 use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
-use schedlab_emulator::json::Value;
 use schedlab_emulator::{
     Emulator, Options, beginning,
     clock::Clock,
     store::{Resource, Store},
 };
+use schedlab_json::Value;
 use schedlab_scheduler::{Binding, Component, Config, Status, crds};
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -139,7 +139,7 @@ fn empty() -> anyhow::Result<Emulator> {
     let kinds = || {
         let kinds = crds::all().into_iter();
         let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
-        kinds.map(move |kind| (definitions.clone(), kind.into()))
+        kinds.map(move |kind| (definitions.clone(), kind))
     };
     let store = BEGINNING
         .get_or_init(|| beginning(&options, kinds()).map_err(|error| error.to_string()))

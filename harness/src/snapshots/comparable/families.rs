@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_emulator::json::{Value, json};
 use schedlab_emulator::{quantity::thousandths, store::LogEntry};
+use schedlab_json::{Value, json};
 
 use crate::fields::{list, text};
 use crate::snapshots::ordinals::{Shown, without_hash, without_uid, words_replaced};

@@ -1,6 +1,6 @@
 use jiff::Timestamp;
-use schedlab_emulator::json::json;
 use schedlab_emulator::store::{Key, Resource};
+use schedlab_json::json;
 
 use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use schedlab_emulator::json::Value;
 use schedlab_emulator::quantity::thousandths;
+use schedlab_json::Value;
 
 use super::{
     Cluster, FairShares,

@@ -117,8 +117,8 @@ fn what_is_wrong_with_a_usage_database_is_told() {
 #[test]
 fn the_published_schema_is_that_of_the_program() {
     let published = include_str!("../../../../docs/scheduler-config.schema.json");
-    let published: serde_json::Value = serde_json::from_str(published).unwrap();
+    let published: schedlab_json::Value = serde_json::from_str(published).unwrap();
     let again =
         "write it anew: schedlab-scheduler config-schema > docs/scheduler-config.schema.json";
-    assert_eq!(published, serde_json::to_value(ConfigFile::schema()).unwrap(), "{again}");
+    assert_eq!(published, schedlab_json::to_value(&ConfigFile::schema()).unwrap(), "{again}");
 }

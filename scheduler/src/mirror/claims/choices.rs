@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
-use serde_json::Value;
 
 use super::{
     device::{Device, DeviceId},
@@ -131,7 +131,7 @@ impl Choices {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use serde_json::json;
+    use schedlab_json::json;
 
     use super::*;
     use crate::mirror::ClaimRecord;

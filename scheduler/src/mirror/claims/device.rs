@@ -10,8 +10,8 @@ use kube_cel::{
     KubeCelExt as _,
     cel::{self, Context, Program},
 };
+use schedlab_json::{Map, Value, json};
 use schedlab_scheduler_core::model::Name;
-use serde_json::{Map, Value, json};
 
 use super::expression::{self, with_room};
 use crate::parse::{Malformed, at, list, name, text};
@@ -262,7 +262,7 @@ fn context(driver: &str, one: &Value) -> Context<'static> {
 
 fn plain(value: &Value) -> Option<cel::Value> {
     match value {
-        Value::String(text) => Some(text.clone().into()),
+        Value::String(text) => Some(text.as_str().into()),
         Value::Bool(flag) => Some((*flag).into()),
         Value::Number(number) => number.as_i64().map(Into::into),
         Value::Null | Value::Array(_) | Value::Object(_) => None,

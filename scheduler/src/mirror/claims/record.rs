@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
-use serde_json::Value;
 
 use super::{super::controller, Choices, DeviceId, Key, PodRecord, Selection};
 use crate::parse::{Malformed, at, list, name, text, version};

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
-use serde_json::Value;
 
 use super::{
     device::{Device, DeviceId},
@@ -231,7 +231,7 @@ fn is_of(request: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use serde_json::json;
+    use schedlab_json::json;
 
     use super::*;
     use crate::mirror::claims::{Choices, Selection};

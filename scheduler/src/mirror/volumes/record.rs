@@ -1,9 +1,9 @@
 //! Claims, volumes and classes as they are kept, and how pods name claims.
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{
     LabelSelector, Labels, Name, NodeSelectorTerm, Operator, Requirement, VolumeReach,
 };
-use serde_json::Value;
 
 use super::{
     super::{controller, selectors},

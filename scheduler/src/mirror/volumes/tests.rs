@@ -1,6 +1,6 @@
 //! Where claims can be had, as text.
 
-use serde_json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::*;
 use crate::watch::Kind;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, TopologyConstraint};
-use serde_json::{Value, json};
 
 use crate::{
     mirror::{GroupRecord, Owner},

@@ -1,7 +1,7 @@
 //! How many pods of a group must run together, and in which sub-groups they stand.
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Labels, Name, SubGroup, TopologyConstraint};
-use serde_json::Value;
 
 use super::{Case, kinds::Grouping, training, wishes};
 use crate::parse::{Malformed, list, strings, text};

@@ -1,7 +1,7 @@
 //! Tables: owners and a pod in, group out.
 
 use insta::assert_snapshot;
-use serde_json::json;
+use schedlab_json::json;
 
 use super::{parts::MIN_MEMBER_ANNOTATION, *};
 

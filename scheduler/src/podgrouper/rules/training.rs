@@ -1,8 +1,8 @@
 //! The parts of kinds that train: replicas, masters and workers, heads and worker groups,
 //! leaders and workers, replicated jobs.
 
+use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, SubGroup};
-use serde_json::Value;
 
 use super::{
     Case,

@@ -4,9 +4,9 @@ use super::{DESIRED, MOST, Sets, has_pods, new_set, say_scaled};
 use crate::actors::kinds::REPLICA_SETS;
 use crate::actors::workload::{count_at, mark, share};
 use crate::actors::{Context, Request};
-use crate::json::{Value, json};
 use crate::object::{at, set, text};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 /// How far a rollout may go beyond and below what is wanted.
 struct Room {

@@ -9,8 +9,8 @@ use crate::actors::fields::{
 };
 use crate::actors::workload::count_at;
 use crate::actors::{Context, Request, Step};
-use crate::json::Value;
 use crate::object::{name, number, text};
+use schedlab_json::Value;
 
 /// How long a rollout may stand still, by default.
 const PROGRESS_SECS: i64 = 600;

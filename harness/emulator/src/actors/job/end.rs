@@ -6,9 +6,9 @@ use crate::actors::fields::{Condition, after_secs, find_condition, stamp, time};
 use crate::actors::step::Notice;
 use crate::actors::workload::{count_at, counted, delete_pod};
 use crate::actors::{Context, Request, Step};
-use crate::json::{Value, json};
 use crate::object::{condition, list, number, set, text};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 /// Why a job ends.
 struct Verdict {

@@ -11,9 +11,9 @@ use super::indexes;
 use super::policy::Action;
 use super::tally::{ended, index};
 use crate::actors::workload::count_at;
-use crate::json::Value;
 use crate::object::{annotation, number, text};
 use crate::store::{Key, Object};
+use schedlab_json::Value;
 
 pub(super) const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 pub(super) const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";

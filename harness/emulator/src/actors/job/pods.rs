@@ -13,9 +13,9 @@ use crate::actors::workload::{
     size,
 };
 use crate::actors::{Context, Step};
-use crate::json::{Value, json};
 use crate::object::{finalizers, name, number, set, uid};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 /// The first wait after a failure; it doubles with every further one.
 const BACK_OFF: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! A job's pod failure policy: what the end of a failed pod means for its job.
 
-use crate::json::Value;
 use crate::object::{list, name, namespace, number, text};
+use schedlab_json::Value;
 
 /// What the first rule that matches a failed pod asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ fn exit<'p>(wanted: &Value, pod: &'p Value) -> Option<(&'p str, i64)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::{Value, json};
+    use schedlab_json::{Value, json};
 
     use super::{Action, action};
 

@@ -10,9 +10,9 @@ use super::{indexes, is_tracked};
 use crate::actors::fields::{after_secs, set_counts, time};
 use crate::actors::kubelet::is_finished;
 use crate::actors::workload::{count_at, counted, is_active, is_ready};
-use crate::json::{Value, json};
 use crate::object::{annotation, condition, is_deleting, list, number, set, text};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 

@@ -4,8 +4,8 @@ use super::{ATTEMPT, REPLICATED, Set, is_suspended, with_suspend};
 use crate::actors::kinds::JOBS;
 use crate::actors::workload::{count_at, from_template, mark};
 use crate::actors::{Context, Request};
-use crate::json::{Value, json};
 use crate::object::{list, name, set, set_default, text};
+use schedlab_json::{Value, json};
 
 /// The jobs a set should have, as they would be made now.
 pub(super) fn wanted(job_set: &Value) -> Vec<Value> {

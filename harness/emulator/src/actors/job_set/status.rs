@@ -4,8 +4,8 @@ use super::{REPLICATED, Set, is_suspended};
 use crate::actors::fields::{Condition, set_condition};
 use crate::actors::workload::{count_at, counted};
 use crate::actors::{Context, Request};
-use crate::json::{Value, json};
 use crate::object::{condition, label, list, set, text};
+use schedlab_json::{Value, json};
 
 /// The status of a set on its way.
 pub(super) fn observe(job_set: &Set, ctx: &Context) -> Option<Request> {

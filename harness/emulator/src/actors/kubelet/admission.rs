@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use super::{is_finished, node_name};
 use crate::actors::View;
-use crate::json::{Value, json};
 use crate::object::{annotation, remove, set, text};
 use crate::quantity::Milli;
 use crate::requests::{Amounts, add, allocatable, requested};
 use crate::store::Key;
+use schedlab_json::{Value, json};
 
 /// The annotation in which the kubelet records a pod's GPUs: `"0,3"`.
 pub(crate) const DEVICES: &str = "schedlab.dev/gpu-devices";

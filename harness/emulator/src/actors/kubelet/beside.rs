@@ -7,9 +7,9 @@ use super::{Held, concerns, deadline, is_finished, is_ready, living_node, releas
 use crate::actors::kinds::{NODES, PODS};
 use crate::actors::kubelet::pace::Pace;
 use crate::actors::{Actor, Context, Request, Step, Watched};
-use crate::json::Value;
 use crate::object::{annotation, is_deleting};
 use crate::store::Key;
+use schedlab_json::Value;
 
 /// All of them.
 pub(in crate::actors) const ACTOR: Actor = Actor {

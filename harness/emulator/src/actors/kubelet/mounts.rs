@@ -3,9 +3,9 @@
 
 use crate::actors::kinds::{CONFIG_MAPS, PODS, SECRETS};
 use crate::actors::{Change, View};
-use crate::json::Value;
 use crate::object::{at, list, namespace, text};
 use crate::store::{Key, Resource};
+use schedlab_json::Value;
 
 use super::{is_finished, node_name};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::super::step::Notice;
 use super::super::{Context, KubeletDefaults, Request};
-use crate::json::Value;
 use crate::object::annotation;
 use crate::pace::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION, parse_duration, wrong};
+use schedlab_json::Value;
 
 /// A pod's pace.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::actors::fields::{after, time};
-use crate::json::Value;
 use crate::object::{list, number};
+use schedlab_json::Value;
 
 /// The longest wait between restarts.
 const BACK_OFF_MAX: Duration = Duration::from_mins(5);

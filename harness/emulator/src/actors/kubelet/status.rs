@@ -10,8 +10,8 @@ use super::{is_finished, node_name};
 use crate::actors::View;
 use crate::actors::fields::{Condition, flag, set_condition, stamp};
 use crate::actors::step::fingerprint;
-use crate::json::{Value, json};
 use crate::object::{annotation, at, list, name, number, remove, set, text, uid};
+use schedlab_json::{Value, json};
 
 /// A pod's addresses.
 pub(super) struct Address {

@@ -4,9 +4,9 @@ use super::{COMPONENT, Job};
 use crate::actors::kubelet::is_finished;
 use crate::actors::workload::{count_at, create_pod, delete_pod, mark, pod_from, set_env};
 use crate::actors::{Context, Request};
-use crate::json::{Value, json};
 use crate::object::{at, is_deleting, label, list, name, number, set, text};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 /// The roles, in the order of their ranks.
 pub(super) const ROLES: [&str; 2] = ["Master", "Worker"];

@@ -5,9 +5,9 @@ use super::pods::{ROLES, is_retried, of_role, replicas, role};
 use crate::actors::fields::{Condition, set_condition};
 use crate::actors::workload::{count_at, counted};
 use crate::actors::{Context, Request};
-use crate::json::{Map, Value, json};
 use crate::object::{condition, is_deleting, list, name, set, text};
 use crate::store::{Key, Object};
+use schedlab_json::{Map, Value, json};
 
 /// How a job ends.
 pub(super) struct Verdict {

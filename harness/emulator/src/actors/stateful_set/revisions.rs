@@ -5,9 +5,9 @@ use super::Numbered;
 use crate::actors::kinds::CONTROLLER_REVISIONS;
 use crate::actors::workload::{controlled_by, count_at, revision_of, size};
 use crate::actors::{Context, Request};
-use crate::json::{Value, json};
 use crate::object::{at, label, name, namespace, number, set, text, uid};
 use crate::store::{Key, Object};
+use schedlab_json::{Value, json};
 
 /// The history, oldest first.
 pub(super) struct Revisions<'v> {

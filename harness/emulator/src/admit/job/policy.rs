@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::error::FieldErrors;
 use crate::error::in_go::{Field, in_go};
-use crate::json::{Value, json};
 use crate::names;
 use crate::object::{list, number, text};
+use schedlab_json::{Value, json};
 
 const RULES_MAX: usize = 20;
 const CODES_MAX: usize = 255;

@@ -1,8 +1,8 @@
 //! A pod's quality of service.
 
 use crate::admit::container::amount;
-use crate::json::Value;
 use crate::object::{list, map};
+use schedlab_json::Value;
 
 /// `Guaranteed`, `Burstable` or `BestEffort`.
 pub(super) fn of(spec: &Value) -> &'static str {

@@ -2,8 +2,8 @@
 
 use crate::admit::template::items_mut;
 use crate::error::FieldErrors;
-use crate::json::Value;
 use crate::object::{self, list, number, text};
+use schedlab_json::Value;
 
 const RULE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
                     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` \

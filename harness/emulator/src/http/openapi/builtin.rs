@@ -13,9 +13,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 
 use super::group_version_kind;
-use crate::json::{Map, Value, json};
 use crate::kinds::{Kind, typed};
 use crate::patch::{ListShape, Shape, builtin};
+use schedlab_json::{Map, Value, json};
 
 /// The schemas of one document, as they are collected.
 pub(super) struct Schemas {

@@ -1,8 +1,8 @@
 //! The operations of a kind, as far as kubectl reads them.
 
 use super::group_version_kind;
-use crate::json::{Map, Value, json};
 use crate::kinds::Kind;
+use schedlab_json::{Map, Value, json};
 
 /// Adds the paths of a kind.
 pub(super) fn add(paths: &mut Map, kind: &Kind, version: &str, schema: &str) {

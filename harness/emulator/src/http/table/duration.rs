@@ -1,7 +1,7 @@
 //! Ages as kubectl users know them: `45s`, `5m10s`, `3h`, `2d4h`, `400d`.
 
-use crate::json::Value;
 use jiff::{SignedDuration, Timestamp};
+use schedlab_json::Value;
 
 const UNKNOWN: &str = "<unknown>";
 

@@ -1,7 +1,7 @@
 //! The part of kubectl's JSON paths that printer columns use: fields (`.spec.queue`, escaped dots,
 //! `['name']`), indices, slices (`[-1:]`), `[*]`, and filters like `[?(@.type=="Ready")]`.
 
-use crate::json::Value;
+use schedlab_json::Value;
 
 /// What stands at a path, the first of several; nothing where the path leads nowhere.
 pub(super) fn find<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
@@ -77,7 +77,7 @@ pub(super) fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

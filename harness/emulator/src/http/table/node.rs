@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::duration::since;
 use super::or_none;
-use crate::json::{Value, json};
 use crate::object::{at, condition, list, map, text};
+use schedlab_json::{Value, json};
 
 pub(super) const COLUMNS: &[(&str, &str, i64)] = &[
     ("Name", "string", 0),

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use super::duration::since;
 use super::{NONE, or_none};
-use crate::json::{Value, json};
 use crate::object::{at, list, map, number, text};
 use crate::select::LabelSelector;
+use schedlab_json::{Value, json};
 
 /// A column behind the name.
 pub(super) struct Rare {

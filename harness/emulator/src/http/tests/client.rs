@@ -8,14 +8,14 @@ use kube::api::{
 };
 
 use super::server;
-use crate::json::json;
+use schedlab_json::json;
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
-    crate::json::from_value(json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
+    schedlab_json::from_value(json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
 }
 
 fn pod(name: &str) -> Pod {
-    crate::json::from_value(json!({
+    schedlab_json::from_value(json!({
         "metadata": {"name": name, "labels": {"app": name}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }))
@@ -177,7 +177,7 @@ async fn a_quantity_is_the_same_in_any_form() {
 #[tokio::test(start_paused = true)]
 async fn a_scale_is_applied_too() {
     let sets: Api<ReplicaSet> = Api::default_namespaced(server().await.client());
-    let set = crate::json::from_value(json!({"metadata": {"name": "r"}, "spec": {
+    let set = schedlab_json::from_value(json!({"metadata": {"name": "r"}, "spec": {
         "selector": {"matchLabels": {"a": "b"}},
         "template": {"metadata": {"labels": {"a": "b"}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}));

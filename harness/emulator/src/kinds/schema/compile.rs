@@ -6,8 +6,8 @@ use regex::Regex;
 
 use super::{Additional, ListType, Rules, Schema, Type, rules};
 use crate::error::FieldErrors;
-use crate::json::Value;
 use crate::object;
+use schedlab_json::Value;
 
 /// Schemas of which nothing was wrong, the last ones: the clusters of one process have the same
 /// few again and again.
@@ -181,7 +181,7 @@ fn texts(list: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
+    use schedlab_json::json;
 
     use super::*;
 

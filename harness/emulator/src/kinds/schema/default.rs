@@ -1,7 +1,7 @@
 //! Defaults of a custom resource's schema.
 
 use super::Schema;
-use crate::json::{Map, Value};
+use schedlab_json::{Map, Value};
 
 impl Schema {
     /// Fills in what the schema has defaults for. A null that cannot stand counts as absent.

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::{Additional, Schema};
-use crate::json::{Map, Value};
+use schedlab_json::{Map, Value};
 
 impl Schema {
     /// Drops what the schema does not know. The paths of the unknown fields go to `dropped`. The

@@ -8,8 +8,8 @@ use super::Schema;
 use super::validate::named;
 use crate::error::FieldErrors;
 use crate::expression::{is_bounded, is_plain, with_room};
-use crate::json::{Value, json};
 use crate::object;
+use schedlab_json::{Value, json};
 
 /// The rules of a whole schema.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use super::place::Place;
 use super::{ListType, Schema};
 use crate::error::FieldErrors;
-use crate::json::Value;
+use schedlab_json::Value;
 
 impl Schema {
     /// Everything in `object` that breaks the schema.
@@ -50,7 +50,7 @@ impl Schema {
         }
     }
 
-    fn check_map(&self, fields: &crate::json::Map, path: &Place<'_>, errors: &mut FieldErrors) {
+    fn check_map(&self, fields: &schedlab_json::Map, path: &Place<'_>, errors: &mut FieldErrors) {
         for name in &self.required {
             if !fields.contains_key(name) {
                 errors.required(path.field(name).to_string(), "");
@@ -89,7 +89,7 @@ impl Schema {
                     .map(|item| {
                         keys.iter()
                             .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))
-                            .collect::<crate::json::Map>()
+                            .collect::<schedlab_json::Map>()
                             .into()
                     })
                     .collect(),

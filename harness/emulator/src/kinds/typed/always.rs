@@ -2,7 +2,7 @@
 //! not left out when empty. Schemas do not say which these are, so those that clients meet stand
 //! here.
 
-use crate::json::{Value, json};
+use schedlab_json::{Value, json};
 
 /// The fields of a struct that are always written, and as what.
 pub(super) fn of(structure: &str) -> impl Iterator<Item = (&'static str, Value)> {
@@ -43,6 +43,6 @@ const NODE_INFO: [&str; 10] = [
 
 fn node_status() -> Value {
     let info = NODE_INFO.iter().map(|field| ((*field).to_owned(), json!("")));
-    let info: crate::json::Map = info.collect();
+    let info: schedlab_json::Map = info.collect();
     json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": info})
 }

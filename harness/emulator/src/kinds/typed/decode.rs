@@ -7,8 +7,8 @@ use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
 use super::Types;
 use super::canonical::canonical;
 use super::form::{Shape, Struct};
-use crate::json::{Map, Value};
 use crate::object;
+use schedlab_json::{Map, Value};
 
 /// Decodes the object in place. Errors are in the words of Go's JSON decoder.
 pub(super) fn decode(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Types, always};
-use crate::json::{Map, Text, Value};
+use schedlab_json::{Map, Text, Value};
 
 /// A Go struct.
 #[derive(Debug, Default)]

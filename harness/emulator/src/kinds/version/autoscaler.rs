@@ -4,8 +4,8 @@
 //! Left out: the older form that the real server gives metrics inside its annotation, and what
 //! an autoscaler that runs would report.
 
-use crate::json::{Value, json};
 use crate::object;
+use schedlab_json::{Value, json};
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
@@ -73,7 +73,7 @@ fn carry(scaler: &mut Value, key: &str, what: &Value) {
 fn carried(scaler: &mut Value, key: &str) -> Option<Value> {
     let what = serde_json::from_str(object::annotation(scaler, key)?).ok()?;
     object::remove(scaler, &["metadata", "annotations", key]);
-    if object::map(scaler, &["metadata", "annotations"]).is_some_and(crate::json::Map::is_empty) {
+    if object::map(scaler, &["metadata", "annotations"]).is_some_and(schedlab_json::Map::is_empty) {
         object::remove(scaler, &["metadata", "annotations"]);
     }
     Some(what)

@@ -3,7 +3,7 @@
 use super::super::{Author, Shape, apply, builtin, crd, note_update};
 use super::object;
 use crate::error::ApiError;
-use crate::json::{Value, json};
+use schedlab_json::{Value, json};
 
 /// An object under several managers.
 struct Live {

@@ -2,7 +2,7 @@
 
 use super::super::{Author, builtin, note_update};
 use super::object;
-use crate::json::{Value, json};
+use schedlab_json::{Value, json};
 
 fn author<'m>(manager: &'m str, subresource: &'m str) -> Author<'m> {
     let now = jiff::Timestamp::from_second(1_767_225_600).unwrap();

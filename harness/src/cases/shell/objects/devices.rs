@@ -1,6 +1,6 @@
 //! Devices that are had by claims: classes, what nodes publish, and claims.
 
-use schedlab_emulator::json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::{
     super::super::format::{Case, ClaimSpec, SliceSpec},
@@ -66,7 +66,7 @@ pub(in super::super) fn claim(spec: &ClaimSpec) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
     let count = spec.count as i64;
     let exactly = json!({ "deviceClassName": plain(&spec.class), "count": count });
-    let labels: schedlab_emulator::json::Map =
+    let labels: schedlab_json::Map =
         spec.labels.iter().map(|(key, value)| (key.clone(), json!(plain(value)))).collect();
     json!({
         "apiVersion": "resource.k8s.io/v1",

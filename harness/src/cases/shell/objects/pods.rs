@@ -1,6 +1,6 @@
 //! Tasks as pods.
 
-use schedlab_emulator::json::{Map, Value, json};
+use schedlab_json::{Map, Value, json};
 
 use super::{
     super::super::format::{Job, State, Task},

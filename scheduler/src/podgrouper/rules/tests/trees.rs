@@ -1,7 +1,7 @@
 //! Kinds whose pods stand in parts of a gang.
 
 use insta::assert_snapshot;
-use serde_json::{Value, json};
+use schedlab_json::{Value, json};
 
 use super::{super::Link, link, told, told_with};
 
@@ -11,7 +11,7 @@ fn job_set(extra: &Value) -> Link {
         { "name": "worker", "replicas": 2, "template": { "spec": { "parallelism": 3 } } },
     ] } });
     for (key, value) in extra.as_object().into_iter().flatten() {
-        object["spec"][key] = value.clone();
+        object["spec"][key.as_str()] = value.clone();
     }
     link("JobSet", object)
 }
@@ -72,7 +72,7 @@ fn pytorch_job(spec: &Value) -> [Link; 1] {
     let mut object = json!({ "spec": { "pytorchReplicaSpecs":
         { "Master": { "replicas": 1 }, "Worker": { "replicas": 3 } } } });
     for (key, value) in spec.as_object().into_iter().flatten() {
-        object["spec"][key] = value.clone();
+        object["spec"][key.as_str()] = value.clone();
     }
     [link("PyTorchJob", object)]
 }

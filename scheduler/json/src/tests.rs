@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::{any, *};
+use serde::Serialize;
 use serde_json::json as foreign;
 
 use super::*;
@@ -102,6 +103,89 @@ fn of_a_key_that_is_said_twice_the_last_counts() {
     assert_eq!(read.to_string(), r#"{"a":2,"b":3}"#);
     let made: Map = [("b", 1), ("a", 2), ("b", 3)].into_iter().collect();
     assert_eq!(Value::Object(made), read);
+}
+
+/// Of everything that serde can say, one.
+#[derive(Serialize)]
+struct Everything {
+    unit: (),
+    nothing: Option<u8>,
+    some: Option<u8>,
+    letter: char,
+    small: i8,
+    large: u128,
+    half: f32,
+    infinite: f64,
+    tuple: (bool, &'static str),
+    keys: BTreeMap<u16, Unit>,
+    truths: BTreeMap<bool, Pair>,
+    variants: Vec<Variant>,
+    tree: Value,
+}
+
+#[derive(Serialize)]
+struct Unit;
+
+#[derive(Serialize)]
+struct Pair(i32, i32);
+
+#[derive(Serialize)]
+enum Variant {
+    Bare,
+    One(u8),
+    Two(u8, u8),
+    Named { a: u8 },
+}
+
+#[test]
+fn whatever_is_written_is_the_tree_that_serde_json_makes_of_it() {
+    let everything = Everything {
+        unit: (),
+        nothing: None,
+        some: Some(1),
+        letter: 'ß',
+        small: -8,
+        large: u128::from(u64::MAX),
+        half: 0.5,
+        infinite: f64::INFINITY,
+        tuple: (true, "x"),
+        keys: [(2, Unit), (10, Unit)].into(),
+        truths: [(true, Pair(1, -1))].into(),
+        variants: vec![Variant::Bare, Variant::One(1), Variant::Two(1, 2), Variant::Named { a: 1 }],
+        tree: json!({"b": [1, null], "a": "y".repeat(30)}),
+    };
+    let theirs = serde_json::to_value(&everything).unwrap();
+    assert_eq!(to_value(&everything).unwrap(), Value::from(theirs));
+}
+
+/// As `serde_json` refuses them.
+#[test]
+fn what_cannot_be_a_tree_is_refused_in_the_same_words() {
+    let keys = BTreeMap::from([(vec![1], 1)]);
+    let theirs = serde_json::to_value(&keys).unwrap_err();
+    assert_eq!(to_value(&keys).unwrap_err().to_string(), theirs.to_string());
+    let theirs = serde_json::to_value(u128::MAX).unwrap_err();
+    assert_eq!(to_value(&u128::MAX).unwrap_err().to_string(), theirs.to_string());
+}
+
+/// As in `serde_json`'s macro of the name.
+#[test]
+fn literals_hold_expressions_and_any_depth() {
+    let (name, list) = ("n", [1, 2]);
+    let ours = json!({
+        "a": {}, "b": [], "c": [null, true, -1.5, "x", [], {}, {"d": [{}]}], (name): list.len() + 1,
+        (format!("{name}2")): list.iter().map(|one| one + 1).collect::<Vec<_>>(), "e": null,
+        "f": [list[0], list[1],], "g": {name: name.to_owned(),},
+    });
+    let theirs = foreign!({
+        "a": {}, "b": [], "c": [null, true, -1.5, "x", [], {}, {"d": [{}]}], (name): list.len() + 1,
+        (format!("{name}2")): list.iter().map(|one| one + 1).collect::<Vec<_>>(), "e": null,
+        "f": [list[0], list[1],], "g": {name: name.to_owned(),},
+    });
+    assert_eq!(ours, Value::from(theirs));
+    assert_eq!(json!([[2][0], null]), json!([2, null]));
+    assert_eq!(json!(null), Value::Null);
+    assert_eq!(json!(name), "n");
 }
 
 #[test]

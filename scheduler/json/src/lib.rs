@@ -1,11 +1,13 @@
 //! JSON as objects are kept in memory. A [`Value`] has the names and the meaning of
-//! `serde_json`'s; what differs is what it costs. Objects are many small maps of short strings,
-//! and are copied, compared and dropped at every write: a map here is a list in the order of its
-//! keys, and a short string stands in its place.
+//! `serde_json`'s; what differs is what it costs. Kubernetes' objects are many small maps of short
+//! strings, and are copied, compared and dropped at every write: a map here is a list in the order
+//! of its keys, and a short string stands in its place.
 
 mod convert;
+mod literal;
 mod map;
 mod serial;
+mod tree;
 
 use std::fmt;
 use std::ops;
@@ -13,6 +15,7 @@ use std::ops;
 pub use serde_json::Number;
 
 pub use map::{Entry, IntoIter, Iter, Map};
+pub use tree::to_value;
 
 #[cfg(test)]
 mod tests;
@@ -36,23 +39,6 @@ pub enum Value {
     Array(Vec<Value>),
     /// A map.
     Object(Map),
-}
-
-/// A [`Value`] as it would be written in JSON, with expressions in the place of values.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __json {
-    ($($json:tt)+) => { $crate::json::Value::from(::serde_json::json!($($json)+)) };
-}
-
-pub use __json as json;
-
-/// Anything that can be written as JSON, as a tree.
-///
-/// # Errors
-/// As `serde_json::to_value`: a map whose keys are no strings, or what refuses to be written.
-pub fn to_value(of: &(impl serde::Serialize + ?Sized)) -> serde_json::Result<Value> {
-    serde_json::to_value(of).map(Value::from)
 }
 
 /// What a tree says, as a type.

@@ -1,0 +1,292 @@
+//! What serde writes, as a tree, with the meaning that it has in `serde_json`.
+
+use serde::ser::{
+    Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
+    SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
+};
+use serde_json::Error;
+
+use super::{Map, Number, Text, Value};
+
+/// Anything that can be written as JSON, as a tree.
+///
+/// # Errors
+/// As `serde_json::to_value`: a map whose keys are no strings, or what refuses to be written.
+pub fn to_value<T: Serialize + ?Sized>(of: &T) -> serde_json::Result<Value> {
+    of.serialize(Tree)
+}
+
+/// Writes one tree.
+struct Tree;
+
+/// Items that become a list, under the name of a variant if they have one.
+struct Items {
+    variant: Option<&'static str>,
+    items: Vec<Value>,
+}
+
+/// Fields that become a map, under the name of a variant if they have one.
+struct Fields {
+    variant: Option<&'static str>,
+    map: Map,
+    key: Option<Text>,
+}
+
+/// What stands under the name of a variant.
+fn named(variant: Option<&'static str>, value: Value) -> Value {
+    match variant {
+        Some(variant) => [(variant, value)].into_iter().collect(),
+        None => value,
+    }
+}
+
+fn items(variant: Option<&'static str>, len: Option<usize>) -> Items {
+    Items { variant, items: Vec::with_capacity(len.unwrap_or(0)) }
+}
+
+fn fields(variant: Option<&'static str>) -> Fields {
+    Fields { variant, map: Map::new(), key: None }
+}
+
+/// What a key of a map is written as: a string, or a number or truth in letters.
+fn key_of(key: &(impl Serialize + ?Sized)) -> Result<Text, Error> {
+    match to_value(key)? {
+        Value::String(text) => Ok(text),
+        Value::Number(number) => Ok(number.to_string().into()),
+        Value::Bool(is) => Ok(is.to_string().into()),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            Err(Error::custom("key must be a string"))
+        }
+    }
+}
+
+impl Items {
+    fn push(&mut self, item: &(impl Serialize + ?Sized)) -> Result<(), Error> {
+        self.items.push(to_value(item)?);
+        Ok(())
+    }
+
+    fn done(self) -> Value {
+        named(self.variant, Value::Array(self.items))
+    }
+}
+
+impl Fields {
+    fn set(&mut self, key: &'static str, value: &(impl Serialize + ?Sized)) -> Result<(), Error> {
+        self.map.insert(key, to_value(value)?);
+        Ok(())
+    }
+
+    fn done(self) -> Value {
+        named(self.variant, Value::Object(self.map))
+    }
+}
+
+macro_rules! whole_numbers {
+    ($($method:ident($number:ty))*) => {$(
+        fn $method(self, number: $number) -> Result<Value, Error> {
+            Ok(Value::Number(number.into()))
+        }
+    )*};
+}
+
+impl Serializer for Tree {
+    type Ok = Value;
+    type Error = Error;
+    type SerializeSeq = Items;
+    type SerializeTuple = Items;
+    type SerializeTupleStruct = Items;
+    type SerializeTupleVariant = Items;
+    type SerializeMap = Fields;
+    type SerializeStruct = Fields;
+    type SerializeStructVariant = Fields;
+
+    whole_numbers! {
+        serialize_i8(i8) serialize_i16(i16) serialize_i32(i32) serialize_i64(i64)
+        serialize_u8(u8) serialize_u16(u16) serialize_u32(u32) serialize_u64(u64)
+    }
+
+    fn serialize_i128(self, number: i128) -> Result<Value, Error> {
+        let number = Number::from_i128(number);
+        number.map(Value::Number).ok_or_else(|| Error::custom("number out of range"))
+    }
+
+    fn serialize_u128(self, number: u128) -> Result<Value, Error> {
+        let number = Number::from_u128(number);
+        number.map(Value::Number).ok_or_else(|| Error::custom("number out of range"))
+    }
+
+    fn serialize_f32(self, number: f32) -> Result<Value, Error> {
+        Ok(f64::from(number).into())
+    }
+
+    fn serialize_f64(self, number: f64) -> Result<Value, Error> {
+        Ok(number.into())
+    }
+
+    fn serialize_bool(self, is: bool) -> Result<Value, Error> {
+        Ok(is.into())
+    }
+
+    fn serialize_char(self, letter: char) -> Result<Value, Error> {
+        Ok(Value::String(Text::from_iter([letter])))
+    }
+
+    fn serialize_str(self, text: &str) -> Result<Value, Error> {
+        Ok(text.into())
+    }
+
+    fn serialize_bytes(self, bytes: &[u8]) -> Result<Value, Error> {
+        Ok(bytes.into())
+    }
+
+    fn serialize_none(self) -> Result<Value, Error> {
+        Ok(Value::Null)
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Value, Error> {
+        to_value(value)
+    }
+
+    fn serialize_unit(self) -> Result<Value, Error> {
+        Ok(Value::Null)
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<Value, Error> {
+        Ok(Value::Null)
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+    ) -> Result<Value, Error> {
+        Ok(variant.into())
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<Value, Error> {
+        to_value(value)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<Value, Error> {
+        Ok(named(Some(variant), to_value(value)?))
+    }
+
+    fn serialize_seq(self, len: Option<usize>) -> Result<Items, Error> {
+        Ok(items(None, len))
+    }
+
+    fn serialize_tuple(self, len: usize) -> Result<Items, Error> {
+        Ok(items(None, Some(len)))
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<Items, Error> {
+        Ok(items(None, Some(len)))
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Items, Error> {
+        Ok(items(Some(variant), Some(len)))
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Fields, Error> {
+        Ok(fields(None))
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Fields, Error> {
+        Ok(fields(None))
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Fields, Error> {
+        Ok(fields(Some(variant)))
+    }
+}
+
+macro_rules! lists {
+    ($($kind:ident $method:ident),*) => {$(
+        impl $kind for Items {
+            type Ok = Value;
+            type Error = Error;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, item: &T) -> Result<(), Error> {
+                self.push(item)
+            }
+
+            fn end(self) -> Result<Value, Error> {
+                Ok(self.done())
+            }
+        }
+    )*};
+}
+
+lists!(
+    SerializeSeq serialize_element,
+    SerializeTuple serialize_element,
+    SerializeTupleStruct serialize_field,
+    SerializeTupleVariant serialize_field
+);
+
+macro_rules! structs {
+    ($($kind:ident),*) => {$(
+        impl $kind for Fields {
+            type Ok = Value;
+            type Error = Error;
+
+            fn serialize_field<T: Serialize + ?Sized>(
+                &mut self,
+                key: &'static str,
+                value: &T,
+            ) -> Result<(), Error> {
+                self.set(key, value)
+            }
+
+            fn end(self) -> Result<Value, Error> {
+                Ok(self.done())
+            }
+        }
+    )*};
+}
+
+structs!(SerializeStruct, SerializeStructVariant);
+
+impl SerializeMap for Fields {
+    type Ok = Value;
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
+        self.key = Some(key_of(key)?);
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        let key = self.key.take().ok_or_else(|| Error::custom("a value without a key"))?;
+        self.map.insert(key, to_value(value)?);
+        Ok(())
+    }
+
+    fn end(self) -> Result<Value, Error> {
+        Ok(self.done())
+    }
+}
