@@ -12,10 +12,9 @@ use schedlab_scheduler_core::{
 };
 
 use crate::{
-    api::{Api, ApiError, Merge, path},
-    mirror::{GroupResources, Key, Mirror},
+    api::{Api, ApiError, Merge, Metadata, path},
+    mirror::{GroupRecord, GroupResources, Key, Mirror},
     pacing::Pacing,
-    watch::Kind,
 };
 
 /// Brings the status of every group up to date. `plan`: what was just carried out.
@@ -33,25 +32,39 @@ pub(crate) async fn write(
     let is_ours = |key: &Key| {
         of_group.contains_key(&(&*key.namespace, &*key.name)) || !mirror.lives_elsewhere(key)
     };
-    let differs = |(key, told): (&Key, GroupResources)| {
+    let differs = |(key, group): (&Key, &GroupRecord)| {
         let now = of_group.get(&(&*key.namespace, &*key.name)).copied().unwrap_or_default();
-        (now != told && is_ours(key)).then(|| (key.clone(), now))
+        (now != group.told.resources && is_ours(key))
+            .then(|| (key.clone(), group.told.version, now))
     };
-    let groups = mirror.groups.iter();
-    let due: Vec<(Key, GroupResources)> =
-        groups.map(|(key, group)| (key, group.told.resources)).filter_map(differs).collect();
-    let writes = due.into_iter().map(|(key, now)| {
+    let due: Vec<(Key, u64, GroupResources)> = mirror.groups.iter().filter_map(differs).collect();
+    let writes = due.into_iter().map(|(key, version, now)| {
         let path = path("scheduling.run.ai/v2alpha2", &key.namespace, "podgroups", &key.name);
-        let change = json!({ "status": { "resourcesStatus": status(&now) } });
-        async move { api.patch(&format!("{path}/status"), Merge::Plain, &change).await }
+        // Of the answer only the version is read: without this condition, what somebody changed in
+        // between would be taken for known.
+        let change = json!({
+            "metadata": { "resourceVersion": version.to_string() },
+            "status": { "resourcesStatus": status(&now) },
+        });
+        async move {
+            let path = format!("{path}/status");
+            (key, now, api.patch_metadata(&path, Merge::Plain, &change).await)
+        }
     });
     let mut ended = Ok(());
-    let take = |written: Result<Value, ApiError>| match written {
-        Ok(group) => mirror.upsert(Kind::PodGroup, &group),
-        // It is gone; the watch will tell.
-        Err(ApiError::NotFound(_)) => {}
-        Err(error) => ended = Err(error),
-    };
+    let take =
+        |(key, now, written): (Key, GroupResources, Result<Metadata, ApiError>)| match written {
+            Ok(metadata) => {
+                if let Some(group) = mirror.groups.get_mut(&key) {
+                    group.told.version = metadata.version();
+                    group.told.resources = now;
+                }
+            }
+            // It is gone; the watch will tell.
+            Err(ApiError::NotFound(_)) => {}
+            // After a conflict the next cycle tells, when the watch has told of what came between.
+            Err(error) => ended = Err(error),
+        };
     pacing.all(writes, take).await;
     ended
 }

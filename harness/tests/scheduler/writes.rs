@@ -62,21 +62,26 @@ fn a_start_that_was_never_told_is_told_by_the_next_scheduler() {
     });
 }
 
-/// A client before whose next status of queue `q` somebody else changes the queue, once `true` is
-/// stored.
-fn client_beaten_by(change: &'static str, lab: &Lab) -> (kube::Client, Arc<AtomicBool>) {
+/// A client before whose next status of an object of these somebody else changes the object, once
+/// `true` is stored.
+fn client_beaten_by(
+    change: &'static str,
+    plural: &'static str,
+    lab: &Lab,
+) -> (kube::Client, Arc<AtomicBool>) {
     let due = Arc::new(AtomicBool::new(false));
     let (comes, router) = (Arc::clone(&due), lab.emulator.service());
     let service = service_fn(move |request: Request<Body>| {
-        let tells = request.uri().path().ends_with("/queues/q/status");
-        let edits = tells && comes.swap(false, Ordering::Relaxed);
+        let told = request.uri().path().strip_suffix("/status");
+        let told = told.filter(|object| object.contains(plural)).map(str::to_owned);
+        let beaten = told.filter(|_| comes.swap(false, Ordering::Relaxed));
         let router = router.clone();
         async move {
-            if edits {
-                let edit = Request::patch("/apis/scheduling.run.ai/v2/queues/q")
+            if let Some(object) = beaten {
+                let edit = Request::patch(object)
                     .header("content-type", "application/merge-patch+json")
                     .body(Body::from(change.as_bytes().to_vec()))
-                    .expect("a fixed path");
+                    .expect("the path of a request");
                 let answer = router.clone().oneshot(edit).await;
                 assert!(answer.is_ok_and(|answer| answer.status().is_success()));
             }
@@ -93,7 +98,7 @@ fn a_queue_that_is_edited_while_its_status_is_on_its_way_is_heard_of() {
         lab.queue("q", 2, 2);
         lab.job("job", "q", (4, 1));
         let change = r#"{"spec": {"resources": {"gpu": {"limit": 4}}}}"#;
-        let (client, edit) = client_beaten_by(change, &lab);
+        let (client, edit) = client_beaten_by(change, "/queues/", &lab);
         edit.store(true, Ordering::Relaxed);
         lab.start_with(client);
         lab.pass(30).await;
@@ -104,13 +109,46 @@ fn a_queue_that_is_edited_while_its_status_is_on_its_way_is_heard_of() {
 }
 
 #[test]
+fn a_group_that_is_edited_while_its_status_is_on_its_way_is_heard_of() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        lab.apply(
+            "
+kind: PodGroup
+apiVersion: scheduling.run.ai/v2alpha2
+metadata: {name: gang}
+spec: {queue: q, minMember: 2}
+---
+kind: Pod
+apiVersion: v1
+metadata: {name: one, annotations: {pod-group-name: gang}}
+spec:
+  schedulerName: kai-scheduler
+  containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+",
+        );
+        let change = r#"{"spec": {"minMember": 1}}"#;
+        let (client, edit) = client_beaten_by(change, "/podgroups/", &lab);
+        edit.store(true, Ordering::Relaxed);
+        lab.start_with(client);
+        lab.pass(30).await;
+        assert!(!edit.load(Ordering::Relaxed), "the group's status was on its way");
+        assert_snapshot!(lab.pods(), @"one Running n-0");
+        let used =
+            lab.list("scheduling.run.ai", "podgroups")[0]["status"]["resourcesStatus"].clone();
+        assert_snapshot!(used, @r#"{"allocated":{"nvidia.com/gpu":"1"},"allocatedNonPreemptible":{},"requested":{"nvidia.com/gpu":"1"}}"#);
+    });
+}
+
+#[test]
 fn a_status_that_another_write_came_before_is_told_though_nothing_else_happens() {
     Lab::tell(async |mut lab| {
         lab.nodes(1, 8);
         lab.queue("q", 2, 2);
         lab.sleep_until_events();
         let change = r#"{"metadata": {"annotations": {"note": "x"}}}"#;
-        let (client, edit) = client_beaten_by(change, &lab);
+        let (client, edit) = client_beaten_by(change, "/queues/", &lab);
         lab.start_with(client);
         lab.pass(30).await;
         edit.store(true, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! A map: its fields in a list, in the order of their keys. Most have a few; those are looked
 //! through, for keys of another length are passed over at once.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::slice;
 use std::vec;
@@ -115,17 +116,41 @@ impl Map {
         if self.0.len() > FEW {
             return self.search(key).ok();
         }
-        self.0.iter().position(|(field, _)| field == key)
+        self.0.iter().position(|(field, _)| is_same(field.as_bytes(), key.as_bytes()))
     }
 
     /// Where a key is, or would be.
     fn search(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(field, _)| field.as_str().cmp(key))
+        self.0.binary_search_by(|(field, _)| compare(field.as_bytes(), key.as_bytes()))
     }
 
     /// Whether a key comes behind all others.
     fn is_behind(&self, key: &str) -> bool {
-        self.0.last().is_none_or(|(last, _)| last.as_str() < key)
+        let last = self.0.last().map(|(last, _)| compare(last.as_bytes(), key.as_bytes()));
+        last.is_none_or(Ordering::is_lt)
+    }
+}
+
+/// Whether two keys are one. Most have up to 16 bytes: two words, which may overlap, hold them.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len()
+        && match one.len() {
+            8..=16 => ends::<8>(one) == ends::<8>(other),
+            4..=7 => ends::<4>(one) == ends::<4>(other),
+            _ => one == other,
+        }
+}
+
+fn ends<const N: usize>(key: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
+    (key.first_chunk(), key.last_chunk())
+}
+
+/// The order of two keys. Most differ in their first word.
+fn compare(one: &[u8], other: &[u8]) -> Ordering {
+    let words = one.first_chunk().copied().zip(other.first_chunk().copied());
+    match words.map(|(one, other)| (u64::from_be_bytes(one), u64::from_be_bytes(other))) {
+        Some((one, other)) if one != other => one.cmp(&other),
+        _ => one.cmp(other),
     }
 }
 
