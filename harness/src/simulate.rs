@@ -1,7 +1,7 @@
 //! A whole trace through the emulator and the scheduler in virtual time: what would this
 //! scheduler have made of that work? Ends in a report as table and JSON.
 //!
-//! Shares of a GPU count as a whole one. Evicted work starts over. Nothing ticks while nothing
+//! Shares of GPUs are KAI's, where its rules are played; kube-scheduler gives whole ones. Evicted work starts over. Nothing ticks while nothing
 //! changes, so months of a quiet fleet cost what happens in them.
 
 mod bend;
@@ -19,6 +19,8 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
 };
+
+use schedlab_scheduler::{Config, ConfigFile};
 
 pub use report::{Reason, Report, Waiting};
 pub use trace::{End, Fault, Trace, TraceJob, TraceNode, TraceQueue};
@@ -50,6 +52,9 @@ pub struct Args {
     /// Whose rules: `kai` or `kube`
     #[arg(long, default_value = "kai")]
     pub profile: Profile,
+    /// How that scheduler is set up: a file as `schedlab-scheduler run --config` reads it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// JSON instead of the table
     #[arg(long)]
     pub json: bool,
@@ -111,15 +116,17 @@ pub struct Simulation {
 /// something, which is a bug.
 pub fn simulate(args: &Args) -> anyhow::Result<Simulation> {
     let mut trace = load(args)?;
+    let config = config(args)?;
     bend(args, &mut trace)?;
     deal_out(&mut trace);
     trace.jobs.sort_by(|a, b| a.arrives_secs.total_cmp(&b.arrives_secs));
-    let played = play::play(&trace, args.profile, args.seed)?;
+    let played = play::play(&trace, config)?;
     let report = report::report(&trace, &played);
     let mut warnings = Vec::new();
     if report.shares_rounded_up > 0 {
         warnings.push(format!(
-            "{} of {} jobs ask for a share of a GPU: each counts as a whole one",
+            "{} of {} jobs ask for shares of GPUs, of which kube-scheduler knows nothing: they get \
+             whole ones",
             report.shares_rounded_up, report.jobs
         ));
     }
@@ -155,6 +162,26 @@ fn bend(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
          more",
         args.compress
     )
+}
+
+/// A scheduler that cannot be set up so.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadConfig(String);
+
+fn config(args: &Args) -> Result<Config, BadConfig> {
+    let mut config = match args.profile {
+        Profile::Kai => Config::kai(),
+        Profile::Kube => Config::kube(),
+    };
+    if let Some(path) = &args.config {
+        let told =
+            |error: &dyn std::fmt::Display| BadConfig(format!("{}: {error}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
+        let file = ConfigFile::parse(&text).map_err(|error| told(&error))?;
+        file.apply(&mut config).map_err(|error| told(&error))?;
+    }
+    Ok(Config { seed: args.seed, ..config })
 }
 
 fn load(args: &Args) -> Result<Trace, Fault> {

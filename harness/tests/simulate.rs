@@ -36,6 +36,7 @@ impl Lab {
             inflate: None,
             seed: 7,
             profile: Profile::Kai,
+            config: None,
             json: false,
         }
     }
@@ -139,22 +140,19 @@ fn a_trace_of_csv_is_played_to_its_end() {
         waits,1000,1024,2,1000,T4|V100,LS,Running,60,660,60\n\
         gives-up,1000,1024,8,1000,,BE,Pending,60,120,\n";
     let simulation = played(&lab.args(NODES, &format!("{PODS}{pods}")));
-    assert_eq!(
-        simulation.warnings,
-        ["1 of 4 jobs ask for a share of a GPU: each counts as a whole one"]
-    );
+    assert_eq!(simulation.warnings, [""; 0]);
     assert_snapshot!(simulation.report.table(), @"
     2 nodes with 4 GPUs; 4 jobs in 0.05 days
     utilisation      60.71 % of all GPUs really used, over time
-    allocation       71.43 % of all GPUs bound to pods, over time
-      at its peak    75.00 %
+    allocation       60.71 % of all GPUs bound to pods, over time
+      at its peak    62.50 %
       at the end      0.00 %
-    fragmentation    75.00 % of free GPUs on nodes in use
+    fragmentation    81.82 % of free GPUs on nodes in use
     evictions            0 pods
     breaches             0 of the rules
 
     waiting                     jobs  never    median       p90       p99       max  evicted
-    1 GPU                          1      0      0.0s      0.0s      0.0s      0.0s        0
+    part of a GPU                  1      0      0.0s      0.0s      0.0s      0.0s        0
     2 GPUs                         2      0      0.0s     59.0m     59.0m     59.0m        0
     5-8 GPUs                       1      1      0.0s      0.0s      0.0s      0.0s        0
     default-queue                  4      1      0.0s     59.0m     59.0m     59.0m        0
@@ -280,6 +278,59 @@ fn bending_a_trace_leaves_something_to_play() {
     nodes.csv: found no node, allowed is at least one
     pods.csv: found no work, allowed is at least one pod
     ");
+}
+
+/// Two pods that share a GPU, and one that asks for a part of two.
+const SHARES: &str = "\
+    {\"name\": \"half\", \"gpus\": 1, \"gpu_milli\": 500, \"runs_secs\": 100}\n\
+    {\"name\": \"third\", \"gpus\": 1, \"gpu_milli\": 333, \"runs_secs\": 100}\n\
+    {\"name\": \"both\", \"gpus\": 2, \"gpu_milli\": 1400, \"runs_secs\": 100}\n\
+    {\"name\": \"whole\", \"gpus\": 1, \"runs_secs\": 100}\n";
+
+#[test]
+fn pods_share_gpus_where_the_scheduler_knows_shares() {
+    let lab = Lab::new();
+    let pods = lab.file("pods.jsonl", SHARES);
+    let one = "sn,cpu_milli,memory_mib,gpu\nn,32000,65536,4\n";
+    let args = Args { pods, ..lab.args(one, PODS) };
+    let peak = |of: &Simulation| format!("{:.2}", of.report.allocation_peak_percent);
+    let shared = played(&args);
+    assert_eq!(shared.warnings, [""; 0]);
+    // 0.5 + 0.333 of one, 0.7 of each of two, and one: 3.233 of 4.
+    assert_eq!(peak(&shared), "80.83");
+    assert_eq!(shared.report.breaches, [""; 0]);
+    let kinds: Vec<_> =
+        shared.report.waiting_by_gpus.iter().map(|row| (&*row.of, row.jobs)).collect();
+    assert_eq!(kinds, [("part of a GPU", 2), ("1 GPU", 1), ("2 GPUs", 1)]);
+    assert!(shared.report.waiting_by_gpus.iter().all(|row| row.max_secs < 1.0), "none waits");
+
+    let whole = played(&Args { profile: Profile::Kube, ..args });
+    let told = "3 of 4 jobs ask for shares of GPUs, of which kube-scheduler knows nothing: they get \
+                whole ones";
+    assert_eq!(whole.warnings, [told]);
+    assert_eq!(peak(&whole), "100.00");
+    assert!(whole.report.waiting_by_gpus.iter().any(|row| row.max_secs > 90.0), "one waits");
+}
+
+#[test]
+fn a_scheduler_is_set_up_by_its_configuration_file() {
+    let lab = Lab::new();
+    let nodes = "sn,cpu_milli,memory_mib,gpu\nn1,32000,65536,2\nn2,32000,65536,2\n";
+    let pods = lab.file("pods.jsonl", &SHARES.lines().take(2).collect::<Vec<_>>().join("\n"));
+    let with = |config: &str| Args {
+        pods: pods.clone(),
+        config: Some(lab.file("config.yaml", config)),
+        ..lab.args(nodes, PODS)
+    };
+    let stranded = |config: &str| played(&with(config)).report.fragmentation_percent;
+    let packed = stranded("placementStrategy: {gpu: binpack}");
+    let spread = stranded("placementStrategy: {gpu: spread}");
+    assert!(packed < spread, "on one node {packed} % is stranded, on two {spread} %");
+    assert_snapshot!(lab.refused(&with("placementStrategy: {gpu: tight}")), @"config.yaml: placementStrategy.gpu: unknown variant `tight`, expected one of `binpack`, `spread`, `leastfragmentation` at line 1 column 26");
+    let kube = Args { profile: Profile::Kube, ..with("placementStrategy: {gpu: spread}") };
+    assert_snapshot!(lab.refused(&kube), @"config.yaml: placementStrategy: found a setting, allowed: nothing with profile kube");
+    let missing = Args { config: Some("nowhere.yaml".into()), ..with("") };
+    assert_snapshot!(lab.refused(&missing), @"nowhere.yaml: No such file or directory (os error 2)");
 }
 
 #[test]

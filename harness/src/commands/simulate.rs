@@ -2,14 +2,17 @@
 
 use super::{Output, UsageError};
 use crate::exit::Exit;
-use crate::simulate::{self, Fault};
+use crate::simulate::{self, BadConfig, Fault};
 
 /// Plays the trace. A broken rule of the scheduler is a failure, whatever the figures are.
 pub fn simulate(args: &simulate::Args) -> anyhow::Result<Exit> {
     let mut output = Output::detect();
     let simulation = simulate::simulate(args).map_err(|error| match error.downcast::<Fault>() {
         Ok(fault) => UsageError(fault.to_string()).into(),
-        Err(error) => error,
+        Err(error) => match error.downcast::<BadConfig>() {
+            Ok(fault) => UsageError(fault.to_string()).into(),
+            Err(error) => error,
+        },
     })?;
     for warning in &simulation.warnings {
         output.note(&format!("warning: {warning}"));

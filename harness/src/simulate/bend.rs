@@ -30,7 +30,7 @@ pub(super) fn scale_fleet(trace: &mut Trace, part: f64) {
 /// Draws pods of the list, again and again, until their GPUs are `percent` of the fleet's. They
 /// come one after the other and stay.
 pub(super) fn inflate(trace: &mut Trace, percent: u64, seed: u64) {
-    let wanted = trace.gpus().saturating_mul(percent) / 100;
+    let wanted = trace.gpus().saturating_mul(1000).saturating_mul(percent) / 100;
     let list = std::mem::take(&mut trace.jobs);
     if list.iter().all(|job| job.gpus == 0) {
         return;
@@ -40,7 +40,7 @@ pub(super) fn inflate(trace: &mut Trace, percent: u64, seed: u64) {
     while arrived < wanted {
         let drawn = &list[chance.below(list.len())];
         let at = trace.jobs.len();
-        arrived += drawn.gpus_in_all();
+        arrived += drawn.gpu_milli_in_all();
         trace.jobs.push(TraceJob {
             name: format!("{}-{at}", drawn.name),
             arrives_secs: second(at / DRAWN_PER_SEC),
@@ -81,6 +81,7 @@ mod tests {
             name: format!("j{gpus}"),
             pods: 1,
             gpus,
+            gpu_milli: gpus * 500,
             arrives_secs: 100.0,
             ..TraceJob::default()
         };
@@ -103,8 +104,8 @@ mod tests {
             inflate(&mut trace, 130, seed);
             trace
         };
-        let arrived: u64 = inflated(1).jobs.iter().map(TraceJob::gpus_in_all).sum();
-        assert!((104..=105).contains(&arrived), "{arrived} of 104 wanted");
+        let arrived: u64 = inflated(1).jobs.iter().map(TraceJob::gpu_milli_in_all).sum();
+        assert!((104_000..105_000).contains(&arrived), "{arrived} of 104 GPUs wanted");
         assert_eq!(inflated(1), inflated(1));
         assert_ne!(inflated(1), inflated(2));
     }

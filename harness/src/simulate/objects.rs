@@ -56,8 +56,16 @@ pub(super) fn job_name(job: &TraceJob, attempt: u32) -> String {
     if attempt == 0 { job.name.clone() } else { format!("{}-r{attempt}", job.name) }
 }
 
+/// For whom objects are made.
+#[derive(Clone, Debug)]
+pub(super) struct Scheduler {
+    pub(super) name: String,
+    /// It gives pods shares of GPUs; else they get whole ones.
+    pub(super) shares_gpus: bool,
+}
+
 /// The objects of a job: a pod, or a gang with its group.
-pub(super) fn job(job: &TraceJob, attempt: u32, scheduler: &str) -> Vec<(Resource, Value)> {
+pub(super) fn job(job: &TraceJob, attempt: u32, scheduler: &Scheduler) -> Vec<(Resource, Value)> {
     let name = job_name(job, attempt);
     if job.pods == 1 {
         return vec![(pods(), pod(job, &name, scheduler))];
@@ -80,14 +88,17 @@ pub(super) fn job(job: &TraceJob, attempt: u32, scheduler: &str) -> Vec<(Resourc
     std::iter::once((groups, group)).chain(members).collect()
 }
 
-fn pod(job: &TraceJob, name: &str, scheduler: &str) -> Value {
+fn pod(job: &TraceJob, name: &str, scheduler: &Scheduler) -> Value {
     let mut asked = json!({
         "cpu": format!("{}m", job.cpu_milli), "memory": format!("{}Mi", job.memory_mib),
     });
-    if job.gpus > 0 {
+    let mut annotations = json!({});
+    if let Some(each) = job.share().filter(|_| scheduler.shares_gpus) {
+        annotations["gpu-fraction"] = json!(format!("0.{each:03}"));
+        annotations["gpu-fraction-num-devices"] = json!(job.gpus.to_string());
+    } else if job.gpus > 0 {
         asked["nvidia.com/gpu"] = json!(job.gpus.to_string());
     }
-    let mut annotations = json!({});
     if let End::RunsSecs(secs) = job.end {
         annotations["schedlab.dev/run-time"] = json!(format!("{secs:.3}s"));
     }
@@ -99,7 +110,7 @@ fn pod(job: &TraceJob, name: &str, scheduler: &str) -> Value {
             "annotations": annotations,
         },
         "spec": {
-            "schedulerName": scheduler,
+            "schedulerName": scheduler.name,
             "restartPolicy": "Never",
             "priorityClassName": priority_class(job),
             "containers": [{

@@ -18,12 +18,12 @@ use schedlab_emulator::{
     store::{DeleteOptions, Key, Op, Resource, Write},
 };
 use schedlab_json::Value;
-use schedlab_scheduler::{Config, Idle};
+use schedlab_scheduler::{Config, Flavor, Idle};
 use schedlab_scheduler_core::audit::Rules;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Profile, objects,
+    objects::{self, Scheduler},
     tally::{Note, Tally},
     trace::{End, Trace},
 };
@@ -41,27 +41,33 @@ const LOG_KEPT: Duration = Duration::from_mins(5);
 pub(super) struct Played {
     pub(super) tally: Tally,
     pub(super) breaches: Vec<Breach>,
+    pub(super) shares_rounded_up: usize,
 }
 
-pub(super) fn play(trace: &Trace, profile: Profile, seed: u64) -> anyhow::Result<Played> {
+pub(super) fn play(trace: &Trace, config: Config) -> anyhow::Result<Played> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .context("no runtime to play the trace on")?;
     runtime.block_on(async {
-        let (audit, mut player) = Player::start(trace, profile, seed)?;
+        let (audit, mut player) = Player::start(trace, config)?;
         player.play().await?;
-        let tally = std::mem::replace(&mut *player.tally(), Tally::new(&[], ""));
+        let tally = std::mem::replace(&mut *player.tally(), Tally::new(&[], &player.scheduler));
         player.judging.end();
         audit.at_rest(player.emulator.clock().now());
-        Ok(Played { tally, breaches: audit.breaches() })
+        let shares_rounded_up = if player.scheduler.shares_gpus {
+            0
+        } else {
+            trace.jobs.iter().filter(|job| job.share().is_some()).count()
+        };
+        Ok(Played { tally, breaches: audit.breaches(), shares_rounded_up })
     })
 }
 
 struct Player<'a> {
     trace: &'a Trace,
-    scheduler: String,
+    scheduler: Scheduler,
     emulator: Emulator,
     judging: Apart,
     tally: Arc<Mutex<Tally>>,
@@ -80,24 +86,25 @@ enum Act {
 }
 
 impl<'a> Player<'a> {
-    fn start(trace: &'a Trace, profile: Profile, seed: u64) -> anyhow::Result<(Audit, Self)> {
+    fn start(trace: &'a Trace, config: Config) -> anyhow::Result<(Audit, Self)> {
         let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().context("a constant")?;
         let clock = Clock::starting_at(epoch);
         let emulator = Emulator::start(ClusterOptions {
-            seed,
+            seed: config.seed,
             defaults: KubeletDefaults::default(),
             workload_kinds: false,
             log_keep: Some(LOG_KEPT),
             ..ClusterOptions::at(clock.clone())
         });
-        let (config, rules) = match profile {
-            Profile::Kai => (Config::kai(), Rules::kai()),
-            Profile::Kube => (Config::kube(), Rules::kube()),
+        let (rules, shares_gpus) = match config.flavor {
+            Flavor::Kai => (Rules::kai(), true),
+            Flavor::Kube => (Rules::kube(), false),
         };
-        let config = Config { idle: Idle::UntilEvent, seed, ..config };
-        let scheduler = config.scheduler_name.clone();
+        let flavor = config.flavor;
+        let config = Config { idle: Idle::UntilEvent, ..config };
+        let scheduler = Scheduler { name: config.scheduler_name.clone(), shares_gpus };
         let tally = Arc::new(Mutex::new(Tally::new(&trace.jobs, &scheduler)));
-        let (audit, news) = (Audit::new(rules, &scheduler), Arc::new(Notify::new()));
+        let (audit, news) = (Audit::new(rules, &scheduler.name), Arc::new(Notify::new()));
         let judging = Apart::start(&audit).context("no thread for the audit")?;
         emulator.on_write(judging.observer());
         watch(&emulator, &tally, &news);
@@ -113,7 +120,7 @@ impl<'a> Player<'a> {
             origin: Instant::now(),
             schedules,
         };
-        furnish(&emulator, trace, profile)?;
+        furnish(&emulator, trace, flavor)?;
         let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
         let running = schedlab_scheduler::run(emulator.client(), config, now);
         Ok((audit, player(tokio::spawn(running))))
@@ -238,7 +245,7 @@ fn watch(emulator: &Emulator, tally: &Arc<Mutex<Tally>>, news: &Arc<Notify>) {
 }
 
 /// Everything that is there before the first job: kinds, priority classes, queues, nodes.
-fn furnish(emulator: &Emulator, trace: &Trace, profile: Profile) -> anyhow::Result<()> {
+fn furnish(emulator: &Emulator, trace: &Trace, flavor: Flavor) -> anyhow::Result<()> {
     let create = |group: &str, plural: &str, object: Value| {
         let what = object.pointer("/metadata/name").map(ToString::to_string).unwrap_or_default();
         emulator
@@ -248,7 +255,7 @@ fn furnish(emulator: &Emulator, trace: &Trace, profile: Profile) -> anyhow::Resu
     for class in schedlab_scheduler::crds::priority_classes() {
         create("scheduling.k8s.io", "priorityclasses", class)?;
     }
-    if profile == Profile::Kai {
+    if flavor == Flavor::Kai {
         for kind in schedlab_scheduler::crds::all() {
             create("apiextensions.k8s.io", "customresourcedefinitions", kind)?;
         }

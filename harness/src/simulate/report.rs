@@ -19,7 +19,7 @@ pub struct Report {
     pub gpus: u64,
     /// Jobs that came.
     pub jobs: usize,
-    /// Jobs that asked for a share of a GPU and got a whole one.
+    /// Jobs that asked for shares of GPUs and got whole ones: profile `kube` knows no shares.
     pub shares_rounded_up: usize,
     /// Virtual time from the first job to the end.
     pub virtual_secs: f64,
@@ -83,34 +83,36 @@ const UNTOLD: &str = "the scheduler gave no reason before they left";
 /// The table shows so many reasons; JSON has all.
 const REASONS_SHOWN: usize = 10;
 
-const SIZES: [(&str, u64); 7] = [
+/// By thousandths of GPUs.
+const SIZES: [(&str, u64); 8] = [
     ("no GPU", 0),
-    ("1 GPU", 1),
-    ("2 GPUs", 2),
-    ("3-4 GPUs", 4),
-    ("5-8 GPUs", 8),
-    ("9-64 GPUs", 64),
+    ("part of a GPU", 999),
+    ("1 GPU", 1000),
+    ("2 GPUs", 2000),
+    ("3-4 GPUs", 4000),
+    ("5-8 GPUs", 8000),
+    ("9-64 GPUs", 64_000),
     ("more", u64::MAX),
 ];
 
 pub(super) fn report(trace: &Trace, played: &Played) -> Report {
     let fleet = &played.tally.fleet;
-    let all = figure(fleet.gpus);
+    let all = figure(fleet.milli) / 1000.0;
     let free_secs = fleet.secs * all - fleet.taken_secs;
     let tallies = trace.jobs.iter().zip(played.tally.jobs());
-    let size = |gpus: u64| SIZES.iter().position(|(_, most)| gpus <= *most).unwrap_or(0);
-    let by_size = tallies.clone().map(|(job, tally)| (size(job.gpus_in_all()), tally));
+    let size = |milli: u64| SIZES.iter().position(|(_, most)| milli <= *most).unwrap_or(0);
+    let by_size = tallies.clone().map(|(job, tally)| (size(job.gpu_milli_in_all()), tally));
     let by_queue = tallies.map(|(job, tally)| (job.queue.as_str(), tally));
     Report {
         nodes: trace.nodes.len(),
-        gpus: fleet.gpus,
+        gpus: fleet.milli / 1000,
         jobs: trace.jobs.len(),
-        shares_rounded_up: trace.jobs.iter().filter(|job| job.shares_gpu()).count(),
+        shares_rounded_up: played.shares_rounded_up,
         virtual_secs: fleet.secs,
         utilisation_percent: percent(fleet.busy_secs, fleet.secs * all),
         allocation_percent: percent(fleet.taken_secs, fleet.secs * all),
-        allocation_peak_percent: percent(figure(fleet.taken_peak), all),
-        allocation_end_percent: percent(figure(fleet.taken), all),
+        allocation_peak_percent: percent(figure(fleet.taken_peak_milli) / 1000.0, all),
+        allocation_end_percent: percent(figure(fleet.taken_milli) / 1000.0, all),
         fragmentation_percent: percent(fleet.stranded_secs, free_secs),
         evictions: played.tally.jobs().iter().map(|job| job.evictions).sum(),
         breaches: played.breaches.iter().map(ToString::to_string).collect(),

@@ -8,7 +8,10 @@ use jiff::Timestamp;
 use schedlab_emulator::store::{EventKind, LogEntry};
 use schedlab_json::Value;
 
-use super::{objects, trace::TraceJob};
+use super::{
+    objects::{self, Scheduler},
+    trace::TraceJob,
+};
 use crate::{
     fields::text,
     happenings::{asked_to_leave, eviction_cause, waiting_reason},
@@ -40,8 +43,8 @@ pub(super) struct Tally {
 /// One job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JobTally {
-    gpus: u64,
-    milli: u64,
+    taken_milli: u64,
+    used_milli: u64,
     finite: bool,
     pods: u64,
     bound: BTreeMap<String, Bound>,
@@ -62,38 +65,41 @@ struct Bound {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    gpus: u64,
-    taken: u64,
+    milli: u64,
+    taken_milli: u64,
 }
 
-/// The fleet's GPUs over time.
+/// The fleet's GPUs over time, in thousandths of one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fleet {
-    pub(super) gpus: u64,
-    /// Bound to pods, whole.
-    pub(super) taken: u64,
-    pub(super) taken_peak: u64,
-    /// Really used by running pods, in thousandths.
+    pub(super) milli: u64,
+    /// Bound to pods.
+    pub(super) taken_milli: u64,
+    pub(super) taken_peak_milli: u64,
+    /// Really used by running pods.
     busy_milli: u64,
     /// Free, but on a node of which something is taken.
-    stranded: u64,
+    stranded_milli: u64,
     pub(super) secs: f64,
+    /// GPUs times seconds, here and below.
     pub(super) taken_secs: f64,
     pub(super) busy_secs: f64,
     pub(super) stranded_secs: f64,
 }
 
 impl Tally {
-    pub(super) fn new(jobs: &[TraceJob], scheduler: &str) -> Self {
+    pub(super) fn new(jobs: &[TraceJob], scheduler: &Scheduler) -> Self {
+        let whole = |job: &TraceJob| job.gpus.saturating_mul(1000);
+        let shares = |job: &TraceJob| job.share().filter(|_| scheduler.shares_gpus);
         let job = |job: &TraceJob| JobTally {
-            gpus: job.gpus,
-            milli: job.gpu_milli,
+            taken_milli: shares(job).map_or(whole(job), |each| each * job.gpus),
+            used_milli: job.gpu_milli,
             finite: matches!(job.end, super::trace::End::RunsSecs(_)),
             pods: job.pods,
             ..JobTally::default()
         };
         Self {
-            scheduler: scheduler.to_owned(),
+            scheduler: scheduler.name.clone(),
             jobs: jobs.iter().map(job).collect(),
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -127,17 +133,17 @@ impl Tally {
         self.last = Some(now);
         let fleet = &mut self.fleet;
         fleet.secs += secs;
-        fleet.taken_secs += secs * figure(fleet.taken);
+        fleet.taken_secs += secs * figure(fleet.taken_milli) / 1000.0;
         fleet.busy_secs += secs * figure(fleet.busy_milli) / 1000.0;
-        fleet.stranded_secs += secs * figure(fleet.stranded);
+        fleet.stranded_secs += secs * figure(fleet.stranded_milli) / 1000.0;
     }
 
     fn node(&mut self, entry: &LogEntry) {
         let gpus = text(&entry.object, "/status/allocatable/nvidia.com~1gpu");
-        let gpus = gpus.and_then(|gpus| gpus.parse().ok()).unwrap_or(0);
+        let milli = 1000 * gpus.and_then(|gpus| gpus.parse::<u64>().ok()).unwrap_or(0);
         let node = self.nodes.entry(entry.key.name.to_string()).or_default();
-        self.fleet.gpus = self.fleet.gpus - node.gpus + gpus;
-        node.gpus = gpus;
+        self.fleet.milli = self.fleet.milli - node.milli + milli;
+        node.milli = milli;
     }
 
     fn pod(&mut self, entry: &LogEntry) {
@@ -194,16 +200,16 @@ impl Tally {
             job.waits.push(now.duration_since(came).as_secs_f64());
         }
         self.finite += usize::from(job.finite);
-        let gpus = job.gpus;
-        self.change_node(node, |taken| taken + gpus);
+        let milli = job.taken_milli;
+        self.change_node(node, |taken| taken + milli);
     }
 
     fn run(&mut self, at: usize, name: &str, running: bool) {
         let job = &mut self.jobs[at];
         let Some(bound) = job.bound.get_mut(name) else { return };
         match (bound.running, running) {
-            (false, true) => self.fleet.busy_milli += job.milli,
-            (true, false) => self.fleet.busy_milli -= job.milli,
+            (false, true) => self.fleet.busy_milli += job.used_milli,
+            (true, false) => self.fleet.busy_milli -= job.used_milli,
             (true, true) | (false, false) => {}
         }
         bound.running = running;
@@ -214,21 +220,23 @@ impl Tally {
         let job = &mut self.jobs[at];
         let Some(bound) = job.bound.remove(name) else { return };
         self.finite -= usize::from(job.finite);
-        let gpus = job.gpus;
-        self.change_node(&bound.node, |taken| taken - gpus);
+        let milli = job.taken_milli;
+        self.change_node(&bound.node, |taken| taken - milli);
     }
 
     fn change_node(&mut self, name: &str, change: impl FnOnce(u64) -> u64) {
         let Some(node) = self.nodes.get_mut(name) else { return };
-        let stranded =
-            |node: &Node| if node.taken == 0 { 0 } else { node.gpus.saturating_sub(node.taken) };
+        let stranded = |node: &Node| match node.taken_milli {
+            0 => 0,
+            taken => node.milli.saturating_sub(taken),
+        };
         let fleet = &mut self.fleet;
-        fleet.taken -= node.taken;
-        fleet.stranded -= stranded(node);
-        node.taken = change(node.taken);
-        fleet.taken += node.taken;
-        fleet.stranded += stranded(node);
-        fleet.taken_peak = fleet.taken_peak.max(fleet.taken);
+        fleet.taken_milli -= node.taken_milli;
+        fleet.stranded_milli -= stranded(node);
+        node.taken_milli = change(node.taken_milli);
+        fleet.taken_milli += node.taken_milli;
+        fleet.stranded_milli += stranded(node);
+        fleet.taken_peak_milli = fleet.taken_peak_milli.max(fleet.taken_milli);
     }
 }
 

@@ -67,9 +67,9 @@ pub struct TraceJob {
     pub cpu_milli: u64,
     /// As above.
     pub memory_mib: u64,
-    /// Whole GPUs of each pod; a share counts as a whole one.
+    /// GPUs of each pod, a share of one as one.
     pub gpus: u64,
-    /// Thousandths of a GPU that each pod really uses.
+    /// Thousandths of GPUs that each pod uses.
     pub gpu_milli: u64,
     /// GPU models that will do; none: every model.
     pub models: Vec<String>,
@@ -96,14 +96,15 @@ pub enum End {
 }
 
 impl TraceJob {
-    /// GPUs of all its pods.
-    pub fn gpus_in_all(&self) -> u64 {
-        self.gpus.saturating_mul(self.pods)
+    /// Thousandths of GPUs of all its pods.
+    pub fn gpu_milli_in_all(&self) -> u64 {
+        self.gpu_milli.saturating_mul(self.pods)
     }
 
-    /// It asks for a share of a GPU.
-    pub fn shares_gpu(&self) -> bool {
-        self.gpu_milli < self.gpus.saturating_mul(1000)
+    /// Thousandths of each of its GPUs, where it does not ask for whole ones.
+    pub fn share(&self) -> Option<u64> {
+        let each = (self.gpus > 0).then(|| self.gpu_milli.div_ceil(self.gpus))?;
+        (each < 1000).then_some(each)
     }
 }
 

@@ -33,7 +33,8 @@ fn profile(world: &mut World, name: String) -> StepResult {
     Ok(())
 }
 
-/// Where pods go first: "bin-pack" (the default: the fullest node) or "spread" (the emptiest).
+/// Where pods go first: "bin-pack" (the default: the fullest node), "spread" (the emptiest) or
+/// "least-fragmentation" (where the least is broken up of what pods could still use of GPUs).
 /// ```gherkin
 /// Given the placement strategy "spread"
 /// ```
@@ -43,10 +44,13 @@ fn strategy(world: &mut World, name: String) -> StepResult {
     let placement = match name.as_str() {
         "bin-pack" => Placement::BinPack,
         "spread" => Placement::Spread,
+        "least-fragmentation" => Placement::LeastFragmentation,
         other => {
-            return Err(
-                anyhow!("there is no strategy {other:?}; allowed are bin-pack, spread").into()
-            );
+            return Err(anyhow!(
+                "there is no strategy {other:?}; allowed are bin-pack, spread and \
+                         least-fragmentation"
+            )
+            .into());
         }
     };
     let profile = &mut world.config_mut()?.profile;

@@ -33,7 +33,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
             map
             convert
             serial tree
-            literal
+            literal -> Value __fields __items json map to_value
         ",
     ),
     (

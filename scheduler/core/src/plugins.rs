@@ -2,6 +2,7 @@
 //! [`Plugins::kube`].
 
 mod default_preemption;
+mod fragmentation;
 mod gang;
 mod host_ports;
 mod image_locality;

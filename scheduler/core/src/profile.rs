@@ -78,6 +78,9 @@ pub enum Placement {
     BinPack,
     /// Onto the emptiest node.
     Spread,
+    /// Where the least is broken up of what the cluster's pods could still use of its GPUs. Among
+    /// devices, as `BinPack`.
+    LeastFragmentation,
 }
 
 impl Profile {

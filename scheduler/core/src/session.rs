@@ -6,6 +6,7 @@
 mod candidates;
 mod claims;
 mod commit;
+mod demand;
 mod device;
 mod free;
 mod members;
@@ -20,7 +21,7 @@ use std::{cell::OnceCell, collections::BTreeMap};
 
 use crate::{
     Decision, Profile, Snapshot,
-    model::{GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId},
+    model::{GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId, ShapeId},
     queues::{Ledger, Prices, age_ranks},
     resources::PerResource,
 };
@@ -51,6 +52,8 @@ pub struct Session<'s> {
     task_ranks: Vec<u32>,
     /// Taken when they are first asked for: many cycles have nobody in line.
     age_ranks: OnceCell<Vec<u32>>,
+    /// Likewise: few set-ups ask.
+    gpu_demand: OnceCell<Vec<(ShapeId, i64)>>,
     ledger: Ledger,
     log: Vec<Change>,
     changed: ChangedNodes,
@@ -102,6 +105,7 @@ impl<'s> Session<'s> {
             members: snapshot.pod_groups.iter().map(Members::of).collect(),
             task_ranks: members::task_ranks(snapshot),
             age_ranks: OnceCell::new(),
+            gpu_demand: OnceCell::new(),
             parts: Parts::of(snapshot),
             ledger: Ledger::open(snapshot, profile, &prices),
             prices,
@@ -371,6 +375,13 @@ impl<'s> Session<'s> {
     /// The pod group as the snapshot shows it.
     pub fn group(&self, group: PodGroupId) -> &'s PodGroup {
         &self.snapshot.pod_groups[group.0 as usize]
+    }
+
+    /// The shapes of which most pods ask for GPUs, each with how many there are that have not ended.
+    pub fn gpu_demand(&self) -> Vec<(&'s PodShape, i64)> {
+        let demand = self.gpu_demand.get_or_init(|| demand::of_gpus(self.snapshot));
+        let shape = |id: ShapeId| &self.snapshot.shapes[id.0 as usize];
+        demand.iter().map(|(id, count)| (shape(*id), *count)).collect()
     }
 
     /// The group's place by age among all groups: see [`age_ranks`].

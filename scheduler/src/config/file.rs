@@ -204,7 +204,7 @@ pub struct PlacementStrategy {
     pub cpu: Option<Strategy>,
 }
 
-/// Onto the fullest node, or onto the emptiest.
+/// Onto the fullest node, onto the emptiest, or where the least is broken up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
@@ -212,6 +212,8 @@ pub enum Strategy {
     BinPack,
     /// Onto the emptiest.
     Spread,
+    /// Where the least is broken up of what the pods of the cluster could still use of its GPUs.
+    LeastFragmentation,
 }
 
 /// Most jobs of a leaf queue that each action looks at.

@@ -15,7 +15,7 @@ use crate::{
 /// Serves every preemptible job that fits once others have moved.
 pub(crate) fn run(session: &mut Session<'_>) {
     let profile = session.profile;
-    if profile.gpu_placement == Placement::BinPack && profile.cpu_placement == Placement::BinPack {
+    if ![profile.gpu_placement, profile.cpu_placement].contains(&Placement::Spread) {
         serve(session, &Consolidate { victims_max: profile.consolidation_victims_max });
     }
 }

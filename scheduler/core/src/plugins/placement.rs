@@ -24,7 +24,8 @@ pub(super) struct NodeResourceType;
 #[derive(Debug)]
 pub(super) struct SharedDevicesFirst;
 
-/// The fullest or the emptiest node, by GPUs for pods that ask for some, else by CPU.
+/// The fullest or the emptiest node, by GPUs for pods that ask for some, else by CPU; or that on
+/// which the least is broken up.
 #[derive(Debug)]
 pub(super) struct ResourcePlacement;
 
@@ -120,6 +121,7 @@ impl Score for ResourcePlacement {
                 let (free, _) = free_and_total(node);
                 9 * super::POINT - free.clamp(0, 9 * super::POINT)
             }),
+            Placement::LeastFragmentation => super::fragmentation::score(session, pod),
             Placement::Spread => Box::new(move |node| {
                 let (free, total) = free_and_total(node);
                 let part = i128::from(free) * i128::from(super::POINT) / i128::from(total.max(1));

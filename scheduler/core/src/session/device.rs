@@ -147,7 +147,7 @@ impl NodeRoom {
         devices.sort_by(|(a, used_a, fits_a), (b, used_b, fits_b)| {
             let fits = if choice.at_once_first { fits_a.cmp(fits_b) } else { Ordering::Equal };
             let used = match choice.placement {
-                Placement::BinPack => used_b.cmp(used_a),
+                Placement::BinPack | Placement::LeastFragmentation => used_b.cmp(used_a),
                 Placement::Spread => used_a.cmp(used_b),
             };
             fits.then(used).then_with(|| group(*a).cmp(&group(*b)))

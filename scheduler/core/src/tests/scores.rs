@@ -352,3 +352,73 @@ fn fewer_zones_are_better_and_who_is_not_aligned_is_taken_to_be_on_all() {
     assert_eq!(numa("job x cpu=4 guaranteed"), [100 * POINT, 50 * POINT, 50 * POINT, 25 * POINT]);
     assert_eq!(numa("job x cpu=4"), []);
 }
+
+#[test]
+fn where_less_is_broken_up_of_what_pods_could_use_of_gpus_is_better() {
+    let of = |text: &str| kai_scores(Placement::LeastFragmentation, "ResourcePlacement", text);
+    // A thousandth of a GPU that is lost to the pods on average costs a ten-thousandth of a point.
+    let lost = |milli: i128, pods: i128| 9 * POINT / 2 - milli * POINT / 10_000 / pods;
+    let shared = "
+        node n1 gpus=1 cpu=8
+        node n2 gpus=1 cpu=8
+        job a part=0.5 cpu=1 on n2/g1
+        job x part=0.5 cpu=1
+    ";
+    assert_eq!(of(shared), [lost(0, 2); 2], "halves are all that there is");
+    // To who wants a whole one, the idle half of n2 was lost (as too small, and as left over), and
+    // the other device would be.
+    let whole = format!("{shared}\njob w gpus=1 cpu=1");
+    assert_eq!(of(&whole), [lost(1000, 3), lost(-1000, 3)]);
+    // Two cores would be left for a device of which three are wanted: it is too small for one,
+    // and left over; the second device of n2 is of use still.
+    let cores = "
+        node n1 gpus=2 cpu=5
+        node n2 gpus=2 cpu=8
+        job x gpus=1 cpu=3
+    ";
+    assert_eq!(of(cores), [lost(1000, 1), lost(0, 1)]);
+    let memory = "
+        node n1 gpus=2 memory=5Gi
+        node n2 gpus=2 memory=8Gi
+        job x gpus=1 memory=3Gi
+    ";
+    assert_eq!(of(memory), [lost(1000, 1), lost(0, 1)]);
+}
+
+#[test]
+fn work_without_gpus_goes_where_no_gpu_misses_its_cores() {
+    let text = "
+        node n1 gpus=2 cpu=8
+        node n2 gpus=2 cpu=8
+        job a gpus=2 cpu=2 on n2
+        job w gpus=1 cpu=4
+        job x cpu=6
+    ";
+    let told = kai_scores(Placement::LeastFragmentation, "ResourcePlacement", text);
+    // Of n1 both devices would be lost to w, twice as two; to a, they were of use as a pair.
+    let lost = |milli: i128| 9 * POINT / 2 - milli * POINT / 10_000 / 2;
+    assert_eq!(told, [lost(4000), lost(0)]);
+}
+
+#[test]
+fn parts_of_several_devices_and_of_memory_are_counted_by_device() {
+    let text = "
+        node n1 gpus=3 gpu-memory=8000
+        node n2 gpus=3 gpu-memory=4000
+        job a part=0.6 on n1/g1
+        job x part-memory=3200 devices=2
+    ";
+    let told = kai_scores(Placement::LeastFragmentation, "ResourcePlacement", text);
+    // n1 has 0.4, 1 and 1, and x takes 0.4 of two devices each: of it 0.6, 1 are left. n2 has
+    // three, and x takes 0.8 of two: 0.2, 0.2 and 1 are left.
+    let lost = |to_a: i128, to_x: i128| 9 * POINT / 2 - (to_a + to_x) * POINT / 10_000 / 2;
+    let before_a = (400) + (2400 - 2 * 600);
+    let after_a = 1600 - 2 * 600;
+    let before_x = 2400 - 2 * 800;
+    let after_x = 1600 - 800;
+    let on_n1 = lost(after_a - before_a, after_x - before_x);
+    let (before_a, after_a) = (3000 - 3 * 600, 400 + 1400 - 600);
+    let (before_x, after_x) = (3000 - 1600, 1400 + 1400);
+    let on_n2 = lost(after_a - before_a, after_x - before_x);
+    assert_eq!(told, [on_n1, on_n2]);
+}

@@ -220,6 +220,7 @@ impl Strategy {
         match self {
             Self::BinPack => Placement::BinPack,
             Self::Spread => Placement::Spread,
+            Self::LeastFragmentation => Placement::LeastFragmentation,
         }
     }
 }
