@@ -1,8 +1,9 @@
 //! A whole trace through the emulator and the scheduler in virtual time: what would this
 //! scheduler have made of that work? Ends in a report as table and JSON.
 //!
-//! Shares of GPUs are KAI's, where its rules are played; kube-scheduler gives whole ones. Evicted work starts over. Nothing ticks while nothing
-//! changes, so months of a quiet fleet cost what happens in them.
+//! Shares of GPUs are KAI's, where its rules are played; kube-scheduler gives whole ones. Evicted
+//! work starts over. Nothing ticks while nothing changes, so months of a quiet fleet cost what
+//! happens in them.
 
 mod bend;
 mod bounds;

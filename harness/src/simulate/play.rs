@@ -96,11 +96,11 @@ impl<'a> Player<'a> {
             log_keep: Some(LOG_KEPT),
             ..ClusterOptions::at(clock.clone())
         });
-        let (rules, shares_gpus) = match config.flavor {
+        let flavor = config.flavor;
+        let (rules, shares_gpus) = match flavor {
             Flavor::Kai => (Rules::kai(), true),
             Flavor::Kube => (Rules::kube(), false),
         };
-        let flavor = config.flavor;
         let config = Config { idle: Idle::UntilEvent, ..config };
         let scheduler = Scheduler { name: config.scheduler_name.clone(), shares_gpus };
         let tally = Arc::new(Mutex::new(Tally::new(&trace.jobs, &scheduler)));
