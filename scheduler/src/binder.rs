@@ -31,7 +31,7 @@ use crate::{
 use attempt::Attempt;
 use order::Order;
 use reservations::{Reservations, Reserved};
-pub(crate) use shared_gpu::{CONFIG_MAPS, Container, DEVICES, SHARE_VARIABLES, annotated};
+pub(crate) use shared_gpu::{Container, DEVICES, SHARE_VARIABLES};
 
 /// What it has to know; pods only where it reserves what they share.
 const WATCHED: &[Kind] = &[Kind::BindRequest, Kind::Pod];
@@ -59,7 +59,7 @@ pub(crate) async fn run(api: Api, config: &Config, now: Clock) -> anyhow::Result
     }
     let watched = if config.gpu_reservation.is_some() { WATCHED } else { &WATCHED[..1] };
     let mut binder = Binder {
-        watches: Watches::start(&api.client, watched),
+        watches: Watches::start(&api.client, watched.iter().copied()),
         unlisted: watched.to_vec(),
         reservations: config.gpu_reservation.clone().map(Reservations::new),
         api,

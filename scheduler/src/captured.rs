@@ -18,15 +18,12 @@ use zip::{ZipWriter, result::ZipError, write::SimpleFileOptions};
 pub(crate) use read::read;
 
 use crate::{
-    api::{Api, ApiError},
+    api::{Api, ApiError, tree_of},
     config::{Config, Flavor},
-    watch::Kind,
+    watch::{Asking, Kind},
 };
 
 const FILE: &str = "snapshot.json";
-
-/// Arrays under `rawObjects` that are always there, filled or not.
-const EMPTY: [&str; 3] = ["configMaps", "csiStorageCapacities", "csiDrivers"];
 
 /// Where a snapshot is taken: the cluster of a scheduler, and how that one is set up.
 #[derive(Clone)]
@@ -79,24 +76,24 @@ impl Source {
         let config = json!({ "actions": actions.join(", ") });
         let parameters = json!({ "schedulerName": self.config.scheduler_name });
         write!(zip, "{{\"config\":{config},\"schedulerParams\":{parameters},\"rawObjects\":{{")?;
+        let mut separator = "";
         for kind in Kind::watched(self.config.flavor) {
             if let Some(name) = name_of(*kind) {
-                let objects = list(&api, kind.path()).await?;
+                let objects = list(&api, *kind).await?;
+                zip.write_all(separator.as_bytes())?;
                 array(&mut zip, name, crate::parse::list(&objects, "/items"))?;
-                zip.write_all(b",")?;
+                separator = ",";
             }
         }
-        for (at, name) in EMPTY.iter().enumerate() {
-            array(&mut zip, name, &[])?;
-            zip.write_all(if at + 1 == EMPTY.len() { b"}}" } else { b"," })?;
-        }
+        zip.write_all(b"}}")?;
         Ok(zip.finish()?.into_inner())
     }
 }
 
 /// A kind that does not exist has no objects.
-async fn list(api: &Api, path: String) -> Result<Value, CaptureError> {
-    match api.get(&path).await {
+async fn list(api: &Api, kind: Kind) -> Result<Value, CaptureError> {
+    let path = kind.path();
+    match tree_of(&api.client, kind.asks_for(&path, Asking::List)).await {
         Ok(list) => Ok(list),
         Err(ApiError::NotFound(_)) => Ok(Value::Null),
         Err(error) => Err(CaptureError::List { path, reason: error.to_string() }),
@@ -134,6 +131,12 @@ const fn name_of(kind: Kind) -> Option<&'static str> {
         Kind::StorageClass => Some("storageClasses"),
         Kind::PersistentVolume => Some("persistentVolumes"),
         Kind::PersistentVolumeClaim => Some("persistentVolumeClaims"),
+        Kind::CsiDriver => Some("csiDrivers"),
+        Kind::CsiStorageCapacity => Some("csiStorageCapacities"),
+        // KAI has none: its snapshots are read without.
+        Kind::CsiNode => Some("csiNodes"),
+        Kind::VolumeAttachment => Some("volumeAttachments"),
+        Kind::ConfigMap => Some("configMaps"),
         Kind::ResourceClaim => Some("resourceClaims"),
         Kind::Namespace | Kind::PodDisruptionBudget => None,
     }

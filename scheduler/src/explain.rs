@@ -13,12 +13,12 @@ use schedlab_scheduler_core::{
 };
 
 use crate::{
-    api::{Api, ApiError},
+    api::{Api, ApiError, tree_of},
     config::{Clock, Config, Flavor},
     mirror::Mirror,
     translate::{Translator, queue_problem},
     usage::{Past, Usage},
-    watch::Kind,
+    watch::{Asking, Kind},
 };
 
 /// How an explanation is told.
@@ -101,7 +101,8 @@ impl Seen {
         let mut mirror = Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone());
         for kind in Kind::watched(config.flavor) {
             let path = kind.path();
-            let objects = match api.get(&path).await {
+            let listed = tree_of(&api.client, kind.asks_for(&path, Asking::List)).await;
+            let objects = match listed {
                 Ok(list) => crate::parse::list(&list, "/items").to_vec(),
                 Err(ApiError::NotFound(_)) => Vec::new(),
                 Err(error) => return Err(error).with_context(|| format!("cannot list {path}")),

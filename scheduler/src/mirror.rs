@@ -6,6 +6,7 @@ mod assume;
 mod bind_request;
 mod claims;
 mod condition;
+mod config_maps;
 mod disruption_budget;
 mod gpu;
 mod group;
@@ -33,6 +34,8 @@ pub(crate) use bind_request::RequestRecord;
 pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId};
 pub(crate) use condition::Condition;
 use condition::{condition, conditions};
+pub(crate) use config_maps::CONFIG_MAPS;
+use config_maps::ConfigMaps;
 pub(crate) use gpu::{GROUP_LABEL, groups as gpu_groups};
 pub(crate) use group::{GroupRecord, GroupResources, GroupTold};
 pub(crate) use node::NodeRecord;
@@ -48,7 +51,7 @@ pub(crate) use volumes::{PodVolume, Volumes};
 use crate::{
     config::NodePool,
     parse::{Malformed, strings, text, version},
-    watch::{Kind, Unread},
+    watch::{Kind, Need, Unread},
 };
 
 /// Namespace and name; the namespace is empty for what has none.
@@ -130,6 +133,7 @@ pub(crate) struct Mirror {
     pub(crate) budgets: BTreeMap<Key, DisruptionBudget>,
     pub(crate) claims: Claims,
     pub(crate) volumes: Volumes,
+    pub(crate) config_maps: ConfigMaps,
     pub(crate) groups: BTreeMap<Key, GroupRecord>,
     /// BindRequests, by the pod that each is about.
     pub(crate) requests: BTreeMap<Key, RequestRecord>,
@@ -179,6 +183,14 @@ impl Mirror {
         })
     }
 
+    /// There are pods that name such objects.
+    pub(crate) fn needs(&self, need: Need) -> bool {
+        match need {
+            Need::Volumes => !self.volumes.pods.is_empty(),
+            Need::ConfigMaps => !self.config_maps.users.is_empty(),
+        }
+    }
+
     /// Our pods that name a pod group.
     pub(crate) fn pods_of(&self, group: &Key) -> impl Iterator<Item = (Key, &PodRecord)> {
         self.members.get(group).into_iter().flatten().filter_map(|name| {
@@ -202,9 +214,16 @@ impl Mirror {
             Kind::DeviceClass => self.claims.clear_classes(),
             Kind::ResourceSlice => self.claims.clear_slices(),
             Kind::ResourceClaim => self.claims.clear_claims(),
-            Kind::StorageClass | Kind::PersistentVolume | Kind::PersistentVolumeClaim => {
+            Kind::StorageClass
+            | Kind::PersistentVolume
+            | Kind::PersistentVolumeClaim
+            | Kind::CsiDriver
+            | Kind::CsiStorageCapacity
+            | Kind::CsiNode
+            | Kind::VolumeAttachment => {
                 self.clear_volumes(kind);
             }
+            Kind::ConfigMap => self.config_maps.clear(),
             Kind::PodGroup => self.groups.clear(),
             Kind::BindRequest => self.clear_requests(),
             Kind::Pod => {
@@ -213,6 +232,7 @@ impl Mirror {
                 self.members.clear();
                 self.claims.pods.clear();
                 self.volumes.pods.clear();
+                self.config_maps.users.clear();
                 self.sharing = Sharing::default();
             }
         }
@@ -271,9 +291,16 @@ impl Mirror {
                 }
             }
             Kind::ResourceClaim => self.upsert_claim(&key, ClaimRecord::read(object)),
-            Kind::StorageClass | Kind::PersistentVolume | Kind::PersistentVolumeClaim => {
+            Kind::StorageClass
+            | Kind::PersistentVolume
+            | Kind::PersistentVolumeClaim
+            | Kind::CsiDriver
+            | Kind::CsiStorageCapacity
+            | Kind::CsiNode
+            | Kind::VolumeAttachment => {
                 self.upsert_of_volumes(kind, key, object);
             }
+            Kind::ConfigMap => self.upsert_config_map(key),
             Kind::PodGroup => {
                 let record = GroupRecord::read(object, self.pool_name());
                 self.upsert_group(key, record);
@@ -301,6 +328,11 @@ impl Mirror {
             | Kind::DeviceClass
             | Kind::ResourceSlice
             | Kind::StorageClass
+            | Kind::CsiDriver
+            | Kind::CsiStorageCapacity
+            | Kind::CsiNode
+            | Kind::VolumeAttachment
+            | Kind::ConfigMap
             | Kind::PodDisruptionBudget => None,
         };
         known.is_some_and(|known| version != 0 && version <= known)
@@ -334,9 +366,16 @@ impl Mirror {
             Kind::DeviceClass => self.claims.remove_class(&key.name),
             Kind::ResourceSlice => self.claims.remove_slice(&key.name),
             Kind::ResourceClaim => return self.remove_claim(&key, gone_at),
-            Kind::StorageClass | Kind::PersistentVolume | Kind::PersistentVolumeClaim => {
+            Kind::StorageClass
+            | Kind::PersistentVolume
+            | Kind::PersistentVolumeClaim
+            | Kind::CsiDriver
+            | Kind::CsiStorageCapacity
+            | Kind::CsiNode
+            | Kind::VolumeAttachment => {
                 return self.remove_of_volumes(kind, &key, gone_at);
             }
+            Kind::ConfigMap => return self.remove_config_map(&key),
             Kind::PodGroup => return self.remove_group(key, gone_at),
             Kind::BindRequest => return self.remove_request(key, gone_at),
             Kind::Pod => return self.remove_pod(key, gone_at),
@@ -362,6 +401,7 @@ impl Mirror {
             }
             self.claims.pods.remove(&key);
             self.volumes.pods.remove(&key);
+            self.config_maps.users.remove(&key);
             self.pod_changed(key);
         }
     }
@@ -461,6 +501,9 @@ impl Mirror {
             self.look_at_claims_of(&key, &record);
         }
         self.volumes.note_user(&key, &record);
+        if !record.config_maps.is_empty() {
+            self.config_maps.users.insert(key.clone());
+        }
         let group = record.group.clone();
         if let Some(before) = self.pods.insert(key.clone(), record).filter(|is| is.group != group) {
             self.leave(&key, &before);

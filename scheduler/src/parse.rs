@@ -112,3 +112,8 @@ pub(crate) fn version(object: &Value) -> u64 {
 pub(crate) fn shown(value: &Value) -> String {
     value.to_string()
 }
+
+/// What an annotation says.
+pub(crate) fn annotated<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    at(object, "/metadata/annotations")?.get(key)?.as_str()
+}

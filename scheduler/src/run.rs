@@ -37,7 +37,7 @@ use crate::{
     trace::Beside,
     translate::Translator,
     usage::{Past, Usage},
-    watch::{Kind, Watches},
+    watch::{Kind, Need, Watches},
 };
 
 /// So many repetitions of a plan are checked, and every so many-th after them.
@@ -134,6 +134,11 @@ async fn cycles(
     }
 }
 
+/// Kinds that matter once pods name `need`; those that always do without.
+fn kinds(flavor: Flavor, need: Option<Need>) -> impl Iterator<Item = Kind> {
+    Kind::watched(flavor).iter().copied().filter(move |kind| kind.need() == need)
+}
+
 /// One scheduler at work.
 struct Scheduler {
     api: Api,
@@ -141,8 +146,10 @@ struct Scheduler {
     now: Clock,
     metrics: Option<Arc<Metrics>>,
     watches: Watches,
+    /// What pods named so far.
+    needs: Vec<Need>,
     mirror: Mirror,
-    /// Kinds that have been listed; no cycle runs before all are.
+    /// Kinds that have been listed; no cycle runs before all are that are watched.
     listed: BTreeSet<Kind>,
     grouper: Grouper,
     /// Of the grouper's writes.
@@ -182,8 +189,9 @@ impl Scheduler {
         let own = config.usage_window.map(|window| Usage::over(window, config.usage_half_life));
         let clock = Clock::clone(&now);
         Self {
-            watches: Watches::start(&api.client, Kind::watched(config.flavor)),
+            watches: Watches::start(&api.client, kinds(config.flavor, None)),
             mirror: Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone()),
+            needs: Vec::new(),
             listed: BTreeSet::new(),
             grouper: Grouper::new(&config),
             pacing: Pacing::up_to(config.writes_at_once),
@@ -419,7 +427,7 @@ impl Scheduler {
     /// When to look again.
     fn plan_next(&mut self, started: Instant, plan: &Plan, outcome: &Outcome) {
         if outcome.in_doubt {
-            self.watches.restart(&self.api.client, self.config.flavor, Kind::Pod);
+            self.watches.begin(&self.api.client, Kind::Pod);
             self.listed.remove(&Kind::Pod);
             return;
         }

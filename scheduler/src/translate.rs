@@ -49,6 +49,8 @@ pub(crate) enum Trouble {
     Group(Name, Malformed),
     /// A claim of it cannot be had.
     Claim(ClaimProblem),
+    /// Its containers do not start without config maps that do not exist.
+    ConfigMaps(Vec<Name>),
     /// Its pod group has no such sub-group.
     SubGroupMissing { group: Name, sub_group: Name },
 }
@@ -72,6 +74,7 @@ impl Trouble {
             }
             Self::Group(group, malformed) => mend(&format!("PodGroup {group}"), malformed),
             Self::Claim(problem) => problem.remedy(),
+            Self::ConfigMaps(missing) => format!("create ConfigMap {}", missing.join(", ")),
             Self::SubGroupMissing { group, sub_group } => {
                 format!("add sub-group {sub_group} to PodGroup {group}, or name one that it has")
             }
@@ -96,6 +99,9 @@ impl fmt::Display for Trouble {
                 write!(f, "PodGroup {group} cannot be scheduled: {malformed}")
             }
             Self::Claim(problem) => problem.fmt(f),
+            Self::ConfigMaps(missing) => {
+                write!(f, "Missing required configmaps: [{}]", missing.join(" "))
+            }
             Self::SubGroupMissing { group, sub_group } => write!(
                 f,
                 "PodGroup {group} has no sub-group {sub_group}, \

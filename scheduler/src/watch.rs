@@ -6,14 +6,14 @@
 mod bell;
 mod line;
 
-use std::{pin::Pin, sync::Arc, task::Context, task::Poll, time::Duration};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc, task::Context, task::Poll, time::Duration};
 
 use futures::{
     AsyncBufRead, AsyncBufReadExt, Stream, StreamExt,
     stream::{BoxStream, unfold},
     task::AtomicWaker,
 };
-use http::Request;
+use http::{Request, header::ACCEPT};
 use kube::Client;
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
@@ -45,6 +45,11 @@ pub(crate) enum Kind {
     StorageClass,
     PersistentVolume,
     PersistentVolumeClaim,
+    CsiDriver,
+    CsiStorageCapacity,
+    CsiNode,
+    VolumeAttachment,
+    ConfigMap,
     NodeResourceTopology,
     Node,
     PodGroup,
@@ -68,6 +73,11 @@ impl Kind {
                 Self::StorageClass,
                 Self::PersistentVolume,
                 Self::PersistentVolumeClaim,
+                Self::CsiDriver,
+                Self::CsiStorageCapacity,
+                Self::CsiNode,
+                Self::VolumeAttachment,
+                Self::ConfigMap,
                 Self::NodeResourceTopology,
                 Self::Node,
                 Self::PodGroup,
@@ -80,11 +90,56 @@ impl Kind {
                 Self::StorageClass,
                 Self::PersistentVolume,
                 Self::PersistentVolumeClaim,
+                Self::CsiDriver,
+                Self::CsiStorageCapacity,
+                Self::CsiNode,
+                Self::VolumeAttachment,
                 Self::Node,
                 Self::PodDisruptionBudget,
                 Self::Pod,
             ],
         }
+    }
+
+    /// What pods have to name before anybody asks for the kind; `None`: it matters at any time.
+    pub(crate) const fn need(self) -> Option<Need> {
+        match self {
+            Self::StorageClass
+            | Self::PersistentVolume
+            | Self::PersistentVolumeClaim
+            | Self::CsiDriver
+            | Self::CsiStorageCapacity
+            | Self::CsiNode
+            | Self::VolumeAttachment => Some(Need::Volumes),
+            Self::ConfigMap => Some(Need::ConfigMaps),
+            Self::Namespace
+            | Self::PriorityClass
+            | Self::Queue
+            | Self::Topology
+            | Self::DeviceClass
+            | Self::ResourceSlice
+            | Self::NodeResourceTopology
+            | Self::Node
+            | Self::PodGroup
+            | Self::PodDisruptionBudget
+            | Self::ResourceClaim
+            | Self::BindRequest
+            | Self::Pod => None,
+        }
+    }
+
+    /// How the kind is asked for: of config maps no decision needs more than their names.
+    pub(crate) fn asks_for(self, path: &str, asking: Asking) -> Request<Vec<u8>> {
+        let mut request = Request::get(path);
+        if self == Self::ConfigMap {
+            let of = match asking {
+                Asking::One => "PartialObjectMetadata",
+                Asking::List => "PartialObjectMetadataList",
+            };
+            let accepted = format!("application/json;as={of};g=meta.k8s.io;v=v1");
+            request = request.header(ACCEPT, accepted);
+        }
+        request.body(Vec::new()).expect("a fixed path, a version, a fixed header")
     }
 
     /// Where all of them are listed.
@@ -98,6 +153,11 @@ impl Kind {
             Self::StorageClass => ("storage.k8s.io/v1", "storageclasses"),
             Self::PersistentVolume => ("v1", "persistentvolumes"),
             Self::PersistentVolumeClaim => ("v1", "persistentvolumeclaims"),
+            Self::CsiDriver => ("storage.k8s.io/v1", "csidrivers"),
+            Self::CsiStorageCapacity => ("storage.k8s.io/v1", "csistoragecapacities"),
+            Self::CsiNode => ("storage.k8s.io/v1", "csinodes"),
+            Self::VolumeAttachment => ("storage.k8s.io/v1", "volumeattachments"),
+            Self::ConfigMap => ("v1", "configmaps"),
             Self::NodeResourceTopology => {
                 ("topology.node.k8s.io/v1alpha2", "noderesourcetopologies")
             }
@@ -126,6 +186,11 @@ impl Kind {
             | Self::StorageClass
             | Self::PersistentVolume
             | Self::PersistentVolumeClaim
+            | Self::CsiDriver
+            | Self::CsiStorageCapacity
+            | Self::CsiNode
+            | Self::VolumeAttachment
+            | Self::ConfigMap
             | Self::Node
             | Self::PodGroup
             | Self::PodDisruptionBudget
@@ -134,6 +199,25 @@ impl Kind {
             | Self::Pod => None,
         }
     }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asking {
+    /// Objects, one by one.
+    One,
+    List,
+}
+
+/// What pods may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Volumes,
+    ConfigMaps,
+}
+
+impl Need {
+    pub(crate) const ALL: [Self; 2] = [Self::Volumes, Self::ConfigMaps];
 }
 
 /// What the watches say.
@@ -183,22 +267,29 @@ impl Unread {
 
 /// All watches of one scheduler, or of another of its parts.
 pub(crate) struct Watches {
-    kinds: Vec<(BoxStream<'static, News>, Bell)>,
+    /// In the order of the kinds.
+    kinds: BTreeMap<Kind, (BoxStream<'static, News>, Bell)>,
     whole: Arc<AtomicWaker>,
 }
 
 impl Watches {
-    pub(crate) fn start(client: &Client, kinds: &[Kind]) -> Self {
-        let whole = Arc::new(AtomicWaker::new());
-        let watch = |kind: &Kind| (watch(client.clone(), *kind).boxed(), Bell::new(&whole));
-        Self { kinds: kinds.iter().map(watch).collect(), whole }
+    pub(crate) fn start(client: &Client, kinds: impl IntoIterator<Item = Kind>) -> Self {
+        let mut watches = Self { kinds: BTreeMap::new(), whole: Arc::new(AtomicWaker::new()) };
+        for kind in kinds {
+            watches.begin(client, kind);
+        }
+        watches
     }
 
-    /// Begins a kind anew, after an answer was lost and nobody knows how it stands.
-    pub(crate) fn restart(&mut self, client: &Client, flavor: Flavor, kind: Kind) {
-        if let Some(at) = Kind::watched(flavor).iter().position(|watched| *watched == kind) {
-            self.kinds[at] = (watch(client.clone(), kind).boxed(), Bell::new(&self.whole));
-        }
+    /// Begins a kind, or begins it anew after an answer was lost and nobody knows how it stands.
+    pub(crate) fn begin(&mut self, client: &Client, kind: Kind) {
+        let watch = (watch(client.clone(), kind).boxed(), Bell::new(&self.whole));
+        self.kinds.insert(kind, watch);
+    }
+
+    /// How many there are.
+    pub(crate) fn started(&self) -> usize {
+        self.kinds.len()
     }
 }
 
@@ -209,7 +300,7 @@ impl Stream for Watches {
     /// since they were asked last have none.
     fn poll_next(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<News>> {
         self.whole.register(ctx.waker());
-        for (kind, bell) in &mut self.kinds {
+        for (kind, bell) in self.kinds.values_mut() {
             if let Poll::Ready(news) = bell.ask(|ctx| kind.poll_next_unpin(ctx)) {
                 return Poll::Ready(news);
             }
@@ -269,7 +360,7 @@ impl Watch {
     }
 
     async fn list(&self) -> Result<(String, Vec<Value>), ApiError> {
-        let request = Request::get(self.kind.path()).body(Vec::new()).expect("a fixed path");
+        let request = self.kind.asks_for(&self.kind.path(), Asking::List);
         let mut list = tree_of(&self.client, request).await?;
         let version = at(&list, "/metadata/resourceVersion").and_then(Value::as_str);
         let version = version.unwrap_or("0").to_owned();
@@ -283,7 +374,7 @@ impl Watch {
     async fn connect(&self, version: &str) -> Result<Lines, ApiError> {
         let path = self.kind.path();
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}");
-        let request = Request::get(path).body(Vec::new()).expect("a fixed path and a version");
+        let request = self.kind.asks_for(&path, Asking::One);
         Ok(Box::pin(self.client.request_stream(request).await?))
     }
 

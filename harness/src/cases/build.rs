@@ -226,7 +226,7 @@ fn shared_gpu(task: &Task) -> Option<SharedGpu> {
 /// No case has a claim on a volume, only pods that name one.
 fn missing(volume: &str) -> VolumeClaim {
     let access = VolumeAccess::Nowhere(VolumeProblem::Missing);
-    VolumeClaim { name: name(volume), is_exclusive: false, access }
+    VolumeClaim { name: name(volume), is_exclusive: false, attached: None, access }
 }
 
 fn affinity(task: &Task) -> NodeSelectorTerm {

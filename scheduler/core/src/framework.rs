@@ -121,6 +121,10 @@ pub trait PreFilter: Debug + Send + Sync {
 pub trait Filter: Debug + Send + Sync {
     /// On what its answers depend.
     fn depends_on(&self) -> DependsOn;
+    /// It refuses nodes for the pods that are there, or elsewhere, whatever room there is.
+    fn keeps_apart(&self) -> bool {
+        false
+    }
     /// Looks at the pod. `None`: no node is refused.
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>>;
 }

@@ -28,7 +28,9 @@ pub use pod_group::{PodGroup, StalenessGrace, SubGroup};
 pub use queue::{Queue, QueueProblem};
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};
 pub(crate) use volume::own_name;
-pub use volume::{Volume, VolumeAccess, VolumeClaim, VolumeProblem, VolumeReach};
+pub use volume::{
+    AttachedVolume, Made, Volume, VolumeAccess, VolumeClaim, VolumeProblem, VolumeReach,
+};
 
 /// A name or label as Kubernetes writes it, shared rather than copied.
 pub type Name = Arc<str>;

@@ -127,6 +127,7 @@ fn filters() -> Vec<Arc<dyn Filter>> {
         Arc::new(node_affinity::NodeAffinity),
         Arc::new(host_ports::NodePorts),
         Arc::new(node_resources::NodeResourcesFit),
+        Arc::new(volumes::NodeVolumeLimits),
         Arc::new(volumes::VolumeNodes),
         Arc::new(volumes::VolumeBinding),
         Arc::new(topology_spread::PodTopologySpread),

@@ -16,6 +16,7 @@
 //! node n3 cpu=8 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
 //! job g cpu=3 guaranteed on n3@z0              what its kubelet aligns stands in zone z0
 //! job f pods=2 gpus=1 together=dc/zone close=dc/rack   in one zone, if possible in one rack
+//! node n4 volumes=2 attached old               two volumes of driver `csi` at most; it has one
 //! foreign x gpus=1 on n1                       a pod of another scheduler
 //! ```
 //! Every word is `key=value` or stands alone; unknown words are refused. Without a `queue` line

@@ -7,8 +7,9 @@ use schedlab_json::{Text, Value, json};
 use schedlab_scheduler_core::model::mig_gpus;
 
 use crate::{
-    binder::{CONFIG_MAPS, Container, DEVICES, annotated},
-    parse::{Malformed, at, list, text},
+    binder::{Container, DEVICES},
+    mirror::CONFIG_MAPS,
+    parse::{Malformed, annotated, at, list, text},
 };
 
 const GPU: &str = "nvidia.com/gpu";

@@ -5,9 +5,10 @@
 use schedlab_json::{Value, json};
 
 use crate::{
-    binder::{CONFIG_MAPS, Container, SHARE_VARIABLES, annotated},
+    binder::{Container, SHARE_VARIABLES},
     config::GpuReservation,
-    parse::{at, list, text},
+    mirror::CONFIG_MAPS,
+    parse::{annotated, at, list, text},
 };
 
 /// Longest start of a config map's name: a volume's, with all that comes behind, has 63 characters.

@@ -8,12 +8,12 @@ use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{GpuGroup, Name};
 use tokio::time::Instant;
 
-use super::{attempt::Attempt, backoff, order::Order, shared_gpu::annotated};
+use super::{attempt::Attempt, backoff, order::Order};
 use crate::{
     api::{Api, ApiError, path},
     config::GpuReservation,
     mirror::{Key, RESERVATION_PREFIX, gpu_groups},
-    parse::{at, name, strings, text, version},
+    parse::{annotated, at, name, strings, text, version},
     watch::News,
 };
 

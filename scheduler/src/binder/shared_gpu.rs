@@ -7,12 +7,9 @@ use schedlab_scheduler_core::model::Name;
 use super::order::Order;
 use crate::{
     api::{Api, ApiError, Merge, path},
-    mirror::Key,
-    parse::{at, list, name, text},
+    mirror::{CONFIG_MAPS, Key},
+    parse::{annotated, at, list, name, text},
 };
-
-/// Begins the names of the pod's config maps.
-pub(crate) const CONFIG_MAPS: &str = "runai/shared-gpu-configmap";
 
 /// Which devices a container sees.
 pub(crate) const DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
@@ -27,11 +24,6 @@ pub(crate) struct Container<'a> {
     /// `containers`, or `initContainers`.
     list: &'static str,
     index: usize,
-}
-
-/// What an annotation says.
-pub(crate) fn annotated<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
-    at(pod, "/metadata/annotations")?.get(key)?.as_str()
 }
 
 impl<'a> Container<'a> {

@@ -1,6 +1,6 @@
 //! A node as the mirror keeps it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, Node, Taint};
@@ -42,6 +42,8 @@ impl NodeRecord {
             gpus_by_claim: false,
             published: BTreeMap::new(),
             held_claims: Vec::new(),
+            volume_limits: BTreeMap::new(),
+            attached: BTreeSet::new(),
             numa: None,
             gpu_memory_mib: gpu_memory_mib(object),
             images: images(object),
@@ -79,6 +81,7 @@ impl Mirror {
         let mut node = self.claims.offered(&record.node);
         let numa = self.topologies_of_nodes.get(&node.name);
         node.numa = numa.map(|record| record.topology.clone());
+        self.with_volumes(&mut node);
         node
     }
 }

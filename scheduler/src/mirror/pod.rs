@@ -7,7 +7,9 @@ use schedlab_scheduler_core::model::{
     GpuGroup, HostPort, Labels, Name, PodShape, PreemptionPolicy, Time, ZoneShare,
 };
 
-use super::{Condition, PodVolume, claims::PodClaim, condition, gpu, numa, requests, selectors};
+use super::{
+    Condition, PodVolume, claims::PodClaim, condition, config_maps, gpu, numa, requests, selectors,
+};
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
 
 /// With it pods name their sub-group.
@@ -28,6 +30,8 @@ pub(crate) struct PodRecord {
     pub(crate) claims: Vec<PodClaim>,
     /// Claims on volumes.
     pub(crate) volumes: Vec<PodVolume>,
+    /// Config maps without which its containers do not start.
+    pub(crate) config_maps: Vec<Name>,
     /// The devices that it shares.
     pub(crate) gpu_groups: Vec<GpuGroup>,
     /// What it has of its node's zones, as far as anybody says.
@@ -121,6 +125,7 @@ impl PodRecord {
             shape: Arc::new(shape),
             claims: PodClaim::all(object),
             volumes: PodVolume::all(object),
+            config_maps: config_maps::needed(object),
             malformed,
             priority: int32(spec, "/priority").unwrap_or(0),
             priority_class: name(spec, "/priorityClassName"),

@@ -2,6 +2,7 @@
 //! a pod that waits can have what it claims, as kube-scheduler's `VolumeBinding`, `VolumeZone`
 //! and `VolumeRestrictions` see it.
 
+mod drivers;
 mod record;
 
 use std::{
@@ -11,14 +12,15 @@ use std::{
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::{
-    Labels, Name, NodeSelectorTerm, Operator, Requirement, Volume, VolumeAccess, VolumeClaim,
-    VolumeProblem, VolumeReach,
+    AttachedVolume, Labels, Made, Name, NodeSelectorTerm, Operator, Requirement, Volume,
+    VolumeAccess, VolumeClaim, VolumeProblem, VolumeReach,
 };
 
 pub(crate) use record::{PodVolume, VolumeClaimRecord, VolumeRecord};
 
 use super::{Key, Mirror, PodRecord, put};
 use crate::watch::Kind;
+use drivers::Drivers;
 use record::{Binds, ClassRecord, Standing};
 
 /// Everything about volumes.
@@ -27,17 +29,19 @@ pub(crate) struct Volumes {
     pub(crate) claims: BTreeMap<Key, VolumeClaimRecord>,
     pub(crate) known: BTreeMap<Name, VolumeRecord>,
     classes: BTreeMap<Name, ClassRecord>,
+    drivers: Drivers,
     /// Pods with claims on volumes.
     pub(super) pods: BTreeSet<Key>,
 }
 
 impl Volumes {
-    /// What the pod claims: all of it where it waits, else what no other pod may have.
+    /// What the pod claims: all of it where it waits, else what no other pod may have, and what its
+    /// node takes only so many of.
     pub(crate) fn of_pod(&self, key: &Key, pod: &PodRecord) -> Vec<VolumeClaim> {
         let claims = pod.volumes.iter().map(|volume| self.claim(key, pod, volume));
         let mut claims: Vec<VolumeClaim> = claims.collect();
         if pod.node.is_some() {
-            claims.retain(|claim| claim.is_exclusive);
+            claims.retain(|claim| claim.is_exclusive || claim.attached.is_some());
             for claim in &mut claims {
                 claim.access = VolumeAccess::Bound(VolumeReach::default());
             }
@@ -57,7 +61,19 @@ impl Volumes {
             Some(claim) => self.access(&key, claim),
         };
         let is_exclusive = known.is_some_and(VolumeClaimRecord::is_exclusive);
-        VolumeClaim { name: key.to_string().into(), is_exclusive, access }
+        let attached = known.and_then(|claim| self.attached(&key, claim));
+        let attached = attached.filter(|volume| self.drivers.is_limited(&volume.driver));
+        VolumeClaim { name: key.to_string().into(), is_exclusive, attached, access }
+    }
+
+    /// A claim without a volume gets one of its class's driver, as far as anybody knows.
+    fn attached(&self, key: &Key, claim: &VolumeClaimRecord) -> Option<AttachedVolume> {
+        if let Some(volume) = claim.volume.as_ref().and_then(|volume| self.known.get(volume)) {
+            return volume.attached.clone();
+        }
+        let class = self.classes.get(claim.class.as_ref()?)?;
+        let volume = format!("of claim {key}").into();
+        Some(AttachedVolume { driver: Name::clone(&class.provisioner), volume })
     }
 
     fn access(&self, key: &Key, claim: &VolumeClaimRecord) -> VolumeAccess {
@@ -76,17 +92,19 @@ impl Volumes {
 
     /// A class that does not exist binds at once, as in kube-scheduler.
     fn access_unbound(&self, key: &Key, claim: &VolumeClaimRecord) -> VolumeAccess {
-        let class = claim.class.as_ref().and_then(|class| self.classes.get(class));
-        let Some(class) = class.filter(|class| class.binds == Binds::WithPod) else {
+        let class = claim.class.as_ref().and_then(|class| self.classes.get_key_value(class));
+        let Some((name, class)) = class.filter(|(_, class)| class.binds == Binds::WithPod) else {
             return VolumeAccess::Nowhere(VolumeProblem::Unbound);
         };
         if let Some(node) = &claim.selected_node {
-            let made = Some(VolumeReach { affinity: Some(vec![named(node)]), zones: Vec::new() });
+            let reach = VolumeReach { affinity: Some(vec![named(node)]), zones: Vec::new() };
+            let made = Some(Made { reach, room: None });
             return VolumeAccess::Open { volumes: Vec::new(), made };
         }
-        let made = class
-            .makes_volumes
-            .then(|| VolumeReach { affinity: class.allowed.clone(), zones: Vec::new() });
+        let made = class.makes_volumes().then(|| Made {
+            reach: VolumeReach { affinity: class.allowed.clone(), zones: Vec::new() },
+            room: self.drivers.room(&class.provisioner, name, claim.bytes),
+        });
         let kept = self.known.iter().find(|(_, volume)| volume.is_kept_for(key, claim));
         let mut fitting: Vec<(&Name, &VolumeRecord)> = match kept {
             Some(kept) => vec![kept],
@@ -158,14 +176,19 @@ fn zones(labels: &Labels) -> Vec<(Name, Vec<Name>)> {
 }
 
 impl Mirror {
-    /// Takes a claim on a volume, a volume or a class of volumes.
+    /// Takes a claim on a volume, a volume, a class of volumes, or what drivers say.
     pub(super) fn upsert_of_volumes(&mut self, kind: Kind, key: Key, object: &Value) {
-        if kind == Kind::PersistentVolumeClaim {
-            self.upsert_volume_claim(&key, VolumeClaimRecord::read(object));
-        } else if kind == Kind::PersistentVolume {
-            self.upsert_volume(key.name, VolumeRecord::read(object));
-        } else if put(&mut self.volumes.classes, key.name, ClassRecord::read(object)) {
-            self.volumes_changed();
+        match kind {
+            Kind::PersistentVolumeClaim => {
+                self.upsert_volume_claim(&key, VolumeClaimRecord::read(object));
+            }
+            Kind::PersistentVolume => self.upsert_volume(key.name, VolumeRecord::read(object)),
+            Kind::StorageClass => {
+                if put(&mut self.volumes.classes, key.name, ClassRecord::read(object)) {
+                    self.volumes_changed();
+                }
+            }
+            _ => self.upsert_of_drivers(kind, key, object),
         }
     }
 
@@ -174,26 +197,30 @@ impl Mirror {
         if self.volumes.version(kind, key).is_some_and(|version| version > gone_at) {
             return;
         }
-        if kind == Kind::PersistentVolumeClaim {
-            self.volumes.claims.remove(key);
-            return self.volume_claim_changed(key);
-        }
-        if kind == Kind::PersistentVolume {
-            self.volumes.known.remove(&key.name);
-        } else {
-            self.volumes.classes.remove(&key.name);
+        match kind {
+            Kind::PersistentVolumeClaim => {
+                self.volumes.claims.remove(key);
+                return self.volume_claim_changed(key);
+            }
+            Kind::PersistentVolume => {
+                self.volumes.known.remove(&key.name);
+                self.attachments_changed(&key.name);
+            }
+            Kind::StorageClass => {
+                self.volumes.classes.remove(&key.name);
+            }
+            _ => return self.remove_of_drivers(kind, key),
         }
         self.volumes_changed();
     }
 
     /// All of a kind are listed anew.
     pub(super) fn clear_volumes(&mut self, kind: Kind) {
-        if kind == Kind::PersistentVolumeClaim {
-            self.volumes.claims.clear();
-        } else if kind == Kind::PersistentVolume {
-            self.volumes.known.clear();
-        } else {
-            self.volumes.classes.clear();
+        match kind {
+            Kind::PersistentVolumeClaim => self.volumes.claims.clear(),
+            Kind::PersistentVolume => self.volumes.known.clear(),
+            Kind::StorageClass => self.volumes.classes.clear(),
+            _ => self.clear_drivers(kind),
         }
     }
 
@@ -214,6 +241,7 @@ impl Mirror {
 
     fn upsert_volume(&mut self, name: Name, record: VolumeRecord) {
         if self.volumes.known.get(&name).is_none_or(|known| known.version <= record.version) {
+            self.attachments_changed(&name);
             self.volumes.known.insert(name, record);
             self.volumes_changed();
         }

@@ -7,10 +7,10 @@ use futures::StreamExt as _;
 use schedlab_scheduler_core::model::Time;
 use tokio::time::{Instant, sleep_until};
 
-use super::Scheduler;
+use super::{Scheduler, kinds};
 use crate::{
     mirror::Key,
-    watch::{Kind, News},
+    watch::{Need, News},
 };
 
 /// News that come in a burst are waited for this long, so that one cycle sees all of them.
@@ -30,7 +30,9 @@ impl Scheduler {
     /// News first; but a cycle that is late by a whole period is not put off any longer.
     pub(super) async fn next(&mut self) -> Event {
         loop {
-            let next = self.due.into_iter().chain(self.reads_at).min();
+            self.watch_what_pods_name();
+            let due = self.due.filter(|_| self.is_listed());
+            let next = due.into_iter().chain(self.reads_at).min();
             if next.is_none_or(|next| Instant::now() <= next + self.config.period) {
                 tokio::select! {
                     biased;
@@ -40,10 +42,29 @@ impl Scheduler {
                 }
             }
             self.read_pods();
-            if self.due.is_some_and(|due| due <= Instant::now()) {
+            self.watch_what_pods_name();
+            if self.is_listed() && self.due.is_some_and(|due| due <= Instant::now()) {
                 return Event::Due;
             }
         }
+    }
+
+    /// Some kinds matter only once a pod names one of them: few clusters have such pods.
+    fn watch_what_pods_name(&mut self) {
+        for need in Need::ALL {
+            if !self.mirror.needs(need) || self.needs.contains(&need) {
+                continue;
+            }
+            self.needs.push(need);
+            for kind in kinds(self.config.flavor, Some(need)) {
+                self.watches.begin(&self.api.client, kind);
+            }
+        }
+    }
+
+    /// All that is watched has been listed.
+    fn is_listed(&self) -> bool {
+        self.listed.len() == self.watches.started()
     }
 
     pub(super) fn take(&mut self, news: News) {
@@ -82,7 +103,7 @@ impl Scheduler {
 
     /// No cycle runs before every kind has been listed.
     fn call_cycle_if_listed(&mut self, at: Instant) {
-        if self.listed.len() == Kind::watched(self.config.flavor).len() {
+        if self.is_listed() {
             self.call_cycle(at);
         }
     }

@@ -111,6 +111,12 @@ pub(super) fn translate(
         }
         claims => claims.unwrap_or_default(),
     };
+    if context.flavor == Flavor::Kai && record.waits() && record.ours {
+        let missing = context.mirror.config_maps.missing(key, record);
+        if !missing.is_empty() {
+            return Entry::Trouble(Trouble::ConfigMaps(missing));
+        }
+    }
     let volumes = match record.volumes.first() {
         None => Vec::new(),
         Some(_) => context.mirror.volumes.of_pod(key, record),

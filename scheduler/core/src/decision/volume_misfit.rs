@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::EvenWhenEmpty;
 use crate::model::{Name, VolumeProblem, own_name};
 
 /// Why a pod does not fit on a node for its volumes.
@@ -20,6 +21,13 @@ pub enum VolumeMisfit {
     Zone,
     /// There is no volume for a claim that could be used from there.
     NoneToBind,
+    /// The driver that would make a volume for a claim has too little storage left there.
+    NoStorage,
+    /// The node takes no more volumes of a driver.
+    TooMany {
+        /// Not even were nobody there?
+        even_when_empty: EvenWhenEmpty,
+    },
     /// Another pod has the claim, which one at a time may have.
     InUse(Name),
 }
@@ -29,7 +37,12 @@ impl VolumeMisfit {
     pub(super) const fn is_curable(&self) -> bool {
         match self {
             Self::InUse(_) => true,
-            Self::Nowhere { .. } | Self::Elsewhere | Self::Zone | Self::NoneToBind => false,
+            Self::TooMany { even_when_empty } => matches!(even_when_empty, EvenWhenEmpty::No),
+            Self::Nowhere { .. }
+            | Self::Elsewhere
+            | Self::Zone
+            | Self::NoneToBind
+            | Self::NoStorage => false,
         }
     }
 
@@ -40,6 +53,13 @@ impl VolumeMisfit {
             Self::Elsewhere | Self::Zone => f.write_str("make room where its volumes can be used"),
             Self::NoneToBind => {
                 f.write_str("add a volume that fits where there is room for the pod")
+            }
+            Self::NoStorage => f.write_str("free storage where there is room for the pod"),
+            Self::TooMany { even_when_empty: EvenWhenEmpty::No } => {
+                f.write_str("end pods whose volumes are attached where there is room for the pod")
+            }
+            Self::TooMany { even_when_empty: EvenWhenEmpty::Yes } => {
+                f.write_str("use fewer volumes, or add a node that takes as many")
             }
             Self::InUse(claim) => write!(f, "end the pod that uses the volume claim {claim}"),
         }
@@ -58,6 +78,8 @@ impl fmt::Display for VolumeMisfit {
             Self::NoneToBind => {
                 f.write_str("node(s) didn't find available persistent volumes to bind")
             }
+            Self::NoStorage => f.write_str("node(s) did not have enough free storage"),
+            Self::TooMany { .. } => f.write_str("node(s) exceed max volume count"),
             Self::InUse(claim) => write!(
                 f,
                 "node(s) do not matter: another pod has persistentvolumeclaim {:?} with access \

@@ -1,6 +1,6 @@
 //! The cluster as it would be after a remedy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     Snapshot,
@@ -165,6 +165,8 @@ impl WhatIf {
             gpus_by_claim,
             held_claims: Vec::new(),
             published: BTreeMap::new(),
+            volume_limits: like.volume_limits,
+            attached: BTreeSet::new(),
             numa: None,
             gpu_memory_mib: like.gpu_memory_mib,
         });

@@ -1,8 +1,11 @@
 //! A node as far as decisions depend on it.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use super::{HeldClaim, Labels, Name, NumaTopology};
+use super::{AttachedVolume, HeldClaim, Labels, Name, NumaTopology};
 use crate::resources::Resources;
 
 /// A node and what it offers.
@@ -24,6 +27,10 @@ pub struct Node {
     pub published: BTreeMap<Name, i64>,
     /// Claims whose devices are taken, though no pod has them.
     pub held_claims: Vec<HeldClaim>,
+    /// How many volumes of a driver it takes (`CSINode`); a driver that is missing: any number.
+    pub volume_limits: BTreeMap<Name, i64>,
+    /// Volumes that are attached to it, whether or not pods use them (`VolumeAttachment`).
+    pub attached: BTreeSet<AttachedVolume>,
     /// Its zones, where they are published.
     pub numa: Option<NumaTopology>,
     /// `status.images`: bytes by name. They matter to profile `kube`'s scores only.

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{Name, NodeSelectorTerm};
+use super::{LabelSelector, Name, NodeSelectorTerm};
 
 /// A claim as a pod uses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,8 +11,19 @@ pub struct VolumeClaim {
     pub name: Name,
     /// Access mode `ReadWriteOncePod`: one pod at a time has it.
     pub is_exclusive: bool,
+    /// What a driver attaches for it, where that is known.
+    pub attached: Option<AttachedVolume>,
     /// Where it can be had.
     pub access: VolumeAccess,
+}
+
+/// A volume that a driver (CSI) attaches to the nodes of the pods that use it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AttachedVolume {
+    /// The driver's name.
+    pub driver: Name,
+    /// What the driver calls it; the claim, while there is none yet.
+    pub volume: Name,
 }
 
 /// Where a claim can be had.
@@ -27,8 +38,17 @@ pub enum VolumeAccess {
         /// The volumes that fit, those that suit it best first. Each is for one claim.
         volumes: Vec<Arc<Volume>>,
         /// Where one can be made for it, if any can.
-        made: Option<VolumeReach>,
+        made: Option<Made>,
     },
+}
+
+/// A volume that can be made for a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Made {
+    /// From where it can be used.
+    pub reach: VolumeReach,
+    /// Nodes for which its driver has enough storage left, any of these; `None`: it does not say.
+    pub room: Option<Vec<LabelSelector>>,
 }
 
 /// A volume that no claim is bound to.

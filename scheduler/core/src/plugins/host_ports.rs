@@ -16,6 +16,10 @@ impl Filter for NodePorts {
         DependsOn::Room
     }
 
+    fn keeps_apart(&self) -> bool {
+        true
+    }
+
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let wanted = &session.shape_of(pod).host_ports;
         if wanted.is_empty() {

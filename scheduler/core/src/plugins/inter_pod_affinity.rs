@@ -23,6 +23,10 @@ impl Filter for InterPodAffinity {
         DependsOn::Cluster
     }
 
+    fn keeps_apart(&self) -> bool {
+        true
+    }
+
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let terms = Terms::of(session, pod);
         if terms.say_nothing() {

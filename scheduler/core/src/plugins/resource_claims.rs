@@ -21,6 +21,10 @@ impl Filter for ResourceClaims {
         DependsOn::Cluster
     }
 
+    fn keeps_apart(&self) -> bool {
+        true
+    }
+
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let claims = &session.shape_of(pod).claims;
         if claims.is_empty() {

@@ -100,6 +100,10 @@ impl Filter for PodTopologySpread {
         DependsOn::Cluster
     }
 
+    fn keeps_apart(&self) -> bool {
+        true
+    }
+
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let constraints = session.shape_of(pod).topology_spread.iter();
         let hard = constraints

@@ -1,18 +1,23 @@
-//! Claims on volumes, in three filters: claims that can be had nowhere; nodes from which bound
-//! volumes can be used, and unbound ones that fit; and who else wants them. They are
-//! `VolumeBinding`, `VolumeZone` and `VolumeRestrictions` of kube-scheduler. Which volume a claim
+//! Claims on volumes, in four filters: claims that can be had nowhere; nodes from which bound
+//! volumes can be used, and unbound ones that fit; how many a node takes; and who else wants them.
+//! They are `VolumeBinding`, `VolumeZone`, `NodeVolumeLimits` and `VolumeRestrictions` of
+//! kube-scheduler. Which volume a claim
 //! gets is settled for all pods together ([`chosen_volumes`]), so that no two claims get the same.
 
+mod limits;
 mod matching;
 
 use crate::{
     Snapshot,
     decision::{Misfit, VolumeMisfit},
     framework::{DependsOn, Filter, NodeFilter},
-    model::{Name, Node, NodeId, PodId, VolumeAccess, VolumeClaim, VolumeReach},
+    model::{
+        LabelSelector, Made, Name, Node, NodeId, PodId, VolumeAccess, VolumeClaim, VolumeReach,
+    },
     session::{Fits, PodState, Session},
 };
 
+pub(super) use limits::NodeVolumeLimits;
 pub use matching::Chosen;
 use matching::Matching;
 
@@ -88,11 +93,27 @@ fn usable(claim: &VolumeClaim, node: &Node) -> Result<(), Misfit> {
         }
         VolumeAccess::Nowhere(_) | VolumeAccess::Bound(_) => Ok(()),
         VolumeAccess::Open { volumes, made } => {
-            let reaches = volumes.iter().map(|volume| &volume.reach).chain(made);
-            let any = reaches.into_iter().any(|reach| is_within(reach, node));
-            if any { Ok(()) } else { Err(Misfit::Volume(VolumeMisfit::NoneToBind)) }
+            let made = made.as_ref().filter(|made| is_within(&made.reach, node));
+            if volumes.iter().any(|volume| is_within(&volume.reach, node)) {
+                return Ok(());
+            }
+            match made {
+                None => Err(Misfit::Volume(VolumeMisfit::NoneToBind)),
+                Some(made) if !has_storage(made, node) => {
+                    Err(Misfit::Volume(VolumeMisfit::NoStorage))
+                }
+                Some(_) => Ok(()),
+            }
         }
     }
+}
+
+/// The driver has enough left for the node, as far as it says.
+fn has_storage(made: &Made, node: &Node) -> bool {
+    let matches = |selector: &LabelSelector| {
+        selector.requirements.iter().all(|one| one.holds(node.labels.get(&one.key)))
+    };
+    made.room.as_ref().is_none_or(|room| room.iter().any(matches))
 }
 
 fn is_within(reach: &VolumeReach, node: &Node) -> bool {
@@ -123,6 +144,10 @@ fn is_in_zones(reach: &VolumeReach, node: &Node) -> bool {
 impl Filter for VolumeBinding {
     fn depends_on(&self) -> DependsOn {
         DependsOn::Cluster
+    }
+
+    fn keeps_apart(&self) -> bool {
+        true
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {

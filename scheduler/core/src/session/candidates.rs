@@ -192,6 +192,22 @@ impl Session<'_> {
         wanted.filter_map(|filter| filter.pre_filter(self, pod)).collect()
     }
 
+    fn filters_that_keep_apart(&self, pod: PodId) -> impl Iterator<Item = NodeFilter<'_>> {
+        let filters = self.profile.plugins.filter.iter().filter(|filter| filter.keeps_apart());
+        filters.filter_map(move |filter| filter.pre_filter(self, pod))
+    }
+
+    /// Where other pods are matters to it, whatever room they take.
+    pub fn is_kept_apart(&self, pod: PodId) -> bool {
+        self.filters_that_keep_apart(pod).next().is_some()
+    }
+
+    /// Where it is, or is promised to be, no other pod stands in its way.
+    pub fn is_apart(&self, pod: PodId) -> bool {
+        let Some(node) = self.state(pod).charged_on() else { return true };
+        self.filters_that_keep_apart(pod).all(|filter| filter(node).is_ok())
+    }
+
     /// No score about the pod depends on more than its shape and one node.
     fn can_be_ordered(&self, pod: PodId) -> bool {
         let plugins = &self.profile.plugins;

@@ -96,6 +96,12 @@ impl Builder {
             published: BTreeMap::from([("gpu".into(), gpu_milli / 1000)]),
             held_claims: shape::held_claims(&mut words),
             gpu_memory_mib: words.number("gpu-memory").unwrap_or(0),
+            volume_limits: words
+                .number("volumes")
+                .map(|limit| ("csi".into(), limit))
+                .into_iter()
+                .collect(),
+            attached: words.each("attached").into_iter().map(volume::attached).collect(),
             numa: shape::numa(&mut words),
             images: words.each("image").into_iter().map(|image| (image.into(), 1 << 30)).collect(),
             unschedulable: words.flag("cordoned"),

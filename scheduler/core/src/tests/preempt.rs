@@ -203,3 +203,57 @@ fn nobody_leaves_a_node_on_which_the_preemptor_may_not_run() {
     high pending: Room was promised on n2 and is being released by pods that are leaving
     ");
 }
+
+#[test]
+fn who_has_the_host_port_leaves_though_there_is_room() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        job low gpus=1 priority=50 port=80 on n1
+        job none gpus=1 priority=50 on n1
+        job stays gpus=1 non-preemptible port=80 on n2
+        job high gpus=1 priority=60 port=80
+    "), @"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn who_is_shunned_or_shuns_leaves_though_there_is_room() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job low gpus=1 priority=50 label app=x on n1
+        job none gpus=1 priority=50 on n1
+        job high gpus=1 priority=60 far app=x/host
+    "), @"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job low gpus=1 priority=50 far app=x/host on n1
+        job none gpus=1 priority=50 on n1
+        job high gpus=1 priority=60 label app=x
+    "), @"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn who_has_the_claim_of_one_pod_leaves_for_a_more_important_one() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job low gpus=1 priority=50 volume once:data@ on n1
+        job none gpus=1 priority=50 on n1
+        job high gpus=1 priority=60 volume once:data@
+    "), @"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}

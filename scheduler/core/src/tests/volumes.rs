@@ -197,3 +197,84 @@ fn a_pod_with_several_open_claims_needs_a_volume_for_each() {
     c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) didn't find available persistent volumes to bind.
     ");
 }
+
+#[test]
+fn a_node_takes_so_many_volumes_of_a_driver() {
+    assert_snapshot!(plan_of("
+        node n1 volumes=2
+        node n2 volumes=2 attached old
+        node n3
+        job a cpu=1 volume csi:one@ volume csi:two@ volume csi:three@
+        job b cpu=1 volume csi:one@ volume csi:two@ volume csi:three@ needs kubernetes.io/hostname=n1
+        job c cpu=1 volume csi:one@ volume csi:two@ needs kubernetes.io/hostname=n2
+        job d cpu=1 volume csi:one@ volume two@ needs kubernetes.io/hostname=n2
+    "), @"
+    a runs on n3
+    d runs on n2
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) exceed max volume count, 2 node(s) didn't match Pod's node affinity/selector.
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) exceed max volume count, 2 node(s) didn't match Pod's node affinity/selector.
+    ");
+}
+
+#[test]
+fn a_volume_that_several_pods_use_is_attached_once() {
+    assert_snapshot!(plan_of("
+        node n1 volumes=2 attached one
+        job a cpu=1 volume csi:one@ on n1
+        foreign x cpu=1 volume csi:two@ on n1
+        job b cpu=1 volume csi:one@ volume csi:two@
+        job c cpu=1 volume csi:three@
+    "), @"
+    b runs on n1
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) exceed max volume count.
+    ");
+}
+
+#[test]
+fn a_volume_goes_with_the_last_pod_that_uses_it() {
+    assert_snapshot!(plan_of("
+        node n1 volumes=1 attached one
+        job a cpu=1 volume csi:one@ releasing on n1
+        job b cpu=1 volume csi:two@
+    "), @"
+    b waits for n1
+    b pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+    assert_snapshot!(plan_of("
+        node n1 volumes=1 attached one
+        job a cpu=1 volume csi:one@ releasing on n1
+        foreign x cpu=1 volume csi:one@ on n1
+        job b cpu=1 volume csi:two@
+    "), @"b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) exceed max volume count.");
+}
+
+#[test]
+fn room_for_a_volume_is_made_by_evicting_who_has_one() {
+    assert_snapshot!(plan_of("
+        node n1 volumes=1 cpu=8
+        job low cpu=1 priority=50 volume csi:one@ on n1
+        job none cpu=1 priority=50 on n1
+        job high cpu=1 priority=60 volume csi:two@
+    "), @"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn a_volume_is_made_where_its_driver_has_storage_left() {
+    assert_snapshot!(plan_of("
+        node n1 label shelf=x
+        node n2 label shelf=y label rack=far
+        job a cpu=1 volume a?made@@shelf=y
+        job b cpu=1 volume b?made@@
+        job c cpu=1 volume c?made@rack=far@shelf=x
+        job d cpu=1 volume d?v1@shelf=x,made@@
+    "), @"
+    a runs on n2
+    d runs on n1
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 2 node(s) did not have enough free storage.
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 node(s) did not have enough free storage, 1 node(s) didn't find available persistent volumes to bind.
+    ");
+}

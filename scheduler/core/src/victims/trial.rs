@@ -34,9 +34,18 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let all = needed.keys().flat_map(|shape| self.rooms.nodes(*shape)).copied();
         let all: BTreeSet<NodeId> =
             all.filter(|node| place.is_none_or(|place| place.contains(node))).collect();
+        let found = self.trial(&few);
+        if found.is_some() || few == all {
+            return found;
+        }
         let parts_are_placed = self.session.group(self.wanted.group).is_placed();
-        let wider = ((needed.len() > 1 || parts_are_placed) && few != all).then_some(all);
-        self.trial(&few).or_else(|| self.trial(&wider?))
+        let is_more_than_counted = || needed.len() > 1 || parts_are_placed || self.is_kept_apart();
+        if is_more_than_counted() { self.trial(&all) } else { None }
+    }
+
+    /// Counts say little about it: who stands there matters, too.
+    fn is_kept_apart(&self) -> bool {
+        self.wanted.pods.iter().any(|pod| self.session.is_kept_apart(*pod))
     }
 
     /// For each shape the nodes with room as they are, then those on which the fewest units
@@ -129,16 +138,18 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.manner);
         let mut returning =
             Returning::new(self.session.ledger(), self.backlog, self.wanted, evicted);
-        let mut job_is_served = false;
+        let (mut job_is_served, mut apart) = (false, Vec::new());
         while let Some(entry) = returning.next(self.session.ledger()) {
             let (queue, amount, served) = match entry {
                 Entry::Job(job) => {
                     job_is_served = self.promise_job();
+                    let pods = self.wanted.pods.iter().copied();
+                    apart = pods.filter(|pod| self.session.is_kept_apart(*pod)).collect();
                     (job.queue, job.request, job_is_served)
                 }
                 Entry::Unit(unit) => {
                     let may_stay = job_is_served && !elsewhere.moving.contains(&unit.group);
-                    let stays = may_stay && keep(self.session, unit);
+                    let stays = may_stay && keep(self.session, unit, &apart);
                     let served = stays || elsewhere.find_place(self.session, unit);
                     (unit.queue, unit.amount, served)
                 }
@@ -278,8 +289,9 @@ impl Elsewhere {
     }
 }
 
-/// Takes the unit's eviction back, if nodes have the room and queues the limits.
-fn keep(session: &mut Session<'_>, unit: &Unit) -> bool {
+/// Takes the unit's eviction back, if nodes have the room and queues the limits, and it does not
+/// stand in the way of the pods `apart`.
+fn keep(session: &mut Session<'_>, unit: &Unit, apart: &[PodId]) -> bool {
     let start = session.checkpoint();
     let fits = within_limits(session.ledger(), unit)
         && unit.pods.iter().all(|&(pod, node)| {
@@ -288,7 +300,8 @@ fn keep(session: &mut Session<'_>, unit: &Unit) -> bool {
                 session.restore(pod);
             }
             fits
-        });
+        })
+        && apart.iter().all(|pod| session.is_apart(*pod));
     if !fits {
         session.undo_to(start);
     }

@@ -2,7 +2,8 @@
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::{
-    LabelSelector, Labels, Name, NodeSelectorTerm, Operator, Requirement, VolumeReach,
+    AttachedVolume, LabelSelector, Labels, Name, NodeSelectorTerm, Operator, Requirement,
+    VolumeReach,
 };
 
 use super::{
@@ -60,7 +61,7 @@ pub(crate) struct VolumeClaimRecord {
     pub(crate) selected_node: Option<Name>,
     modes: Vec<Name>,
     is_block: bool,
-    bytes: i64,
+    pub(super) bytes: i64,
     /// `Err`: it cannot be read, and selects nothing.
     selector: Result<LabelSelector, ()>,
 }
@@ -80,6 +81,8 @@ pub(super) enum Standing {
 pub(crate) struct VolumeRecord {
     pub(crate) version: u64,
     pub(super) reach: VolumeReach,
+    /// What its driver attaches.
+    pub(super) attached: Option<AttachedVolume>,
     pub(super) bytes: i64,
     class: Option<Name>,
     modes: Vec<Name>,
@@ -103,7 +106,7 @@ pub(super) enum Binds {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClassRecord {
     pub(super) binds: Binds,
-    pub(super) makes_volumes: bool,
+    pub(super) provisioner: Name,
     /// `allowedTopologies`: where it makes volumes; `None`: anywhere.
     pub(super) allowed: Option<Vec<NodeSelectorTerm>>,
 }
@@ -158,6 +161,9 @@ impl VolumeRecord {
         Self {
             version: version(object),
             reach: VolumeReach { affinity: terms, zones: zones(&labels) },
+            attached: part("/spec/csi/driver")
+                .zip(part("/spec/csi/volumeHandle"))
+                .map(|(driver, volume)| AttachedVolume { driver, volume }),
             bytes: text(object, "/spec/capacity/storage").map_or(0, bytes),
             class: part("/spec/storageClassName"),
             modes: modes(object),
@@ -196,12 +202,16 @@ impl VolumeRecord {
 }
 
 impl ClassRecord {
+    pub(super) fn makes_volumes(&self) -> bool {
+        &*self.provisioner != NO_PROVISIONER
+    }
+
     pub(super) fn read(object: &Value) -> Self {
         let allowed = list(object, "/allowedTopologies");
         let with_pod = text(object, "/volumeBindingMode") == Some("WaitForFirstConsumer");
         Self {
             binds: if with_pod { Binds::WithPod } else { Binds::AtOnce },
-            makes_volumes: text(object, "/provisioner") != Some(NO_PROVISIONER),
+            provisioner: name(object, "/provisioner").unwrap_or_default(),
             allowed: (!allowed.is_empty()).then(|| allowed.iter().map(topology_term).collect()),
         }
     }
@@ -235,6 +245,6 @@ fn is_block(object: &Value) -> bool {
 }
 
 /// What cannot be read is nothing.
-fn bytes(text: &str) -> i64 {
+pub(super) fn bytes(text: &str) -> i64 {
     quantity(text, Unit::Whole).unwrap_or(0)
 }

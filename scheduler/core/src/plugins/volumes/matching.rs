@@ -6,8 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use super::is_within;
-use crate::model::{Name, Node, PodShape, Volume, VolumeAccess, VolumeReach};
+use super::{has_storage, is_within};
+use crate::model::{Made, Name, Node, PodShape, Volume, VolumeAccess, VolumeReach};
 
 /// What an open claim gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) struct Matching<'s> {
 #[derive(Clone, Debug)]
 struct Wish<'s> {
     volumes: &'s [Arc<Volume>],
-    made: Option<&'s VolumeReach>,
+    made: Option<&'s Made>,
     nodes: Vec<&'s Node>,
 }
 
@@ -49,7 +49,8 @@ impl Wish<'_> {
     /// A volume can be made where they all are. How far it will reach nobody knows before.
     fn can_be_made(&self) -> bool {
         let is_one_node = self.nodes.iter().all(|node| node.name == self.nodes[0].name);
-        is_one_node && self.made.is_some_and(|reach| self.suits(reach))
+        let has_storage = |made: &Made| self.nodes.iter().all(|node| has_storage(made, node));
+        is_one_node && self.made.is_some_and(|made| self.suits(&made.reach) && has_storage(made))
     }
 }
 

@@ -1,26 +1,39 @@
 //! Claims on volumes: `missing-volume=data`, `volume data@zone=a` (bound to a volume of zone a),
 //! `volume data@` (bound to one that is everywhere), `volume once:data@` (`ReadWriteOncePod`),
 //! `volume in-zone:data@a` (by its volume's labels), `volume data?v1@zone=a,v2@zone=b` (these fit,
-//! and `made@zone=c` can be made).
+//! `made@zone=c` can be made, `made@zone=c@shelf=x` where its driver has storage left for shelf x).
+//! With `csi:` before all that, a driver `csi` attaches it.
 
 use std::sync::Arc;
 
 use super::super::words::{Words, pair};
 use crate::model::{
-    Name, NodeSelectorTerm, Operator, Requirement, Volume, VolumeAccess, VolumeClaim,
-    VolumeProblem, VolumeReach,
+    AttachedVolume, LabelSelector, Made, Name, NodeSelectorTerm, Operator, Requirement, Volume,
+    VolumeAccess, VolumeClaim, VolumeProblem, VolumeReach,
 };
 
 pub(super) fn all(words: &mut Words<'_>) -> Vec<VolumeClaim> {
     let missing = words.value("missing-volume").map(|name| VolumeClaim {
         name: name.into(),
         is_exclusive: false,
+        attached: None,
         access: VolumeAccess::Nowhere(VolumeProblem::Missing),
     });
     missing.into_iter().chain(words.each("volume").into_iter().map(claim)).collect()
 }
 
 fn claim(word: &str) -> VolumeClaim {
+    let Some(word) = word.strip_prefix("csi:") else { return unattached(word) };
+    let claim = unattached(word);
+    VolumeClaim { attached: Some(attached(&claim.name)), ..claim }
+}
+
+/// A volume of driver `csi`.
+pub(super) fn attached(volume: &str) -> AttachedVolume {
+    AttachedVolume { driver: "csi".into(), volume: volume.into() }
+}
+
+fn unattached(word: &str) -> VolumeClaim {
     let (word, is_exclusive) = match word.strip_prefix("once:") {
         Some(word) => (word, true),
         None => (word, false),
@@ -29,7 +42,7 @@ fn claim(word: &str) -> VolumeClaim {
     {
         let zones = vec![(VolumeClaim::ZONE_LABELS[0].into(), vec![Name::from(zone)])];
         let access = VolumeAccess::Bound(VolumeReach { affinity: None, zones });
-        return VolumeClaim { name: name.into(), is_exclusive, access };
+        return VolumeClaim { name: name.into(), is_exclusive, attached: None, access };
     }
     let (name, access) = match word.split_once('?') {
         None => {
@@ -43,20 +56,33 @@ fn claim(word: &str) -> VolumeClaim {
             let volume = |(name, place): (&str, &str)| {
                 Arc::new(Volume { name: name.into(), reach: reach(place) })
             };
-            let made = made.first().map(|(_, place)| reach(place));
+            let made = made.first().map(|(_, place)| made_at(place));
             (name, VolumeAccess::Open { volumes: volumes.into_iter().map(volume).collect(), made })
         }
     };
-    VolumeClaim { name: name.into(), is_exclusive, access }
+    VolumeClaim { name: name.into(), is_exclusive, attached: None, access }
+}
+
+fn made_at(place: &str) -> Made {
+    let (place, room) = match place.split_once('@') {
+        None => (place, None),
+        Some((place, "")) => (place, Some(Vec::new())),
+        Some((place, shelf)) => {
+            (place, Some(vec![LabelSelector { requirements: vec![wanted(shelf)] }]))
+        }
+    };
+    Made { reach: reach(place), room }
+}
+
+fn wanted(place: &str) -> Requirement {
+    let (key, value) = pair(place);
+    Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] }
 }
 
 fn reach(place: &str) -> VolumeReach {
     if place.is_empty() {
         return VolumeReach::default();
     }
-    let (key, value) = pair(place);
-    let wanted =
-        Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
-    let term = NodeSelectorTerm { labels: vec![wanted], fields: Vec::new() };
+    let term = NodeSelectorTerm { labels: vec![wanted(place)], fields: Vec::new() };
     VolumeReach { affinity: Some(vec![term]), zones: Vec::new() }
 }
