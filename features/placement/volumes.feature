@@ -49,6 +49,16 @@ Feature: Pods go where their volumes can be used
     When pod "reader" is deleted
     Then pod "second" is running
 
+  Scenario: A node takes no more volumes of a driver than it says
+    Given the manifest "volumes/one-disk.yaml" is applied
+    And the manifest "volumes/reader.yaml" is applied
+    And pod "reader" is running
+    When the manifest "volumes/another-reader.yaml" is applied
+    Then pod "other" is pending because "1 node(s) exceed max volume count"
+    When pod "reader" is deleted
+    Then pod "other" is running
+    And pod "other" is on node "a-1"
+
   Scenario: A pod gets the disk of a node together with its place there
     Given the manifest "volumes/disk-claim.yaml" is applied
     When the manifest "volumes/reader.yaml" is applied

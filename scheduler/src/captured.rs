@@ -20,7 +20,7 @@ pub(crate) use read::read;
 use crate::{
     api::{Api, ApiError, tree_of},
     config::{Config, Flavor},
-    watch::{Asking, Kind},
+    watch::{Asking, Kind, Storage},
 };
 
 const FILE: &str = "snapshot.json";
@@ -128,14 +128,14 @@ const fn name_of(kind: Kind) -> Option<&'static str> {
         Kind::Pod => Some("pods"),
         Kind::DeviceClass => Some("deviceClasses"),
         Kind::ResourceSlice => Some("resourceSlices"),
-        Kind::StorageClass => Some("storageClasses"),
-        Kind::PersistentVolume => Some("persistentVolumes"),
-        Kind::PersistentVolumeClaim => Some("persistentVolumeClaims"),
-        Kind::CsiDriver => Some("csiDrivers"),
-        Kind::CsiStorageCapacity => Some("csiStorageCapacities"),
+        Kind::Storage(Storage::Class) => Some("storageClasses"),
+        Kind::Storage(Storage::Volume) => Some("persistentVolumes"),
+        Kind::Storage(Storage::Claim) => Some("persistentVolumeClaims"),
+        Kind::Storage(Storage::Driver) => Some("csiDrivers"),
+        Kind::Storage(Storage::Capacity) => Some("csiStorageCapacities"),
         // KAI has none: its snapshots are read without.
-        Kind::CsiNode => Some("csiNodes"),
-        Kind::VolumeAttachment => Some("volumeAttachments"),
+        Kind::Storage(Storage::Node) => Some("csiNodes"),
+        Kind::Storage(Storage::Attachment) => Some("volumeAttachments"),
         Kind::ConfigMap => Some("configMaps"),
         Kind::ResourceClaim => Some("resourceClaims"),
         Kind::Namespace | Kind::PodDisruptionBudget => None,

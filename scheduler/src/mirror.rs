@@ -13,6 +13,7 @@ mod group;
 mod hear;
 mod node;
 mod numa;
+mod objects;
 mod pod;
 mod queue;
 mod requests;
@@ -50,8 +51,8 @@ pub(crate) use volumes::{PodVolume, Volumes};
 
 use crate::{
     config::NodePool,
-    parse::{Malformed, strings, text, version},
-    watch::{Kind, Need, Unread},
+    parse::{Malformed, text},
+    watch::{Need, Unread},
 };
 
 /// Namespace and name; the namespace is empty for what has none.
@@ -197,192 +198,6 @@ impl Mirror {
             let key = Key { namespace: Name::clone(&group.namespace), name: Name::clone(name) };
             self.pods.get(&key).map(|pod| (key, pod))
         })
-    }
-
-    /// Replaces everything of a kind by what a list said.
-    pub(crate) fn relist(&mut self, kind: Kind, objects: &[Value]) {
-        self.revision += 1;
-        self.changes.everything = true;
-        match kind {
-            Kind::Namespace => self.namespaces.clear(),
-            Kind::Node => self.nodes.clear(),
-            Kind::PriorityClass => self.classes.clear(),
-            Kind::Queue => self.queues.clear(),
-            Kind::Topology => self.topologies.clear(),
-            Kind::NodeResourceTopology => self.topologies_of_nodes.clear(),
-            Kind::PodDisruptionBudget => self.budgets.clear(),
-            Kind::DeviceClass => self.claims.clear_classes(),
-            Kind::ResourceSlice => self.claims.clear_slices(),
-            Kind::ResourceClaim => self.claims.clear_claims(),
-            Kind::StorageClass
-            | Kind::PersistentVolume
-            | Kind::PersistentVolumeClaim
-            | Kind::CsiDriver
-            | Kind::CsiStorageCapacity
-            | Kind::CsiNode
-            | Kind::VolumeAttachment => {
-                self.clear_volumes(kind);
-            }
-            Kind::ConfigMap => self.config_maps.clear(),
-            Kind::PodGroup => self.groups.clear(),
-            Kind::BindRequest => self.clear_requests(),
-            Kind::Pod => {
-                self.pods.clear();
-                self.unread.clear();
-                self.members.clear();
-                self.claims.pods.clear();
-                self.volumes.pods.clear();
-                self.config_maps.users.clear();
-                self.sharing = Sharing::default();
-            }
-        }
-        for object in objects {
-            self.upsert(kind, object);
-        }
-    }
-
-    /// Takes an object as a list, or the answer to a write of ours, shows it.
-    pub(crate) fn upsert(&mut self, kind: Kind, object: &Value) {
-        let key = Key::of(object);
-        if self.is_known(kind, &key, version(object)) {
-            return;
-        }
-        match kind {
-            Kind::Namespace => {
-                let labels = strings(object, "/metadata/labels");
-                if put(&mut self.namespaces, key.name, labels) {
-                    self.namespaces_changed();
-                }
-            }
-            Kind::Node => self.upsert_node(key.name, NodeRecord::read(object)),
-            Kind::PriorityClass => {
-                let record = ClassRecord::read(object);
-                if put(&mut self.classes, key.name, record) {
-                    self.everything_changed();
-                }
-            }
-            Kind::Queue => self.upsert_queue(key.name, QueueRecord::read(object)),
-            Kind::Topology => {
-                let topology = topology::read(object);
-                if put(&mut self.topologies, key.name, topology) {
-                    self.everything_changed();
-                }
-            }
-            Kind::NodeResourceTopology => {
-                let record = NumaRecord::read(object);
-                if put(&mut self.topologies_of_nodes, Name::clone(&key.name), record) {
-                    self.node_changed(key.name);
-                }
-            }
-            Kind::PodDisruptionBudget => {
-                let budget = disruption_budget::read(object);
-                if put(&mut self.budgets, key, budget) {
-                    self.budgets_changed();
-                }
-            }
-            Kind::DeviceClass => {
-                if self.claims.upsert_class(key.name, object) {
-                    self.everything_changed();
-                }
-            }
-            Kind::ResourceSlice => {
-                if self.claims.upsert_slice(key.name, object) {
-                    self.everything_changed();
-                }
-            }
-            Kind::ResourceClaim => self.upsert_claim(&key, ClaimRecord::read(object)),
-            Kind::StorageClass
-            | Kind::PersistentVolume
-            | Kind::PersistentVolumeClaim
-            | Kind::CsiDriver
-            | Kind::CsiStorageCapacity
-            | Kind::CsiNode
-            | Kind::VolumeAttachment => {
-                self.upsert_of_volumes(kind, key, object);
-            }
-            Kind::ConfigMap => self.upsert_config_map(key),
-            Kind::PodGroup => {
-                let record = GroupRecord::read(object, self.pool_name());
-                self.upsert_group(key, record);
-            }
-            Kind::BindRequest => self.upsert_request(key, RequestRecord::read(object)),
-            Kind::Pod => self.upsert_pod(key, PodRecord::read(object, &self.scheduler_name)),
-        }
-    }
-
-    /// This state of the object, or a later one, was the answer to a write of ours, and now the
-    /// watch tells of it.
-    fn is_known(&self, kind: Kind, key: &Key, version: u64) -> bool {
-        let known = match kind {
-            Kind::Pod => self.pods.get(key).map(|pod| pod.told.version),
-            Kind::PodGroup => self.groups.get(key).map(|group| group.told.version),
-            Kind::ResourceClaim => self.claims.known.get(key).map(|claim| claim.version),
-            Kind::BindRequest => self.requests.get(key).map(|request| request.version),
-            Kind::Queue => self.queues.get(&key.name).map(|queue| queue.told.version),
-            Kind::PersistentVolume | Kind::PersistentVolumeClaim => self.volumes.version(kind, key),
-            Kind::Namespace
-            | Kind::Node
-            | Kind::PriorityClass
-            | Kind::Topology
-            | Kind::NodeResourceTopology
-            | Kind::DeviceClass
-            | Kind::ResourceSlice
-            | Kind::StorageClass
-            | Kind::CsiDriver
-            | Kind::CsiStorageCapacity
-            | Kind::CsiNode
-            | Kind::VolumeAttachment
-            | Kind::ConfigMap
-            | Kind::PodDisruptionBudget => None,
-        };
-        known.is_some_and(|known| version != 0 && version <= known)
-    }
-
-    /// Takes away what a watch says is gone, by this version.
-    pub(crate) fn remove(&mut self, kind: Kind, key: Key, gone_at: u64) {
-        let gone = match kind {
-            Kind::Namespace => {
-                if self.namespaces.remove(&key.name).is_some() {
-                    self.namespaces_changed();
-                }
-                false
-            }
-            Kind::Node => self.nodes.remove(&key.name).is_some(),
-            Kind::PriorityClass => self.classes.remove(&key.name).is_some(),
-            Kind::Queue => self.queues.remove(&key.name).is_some(),
-            Kind::Topology => self.topologies.remove(&key.name).is_some(),
-            Kind::NodeResourceTopology => {
-                if self.topologies_of_nodes.remove(&key.name).is_some() {
-                    self.node_changed(key.name);
-                }
-                false
-            }
-            Kind::PodDisruptionBudget => {
-                if self.budgets.remove(&key).is_some() {
-                    self.budgets_changed();
-                }
-                false
-            }
-            Kind::DeviceClass => self.claims.remove_class(&key.name),
-            Kind::ResourceSlice => self.claims.remove_slice(&key.name),
-            Kind::ResourceClaim => return self.remove_claim(&key, gone_at),
-            Kind::StorageClass
-            | Kind::PersistentVolume
-            | Kind::PersistentVolumeClaim
-            | Kind::CsiDriver
-            | Kind::CsiStorageCapacity
-            | Kind::CsiNode
-            | Kind::VolumeAttachment => {
-                return self.remove_of_volumes(kind, &key, gone_at);
-            }
-            Kind::ConfigMap => return self.remove_config_map(&key),
-            Kind::PodGroup => return self.remove_group(key, gone_at),
-            Kind::BindRequest => return self.remove_request(key, gone_at),
-            Kind::Pod => return self.remove_pod(key, gone_at),
-        };
-        if gone {
-            self.everything_changed();
-        }
     }
 
     fn remove_group(&mut self, key: Key, gone_at: u64) {

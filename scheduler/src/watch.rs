@@ -42,13 +42,7 @@ pub(crate) enum Kind {
     Topology,
     DeviceClass,
     ResourceSlice,
-    StorageClass,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    CsiDriver,
-    CsiStorageCapacity,
-    CsiNode,
-    VolumeAttachment,
+    Storage(Storage),
     ConfigMap,
     NodeResourceTopology,
     Node,
@@ -57,6 +51,25 @@ pub(crate) enum Kind {
     ResourceClaim,
     BindRequest,
     Pod,
+}
+
+/// What claims on volumes depend on, in the order in which its news are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Storage {
+    /// `StorageClass`.
+    Class,
+    /// `PersistentVolume`.
+    Volume,
+    /// `PersistentVolumeClaim`.
+    Claim,
+    /// `CSIDriver`.
+    Driver,
+    /// `CSIStorageCapacity`.
+    Capacity,
+    /// `CSINode`.
+    Node,
+    /// `VolumeAttachment`.
+    Attachment,
 }
 
 impl Kind {
@@ -70,13 +83,13 @@ impl Kind {
                 Self::Topology,
                 Self::DeviceClass,
                 Self::ResourceSlice,
-                Self::StorageClass,
-                Self::PersistentVolume,
-                Self::PersistentVolumeClaim,
-                Self::CsiDriver,
-                Self::CsiStorageCapacity,
-                Self::CsiNode,
-                Self::VolumeAttachment,
+                Self::Storage(Storage::Class),
+                Self::Storage(Storage::Volume),
+                Self::Storage(Storage::Claim),
+                Self::Storage(Storage::Driver),
+                Self::Storage(Storage::Capacity),
+                Self::Storage(Storage::Node),
+                Self::Storage(Storage::Attachment),
                 Self::ConfigMap,
                 Self::NodeResourceTopology,
                 Self::Node,
@@ -87,13 +100,13 @@ impl Kind {
             ],
             Flavor::Kube => &[
                 Self::Namespace,
-                Self::StorageClass,
-                Self::PersistentVolume,
-                Self::PersistentVolumeClaim,
-                Self::CsiDriver,
-                Self::CsiStorageCapacity,
-                Self::CsiNode,
-                Self::VolumeAttachment,
+                Self::Storage(Storage::Class),
+                Self::Storage(Storage::Volume),
+                Self::Storage(Storage::Claim),
+                Self::Storage(Storage::Driver),
+                Self::Storage(Storage::Capacity),
+                Self::Storage(Storage::Node),
+                Self::Storage(Storage::Attachment),
                 Self::Node,
                 Self::PodDisruptionBudget,
                 Self::Pod,
@@ -104,13 +117,7 @@ impl Kind {
     /// What pods have to name before anybody asks for the kind; `None`: it matters at any time.
     pub(crate) const fn need(self) -> Option<Need> {
         match self {
-            Self::StorageClass
-            | Self::PersistentVolume
-            | Self::PersistentVolumeClaim
-            | Self::CsiDriver
-            | Self::CsiStorageCapacity
-            | Self::CsiNode
-            | Self::VolumeAttachment => Some(Need::Volumes),
+            Self::Storage(_) => Some(Need::Volumes),
             Self::ConfigMap => Some(Need::ConfigMaps),
             Self::Namespace
             | Self::PriorityClass
@@ -150,13 +157,13 @@ impl Kind {
             Self::Topology => ("kai.scheduler/v1alpha1", "topologies"),
             Self::DeviceClass => ("resource.k8s.io/v1", "deviceclasses"),
             Self::ResourceSlice => ("resource.k8s.io/v1", "resourceslices"),
-            Self::StorageClass => ("storage.k8s.io/v1", "storageclasses"),
-            Self::PersistentVolume => ("v1", "persistentvolumes"),
-            Self::PersistentVolumeClaim => ("v1", "persistentvolumeclaims"),
-            Self::CsiDriver => ("storage.k8s.io/v1", "csidrivers"),
-            Self::CsiStorageCapacity => ("storage.k8s.io/v1", "csistoragecapacities"),
-            Self::CsiNode => ("storage.k8s.io/v1", "csinodes"),
-            Self::VolumeAttachment => ("storage.k8s.io/v1", "volumeattachments"),
+            Self::Storage(Storage::Class) => ("storage.k8s.io/v1", "storageclasses"),
+            Self::Storage(Storage::Volume) => ("v1", "persistentvolumes"),
+            Self::Storage(Storage::Claim) => ("v1", "persistentvolumeclaims"),
+            Self::Storage(Storage::Driver) => ("storage.k8s.io/v1", "csidrivers"),
+            Self::Storage(Storage::Capacity) => ("storage.k8s.io/v1", "csistoragecapacities"),
+            Self::Storage(Storage::Node) => ("storage.k8s.io/v1", "csinodes"),
+            Self::Storage(Storage::Attachment) => ("storage.k8s.io/v1", "volumeattachments"),
             Self::ConfigMap => ("v1", "configmaps"),
             Self::NodeResourceTopology => {
                 ("topology.node.k8s.io/v1alpha2", "noderesourcetopologies")
@@ -183,13 +190,7 @@ impl Kind {
             | Self::Topology
             | Self::DeviceClass
             | Self::ResourceSlice
-            | Self::StorageClass
-            | Self::PersistentVolume
-            | Self::PersistentVolumeClaim
-            | Self::CsiDriver
-            | Self::CsiStorageCapacity
-            | Self::CsiNode
-            | Self::VolumeAttachment
+            | Self::Storage(_)
             | Self::ConfigMap
             | Self::Node
             | Self::PodGroup

@@ -55,13 +55,14 @@ const COLLECTIONS: [(&str, &str, &str); 15] = [
 ];
 
 /// Cluster-scoped collections of which a scenario may have objects.
-const FENCED: [&str; 9] = [
+const FENCED: [&str; 10] = [
     "/apis/scheduling.run.ai/v2/queues",
     "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/kai.scheduler/v1alpha1/topologies",
     "/api/v1/persistentvolumes",
     "/apis/storage.k8s.io/v1/storageclasses",
+    "/apis/storage.k8s.io/v1/csinodes",
     "/apis/resource.k8s.io/v1/deviceclasses",
     "/apis/resource.k8s.io/v1/resourceslices",
     "/api/v1/nodes",

@@ -12,7 +12,7 @@ use super::{OBJECT_LABEL, USE_LABEL};
 use crate::api::{Api, is_not_found, refusal};
 
 /// Where runs make things.
-const OWN: [&str; 13] = [
+const OWN: [&str; 14] = [
     "/api/v1/namespaces",
     "/api/v1/nodes",
     "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
@@ -22,6 +22,7 @@ const OWN: [&str; 13] = [
     "/apis/kai.scheduler/v1alpha1/topologies",
     "/api/v1/persistentvolumes",
     "/apis/storage.k8s.io/v1/storageclasses",
+    "/apis/storage.k8s.io/v1/csinodes",
     "/apis/resource.k8s.io/v1/deviceclasses",
     "/apis/resource.k8s.io/v1/resourceslices",
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",

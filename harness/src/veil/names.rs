@@ -58,6 +58,7 @@ pub(super) fn is_fenced(plural: &str) -> bool {
             | "clustertrainingruntimes"
             | "persistentvolumes"
             | "storageclasses"
+            | "csinodes"
             | "deviceclasses"
             | "resourceslices"
     )
@@ -75,6 +76,7 @@ pub(super) fn is_fenced_kind(kind: &str) -> bool {
             | "ClusterTrainingRuntime"
             | "PersistentVolume"
             | "StorageClass"
+            | "CSINode"
             | "DeviceClass"
             | "ResourceSlice"
     )

@@ -193,7 +193,7 @@ spec:
   containers: [{name: main, image: train}]
 ";
 
-/// A pod with two claims on volumes: one is there, the other is to be made.
+/// A pod with two claims on volumes: one is there, the other is to be made. It needs a config map.
 const STORING: &str = "
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -241,7 +241,11 @@ spec:
   volumes:
   - {name: a, persistentVolumeClaim: {claimName: on-disk}}
   - {name: b, persistentVolumeClaim: {claimName: in-cloud}}
-  containers: [{name: main, image: train}]
+  containers: [{name: main, image: train, envFrom: [{configMapRef: {name: settings}}]}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: default}
 ";
 
 /// A pod with a request that nobody can carry out.

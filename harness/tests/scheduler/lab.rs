@@ -101,6 +101,7 @@ impl Lab {
                 "StorageClass" => ("storage.k8s.io", "storageclasses"),
                 "PersistentVolume" => ("", "persistentvolumes"),
                 "PersistentVolumeClaim" => ("", "persistentvolumeclaims"),
+                "ConfigMap" => ("", "configmaps"),
                 "ResourceClaim" => ("resource.k8s.io", "resourceclaims"),
                 "Pod" => ("", "pods"),
                 "BindRequest" => ("scheduling.run.ai", "bindrequests"),

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     api::{Merge, path},
     mirror::{Key, Mirror},
-    watch::Kind,
+    watch::{Kind, Storage},
 };
 
 /// On a volume: it was not its user who chose the claim.
@@ -109,7 +109,7 @@ fn bind(
                 } },
             });
             let path = path("v1", "", "persistentvolumes", name);
-            Some(vec![Write::patch(Kind::PersistentVolume, path, Merge::Plain, change)])
+            Some(vec![Write::patch(Kind::Storage(Storage::Volume), path, Merge::Plain, change)])
         }
         Chosen::Made => {
             let node = &cycle.snapshot.nodes[open.node.0 as usize].name;
@@ -121,7 +121,7 @@ fn bind(
                 "annotations": { SELECTED_NODE: &**node },
             } });
             let path = path("v1", &key.namespace, "persistentvolumeclaims", &key.name);
-            Some(vec![Write::patch(Kind::PersistentVolumeClaim, path, Merge::Plain, change)])
+            Some(vec![Write::patch(Kind::Storage(Storage::Claim), path, Merge::Plain, change)])
         }
     }
 }

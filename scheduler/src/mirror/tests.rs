@@ -5,6 +5,7 @@ use schedlab_json::json;
 use schedlab_scheduler_core::model::Time;
 
 use super::*;
+use crate::watch::Kind;
 
 fn pod(version: u64, uid: &str, spec: &Value) -> Value {
     json!({

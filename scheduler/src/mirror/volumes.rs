@@ -19,7 +19,7 @@ use schedlab_scheduler_core::model::{
 pub(crate) use record::{PodVolume, VolumeClaimRecord, VolumeRecord};
 
 use super::{Key, Mirror, PodRecord, put};
-use crate::watch::Kind;
+use crate::watch::Storage;
 use drivers::Drivers;
 use record::{Binds, ClassRecord, Standing};
 
@@ -118,11 +118,11 @@ impl Volumes {
     }
 
     /// Which version of a claim or a volume is known.
-    pub(super) fn version(&self, kind: Kind, key: &Key) -> Option<u64> {
-        if kind == Kind::PersistentVolumeClaim {
+    pub(super) fn version(&self, kind: Storage, key: &Key) -> Option<u64> {
+        if kind == Storage::Claim {
             return self.claims.get(key).map(|claim| claim.version);
         }
-        let volume = self.known.get(&key.name).filter(|_| kind == Kind::PersistentVolume);
+        let volume = self.known.get(&key.name).filter(|_| kind == Storage::Volume);
         volume.map(|volume| volume.version)
     }
 
@@ -177,50 +177,56 @@ fn zones(labels: &Labels) -> Vec<(Name, Vec<Name>)> {
 
 impl Mirror {
     /// Takes a claim on a volume, a volume, a class of volumes, or what drivers say.
-    pub(super) fn upsert_of_volumes(&mut self, kind: Kind, key: Key, object: &Value) {
+    pub(super) fn upsert_of_volumes(&mut self, kind: Storage, key: Key, object: &Value) {
         match kind {
-            Kind::PersistentVolumeClaim => {
+            Storage::Claim => {
                 self.upsert_volume_claim(&key, VolumeClaimRecord::read(object));
             }
-            Kind::PersistentVolume => self.upsert_volume(key.name, VolumeRecord::read(object)),
-            Kind::StorageClass => {
+            Storage::Volume => self.upsert_volume(key.name, VolumeRecord::read(object)),
+            Storage::Class => {
                 if put(&mut self.volumes.classes, key.name, ClassRecord::read(object)) {
                     self.volumes_changed();
                 }
             }
-            _ => self.upsert_of_drivers(kind, key, object),
+            Storage::Driver | Storage::Capacity | Storage::Node | Storage::Attachment => {
+                self.upsert_of_drivers(kind, key, object);
+            }
         }
     }
 
     /// Takes away one of those.
-    pub(super) fn remove_of_volumes(&mut self, kind: Kind, key: &Key, gone_at: u64) {
+    pub(super) fn remove_of_volumes(&mut self, kind: Storage, key: &Key, gone_at: u64) {
         if self.volumes.version(kind, key).is_some_and(|version| version > gone_at) {
             return;
         }
         match kind {
-            Kind::PersistentVolumeClaim => {
+            Storage::Claim => {
                 self.volumes.claims.remove(key);
                 return self.volume_claim_changed(key);
             }
-            Kind::PersistentVolume => {
+            Storage::Volume => {
                 self.volumes.known.remove(&key.name);
                 self.attachments_changed(&key.name);
             }
-            Kind::StorageClass => {
+            Storage::Class => {
                 self.volumes.classes.remove(&key.name);
             }
-            _ => return self.remove_of_drivers(kind, key),
+            Storage::Driver | Storage::Capacity | Storage::Node | Storage::Attachment => {
+                return self.remove_of_drivers(kind, key);
+            }
         }
         self.volumes_changed();
     }
 
     /// All of a kind are listed anew.
-    pub(super) fn clear_volumes(&mut self, kind: Kind) {
+    pub(super) fn clear_volumes(&mut self, kind: Storage) {
         match kind {
-            Kind::PersistentVolumeClaim => self.volumes.claims.clear(),
-            Kind::PersistentVolume => self.volumes.known.clear(),
-            Kind::StorageClass => self.volumes.classes.clear(),
-            _ => self.clear_drivers(kind),
+            Storage::Claim => self.volumes.claims.clear(),
+            Storage::Volume => self.volumes.known.clear(),
+            Storage::Class => self.volumes.classes.clear(),
+            Storage::Driver | Storage::Capacity | Storage::Node | Storage::Attachment => {
+                self.clear_drivers(kind);
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     parse::{at, list, name, text},
-    watch::Kind,
+    watch::Storage,
 };
 
 /// Everything that drivers say.
@@ -21,7 +21,7 @@ use crate::{
 pub(super) struct Drivers {
     /// Those that say how much storage is left (`CSIDriver`).
     tell_storage: BTreeSet<Name>,
-    storage: BTreeMap<Key, Storage>,
+    storage: BTreeMap<Key, StorageLeft>,
     /// By node, how many volumes of a driver (`CSINode`).
     limits: BTreeMap<Name, BTreeMap<Name, i64>>,
     attachments: BTreeMap<Name, Attachment>,
@@ -29,7 +29,7 @@ pub(super) struct Drivers {
 
 /// What is kept of a `CSIStorageCapacity`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Storage {
+struct StorageLeft {
     class: Name,
     /// `None`: it can be used from nowhere.
     nodes: Option<LabelSelector>,
@@ -63,7 +63,7 @@ impl Drivers {
             return None;
         }
         let suffices =
-            |one: &&Storage| one.class == *class && one.bytes.is_some_and(|left| left >= bytes);
+            |one: &&StorageLeft| one.class == *class && one.bytes.is_some_and(|left| left >= bytes);
         let enough = self.storage.values().filter(suffices);
         Some(enough.filter_map(|one| one.nodes.clone()).collect())
     }
@@ -83,7 +83,7 @@ impl Drivers {
     }
 }
 
-impl Storage {
+impl StorageLeft {
     fn read(object: &Value) -> Self {
         let quantity = |field| text(object, field).map(bytes);
         let nodes = at(object, "/nodeTopology").filter(|topology| !topology.is_null());
@@ -125,28 +125,28 @@ impl Mirror {
         }
     }
 
-    pub(super) fn upsert_of_drivers(&mut self, kind: Kind, key: Key, object: &Value) {
+    pub(super) fn upsert_of_drivers(&mut self, kind: Storage, key: Key, object: &Value) {
         let drivers = &mut self.volumes.drivers;
         match kind {
-            Kind::CsiNode => {
+            Storage::Node => {
                 if put(&mut drivers.limits, key.name, limits(object)) {
                     // Volumes count from now on that did not before.
                     self.everything_changed();
                 }
             }
-            Kind::VolumeAttachment => {
+            Storage::Attachment => {
                 let attachment = Attachment::read(object);
                 let node = Name::clone(&attachment.node);
                 if put(&mut drivers.attachments, key.name, attachment) {
                     self.node_changed(node);
                 }
             }
-            Kind::CsiStorageCapacity => {
-                if put(&mut drivers.storage, key, Storage::read(object)) {
+            Storage::Capacity => {
+                if put(&mut drivers.storage, key, StorageLeft::read(object)) {
                     self.volumes_changed();
                 }
             }
-            _ => {
+            Storage::Driver => {
                 let tells = at(object, "/spec/storageCapacity").and_then(Value::as_bool);
                 let changed = if tells == Some(true) {
                     drivers.tell_storage.insert(key.name)
@@ -157,42 +157,45 @@ impl Mirror {
                     self.volumes_changed();
                 }
             }
+            Storage::Class | Storage::Volume | Storage::Claim => {}
         }
     }
 
-    pub(super) fn remove_of_drivers(&mut self, kind: Kind, key: &Key) {
+    pub(super) fn remove_of_drivers(&mut self, kind: Storage, key: &Key) {
         let drivers = &mut self.volumes.drivers;
         match kind {
-            Kind::CsiNode => {
+            Storage::Node => {
                 if drivers.limits.remove(&key.name).is_some() {
                     self.everything_changed();
                 }
             }
-            Kind::VolumeAttachment => {
+            Storage::Attachment => {
                 if let Some(gone) = drivers.attachments.remove(&key.name) {
                     self.node_changed(gone.node);
                 }
             }
-            Kind::CsiStorageCapacity => {
+            Storage::Capacity => {
                 if drivers.storage.remove(key).is_some() {
                     self.volumes_changed();
                 }
             }
-            _ => {
+            Storage::Driver => {
                 if drivers.tell_storage.remove(&key.name) {
                     self.volumes_changed();
                 }
             }
+            Storage::Class | Storage::Volume | Storage::Claim => {}
         }
     }
 
-    pub(super) fn clear_drivers(&mut self, kind: Kind) {
+    pub(super) fn clear_drivers(&mut self, kind: Storage) {
         let drivers = &mut self.volumes.drivers;
         match kind {
-            Kind::CsiNode => drivers.limits.clear(),
-            Kind::VolumeAttachment => drivers.attachments.clear(),
-            Kind::CsiStorageCapacity => drivers.storage.clear(),
-            _ => drivers.tell_storage.clear(),
+            Storage::Node => drivers.limits.clear(),
+            Storage::Attachment => drivers.attachments.clear(),
+            Storage::Capacity => drivers.storage.clear(),
+            Storage::Driver => drivers.tell_storage.clear(),
+            Storage::Class | Storage::Volume | Storage::Claim => {}
         }
     }
 

@@ -2,6 +2,8 @@
 
 use schedlab_json::{Value, json};
 
+use schedlab_scheduler_core::model::LabelSelector;
+
 use super::*;
 use crate::watch::Kind;
 
@@ -58,12 +60,20 @@ fn merge(into: &mut Value, change: &Value) {
 
 fn mirror(objects: &[Value]) -> Mirror {
     let mut mirror = Mirror::new("kai-scheduler");
-    mirror.upsert(Kind::StorageClass, &class("later", "kubernetes.io/no-provisioner", &json!({})));
+    mirror.upsert(
+        Kind::Storage(Storage::Class),
+        &class("later", "kubernetes.io/no-provisioner", &json!({})),
+    );
     for object in objects {
         let kind = match object["kind"].as_str().unwrap() {
-            "PersistentVolumeClaim" => Kind::PersistentVolumeClaim,
-            "PersistentVolume" => Kind::PersistentVolume,
-            "StorageClass" => Kind::StorageClass,
+            "PersistentVolumeClaim" => Kind::Storage(Storage::Claim),
+            "PersistentVolume" => Kind::Storage(Storage::Volume),
+            "StorageClass" => Kind::Storage(Storage::Class),
+            "CSIDriver" => Kind::Storage(Storage::Driver),
+            "CSIStorageCapacity" => Kind::Storage(Storage::Capacity),
+            "CSINode" => Kind::Storage(Storage::Node),
+            "VolumeAttachment" => Kind::Storage(Storage::Attachment),
+            "Node" => Kind::Node,
             _ => Kind::Pod,
         };
         mirror.upsert(kind, object);
@@ -102,7 +112,18 @@ fn told(objects: &[Value]) -> String {
         VolumeAccess::Bound(reach) => format!("bound {}", terms(reach)),
         VolumeAccess::Open { volumes, made } => {
             let volumes: Vec<&str> = volumes.iter().map(|volume| &*volume.name).collect();
-            let made = made.as_ref().map(|reach| format!(" made {}", terms(reach)));
+            let room = |selector: &LabelSelector| {
+                let wanted = selector.requirements.iter();
+                let wanted = wanted.map(|one| format!("{}={}", one.key, one.values.join("|")));
+                wanted.collect::<Vec<_>>().join(" ")
+            };
+            let made = made.as_ref().map(|made| {
+                let room = made
+                    .room
+                    .as_ref()
+                    .map(|any| format!(" room {:?}", any.iter().map(room).collect::<Vec<_>>()));
+                format!(" made {}{}", terms(&made.reach), room.unwrap_or_default())
+            });
             format!("open {}{}", volumes.join(","), made.unwrap_or_default())
         }
     };
@@ -223,4 +244,102 @@ fn a_pod_that_has_its_node_keeps_others_from_what_one_may_have() {
     let mirror = mirror(&[claim("c", &json!({})), on_node]);
     let (key, pod) = mirror.pods.first_key_value().unwrap();
     assert_eq!(mirror.volumes.of_pod(key, pod), []);
+}
+
+fn driver(tells: bool) -> Value {
+    json!({ "kind": "CSIDriver", "metadata": { "name": "csi" }, "spec": { "storageCapacity": tells } })
+}
+
+fn storage(name: &str, change: &Value) -> Value {
+    let mut storage = json!({
+        "kind": "CSIStorageCapacity", "metadata": { "namespace": "kube-system", "name": name },
+        "storageClassName": "disks", "capacity": "10Gi",
+        "nodeTopology": { "matchLabels": { "shelf": name } },
+    });
+    merge(&mut storage, change);
+    storage
+}
+
+#[test]
+fn a_volume_is_made_where_the_driver_has_storage_left_if_it_says() {
+    let disks = || class("disks", "csi", &json!({}));
+    let claim = || claim("c", &json!({ "spec": { "storageClassName": "disks" } }));
+    let room = |driver: Value, storage: &[Value]| {
+        let objects = [disks(), claim(), driver].into_iter().chain(storage.iter().cloned());
+        let objects: Vec<Value> = objects.chain([naming("c")]).collect();
+        told(&objects)
+    };
+    let enough = [storage("a", &json!({})), storage("b", &json!({ "capacity": "2Gi" }))];
+    assert_eq!(room(driver(false), &enough), "open  made []");
+    assert_eq!(room(driver(true), &enough), r#"open  made [] room ["shelf=a", "shelf=b"]"#);
+    let none = [
+        storage("small", &json!({ "capacity": "1Gi" })),
+        storage("of-another-class", &json!({ "storageClassName": "tapes" })),
+        storage("in-small-pieces", &json!({ "maximumVolumeSize": "1Gi" })),
+        storage("nobody-knows", &json!({ "capacity": null })),
+        storage("from-nowhere", &json!({ "nodeTopology": null })),
+    ];
+    assert_eq!(room(driver(true), &none), "open  made [] room []");
+    let selected = json!({ "volume.kubernetes.io/selected-node": "n" });
+    let mut under_way = claim();
+    merge(&mut under_way, &json!({ "metadata": { "annotations": (selected) } }));
+    let objects = [disks(), under_way, driver(true), naming("c")];
+    assert_eq!(told(&objects), "open  made [metadata.name=n]");
+}
+
+/// What a driver attaches for the claims of the only pod, and what its node takes and has.
+fn attached(objects: &[Value]) -> String {
+    let node = json!({ "kind": "Node", "metadata": { "name": "n" } });
+    let objects: Vec<Value> = objects.iter().cloned().chain([node]).collect();
+    let mirror = mirror(&objects);
+    let (key, pod) = mirror.pods.first_key_value().unwrap();
+    let claims = mirror.volumes.of_pod(key, pod).into_iter().filter_map(|claim| claim.attached);
+    let claims: Vec<String> = claims.map(|it| format!("{}/{}", it.driver, it.volume)).collect();
+    let node = mirror.offered(&mirror.nodes["n"]);
+    let has: Vec<&str> = node.attached.iter().map(|it| &*it.volume).collect();
+    format!("{claims:?} node takes {:?} has {has:?}", node.volume_limits)
+}
+
+#[test]
+fn volumes_of_a_driver_count_where_a_node_takes_only_so_many() {
+    let node = |count: &Value| {
+        let drivers =
+            json!([{ "name": "csi", "allocatable": { "count": (count) } }, { "name": "other" }]);
+        json!({ "kind": "CSINode", "metadata": { "name": "n" }, "spec": { "drivers": (drivers) } })
+    };
+    let disk = || {
+        let csi = json!({ "driver": "csi", "volumeHandle": "disk-1" });
+        volume("v", &json!({ "spec": { "csi": (csi) }, "status": { "phase": "Bound" } }))
+    };
+    let attachment = json!({
+        "kind": "VolumeAttachment", "metadata": { "name": "a" },
+        "spec": { "attacher": "csi", "nodeName": "n", "source": { "persistentVolumeName": "v" } },
+    });
+    let has_one = || [claim("c", &bound()), disk(), naming("c")];
+    let uncounted = attached(&has_one());
+    assert_eq!(uncounted, "[] node takes {} has []", "nobody counts them");
+    let with = |more: &[Value]| {
+        attached(&has_one().into_iter().chain(more.iter().cloned()).collect::<Vec<_>>())
+    };
+    assert_eq!(with(&[node(&json!(2))]), r#"["csi/disk-1"] node takes {"csi": 2} has []"#);
+    let all = with(&[node(&json!(2)), attachment]);
+    assert_eq!(all, r#"["csi/disk-1"] node takes {"csi": 2} has ["disk-1"]"#);
+    assert_eq!(with(&[node(&Value::Null)]), "[] node takes {} has []");
+    let unbound = claim("c", &json!({ "spec": { "storageClassName": "disks" } }));
+    let objects = [class("disks", "csi", &json!({})), unbound, naming("c"), node(&json!(2))];
+    assert_eq!(attached(&objects), r#"["csi/of claim ns/c"] node takes {"csi": 2} has []"#);
+}
+
+#[test]
+fn a_pod_that_has_its_node_keeps_what_its_node_counts() {
+    let node = json!({
+        "kind": "CSINode", "metadata": { "name": "n" },
+        "spec": { "drivers": [{ "name": "csi", "allocatable": { "count": 1 } }] },
+    });
+    let csi = json!({ "driver": "csi", "volumeHandle": "disk-1" });
+    let disk = volume("v", &json!({ "spec": { "csi": (csi) }, "status": { "phase": "Bound" } }));
+    let mut there = naming("c");
+    there["spec"]["nodeName"] = json!("n");
+    let objects = [claim("c", &bound()), disk, there, node];
+    assert_eq!(attached(&objects), r#"["csi/disk-1"] node takes {"csi": 1} has []"#);
 }

@@ -1,0 +1,19 @@
+@placement
+Feature: A pod waits for the config maps without which it cannot start
+
+  Bound too early it would hold its GPUs and start no container.
+
+  Background:
+    Given a fleet of 1 node with 2 GPUs each
+    And a queue "team" with a quota of 2
+
+  Scenario: A pod is bound once its config map is there
+    When the manifest "config-maps/reader.yaml" is applied
+    Then pod "reader" is pending because "Missing required configmaps: [settings]"
+    And 2 GPUs are free
+    When the manifest "config-maps/settings.yaml" is applied
+    Then pod "reader" is running
+
+  Scenario: A config map that the pod can do without keeps it from nothing
+    When the manifest "config-maps/optional.yaml" is applied
+    Then pod "reader" is running
