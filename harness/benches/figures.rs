@@ -25,6 +25,7 @@ fn main() {
     // cargo hands `--bench` to every benchmark.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let mut table = Table::new(filter);
+    core::measure_small(&mut table);
     core::measure(&mut table);
     shell::measure(&table);
     memory::measure(&table);

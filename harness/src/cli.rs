@@ -15,6 +15,7 @@ use crate::exit::Exit;
 use crate::features::{Shard, TagExpression};
 use crate::ground::Kubelets;
 use crate::report::Reporter;
+use crate::runner::Crashes;
 use crate::target::Which;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeWay};
@@ -168,6 +169,11 @@ pub struct Flow {
     /// no two do not, fail where one of them fails.
     #[arg(long, default_value = "1", value_name = "N")]
     pub repeat: NonZeroUsize,
+    /// Play each scenario that passes again with a scheduler that dies before its Nth write and
+    /// starts anew; `each`: once for every write, `every:N`: for every Nth. No rule may be broken;
+    /// what the scenario claims need not hold then. On the emulator only.
+    #[arg(long, value_name = "each|every:N|N")]
+    pub crash_before: Option<Crashes>,
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -90,6 +90,9 @@ pub struct CaseReport {
     /// It failed first and passed on a retry.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub flaky: bool,
+    /// How many deaths of its scheduler it was played with, and no rule was broken.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub crashes: u32,
     /// How much of the cluster's time it took.
     pub virtual_millis: u64,
     /// Its steps.
@@ -103,6 +106,11 @@ pub struct CaseReport {
     /// How long it took here. No part of the data that is compared.
     #[serde(skip)]
     pub wall: Duration,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The verdict on a case.

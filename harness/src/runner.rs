@@ -2,6 +2,7 @@
 //! Results come in the order of the cases, whatever the threads do.
 
 mod attempt;
+mod crashes;
 mod panics;
 mod pool;
 
@@ -22,6 +23,7 @@ use crate::target::Target;
 use crate::vocabulary;
 use crate::world::{Pace, World};
 
+pub use crashes::Crashes;
 pub use pool::Progress;
 
 /// What waits for longer is not run against a scheduler whose own times stay what they are.
@@ -40,6 +42,8 @@ pub struct Settings {
     pub retries: u32,
     /// Runs of each case, which must not differ.
     pub repeat: NonZeroUsize,
+    /// Also play each case with a scheduler that dies.
+    pub crashes: Option<Crashes>,
     /// Run in an order that the seed decides.
     pub shuffle: bool,
     /// Start no case after the first failure.
@@ -136,6 +140,10 @@ fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseRep
             first.report.flaky = true;
             first.report.failure = failure;
         }
+    }
+    if let (Some(crashes), Outcome::Passed) = (settings.crashes, first.report.outcome) {
+        let case = (case, first.deaths);
+        return crashes::survive(first.report, case, steps, settings, crashes);
     }
     if settings.ground.is_some() {
         return each_passes(first.report, settings.repeat.get(), || {
@@ -275,6 +283,7 @@ fn blank(case: &Case) -> CaseReport {
         outcome: Outcome::NotRun,
         skipped: None,
         flaky: false,
+        crashes: 0,
         virtual_millis: 0,
         steps: case.steps.iter().map(step).collect(),
         failure: None,
@@ -308,13 +317,14 @@ mod tests {
     use super::*;
     use crate::features::load_text;
 
-    fn settings() -> Settings {
+    pub(in crate::runner) fn settings() -> Settings {
         Settings {
             jobs: NonZeroUsize::MIN,
             seed: 1,
             timeout: Duration::from_hours(1),
             retries: 0,
             repeat: NonZeroUsize::MIN,
+            crashes: None,
             shuffle: false,
             fail_fast: false,
             update: Update::No,

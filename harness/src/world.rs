@@ -54,6 +54,8 @@ pub struct World {
     /// How long the feature's durations are here.
     pace: Pace,
     scheduler: Scheduler,
+    /// The scheduler dies before so many-th of its writes, whatever the scenario says.
+    dies_before: Option<u32>,
     /// Watches every write once the scheduler has started.
     audit: Option<Audit>,
     case: Case,
@@ -116,6 +118,7 @@ impl World {
             target: target.clone(),
             pace,
             scheduler: Scheduler::Awaited(Box::new(config)),
+            dies_before: None,
             audit: None,
             case: case.clone(),
             line: case.place.line,

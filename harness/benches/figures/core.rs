@@ -2,6 +2,7 @@
 //! outside the clock; a cycle is one call of `schedule` with the full profile `kai`.
 
 use std::{
+    collections::BTreeSet,
     hint::black_box,
     time::{Duration, Instant},
 };
@@ -9,6 +10,7 @@ use std::{
 use schedlab_scheduler_core::{
     Decision, Profile, Snapshot,
     audit::{Rules, breaches_of},
+    profile::Action,
     schedule, synthetic,
 };
 
@@ -43,28 +45,84 @@ const FAMILIES: [Family; 5] = [
         name: "reclaim: a gang of half the nodes from one-GPU jobs on all",
         cluster: synthetic::large_gang_against_singles,
         bound: (1000, 500),
-        kai: &[(500, 10.4), (1000, 44.9)],
+        kai: &[(10, 0.07), (50, 0.4), (100, 0.9), (200, 2.2), (500, 10.4), (1000, 44.9)],
     },
     Family {
         name: "reclaim: one-GPU jobs from as many one-GPU jobs",
         cluster: synthetic::singles_against_singles,
         bound: (1000, 1000),
-        kai: &[(500, 201.5)],
+        kai: &[(10, 0.1), (50, 1.3), (100, 5.2), (200, 26.5), (500, 201.5)],
     },
     Family {
         name: "reclaim: a hopeless gang of 10 x 8 GPUs",
         cluster: synthetic::hopeless_gang_against_singles,
         bound: (1000, 1000),
-        kai: &[(500, 126.4), (1000, 132.0)],
+        kai: &[(10, 0.07), (50, 4.8), (100, 24.8), (200, 121.8), (500, 126.4), (1000, 132.0)],
     },
 ];
+
+/// A cycle of some actions on a small cluster.
+struct Small {
+    name: &'static str,
+    cluster: fn(u32, u32) -> Snapshot,
+    /// `None`: all of them.
+    action: Option<Action>,
+    /// Nodes, jobs, and KAI v0.17.0's own benchmark of the same in net milliseconds.
+    kai: &'static [(u32, u32, f64)],
+}
+
+const SMALL: [Small; 3] = [
+    Small {
+        name: "allocate alone, pending one-GPU jobs in 4 queues",
+        cluster: synthetic::pending_jobs,
+        action: Some(Action::Allocate),
+        kai: &[(10, 50, 9.0), (50, 200, 38.0), (100, 500, 123.0)],
+    },
+    Small {
+        name: "consolidation alone, every second job runs",
+        cluster: synthetic::half_running_jobs,
+        action: Some(Action::Consolidate),
+        kai: &[(10, 50, 30.0), (50, 200, 274.0)],
+    },
+    Small {
+        name: "a full cycle, every second job runs",
+        cluster: synthetic::half_running_jobs,
+        action: None,
+        kai: &[(10, 50, 7.0), (50, 200, 21.0), (100, 500, 78.0)],
+    },
+];
+
+/// Where KAI takes less than 100 ms.
+const TIMES: f64 = 10.0;
+
+/// KAI's benchmarks of single actions, each as many times as fast as KAI.
+pub(crate) fn measure_small(table: &mut Table) {
+    for small in SMALL.iter().filter(|small| table.wants(small.name)) {
+        for &(nodes, jobs, kai) in small.kai {
+            let actions = small.action.map(|action| vec![action]);
+            let whole = Profile::kai();
+            let actions = actions.unwrap_or_else(|| whole.actions.clone());
+            let profile = Profile { actions, ..whole };
+            let (took, decisions) = cycle(&(small.cluster)(nodes, jobs), &profile);
+            let millis = took.as_secs_f64() * 1000.0;
+            table.row(&Row {
+                name: format!("{}, {nodes} nodes, {jobs} jobs", small.name),
+                figure: format!("{millis:.2} ms"),
+                bound: format!("{:.1} ms", kai / TIMES),
+                others: format!("{decisions}; KAI {kai} ms: x {:.0}", kai / millis),
+            });
+        }
+    }
+}
 
 pub(crate) fn measure(table: &mut Table) {
     for family in FAMILIES.iter().filter(|family| table.wants(family.name)) {
         let mut last: Option<(u32, Duration)> = None;
-        for nodes in SIZES {
+        let sizes: BTreeSet<u32> =
+            SIZES.into_iter().chain(family.kai.iter().map(|(nodes, _)| *nodes)).collect();
+        for nodes in sizes {
             let cluster = (family.cluster)(nodes);
-            let (took, decisions) = cycle(&cluster);
+            let (took, decisions) = cycle(&cluster, &Profile::kai());
             table.row(&Row {
                 name: format!("{}, {nodes} nodes", family.name),
                 figure: time(took),
@@ -84,11 +142,10 @@ pub(crate) fn measure(table: &mut Table) {
 }
 
 /// How long a cycle takes, and what it decides. A plan that breaks a rule is no figure.
-fn cycle(cluster: &Snapshot) -> (Duration, String) {
-    let profile = Profile::kai();
+fn cycle(cluster: &Snapshot, profile: &Profile) -> (Duration, String) {
     let once = || {
         let start = now();
-        let plan = black_box(schedule(black_box(cluster), &profile));
+        let plan = black_box(schedule(black_box(cluster), profile));
         (start.elapsed(), plan)
     };
     let (first, plan) = once();
@@ -108,7 +165,7 @@ fn compared(family: &Family, nodes: u32, took: Duration, last: Option<(u32, Dura
     let mut said = Vec::new();
     if let Some((fewer, before)) = last {
         let times = took.as_secs_f64() / before.as_secs_f64();
-        said.push(format!("x {times:.1} for x {}", nodes / fewer));
+        said.push(format!("x {times:.1} for x {:.1}", f64::from(nodes) / f64::from(fewer)));
     }
     if let Some((_, secs)) = family.kai.iter().find(|(size, _)| *size == nodes) {
         said.push(format!("KAI {secs} s: x {:.0}", secs / took.as_secs_f64()));

@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::Boot;
 use crate::report::{self, CaseReport, Outcome, Painter, Report, Reporter};
 use crate::reviewed::{self, Ci, Update};
-use crate::runner::{self, Progress, Settings};
+use crate::runner::{self, Crashes, Progress, Settings};
 use crate::target::{Target, Which};
 
 /// Runs scenarios, compares snapshots, reports.
@@ -179,6 +179,15 @@ fn usual(cluster: ClusterName) -> Duration {
     })
 }
 
+fn crashes(args: &Run) -> anyhow::Result<Option<Crashes>> {
+    if args.flow.crash_before.is_some() && args.stage.cluster != ClusterName::Emulator {
+        let message =
+            "--crash-before: allowed on the emulator only, whose runs are equal but for it";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    Ok(args.flow.crash_before)
+}
+
 fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let times = |more| cores.saturating_mul(NonZeroUsize::new(more).unwrap_or(cores));
@@ -197,6 +206,7 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         timeout: args.flow.timeout,
         retries: args.flow.retries,
         repeat: args.flow.repeat,
+        crashes: crashes(args)?,
         shuffle: args.flow.shuffle,
         fail_fast: args.flow.fail_fast,
         update: Update::from_words(word.as_deref(), ci).map_err(UsageError)?,

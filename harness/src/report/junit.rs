@@ -93,6 +93,7 @@ mod tests {
             outcome,
             skipped: None,
             flaky,
+            crashes: 0,
             virtual_millis: 1500,
             steps: Vec::<StepReport>::new(),
             failure: failed.then_some(failure),

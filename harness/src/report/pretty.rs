@@ -141,8 +141,14 @@ pub fn summary(report: &Report, wall: Duration) -> String {
     } else {
         format!("{} of real time, side by side", virtual_time(millis))
     };
+    let crashes: u32 = report.cases.iter().map(|case| case.crashes).sum();
+    let crashes = if crashes == 0 {
+        String::new()
+    } else {
+        format!("{crashes} deaths of the scheduler, each before another write: no rule broken\n")
+    };
     format!(
-        "\n{} scenarios: {}\n{steps} steps: {passed_steps} passed\n{time} in {:.2} s (seed {})\n",
+        "\n{} scenarios: {}\n{steps} steps: {passed_steps} passed\n{crashes}{time} in {:.2} s (seed {})\n",
         report.cases.len(),
         parts.join(", "),
         wall.as_secs_f64(),

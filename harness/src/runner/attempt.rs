@@ -25,7 +25,12 @@ pub(super) struct Attempt {
     pub(super) report: CaseReport,
     /// Every write, a line each; empty unless runs are to be compared.
     pub(super) history: Vec<String>,
+    /// How often its scheduler was killed at a write.
+    pub(super) deaths: usize,
 }
+
+/// So long the cluster goes on after a scenario of which only the rules are judged.
+const AFTERMATH: Duration = Duration::from_mins(2);
 
 struct Broken {
     kind: FailureKind,
@@ -33,8 +38,31 @@ struct Broken {
     message: String,
 }
 
+/// What is asked of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Everything that the scenario says.
+    All,
+    /// That no rule is broken, though its scheduler dies before so many-th of its writes. What the
+    /// scenario says of the time that things take, or of what was written, need not hold then.
+    Rules {
+        /// Counted from 1.
+        dies_before: u32,
+    },
+}
+
 /// Runs a case once, from nothing.
 pub(super) fn attempt(case: &Case, steps: &Collection<World>, settings: &Settings) -> Attempt {
+    once(case, steps, settings, Asked::All)
+}
+
+/// Runs a case once, from nothing, and judges what is asked.
+pub(super) fn once(
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+    asked: Asked,
+) -> Attempt {
     let stopwatch = Clock::real();
     let began = stopwatch.now();
     panics::note();
@@ -44,14 +72,14 @@ pub(super) fn attempt(case: &Case, steps: &Collection<World>, settings: &Setting
         Some(_) => builder.enable_all().build(),
     };
     let runtime = runtime.expect("this machine can wait for time and sockets");
-    let mut attempt = runtime.block_on(run(case, steps, settings));
+    let mut attempt = runtime.block_on(run(case, steps, settings, asked));
     drop(runtime);
     let wall = stopwatch.now().duration_since(began);
     attempt.report.wall = Duration::try_from(wall).unwrap_or_default();
     attempt
 }
 
-async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Attempt {
+async fn run(case: &Case, steps: &Collection<World>, settings: &Settings, asked: Asked) -> Attempt {
     let world = match &settings.ground {
         None => World::emulated(case, settings.seed).await,
         Some(ground) => {
@@ -65,10 +93,17 @@ async fn run(case: &Case, steps: &Collection<World>, settings: &Settings) -> Att
             let mut report = blank(case);
             let message = format!("the cluster could not start: {error:#}");
             fail(&mut report, FailureKind::NotStarted, case.place.line, message, settings);
-            return Attempt { report, history: Vec::new() };
+            return Attempt { report, history: Vec::new(), deaths: 0 };
         }
     };
-    let mut attempt = play(&mut world, case, steps, settings).await;
+    let mut attempt = match asked {
+        Asked::All => play(&mut world, case, steps, settings).await,
+        Asked::Rules { dies_before } => {
+            world.let_it_die_before(dies_before);
+            keep_rules(&mut world, case, steps, settings).await
+        }
+    };
+    attempt.deaths = world.scheduler_deaths();
     let left = world.close().await;
     if !left.is_empty() && attempt.report.outcome == Outcome::Passed {
         let message = format!("the scenario's objects could not be removed:\n{}", left.join("\n"));
@@ -87,12 +122,12 @@ async fn play(
     let mut broken = None;
     for (index, step) in case.steps.iter().enumerate() {
         if settings.interrupted.is_raised() {
-            return Attempt { report, history: Vec::new() };
+            return Attempt { report, history: Vec::new(), deaths: 0 };
         }
         broken = match run_step(world, step, steps, settings).await {
             Ended::Held => None,
             Ended::Broken(broken) => Some(broken),
-            Ended::Interrupted => return Attempt { report, history: Vec::new() },
+            Ended::Interrupted => return Attempt { report, history: Vec::new(), deaths: 0 },
         };
         report.steps[index].outcome =
             if broken.is_some() { Outcome::Failed } else { Outcome::Passed };
@@ -103,7 +138,7 @@ async fn play(
     if broken.is_none() {
         let leftovers = async { Ok::<_, Interrupted>(world.leftovers().await) };
         let Ok(left) = settings.interrupted.unless(leftovers).await else {
-            return Attempt { report, history: Vec::new() };
+            return Attempt { report, history: Vec::new(), deaths: 0 };
         };
         let line = case.place.line;
         broken = left.map(|message| Broken { kind: FailureKind::Step, line, message });
@@ -117,7 +152,43 @@ async fn play(
         None => compare_snapshot(case, world, settings, &mut report),
     }
     let history = if settings.repeat.get() > 1 { world.history() } else { Vec::new() };
-    Attempt { report, history }
+    Attempt { report, history, deaths: 0 }
+}
+
+/// Goes through all steps, whether or not what they claim holds, and gives what comes of them time.
+async fn keep_rules(
+    world: &mut World,
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &Settings,
+) -> Attempt {
+    let mut report = blank(case);
+    report.outcome = Outcome::Passed;
+    let judged = |kind| matches!(kind, FailureKind::Audit | FailureKind::Panic);
+    for step in &case.steps {
+        match run_step(world, step, steps, settings).await {
+            Ended::Broken(Broken { kind, line, message }) if judged(kind) => {
+                fail(&mut report, kind, line, message, settings);
+                break;
+            }
+            Ended::Held | Ended::Broken(_) => {}
+            Ended::Interrupted => {
+                report.outcome = Outcome::NotRun;
+                break;
+            }
+        }
+    }
+    if report.outcome == Outcome::Passed {
+        // The last write may be the one that it died before.
+        let rested = world.pass(AFTERMATH).await;
+        let broken = world.breach().map(|breach| (FailureKind::Audit, breach));
+        let stuck = || rested.err().map(|error| (FailureKind::Timeout, format!("{error:#}")));
+        if let Some((kind, message)) = broken.or_else(stuck) {
+            fail(&mut report, kind, case.place.line, message, settings);
+        }
+    }
+    report.virtual_millis = world.elapsed_millis();
+    Attempt { report, history: Vec::new(), deaths: 0 }
 }
 
 /// How a step ended.

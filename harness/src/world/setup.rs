@@ -18,9 +18,17 @@ impl World {
         if let Scheduler::Awaited(config) = &self.scheduler {
             let config = (**config).clone();
             let mut scheduler = self.prepare(config);
+            if let Some(write) = self.dies_before.take() {
+                scheduler.kill_before_write(write, AfterKill::Restart);
+            }
             scheduler.start();
             self.scheduler = Scheduler::Started(Box::new(scheduler));
         }
+    }
+
+    /// Has the scheduler die once, and start anew, whatever the scenario does with it.
+    pub(crate) fn let_it_die_before(&mut self, write: u32) {
+        self.dies_before = Some(write);
     }
 
     /// A scheduler that does not run yet, watched by the audit of its kind.

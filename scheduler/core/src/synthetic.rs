@@ -31,6 +31,16 @@ pub fn pending_singles(nodes: u32, queues: u32) -> Snapshot {
     cluster.finish()
 }
 
+/// So many pending one-GPU jobs in four queues, each with a quota of a quarter of an empty cluster.
+pub fn pending_jobs(nodes: u32, jobs: u32) -> Snapshot {
+    Cluster::in_four_queues(nodes, jobs, |_| None)
+}
+
+/// The same jobs, of which every second one runs: on one node after the other.
+pub fn half_running_jobs(nodes: u32, jobs: u32) -> Snapshot {
+    Cluster::in_four_queues(nodes, jobs, |job| (job % 2 == 0).then_some(NodeId(job % nodes)))
+}
+
 /// A fleet at work: one-GPU jobs of a hundred queues run on fifteen of sixteen GPUs, and a third
 /// as many pods wait, in jobs of one, two, four and eight GPUs.
 pub fn full_fleet(nodes: u32) -> Snapshot {
@@ -128,6 +138,16 @@ impl Cluster {
                 ..Job::default()
             };
             cluster.job(&format!("running-{at:06}"), job);
+        }
+        cluster.finish()
+    }
+
+    fn in_four_queues(nodes: u32, jobs: u32, on: impl Fn(u32) -> Option<NodeId>) -> Snapshot {
+        let mut cluster = Self::new(nodes);
+        let leaves = cluster.departments(4, nodes * GPUS_PER_NODE);
+        for job in 0..jobs {
+            let queue = leaves[(job % 4) as usize];
+            cluster.job(&format!("job-{job:06}"), Job { queue, node: on(job), ..Job::default() });
         }
         cluster.finish()
     }
