@@ -2,13 +2,14 @@
 //! their words live.
 
 mod misfit;
+mod obstacle;
 mod reason;
 mod remedy;
 mod volume_misfit;
 mod words;
 
 use crate::model::{Name, NodeId, PodGroupId, PodId};
-pub use misfit::{EvenWhenEmpty, Misfit, Misfits};
+pub use misfit::{EvenWhenEmpty, Misfit, Misfits, Refusal};
 pub use reason::{Preemption, Reason, ReasonKind};
 pub use remedy::{Bound, Remedy};
 pub use volume_misfit::VolumeMisfit;

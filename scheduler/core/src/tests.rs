@@ -11,6 +11,7 @@ mod kube;
 mod limits;
 mod mig;
 mod numa;
+mod obstacles;
 mod parts;
 mod placement;
 mod preempt;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::VolumeMisfit;
+use super::{VolumeMisfit, obstacle::worst};
 use crate::{
     model::Name,
     resources::{ResourceName, Shortage},
@@ -236,21 +236,33 @@ pub(super) fn short_name(resource: ResourceName) -> Name {
 pub struct Misfits {
     /// How many nodes there are.
     pub nodes: u32,
-    /// On how many nodes it fails for what. A node is counted once.
-    pub counts: BTreeMap<Misfit, u32>,
+    /// How many of them refuse it for what. A node is counted once.
+    pub counts: BTreeMap<Refusal, u32>,
+}
+
+/// Why one node refuses a pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Refusal {
+    /// What is told: what the first plugin says.
+    pub first: Misfit,
+    /// What stands most in the way.
+    pub worst: Misfit,
 }
 
 impl Misfits {
-    /// One more node on which it does not fit.
-    pub fn count(&mut self, misfit: Misfit) {
-        *self.counts.entry(misfit).or_default() += 1;
+    /// One more node, and all that speaks against it. Where nothing does, it is not counted.
+    pub fn count(&mut self, misfits: impl IntoIterator<Item = Misfit>) {
+        let mut misfits = misfits.into_iter();
+        let Some(first) = misfits.next() else { return };
+        let worst = worst(&first, misfits);
+        *self.counts.entry(Refusal { first, worst }).or_default() += 1;
     }
 
     /// In kube-scheduler's words.
     pub(super) fn in_kube_words(&self) -> String {
         let mut by_words: BTreeMap<String, u32> = BTreeMap::new();
-        for (misfit, count) in &self.counts {
-            for words in misfit.kube_words() {
+        for (Refusal { first, .. }, count) in &self.counts {
+            for words in first.kube_words() {
                 *by_words.entry(words).or_default() += count;
             }
         }
@@ -275,8 +287,8 @@ impl fmt::Display for Misfits {
             return f.write_str("no nodes with enough resources were found: there are no nodes.");
         }
         let mut by_words: BTreeMap<String, u32> = BTreeMap::new();
-        for (misfit, count) in &self.counts {
-            *by_words.entry(misfit.to_string()).or_default() += count;
+        for (Refusal { first, .. }, count) in &self.counts {
+            *by_words.entry(first.to_string()).or_default() += count;
         }
         let counts = listed(by_words.into_iter());
         write!(f, "no nodes with enough resources were found: {counts}.")

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Misfit, Misfits, Preemption, Quantity, Reason, misfit::short_name};
+use super::{EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, misfit::short_name};
 use crate::{
     model::{Name, QueueProblem},
     resources::ResourceName,
@@ -85,9 +85,9 @@ pub enum Remedy {
     },
     /// Nodes keep the pod away, or it keeps away from them.
     Admit {
-        /// Why, where that is the commonest hindrance.
+        /// Why most of those do that are nearest.
         misfit: Misfit,
-        /// On how many nodes.
+        /// How many of them.
         nodes: u32,
     },
     /// The topology, or a level of it, does not exist.
@@ -214,35 +214,26 @@ fn raise(queue: &Name, bound: Bound, [limit, used, asked]: [&Quantity; 3]) -> Re
     Remedy::Raise { queue: Name::clone(queue), bound, by, to: of(to) }
 }
 
-/// Room helps wherever it is only short; else what most nodes have against the pod.
+/// Of the nodes that are nearest: room helps wherever it is only short; else what most of them have
+/// against the pod.
 fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
-    let short_on = |wanted: super::EvenWhenEmpty| {
-        let mut short: Vec<ResourceName> = Vec::new();
-        for misfit in misfits.counts.keys() {
-            if let Misfit::TooLittle { of, even_when_empty } = misfit
-                && *even_when_empty == wanted
-            {
-                short.extend(of.resources().filter(|it| !short.contains(it)).collect::<Vec<_>>());
-            }
+    let nearest = misfits.on_nearest();
+    let mut short: Vec<ResourceName> = Vec::new();
+    let mut is_too_small = None;
+    for misfit in nearest.keys() {
+        if let Misfit::TooLittle { of, even_when_empty } = misfit {
+            short.extend(of.resources());
+            is_too_small = Some(*even_when_empty);
         }
-        short.sort();
-        short
-    };
-    let short = short_on(super::EvenWhenEmpty::No);
-    if !short.is_empty() || misfits.nodes == 0 {
-        return Remedy::MakeRoom { pods, short };
     }
-    // A zone that is only full helps, too, whatever other nodes say.
-    let full_zone = Misfit::NotAligned { even_when_empty: super::EvenWhenEmpty::No };
-    if let Some(nodes) = misfits.counts.get(&full_zone) {
-        return Remedy::Admit { misfit: full_zone, nodes: *nodes };
-    }
-    let is_small = |misfit: &Misfit| matches!(misfit, Misfit::TooLittle { .. });
-    let others = misfits.counts.iter().filter(|(misfit, _)| !is_small(misfit));
+    short.sort();
+    short.dedup();
     // The first of those that are equally common.
-    match others.max_by(|(a, m), (b, n)| m.cmp(n).then(b.cmp(a))) {
-        Some((misfit, nodes)) => Remedy::Admit { misfit: misfit.clone(), nodes: *nodes },
-        None => Remedy::LargerNodes { short: short_on(super::EvenWhenEmpty::Yes) },
+    let commonest = nearest.into_iter().max_by(|(a, m), (b, n)| m.cmp(n).then(b.cmp(a)));
+    match (is_too_small, commonest) {
+        (Some(EvenWhenEmpty::Yes), _) => Remedy::LargerNodes { short },
+        (Some(EvenWhenEmpty::No), _) | (None, None) => Remedy::MakeRoom { pods, short },
+        (None, Some((misfit, nodes))) => Remedy::Admit { misfit: misfit.clone(), nodes },
     }
 }
 
@@ -377,10 +368,10 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: u32) -> fmt::Result
         Misfit::ClaimOfQueue { claim, .. } => {
             write!(f, "label claim {claim} with the queue of the workload")
         }
-        Misfit::NotAligned { even_when_empty: super::EvenWhenEmpty::No } => {
+        Misfit::NotAligned { even_when_empty: EvenWhenEmpty::No } => {
             f.write_str("end pods of one NUMA zone of a node, or add a node")
         }
-        Misfit::NotAligned { even_when_empty: super::EvenWhenEmpty::Yes } => f.write_str(
+        Misfit::NotAligned { even_when_empty: EvenWhenEmpty::Yes } => f.write_str(
             "ask for what the kubelet can take from the NUMA zones of a node together, or add a \
              node with larger ones",
         ),

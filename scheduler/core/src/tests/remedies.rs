@@ -427,7 +427,7 @@ fn a_new_node_is_for_those_who_ask_not_for_others_who_wait() {
         job x gpus=2 needs kind=z
     ", "x"), @r"
     PodSchedulingErrors
-    label a node as its node selector and affinity ask, or ask for less
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
       then it runs on (new node) (Now)
     ");
 }

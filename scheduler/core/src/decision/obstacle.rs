@@ -1,0 +1,89 @@
+//! How far nodes are from taking a pod. A node is as far as what stands most in the way there, and
+//! a remedy is for the nodes that are nearest: opening one that would refuse all the same is none.
+
+use std::collections::BTreeMap;
+
+use super::{EvenWhenEmpty, Misfit, Misfits, VolumeMisfit, misfit::Refusal};
+
+/// How much a misfit stands in the way, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Obstacle {
+    /// The node is only too full.
+    Full,
+    /// It is closed to the pod as things are.
+    Closed,
+    /// The pod is for other nodes.
+    Elsewhere,
+    /// It is of another kind than the pod asks for.
+    OtherKind,
+    /// It is too small.
+    TooSmall,
+    /// No node would do.
+    Everywhere,
+}
+
+impl Misfit {
+    const fn obstacle(&self) -> Obstacle {
+        match self {
+            Self::TooLittle { even_when_empty: EvenWhenEmpty::No, .. }
+            | Self::NotAligned { even_when_empty: EvenWhenEmpty::No } => Obstacle::Full,
+            Self::Taint { .. }
+            | Self::Unschedulable
+            | Self::NotReady
+            | Self::PodAffinity
+            | Self::PodAntiAffinity
+            | Self::OthersAntiAffinity
+            | Self::HostPort
+            | Self::TopologySpread
+            | Self::TopologySpreadLabel
+            | Self::LegacyMigThere
+            | Self::QueueBound(_) => Obstacle::Closed,
+            Self::NodeAffinity | Self::ClaimElsewhere(_) => Obstacle::Elsewhere,
+            Self::WholeGpusOnly
+            | Self::MigInstancesOnly
+            | Self::GpusByClaim
+            | Self::GpusWithoutClaim
+            | Self::NotAligned { even_when_empty: EvenWhenEmpty::Yes } => Obstacle::OtherKind,
+            Self::TooLittle { even_when_empty: EvenWhenEmpty::Yes, .. } => Obstacle::TooSmall,
+            Self::LegacyMig | Self::ClaimFull(_) | Self::ClaimOfQueue { .. } => {
+                Obstacle::Everywhere
+            }
+            Self::Volume(misfit) => of_volume(misfit),
+        }
+    }
+}
+
+const fn of_volume(misfit: &VolumeMisfit) -> Obstacle {
+    match misfit {
+        VolumeMisfit::NoneToBind
+        | VolumeMisfit::NoStorage
+        | VolumeMisfit::TooMany { even_when_empty: EvenWhenEmpty::No } => Obstacle::Closed,
+        VolumeMisfit::Elsewhere | VolumeMisfit::Zone => Obstacle::Elsewhere,
+        VolumeMisfit::TooMany { even_when_empty: EvenWhenEmpty::Yes } => Obstacle::OtherKind,
+        VolumeMisfit::Nowhere { .. } | VolumeMisfit::InUse(_) => Obstacle::Everywhere,
+    }
+}
+
+/// What stands most in the way, the first of its kind.
+pub(super) fn worst(first: &Misfit, others: impl Iterator<Item = Misfit>) -> Misfit {
+    others.fold(
+        first.clone(),
+        |worst, other| {
+            if other.obstacle() > worst.obstacle() { other } else { worst }
+        },
+    )
+}
+
+impl Misfits {
+    /// What stands most in the way on the nodes that are nearest, and on how many of them.
+    pub(super) fn on_nearest(&self) -> BTreeMap<&Misfit, u32> {
+        let nearest = self.counts.keys().map(|refusal| refusal.worst.obstacle()).min();
+        let mut on_nearest = BTreeMap::new();
+        for (Refusal { worst, .. }, nodes) in &self.counts {
+            if Some(worst.obstacle()) == nearest {
+                *on_nearest.entry(worst).or_default() += nodes;
+            }
+        }
+        on_nearest
+    }
+}

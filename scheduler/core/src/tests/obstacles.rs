@@ -1,0 +1,144 @@
+//! What stands in a pod's way, node by node, decides which remedy is told: one after which a node
+//! takes the pod. Each is applied, as in `remedies.rs`.
+
+use insta::assert_snapshot;
+
+use crate::testing::remedies_of;
+
+/// Four nodes for GPUs, one without any, and one that is kept for others.
+const FLEET: &str = "
+    node c1 cpu=64
+    node g1 gpus=8 cpu=64 gpu-memory=81500
+    node g2 gpus=8 cpu=64 gpu-memory=81500
+    node g3 gpus=8 cpu=64 gpu-memory=81500
+    node g4 gpus=8 cpu=64 gpu-memory=81500
+    node k1 gpus=8 cpu=64 gpu-memory=81500 taint gpu=yes:NoSchedule
+";
+
+fn in_fleet(asks: &str) -> String {
+    remedies_of(&format!("{FLEET}\njob x {asks}"), "x")
+}
+
+#[test]
+fn a_node_that_is_closed_to_the_pod_and_too_small_for_it_is_not_opened() {
+    assert_snapshot!(in_fleet("gpus=9"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(in_fleet("part=0.5 devices=9"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(in_fleet("cpu=500"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more CPU cores, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(in_fleet("extended nvidia.com/mig-1g.5gb=9"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more nvidia.com/mig-1g.5gb, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        node n2 gpus=4 cordoned
+        node n3 gpus=4 not-ready
+        job x gpus=8
+    ", "x"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn a_node_that_is_closed_and_full_is_opened_first_and_then_emptied() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        node n2 gpus=8 cordoned
+        job r gpus=8 non-preemptible on n2
+        job x gpus=8
+    ", "x"), @r"
+    PodSchedulingErrors
+    uncordon the node
+      then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn of_nodes_that_would_do_the_full_ones_are_emptied_and_the_closed_ones_opened() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8 cordoned
+        node n3 gpus=8 cordoned
+        job r gpus=8 non-preemptible on n1
+        job x gpus=8
+    ", "x"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn only_the_node_to_which_a_pod_is_pinned_counts() {
+    let pinned = |node: &str, others: &str| {
+        remedies_of(
+            &format!(
+                "
+                node g1 gpus=8
+                node g2 gpus=8
+                node g3 gpus=8 {node}
+                {others}
+                job x gpus=1 port=80 needs kubernetes.io/hostname=g3
+            "
+            ),
+            "x",
+        )
+    };
+    assert_snapshot!(pinned("cordoned", ""), @r"
+    PodSchedulingErrors
+    uncordon the node
+      then it runs on g3 (Now)
+    ");
+    assert_snapshot!(pinned("taint gpu=yes:NoSchedule", ""), @r"
+    PodSchedulingErrors
+    tolerate taint gpu=yes, or take it off the node
+      then it runs on g3 (Now)
+    ");
+    assert_snapshot!(pinned("", "job r gpus=1 port=80 non-preemptible on g3"), @r"
+    PodSchedulingErrors
+    free its host port on a node, or add a node
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(pinned("", "job r gpus=8 non-preemptible on g3"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn a_node_that_is_not_labelled_and_too_small_is_not_labelled() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=1
+        node n2 gpus=8
+        job x gpus=2 needs kind=z
+    ", "x"), @r"
+    PodSchedulingErrors
+    label a node as its node selector and affinity ask, or ask for less
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=1
+        job x gpus=2 needs kind=z
+    ", "x"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+}
