@@ -93,8 +93,16 @@ pub(crate) fn messages_of(text: &str) -> String {
 
 /// Why a pod group waits, what is to be done, and what came of trying it; then, step by step.
 pub(crate) fn remedies_of(text: &str, group: &str) -> String {
-    let snapshot = snapshot_of(text);
-    let explanation = explain(&snapshot, &Profile::kai(), group_of(&snapshot, group));
+    remedies(&snapshot_of(text), &Profile::kai(), group)
+}
+
+/// The same of a pod under profile `kube`.
+pub(crate) fn kube_remedies_of(text: &str, pod: &str) -> String {
+    remedies(&kube_snapshot_of(text), &Profile::kube(), pod)
+}
+
+fn remedies(snapshot: &Snapshot, profile: &Profile, group: &str) -> String {
+    let explanation = explain(snapshot, profile, group_of(snapshot, group));
     let steps = explanation.remedies.iter().map(|Step { remedy, in_all, tried }| {
         let in_all = in_all.as_ref().map_or_else(String::new, |it| format!("\n  in all: {it}"));
         match tried {

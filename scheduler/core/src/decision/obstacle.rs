@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{EvenWhenEmpty, Misfit, Misfits, VolumeMisfit, misfit::Refusal};
+use crate::model::{CORDONED_TAINT, NOT_READY_TAINTS};
 
 /// How much a misfit stands in the way, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,12 +67,18 @@ const fn of_volume(misfit: &VolumeMisfit) -> Obstacle {
 
 /// What stands most in the way, the first of its kind.
 pub(super) fn worst(first: &Misfit, others: impl Iterator<Item = Misfit>) -> Misfit {
-    others.fold(
-        first.clone(),
-        |worst, other| {
-            if other.obstacle() > worst.obstacle() { other } else { worst }
-        },
-    )
+    behind(others.fold(first.clone(), |worst, other| {
+        if other.obstacle() > worst.obstacle() { other } else { worst }
+    }))
+}
+
+/// A taint that Kubernetes puts on a node for its state is not there to be tolerated.
+fn behind(misfit: Misfit) -> Misfit {
+    let Misfit::Taint { key, .. } = &misfit else { return misfit };
+    if **key == *CORDONED_TAINT {
+        return Misfit::Unschedulable;
+    }
+    if NOT_READY_TAINTS.contains(&&**key) { Misfit::NotReady } else { misfit }
 }
 
 impl Misfits {

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     Snapshot,
     decision::{Bound, Misfit, Quantity, Remedy},
-    model::{Name, Node, Pod, PodGroupId, PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time},
+    model::{
+        CORDONED_TAINT, NOT_READY_TAINTS, Name, Node, Pod, PodGroupId, PodStatus, Queue, QueueId,
+        QueueProblem, ShapeId, Time,
+    },
     resources::{Amount, PerResource, ResourceName, Resources},
 };
 
@@ -180,8 +183,14 @@ impl WhatIf {
             Misfit::Taint { key, value } => nodes.for_each(|node| {
                 node.taints.retain(|taint| taint.key != *key || taint.value != *value);
             }),
-            Misfit::Unschedulable => nodes.for_each(|node| node.unschedulable = false),
-            Misfit::NotReady => nodes.for_each(|node| node.ready = true),
+            Misfit::Unschedulable => nodes.for_each(|node| {
+                node.unschedulable = false;
+                take_off(node, &[CORDONED_TAINT]);
+            }),
+            Misfit::NotReady => nodes.for_each(|node| {
+                node.ready = true;
+                take_off(node, &NOT_READY_TAINTS);
+            }),
             Misfit::NodeAffinity
             | Misfit::PodAntiAffinity
             | Misfit::OthersAntiAffinity
@@ -214,6 +223,10 @@ impl WhatIf {
             }
         }
     }
+}
+
+fn take_off(node: &mut Node, keys: &[&str]) {
+    node.taints.retain(|taint| !keys.contains(&&*taint.key));
 }
 
 fn position(length: usize) -> u32 {

@@ -63,6 +63,13 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
+/// Key of the taint that Kubernetes puts on a node that is cordoned, and takes off again.
+pub const CORDONED_TAINT: &str = "node.kubernetes.io/unschedulable";
+
+/// Keys of those that it puts on a node that is not ready, and takes off again.
+pub const NOT_READY_TAINTS: [&str; 2] =
+    ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
 /// What a taint does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaintEffect {

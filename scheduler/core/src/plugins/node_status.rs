@@ -5,7 +5,7 @@ use super::taint_toleration::tolerates;
 use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter},
-    model::{PodId, Taint, TaintEffect},
+    model::{CORDONED_TAINT, PodId, Taint, TaintEffect},
     session::{Fits, Session},
 };
 
@@ -23,11 +23,8 @@ impl Filter for NodeUnschedulable {
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        let cordon = Taint {
-            key: "node.kubernetes.io/unschedulable".into(),
-            value: "".into(),
-            effect: TaintEffect::NoSchedule,
-        };
+        let cordon =
+            Taint { key: CORDONED_TAINT.into(), value: "".into(), effect: TaintEffect::NoSchedule };
         let tolerates_it = tolerates(&session.shape_of(pod).tolerations, &cordon);
         Some(Box::new(move |node| {
             if session.node(node).unschedulable && !tolerates_it {

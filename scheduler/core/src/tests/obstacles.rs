@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::remedies_of;
+use crate::testing::{kube_remedies_of, remedies_of};
 
 /// Four nodes for GPUs, one without any, and one that is kept for others.
 const FLEET: &str = "
@@ -140,5 +140,58 @@ fn a_node_that_is_not_labelled_and_too_small_is_not_labelled() {
     PodSchedulingErrors
     add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
       then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn opening_a_node_takes_off_the_taint_that_came_with_the_cordon() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 cordoned taint node.kubernetes.io/unschedulable=:NoSchedule
+        job a gpus=1
+    ", "a"), @r"
+    PodSchedulingErrors
+    uncordon the node
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_node_that_is_ready_again_has_lost_the_taints_that_said_it_was_not() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 not-ready taint node.kubernetes.io/not-ready=:NoExecute
+        node n2 gpus=4 not-ready taint node.kubernetes.io/unreachable=:NoExecute
+        job a gpus=1
+    ", "a"), @r"
+    PodSchedulingErrors
+    bring one of 2 nodes back to Ready
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn taints_that_tell_the_state_of_a_node_are_not_to_be_tolerated() {
+    assert_snapshot!(kube_remedies_of("
+        node n1 cpu=4 not-ready taint node.kubernetes.io/not-ready=:NoSchedule
+        job a cpu=1
+    ", "a"), @r"
+    Unschedulable
+    bring the node back to Ready
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(kube_remedies_of("
+        node n1 cpu=4 not-ready taint node.kubernetes.io/unreachable=:NoSchedule
+        job a cpu=1
+    ", "a"), @r"
+    Unschedulable
+    bring the node back to Ready
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 cpu=4 taint node.kubernetes.io/unschedulable=:NoSchedule
+        job a cpu=1
+    ", "a"), @r"
+    PodSchedulingErrors
+    uncordon the node
+      then it runs on n1 (Now)
     ");
 }
