@@ -29,12 +29,16 @@ pub(crate) fn next_end(session: &Session<'_>) -> Option<Duration> {
     delays.chain(protections).chain(stuck).min()
 }
 
-/// A job that finds no room and is too young to make others leave waits for that, too.
+/// A job for which others could make room, and that is too young to make them leave, waits for
+/// that, too.
 pub(crate) fn add_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
-    let is_short_of_room = matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. });
+    let (Reason::NoNode { misfits, .. } | Reason::GangTooLarge { misfits, .. }) = reason else {
+        return;
+    };
+    let could_make_room = misfits.are_curable();
     let group = session.group(id);
     let is_young = preemption_delay_left(session.snapshot.now, group).is_some();
-    if is_young && is_short_of_room {
+    if is_young && could_make_room {
         *reason = Reason::PreemptionDelay {
             instead: Box::new(reason.clone()),
             delay_millis: u64::try_from(group.preemption_delay.as_millis()).unwrap_or(u64::MAX),

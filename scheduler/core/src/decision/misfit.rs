@@ -247,6 +247,8 @@ pub struct Refusal {
     pub first: Misfit,
     /// What stands most in the way.
     pub worst: Misfit,
+    /// Others could leave, and all that speaks against it would be cured.
+    pub is_curable: bool,
 }
 
 impl Misfits {
@@ -254,8 +256,15 @@ impl Misfits {
     pub fn count(&mut self, misfits: impl IntoIterator<Item = Misfit>) {
         let mut misfits = misfits.into_iter();
         let Some(first) = misfits.next() else { return };
-        let worst = worst(&first, misfits);
-        *self.counts.entry(Refusal { first, worst }).or_default() += 1;
+        let mut is_curable = first.is_curable();
+        let others = misfits.inspect(|other| is_curable &= other.is_curable());
+        let worst = worst(&first, others);
+        *self.counts.entry(Refusal { first, worst, is_curable }).or_default() += 1;
+    }
+
+    /// Could others leave so that it fits on some node?
+    pub fn are_curable(&self) -> bool {
+        self.counts.keys().any(|refusal| refusal.is_curable)
     }
 
     /// In kube-scheduler's words.

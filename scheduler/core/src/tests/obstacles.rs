@@ -195,3 +195,25 @@ fn taints_that_tell_the_state_of_a_node_are_not_to_be_tolerated() {
       then it runs on n1 (Now)
     ");
 }
+
+#[test]
+fn who_would_fit_nowhere_whoever_leaves_does_not_wait_to_get_older() {
+    assert_snapshot!(in_fleet("gpus=20 delay=600s age=10s"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 cordoned
+        job r gpus=8 on n1
+        job x gpus=8 delay=600s age=10s
+    ", "x"), @r"
+    PodSchedulingErrors
+    uncordon the node
+      then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may make others leave when it is 600 s old.
+    wait until it is 600 s old, or lower its preemption delay
+      then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
