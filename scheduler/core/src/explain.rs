@@ -2,6 +2,7 @@
 //! copy of the cluster; what each plugin said, grouped by node; and the accounts of its queues.
 //! It is the same cycle that [`crate::schedule`] decides, looked at when it is over.
 
+mod new_node;
 mod one_more;
 mod queue;
 mod queue_text;
@@ -14,7 +15,7 @@ use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     cycle::decide,
     decision::{Misfit, Quantity, Remedy},
-    model::{Name, NodeId, PodGroupId, PodId, QueueId},
+    model::{Name, NodeId, PodGroupId, PodId, QueueId, ShapeId},
     queues::Account,
     resources::Resources,
     session::{Fits, Session},
@@ -107,6 +108,7 @@ const TRIES_MAX: usize = 64;
 /// Explains `group`, as the next cycle sees it.
 pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Explanation {
     let (mut session, plan) = decide(snapshot, profile, &mut ());
+    let missing = missing(&mut session, group);
     let members = session.members(group);
     let waits = members.waiting().count();
     let decided = decisions_for(&session, &plan, group);
@@ -122,7 +124,7 @@ pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Exp
         nodes: nodes(&mut session, group),
     };
     if let Some(reason) = &explanation.reason {
-        explanation.remedies = remedies(snapshot, profile, (group, reason));
+        explanation.remedies = remedies(snapshot, profile, (group, reason, missing));
     }
     explanation
 }
@@ -208,25 +210,36 @@ fn node_groups(session: &Session<'_>, pod: PodId) -> Vec<NodeGroup> {
     groups
 }
 
+/// The shapes of the pods to place next, from the first on for which there is no node.
+fn missing(session: &mut Session<'_>, group: PodGroupId) -> Vec<ShapeId> {
+    let pods = session.next_chunk(group);
+    let start = session.checkpoint();
+    let first = session.place_all(&pods).err().map(|unplaced| unplaced.pod);
+    session.undo_to(start);
+    let missing = pods.into_iter().skip_while(|pod| first.is_some_and(|first| *pod != first));
+    missing.map(|pod| session.pod(pod).shape).collect()
+}
+
 /// One remedy on top of the other, until the group runs or nothing more can be tried.
 fn remedies(
     snapshot: &Snapshot,
     profile: &Profile,
-    (group, reason): (PodGroupId, &Reason),
+    (group, reason, mut missing): (PodGroupId, &Reason, Vec<ShapeId>),
 ) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let (mut cluster, mut reason) = (snapshot.clone(), reason.clone());
     for _ in 0..TRIES_MAX {
         let remedy = reason.remedy();
-        let cured = with_remedy(&cluster, group, &remedy);
+        let cured = with_remedy(&cluster, (group, &missing), &remedy);
         let tried = cured.as_ref().map_or(Tried::Untold, |cured| {
-            let (session, plan) = decide(cured, profile, &mut ());
+            let (mut session, plan) = decide(cured, profile, &mut ());
+            missing = self::missing(&mut session, group);
             outcome(&session, &plan, group)
         });
         let more = steps.last().and_then(|last| more_of(last, &remedy));
         if let (Some(more), Some(last)) = (more, steps.last_mut()) {
             (last.in_all, last.tried) = (Some(more), tried.clone());
-        } else if steps.len() < STEPS_MAX {
+        } else if steps.len() < STEPS_MAX && !is_told(&steps, &remedy) {
             steps.push(Step { remedy, in_all: None, tried: tried.clone() });
         } else {
             break;
@@ -237,6 +250,12 @@ fn remedies(
         }
     }
     steps
+}
+
+/// To tell it again would not help.
+fn is_told(steps: &[Step], remedy: &Remedy) -> bool {
+    let remedy = remedy.to_string();
+    steps.iter().any(|step| step.remedy.to_string() == remedy)
 }
 
 /// Both remedies together, if the second is only more of the first.

@@ -1,7 +1,8 @@
 //! The cluster as it would be after a remedy.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use super::new_node;
 use crate::{
     Snapshot,
     decision::{Bound, Misfit, Quantity, Remedy},
@@ -9,22 +10,26 @@ use crate::{
         CORDONED_TAINT, NOT_READY_TAINTS, Name, Node, Pod, PodGroupId, PodStatus, Queue, QueueId,
         QueueProblem, ShapeId, Time,
     },
-    resources::{Amount, PerResource, ResourceName, Resources},
+    resources::{Amount, PerResource, ResourceName},
 };
 
-/// A copy of the cluster in which somebody has done what `remedy` says for `group`. `None`: what
-/// it depends on stands in no snapshot.
-pub fn with_remedy(snapshot: &Snapshot, group: PodGroupId, remedy: &Remedy) -> Option<Snapshot> {
-    let mut cluster = WhatIf { after: snapshot.clone(), group };
+/// A copy of the cluster in which somebody has done what `remedy` says for `group`, of which pods
+/// of the shapes `missing` have no node. `None`: what it depends on stands in no snapshot.
+pub fn with_remedy(
+    snapshot: &Snapshot,
+    (group, missing): (PodGroupId, &[ShapeId]),
+    remedy: &Remedy,
+) -> Option<Snapshot> {
+    let mut cluster = WhatIf { after: snapshot.clone(), group, missing };
     match remedy {
         Remedy::CreateQueue { .. } => cluster.create_queue(),
         Remedy::UseLeaf { leaf, .. } => cluster.use_leaf(leaf)?,
         Remedy::AddMembers { pods, sub_group } => cluster.add_members(*pods, sub_group.as_ref())?,
         Remedy::OpenGates { .. } => cluster.open_gates(),
         Remedy::Raise { queue, bound, to, .. } => cluster.raise(queue, *bound, to)?,
-        Remedy::MakeRoom { pods, .. } => cluster.make_room(*pods as usize)?,
-        Remedy::LargerNodes { .. } => cluster.make_room(1)?,
-        Remedy::LargerFleet { .. } | Remedy::MakePlace { .. } => cluster.make_room(usize::MAX)?,
+        Remedy::MakeRoom { pods, .. } => cluster.make_room_for_missing(*pods as usize)?,
+        Remedy::LargerNodes { .. } => cluster.make_room_for_missing(1)?,
+        Remedy::LargerFleet { .. } | Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
         Remedy::Admit { misfit, .. } => cluster.admit(misfit)?,
         Remedy::Wait { .. } => cluster.let_leave(),
         Remedy::GrowOlder { delay_millis } => {
@@ -40,12 +45,13 @@ pub fn with_remedy(snapshot: &Snapshot, group: PodGroupId, remedy: &Remedy) -> O
     Some(cluster.after)
 }
 
-struct WhatIf {
+struct WhatIf<'a> {
     after: Snapshot,
     group: PodGroupId,
+    missing: &'a [ShapeId],
 }
 
-impl WhatIf {
+impl WhatIf<'_> {
     /// A queue without bounds, for all groups that miss it.
     fn create_queue(&mut self) {
         let problem = self.after.pod_groups[self.group.0 as usize].queue.clone();
@@ -136,43 +142,33 @@ impl WhatIf {
         Some(())
     }
 
-    /// A node that holds the next `pods` pods that wait, or all of them if those are fewer, and
-    /// is labelled as they ask.
-    fn make_room(&mut self, pods: usize) -> Option<()> {
+    /// For the next `pods` pods for which there is no node.
+    fn make_room_for_missing(&mut self, pods: usize) -> Option<()> {
+        self.make_room(self.missing.iter().copied().take(pods))
+    }
+
+    /// For all pods that wait.
+    fn make_room_for_all(&mut self) -> Option<()> {
         let group = Some(self.group);
         let waiting = self.after.pods.iter();
         let waiting = waiting.filter(|pod| pod.group == group && pod.status == PodStatus::Pending);
-        let shapes: Vec<ShapeId> = waiting.map(|pod| pod.shape).take(pods).collect();
-        let (mut room, mut gpus_by_claim) = (Resources::default(), false);
-        for shape in &shapes {
-            let shape = &self.after.shapes[shape.0 as usize];
-            room.add(&shape.requests_and_claims_on(&Node::default()));
-            gpus_by_claim |= shape.asks_claimed_gpus();
-            let devices = shape.shared_gpu.as_ref().map_or(0, |part| i64::from(part.devices));
-            room.gpu_milli = room.gpu_milli.saturating_add(devices.saturating_mul(1000));
+        let shapes: Vec<ShapeId> = waiting.map(|pod| pod.shape).collect();
+        self.make_room(shapes.into_iter())
+    }
+
+    /// For each shape a node that holds all pods of it.
+    fn make_room(&mut self, pods: impl Iterator<Item = ShapeId>) -> Option<()> {
+        let mut counts: BTreeMap<ShapeId, i64> = BTreeMap::new();
+        for shape in pods {
+            *counts.entry(shape).or_default() += 1;
         }
-        room.pods = room.pods.saturating_mul(2).max(110);
-        let like = self.after.nodes.first().cloned().unwrap_or_default();
-        let name: Name = "(new node)".into();
-        let mut labels = like.labels.clone();
-        labels.insert("kubernetes.io/hostname".into(), Name::clone(&name));
-        labels.extend(self.after.shapes[shapes.first()?.0 as usize].node_selector.clone());
-        self.after.nodes.push(Node {
-            name,
-            labels,
-            taints: Vec::new(),
-            allocatable: room,
-            images: BTreeMap::new(),
-            unschedulable: false,
-            ready: true,
-            gpus_by_claim,
-            held_claims: Vec::new(),
-            published: BTreeMap::new(),
-            volume_limits: like.volume_limits,
-            attached: BTreeSet::new(),
-            numa: None,
-            gpu_memory_mib: like.gpu_memory_mib,
-        });
+        let node_for = |(shape, pods): (ShapeId, i64)| {
+            let shape = &self.after.shapes[shape.0 as usize];
+            new_node::for_pods(&self.after.nodes, (shape, pods))
+        };
+        let nodes: Option<Vec<Node>> = counts.into_iter().map(node_for).collect();
+        let nodes = nodes.filter(|nodes| !nodes.is_empty())?;
+        self.after.nodes.extend(nodes);
         Some(())
     }
 
@@ -195,7 +191,7 @@ impl WhatIf {
             | Misfit::PodAntiAffinity
             | Misfit::OthersAntiAffinity
             | Misfit::NotAligned { .. }
-            | Misfit::HostPort => self.make_room(1)?,
+            | Misfit::HostPort => self.make_room_for_missing(1)?,
             Misfit::TooLittle { .. }
             | Misfit::PodAffinity
             | Misfit::TopologySpread

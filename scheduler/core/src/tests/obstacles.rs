@@ -217,3 +217,65 @@ fn who_would_fit_nowhere_whoever_leaves_does_not_wait_to_get_older() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn a_new_node_is_labelled_as_required_affinity_asks() {
+    let told = |asks: &str| remedies_of(&format!("\nnode n1 gpus=8\njob x gpus=1 {asks}"), "x");
+    assert_snapshot!(told("wants foo=bar"), @r"
+    PodSchedulingErrors
+    label a node as its node selector and affinity ask, or ask for less
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("needs kind=z wants kind=y wants foo=bar"), @r"
+    PodSchedulingErrors
+    label a node as its node selector and affinity ask, or ask for less
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("named n7"), @r"
+    PodSchedulingErrors
+    label a node as its node selector and affinity ask, or ask for less
+      then it runs on n7 (Now)
+    ");
+    assert_snapshot!(told("needs kind=z wants kind=y"), @r"
+    PodSchedulingErrors
+    label a node as its node selector and affinity ask, or ask for less
+      not tried
+    ");
+}
+
+#[test]
+fn a_remedy_is_told_once() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job x pods=3 min=3 gpus=1 label app=x far app=x/host
+    ", "x"), @r"
+    PodSchedulingErrors
+    add a node without the pods that anti-affinity keeps it from
+      then it waits: Resources were found for 2 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) didn't match pod anti-affinity rules.
+    ");
+}
+
+#[test]
+fn a_new_node_gives_what_nodes_of_the_fleet_give_and_is_for_each_shape() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 label node-role.kubernetes.io/mig-enabled=true label nvidia.com/mig.strategy=mixed
+        node n2 gpus=8
+        job x gpus=9
+    ", "x"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        gang x
+          part head gpus=1 needs kind=a
+          part work gpus=9 needs kind=b
+    ", "x"), @r"
+    PodSchedulingErrors
+    label a node as its node selector and affinity ask, or ask for less
+      then it waits: The workload cannot run on this cluster as it is: 2 pods that must run together ask for 10 GPUs, and all nodes on which they may run offer 1 GPUs.
+    add nodes with 9 GPUs more, or let fewer pods suffice
+      then it runs on (new node) (Now)
+    ");
+}

@@ -13,19 +13,23 @@ use crate::{
     resources::Resources,
 };
 
-/// `gpus=1 part=0.5 part-memory=4000 devices=2 cpu=2 memory=1Gi extended nic=1`, `needs zone=a`, `named n1`, `prefers zone=a:10`,
+/// `gpus=1 part=0.5 part-memory=4000 devices=2 cpu=2 memory=1Gi extended nic=1`, `needs zone=a`
+/// (selector), `wants zone=a` and `named n1` (affinity; one of them suffices), `prefers zone=a:10`,
 /// `tolerates key=value:NoSchedule`, `near app=x/zone`, `far app=x/zone`, `likes app=x/zone@team=a`,
 /// `spread app=x/zone/1`, `evenly app=x/zone/1`, `port=80`, `image x`.
 pub(super) fn of(words: &mut Words<'_>) -> PodShape {
     let gpu_milli = words.milli("gpus").unwrap_or(0);
     let (cpu_milli, memory_bytes) = (words.milli("cpu"), words.bytes("memory"));
-    let wanted = words.each("named").into_iter();
-    let affinity: Vec<NodeSelectorTerm> = wanted
-        .map(|node| NodeSelectorTerm {
-            labels: Vec::new(),
-            fields: vec![is("metadata.name", node)],
-        })
-        .collect();
+    let named = words.each("named").into_iter().map(|node| NodeSelectorTerm {
+        labels: Vec::new(),
+        fields: vec![is("metadata.name", node)],
+    });
+    let labelled = words
+        .each("wants")
+        .into_iter()
+        .map(pair)
+        .map(|(key, value)| NodeSelectorTerm { labels: vec![is(key, value)], fields: Vec::new() });
+    let affinity: Vec<NodeSelectorTerm> = named.chain(labelled).collect();
     let spread = |words: &mut Words<'_>, key, when| {
         words.each(key).into_iter().map(move |word| spread(word, when)).collect::<Vec<_>>()
     };

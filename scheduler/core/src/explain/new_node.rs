@@ -1,0 +1,155 @@
+//! A node that is added for pods: it has what they ask for, and they select it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    model::{GpuPart, Labels, Name, Node, NodeSelectorTerm, Operator, PodShape, Requirement},
+    resources::Resources,
+};
+
+/// A node like those that are there on which `pods` pods of `shape` have room. `None`: they could
+/// select none.
+pub(super) fn for_pods(nodes: &[Node], (shape, pods): (&PodShape, i64)) -> Option<Node> {
+    let like = nodes.first().cloned().unwrap_or_default();
+    let name: Name = "(new node)".into();
+    let mut labels = like.labels;
+    labels.insert("kubernetes.io/hostname".into(), Name::clone(&name));
+    // Its GPUs are given as they are asked for.
+    labels.remove("node-role.kubernetes.io/mig-enabled");
+    let node = Node {
+        name,
+        labels,
+        taints: Vec::new(),
+        allocatable: room(shape, pods),
+        images: BTreeMap::new(),
+        unschedulable: false,
+        ready: true,
+        gpus_by_claim: shape.asks_claimed_gpus(),
+        held_claims: Vec::new(),
+        published: BTreeMap::new(),
+        volume_limits: like.volume_limits,
+        attached: BTreeSet::new(),
+        numa: None,
+        gpu_memory_mib: device_memory(nodes, shape),
+    };
+    selected_by(shape, &node)
+}
+
+fn room(shape: &PodShape, pods: i64) -> Resources {
+    let mut room = shape.requests_and_claims_on(&Node::default()).times(pods);
+    let devices = shape.shared_gpu.as_ref().map_or(0, |part| i64::from(part.devices));
+    let shared = devices.saturating_mul(1000).saturating_mul(pods);
+    room.gpu_milli = room.gpu_milli.saturating_add(shared);
+    room.pods = room.pods.saturating_mul(2).max(110);
+    room
+}
+
+/// As much as any device has, or more where that is asked for.
+fn device_memory(nodes: &[Node], shape: &PodShape) -> i64 {
+    let asked = match shape.shared_gpu.map(|shared| shared.part) {
+        Some(GpuPart::MemoryMib(mib)) => mib,
+        Some(GpuPart::Milli(_)) | None => 0,
+    };
+    nodes.iter().map(|node| node.gpu_memory_mib).fold(asked, i64::max)
+}
+
+/// The node with a name and labels that the node selector and a term of the required affinity
+/// ask for.
+fn selected_by(shape: &PodShape, node: &Node) -> Option<Node> {
+    let any = [NodeSelectorTerm::default()];
+    let mut terms = shape.node_affinity.as_deref().unwrap_or(&any).iter();
+    terms.find_map(|term| Some(adapted(shape, term, node)).filter(|node| shape.selects(node)))
+}
+
+fn adapted(shape: &PodShape, term: &NodeSelectorTerm, node: &Node) -> Node {
+    let selector = shape.node_selector.iter().map(|(key, value)| Requirement {
+        key: Name::clone(key),
+        operator: Operator::In,
+        values: vec![Name::clone(value)],
+    });
+    let wanted: Vec<Requirement> = selector.chain(term.labels.iter().cloned()).collect();
+    let name = value_with(&term.fields, Some(&node.name));
+    let mut adapted = Node { name: name.unwrap_or_else(|| node.name.clone()), ..node.clone() };
+    for of_key in by_key(&wanted) {
+        change(&mut adapted.labels, &of_key);
+    }
+    adapted
+}
+
+fn by_key(wanted: &[Requirement]) -> impl Iterator<Item = Vec<Requirement>> {
+    let mut by_key: BTreeMap<&Name, Vec<Requirement>> = BTreeMap::new();
+    for one in wanted {
+        by_key.entry(&one.key).or_default().push(one.clone());
+    }
+    by_key.into_values()
+}
+
+fn change(labels: &mut Labels, of_key: &[Requirement]) {
+    let key = &of_key[0].key;
+    match value_with(of_key, labels.get(key)) {
+        Some(value) => labels.insert(Name::clone(key), value),
+        None => labels.remove(key),
+    };
+}
+
+/// A value with which all of them hold, preferably the present one; `None`: none is needed, or
+/// none would do.
+fn value_with(wanted: &[Requirement], now: Option<&Name>) -> Option<Name> {
+    let named = wanted.iter().flat_map(|one| &one.values);
+    let numbers = named.clone().filter_map(|value| value.parse::<i64>().ok());
+    let beside = numbers.flat_map(|bound| [bound.saturating_sub(1), bound.saturating_add(1)]);
+    let mut values = [now.cloned(), None]
+        .into_iter()
+        .chain(named.cloned().map(Some))
+        .chain(beside.map(|number| Some(number.to_string().into())))
+        .chain([Some("any".into())]);
+    values.find(|value| wanted.iter().all(|one| one.holds(value.as_ref()))).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish((key, operator, values): (&str, Operator, &[&str])) -> Requirement {
+        let values = values.iter().copied().map(Name::from).collect();
+        Requirement { key: key.into(), operator, values }
+    }
+
+    /// The label `k` of a new node beside one on which it is `2`, for such an affinity.
+    fn label(terms: &[&[(&str, Operator, &[&str])]]) -> String {
+        let terms = terms.iter().map(|wishes| NodeSelectorTerm {
+            labels: wishes.iter().copied().map(wish).collect(),
+            fields: Vec::new(),
+        });
+        let shape = PodShape { node_affinity: Some(terms.collect()), ..PodShape::default() };
+        let labels = BTreeMap::from([("k".into(), "2".into())]);
+        let there = Node { labels, ..Node::default() };
+        match for_pods(&[there], (&shape, 1)) {
+            None => "no node".to_owned(),
+            Some(node) => node.labels.get("k").map_or("no label", |value| &**value).to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_new_node_has_a_label_with_which_all_requirements_of_a_term_hold() {
+        assert_eq!(label(&[&[("k", Operator::In, &["1", "3"])]]), "1");
+        assert_eq!(label(&[&[("k", Operator::In, &["1", "2"])]]), "2");
+        assert_eq!(label(&[&[("k", Operator::NotIn, &["2"])]]), "no label");
+        assert_eq!(label(&[&[("k", Operator::DoesNotExist, &[])]]), "no label");
+        assert_eq!(label(&[&[("k", Operator::Exists, &[])]]), "2");
+        assert_eq!(label(&[&[("k", Operator::Exists, &[]), ("k", Operator::NotIn, &["2"])]]), "1");
+        assert_eq!(label(&[&[("k", Operator::Gt, &["5"])]]), "6");
+        assert_eq!(label(&[&[("k", Operator::Lt, &["1"])]]), "0");
+        let between = [("k", Operator::Gt, &["5"][..]), ("k", Operator::Lt, &["7"])];
+        assert_eq!(label(&[&between]), "6");
+    }
+
+    #[test]
+    fn a_new_node_suits_the_first_term_that_any_could() {
+        let never = [("k", Operator::In, &["1"][..]), ("k", Operator::NotIn, &["1"])];
+        assert_eq!(label(&[&never]), "no node");
+        assert_eq!(label(&[&never, &[("k", Operator::In, &["3"])]]), "3");
+        assert_eq!(label(&[]), "no node");
+        assert_eq!(label(&[&[]]), "no node");
+    }
+}
