@@ -18,6 +18,11 @@ pub enum Misfit {
         /// Is it short even on the empty node?
         even_when_empty: EvenWhenEmpty,
     },
+    /// Each device of the node has less memory than it asks for.
+    DeviceMemory {
+        /// How much, in MiB; 0: unknown.
+        mib: i64,
+    },
     /// A taint keeps it away.
     Taint {
         /// `key` of the taint.
@@ -103,7 +108,8 @@ impl Misfit {
             | Self::ClaimElsewhere(_)
             | Self::ClaimFull(_)
             | Self::TopologySpread => true,
-            Self::Taint { .. }
+            Self::DeviceMemory { .. }
+            | Self::Taint { .. }
             | Self::Unschedulable
             | Self::NotReady
             | Self::NodeAffinity
@@ -123,7 +129,8 @@ impl Misfit {
     fn kube_words(&self) -> Vec<String> {
         match self {
             Self::TooLittle { of, .. } => of.resources().map(|it| insufficient(&it)).collect(),
-            Self::Taint { .. }
+            Self::DeviceMemory { .. }
+            | Self::Taint { .. }
             | Self::Unschedulable
             | Self::NotReady
             | Self::NodeAffinity
@@ -165,6 +172,9 @@ impl fmt::Display for Misfit {
             Self::TooLittle { of, .. } => {
                 let names: Vec<Name> = of.resources().map(short_name).collect();
                 write!(f, "node(s) didn't have enough resources: {}", names.join(", "))
+            }
+            Self::DeviceMemory { .. } => {
+                f.write_str("node(s) didn't have enough resources: GPU memory")
             }
             Self::Taint { key, value } => {
                 write!(f, "node(s) had untolerated taint {{{key}: {value}}}")

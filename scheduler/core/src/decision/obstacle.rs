@@ -40,7 +40,8 @@ impl Misfit {
             | Self::LegacyMigThere
             | Self::QueueBound(_) => Obstacle::Closed,
             Self::NodeAffinity | Self::ClaimElsewhere(_) => Obstacle::Elsewhere,
-            Self::WholeGpusOnly
+            Self::DeviceMemory { .. }
+            | Self::WholeGpusOnly
             | Self::MigInstancesOnly
             | Self::GpusByClaim
             | Self::GpusWithoutClaim

@@ -6,7 +6,7 @@ use std::fmt;
 use super::{EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, misfit::short_name};
 use crate::{
     model::{Name, QueueProblem},
-    resources::ResourceName,
+    resources::{ResourceName, Shortage},
     session::{NoPlace, NotReady},
 };
 
@@ -70,13 +70,18 @@ pub enum Remedy {
     MakeRoom {
         /// For how many pods room is missing.
         pods: u32,
-        /// What is short, on whichever node.
+        /// What is short on nodes that are short of least.
         short: Vec<ResourceName>,
     },
     /// No node is large enough, even empty.
     LargerNodes {
         /// In what they are too small.
         short: Vec<ResourceName>,
+    },
+    /// No device has as much memory as is asked for of one.
+    LargerDevices {
+        /// How much the largest has, in MiB; 0: that is not known of any.
+        mib: i64,
     },
     /// The fleet is too small for the gang.
     LargerFleet {
@@ -218,23 +223,35 @@ fn raise(queue: &Name, bound: Bound, [limit, used, asked]: [&Quantity; 3]) -> Re
 /// against the pod.
 fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
     let nearest = misfits.on_nearest();
-    let mut short: Vec<ResourceName> = Vec::new();
-    let mut is_too_small = None;
+    let (mut shortages, mut is_too_small, mut devices) = (Vec::new(), None, None);
     for misfit in nearest.keys() {
         if let Misfit::TooLittle { of, even_when_empty } = misfit {
-            short.extend(of.resources());
+            shortages.push(of);
             is_too_small = Some(*even_when_empty);
         }
+        if let Misfit::DeviceMemory { mib } = misfit {
+            devices = devices.max(Some(*mib));
+        }
     }
-    short.sort();
-    short.dedup();
+    let short = short_of(&shortages);
     // The first of those that are equally common.
     let commonest = nearest.into_iter().max_by(|(a, m), (b, n)| m.cmp(n).then(b.cmp(a)));
-    match (is_too_small, commonest) {
-        (Some(EvenWhenEmpty::Yes), _) => Remedy::LargerNodes { short },
-        (Some(EvenWhenEmpty::No), _) | (None, None) => Remedy::MakeRoom { pods, short },
-        (None, Some((misfit, nodes))) => Remedy::Admit { misfit: misfit.clone(), nodes },
+    match (is_too_small, devices, commonest) {
+        (Some(EvenWhenEmpty::Yes), ..) => Remedy::LargerNodes { short },
+        (Some(EvenWhenEmpty::No), ..) | (None, None, None) => Remedy::MakeRoom { pods, short },
+        (None, Some(mib), _) => Remedy::LargerDevices { mib },
+        (None, None, Some((misfit, nodes))) => Remedy::Admit { misfit: misfit.clone(), nodes },
     }
+}
+
+/// Of nodes those count that are short of the fewest resources.
+fn short_of(shortages: &[&Shortage]) -> Vec<ResourceName> {
+    let fewest = shortages.iter().map(|of| of.resources().count()).min();
+    let least = shortages.iter().filter(|of| Some(of.resources().count()) == fewest);
+    let mut short: Vec<ResourceName> = least.flat_map(|of| of.resources()).collect();
+    short.sort();
+    short.dedup();
+    short
 }
 
 impl Bound {
@@ -282,6 +299,7 @@ impl fmt::Display for Remedy {
                 let short = of_what(", which has more ", short);
                 write!(f, "add a node that can hold one of its pods{short}, or ask for less a pod")
             }
+            Self::LargerDevices { mib } => larger_devices(f, *mib),
             Self::LargerFleet { more } => {
                 write!(f, "add nodes with {more} more, or let fewer pods suffice")
             }
@@ -306,6 +324,20 @@ impl fmt::Display for Remedy {
             }
         }
     }
+}
+
+fn larger_devices(f: &mut fmt::Formatter<'_>, mib: i64) -> fmt::Result {
+    if mib == 0 {
+        return f.write_str(
+            "label nodes with nvidia.com/gpu.memory, the memory of each of their devices in MiB, \
+             or ask for a fraction of a GPU",
+        );
+    }
+    write!(
+        f,
+        "ask for at most {mib} MiB of GPU memory, which is what the largest device has, or add a \
+         node with larger devices"
+    )
 }
 
 fn wait(f: &mut fmt::Formatter<'_>, nodes: &[Name]) -> fmt::Result {
@@ -382,6 +414,6 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: u32) -> fmt::Result
             f.write_str("ask for GPUs as a resource, or add a node with a driver for claims")
         }
         Misfit::Volume(misfit) => misfit.remedy(f),
-        Misfit::TooLittle { .. } => write!(f, "make room on {of}"),
+        Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } => write!(f, "make room on {of}"),
     }
 }

@@ -28,7 +28,9 @@ pub fn with_remedy(
         Remedy::OpenGates { .. } => cluster.open_gates(),
         Remedy::Raise { queue, bound, to, .. } => cluster.raise(queue, *bound, to)?,
         Remedy::MakeRoom { pods, .. } => cluster.make_room_for_missing(*pods as usize)?,
-        Remedy::LargerNodes { .. } => cluster.make_room_for_missing(1)?,
+        Remedy::LargerNodes { .. } | Remedy::LargerDevices { .. } => {
+            cluster.make_room_for_missing(1)?;
+        }
         Remedy::LargerFleet { .. } | Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
         Remedy::Admit { misfit, .. } => cluster.admit(misfit)?,
         Remedy::Wait { .. } => cluster.let_leave(),
@@ -193,6 +195,7 @@ impl WhatIf<'_> {
             | Misfit::NotAligned { .. }
             | Misfit::HostPort => self.make_room_for_missing(1)?,
             Misfit::TooLittle { .. }
+            | Misfit::DeviceMemory { .. }
             | Misfit::PodAffinity
             | Misfit::TopologySpread
             | Misfit::TopologySpreadLabel

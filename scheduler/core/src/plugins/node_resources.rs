@@ -4,7 +4,7 @@
 use crate::{
     decision::{EvenWhenEmpty, Misfit},
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
-    model::{NodeId, PodId, PodShape},
+    model::{GpuPart, Node, NodeId, PodId, PodShape, SharedGpu},
     resources::Resources,
     session::{NodeRoom, Session},
 };
@@ -37,6 +37,9 @@ impl Filter for NodeResourcesFit {
 
 fn too_little(session: &Session<'_>, shape: &PodShape, node: NodeId) -> Misfit {
     let (room, node) = (session.room(node), session.node(node));
+    if let Some(whole) = with_larger_devices(shape, node) {
+        return too_small(&whole, node, room);
+    }
     let request = room.needed(node, shape);
     let mut of = request.short_in(&room.idle);
     if of.is_empty() {
@@ -49,6 +52,25 @@ fn too_little(session: &Session<'_>, shape: &PodShape, node: NodeId) -> Misfit {
     let fits_when_empty = request.fits_in(&node.room()) && parts(&NodeRoom::empty(node));
     let even_when_empty = if fits_when_empty { EvenWhenEmpty::No } else { EvenWhenEmpty::Yes };
     Misfit::TooLittle { of, even_when_empty }
+}
+
+/// What it would ask of the node if devices there had as much memory as it asks for; `None`: they
+/// have.
+fn with_larger_devices(shape: &PodShape, node: &Node) -> Option<Resources> {
+    let SharedGpu { part: GpuPart::MemoryMib(asked), devices } = shape.shared_gpu? else {
+        return None;
+    };
+    let gpu_milli = i64::from(devices) * 1000;
+    (asked > node.gpu_memory_mib).then(|| Resources { gpu_milli, ..shape.requests.clone() })
+}
+
+/// Where devices are too small, and perhaps there are too few.
+fn too_small(request: &Resources, node: &Node, room: &NodeRoom) -> Misfit {
+    if request.fits_in(&node.room()) {
+        return Misfit::DeviceMemory { mib: node.gpu_memory_mib };
+    }
+    let of = request.short_in(&room.idle);
+    Misfit::TooLittle { of, even_when_empty: EvenWhenEmpty::Yes }
 }
 
 impl Score for LeastAllocated {

@@ -279,3 +279,36 @@ fn a_new_node_gives_what_nodes_of_the_fleet_give_and_is_for_each_shape() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn parts_of_devices_that_are_too_small_ask_for_larger_devices() {
+    assert_snapshot!(in_fleet("part-memory=90000"), @r"
+    PodSchedulingErrors
+    ask for at most 81500 MiB of GPU memory, which is what the largest device has, or add a node with larger devices
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(in_fleet("part-memory=90000 cpu=500"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more CPU cores, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 gpu-memory=40000
+        node n2 gpus=8 gpu-memory=40000
+        node n3 gpus=8 gpu-memory=81500 cordoned
+        job r pods=8 min=8 gpus=1 non-preemptible on n1 n1 n1 n1 n1 n1 n1 n1
+        job x part-memory=90000
+    ", "x"), @r"
+    PodSchedulingErrors
+    ask for at most 81500 MiB of GPU memory, which is what the largest device has, or add a node with larger devices
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job x part-memory=90000
+    ", "x"), @r"
+    PodSchedulingErrors
+    label nodes with nvidia.com/gpu.memory, the memory of each of their devices in MiB, or ask for a fraction of a GPU
+      then it runs on (new node) (Now)
+    ");
+}

@@ -97,7 +97,7 @@ fn memory_fits_nowhere_where_devices_have_none_known() {
     assert_snapshot!(plan_of("
         node n1 gpus=1
         job a part-memory=8000
-    "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+    "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPU memory.");
 }
 
 #[test]
