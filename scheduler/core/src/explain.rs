@@ -15,7 +15,7 @@ use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     cycle::decide,
     decision::{Misfit, Quantity, Remedy},
-    model::{Name, NodeId, PodGroupId, PodId, QueueId, ShapeId},
+    model::{Name, NodeId, PodGroupId, PodId, PodShape, QueueId, ShapeId, SharedGpu},
     queues::Account,
     resources::Resources,
     session::{Fits, Session},
@@ -82,6 +82,8 @@ pub struct NodesFor {
     pub pod: PodId,
     /// What it asks for.
     pub asks: Resources,
+    /// Parts of devices that it asks for, too.
+    pub shared_gpu: Option<SharedGpu>,
     /// Nodes about which the same is said.
     pub groups: Vec<NodeGroup>,
 }
@@ -97,6 +99,9 @@ pub struct NodeGroup {
     pub free: Resources,
     /// All that it offers.
     pub allocatable: Resources,
+    /// Of the device of which most is free: as much of it as is, thousandths or MiB, whichever the
+    /// pod asks for. `None`: it asks for no part.
+    pub free_of_one: Option<i64>,
 }
 
 /// Most remedies that are told one after the other.
@@ -185,26 +190,34 @@ fn nodes(session: &mut Session<'_>, group: PodGroupId) -> Option<NodesFor> {
         session.undo_to(start);
     }
     let groups = node_groups(session, pod);
-    let asks = session.shape_of(pod).requests.clone();
+    let PodShape { requests, shared_gpu, .. } = session.shape_of(pod);
     session.undo_to(start);
-    Some(NodesFor { pod, asks, groups })
+    Some(NodesFor { pod, asks: requests.clone(), shared_gpu: *shared_gpu, groups })
 }
 
 fn node_groups(session: &Session<'_>, pod: PodId) -> Vec<NodeGroup> {
-    type Likeness = (Vec<(String, Option<Misfit>)>, Resources, Resources);
+    type Likeness = (Vec<(String, Option<Misfit>)>, Resources, Resources, Option<i64>);
     let mut alike: BTreeMap<Likeness, Vec<Name>> = BTreeMap::new();
+    let shared_gpu = session.shape_of(pod).shared_gpu;
     for (node, verdicts) in session.node_ids().zip(session.verdicts(pod)) {
         let refusals = verdicts.into_iter().filter_map(|(plugin, verdict)| match verdict {
             Ok(Fits::Now) => None,
             Ok(Fits::Later) => Some((plugin, None)),
             Err(misfit) => Some((plugin, Some(misfit))),
         });
-        let (free, of) = (session.room(node).idle.clone(), session.node(node));
-        let likeness = (refusals.collect(), free, of.allocatable.clone());
+        let (room, of) = (session.room(node), session.node(node));
+        let free_of_one = shared_gpu.map(|shared| shared.part_of(of, room.idle_of_one(of)));
+        let (free, allocatable) = (room.idle.clone(), of.allocatable.clone());
+        let likeness = (refusals.collect(), free, allocatable, free_of_one);
         alike.entry(likeness).or_default().push(Name::clone(&of.name));
     }
-    let group =
-        |((refusals, free, allocatable), nodes)| NodeGroup { nodes, refusals, free, allocatable };
+    let group = |((refusals, free, allocatable, free_of_one), nodes)| NodeGroup {
+        nodes,
+        refusals,
+        free,
+        allocatable,
+        free_of_one,
+    };
     let mut groups: Vec<NodeGroup> = alike.into_iter().map(group).collect();
     groups.sort_by(|a, b| (a.refusals.len(), &a.nodes).cmp(&(b.refusals.len(), &b.nodes)));
     groups

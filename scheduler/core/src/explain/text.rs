@@ -5,8 +5,8 @@ use std::fmt;
 use super::{Explanation, NodeGroup, NodesFor, Step, Tried};
 use crate::{
     Decision, Snapshot,
-    decision::Quantity,
-    model::{Name, NodeId, PodId},
+    decision::{Decimal, Quantity},
+    model::{GpuPart, Name, NodeId, PodId, SharedGpu},
     queues::Account,
     resources::{Amount, PerResource, ResourceName, Resources},
     session::Fits,
@@ -141,16 +141,13 @@ impl Told<'_> {
     }
 
     fn nodes(&self, f: &mut fmt::Formatter<'_>, nodes: &NodesFor) -> fmt::Result {
-        let NodesFor { pod, asks, groups } = nodes;
-        let asked: Vec<String> = amounts(asks).map(|it| it.to_string()).collect();
-        writeln!(f, "\nnodes for pod {}, which asks for {}", self.pod(*pod), asked.join(", "))?;
-        if groups.is_empty() {
+        writeln!(f, "\nnodes for pod {}, which asks for {}", self.pod(nodes.pod), asked(nodes))?;
+        if nodes.groups.is_empty() {
             writeln!(f, "  there are no nodes")?;
         }
-        for group in groups {
+        for group in &nodes.groups {
             writeln!(f, "  {}: {}", named(&group.nodes), judged(group))?;
-            let room: Vec<String> = amounts(asks).map(|it| room(group, &it.resource)).collect();
-            writeln!(f, "    free {}", room.join(", "))?;
+            writeln!(f, "    free {}", free(nodes, group))?;
         }
         Ok(())
     }
@@ -172,6 +169,36 @@ fn judged(group: &NodeGroup) -> String {
     });
     let refusals: Vec<String> = refusals.collect();
     if refusals.is_empty() { "all plugins pass".to_owned() } else { refusals.join("; ") }
+}
+
+fn asked(NodesFor { asks, shared_gpu, .. }: &NodesFor) -> String {
+    let part = shared_gpu.map(|SharedGpu { part, devices }| {
+        let amount = match part {
+            GpuPart::Milli(milli) => Decimal { amount: milli, per_unit: 1000 }.to_string(),
+            GpuPart::MemoryMib(mib) => format!("{mib} MiB"),
+        };
+        if devices == 1 {
+            format!("{amount} of a GPU")
+        } else {
+            format!("{amount} of each of {devices} GPUs")
+        }
+    });
+    let all: Vec<String> = part.into_iter().chain(amounts(asks).map(|it| it.to_string())).collect();
+    if all.is_empty() { "nothing but its place".to_owned() } else { all.join(", ") }
+}
+
+/// Of what is asked for; places are told where nothing else is.
+fn free(NodesFor { asks, shared_gpu, .. }: &NodesFor, group: &NodeGroup) -> String {
+    let devices = shared_gpu.zip(group.free_of_one).map(|(shared, free)| {
+        let of_one = match shared.part {
+            GpuPart::Milli(_) => Decimal { amount: free, per_unit: 1000 }.to_string(),
+            GpuPart::MemoryMib(_) => format!("{free} MiB"),
+        };
+        format!("{}, at most {of_one} of one", room(group, &ResourceName::Gpu))
+    });
+    let others = amounts(asks).map(|it| room(group, &it.resource));
+    let all: Vec<String> = devices.into_iter().chain(others).collect();
+    if all.is_empty() { room(group, &ResourceName::Pods) } else { all.join(", ") }
 }
 
 fn room(group: &NodeGroup, resource: &ResourceName) -> String {

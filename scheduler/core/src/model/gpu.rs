@@ -33,6 +33,14 @@ impl SharedGpu {
         }
     }
 
+    /// So much of a device of `node`, in the unit in which this asks for it: thousandths or MiB.
+    pub fn part_of(&self, node: &Node, units: i64) -> i64 {
+        match self.part {
+            GpuPart::Milli(_) => units / node.gpu_memory_mib.max(1),
+            GpuPart::MemoryMib(_) => units / 1000,
+        }
+    }
+
     /// Thousandths of GPUs that queues pay for it in all, on devices of so much memory: memory
     /// is rounded up to whole hundredths of a device, as KAI does.
     pub fn milli_of(&self, device_mib: i64) -> i64 {

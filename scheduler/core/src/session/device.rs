@@ -106,6 +106,14 @@ impl NodeRoom {
         chosen.into_iter().map(|(_, fits)| fits).max()
     }
 
+    /// How much is idle of the device of which most is, in the unit of [`Node::gpu_units`].
+    pub fn idle_of_one(&self, node: &Node) -> i64 {
+        let capacity = node.gpu_units();
+        let whole = if self.idle.gpu_milli >= 1000 { capacity } else { 0 };
+        let in_use = self.shared.iter().filter(|device| device.has > 0);
+        in_use.map(|device| capacity - device.has).fold(whole, i64::max)
+    }
+
     /// A part of a device that is shared already would do for each of those asked for.
     pub fn shares_with_others(&self, node: &Node, shared: &SharedGpu) -> bool {
         let (units, capacity) = (shared.units_on(node), node.gpu_units());

@@ -185,3 +185,44 @@ fn a_queue_tells_of_evictions_that_concern_it_and_not_of_others() {
     ");
     assert_snapshot!(decided("b"), @"nothing");
 }
+
+#[test]
+fn amounts_of_parts_of_devices_are_told_and_places_where_nothing_else_is_asked_for() {
+    let amounts = |asks: &str| {
+        let told = explained(
+            &format!(
+                "
+                node n1 gpus=2 gpu-memory=8000 pods=3
+                node n2 gpus=1 gpu-memory=8000 pods=3 taint a=b:NoSchedule
+                job a part=0.6 cpu=1 on n1/g1
+                job b part=0.7 cpu=1 on n1/g2
+                job c cpu=1 on n1
+                job x {asks}
+            "
+            ),
+            "x",
+        );
+        told.split_at(told.find("nodes for pod").expect("it waits")).1.to_owned()
+    };
+    assert_snapshot!(amounts("part=0.5"), @r"
+    nodes for pod default/x, which asks for 0.5 of a GPU
+      n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs, pods
+        free 0 of 2 GPUs, at most 0.4 of one
+      n2: TaintToleration refuses: node(s) had untolerated taint {a: b}
+        free 1 of 1 GPUs, at most 1 of one
+    ");
+    assert_snapshot!(amounts("part-memory=9000 devices=2 cpu=1"), @r"
+    nodes for pod default/x, which asks for 9000 MiB of each of 2 GPUs, 1 CPU cores
+      n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPU memory
+        free 0 of 2 GPUs, at most 3200 MiB of one, 125 of 128 CPU cores
+      n2: TaintToleration refuses: node(s) had untolerated taint {a: b}; NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
+        free 1 of 1 GPUs, at most 8000 MiB of one, 128 of 128 CPU cores
+    ");
+    assert_snapshot!(amounts(""), @r"
+    nodes for pod default/x, which asks for nothing but its place
+      n1: NodeResourcesFit refuses: node(s) didn't have enough resources: pods
+        free 0 of 3 pods
+      n2: TaintToleration refuses: node(s) had untolerated taint {a: b}
+        free 3 of 3 pods
+    ");
+}
