@@ -91,7 +91,7 @@ fn what_waits_is_told_why_once_and_then_left_alone() {
         PodGroup Unschedulable q quota has reached the allowable limit of GPUs
         ");
         assert_snapshot!(lab.pod_groups(), @r#"
-        pg-lost {"minMember":1,"priorityClassName":"train","queue":"nowhere"} "QueueDoesNotExist": "Queue 'nowhere' does not exist. Remedy: create queue nowhere, or name one that exists"
+        pg-lost {"minMember":1,"priorityClassName":"train","queue":"nowhere"} "QueueDoesNotExist": "Queue 'nowhere' does not exist. Remedy: create queue nowhere, or name one that exists in the pod group's spec.queue"
         pg-second {"minMember":3,"priorityClassName":"train","queue":"q"} "OverLimit": "q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 3 GPUs allocated and workload requested 3 GPUs. Remedy: raise the limit of queue q by 2 GPUs to 6 GPUs"
         pg-small {"minMember":3,"priorityClassName":"train","queue":"q"}
         "#);

@@ -41,7 +41,7 @@ impl fmt::Display for QueueProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { queue } if queue.is_empty() => {
-                write!(f, "The workload names no queue: set label kai.scheduler/queue")
+                write!(f, "The workload names no queue: spec.queue of its pod group is empty")
             }
             Self::Missing { queue } => write!(f, "Queue '{queue}' does not exist"),
             Self::ParentMissing { queue, parent } => {

@@ -146,7 +146,7 @@ fn a_pod_of_a_deleted_node_takes_no_room_and_is_charged_until_it_goes() {
     assert_snapshot!(told(&objects), @r"
     ghost Running group=g node=- gpu=1000
     waits Pending group=g node=- gpu=1000
-    g priority=50 preemptible queue=The workload names no queue: set label kai.scheduler/queue
+    g priority=50 preemptible queue=The workload names no queue: spec.queue of its pod group is empty
     ");
 }
 

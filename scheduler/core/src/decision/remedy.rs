@@ -13,7 +13,7 @@ use crate::{
 /// What would let the pod group run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// The workload names no queue.
+    /// The pod group names no queue.
     NameQueue,
     /// The queue does not exist.
     CreateQueue {
@@ -264,19 +264,25 @@ impl Bound {
     }
 }
 
+/// Who made the pod group does not matter: a group that exists keeps the queue that stands there.
+const QUEUE_FIELD: &str = "the pod group's spec.queue";
+
+const NAME_QUEUE: &str = "name a queue in the pod group's spec.queue; label kai.scheduler/queue of \
+                          a workload is for pod groups that are yet to be made";
+
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NameQueue => f.write_str("name a queue in label kai.scheduler/queue"),
+            Self::NameQueue => f.write_str(NAME_QUEUE),
             Self::CreateQueue { queue } => {
-                write!(f, "create queue {queue}, or name one that exists")
+                write!(f, "create queue {queue}, or name one that exists in {QUEUE_FIELD}")
             }
             Self::CreateParent { parent, queue } => {
                 write!(f, "create queue {parent}, which {queue} names as its parent")
             }
             Self::MendQueue { queue, what } => write!(f, "mend queue {queue}: {what}"),
             Self::UseLeaf { queue, leaf } => {
-                write!(f, "name a queue below {queue} instead, such as {leaf}")
+                write!(f, "name a queue below {queue} in {QUEUE_FIELD} instead, such as {leaf}")
             }
             Self::AddMembers { pods, sub_group } => {
                 write!(f, "create {}{}", counted(*pods, "more pod"), inside(sub_group.as_ref()))

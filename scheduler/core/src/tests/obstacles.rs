@@ -312,3 +312,16 @@ fn parts_of_devices_that_are_too_small_ask_for_larger_devices() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn a_group_is_told_where_its_queue_is_named() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        queue q
+        job x gpus=1 queue=
+    ", "x"), @r"
+    QueueDoesNotExist
+    name a queue in the pod group's spec.queue; label kai.scheduler/queue of a workload is for pod groups that are yet to be made
+      not tried
+    ");
+}

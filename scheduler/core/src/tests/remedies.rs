@@ -12,7 +12,7 @@ fn a_queue_that_does_not_exist_is_created() {
         job a gpus=1 queue=nowhere
     ", "a"), @r"
     QueueDoesNotExist
-    create queue nowhere, or name one that exists
+    create queue nowhere, or name one that exists in the pod group's spec.queue
       then it runs on n1 (Now)
     ");
 }
@@ -26,7 +26,7 @@ fn work_goes_into_a_queue_below() {
         job a gpus=1 queue=top
     ", "a"), @r"
     QueueDoesNotExist
-    name a queue below top instead, such as left
+    name a queue below top in the pod group's spec.queue instead, such as left
       then it runs on n1 (Now)
     ");
 }
@@ -465,7 +465,7 @@ fn work_goes_into_the_lowest_queue_below() {
         job x gpus=1 queue=lab
     ", "x"), @r"
     QueueDoesNotExist
-    name a queue below lab instead, such as lower
+    name a queue below lab in the pod group's spec.queue instead, such as lower
       then it runs on n1 (Now)
     ");
 }
