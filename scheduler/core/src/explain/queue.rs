@@ -46,10 +46,11 @@ pub struct Candidate {
 /// How a queue stands in one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It uses more than its quota, by this much.
-    Borrows(i64),
-    /// It asks for more than it has, and has less than its fair share, by this much.
+    /// It asks for more than it has, and has less than its fair share, by this much; whether or
+    /// not that is more than its quota.
     Starved(i64),
+    /// It has all that it asks for of its fair share, and that is more than its quota by this much.
+    Borrows(i64),
     /// Neither.
     Served,
 }
@@ -60,11 +61,14 @@ impl Standing {
         let [used, share, asked] =
             [account.allocated, account.fair_share, account.requested].map(PerResource::values);
         let quota = account.quota.values();
-        std::array::from_fn(|at| match quota[at] {
-            Amount::Exactly(quota) if used[at] > quota => Self::Borrows(used[at] - quota),
-            Amount::Exactly(_) | Amount::Unlimited => {
-                let missing = share[at].min(asked[at]) - used[at];
-                if missing > 0 { Self::Starved(missing) } else { Self::Served }
+        std::array::from_fn(|at| {
+            let missing = share[at].min(asked[at]) - used[at];
+            if missing > 0 {
+                return Self::Starved(missing);
+            }
+            match quota[at] {
+                Amount::Exactly(quota) if used[at] > quota => Self::Borrows(used[at] - quota),
+                Amount::Exactly(_) | Amount::Unlimited => Self::Served,
             }
         })
     }

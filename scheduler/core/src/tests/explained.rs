@@ -149,7 +149,7 @@ fn a_queue_tells_of_cores_and_memory_that_are_bounded_and_of_past_usage() {
 
     all queues
       a borrows 1 GPUs: it uses that beyond its quota
-      a borrows 1 CPU cores: it uses that beyond its quota
+      a is starved of 1 CPU cores: it asks for that inside its fair share
       a is starved of 1 GB memory: it asks for that inside its fair share
       b is starved of 3 GPUs: it asks for that inside its fair share
       b is starved of 4 CPU cores: it asks for that inside its fair share
@@ -224,5 +224,28 @@ fn amounts_of_parts_of_devices_are_told_and_places_where_nothing_else_is_asked_f
         free 0 of 3 pods
       n2: TaintToleration refuses: node(s) had untolerated taint {a: b}
         free 3 of 3 pods
+    ");
+}
+
+#[test]
+fn a_queue_is_starved_where_the_only_one_below_it_that_asks_for_more_is() {
+    let told = queue_explained(
+        "
+        node n1 gpus=8
+        queue lab quota=4
+        queue team parent=lab quota=0
+        queue rest parent=lab quota=0
+        queue other quota=4
+        job a pods=3 min=1 gpus=1 queue=team on n1
+        job b pods=7 min=7 gpus=1 queue=other on n1 n1 n1 n1 n1 n1 n1
+    ",
+        "lab",
+    );
+    let mut parts = told.split("\n\n");
+    assert_snapshot!(parts.find(|part| part.starts_with("all queues")).unwrap(), @r"
+    all queues
+      lab is starved of 2 GPUs: it asks for that inside its fair share
+      other borrows 3 GPUs: it uses that beyond its quota
+      team is starved of 2 GPUs: it asks for that inside its fair share
     ");
 }
