@@ -125,7 +125,7 @@ pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Exp
         reason: plan.waiting.get(&group).cloned(),
         remedies: Vec::new(),
         queues: accounts(&session, group),
-        plugins: plugins(&session, group),
+        plugins: plugins(&mut session, group),
         nodes: nodes(&mut session, group),
     };
     if let Some(reason) = &explanation.reason {
@@ -158,7 +158,7 @@ fn accounts(session: &Session<'_>, group: PodGroupId) -> Vec<(QueueId, Account)>
 }
 
 /// What is asked before any node is looked at.
-fn plugins(session: &Session<'_>, group: PodGroupId) -> Vec<(String, Option<Reason>)> {
+fn plugins(session: &mut Session<'_>, group: PodGroupId) -> Vec<(String, Option<Reason>)> {
     let list = &session.profile.plugins;
     let enqueue = list.pre_enqueue.iter();
     let mut said: Vec<(String, Option<Reason>)> = enqueue
@@ -172,43 +172,55 @@ fn plugins(session: &Session<'_>, group: PodGroupId) -> Vec<(String, Option<Reas
                 (format!("{plugin:?}"), plugin.pre_filter(session, group, &pods).err())
             }),
         );
+        if session.group(group).is_placed() {
+            said.push((TOPOLOGY.to_owned(), no_place(session, &pods)));
+        }
     }
     said
+}
+
+/// KAI's plugin that keeps pods together; here pods are placed so.
+const TOPOLOGY: &str = "topology";
+
+fn no_place(session: &mut Session<'_>, pods: &[PodId]) -> Option<Reason> {
+    let start = session.checkpoint();
+    let unplaced = session.place_all(pods).err();
+    session.undo_to(start);
+    unplaced?.no_place.map(Reason::NoPlace)
 }
 
 /// What is said about the first pod for which there is no node, when those before it have theirs.
 fn nodes(session: &mut Session<'_>, group: PodGroupId) -> Option<NodesFor> {
     let pods = session.next_chunk(group);
-    let mut pod = *pods.first()?;
     let start = session.checkpoint();
-    if let Err(unplaced) = session.place_all(&pods) {
-        let found = unplaced.found as usize;
-        if found < pods.len() && session.place_all(&pods[..found]).is_ok() {
-            pod = pods[found];
-        }
-    } else {
-        session.undo_to(start);
-    }
-    let groups = node_groups(session, pod);
+    let found = session.place_all(&pods).err().map_or(0, |unplaced| unplaced.found as usize);
+    session.undo_to(start);
+    let are_placed = found < pods.len() && session.place_all(&pods[..found]).is_ok();
+    let missing = if are_placed { &pods[found..] } else { &pods };
+    let &pod = missing.first()?;
+    let groups = node_groups(session, (pod, missing));
     let PodShape { requests, shared_gpu, .. } = session.shape_of(pod);
     session.undo_to(start);
     Some(NodesFor { pod, asks: requests.clone(), shared_gpu: *shared_gpu, groups })
 }
 
-fn node_groups(session: &Session<'_>, pod: PodId) -> Vec<NodeGroup> {
+fn node_groups(session: &Session<'_>, (pod, missing): (PodId, &[PodId])) -> Vec<NodeGroup> {
     type Likeness = (Vec<(String, Option<Misfit>)>, Resources, Resources, Option<i64>);
     let mut alike: BTreeMap<Likeness, Vec<Name>> = BTreeMap::new();
     let shared_gpu = session.shape_of(pod).shared_gpu;
+    let mut out_of_place = session.out_of_place(missing, pod);
     for (node, verdicts) in session.node_ids().zip(session.verdicts(pod)) {
         let refusals = verdicts.into_iter().filter_map(|(plugin, verdict)| match verdict {
             Ok(Fits::Now) => None,
             Ok(Fits::Later) => Some((plugin, None)),
             Err(misfit) => Some((plugin, Some(misfit))),
         });
+        let out_of_place = out_of_place.remove(&node);
+        let out_of_place = out_of_place.map(|misfit| (TOPOLOGY.to_owned(), Some(misfit)));
+        let refusals = refusals.chain(out_of_place).collect();
         let (room, of) = (session.room(node), session.node(node));
         let free_of_one = shared_gpu.map(|shared| shared.part_of(of, room.idle_of_one(of)));
-        let (free, allocatable) = (room.idle.clone(), of.allocatable.clone());
-        let likeness = (refusals.collect(), free, allocatable, free_of_one);
+        let likeness = (refusals, room.idle.clone(), of.allocatable.clone(), free_of_one);
         alike.entry(likeness).or_default().push(Name::clone(&of.name));
     }
     let group = |((refusals, free, allocatable, free_of_one), nodes)| NodeGroup {

@@ -78,6 +78,15 @@ pub enum Misfit {
     GpusByClaim,
     /// The node's GPUs are not to be had by claims.
     GpusWithoutClaim,
+    /// It is in no place of a topology that holds those that are to run together.
+    OutOfPlace {
+        /// Which topology.
+        topology: Name,
+        /// On which level they need one place.
+        level: Name,
+        /// How many there are.
+        pods: u32,
+    },
     /// Volumes.
     Volume(VolumeMisfit),
     /// What the pod costs there is more than its queues may have: in their words.
@@ -107,6 +116,7 @@ impl Misfit {
             | Self::QueueBound(_)
             | Self::ClaimElsewhere(_)
             | Self::ClaimFull(_)
+            | Self::OutOfPlace { .. }
             | Self::TopologySpread => true,
             Self::DeviceMemory { .. }
             | Self::Taint { .. }
@@ -150,6 +160,7 @@ impl Misfit {
             | Self::NotAligned { .. }
             | Self::GpusByClaim
             | Self::GpusWithoutClaim
+            | Self::OutOfPlace { .. }
             | Self::Volume(_)
             | Self::QueueBound(_) => vec![self.to_string()],
         }
@@ -210,24 +221,36 @@ impl fmt::Display for Misfit {
             Self::ClaimFull(claim) => {
                 write!(f, "node(s) do not matter: claim {claim} has as many users as it may")
             }
-            Self::ClaimOfQueue { claim, queue, label: Some(label) } => write!(
-                f,
-                "node(s) do not matter: DRA claim {claim} is a shared GPU claim with wrong queue \
-                 label (expected queue: {queue}, claim queue label: {label})"
-            ),
-            Self::ClaimOfQueue { claim, label: None, .. } => write!(
-                f,
-                "node(s) do not matter: DRA claim {claim} is a shared GPU claim but does not \
-                 have a queue label (kai.scheduler/queue)"
-            ),
+            Self::ClaimOfQueue { claim, queue, label } => {
+                claim_of_queue(f, (claim, queue), label.as_ref())
+            }
             Self::NotAligned { .. } => f.write_str(
                 "node cannot NUMA-align the pod's resources under its Topology Manager policy",
             ),
             Self::GpusByClaim => f.write_str("node(s) give GPUs to resource claims only"),
             Self::GpusWithoutClaim => f.write_str("node(s) publish no GPUs for resource claims"),
+            Self::OutOfPlace { topology, level, pods } => write!(
+                f,
+                "node(s) are in no {level} of topology {topology} that holds {pods} required pods"
+            ),
             Self::Volume(misfit) => misfit.fmt(f),
             Self::QueueBound(why) => write!(f, "node(s) are too costly: {why}"),
         }
+    }
+}
+
+fn claim_of_queue(
+    f: &mut fmt::Formatter<'_>,
+    (claim, queue): (&Name, &Name),
+    label: Option<&Name>,
+) -> fmt::Result {
+    write!(f, "node(s) do not matter: DRA claim {claim} is a shared GPU claim ")?;
+    match label {
+        Some(label) => write!(
+            f,
+            "with wrong queue label (expected queue: {queue}, claim queue label: {label})"
+        ),
+        None => f.write_str("but does not have a queue label (kai.scheduler/queue)"),
     }
 }
 

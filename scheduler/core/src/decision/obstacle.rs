@@ -39,7 +39,9 @@ impl Misfit {
             | Self::TopologySpreadLabel
             | Self::LegacyMigThere
             | Self::QueueBound(_) => Obstacle::Closed,
-            Self::NodeAffinity | Self::ClaimElsewhere(_) => Obstacle::Elsewhere,
+            Self::NodeAffinity | Self::ClaimElsewhere(_) | Self::OutOfPlace { .. } => {
+                Obstacle::Elsewhere
+            }
             Self::DeviceMemory { .. }
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly

@@ -420,6 +420,8 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: u32) -> fmt::Result
             f.write_str("ask for GPUs as a resource, or add a node with a driver for claims")
         }
         Misfit::Volume(misfit) => misfit.remedy(f),
-        Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } => write!(f, "make room on {of}"),
+        Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } | Misfit::OutOfPlace { .. } => {
+            write!(f, "make room on {of}")
+        }
     }
 }

@@ -208,6 +208,7 @@ impl WhatIf<'_> {
             | Misfit::ClaimOfQueue { .. }
             | Misfit::GpusByClaim
             | Misfit::GpusWithoutClaim
+            | Misfit::OutOfPlace { .. }
             | Misfit::Volume(_)
             | Misfit::QueueBound(_) => return None,
         }

@@ -67,6 +67,11 @@ impl PodGroup {
         part.map_or(&self.topology, |part| &self.sub_groups[part].topology).as_ref()
     }
 
+    /// The part is `whole`, or inside of it; `None`: the group itself.
+    pub fn is_within(&self, part: usize, whole: Option<usize>) -> bool {
+        whole.is_none_or(|whole| self.lineage(part).any(|at| at == whole))
+    }
+
     /// From `part` upward, without the group itself.
     pub fn lineage(&self, part: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(part), |at| self.sub_groups[*at].parent)

@@ -10,6 +10,7 @@ use std::{
 
 use super::{Asked, Free, Session, parts_on};
 use crate::{
+    decision::Misfit,
     model::{Name, NodeId, PodGroupId, PodId, PodShape, Topology, TopologyConstraint},
     resources::PerResource,
 };
@@ -142,6 +143,31 @@ impl Session<'_> {
         Some(places)
     }
 
+    /// Nodes outside of all places in which those of `pods` could run that are put together with
+    /// `pod`.
+    pub fn out_of_place(&self, pods: &[PodId], pod: PodId) -> BTreeMap<NodeId, Misfit> {
+        let mut out = BTreeMap::new();
+        let Some(id) = self.pod(pod).group else { return out };
+        let group = self.group(id);
+        let parts = group.lineage(self.pod(pod).sub_group).map(Some).chain([None]);
+        for (part, constraint) in parts.filter_map(|part| Some((part, group.topology_of(part)?))) {
+            let is_inside = |pod: &PodId| group.is_within(self.pod(*pod).sub_group, part);
+            let inside: Vec<PodId> = pods.iter().copied().filter(is_inside).collect();
+            let together = Together { group: id, part, pods: &inside };
+            let places = self.places(constraint, together, None).unwrap_or_default();
+            let holding: BTreeSet<NodeId> =
+                places.into_iter().flat_map(|place| place.nodes).collect();
+            let NoPlace { topology, level, pods, .. } =
+                no_place(constraint, together, Vec::new(), false);
+            let misfit = Misfit::OutOfPlace { topology, level, pods };
+            let others = self.node_ids().filter(|node| !holding.contains(node));
+            others.for_each(|node| {
+                out.entry(node).or_insert_with(|| misfit.clone());
+            });
+        }
+        out
+    }
+
     /// The tree of places, fullest first.
     fn domains(
         &self,
@@ -177,12 +203,8 @@ impl Session<'_> {
     /// Where pods of the same part are, or were promised room.
     fn nodes_in_use(&self, together: Together<'_>) -> BTreeSet<NodeId> {
         let group = self.group(together.group);
-        let is_part = |pod: PodId| {
-            let mut lineage = group.lineage(self.pod(pod).sub_group);
-            together.part.is_none_or(|part| lineage.any(|at| at == part))
-        };
         let pods = self.placed_pods.get(&together.group).into_iter().flatten();
-        let staying = pods.filter(|pod| is_part(**pod));
+        let staying = pods.filter(|pod| group.is_within(self.pod(**pod).sub_group, together.part));
         staying.filter_map(|pod| self.state(*pod).charged_on()).collect()
     }
 }

@@ -249,3 +249,86 @@ fn a_queue_is_starved_where_the_only_one_below_it_that_asks_for_more_is() {
       team is starved of 2 GPUs: it asks for that inside its fair share
     ");
 }
+
+/// What plugins say of group `x`, and where it may run.
+fn plugins_in_topology(cluster: &str) -> String {
+    let told = explained(&format!("{cluster}\ntopology dc levels zone rack"), "x");
+    told.split_at(told.find("plugins, whatever").expect("it waits")).1.to_owned()
+}
+
+#[test]
+fn a_topology_refuses_where_no_place_holds_all() {
+    assert_snapshot!(plugins_in_topology("
+        node n1 gpus=4 label zone=a label rack=a1
+        node n2 gpus=4 label zone=b label rack=b1
+        job x pods=6 min=6 gpus=1 together=dc/zone
+    "), @r"
+    plugins, whatever the node
+      UsableQueue: passes
+      Gang: passes
+      QueueLimits: passes
+      topology: refuses: node-group a can allocate only 4 of 6 required pods. node-group b can allocate only 4 of 6 required pods. topology dc, requirement zone couldn't be satisfied
+
+    nodes for pod default/x-0, which asks for 1 GPUs
+      2 nodes (n1, n2): topology refuses: node(s) are in no zone of topology dc that holds 6 required pods
+        free 4 of 4 GPUs
+    ");
+    assert_snapshot!(plugins_in_topology("
+        node n1 gpus=4 label zone=a label rack=a1
+        node n2 gpus=1 label zone=a label rack=a2
+        gang x
+          part head gpus=1
+          part work pods=2 gpus=2 together=dc/rack
+        job r gpus=1 non-preemptible on n1
+    "), @r"
+    plugins, whatever the node
+      UsableQueue: passes
+      Gang: passes
+      QueueLimits: passes
+      topology: refuses: node-group a2 can allocate only 0 of 2 required pods. node-group a1 can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied
+
+    nodes for pod default/x-work-0, which asks for 2 GPUs
+      n1: topology refuses: node(s) are in no rack of topology dc that holds 2 required pods
+        free 3 of 4 GPUs
+      n2: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs; topology refuses: node(s) are in no rack of topology dc that holds 2 required pods
+        free 0 of 1 GPUs
+    ");
+    assert_snapshot!(plugins_in_topology("
+        node n1 gpus=8 label zone=a label rack=a1
+        job x pods=2 min=2 gpus=1 together=dc/row
+    "), @r"
+    plugins, whatever the node
+      UsableQueue: passes
+      Gang: passes
+      QueueLimits: passes
+      topology: refuses: topology dc with level row does not exist
+
+    nodes for pod default/x-0, which asks for 1 GPUs
+      n1: topology refuses: node(s) are in no row of topology dc that holds 2 required pods
+        free 8 of 8 GPUs
+    ");
+}
+
+#[test]
+fn a_topology_refuses_nodes_outside_of_the_places_that_hold_all() {
+    assert_snapshot!(plugins_in_topology("
+        node n1 gpus=8 label zone=a label rack=a1 cordoned
+        node n2 gpus=4 label zone=b label rack=b1
+        node n3 gpus=8
+        job x pods=6 min=6 gpus=1 together=dc/zone
+    "), @r"
+    plugins, whatever the node
+      UsableQueue: passes
+      Gang: passes
+      QueueLimits: passes
+      topology: passes
+
+    nodes for pod default/x-0, which asks for 1 GPUs
+      n1: NodeUnschedulable refuses: node(s) were unschedulable
+        free 8 of 8 GPUs
+      n2: topology refuses: node(s) are in no zone of topology dc that holds 6 required pods
+        free 4 of 4 GPUs
+      n3: topology refuses: node(s) are in no zone of topology dc that holds 6 required pods
+        free 8 of 8 GPUs
+    ");
+}
