@@ -325,3 +325,67 @@ fn a_group_is_told_where_its_queue_is_named() {
       not tried
     ");
 }
+
+#[test]
+fn only_nodes_from_which_its_volume_can_be_used_count() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 label zone=a cordoned
+        node n2 gpus=8 label zone=b
+        node n3 gpus=8 label zone=b
+        job x gpus=1 volume data@zone=a
+    ", "x"), @r"
+    PodSchedulingErrors
+    uncordon the node
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_claim_that_can_be_had_nowhere_comes_before_what_nodes_have_against_the_pod() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 cordoned
+        node n2 gpus=8
+        job x gpus=9 missing-volume=data
+    ", "x"), @r"
+    PodSchedulingErrors
+    create the volume claim data
+      not tried
+    ");
+}
+
+#[test]
+fn nodes_of_another_kind_are_nearer_than_those_that_are_too_small() {
+    assert_snapshot!(remedies_of("
+        node c1
+        node c2
+        node m1 gpus=8 label node-role.kubernetes.io/mig-enabled=true label nvidia.com/mig.strategy=mixed
+        job x gpus=1
+    ", "x"), @r"
+    PodSchedulingErrors
+    ask for MIG instances, or add a node that gives whole GPUs
+      not tried
+    ");
+    assert_snapshot!(remedies_of("
+        node g1 gpus=8
+        node m1 gpus=8 label node-role.kubernetes.io/mig-enabled=true label nvidia.com/mig.strategy=mixed
+        job x gpus=9
+    ", "x"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn of_what_stands_in_the_way_on_the_nearest_nodes_the_commonest_goes_first() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 taint a=b:NoSchedule
+        node n2 gpus=8 cordoned
+        node n3 gpus=8 taint node.kubernetes.io/unschedulable=:NoSchedule
+        job x gpus=1
+    ", "x"), @r"
+    PodSchedulingErrors
+    uncordon one of 2 nodes
+      then it runs on n2 (Now)
+    ");
+}
