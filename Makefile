@@ -1,6 +1,6 @@
 # schedlab: what people and CI type. `make demo` is the main job.
 
-.PHONY: demo test test-features test-control-plane check bench control-plane kind-test docker-test kwok-test
+.PHONY: demo test test-features test-control-plane test-crashes check bench control-plane kind-test docker-test kwok-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
@@ -9,10 +9,16 @@ demo: ## boots the fleets, runs every feature, compares every snapshot
 
 test: ## everything that must hold, and every feature
 	cargo test --workspace
-	@$(MAKE) --no-print-directory test-control-plane
+	@$(MAKE) --no-print-directory test-control-plane test-crashes
 
 test-features: ## every feature on the emulator
 	cargo run --quiet --package schedlab -- run features --results results/emulator
+
+CRASH_BEFORE = every:29
+
+test-crashes: ## no rule is broken, wherever the scheduler dies in a gang or reclaim (CRASH_BEFORE=each: at each write)
+	cargo run --quiet --package schedlab -- run features/gang features/reclaim --crash-before $(CRASH_BEFORE) \
+	  --results results/crashes
 
 CONTROL_PLANE = $(or $(KUBEBUILDER_ASSETS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/schedlab/control-plane/v1.35.4)
 

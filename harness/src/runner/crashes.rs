@@ -87,7 +87,6 @@ fn told(mut report: CaseReport, write: u32) -> CaseReport {
 #[cfg(test)]
 mod tests {
     use cucumber::codegen::Regex;
-    use schedlab_json::json;
 
     use super::*;
     use crate::{
@@ -111,6 +110,13 @@ mod tests {
         judge(case, steps, &Settings { crashes: Some(crashes.parse().unwrap()), ..settings() })
     }
 
+    async fn panic_after_a_death(world: &mut World) {
+        if world.scheduler_deaths() > 0 {
+            let ended = tokio::spawn(async { panic!("it cannot start again") }).await;
+            assert!(ended.is_err());
+        }
+    }
+
     #[test]
     fn each_death_is_survived_and_counted() {
         let steps = vocabulary::collection();
@@ -123,26 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_is_broken_after_a_death_fails_the_case() {
-        let regex = Regex::new("^a pod comes after a death$").unwrap();
-        let steps = vocabulary::collection().then(None, regex, |world: &mut World, _| {
-            Box::pin(async {
-                if world.scheduler_deaths() > 0 {
-                    let limits = json!({ "nvidia.com/gpu": "2" });
-                    let container =
-                        json!({ "name": "c", "image": "i", "resources": { "limits": (limits) } });
-                    let spec = json!({ "nodeName": "node-1", "containers": [(container)] });
-                    let metadata = json!({ "name": "y", "namespace": "default" });
-                    let pod = json!({
-                        "apiVersion": "v1", "kind": "Pod", "metadata": (metadata), "spec": (spec),
-                    });
-                    world.api.create(&pod).await.unwrap();
-                }
-            })
-        });
-        let report = judged("    Then a pod comes after a death\n", &steps, "each");
-        let failure = report.failure.expect("more GPUs are taken than there are");
-        assert_eq!(failure.kind, FailureKind::Audit, "{}", failure.message);
+    fn what_goes_wrong_after_a_death_fails_the_case() {
+        let regex = Regex::new("^nothing panics$").unwrap();
+        let steps = vocabulary::collection()
+            .then(None, regex, |world: &mut World, _| Box::pin(panic_after_a_death(world)));
+        let report = judged("    Then nothing panics\n", &steps, "each");
+        let failure = report.failure.expect("something panicked");
+        assert_eq!(failure.kind, FailureKind::Panic, "{}", failure.message);
         let told = "the scheduler died before its write 1: ";
         assert!(failure.message.starts_with(told), "{}", failure.message);
         assert!(failure.reproduce.ends_with(" --crash-before 1"), "{}", failure.reproduce);
