@@ -96,9 +96,9 @@ pub(super) fn group_of(
         queue,
         priority_class: wishes::priority_class(&case),
         preemptibility: wishes::preemptibility(&case)?,
-        topology: wishes::topology(&case.top.annotations),
-        preemption_delay: wishes::time(&case, "kai.scheduler/preemption-delay")?,
-        staleness_grace: wishes::time(&case, "kai.scheduler/staleness-grace-period")?,
+        topology: wishes::topology(&case.top.annotations)?,
+        preemption_delay: wishes::time(&case, wishes::DELAY_ANNOTATION)?,
+        staleness_grace: wishes::time(&case, wishes::GRACE_ANNOTATION)?,
         owner: case.top.owner,
     };
     Ok(Member { group, part })

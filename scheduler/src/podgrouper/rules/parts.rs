@@ -159,7 +159,8 @@ pub(super) fn segments(case: &Case<'_>, template: &Value) -> Result<Option<Segme
     let size = positive(SEGMENT_SIZE_ANNOTATION, size)?;
     let topology = said.get(wishes::TOPOLOGY_ANNOTATION).filter(|topology| !topology.is_empty());
     let topology = topology.or_else(|| case.top.annotation(wishes::TOPOLOGY_ANNOTATION));
-    Ok(Some(Segments { size, topology: wishes::levels(&said, SEGMENT_TOPOLOGY, topology) }))
+    let topology = wishes::levels(&said, SEGMENT_TOPOLOGY, topology)?;
+    Ok(Some(Segments { size, topology }))
 }
 
 /// Each of the gang's own groups with its minimum; they name their pods.

@@ -180,6 +180,16 @@ fn a_project_has_a_queue_for_each_node_pool() {
 }
 
 #[test]
+fn a_level_without_its_topology_is_told_by_the_annotation_that_is_missing() {
+    let of = |annotations: Value| {
+        told(&json!({}), &[link("Job", json!({ "metadata": { "annotations": annotations } }))])
+    };
+    assert_snapshot!(of(json!({ "kai.scheduler/topology-required-placement": "rack" })), @"annotation kai.scheduler/topology: found nothing beside kai.scheduler/topology-required-placement, allowed: the name of a Topology");
+    let preferred = json!({ "kai.scheduler/topology": "", "kai.scheduler/topology-preferred-placement": "rack" });
+    assert_snapshot!(of(preferred), @"annotation kai.scheduler/topology: found nothing beside kai.scheduler/topology-preferred-placement, allowed: the name of a Topology");
+}
+
+#[test]
 fn labels_choose_priority_class_and_preemptibility() {
     let labels = |preemptibility: &str| json!({ "priorityClassName": "build", "kai.scheduler/preemptibility": preemptibility });
     assert_snapshot!(told(&labels("preemptible"), &[]), @"pg-p-u0 of Pod min=1 queue=default-queue class=build preemptible");

@@ -41,7 +41,7 @@ pub(super) fn job_set(case: &Case<'_>) -> Result<Parts, Malformed> {
             Some(stated) => positive(MIN_MEMBER_ANNOTATION, stated)?,
             None => pods_at_once(job),
         };
-        let topology = wishes::topology(&annotations);
+        let topology = wishes::topology(&annotations)?;
         sub_groups.extend((0..replicas).map(|replica| SubGroup {
             parent: Some(parent),
             topology: topology.clone(),
@@ -183,7 +183,7 @@ pub(super) fn ray(case: &Case<'_>) -> Result<Parts, Malformed> {
     let topology =
         |group: &Value| wishes::topology(&strings(group, "/template/metadata/annotations"));
     let head = cluster.pointer("/spec/headGroupSpec").unwrap_or(&Value::Null);
-    let mut sub_groups = vec![SubGroup { topology: topology(head), ..leaf("headgroup", 1) }];
+    let mut sub_groups = vec![SubGroup { topology: topology(head)?, ..leaf("headgroup", 1) }];
     let scales = at(cluster, "/spec/enableInTreeAutoscaling") == Some(&Value::Bool(true));
     for (position, group) in list(cluster, "/spec/workerGroupSpecs").iter().enumerate() {
         let name = text(group, "/groupName").filter(|name| !name.is_empty());
@@ -200,7 +200,7 @@ pub(super) fn ray(case: &Case<'_>) -> Result<Parts, Malformed> {
             (false, false) => replicas,
         };
         let pods = at_first.saturating_mul(count_or(group, "/numOfHosts", 1));
-        sub_groups.push(SubGroup { topology: topology(group), ..leaf(name, pods) });
+        sub_groups.push(SubGroup { topology: topology(group)?, ..leaf(name, pods) });
     }
     let part = case.pod.labels.get(RAY_GROUP_LABEL).cloned();
     Ok(Parts::of(sub_groups, part))

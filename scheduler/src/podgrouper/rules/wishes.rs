@@ -17,6 +17,8 @@ const CLASS_LABEL: &str = "priorityClassName";
 const RAY_CLASS_LABEL: &str = "ray.io/priority-class-name";
 const PREEMPTIBILITY_LABEL: &str = "kai.scheduler/preemptibility";
 /// Name of the topology; with `-required-placement` or `-preferred-placement`: of a level of it.
+pub(super) const DELAY_ANNOTATION: &str = "kai.scheduler/preemption-delay";
+pub(super) const GRACE_ANNOTATION: &str = "kai.scheduler/staleness-grace-period";
 pub(super) const TOPOLOGY_ANNOTATION: &str = "kai.scheduler/topology";
 const APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -99,7 +101,7 @@ pub(super) fn preemptibility(case: &Case<'_>) -> Result<Option<Name>, Malformed>
 }
 
 /// In places of which levels pods run together.
-pub(super) fn topology(annotations: &Labels) -> Option<TopologyConstraint> {
+pub(super) fn topology(annotations: &Labels) -> Result<Option<TopologyConstraint>, Malformed> {
     levels(annotations, TOPOLOGY_ANNOTATION, annotations.get(TOPOLOGY_ANNOTATION))
 }
 
@@ -108,15 +110,23 @@ pub(super) fn levels(
     annotations: &Labels,
     prefix: &str,
     topology: Option<&Name>,
-) -> Option<TopologyConstraint> {
+) -> Result<Option<TopologyConstraint>, Malformed> {
     let level = |which: &str| {
         let stated = annotations.get(&*format!("{prefix}-{which}-placement"))?;
         (!stated.is_empty()).then(|| Name::clone(stated))
     };
     let (required, preferred) = (level("required"), level("preferred"));
-    let is_placed = required.is_some() || preferred.is_some();
-    let topology = topology.cloned().unwrap_or_default();
-    is_placed.then_some(TopologyConstraint { topology, required, preferred })
+    let which = match (&required, &preferred) {
+        (Some(_), _) => "required",
+        (None, Some(_)) => "preferred",
+        (None, None) => return Ok(None),
+    };
+    let Some(topology) = topology.filter(|topology| !topology.is_empty()).cloned() else {
+        let field = format!("annotation {TOPOLOGY_ANNOTATION}");
+        let found = format!("nothing beside {prefix}-{which}-placement");
+        return Err(Malformed::new(field, found, "the name of a Topology"));
+    };
+    Ok(Some(TopologyConstraint { topology, required, preferred }))
 }
 
 /// A time that an annotation of the owner, else of the pod gives.
