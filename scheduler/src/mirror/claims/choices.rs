@@ -208,6 +208,8 @@ mod tests {
         all["allocationMode"] = json!("All");
         assert_snapshot!(one(json!({ "name": "a", "firstAvailable": [sub("y", "gpu.y", 1), all] })), @"spec.devices.requests[0].firstAvailable[1].allocationMode: found All, allowed: allocationMode ExactCount, as queues pay for it beforehand");
         assert_snapshot!(one(json!({ "name": "a" })), @"spec.devices.requests[0].exactly: found nothing, allowed: exactly or firstAvailable, with a deviceClassName");
+        let of_no_class = json!({ "name": "a", "exactly": { "deviceClassName": "" } });
+        assert_snapshot!(one(of_no_class), @"spec.devices.requests[0].exactly.deviceClassName: found nothing, allowed: the name of a DeviceClass");
         let two = json!([sub("x", "gpu.x", 1), sub("y", "gpu.y", 1)]);
         let many: Vec<_> =
             (0..7).map(|at| json!({ "name": at.to_string(), "firstAvailable": two })).collect();

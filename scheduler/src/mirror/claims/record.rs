@@ -215,6 +215,10 @@ fn wanted(of: &Value, request: String, field: &str) -> Result<Wanted, Malformed>
     if of.get("adminAccess") == Some(&Value::Bool(true)) {
         return Err(Malformed::new(format!("{field}.adminAccess"), "true", allowed));
     }
+    if text(of, "/deviceClassName").is_none_or(str::is_empty) {
+        let field = format!("{field}.deviceClassName");
+        return Err(Malformed::new(field, "nothing", "the name of a DeviceClass"));
+    }
     let count = match text(of, "/allocationMode").unwrap_or("ExactCount") {
         "ExactCount" => Count::Exactly(at(of, "/count").and_then(Value::as_i64).unwrap_or(1)),
         "All" => Count::All,
