@@ -157,7 +157,7 @@ fn a_pod_of_this_scheduler_is_judged_by_what_it_shares() {
             lab.send(Method::POST, &format!("{PODS}?dryRun=All"), &object).await
         };
         let of = |share: &str| json!({ "gpu-fraction": share });
-        assert_snapshot!(pod("kai-scheduler", of("1.5"), None).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1, of at most three decimals"#);
+        assert_snapshot!(pod("kai-scheduler", of("1.5"), None).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1"#);
         assert_snapshot!(pod("kai-scheduler", of("0.5"), Some(1)).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-fraction: found "0.5", allowed: one of gpu-fraction, gpu-memory and whole GPUs"#);
         assert_snapshot!(pod("kai-scheduler", json!({ "gpu-memory": "-1" }), None).await, @r#"422 admission webhook "pods.admission.kai.scheduler" denied the request: Pod default/p: annotation gpu-memory: found "-1", allowed: a positive integer of MiB"#);
         assert_snapshot!(pod("default-scheduler", of("1.5"), None).await, @"201");

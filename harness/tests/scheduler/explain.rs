@@ -132,9 +132,9 @@ fn what_cannot_be_read_is_told_with_what_is_allowed() {
         assert_snapshot!(lab.explain("odd").await, @r#"
         pod default/odd waits
 
-        reason: The pod cannot be scheduled: annotation gpu-fraction: found "lots", allowed: a number above 0 and below 1, of at most three decimals
+        reason: The pod cannot be scheduled: annotation gpu-fraction: found "lots", allowed: a number above 0 and below 1
 
-        remedy: mend the pod: annotation gpu-fraction allows a number above 0 and below 1, of at most three decimals
+        remedy: mend the pod: annotation gpu-fraction allows a number above 0 and below 1
         "#);
         assert_snapshot!(lab.explain("nobody").await, @"default/nobody: scheduler kai-scheduler has no pod group and no pod of that name, and none whose owner has it");
     });

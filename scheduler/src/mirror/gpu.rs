@@ -4,13 +4,13 @@
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::{GpuGroup, GpuPart, Labels, SharedGpu, mig_gpus};
 
-use crate::parse::{Malformed, at, list, text};
+use crate::parse::{Malformed, Unit, at, list, quantity, text};
 
 /// Label of a pod that shares one device; one that shares several has one for each, with the
 /// device's name behind a slash.
 pub(crate) const GROUP_LABEL: &str = "runai-gpu-group";
 
-const FRACTION: &str = "a number above 0 and below 1, of at most three decimals";
+const FRACTION: &str = "a number above 0 and below 1";
 const MEMORY: &str = "a positive integer of MiB";
 const DEVICES: &str = "an integer from 1 to 64, beside gpu-fraction or gpu-memory";
 const CONTAINER: &str = "the name of a container of the pod";
@@ -63,15 +63,13 @@ fn has_container(pod: &Value, name: &str) -> bool {
     containers.any(|container| text(container, "/name") == Some(name))
 }
 
-/// Thousandths.
+/// Thousandths of a device, rounded up: who shares it with others never takes more of it than is
+/// counted.
 fn fraction_milli(text: &str) -> Option<i64> {
-    let (whole, decimals) = text.split_once('.')?;
-    let digits = decimals.trim_end_matches('0');
-    let is_number = decimals.bytes().all(|byte| byte.is_ascii_digit());
-    if !matches!(whole, "" | "0") || !is_number || digits.is_empty() || digits.len() > 3 {
-        return None;
-    }
-    format!("{digits:0<3}").parse().ok()
+    let fraction: f64 = text.parse().ok()?;
+    let is_part = 0.0 < fraction && fraction < 1.0;
+    // Exactly, as no float says it.
+    quantity(text, Unit::Milli).ok().filter(|_| is_part)
 }
 
 /// It asks for MIG instances by annotation, as pods once did.
@@ -118,6 +116,17 @@ mod tests {
     }
 
     #[test]
+    fn a_fraction_is_any_number_between_0_and_1_and_counts_in_thousandths_rounded_up() {
+        let milli = |fraction: &str| told(&json!({ "gpu-fraction": fraction }));
+        assert_snapshot!(milli("0.3333"), @"Milli(334) of 1");
+        assert_snapshot!(milli("5e-1"), @"Milli(500) of 1");
+        assert_snapshot!(milli("0.0571e1"), @"Milli(571) of 1");
+        assert_snapshot!(milli("+0.057"), @"Milli(57) of 1");
+        assert_snapshot!(milli("0.0005"), @"Milli(1) of 1");
+        assert_snapshot!(milli("0.9999"), @"Milli(1000) of 1");
+    }
+
+    #[test]
     fn the_container_that_gets_the_part_is_one_of_the_pod() {
         let of = |name: &str| {
             let wish = json!({ "gpu-fraction": "0.5", "gpu-fraction-container-name": name });
@@ -133,7 +142,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_part_is_told() {
-        for fraction in ["1", "1.0", "0", "0.0", "1.5", "-0.5", "0.0005", "half", "0.5.5", ""] {
+        for fraction in
+            ["1", "1.0", "0", "0.0", "1.5", "-0.5", "500m", "half", "0.5.5", "", "NaN", "inf"]
+        {
             let told = told(&json!({ "gpu-fraction": fraction }));
             assert!(told.starts_with("annotation gpu-fraction: found"), "{told}");
         }
