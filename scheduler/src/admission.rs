@@ -1,11 +1,14 @@
 //! Admission webhooks: what the scheduler could not use is refused before it is stored. The rules
 //! are those by which objects are read for decisions (`mirror`, `queues`), which tell the same
-//! faults in conditions where no webhook is installed. What was wrong before is let pass with a
+//! faults in conditions where no webhook is installed; where decisions take what is not said for
+//! something, KAI's webhook may want it said, and so do these. What was wrong before is let pass with a
 //! warning, or nobody could ever mend it step by step. Pods that share GPUs are given what tells
 //! them which, and others see none, where that is wanted.
 
 mod configuration;
 mod devices;
+mod pod;
+mod pod_group;
 mod queue;
 mod serve;
 mod sharing;
@@ -18,7 +21,7 @@ use schedlab_json::{Value, json};
 use crate::{
     api::Api,
     config::{Binding, Config, GpuReservation},
-    mirror::{GroupRecord, PodRecord},
+    mirror::PodRecord,
     parse::{Malformed, text},
 };
 
@@ -70,7 +73,7 @@ impl Admission {
         let request = &review["request"];
         let verdict = match path {
             QUEUES => queue::judge(&self.api, request).await,
-            POD_GROUPS => judged(request, |object| GroupRecord::read(object, "").malformed),
+            POD_GROUPS => judged(request, pod_group::fault),
             PODS => judged(request, |object| self.fault(object)),
             SHARING => Verdict::Changed(self.changes(request)),
             _ => return None,
@@ -85,7 +88,7 @@ impl Admission {
             return None;
         }
         let of_devices = || devices::fault(object).filter(|_| self.blocks_devices);
-        pod.malformed.or_else(of_devices)
+        pod::fault(&pod).or_else(of_devices)
     }
 
     /// What a pod of this scheduler is given: the share that it has of GPUs, and no sight of others.

@@ -42,7 +42,7 @@ pub(crate) use group::{GroupRecord, GroupResources, GroupTold};
 pub(crate) use node::NodeRecord;
 pub(crate) use numa::{NumaRecord, PREDICTED, written_shares};
 use pod::Place;
-pub(crate) use pod::{Owner, Phase, PodRecord, SUB_GROUP_LABEL, controller};
+pub(crate) use pod::{CLASS_LABEL, Owner, Phase, PodRecord, SUB_GROUP_LABEL, controller};
 pub(crate) use queue::{QueueRecord, QueueTold};
 
 pub(crate) use sharing::RESERVATION_PREFIX;

@@ -20,8 +20,8 @@ use crate::{
     watch::Kind,
 };
 use defaults::Source;
-pub(crate) use rules::Link;
 use rules::{Around, Group, Member};
+pub(crate) use rules::{Link, fault};
 
 const GROUPS: &str = "scheduling.run.ai/v2alpha2";
 

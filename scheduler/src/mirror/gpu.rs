@@ -15,6 +15,7 @@ const MEMORY: &str = "a positive integer of MiB";
 const DEVICES: &str = "an integer from 1 to 64, beside gpu-fraction or gpu-memory";
 const CONTAINER: &str = "the name of a container of the pod";
 const ONE: &str = "one of gpu-fraction, gpu-memory and whole GPUs";
+const SHARED: &str = "true only beside gpu-fraction or gpu-memory";
 const DEVICES_MAX: u32 = 64;
 
 /// What the annotations of a pod ask for, which asks for so many whole GPUs besides.
@@ -37,7 +38,9 @@ pub(super) fn shared(pod: &Value, whole_gpu_milli: i64) -> Result<Option<SharedG
         (Some(_), Some(found)) => return Err(wrong("gpu-memory", found, ONE)),
         (None, None) => {
             let devices = annotation("gpu-fraction-num-devices");
-            let alone = devices.map(|found| wrong("gpu-fraction-num-devices", found, DEVICES));
+            let devices = devices.map(|found| wrong("gpu-fraction-num-devices", found, DEVICES));
+            let server = annotation("mps").filter(|wanted| *wanted == "true");
+            let alone = devices.or_else(|| server.map(|found| wrong("mps", found, SHARED)));
             return alone.map_or(Ok(None), Err);
         }
     };
@@ -124,6 +127,18 @@ mod tests {
         assert_snapshot!(milli("+0.057"), @"Milli(57) of 1");
         assert_snapshot!(milli("0.0005"), @"Milli(1) of 1");
         assert_snapshot!(milli("0.9999"), @"Milli(1000) of 1");
+    }
+
+    #[test]
+    fn pods_that_share_no_gpu_have_no_server_that_shares_it() {
+        let of = |annotations: Value, whole: i64| {
+            let pod = json!({ "metadata": { "annotations": annotations } });
+            shared(&pod, whole).map_or_else(|wrong| wrong.to_string(), |part| format!("{part:?}"))
+        };
+        assert_snapshot!(of(json!({ "mps": "true" }), 0), @r#"annotation mps: found "true", allowed: true only beside gpu-fraction or gpu-memory"#);
+        assert_eq!(of(json!({ "mps": "true" }), 1000), of(json!({ "mps": "true" }), 0));
+        assert_snapshot!(of(json!({ "mps": "false" }), 1000), @"None");
+        assert_snapshot!(of(json!({ "mps": "true", "gpu-fraction": "0.5" }), 0), @"Some(SharedGpu { part: Milli(500), devices: 1 })");
     }
 
     #[test]

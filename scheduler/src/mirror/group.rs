@@ -69,6 +69,7 @@ const INNER: &str = "minSubGroup, as other sub-groups are below it";
 const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
 
 impl GroupRecord {
+const TOPOLOGY: &str = "the name of a Topology";
     /// As the scheduler of this node pool sees it.
     pub(crate) fn read(object: &Value, pool: &str) -> Self {
         let spec = object.get("spec").unwrap_or(&Value::Null);
@@ -96,7 +97,7 @@ impl GroupRecord {
             min_member,
             sub_groups,
             min_sub_group,
-            topology: topology::constraint(spec),
+            topology: reader.topology(spec, ("spec.", "")),
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
             last_start: at("kai.scheduler/last-start-timestamp"),
             last_eviction: at("kai.scheduler/last-eviction-timestamp"),
@@ -236,7 +237,7 @@ impl Reader<'_> {
                 min_member: min_member.unwrap_or(least),
                 parent,
                 min_sub_group: self.minimum(item, "minSubGroup"),
-                topology: topology::constraint(item),
+                topology: self.topology(item, ("spec.subGroups: ", name)),
             });
         }
         self.cut_circles(&mut sub_groups);
@@ -247,6 +248,16 @@ impl Reader<'_> {
     /// would wait for ever. A group without sub-groups is one itself.
     fn enough(&mut self, all: &[SubGroup], (of, minimum): (Option<usize>, Option<u32>)) {
         let Some(minimum) = minimum else { return };
+    /// A level is one of a topology, which has a name.
+    fn topology(&mut self, of: &Value, (field, whose): (&str, &str)) -> Option<TopologyConstraint> {
+        let constraint = topology::constraint(of)?;
+        if constraint.topology.is_empty() {
+            let found = if whose.is_empty() { "nothing" } else { &format!("nothing in {whose}") };
+            self.wrong(&format!("{field}topologyConstraint.topology"), found, TOPOLOGY);
+        }
+        Some(constraint)
+    }
+
         let there = all.iter().filter(|part| part.parent == of).count();
         if usize::try_from(minimum).is_ok_and(|minimum| minimum <= there) {
             return;

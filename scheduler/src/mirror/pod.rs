@@ -15,6 +15,12 @@ use crate::parse::{Malformed, at, int32, list, name, strings, text, time, versio
 /// With it pods name their sub-group.
 pub(crate) const SUB_GROUP_LABEL: &str = "kai.scheduler/subgroup-name";
 
+/// With it pods and their owners name a PriorityClass.
+pub(crate) const CLASS_LABEL: &str = "priorityClassName";
+
+/// With it they name their place in the order of their group.
+const TASK_PRIORITY_LABEL: &str = "kai.scheduler/task-priority";
+
 /// What is kept of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodRecord {
@@ -200,7 +206,16 @@ impl PodRecord {
 
     /// Label `kai.scheduler/task-priority`, when it is a number.
     pub(crate) fn task_priority(&self) -> Option<i32> {
-        self.labels.get("kai.scheduler/task-priority").and_then(|text| text.parse().ok())
+        self.labels.get(TASK_PRIORITY_LABEL).and_then(|text| text.parse().ok())
+    }
+
+    /// That label is no number: KAI passes it over, too.
+    pub(crate) fn task_priority_fault(&self) -> Option<Malformed> {
+        let found = self.labels.get(TASK_PRIORITY_LABEL)?;
+        let field = format!("label {TASK_PRIORITY_LABEL}");
+        self.task_priority()
+            .is_none()
+            .then(|| Malformed::new(field, found, "an integer of 32 bits"))
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) use group::{Group, Member};
 use kinds::Grouping;
 pub(super) use kinds::known_plural;
 use parts::Parts;
+pub(crate) use wishes::fault;
 
 /// The plural of Grove's gangs, and the label with which pods name theirs.
 pub(super) const GANGS: &str = "podgangs";

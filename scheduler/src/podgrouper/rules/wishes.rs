@@ -4,7 +4,7 @@ use schedlab_scheduler_core::model::{Labels, Name, TopologyConstraint};
 
 use super::{super::defaults::KindDefaults, Case, kinds::Grouping};
 use crate::{
-    mirror::Owner,
+    mirror::{CLASS_LABEL, Owner, PodRecord},
     parse::{Malformed, go_duration},
     translate::is_known_class,
 };
@@ -13,13 +13,12 @@ const QUEUE_LABEL: &str = "kai.scheduler/queue";
 const QUEUE_DEFAULT: &str = "default-queue";
 const PROJECT_LABEL: &str = "project";
 const USER_LABEL: &str = "user";
-const CLASS_LABEL: &str = "priorityClassName";
 const RAY_CLASS_LABEL: &str = "ray.io/priority-class-name";
 const PREEMPTIBILITY_LABEL: &str = "kai.scheduler/preemptibility";
 /// Name of the topology; with `-required-placement` or `-preferred-placement`: of a level of it.
+pub(super) const TOPOLOGY_ANNOTATION: &str = "kai.scheduler/topology";
 pub(super) const DELAY_ANNOTATION: &str = "kai.scheduler/preemption-delay";
 pub(super) const GRACE_ANNOTATION: &str = "kai.scheduler/staleness-grace-period";
-pub(super) const TOPOLOGY_ANNOTATION: &str = "kai.scheduler/topology";
 const APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The first that the top owner, else the pod says.
@@ -86,18 +85,33 @@ fn by_default(case: &Case<'_>, part: impl Fn(&KindDefaults) -> Option<&Name>) ->
 }
 
 pub(super) fn preemptibility(case: &Case<'_>) -> Result<Option<Name>, Malformed> {
-    let stated = label(case, PREEMPTIBILITY_LABEL);
-    match stated.map(|stated| &**stated) {
+    match label(case, PREEMPTIBILITY_LABEL) {
         None => Ok(by_default(case, |kind| kind.preemptibility.as_ref())),
-        // Said to follow from the priority.
-        Some("") => Ok(None),
-        Some("preemptible" | "non-preemptible") => Ok(stated.cloned()),
-        Some(other) => Err(Malformed::new(
+        Some(stated) => preemptibility_of(stated),
+    }
+}
+
+/// `None`: said to follow from the priority.
+fn preemptibility_of(stated: &Name) -> Result<Option<Name>, Malformed> {
+    match &**stated {
+        "" => Ok(None),
+        "preemptible" | "non-preemptible" => Ok(Some(Name::clone(stated))),
+        other => Err(Malformed::new(
             format!("label {PREEMPTIBILITY_LABEL}"),
             other,
             "preemptible or non-preemptible",
         )),
     }
+}
+
+/// The first wish in a pod's own labels and annotations that nobody could grant.
+pub(crate) fn fault(pod: &PodRecord) -> Option<Malformed> {
+    let stated = pod.labels.get(PREEMPTIBILITY_LABEL);
+    let mut of_times = [DELAY_ANNOTATION, GRACE_ANNOTATION]
+        .into_iter()
+        .filter_map(|annotation| Some((annotation, pod.annotations.get(annotation)?)));
+    let wrong = stated.and_then(|stated| preemptibility_of(stated).err());
+    wrong.or_else(|| of_times.find_map(|(of, stated)| time_of(of, stated).err()))
 }
 
 /// In places of which levels pods run together.
@@ -132,8 +146,13 @@ pub(super) fn levels(
 /// A time that an annotation of the owner, else of the pod gives.
 pub(super) fn time(case: &Case<'_>, annotation: &str) -> Result<Option<Name>, Malformed> {
     let stated = case.top.annotation(annotation).or_else(|| case.pod.annotations.get(annotation));
-    let Some(stated) = stated.filter(|stated| !stated.is_empty()) else { return Ok(None) };
+    stated.map_or(Ok(None), |stated| time_of(annotation, stated))
+}
+
+/// `None` where nothing stands.
+fn time_of(annotation: &str, stated: &Name) -> Result<Option<Name>, Malformed> {
     match go_duration(stated) {
+        _ if stated.is_empty() => Ok(None),
         Some(_) => Ok(Some(Name::clone(stated))),
         None => Err(Malformed::new(
             format!("annotation {annotation}"),
