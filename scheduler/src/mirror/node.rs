@@ -45,7 +45,10 @@ impl NodeRecord {
             volume_limits: BTreeMap::new(),
             attached: BTreeSet::new(),
             numa: None,
-            gpu_memory_mib: gpu_memory_mib(object),
+            gpu_memory_mib: gpu_memory_mib(object).unwrap_or_else(|wrong| {
+                malformed.get_or_insert(wrong);
+                0
+            }),
             images: images(object),
             unschedulable,
             ready,
@@ -86,12 +89,18 @@ impl Mirror {
     }
 }
 
-/// Label `nvidia.com/gpu.memory`, rounded down to hundreds as KAI does; 0 where it is no number.
-fn gpu_memory_mib(object: &Value) -> i64 {
+const GPU_MEMORY_LABEL: &str = "nvidia.com/gpu.memory";
+
+/// What that label says, rounded down to hundreds as KAI does; 0 where there is none.
+fn gpu_memory_mib(object: &Value) -> Result<i64, Malformed> {
     let labels = at(object, "/metadata/labels");
-    let text = labels.and_then(|labels| labels.get("nvidia.com/gpu.memory")?.as_str());
-    let mib: i64 = text.and_then(|text| text.parse().ok()).unwrap_or(0);
-    (mib / 100 * 100).max(0)
+    let found = labels.and_then(|labels| labels.get(GPU_MEMORY_LABEL)?.as_str());
+    let Some(found) = found else { return Ok(0) };
+    let mib = found.parse().ok().filter(|mib: &i64| *mib >= 0);
+    mib.map(|mib| mib / 100 * 100).ok_or_else(|| {
+        let field = format!("label {GPU_MEMORY_LABEL}");
+        Malformed::new(field, format!("{found:?}"), "an integer of MiB, not negative")
+    })
 }
 
 /// Bytes by name; an image has several names.
@@ -113,4 +122,25 @@ fn taint(item: &Value) -> Result<Taint, Malformed> {
             text(item, "/effect").unwrap_or_default(),
         )?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use schedlab_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_size_of_gpus_that_is_no_number_is_told_and_counts_as_none() {
+        let of = |memory: &str| {
+            let labels = json!({ "nvidia.com/gpu.memory": memory });
+            let record = NodeRecord::read(&json!({ "metadata": { "labels": labels } }));
+            let wrong = record.malformed.map(|wrong| wrong.to_string()).unwrap_or_default();
+            format!("{} {wrong}", record.node.gpu_memory_mib)
+        };
+        assert_snapshot!(of("81920"), @"81900 ");
+        assert_snapshot!(of("80GiB"), @r#"0 label nvidia.com/gpu.memory: found "80GiB", allowed: an integer of MiB, not negative"#);
+        assert_snapshot!(of("-1"), @r#"0 label nvidia.com/gpu.memory: found "-1", allowed: an integer of MiB, not negative"#);
+    }
 }
