@@ -5,7 +5,7 @@ use schedlab_scheduler_core::model::{Name, Time};
 use super::{About, Applier, Event, Level, pod_groups, writes::Write};
 use crate::{
     config::Flavor,
-    mirror::{Key, Mirror},
+    mirror::{CLASS_LABEL, GroupRecord, Key, Mirror},
     translate::is_known_class,
 };
 
@@ -15,6 +15,7 @@ impl Applier {
         if self.flavor == Flavor::Kai {
             warnings.extend(zones(mirror));
             warnings.extend(groups(mirror));
+            warnings.extend(labelled_classes(mirror));
             warnings.extend(pods(mirror));
         }
         let mut chains = Vec::new();
@@ -28,8 +29,6 @@ impl Applier {
         self.write(mirror, chains).await;
     }
 }
-
-const TASK_PRIORITY: &str = "kai.scheduler/task-priority";
 
 type Warning = (About, &'static str, String);
 
@@ -56,23 +55,43 @@ fn zones(mirror: &Mirror) -> Vec<Warning> {
     mirror.topologies_of_nodes.iter().filter_map(warning).collect()
 }
 
-/// Pods whose order among the pods of their group is no number: KAI passes that over, too.
+/// Pods whose order among the pods of their group is no number.
 fn pods(mirror: &Mirror) -> Vec<Warning> {
     let warning = |(key, record): (&Key, &crate::mirror::PodRecord)| {
         if !(record.ours && record.waits()) {
             return None;
         }
-        let label = record.labels.get(TASK_PRIORITY)?;
-        if label.parse::<i32>().is_ok() {
-            return None;
-        }
-        let message = format!(
-            "label {TASK_PRIORITY}: found {label}, allowed: an integer of 32 bits; until then it \
-             counts as none"
-        );
+        let fault = record.task_priority_fault()?;
+        let message = format!("{fault}; until then it counts as none");
         Some((About::pod(key, &record.uid), "Malformed", message))
     };
     mirror.pods.iter().filter_map(warning).collect()
+}
+
+/// Groups whose owner or pods ask, in a label, for a class that does not exist: their kind's holds.
+fn labelled_classes(mirror: &Mirror) -> Vec<Warning> {
+    let by_owners = mirror
+        .groups
+        .iter()
+        .filter_map(|(key, record)| Some((key.clone(), record, record.class_label.as_ref()?)));
+    let by_pods = mirror.pods.iter().filter_map(|(key, pod)| {
+        let class = pod.class_label().filter(|_| pod.ours && pod.waits())?;
+        let (namespace, name) = (Name::clone(&key.namespace), Name::clone(pod.group.as_ref()?));
+        let group = Key { namespace, name };
+        let record = mirror.groups.get(&group)?;
+        record.class_label.is_none().then_some((group, record, class))
+    });
+    let warning = |(key, record, class): (Key, &GroupRecord, &Name)| {
+        let used = record.priority_class.as_ref().filter(|used| *used != class)?;
+        if is_known_class(&mirror.classes, class) {
+            return None;
+        }
+        let message = format!(
+            "label {CLASS_LABEL}: PriorityClass '{class}' does not exist: '{used}' is used"
+        );
+        Some((pod_groups::about(&key, &record.uid), "PriorityClassNotFound", message))
+    };
+    by_owners.chain(by_pods).filter_map(warning).collect()
 }
 
 fn groups(mirror: &Mirror) -> Vec<Warning> {
@@ -96,4 +115,48 @@ fn groups(mirror: &Mirror) -> Vec<Warning> {
         }
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use schedlab_json::{Value, json};
+
+    use super::*;
+    use crate::watch::Kind;
+
+    fn told(warnings: &[Warning]) -> String {
+        let line = |(about, reason, message): &Warning| {
+            format!("{} {}: {reason}: {message}\n", about.kind, about.key.name)
+        };
+        warnings.iter().map(line).collect()
+    }
+
+    fn group(name: &str, labels: &Value) -> Value {
+        json!({ "metadata": { "namespace": "ns", "name": name, "labels": labels },
+                "spec": { "priorityClassName": "train" } })
+    }
+
+    fn pod(name: &str, group: &str, class: &str) -> Value {
+        json!({ "metadata": { "namespace": "ns", "name": name,
+                              "labels": { "priorityClassName": class },
+                              "annotations": { "pod-group-name": group } },
+                "spec": { "schedulerName": "kai-scheduler" } })
+    }
+
+    #[test]
+    fn a_labelled_class_that_does_not_exist_is_told_on_the_group_with_what_holds_instead() {
+        let mut mirror = Mirror::new("kai-scheduler");
+        mirror.upsert(Kind::PriorityClass, &json!({ "metadata": { "name": "mine" }, "value": 7 }));
+        mirror.upsert(Kind::PodGroup, &group("owned", &json!({ "priorityClassName": "urgent" })));
+        mirror.upsert(Kind::PodGroup, &group("pods", &json!({})));
+        mirror.upsert(Kind::PodGroup, &group("good", &json!({ "priorityClassName": "mine" })));
+        mirror.upsert(Kind::Pod, &pod("a", "pods", "fast"));
+        mirror.upsert(Kind::Pod, &pod("b", "pods", "build"));
+        mirror.upsert(Kind::Pod, &pod("c", "owned", "fast"));
+        assert_snapshot!(told(&labelled_classes(&mirror)), @r"
+        PodGroup owned: PriorityClassNotFound: label priorityClassName: PriorityClass 'urgent' does not exist: 'train' is used
+        PodGroup pods: PriorityClassNotFound: label priorityClassName: PriorityClass 'fast' does not exist: 'train' is used
+        ");
+    }
 }

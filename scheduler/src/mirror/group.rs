@@ -20,6 +20,8 @@ pub(crate) struct GroupRecord {
     pub(crate) uid: Name,
     pub(crate) queue: Option<Name>,
     pub(crate) priority_class: Option<Name>,
+    /// The class that its owner asks for, in a label that the group has from it.
+    pub(crate) class_label: Option<Name>,
     /// The explicit field.
     pub(crate) preemptible: Option<bool>,
     pub(crate) min_member: u32,
@@ -59,6 +61,7 @@ pub(crate) struct GroupResources {
     pub(crate) requested: PerResource<i64>,
 }
 
+const CLASS_LABEL_POINTER: &str = "/metadata/labels/priorityClassName";
 const MINIMUM: &str = "an integer from 0 to 2147483647";
 const ONE_MINIMUM: &str = "one of minMember and minSubGroup";
 const DURATION: &str = "a duration such as 90s or 1h30m";
@@ -66,10 +69,10 @@ const PREEMPTIBILITY: &str = "preemptible, non-preemptible or nothing";
 const PARENT: &str = "the name of another sub-group that leads to the root";
 const UNIQUE: &str = "a name that no other sub-group has";
 const INNER: &str = "minSubGroup, as other sub-groups are below it";
+const TOPOLOGY: &str = "the name of a Topology";
 const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
 
 impl GroupRecord {
-const TOPOLOGY: &str = "the name of a Topology";
     /// As the scheduler of this node pool sees it.
     pub(crate) fn read(object: &Value, pool: &str) -> Self {
         let spec = object.get("spec").unwrap_or(&Value::Null);
@@ -93,6 +96,7 @@ const TOPOLOGY: &str = "the name of a Topology";
             uid: text(object, "/metadata/uid").unwrap_or_default().into(),
             queue: name(spec, "/queue"),
             priority_class: name(spec, "/priorityClassName"),
+            class_label: name(object, CLASS_LABEL_POINTER),
             preemptible: reader.preemptible(),
             min_member,
             sub_groups,
@@ -244,10 +248,6 @@ impl Reader<'_> {
         sub_groups
     }
 
-    /// No minimum of sub-groups asks for more than there are below the group or sub-group: it
-    /// would wait for ever. A group without sub-groups is one itself.
-    fn enough(&mut self, all: &[SubGroup], (of, minimum): (Option<usize>, Option<u32>)) {
-        let Some(minimum) = minimum else { return };
     /// A level is one of a topology, which has a name.
     fn topology(&mut self, of: &Value, (field, whose): (&str, &str)) -> Option<TopologyConstraint> {
         let constraint = topology::constraint(of)?;
@@ -258,6 +258,10 @@ impl Reader<'_> {
         Some(constraint)
     }
 
+    /// No minimum of sub-groups asks for more than there are below the group or sub-group: it
+    /// would wait for ever. A group without sub-groups is one itself.
+    fn enough(&mut self, all: &[SubGroup], (of, minimum): (Option<usize>, Option<u32>)) {
+        let Some(minimum) = minimum else { return };
         let there = all.iter().filter(|part| part.parent == of).count();
         if usize::try_from(minimum).is_ok_and(|minimum| minimum <= there) {
             return;

@@ -204,6 +204,11 @@ impl PodRecord {
         self.labels.get(SUB_GROUP_LABEL)
     }
 
+    /// The class that it asks for in a label.
+    pub(crate) fn class_label(&self) -> Option<&Name> {
+        self.labels.get(CLASS_LABEL).filter(|class| !class.is_empty())
+    }
+
     /// Label `kai.scheduler/task-priority`, when it is a number.
     pub(crate) fn task_priority(&self) -> Option<i32> {
         self.labels.get(TASK_PRIORITY_LABEL).and_then(|text| text.parse().ok())
