@@ -50,9 +50,8 @@ pub(super) fn of_another(arguments: &Explain) -> anyhow::Result<Config> {
     if config.flavor == Flavor::Kube {
         refuse(&[("--usage-window", arguments.usage_window.is_some())])?;
     }
-    let (file, shown) = read(arguments.config.as_deref())?;
-    let file = ConfigFile { trace_decisions: None, ..file };
-    file.apply(&mut config).map_err(|error| anyhow!("{shown}: {error}"))?;
+    let given = Given::read(arguments.config.as_deref())?;
+    given.apply(ConfigFile { trace_decisions: None, ..given.file.clone() }, &mut config)?;
     if let Some(name) = &arguments.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
@@ -60,26 +59,41 @@ pub(super) fn of_another(arguments: &Explain) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// The file, and how it is called.
-fn read(path: Option<&Path>) -> anyhow::Result<(ConfigFile, String)> {
-    let Some(path) = path else { return Ok((ConfigFile::default(), String::new())) };
-    let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    let file = ConfigFile::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
-    Ok((file, shown))
+/// A file as it was given, or an empty one.
+#[derive(Default)]
+struct Given {
+    file: ConfigFile,
+    shown: String,
+    text: String,
+}
+
+impl Given {
+    fn read(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+        let file = ConfigFile::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
+        Ok(Self { file, shown, text })
+    }
+
+    /// What stands in it, but for some keys, in `config`.
+    fn apply(&self, file: ConfigFile, config: &mut Config) -> anyhow::Result<()> {
+        let applied = file.apply(config).map_err(|error| error.in_file(&self.text));
+        applied.map_err(|error| anyhow!("{}: {error}", self.shown))
+    }
 }
 
 /// The file, with the flag that stands for one of its keys.
 fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
-    let (file, shown) = read(arguments.config.as_deref())?;
+    let given = Given::read(arguments.config.as_deref())?;
     let served = arguments.health_address.is_some();
     ensure!(
-        served || file.trace_decisions.is_none(),
-        "{shown}: traceDecisions: needs --health-address, where the trace is served"
+        served || given.file.trace_decisions.is_none(),
+        "{}: traceDecisions: needs --health-address, where the trace is served",
+        given.shown
     );
-    let trace_decisions = arguments.trace_decisions.or(file.trace_decisions);
-    let file = ConfigFile { trace_decisions, ..file };
-    file.apply(config).map_err(|error| anyhow!("{shown}: {error}"))
+    let trace_decisions = arguments.trace_decisions.or(given.file.trace_decisions);
+    given.apply(ConfigFile { trace_decisions, ..given.file.clone() }, config)
 }
 
 /// Refuses flags that would do nothing in profile `kube`.
@@ -139,15 +153,15 @@ mod tests {
         let kube = |flags: &str, file| told(&format!("--profile kube {flags}"), file);
         let parts = "components: [scheduler, binder]";
         insta::assert_snapshot!(kube("--components scheduler,binder", ""), @"--components: found binder, allowed: scheduler with --profile kube");
-        insta::assert_snapshot!(kube("", parts), @"FILE: components: found binder, allowed: scheduler with profile kube");
-        insta::assert_snapshot!(kube("--components scheduler", parts), @"FILE: components: found binder, allowed: scheduler with profile kube");
+        insta::assert_snapshot!(kube("", parts), @"FILE: components: found binder, allowed: scheduler with profile kube at line 1 column 13");
+        insta::assert_snapshot!(kube("--components scheduler", parts), @"FILE: components: found binder, allowed: scheduler with profile kube at line 1 column 13");
         insta::assert_snapshot!(kube("--components podgrouper", ""), @"--components: found podgrouper, allowed: scheduler with --profile kube");
         insta::assert_snapshot!(kube("--binding requests", ""), @"--binding: found requests, allowed: direct with --profile kube");
-        insta::assert_snapshot!(kube("", "binding: requests"), @"FILE: binding: found requests, allowed: direct with profile kube");
+        insta::assert_snapshot!(kube("", "binding: requests"), @"FILE: binding: found requests, allowed: direct with profile kube at line 1 column 10");
         insta::assert_snapshot!(kube("--no-grouping", ""), @"--no-grouping: does nothing with --profile kube: leave it out");
         insta::assert_snapshot!(kube("--usage-window 24h", ""), @"--usage-window: does nothing with --profile kube: leave it out");
-        insta::assert_snapshot!(kube("", "plugins: { topology: { enabled: true } }"), @"FILE: plugins: found a setting, allowed: nothing with profile kube");
-        insta::assert_snapshot!(kube("", "minRuntime: { preemptMinRuntime: 1m }"), @"FILE: minRuntime: found a setting, allowed: nothing with profile kube");
+        insta::assert_snapshot!(kube("", "plugins: { topology: { enabled: true } }"), @"FILE: plugins: found a setting, allowed: nothing with profile kube at line 1 column 10");
+        insta::assert_snapshot!(kube("", "minRuntime: { preemptMinRuntime: 1m }"), @"FILE: minRuntime: found a setting, allowed: nothing with profile kube at line 1 column 13");
     }
 
     #[test]
@@ -187,7 +201,7 @@ mod tests {
         let file = "{ schedulerName: mine, usageWindow: 24h, kValue: 2.0, traceDecisions: 10 }";
         insta::assert_snapshot!(told("", file), @"mine Some(86400s) 2000");
         insta::assert_snapshot!(told("--usage-window 1h --scheduler-name other", file), @"other Some(3600s) 2000");
-        insta::assert_snapshot!(told("", "nonsense: 1"), @"FILE: unknown field `nonsense`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims`");
+        insta::assert_snapshot!(told("", "nonsense: 1"), @"FILE: unknown field `nonsense`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 1 column 1");
         insta::assert_snapshot!(told("--profile kube --usage-window 1h", ""), @"--usage-window: does nothing with --profile kube: leave it out");
     }
 }

@@ -2,6 +2,7 @@
 //! printed by `schedlab-scheduler config-schema`. Names are those of KAI's `SchedulingShard`.
 
 mod apply;
+mod place;
 mod usage;
 
 use std::{
@@ -17,13 +18,14 @@ use serde::{
 };
 use thiserror::Error;
 
+use place::Place;
 pub(crate) use usage::UsageDbSetting;
 
 use super::{Binding, Component};
 
 /// What may stand in the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "keys of a configuration")]
 pub struct ConfigFile {
     /// Pods with this `spec.schedulerName` are scheduled [default: kai-scheduler].
     pub scheduler_name: Option<String>,
@@ -273,9 +275,9 @@ impl<'de> Deserialize<'de> for Time {
 #[derive(Debug, Error)]
 pub enum FileError {
     /// It is no YAML of that form.
-    #[error("{0}")]
-    Form(#[source] serde_yaml::Error),
-    /// A number is out of its bounds.
+    #[error("{}", placed(.0))]
+    Form(serde_yaml::Error),
+    /// A value is out of its bounds.
     #[error("{field}: found {found}, allowed: {allowed}")]
     Value {
         /// Which.
@@ -285,6 +287,38 @@ pub enum FileError {
         /// What may stand there.
         allowed: &'static str,
     },
+    /// The same, and where in the file.
+    #[error("{wrong} at {place}")]
+    Placed {
+        /// What is wrong.
+        wrong: Box<FileError>,
+        /// Line and column.
+        place: String,
+    },
+}
+
+/// An error of the YAML reader, which leaves the place out at the very beginning of a file.
+fn placed(error: &serde_yaml::Error) -> String {
+    let told = error.to_string();
+    match Place::of_error(error).filter(|_| !told.contains(" at line ")) {
+        Some(place) => format!("{told} at {place}"),
+        None => told,
+    }
+}
+
+impl FileError {
+    /// With the place of its field in the text of the file.
+    #[must_use]
+    pub fn in_file(self, yaml: &str) -> Self {
+        let place = match &self {
+            Self::Value { field, .. } => Place::of(field, yaml),
+            Self::Form(_) | Self::Placed { .. } => None,
+        };
+        match place {
+            Some(place) => Self::Placed { wrong: Box::new(self), place: place.to_string() },
+            None => self,
+        }
+    }
 }
 
 impl ConfigFile {
@@ -295,9 +329,15 @@ impl ConfigFile {
     pub fn parse(yaml: &str) -> Result<Self, FileError> {
         let file: Option<Self> = serde_yaml::from_str(yaml).map_err(FileError::Form)?;
         let file = file.unwrap_or_default();
+        file.stays_in_bounds().map_err(|error| error.in_file(yaml))?;
+        Ok(file)
+    }
+
+    /// What no type says.
+    pub(crate) fn stays_in_bounds(&self) -> Result<(), FileError> {
         let bounds = [
-            ("kValue", file.k_value, 0.0, "0 to 1000"),
-            ("reclaimSaturationMultiplier", file.reclaim_saturation_multiplier, 1.0, "1 to 1000"),
+            ("kValue", self.k_value, 0.0, "0 to 1000"),
+            ("reclaimSaturationMultiplier", self.reclaim_saturation_multiplier, 1.0, "1 to 1000"),
         ];
         for (field, value, least, allowed) in bounds {
             let wrong = value.filter(|value| !(least..=1000.0).contains(value));
@@ -305,34 +345,34 @@ impl ConfigFile {
                 return Err(FileError::Value { field, found: found.to_string(), allowed });
             }
         }
-        if file.components.as_ref().is_some_and(BTreeSet::is_empty) {
+        if self.components.as_ref().is_some_and(BTreeSet::is_empty) {
             let (field, found, allowed) = ("components", "none".to_owned(), "one or more");
             return Err(FileError::Value { field, found, allowed });
         }
-        let difference = file.preemption_policy.min_priority_difference;
+        let difference = self.preemption_policy.min_priority_difference;
         if let Some(found) = difference.filter(|difference| *difference < 1) {
             let (field, allowed) = ("preemptionPolicy.minPriorityDifference", "1 or more");
             return Err(FileError::Value { field, found: found.to_string(), allowed });
         }
-        let lines = file.trace_decisions;
+        let lines = self.trace_decisions;
         if let Some(found) = lines.filter(|lines| !(1..=1_000_000).contains(lines)) {
             let (field, allowed) = ("traceDecisions", "1 to 1000000");
             return Err(FileError::Value { field, found: found.to_string(), allowed });
         }
         let times = [
-            ("preemptionPolicy.gracePeriod", file.preemption_policy.grace_period),
-            ("period", file.period),
-            ("usageWindow", file.usage_window),
-            ("usageHalfLife", file.usage_half_life),
+            ("preemptionPolicy.gracePeriod", self.preemption_policy.grace_period),
+            ("period", self.period),
+            ("usageWindow", self.usage_window),
+            ("usageHalfLife", self.usage_half_life),
         ];
-        let of_database = file.usage_db_config.iter().flat_map(UsageDbSetting::times);
+        let of_database = self.usage_db_config.iter().flat_map(UsageDbSetting::times);
         for (field, time) in times.into_iter().chain(of_database) {
             if time.is_some_and(|time| time.0.is_zero()) {
                 let (found, allowed) = ("0".to_owned(), "a time above 0");
                 return Err(FileError::Value { field, found, allowed });
             }
         }
-        Ok(file)
+        Ok(())
     }
 
     /// The JSON Schema of the file.

@@ -57,14 +57,16 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
     assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `binder`, `podgrouper`, `queue-controller`, `admission` at line 1 column 14");
     assert_snapshot!(read("binding: indirect"), @"binding: unknown variant `indirect`, expected `direct` or `requests` at line 1 column 10");
-    assert_snapshot!(read("components: []"), @"components: found none, allowed: one or more");
+    assert_snapshot!(read("components: []"), @"components: found none, allowed: one or more at line 1 column 13");
     assert_snapshot!(read("period: soon"), @r#"period: invalid value: string "soon", expected a time as 90s, 500ms or 1h30m at line 1 column 9"#);
-    assert_snapshot!(read("traceDecisions: 0"), @"traceDecisions: found 0, allowed: 1 to 1000000");
-    assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0");
-    assert_snapshot!(read("kValue: -1"), @"kValue: found -1, allowed: 0 to 1000");
-    assert_snapshot!(read("preemptionPolicy: { minPriorityDifference: 0 }"), @"preemptionPolicy.minPriorityDifference: found 0, allowed: 1 or more");
-    assert_snapshot!(read("preemptionPolicy: { gracePeriod: 0s }"), @"preemptionPolicy.gracePeriod: found 0, allowed: a time above 0");
-    assert_snapshot!(read("- a"), @"invalid type: sequence, expected struct ConfigFile");
+    assert_snapshot!(read("traceDecisions: 0"), @"traceDecisions: found 0, allowed: 1 to 1000000 at line 1 column 17");
+    assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0 at line 1 column 9");
+    assert_snapshot!(read("kValue: -1"), @"kValue: found -1, allowed: 0 to 1000 at line 1 column 9");
+    assert_snapshot!(read("schedulerName: a\npreemptionPolicy:\n  gracePeriod: 0s\nkValue: 1"), @"preemptionPolicy.gracePeriod: found 0, allowed: a time above 0 at line 3 column 16");
+    assert!(read("nonsense: 1").ends_with(" at line 1 column 1"), "{}", read("nonsense: 1"));
+    assert_snapshot!(read("preemptionPolicy: { minPriorityDifference: 0 }"), @"preemptionPolicy.minPriorityDifference: found 0, allowed: 1 or more at line 1 column 44");
+    assert_snapshot!(read("preemptionPolicy: { gracePeriod: 0s }"), @"preemptionPolicy.gracePeriod: found 0, allowed: a time above 0 at line 1 column 34");
+    assert_snapshot!(read("- a"), @"invalid type: sequence, expected keys of a configuration at line 1 column 1");
 }
 
 /// What a usage database is set up to be.
@@ -105,7 +107,7 @@ fn what_is_wrong_with_a_usage_database_is_told() {
     let there = |params: &str| {
         database(&format!("connectionString: 'http://p', usageParams: {{ {params} }}"))
     };
-    assert_snapshot!(there("fetchInterval: 0s"), @"usageDBConfig.usageParams.fetchInterval: found 0, allowed: a time above 0");
+    assert_snapshot!(there("fetchInterval: 0s"), @"usageDBConfig.usageParams.fetchInterval: found 0, allowed: a time above 0 at line 1 column 102");
     assert_snapshot!(there("windowSize: 1mo"), @r#"usageDBConfig.usageParams.windowSize: invalid value: string "1mo", expected a time as 90s, 500ms or 1h30m at line 1 column 99"#);
     assert_snapshot!(there("windowType: tumbling"), @"usageDBConfig.usageParams.tumblingWindowStartTime: found nothing, allowed: a moment as 2026-01-05T00:00:00Z");
     assert_snapshot!(there("tumblingWindowStartTime: 2026-01-05T00:00:00Z"), @"usageDBConfig.usageParams.tumblingWindowStartTime: found 2026-01-05T00:00:00Z, allowed: nothing without windowType: tumbling");
