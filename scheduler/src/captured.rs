@@ -1,9 +1,13 @@
 //! The scheduler's input as one file, in the layout of KAI's snapshots: a zip with
-//! `snapshot.json`, in it `config`, `schedulerParams` and, under `rawObjects`, arrays of plain
-//! Kubernetes objects. Objects are written and read one by one, so that a large cluster costs no
+//! `snapshot.json`, in it `config` and `schedulerParams`, which say how the scheduler is set up
+//! (`schedlab` says it in words of our own), and, under `rawObjects`, arrays of plain Kubernetes
+//! objects. Objects are written and read one by one, so that a large cluster costs no
 //! more memory than its largest list.
 
+mod plugins;
 mod read;
+mod set_up;
+mod written;
 
 use std::{
     fmt,
@@ -15,11 +19,13 @@ use schedlab_json::{Value, json};
 use thiserror::Error;
 use zip::{ZipWriter, result::ZipError, write::SimpleFileOptions};
 
-pub(crate) use read::read;
+pub use read::Wanted;
+pub(crate) use read::{Captured, read};
 
 use crate::{
     api::{Api, ApiError, tree_of},
-    config::{Config, Flavor},
+    config::{Config, FileError, Flavor},
+    parse::Malformed,
     watch::{Asking, Kind, Storage},
 };
 
@@ -45,15 +51,53 @@ pub enum CaptureError {
         /// What it said.
         reason: String,
     },
+    /// It is no zip, or not all of one.
+    #[error("found no whole zip ({0}), allowed: a zip with {FILE} in it")]
+    NoZip(ZipError),
+    /// It is another zip.
+    #[error("{FILE}: found no file of that name in the zip, allowed: a zip with it")]
+    NotInside,
     /// The zip cannot be written or read.
-    #[error("the zip: {0}")]
+    #[error(transparent)]
     Zip(#[from] ZipError),
     /// It cannot be written or read.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The JSON inside is not of that form.
+    /// Inside there is no JSON, or not of that form.
     #[error("{FILE}: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
+    /// A part of it is not of that form.
+    #[error("{FILE}: {field}: found {found}, allowed: {allowed}")]
+    Form {
+        /// Where.
+        field: String,
+        /// What stands there.
+        found: String,
+        /// What may stand there.
+        allowed: &'static str,
+    },
+    /// What it says of the scheduler cannot be.
+    #[error("{FILE}: schedlab: {0}")]
+    SetUp(FileError),
+}
+
+impl From<FileError> for CaptureError {
+    fn from(error: FileError) -> Self {
+        Self::SetUp(error)
+    }
+}
+
+impl From<serde_json::Error> for CaptureError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error)
+    }
+}
+
+impl CaptureError {
+    fn form(field: &str, found: &Value, allowed: &'static str) -> Self {
+        let Malformed { field, found, allowed } = Malformed::new(field, found, allowed);
+        Self::Form { field, found, allowed }
+    }
 }
 
 impl fmt::Debug for Source {
@@ -71,11 +115,14 @@ impl Source {
         let api = Api::new(self.client.clone(), self.config.scheduler_name.clone());
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
         zip.start_file(FILE, SimpleFileOptions::default())?;
-        let actions: Vec<&str> =
-            self.config.profile.actions.iter().map(|action| action.as_str()).collect();
-        let config = json!({ "actions": actions.join(", ") });
-        let parameters = json!({ "schedulerName": self.config.scheduler_name });
-        write!(zip, "{{\"config\":{config},\"schedulerParams\":{parameters},\"rawObjects\":{{")?;
+        write!(
+            zip,
+            "{{\"config\":{},\"schedulerParams\":{},\"schedlab\":{},\"discovery\":{},\"rawObjects\":{{",
+            written::configuration(&self.config),
+            written::parameters(&self.config),
+            written::ours(&self.config),
+            discovery(&api).await,
+        )?;
         let mut separator = "";
         for kind in Kind::watched(self.config.flavor) {
             if let Some(name) = name_of(*kind) {
@@ -88,6 +135,11 @@ impl Source {
         zip.write_all(b"}}")?;
         Ok(zip.finish()?.into_inner())
     }
+}
+
+/// Which server it is, if it says so.
+async fn discovery(api: &Api) -> Value {
+    json!({ "serverVersion": api.get("/version").await.unwrap_or_default(), "resources": null })
 }
 
 /// A kind that does not exist has no objects.

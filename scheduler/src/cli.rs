@@ -29,7 +29,6 @@ use tokio::{
 };
 
 pub(crate) use reviews::{Webhooks, print_webhooks};
-use settings::profile_config;
 
 /// A KAI-compatible Kubernetes scheduler.
 #[derive(Debug, Parser)]
@@ -68,6 +67,9 @@ pub(crate) struct Replay {
     /// Whose pods are scheduled [default: what the snapshot says, else kai-scheduler].
     #[arg(long)]
     scheduler_name: Option<String>,
+    /// A configuration file; what it says wins over what the snapshot says of its scheduler.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -75,9 +77,12 @@ pub(crate) struct Snapshot {
     /// How to reach the cluster; without it, as kubectl does, else as a pod in the cluster.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
-    /// The scheduler whose input it is.
-    #[arg(long, default_value = "kai-scheduler")]
-    scheduler_name: String,
+    /// The scheduler whose input it is [default: kai-scheduler].
+    #[arg(long)]
+    scheduler_name: Option<String>,
+    /// That scheduler's configuration file; the flag beside it wins.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Where the zip is written.
     #[arg(long, short)]
     output: PathBuf,
@@ -328,9 +333,8 @@ pub(crate) fn replay(arguments: &Replay) -> anyhow::Result<()> {
     let shown = arguments.file.display();
     let file =
         std::fs::File::open(&arguments.file).with_context(|| format!("cannot read {shown}"))?;
-    let config = profile_config(Profile::Kai, arguments.scheduler_name.as_deref());
-    let how = (arguments.scheduler_name.is_some(), arguments.cycles);
-    let told = replay::replay(file, config, how).with_context(|| shown.to_string())?;
+    let told = replay::replay(file, &settings::of_replay(arguments)?, arguments.cycles);
+    let told = told.with_context(|| shown.to_string())?;
     write!(io::stdout().lock(), "{told}").context("cannot write to standard output")
 }
 
@@ -339,7 +343,7 @@ pub(crate) fn snapshot(arguments: &Snapshot) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let zip = runtime.block_on(async {
         let client = client(arguments.kubeconfig.as_deref()).await?;
-        let config = profile_config(Profile::Kai, Some(&arguments.scheduler_name));
+        let config = settings::of_snapshot(arguments)?;
         anyhow::Ok(Source { client, config }.take().await?)
     })?;
     let shown = arguments.output.display();

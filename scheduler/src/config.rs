@@ -5,7 +5,7 @@ mod file;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use clap::ValueEnum;
-use schedlab_scheduler_core::Profile;
+use schedlab_scheduler_core::{Profile, framework::Plugins};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -29,6 +29,8 @@ pub struct Config {
     pub flavor: Flavor,
     /// Actions and plugins of a cycle.
     pub profile: Profile,
+    /// Plugins that are not asked, by KAI's names: [`Config::go_without`].
+    pub plugins_off: BTreeSet<String>,
     /// Time from the start of one cycle to the start of the next.
     pub period: Duration,
     /// What happens while nothing changes.
@@ -185,6 +187,7 @@ impl Config {
             scheduler_name: "kai-scheduler".to_owned(),
             flavor: Flavor::Kai,
             profile: Profile::kai(),
+            plugins_off: BTreeSet::new(),
             period: Duration::from_secs(1),
             idle: Idle::EveryPeriod,
             components: Component::value_variants().iter().copied().collect(),
@@ -231,6 +234,12 @@ impl Config {
         self.components.contains(&component)
     }
 
+    /// These plugins are not asked, and all others are.
+    pub fn go_without(&mut self, plugins: BTreeSet<String>) {
+        self.profile.plugins = Plugins::kai_with(|name| !plugins.contains(name));
+        self.plugins_off = plugins;
+    }
+
     /// The last lines of how cycles decide are kept, so many at most.
     pub fn trace(&mut self, lines: usize) {
         let trace = Trace::of_lines(lines);
@@ -240,8 +249,9 @@ impl Config {
 
     /// Evicted pods have at least this time to end. Those that take it are not stuck.
     pub fn give_grace(&mut self, grace: Duration) {
-        self.eviction_grace = Some(grace);
-        self.profile.release_max = self.profile.release_max.map(|most| most + grace);
+        let before = self.eviction_grace.replace(grace).unwrap_or_default();
+        let longer = |most: Duration| most.saturating_sub(before) + grace;
+        self.profile.release_max = self.profile.release_max.map(longer);
     }
 
     /// The name of the first of these parts that profile `kube` does not have.

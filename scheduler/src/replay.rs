@@ -14,8 +14,7 @@ use schedlab_scheduler_core::{
 };
 
 use crate::{
-    captured::{CaptureError, read},
-    config::Config,
+    captured::{CaptureError, Captured, Wanted, read},
     mirror::Mirror,
     translate::{Translation, Translator},
 };
@@ -26,10 +25,10 @@ use crate::{
 /// The file is no such snapshot.
 pub fn replay(
     file: impl Read + Seek,
-    mut config: Config,
-    (name_is_given, cycles): (bool, u32),
+    wanted: &Wanted,
+    cycles: u32,
 ) -> Result<String, CaptureError> {
-    let mut mirror = read(file, &mut config, name_is_given)?;
+    let Captured { config, mut mirror, notes } = read(file, wanted)?;
     let mut translator = Translator::new(config.flavor, config.seed);
     translator.refresh(&mut mirror);
     let Translation { mut snapshot, troubles } = translator.translation;
@@ -42,6 +41,12 @@ pub fn replay(
         snapshot.pods.len(),
         config.scheduler_name
     );
+    if !notes.is_empty() {
+        told.push_str("\nnotes on the snapshot\n");
+    }
+    for note in &notes {
+        let _ = writeln!(told, "  {note}");
+    }
     for cycle in 1..=cycles {
         let plan = schedule(&snapshot, &config.profile);
         let _ = writeln!(told, "\ncycle {cycle}");

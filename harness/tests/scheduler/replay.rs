@@ -3,7 +3,11 @@
 use std::io::Cursor;
 
 use insta::assert_snapshot;
-use schedlab_scheduler::{Config, captured::Source, replay::replay};
+use schedlab_scheduler::{
+    Config,
+    captured::{Source, Wanted},
+    replay::replay,
+};
 
 use super::lab::Lab;
 
@@ -42,7 +46,7 @@ fn a_captured_cluster_decides_what_its_scheduler_would_decide() {
         lab.apply(OWNED);
         let source = Source { client: lab.emulator.client(), config: Config::kai() };
         let zip = source.take().await.unwrap();
-        let told = replay(Cursor::new(zip), Config::kai(), (false, 5)).unwrap();
+        let told = replay(Cursor::new(zip), &Wanted::default(), 5).unwrap();
         assert_snapshot!(super::lab::without_endings(&told), @r"
         1 nodes, 2 queues, 2 pod groups, 6 pods, scheduler kai-scheduler
 

@@ -6,103 +6,143 @@ use std::{
 };
 
 use schedlab_json::Value;
-use schedlab_scheduler_core::{framework::Plugins, profile::Action};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use zip::ZipArchive;
+use zip::{ZipArchive, result::ZipError};
 
-use super::{CaptureError, FILE, kind_of};
+use super::{
+    CaptureError, FILE, kind_of,
+    set_up::{self, Said},
+};
 use crate::{
-    config::Config,
+    config::{Config, ConfigFile},
     mirror::Mirror,
-    parse::{list, text},
 };
 
-/// What is known when everything was read.
-struct Reading<'a> {
-    pass: Pass,
-    config: &'a mut Config,
-    /// The user said which scheduler it is.
-    name_is_given: bool,
+/// What counts more than what a snapshot says of its scheduler.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// A configuration file; of its keys those that decide.
+    pub file: ConfigFile,
+    /// Whose pods are scheduled.
+    pub scheduler_name: Option<String>,
+}
+
+/// A snapshot that was read.
+pub(crate) struct Captured {
+    pub(crate) config: Config,
+    pub(crate) mirror: Mirror,
+    /// What it says that is not done, or that cannot be used.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads a snapshot.
+pub(crate) fn read(file: impl Read + Seek, wanted: &Wanted) -> Result<Captured, CaptureError> {
+    let mut archive = ZipArchive::new(file).map_err(CaptureError::NoZip)?;
+    let mut about = About::default();
+    pass(&mut archive, &mut about)?;
+    if !about.has_objects {
+        let allowed = "an object with an array for each kind";
+        let (field, found) = ("rawObjects".to_owned(), "nothing".to_owned());
+        return Err(CaptureError::Form { field, found, allowed });
+    }
+    let mut config = Config::kai();
+    let mut notes = set_up::learn(about.said, &mut config)?;
+    set_up::apply(&wanted.file, &mut config)?;
+    if let Some(name) = &wanted.scheduler_name {
+        config.scheduler_name.clone_from(name);
+    }
+    let mirror = Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone());
+    let mut objects = Objects { mirror, notes: Vec::new() };
+    pass(&mut archive, &mut objects)?;
+    notes.extend(objects.notes);
+    Ok(Captured { config, mirror: objects.mirror, notes })
+}
+
+/// Reads the whole file once.
+fn pass(
+    archive: &mut ZipArchive<impl Read + Seek>,
+    reader: &mut impl Reader,
+) -> Result<(), CaptureError> {
+    let entry = archive.by_name(FILE).map_err(|error| {
+        let is_other = matches!(error, ZipError::FileNotFound);
+        if is_other { CaptureError::NotInside } else { CaptureError::Zip(error) }
+    })?;
+    let mut json = serde_json::Deserializer::from_reader(BufReader::new(entry));
+    Whole(reader).deserialize(&mut json)?;
+    Ok(json.end()?)
+}
+
+/// Takes the fields of a snapshot as they come.
+trait Reader {
+    fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error>;
+}
+
+/// What it says of its scheduler.
+#[derive(Default)]
+struct About {
+    said: Said,
+    has_objects: bool,
+}
+
+impl Reader for About {
+    fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            "config" => self.said.configuration = map.next_value()?,
+            "schedulerParams" => self.said.parameters = map.next_value()?,
+            "schedlab" => self.said.ours = map.next_value()?,
+            _ => {
+                map.next_value::<IgnoredAny>()?;
+                match key {
+                    "rawObjects" => self.has_objects = true,
+                    "discovery" => {}
+                    strange => self.said.strange.push(strange.to_owned()),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What there is in the cluster.
+struct Objects {
     mirror: Mirror,
+    notes: Vec<String>,
 }
 
-/// What is looked for; the rest is skipped.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
-    SetUp,
-    Objects,
+impl Reader for Objects {
+    fn take<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            "rawObjects" => map.next_value_seed(Lists(self)),
+            _ => map.next_value::<IgnoredAny>().map(|_| ()),
+        }
+    }
 }
 
-/// Reads a snapshot into a mirror; `config` learns what the snapshot's scheduler did.
-pub(crate) fn read(
-    file: impl Read + Seek,
-    config: &mut Config,
-    name_is_given: bool,
-) -> Result<Mirror, CaptureError> {
-    let mut archive = ZipArchive::new(file)?;
-    let mirror = Mirror::new(&config.scheduler_name);
-    let pass = Pass::SetUp;
-    let mut reading = Reading { pass, config, name_is_given, mirror };
-    for pass in [Pass::SetUp, Pass::Objects] {
-        reading.pass = pass;
-        let entry = BufReader::new(archive.by_name(FILE)?);
-        let mut json = serde_json::Deserializer::from_reader(entry);
-        Whole(&mut reading).deserialize(&mut json)?;
-        json.end()?;
-    }
-    Ok(reading.mirror)
-}
-
-impl Reading<'_> {
-    fn parameters(&mut self, parameters: &Value) {
-        let fields = parameters.as_object().into_iter().flatten();
-        let mut named = fields.filter(|(key, _)| key.eq_ignore_ascii_case("schedulerName"));
-        let name = named.find_map(|(_, name)| name.as_str()).filter(|name| !name.is_empty());
-        if let Some(name) = name.filter(|_| !self.name_is_given) {
-            name.clone_into(&mut self.config.scheduler_name);
-            self.mirror = Mirror::new(name);
-        }
-    }
-
-    /// `actions` as KAI writes them, in one text; plugins in tiers.
-    fn set_up(&mut self, config: &Value) {
-        let actions = text(config, "/actions").unwrap_or_default().split(',').map(str::trim);
-        let all = [
-            Action::Allocate,
-            Action::Consolidate,
-            Action::Reclaim,
-            Action::Preempt,
-            Action::StaleGangEviction,
-        ];
-        let known = |name: &str| all.into_iter().find(|action| action.as_str() == name);
-        let actions: Vec<Action> = actions.filter_map(known).collect();
-        if !actions.is_empty() {
-            self.config.profile.actions = actions;
-        }
-        let tiers = list(config, "/tiers").iter().flat_map(|tier| list(tier, "/plugins"));
-        let plugins: Vec<&str> = tiers.filter_map(|plugin| text(plugin, "/name")).collect();
-        if !plugins.is_empty() {
-            self.config.profile.plugins = Plugins::kai_with(|name| plugins.contains(&name));
-        }
-    }
-
-    fn take(&mut self, name: &str, object: &Value) {
-        if let Some(kind) = kind_of(name) {
+impl Objects {
+    fn object(&mut self, list: &str, object: &Value) {
+        if let Some(kind) = kind_of(list) {
             self.mirror.upsert(kind, object);
+        }
+    }
+
+    /// A list of a kind that nothing here depends on, so many objects long.
+    fn passed_over(&mut self, list: &str, length: usize) {
+        if length > 0 {
+            self.notes.push(format!("rawObjects.{list}: nothing here goes by it"));
         }
     }
 }
 
 /// The object that is the whole file.
-struct Whole<'r, 'c>(&'r mut Reading<'c>);
+struct Whole<'r, R>(&'r mut R);
 
 /// `rawObjects`.
-struct Objects<'r, 'c>(&'r mut Reading<'c>);
+struct Lists<'r>(&'r mut Objects);
 
 /// One array in it.
-struct Array<'r, 'c, 'n>(&'r mut Reading<'c>, &'n str);
+struct Array<'r, 'n>(&'r mut Objects, &'n str);
 
-impl<'de> DeserializeSeed<'de> for Whole<'_, '_> {
+impl<'de, R: Reader> DeserializeSeed<'de> for Whole<'_, R> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -110,7 +150,7 @@ impl<'de> DeserializeSeed<'de> for Whole<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Whole<'_, '_> {
+impl<'de, R: Reader> Visitor<'de> for Whole<'_, R> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,26 +159,13 @@ impl<'de> Visitor<'de> for Whole<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
-            match (key.as_str(), self.0.pass) {
-                ("config", Pass::SetUp) => {
-                    let config: Value = map.next_value()?;
-                    self.0.set_up(&config);
-                }
-                ("schedulerParams", Pass::SetUp) => {
-                    let parameters: Value = map.next_value()?;
-                    self.0.parameters(&parameters);
-                }
-                ("rawObjects", Pass::Objects) => map.next_value_seed(Objects(&mut *self.0))?,
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
+            self.0.take(&key, &mut map)?;
         }
         Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Objects<'_, '_> {
+impl<'de> DeserializeSeed<'de> for Lists<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -146,11 +173,11 @@ impl<'de> DeserializeSeed<'de> for Objects<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Objects<'_, '_> {
+impl<'de> Visitor<'de> for Lists<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with an array for each kind")
+        f.write_str("rawObjects: an object with an array for each kind")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
@@ -161,7 +188,7 @@ impl<'de> Visitor<'de> for Objects<'_, '_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Array<'_, '_, '_> {
+impl<'de> DeserializeSeed<'de> for Array<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -169,11 +196,11 @@ impl<'de> DeserializeSeed<'de> for Array<'_, '_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Array<'_, '_, '_> {
+impl<'de> Visitor<'de> for Array<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: an array of objects, or null", self.1)
+        write!(f, "rawObjects.{}: an array of objects, or null", self.1)
     }
 
     /// Go writes an empty list as null.
@@ -182,12 +209,16 @@ impl<'de> Visitor<'de> for Array<'_, '_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let mut length = 0;
         if kind_of(self.1).is_none() {
-            while items.next_element::<IgnoredAny>()?.is_some() {}
+            while items.next_element::<IgnoredAny>()?.is_some() {
+                length += 1;
+            }
+            self.0.passed_over(self.1, length);
             return Ok(());
         }
         while let Some(object) = items.next_element::<Value>()? {
-            self.0.take(self.1, &object);
+            self.0.object(self.1, &object);
         }
         Ok(())
     }
@@ -197,6 +228,9 @@ impl<'de> Visitor<'de> for Array<'_, '_, '_> {
 mod tests {
     use std::io::{Cursor, Write as _};
 
+    use insta::assert_snapshot;
+    use schedlab_json::json;
+    use schedlab_scheduler_core::profile::Action;
     use zip::{ZipWriter, write::SimpleFileOptions};
 
     use super::*;
@@ -209,23 +243,33 @@ mod tests {
     }
 
     fn wrong(name: &str, json: &str) -> String {
-        let read = read(zipped(name, json), &mut Config::kai(), false);
-        read.map(|_| ()).unwrap_err().to_string()
+        told(zipped(name, json))
+    }
+
+    /// As the command line tells it.
+    fn told(file: Cursor<Vec<u8>>) -> String {
+        let error = read(file, &Wanted::default()).map(|_| ()).unwrap_err();
+        format!("{:#}", anyhow::Error::from(error))
     }
 
     #[test]
-    fn what_cannot_be_read_is_told() {
-        assert_eq!(wrong("other.json", "{}"), "the zip: specified file not found in archive");
-        let told = wrong(FILE, "{\"rawObjects\":{\"pods\":{}}}");
-        assert!(told.contains("pods: an array of objects, or null at line 1 column"), "{told}");
-        assert!(wrong(FILE, "[]").contains("expected an object with config"));
-        let broken = read(Cursor::new(b"no zip".to_vec()), &mut Config::kai(), false);
-        assert!(broken.is_err());
+    fn what_cannot_be_read_is_told_once_with_its_place() {
+        assert_snapshot!(wrong("other.json", "{}"), @"snapshot.json: found no file of that name in the zip, allowed: a zip with it");
+        assert_snapshot!(wrong(FILE, "{}"), @"snapshot.json: rawObjects: found nothing, allowed: an object with an array for each kind");
+        assert_snapshot!(wrong(FILE, "[]"), @"snapshot.json: invalid type: sequence, expected an object with config, schedulerParams and rawObjects at line 1 column 1");
+        assert_snapshot!(wrong(FILE, r#"{"rawObjects":{"pods":{}}}"#), @"snapshot.json: invalid type: map, expected rawObjects.pods: an array of objects, or null at line 1 column 24");
+        assert_snapshot!(wrong(FILE, r#"{"rawObjects":"x"}"#), @r#"snapshot.json: invalid type: string "x", expected rawObjects: an object with an array for each kind at line 1 column 17"#);
+        assert_snapshot!(wrong(FILE, r#"{"config":"x","rawObjects":{}}"#), @r#"snapshot.json: config: found "x", allowed: an object, as KAI writes it"#);
+        assert_snapshot!(wrong(FILE, r#"{"schedlab":{"kValue":-2},"rawObjects":{}}"#), @"snapshot.json: schedlab: kValue: found -2, allowed: 0 to 1000");
+        assert_snapshot!(told(Cursor::new(b"no zip".to_vec())), @"found no whole zip (invalid Zip archive: Could not find EOCD), allowed: a zip with snapshot.json in it");
+        let mut half = zipped(FILE, "{}").into_inner();
+        half.truncate(half.len() / 2);
+        assert_snapshot!(told(Cursor::new(half)), @"found no whole zip (invalid Zip archive: Could not find EOCD), allowed: a zip with snapshot.json in it");
     }
 
     #[test]
     fn a_pod_with_a_bind_request_is_on_its_way_and_the_schedulers_name_is_learned() {
-        let json = schedlab_json::json!({
+        let json = json!({
             "schedulerParams": { "SchedulerName": "theirs" },
             "config": { "actions": "allocate, reclaim" },
             "discovery": { "resources": [] },
@@ -238,11 +282,44 @@ mod tests {
                                    "spec": { "podName": "p", "selectedNode": "n1" } }],
             },
         });
-        let mut config = Config::kai();
-        let mirror = read(zipped(FILE, &json.to_string()), &mut config, false).unwrap();
+        let file = || zipped(FILE, &json.to_string());
+        let Captured { config, mirror, notes } = read(file(), &Wanted::default()).unwrap();
         let pod = mirror.pods.values().next().unwrap();
         assert_eq!((pod.ours, pod.node.as_deref()), (true, Some("n1")));
         assert_eq!(config.scheduler_name, "theirs");
         assert_eq!(config.profile.actions, [Action::Allocate, Action::Reclaim]);
+        assert!(notes.is_empty(), "{notes:?}");
+        let name = "mine".to_owned();
+        let mine = Wanted { scheduler_name: Some(name.clone()), ..Wanted::default() };
+        assert_eq!(read(file(), &mine).unwrap().config.scheduler_name, name);
+    }
+
+    #[test]
+    fn a_configuration_file_wins_over_the_snapshot_and_our_words_in_it_over_kais() {
+        let json = json!({
+            "schedulerParams": { "maxNumberConsolidationPreemptees": 1 },
+            "config": { "actions": "allocate", "tiers": [{ "plugins": [
+                { "name": "proportion", "arguments": { "kValue": "2" } }] }] },
+            "schedlab": { "kValue": 3, "maxConsolidationVictims": 3 },
+            "rawObjects": {},
+        });
+        let wanted = Wanted { file: ConfigFile::parse("kValue: 4").unwrap(), scheduler_name: None };
+        let config = read(zipped(FILE, &json.to_string()), &wanted).unwrap().config;
+        assert_eq!(config.profile.k_value_milli, 4000);
+        assert_eq!(config.profile.consolidation_victims_max, 3);
+        assert_eq!(config.profile.actions, [Action::Allocate]);
+    }
+
+    #[test]
+    fn only_nodes_and_pods_of_the_schedulers_pool_are_there() {
+        let node = |name: &str, pool: &str| json!({ "metadata": { "name": name, "labels": { "pool": pool } } });
+        let json = json!({
+            "schedulerParams":
+                { "partitionParams": { "NodePoolLabelKey": "pool", "NodePoolLabelValue": "a" } },
+            "rawObjects": { "nodes": [node("mine", "a"), node("theirs", "b")] },
+        });
+        let captured = read(zipped(FILE, &json.to_string()), &Wanted::default()).unwrap();
+        let nodes: Vec<&str> = captured.mirror.nodes.keys().map(|name| &**name).collect();
+        assert_eq!(nodes, ["mine"]);
     }
 }

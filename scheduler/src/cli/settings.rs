@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use schedlab_scheduler::{Binding, Component, Config, ConfigFile, Ends, Flavor, Idle};
+use schedlab_scheduler::{
+    Binding, Component, Config, ConfigFile, Ends, Flavor, Idle, captured::Wanted,
+};
 
-use super::{Explain, Profile, Run};
+use super::{Explain, Profile, Replay, Run, Snapshot};
 
-pub(super) fn profile_config(profile: Profile, scheduler_name: Option<&str>) -> Config {
+fn profile_config(profile: Profile, scheduler_name: Option<&str>) -> Config {
     let mut config = match profile {
         Profile::Kai => Config::kai(),
         Profile::Kube => Config::kube(),
@@ -51,11 +53,28 @@ pub(super) fn of_another(arguments: &Explain) -> anyhow::Result<Config> {
         refuse(&[("--usage-window", arguments.usage_window.is_some())])?;
     }
     let given = Given::read(arguments.config.as_deref())?;
-    given.apply(ConfigFile { trace_decisions: None, ..given.file.clone() }, &mut config)?;
+    given.apply(&ConfigFile { trace_decisions: None, ..given.file.clone() }, &mut config)?;
     if let Some(name) = &arguments.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
     config.usage_window = arguments.usage_window.or(config.usage_window);
+    Ok(config)
+}
+
+/// What counts more than what a snapshot says.
+pub(super) fn of_replay(arguments: &Replay) -> anyhow::Result<Wanted> {
+    let file = Given::read(arguments.config.as_deref())?.file;
+    Ok(Wanted { file, scheduler_name: arguments.scheduler_name.clone() })
+}
+
+/// That of a scheduler whose input is captured.
+pub(super) fn of_snapshot(arguments: &Snapshot) -> anyhow::Result<Config> {
+    let given = Given::read(arguments.config.as_deref())?;
+    let mut config = Config::kai();
+    given.apply(&ConfigFile { trace_decisions: None, ..given.file.clone() }, &mut config)?;
+    if let Some(name) = &arguments.scheduler_name {
+        config.scheduler_name.clone_from(name);
+    }
     Ok(config)
 }
 
@@ -77,7 +96,7 @@ impl Given {
     }
 
     /// What stands in it, but for some keys, in `config`.
-    fn apply(&self, file: ConfigFile, config: &mut Config) -> anyhow::Result<()> {
+    fn apply(&self, file: &ConfigFile, config: &mut Config) -> anyhow::Result<()> {
         let applied = file.apply(config).map_err(|error| error.in_file(&self.text));
         applied.map_err(|error| anyhow!("{}: {error}", self.shown))
     }
@@ -93,7 +112,7 @@ fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
         given.shown
     );
     let trace_decisions = arguments.trace_decisions.or(given.file.trace_decisions);
-    given.apply(ConfigFile { trace_decisions, ..given.file.clone() }, config)
+    given.apply(&ConfigFile { trace_decisions, ..given.file.clone() }, config)
 }
 
 /// Refuses flags that would do nothing in profile `kube`.

@@ -1,10 +1,7 @@
 //! What a file changes: the settings of a scheduler, and the profile of its core. Profile `kube` has
 //! a part of them only; a key that would do nothing there is refused.
 
-use schedlab_scheduler_core::{
-    framework::Plugins,
-    profile::{Action, Placement, Profile},
-};
+use schedlab_scheduler_core::profile::{Action, Placement, Profile};
 
 use super::{
     ActionName, ConfigFile, DefaultPrioritiesSetting, FileError, MinRuntime, PlacementStrategy,
@@ -64,6 +61,7 @@ impl ConfigFile {
         if let Some(grace) = self.preemption_policy.grace_period {
             config.give_grace(grace.0);
         }
+        self.switch_plugins(config);
         self.apply_to_profile(&mut config.profile);
         if let Some(lines) = self.trace_decisions {
             config.trace(usize::try_from(lines).unwrap_or(usize::MAX));
@@ -144,16 +142,25 @@ impl ConfigFile {
         stands.into_iter().find_map(|(key, stands)| stands.then_some(key))
     }
 
+    /// Those that are named; the others stay as they are.
+    fn switch_plugins(&self, config: &mut Config) {
+        if self.plugins.is_empty() {
+            return;
+        }
+        let mut off = config.plugins_off.clone();
+        for (plugin, setting) in &self.plugins {
+            if setting.enabled {
+                off.remove(plugin.as_kai());
+            } else {
+                off.insert(plugin.as_kai().to_owned());
+            }
+        }
+        config.go_without(off);
+    }
+
     fn apply_to_profile(&self, profile: &mut Profile) {
         if let Some(actions) = &self.actions {
             profile.actions = actions.iter().map(|action| action.of_core()).collect();
-        }
-        if !self.plugins.is_empty() {
-            let off = |name: &str| {
-                let mut all = self.plugins.iter();
-                all.any(|(plugin, setting)| plugin.as_kai() == name && !setting.enabled)
-            };
-            profile.plugins = Plugins::kai_with(|name| !off(name));
         }
         let PlacementStrategy { gpu, cpu } = self.placement_strategy;
         if let Some(gpu) = gpu.map(Strategy::of_core) {

@@ -1,0 +1,138 @@
+//! What a snapshot says of its scheduler, as far as one of ours decides by it; the rest is noted.
+
+mod flags;
+mod tiers;
+
+use schedlab_json::{Text, Value, from_value};
+
+use super::CaptureError;
+use crate::{
+    config::{Config, ConfigFile},
+    parse::{Malformed, shown},
+};
+
+const OBJECT: &str = "an object, as KAI writes it";
+const ARRAY: &str = "an array, as KAI writes it";
+
+/// The parts of a snapshot that speak of its scheduler.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) configuration: Value,
+    pub(super) parameters: Value,
+    pub(super) ours: Value,
+    /// Keys of the snapshot that nobody knows.
+    pub(super) strange: Vec<String>,
+}
+
+/// A scheduler's set-up while it is read.
+struct Learned<'c> {
+    config: &'c mut Config,
+    notes: Vec<String>,
+}
+
+/// `config` becomes that of the snapshot's scheduler. Answers what it does not do.
+pub(super) fn learn(said: Said, config: &mut Config) -> Result<Vec<String>, CaptureError> {
+    let Said { configuration, parameters, ours, strange } = said;
+    let mut learned = Learned { config, notes: Vec::new() };
+    for key in strange {
+        learned.passed_over(&key);
+    }
+    if is_said(&configuration) {
+        learned.configuration(&fields(&configuration, "config")?)?;
+    }
+    if is_said(&parameters) {
+        learned.flags(&fields(&parameters, "schedulerParams")?)?;
+    }
+    if is_said(&ours) {
+        learned.ours(ours)?;
+    }
+    Ok(learned.notes)
+}
+
+/// The file with which a snapshot is read, or that stands in it. What it says of the work beside
+/// decisions does nothing.
+pub(super) fn apply(file: &ConfigFile, config: &mut Config) -> Result<(), CaptureError> {
+    let deciding =
+        ConfigFile { trace_decisions: None, usage_db_config: None, ..ConfigFile::clone(file) };
+    deciding.stays_in_bounds()?;
+    Ok(deciding.apply(config)?)
+}
+
+impl Learned<'_> {
+    fn configuration(&mut self, all: &Fields<'_>) -> Result<(), CaptureError> {
+        for &(key, value) in all {
+            if !is_said(value) {
+                continue;
+            }
+            let field = format!("config.{key}");
+            match key.to_ascii_lowercase().as_str() {
+                "actions" => self.actions(value)?,
+                "tiers" => self.tiers(value)?,
+                "queuedepthperaction" => self.depths(&fields(value, &field)?),
+                "usagedbconfig" => self.notes.push(format!(
+                    "{field}: found a database, allowed: none, as a snapshot has no past usage: \
+                     shares are divided as if there had been none"
+                )),
+                _ => self.passed_over(&field),
+            }
+        }
+        Ok(())
+    }
+
+    fn ours(&mut self, ours: Value) -> Result<(), CaptureError> {
+        let file: ConfigFile = from_value(ours).map_err(|error| CaptureError::Form {
+            field: "schedlab".to_owned(),
+            found: error.to_string(),
+            allowed: "what stands in a configuration file (docs/configuring.md)",
+        })?;
+        apply(&file, self.config)?;
+        if file.usage_window.is_some() {
+            self.notes.push(
+                "schedlab.usageWindow: found a window, allowed: none, as a snapshot has no past \
+                 usage: shares are divided as if there had been none"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// What cannot be used, and what is done instead.
+    fn wrong(&mut self, malformed: &Malformed, instead: &str) {
+        self.notes.push(format!("{malformed}; {instead}"));
+    }
+
+    fn passed_over(&mut self, field: &str) {
+        self.notes.push(format!("{field}: nothing here goes by it"));
+    }
+}
+
+type Fields<'v> = [(&'v Text, &'v Value)];
+
+/// The fields of what must be an object.
+fn fields<'v>(value: &'v Value, field: &str) -> Result<Vec<(&'v Text, &'v Value)>, CaptureError> {
+    let fields = value.as_object().ok_or_else(|| CaptureError::form(field, value, OBJECT))?;
+    Ok(fields.iter().collect())
+}
+
+/// The items of what must be an array.
+fn items<'v>(value: &'v Value, field: &str) -> Result<&'v [Value], CaptureError> {
+    let items = value.as_array().ok_or_else(|| CaptureError::form(field, value, ARRAY))?;
+    Ok(items)
+}
+
+/// Go writes what is empty as null.
+fn is_said(value: &Value) -> bool {
+    !value.is_null()
+}
+
+/// A value that must be a number, or the text of one.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn found(field: impl Into<String>, value: &Value, allowed: &'static str) -> Malformed {
+    Malformed::new(field, shown(value), allowed)
+}
+
+#[cfg(test)]
+mod tests;

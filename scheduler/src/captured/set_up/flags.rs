@@ -1,0 +1,135 @@
+//! KAI's flags: `schedulerParams`. Go leaves out what is false or 0.
+
+use std::time::Duration;
+
+use schedlab_json::Value;
+use schedlab_scheduler_core::profile::Action;
+
+use super::{super::CaptureError, Fields, Learned, fields, found, is_said};
+use crate::config::NodePool;
+
+/// Where nobody is evicted for being stale.
+const NEVER: Duration = Duration::from_hours(100 * 365 * 24);
+
+const NAME: &str = "the name of a scheduler";
+const NANOSECONDS: &str = "an integer of nanoseconds";
+const VICTIMS: &str = "an integer from -1 (any number)";
+
+/// What ours does whatever is said: the name, what it has to be, and what holds.
+const FIXED: [(&str, bool, &str); 4] = [
+    ("fullHierarchyFairness", true, "shares are divided on every level"),
+    ("allowConsolidatingReclaim", true, "victims may be placed elsewhere"),
+    ("restrictSchedulingNodes", false, "pods go to nodes of any role"),
+    ("isInferencePreemptible", false, "priorities say who can be preempted"),
+];
+
+/// What decides nothing: how failures are told, how they are found quicker, what others label.
+const SILENT: [&str; 7] = [
+    "scheduleCSIStorage",
+    "useSchedulingSignatures",
+    "numOfStatusRecordingWorkers",
+    "detailedFitErrors",
+    "updatePodEvictionCondition",
+    "queueLabelKey",
+    "nodeLevelScheduler",
+];
+
+const NUMBERS: [&str; 3] =
+    ["maxNumberConsolidationPreemptees", "globalDefaultStalenessGracePeriod", "schedulePeriod"];
+
+impl Learned<'_> {
+    pub(super) fn flags(&mut self, all: &Fields<'_>) -> Result<(), CaptureError> {
+        let of = |name: &str| {
+            let mut named = all.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
+            named.find_map(|(_, value)| is_said(value).then_some(*value))
+        };
+        if let Some(name) = of("schedulerName") {
+            self.name(name);
+        }
+        if let Some(pool) = of("partitionParams") {
+            self.pool(&fields(pool, "schedulerParams.partitionParams")?);
+        }
+        // Every scheduler has a period: where it stands, what is missing is false or 0.
+        let is_whole = of(NUMBERS[2]).is_some();
+        let (zero, no) = (Value::from(0), Value::Bool(false));
+        let number = |name: &str| of(name).or(is_whole.then_some(&zero));
+        if let Some(value) = number(NUMBERS[0]) {
+            self.victims(value);
+        }
+        if let Some(value) = number(NUMBERS[1]) {
+            self.staleness(value);
+        }
+        if let Some(value) = of(NUMBERS[2]) {
+            self.period(value);
+        }
+        for (name, fixed, holds) in FIXED {
+            let said = of(name).or(is_whole.then_some(&no));
+            let Some(other) = said.filter(|said| said.as_bool() != Some(fixed)) else { continue };
+            let allowed = if fixed { "true" } else { "false" };
+            self.wrong(&found(format!("schedulerParams.{name}"), other, allowed), holds);
+        }
+        self.strangers(all);
+        Ok(())
+    }
+
+    fn strangers(&mut self, all: &Fields<'_>) {
+        let known = FIXED.map(|(name, ..)| name).into_iter().chain(SILENT).chain(NUMBERS);
+        let known: Vec<&str> = known.chain(["schedulerName", "partitionParams"]).collect();
+        for (key, _) in all.iter().filter(|(_, value)| is_said(value)) {
+            if !known.iter().any(|name| key.eq_ignore_ascii_case(name)) {
+                self.passed_over(&format!("schedulerParams.{key}"));
+            }
+        }
+    }
+
+    fn name(&mut self, value: &Value) {
+        let Some(name) = value.as_str().filter(|name| !name.is_empty()) else {
+            return self
+                .wrong(&found("schedulerParams.schedulerName", value, NAME), "it is not told");
+        };
+        name.clone_into(&mut self.config.scheduler_name);
+    }
+
+    /// Go writes the fields with capitals; without a key it is everybody's.
+    fn pool(&mut self, all: &Fields<'_>) {
+        let of = |name: &str| {
+            let mut named = all.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
+            named.find_map(|(_, value)| value.as_str()).unwrap_or_default().to_owned()
+        };
+        let (label, value) = (of("nodePoolLabelKey"), of("nodePoolLabelValue"));
+        self.config.node_pool = (!label.is_empty()).then_some(NodePool { label, value });
+    }
+
+    /// 0 switches consolidation off.
+    fn victims(&mut self, value: &Value) {
+        let profile = &mut self.config.profile;
+        match value.as_i64() {
+            Some(0) => profile.actions.retain(|action| *action != Action::Consolidate),
+            Some(-1) => profile.consolidation_victims_max = usize::MAX,
+            Some(most) if most > 0 => {
+                profile.consolidation_victims_max = usize::try_from(most).unwrap_or(usize::MAX);
+            }
+            Some(_) | None => {
+                let field = format!("schedulerParams.{}", NUMBERS[0]);
+                self.wrong(&found(field, value, VICTIMS), "16 holds");
+            }
+        }
+    }
+
+    fn staleness(&mut self, value: &Value) {
+        let Some(grace) = value.as_i64() else {
+            let field = format!("schedulerParams.{}", NUMBERS[1]);
+            return self.wrong(&found(field, value, NANOSECONDS), "60s holds");
+        };
+        let grace = u64::try_from(grace).map_or(NEVER, Duration::from_nanos);
+        self.config.profile.staleness_grace = grace;
+    }
+
+    fn period(&mut self, value: &Value) {
+        let Some(period) = value.as_u64().filter(|period| *period > 0) else {
+            let field = format!("schedulerParams.{}", NUMBERS[2]);
+            return self.wrong(&found(field, value, NANOSECONDS), "1s holds");
+        };
+        self.config.period = Duration::from_nanos(period);
+    }
+}

@@ -1,0 +1,205 @@
+//! What KAI says of its scheduler, what ours says of itself, and what is noted.
+
+use insta::assert_snapshot;
+use schedlab_json::json;
+
+use super::*;
+use crate::captured::written;
+
+fn learned(said: Said) -> (Config, Vec<String>) {
+    let mut config = Config::kai();
+    let notes = learn(said, &mut config).unwrap();
+    (config, notes)
+}
+
+fn told(config: &Config) -> String {
+    let profile = &config.profile;
+    format!(
+        "{} pool={:?} period={:?} {:?}\noff={:?}\nnodes {:?}/{:?} devices {:?} depth={:?} k={} \
+         saturation={} victims={} stale={:?} protected={:?}/{:?} preempt={:?}/{} grace={:?}/{:?}",
+        config.scheduler_name,
+        config.node_pool,
+        config.period,
+        profile.actions,
+        config.plugins_off,
+        profile.gpu_placement,
+        profile.cpu_placement,
+        profile.device_placement,
+        profile.queue_depth,
+        profile.k_value_milli,
+        profile.reclaim_saturation_milli,
+        profile.consolidation_victims_max,
+        profile.staleness_grace,
+        profile.preempt_min_runtime,
+        profile.reclaim_min_runtime,
+        profile.preemptions_max,
+        profile.priority_difference_min,
+        config.eviction_grace,
+        profile.release_max,
+    )
+}
+
+/// As KAI's operator sets a shard up.
+fn of_kai() -> Said {
+    let named = |name: &str| json!({ "name": name });
+    let mut plugins: Vec<Value> = [
+        "predicates",
+        "priority",
+        "nodeavailability",
+        "resourcetype",
+        "podaffinity",
+        "elastic",
+        "kubeflow",
+        "ray",
+        "subgrouporder",
+        "taskorder",
+        "nominatednode",
+        "dynamicresources",
+        "topology",
+        "snapshot",
+        "gpuspread",
+    ]
+    .map(named)
+    .into();
+    let arguments = json!({ "kValue": "0.5", "relcaimerSaturationMultiplier": "1.5" });
+    plugins.push(json!({ "name": "proportion", "arguments": arguments }));
+    let arguments = json!({ "defaultPreemptMinRuntime": "4m", "defaultReclaimMinRuntime": "1h" });
+    plugins.push(json!({ "name": "minruntime", "arguments": arguments }));
+    let arguments = json!({ "gpu": "spread", "cpu": "binpack" });
+    plugins.push(json!({ "name": "nodeplacement", "arguments": arguments }));
+    Said {
+        configuration: json!({
+            "actions": "allocate, reclaim, preempt, stalegangeviction",
+            "tiers": [{ "plugins": plugins }],
+            "queueDepthPerAction": { "reclaim": 10 },
+        }),
+        parameters: json!({
+            "schedulerName": "kai-scheduler",
+            "partitionParams": { "NodePoolLabelKey": "pool", "NodePoolLabelValue": "a100" },
+            "maxNumberConsolidationPreemptees": 4,
+            "useSchedulingSignatures": true,
+            "fullHierarchyFairness": true,
+            "allowConsolidatingReclaim": true,
+            "numOfStatusRecordingWorkers": 5,
+            "globalDefaultStalenessGracePeriod": 90_000_000_000_i64,
+            "schedulePeriod": 2_000_000_000_i64,
+            "detailedFitErrors": true,
+        }),
+        ..Said::default()
+    }
+}
+
+#[test]
+fn what_kai_was_told_decides_here_too() {
+    let (config, notes) = learned(of_kai());
+    assert!(notes.is_empty(), "{notes:?}");
+    assert_snapshot!(told(&config), @r#"
+    kai-scheduler pool=Some(NodePool { label: "pool", value: "a100" }) period=2s [Allocate, Reclaim, Preempt, StaleGangEviction]
+    off={"gpusharingorder", "numa"}
+    nodes Spread/BinPack devices Spread depth={Reclaim: 10} k=500 saturation=1500 victims=4 stale=90s protected=240s/3600s preempt=None/1 grace=None/Some(120s)
+    "#);
+}
+
+#[test]
+fn what_go_leaves_out_is_false_or_0_where_the_flags_are_whole() {
+    let flags = |parameters: Value| {
+        let (config, notes) = learned(Said { parameters, ..Said::default() });
+        let profile = &config.profile;
+        format!("{:?} {:?}\n{}", profile.actions, profile.staleness_grace, notes.join("\n"))
+    };
+    assert_snapshot!(flags(json!({ "schedulerName": "a" })), @"[Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] 60s");
+    assert_snapshot!(flags(json!({ "schedulePeriod": 1_000_000_000 })), @"
+    [Allocate, Reclaim, Preempt, StaleGangEviction] 0ns
+    schedulerParams.fullHierarchyFairness: found false, allowed: true; shares are divided on every level
+    schedulerParams.allowConsolidatingReclaim: found false, allowed: true; victims may be placed elsewhere
+    ");
+}
+
+#[test]
+fn what_a_snapshot_says_that_is_not_done_is_noted() {
+    let of = |configuration: Value, parameters: Value| {
+        learned(Said { configuration, parameters, ..Said::default() }).1.join("\n")
+    };
+    assert_snapshot!(of(json!({ "actions": "allocate, foo", "scenarioSearchBudgets": {} }), json!({
+        "restrictSchedulingNodes": true, "maxNumberConsolidationPreemptees": -5,
+        "globalDefaultStalenessGracePeriod": "60s", "unheardOf": 1, "schedulerName": "",
+    })), @r#"
+    config.actions: found foo, allowed: allocate, consolidation, reclaim, preempt, stalegangeviction; it is left out
+    config.scenarioSearchBudgets: nothing here goes by it
+    schedulerParams.schedulerName: found "", allowed: the name of a scheduler; it is not told
+    schedulerParams.maxNumberConsolidationPreemptees: found -5, allowed: an integer from -1 (any number); 16 holds
+    schedulerParams.globalDefaultStalenessGracePeriod: found "60s", allowed: an integer of nanoseconds; 60s holds
+    schedulerParams.restrictSchedulingNodes: found true, allowed: false; pods go to nodes of any role
+    schedulerParams.unheardOf: nothing here goes by it
+    "#);
+    let plugins = json!([
+        { "name": "nonsense" },
+        { "name": "priority", "disableJobOrder": true },
+        { "name": "nodeplacement", "arguments": { "gpu": "sideways", "disk": "spread" } },
+        { "name": "proportion", "arguments": { "kValue": "-2" } },
+        { "name": "minruntime", "arguments": { "reclaimResolveMethod": "queue" } },
+    ]);
+    assert_snapshot!(of(json!({
+        "tiers": [{ "plugins": plugins }], "queueDepthPerAction": { "allocate": -1, "foo": 1 },
+        "usageDBConfig": { "clientType": "prometheus" },
+    }), json!(null)), @r#"
+    config.queueDepthPerAction.allocate: found -1, allowed: an integer from 0; all are looked at
+    config.queueDepthPerAction: found foo, allowed: allocate, consolidation, reclaim, preempt, stalegangeviction; it is left out
+    config.tiers[0].plugins[0].name: found "nonsense", allowed: predicates, proportion, priority, nodeavailability, resourcetype, podaffinity, elastic, kubeflow, ray, subgrouporder, taskorder, nominatednode, dynamicresources, numa, minruntime, topology, snapshot, gpupack, gpuspread, nodeplacement, gpusharingorder, reflectjoborder, expectedruntime, sg-nodelocalgreedy, sg-multinodegang; it is left out
+    config.tiers[0].plugins[1].disableJobOrder: nothing here goes by it
+    config.tiers[0].plugins[2].arguments.disk: nothing here goes by it
+    config.tiers[0].plugins[2].arguments.gpu: found "sideways", allowed: binpack or spread; binpack holds
+    config.tiers[0].plugins[3].arguments.kValue: found "-2", allowed: a number from 0 to 1000; 1 holds
+    config.tiers[0].plugins[4].arguments.reclaimResolveMethod: found "queue", allowed: lca; lca holds
+    config.tiers: found none of elastic, kubeflow, ray, taskorder, allowed: them, as they cannot be left out here; they hold
+    config.usageDBConfig: found a database, allowed: none, as a snapshot has no past usage: shares are divided as if there had been none
+    "#);
+}
+
+fn written(config: &Config) -> Said {
+    Said {
+        configuration: written::configuration(config),
+        parameters: written::parameters(config),
+        ours: written::ours(config),
+        strange: Vec::new(),
+    }
+}
+
+#[test]
+fn what_ours_says_of_itself_is_read_back() {
+    let file = ConfigFile::parse(
+        "
+schedulerName: mine
+nodePool: { value: a100 }
+period: 500ms
+usageWindow: 24h
+kValue: 0.5
+actions: [allocate, consolidation]
+plugins: { topology: { enabled: false } }
+placementStrategy: { gpu: leastfragmentation, cpu: spread }
+queueDepthPerAction: { reclaim: 10 }
+minRuntime: { preemptMinRuntime: 4m, reclaimMinRuntime: 1500ms }
+preemptionPolicy: { maxPreemptionsPerCycle: 3, minPriorityDifference: 100, gracePeriod: 2m }
+stalenessGracePeriod: 90s
+reclaimSaturationMultiplier: 1.25
+maxConsolidationVictims: 3
+",
+    );
+    let mut config = Config::kai();
+    file.unwrap().apply(&mut config).unwrap();
+    let in_kais_words = Said { ours: Value::Null, ..written(&config) };
+    let (again, notes) = learned(written(&config));
+    assert_eq!(told(&again), told(&config));
+    assert_eq!(again.usage_window, config.usage_window);
+    assert_snapshot!(notes.join("\n"), @"schedlab.usageWindow: found a window, allowed: none, as a snapshot has no past usage: shares are divided as if there had been none");
+    let (of_kai, notes) = learned(in_kais_words);
+    assert!(notes.is_empty(), "{notes:?}");
+    assert_snapshot!(told(&of_kai), @r#"
+    mine pool=Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) period=500ms [Allocate, Consolidate]
+    off={"topology"}
+    nodes BinPack/Spread devices BinPack depth={Reclaim: 10} k=500 saturation=1250 victims=3 stale=90s protected=240s/1.5s preempt=None/1 grace=None/Some(120s)
+    "#);
+    let plain = Config::kai();
+    let (again, notes) = learned(written(&plain));
+    assert_eq!((told(&again), notes), (told(&plain), Vec::new()));
+}

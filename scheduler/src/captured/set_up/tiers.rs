@@ -1,0 +1,199 @@
+//! KAI's configuration: actions and plugins, by names.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use schedlab_json::Value;
+use schedlab_scheduler_core::profile::{Action, Placement};
+
+use super::{
+    super::{
+        CaptureError,
+        plugins::{self, Part},
+    },
+    Fields, Learned, fields, found, is_said, items, number,
+};
+use crate::parse::{GoDuration, Malformed, go_duration, text};
+
+const ACTIONS: [Action; 5] = [
+    Action::Allocate,
+    Action::Consolidate,
+    Action::Reclaim,
+    Action::Preempt,
+    Action::StaleGangEviction,
+];
+const NAMES: &str = "allocate, consolidation, reclaim, preempt, stalegangeviction";
+const STRATEGIES: &str = "binpack or spread";
+const FROM_0: &str = "a number from 0 to 1000";
+const FROM_1: &str = "a number from 1 to 1000";
+const TIME: &str = "a duration such as 90s or 1h30m, not negative";
+const DEPTH: &str = "an integer from 0";
+
+impl Learned<'_> {
+    /// In one text, as KAI writes them.
+    pub(super) fn actions(&mut self, value: &Value) -> Result<(), CaptureError> {
+        let allowed = "the names of actions with commas between them";
+        let names =
+            value.as_str().ok_or_else(|| CaptureError::form("config.actions", value, allowed))?;
+        let mut actions = Vec::new();
+        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            actions.extend(action(name));
+            if action(name).is_none() {
+                let unknown = Malformed::new("config.actions", name, NAMES);
+                self.wrong(&unknown, "it is left out");
+            }
+        }
+        if !actions.is_empty() {
+            self.config.profile.actions = actions;
+        }
+        Ok(())
+    }
+
+    pub(super) fn depths(&mut self, all: &Fields<'_>) {
+        for &(name, value) in all {
+            let field = format!("config.queueDepthPerAction.{name}");
+            let depth = value.as_u64().and_then(|depth| usize::try_from(depth).ok());
+            match (action(name), depth) {
+                (Some(action), Some(depth)) => {
+                    self.config.profile.queue_depth.insert(action, depth);
+                }
+                (Some(_), None) => self.wrong(&found(field, value, DEPTH), "all are looked at"),
+                (None, _) => {
+                    let unknown = Malformed::new("config.queueDepthPerAction", name, NAMES);
+                    self.wrong(&unknown, "it is left out");
+                }
+            }
+        }
+    }
+
+    pub(super) fn tiers(&mut self, tiers: &Value) -> Result<(), CaptureError> {
+        let mut listed = BTreeSet::new();
+        for (tier, at) in items(tiers, "config.tiers")?.iter().zip(0..) {
+            let field = format!("config.tiers[{at}].plugins");
+            let plugins = tier.get("plugins").unwrap_or(&Value::Null);
+            for (plugin, at) in items(plugins, &field)?.iter().zip(0..) {
+                listed.extend(self.plugin(plugin, &format!("{field}[{at}]"))?);
+            }
+        }
+        if listed.is_empty() {
+            return Ok(());
+        }
+        let off = plugins::optional().filter(|name| !listed.contains(*name));
+        self.config.go_without(off.map(str::to_owned).collect());
+        let fixed: Vec<&str> = plugins::fixed().filter(|name| !listed.contains(*name)).collect();
+        if !fixed.is_empty() {
+            let missing = format!("none of {}", fixed.join(", "));
+            let allowed = "them, as they cannot be left out here";
+            self.wrong(&Malformed::new("config.tiers", missing, allowed), "they hold");
+        }
+        Ok(())
+    }
+
+    /// Answers the name, if it is one of KAI's.
+    fn plugin<'v>(
+        &mut self,
+        plugin: &'v Value,
+        field: &str,
+    ) -> Result<Option<&'v str>, CaptureError> {
+        let mut name = "";
+        for (key, value) in fields(plugin, field)? {
+            match key.as_str() {
+                "name" => name = text(plugin, "/name").unwrap_or_default(),
+                "arguments" => {}
+                _ if value == &Value::Bool(false) || !is_said(value) => {}
+                _ => self.passed_over(&format!("{field}.{key}")),
+            }
+        }
+        let Some(part) = plugins::part(name) else {
+            let known = plugins::all();
+            let found = format!("{name:?}");
+            self.notes
+                .push(format!("{field}.name: found {found}, allowed: {known}; it is left out"));
+            return Ok(None);
+        };
+        if part == Part::Devices {
+            self.config.profile.device_placement =
+                if name == "gpuspread" { Placement::Spread } else { Placement::BinPack };
+        }
+        let arguments = plugin.get("arguments").filter(|arguments| is_said(arguments));
+        if let Some(arguments) = arguments {
+            let field = format!("{field}.arguments");
+            for (key, value) in fields(arguments, &field)? {
+                self.argument((name, key), value, &format!("{field}.{key}"));
+            }
+        }
+        Ok(Some(name))
+    }
+
+    fn argument(&mut self, of: (&str, &str), value: &Value, field: &str) {
+        match of {
+            ("nodeplacement", "gpu" | "cpu") => self.strategy(of.1, value, field),
+            ("proportion", "kValue") => {
+                let k_value = self.milli((value, field), 0.0, FROM_0);
+                let profile = &mut self.config.profile;
+                profile.k_value_milli = k_value.unwrap_or(profile.k_value_milli);
+            }
+            ("proportion", "relcaimerSaturationMultiplier") => {
+                let multiplier = self.milli((value, field), 1.0, FROM_1);
+                let profile = &mut self.config.profile;
+                profile.reclaim_saturation_milli =
+                    multiplier.unwrap_or(profile.reclaim_saturation_milli);
+            }
+            ("minruntime", "defaultPreemptMinRuntime") => {
+                let time = self.time(value, field);
+                self.config.profile.preempt_min_runtime = time.unwrap_or_default();
+            }
+            ("minruntime", "defaultReclaimMinRuntime") => {
+                let time = self.time(value, field);
+                self.config.profile.reclaim_min_runtime = time.unwrap_or_default();
+            }
+            ("minruntime", "reclaimResolveMethod") if value.as_str() == Some("queue") => {
+                self.wrong(&found(field, value, "lca"), "lca holds");
+            }
+            ("minruntime", "reclaimResolveMethod") => {}
+            _ => self.passed_over(field),
+        }
+    }
+
+    fn strategy(&mut self, resource: &str, value: &Value, field: &str) {
+        let strategy = match value.as_str() {
+            Some("binpack") => Placement::BinPack,
+            Some("spread") => Placement::Spread,
+            Some(_) | None => {
+                return self.wrong(&found(field, value, STRATEGIES), "binpack holds");
+            }
+        };
+        match resource {
+            "gpu" => self.config.profile.gpu_placement = strategy,
+            _ => self.config.profile.cpu_placement = strategy,
+        }
+    }
+
+    /// Thousandths of a number between a least and 1000.
+    #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 1000")]
+    fn milli(
+        &mut self,
+        (value, field): (&Value, &str),
+        least: f64,
+        allowed: &'static str,
+    ) -> Option<i64> {
+        let read = number(value).filter(|number| (least..=1000.0).contains(number));
+        if read.is_none() {
+            self.wrong(&found(field, value, allowed), "1 holds");
+        }
+        read.map(|number| (number * 1000.0).round() as i64)
+    }
+
+    fn time(&mut self, value: &Value, field: &str) -> Option<Duration> {
+        match value.as_str().and_then(go_duration) {
+            Some(GoDuration::Positive(time)) => Some(time),
+            Some(GoDuration::Negative) | None => {
+                self.wrong(&found(field, value, TIME), "nobody is protected");
+                None
+            }
+        }
+    }
+}
+
+fn action(name: &str) -> Option<Action> {
+    ACTIONS.into_iter().find(|action| action.as_str() == name)
+}

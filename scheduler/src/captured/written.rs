@@ -1,0 +1,175 @@
+//! What a snapshot says of the scheduler that it was taken from: in KAI's words what KAI has words
+//! for, and under a key of our own everything that decides, as in our configuration file.
+
+use std::time::Duration;
+
+use schedlab_json::{Value, json};
+use schedlab_scheduler_core::{
+    Profile,
+    profile::{Action, Placement},
+};
+
+use super::plugins::{self, Part};
+use crate::config::{Config, NodePool};
+
+/// `config`, as KAI's scheduler reads its file.
+pub(super) fn configuration(config: &Config) -> Value {
+    let profile = &config.profile;
+    let is_on = |name: &str, part: Part| match part {
+        Part::Optional => !config.plugins_off.contains(name),
+        Part::Fixed | Part::Silent => true,
+        Part::Devices => name == of_devices(profile.device_placement),
+    };
+    let plugins = plugins::written().filter(|(name, part)| is_on(name, *part));
+    let plugins: Vec<Value> = plugins.map(|(name, _)| plugin(name, profile)).collect();
+    let mut said =
+        json!({ "actions": actions(profile).join(", "), "tiers": [{ "plugins": plugins }] });
+    if !profile.queue_depth.is_empty() {
+        said["queueDepthPerAction"] = depths(profile);
+    }
+    said
+}
+
+fn plugin(name: &str, profile: &Profile) -> Value {
+    let arguments = match name {
+        "proportion" => json!({
+            "kValue": decimal(profile.k_value_milli).to_string(),
+            // So KAI spells it.
+            "relcaimerSaturationMultiplier": decimal(profile.reclaim_saturation_milli).to_string(),
+        }),
+        "minruntime" => json!({
+            "defaultPreemptMinRuntime": time(profile.preempt_min_runtime),
+            "defaultReclaimMinRuntime": time(profile.reclaim_min_runtime),
+        }),
+        "nodeplacement" => json!({
+            "gpu": in_kais_words(profile.gpu_placement),
+            "cpu": in_kais_words(profile.cpu_placement),
+        }),
+        _ => return json!({ "name": name }),
+    };
+    json!({ "name": name, "arguments": arguments })
+}
+
+/// `schedulerParams`: KAI's flags.
+pub(super) fn parameters(config: &Config) -> Value {
+    let profile = &config.profile;
+    let victims = i64::try_from(profile.consolidation_victims_max).unwrap_or(-1);
+    let mut said = json!({
+        "schedulerName": config.scheduler_name,
+        "maxNumberConsolidationPreemptees": victims,
+        "fullHierarchyFairness": true,
+        "allowConsolidatingReclaim": true,
+        "restrictSchedulingNodes": false,
+        "globalDefaultStalenessGracePeriod": nanoseconds(profile.staleness_grace),
+        "schedulePeriod": nanoseconds(config.period),
+    });
+    if let Some(NodePool { label, value }) = &config.node_pool {
+        said["partitionParams"] = json!({ "NodePoolLabelKey": label, "NodePoolLabelValue": value });
+    }
+    said
+}
+
+/// What our configuration file would say.
+pub(super) fn ours(config: &Config) -> Value {
+    let Profile {
+        actions: _,
+        // By name, in `plugins_off`.
+        plugins: _,
+        gpu_placement,
+        cpu_placement,
+        // As that of nodes.
+        device_placement: _,
+        k_value_milli,
+        staleness_grace,
+        // Follows from the grace of evictions.
+        release_max: _,
+        reclaim_saturation_milli,
+        consolidation_victims_max,
+        queue_depth: _,
+        preempt_min_runtime,
+        reclaim_min_runtime,
+        preemptions_max,
+        priority_difference_min,
+    } = &config.profile;
+    let pool = config.node_pool.as_ref();
+    let off = optional_off(config).map(|name| (name.to_owned(), json!({ "enabled": false })));
+    json!({
+        "schedulerName": config.scheduler_name,
+        "nodePool": pool.map(|NodePool { label, value }| json!({ "label": label, "value": value })),
+        "period": time(config.period),
+        "usageWindow": config.usage_window.map(time),
+        "usageHalfLife": config.usage_half_life.map(time),
+        "actions": actions(&config.profile),
+        "plugins": off.collect::<Value>(),
+        "placementStrategy": { "gpu": word(*gpu_placement), "cpu": word(*cpu_placement) },
+        "queueDepthPerAction": depths(&config.profile),
+        "minRuntime": {
+            "preemptMinRuntime": time(*preempt_min_runtime),
+            "reclaimMinRuntime": time(*reclaim_min_runtime),
+        },
+        "kValue": decimal(*k_value_milli),
+        "preemptionPolicy": {
+            "maxPreemptionsPerCycle": preemptions_max,
+            "minPriorityDifference": priority_difference_min,
+            "gracePeriod": config.eviction_grace.map(time),
+        },
+        "stalenessGracePeriod": time(*staleness_grace),
+        "reclaimSaturationMultiplier": decimal(*reclaim_saturation_milli),
+        "maxConsolidationVictims": consolidation_victims_max,
+    })
+}
+
+/// Our file knows no switch for the others.
+fn optional_off(config: &Config) -> impl Iterator<Item = &str> {
+    let off = config.plugins_off.iter().map(String::as_str);
+    off.filter(|name| *name != "dynamicresources" && plugins::optional().any(|is| is == *name))
+}
+
+fn actions(profile: &Profile) -> Vec<&'static str> {
+    profile.actions.iter().map(|action| action.as_str()).collect()
+}
+
+fn depths(profile: &Profile) -> Value {
+    let depth = |(action, depth): (&Action, &usize)| (action.as_str().to_owned(), json!(depth));
+    profile.queue_depth.iter().map(depth).collect()
+}
+
+const fn word(placement: Placement) -> &'static str {
+    match placement {
+        Placement::BinPack => "binpack",
+        Placement::Spread => "spread",
+        Placement::LeastFragmentation => "leastfragmentation",
+    }
+}
+
+/// KAI has two of the three.
+const fn in_kais_words(placement: Placement) -> &'static str {
+    match placement {
+        Placement::Spread => "spread",
+        Placement::BinPack | Placement::LeastFragmentation => "binpack",
+    }
+}
+
+const fn of_devices(placement: Placement) -> &'static str {
+    match placement {
+        Placement::Spread => "gpuspread",
+        Placement::BinPack | Placement::LeastFragmentation => "gpupack",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bounded when it was read")]
+fn decimal(milli: i64) -> f64 {
+    milli as f64 / 1000.0
+}
+
+/// As Go and our configuration file read it.
+fn time(duration: Duration) -> String {
+    match duration.subsec_nanos() {
+        0 => format!("{}s", duration.as_secs()),
+        _ => format!("{}ns", duration.as_nanos()),
+    }
+}
+
+fn nanoseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
