@@ -4,6 +4,7 @@
 //! objects. Objects are written and read one by one, so that a large cluster costs no
 //! more memory than its largest list.
 
+mod objects;
 mod plugins;
 mod read;
 mod set_up;

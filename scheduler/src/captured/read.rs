@@ -10,12 +10,13 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use zip::{ZipArchive, result::ZipError};
 
 use super::{
-    CaptureError, FILE, kind_of,
+    CaptureError, FILE, kind_of, objects,
     set_up::{self, Said},
 };
 use crate::{
     config::{Config, ConfigFile},
     mirror::Mirror,
+    parse::Malformed,
 };
 
 /// What counts more than what a snapshot says of its scheduler.
@@ -55,6 +56,7 @@ pub(crate) fn read(file: impl Read + Seek, wanted: &Wanted) -> Result<Captured, 
     let mut objects = Objects { mirror, notes: Vec::new() };
     pass(&mut archive, &mut objects)?;
     notes.extend(objects.notes);
+    notes.extend(objects::faults(&objects.mirror));
     Ok(Captured { config, mirror: objects.mirror, notes })
 }
 
@@ -119,10 +121,16 @@ impl Reader for Objects {
 }
 
 impl Objects {
-    fn object(&mut self, list: &str, object: &Value) {
-        if let Some(kind) = kind_of(list) {
-            self.mirror.upsert(kind, object);
+    fn object(&mut self, (list, at): (&str, usize), object: &Value) {
+        let Some(kind) = kind_of(list) else { return };
+        match objects::fault((list, at), object) {
+            None => self.mirror.upsert(kind, object),
+            Some(fault) => self.wrong(&fault),
         }
+    }
+
+    fn wrong(&mut self, fault: &Malformed) {
+        self.notes.push(format!("{fault}; it is left out"));
     }
 
     /// A list of a kind that nothing here depends on, so many objects long.
@@ -218,7 +226,8 @@ impl<'de> Visitor<'de> for Array<'_, '_> {
             return Ok(());
         }
         while let Some(object) = items.next_element::<Value>()? {
-            self.0.object(self.1, &object);
+            self.0.object((self.1, length), &object);
+            length += 1;
         }
         Ok(())
     }
@@ -252,6 +261,11 @@ mod tests {
         format!("{:#}", anyhow::Error::from(error))
     }
 
+    fn notes(snapshot: &Value) -> String {
+        let file = zipped(FILE, &snapshot.to_string());
+        read(file, &Wanted::default()).unwrap().notes.join("\n")
+    }
+
     #[test]
     fn what_cannot_be_read_is_told_once_with_its_place() {
         assert_snapshot!(wrong("other.json", "{}"), @"snapshot.json: found no file of that name in the zip, allowed: a zip with it");
@@ -265,6 +279,40 @@ mod tests {
         let mut half = zipped(FILE, "{}").into_inner();
         half.truncate(half.len() / 2);
         assert_snapshot!(told(Cursor::new(half)), @"found no whole zip (invalid Zip archive: Could not find EOCD), allowed: a zip with snapshot.json in it");
+    }
+
+    #[test]
+    fn objects_that_cannot_be_used_are_noted_by_field() {
+        let queue = |name: &str, spec: Value| json!({ "metadata": { "name": name }, "spec": spec });
+        let short = json!({ "resources": { "gpu": { "quota": -7 } } });
+        assert_snapshot!(notes(&json!({
+            "future": 1,
+            "rawObjects": {
+                "pods": [3, { "metadata": { "namespace": "ns" } }],
+                "queues": [
+                    queue("short", short),
+                    queue("round", json!({ "parentQueue": "round" })),
+                    queue("below", json!({ "parentQueue": "round" })),
+                    queue("lost", json!({ "parentQueue": "nobody" })),
+                ],
+                "podGroups": [{ "metadata": { "namespace": "ns", "name": "g" },
+                                "spec": { "minMember": -3 } }],
+                "nodes": [{ "metadata": { "name": "n" }, "status": { "allocatable": { "cpu": "many" } } }],
+                "unicorns": [{}],
+                "griffins": [],
+            },
+        })), @r#"
+        future: nothing here goes by it
+        rawObjects.pods[0]: found 3, allowed: an object; it is left out
+        rawObjects.pods[1].metadata.name: found nothing, allowed: a name; it is left out
+        rawObjects.unicorns: nothing here goes by it
+        Node n: status.allocatable.cpu: found "many", allowed: a quantity such as 2, 500m, 1.5Gi or 1e3; it counts as nothing
+        Queue below: spec.parentQueue: found "round", which leads back to it, allowed: a queue that exists and is not below this one, or none; nothing runs in it or below it
+        Queue lost: spec.parentQueue: found "nobody", which does not exist, allowed: a queue that exists and is not below this one, or none; nothing runs in it or below it
+        Queue round: spec.parentQueue: found "round", which leads back to it, allowed: a queue that exists and is not below this one, or none; nothing runs in it or below it
+        Queue short: spec.resources.gpu.quota: found -7, allowed: -1 (unlimited), or 0 to 9200000000000000 devices; nothing runs in it or below it
+        PodGroup ns/g: spec.minMember: found -3, allowed: an integer from 0 to 2147483647; none of its pods is placed
+        "#);
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! Objects of a snapshot that cannot be used as they stand: nobody can be told on them, so they are
+//! told before the plan.
+
+use schedlab_json::Value;
+use schedlab_scheduler_core::model::{Name, QueueProblem};
+
+use crate::{
+    mirror::{Mirror, QueueRecord},
+    parse::{Malformed, shown, text},
+    translate::queue_problem,
+};
+
+const OBJECT: &str = "an object";
+const NAME: &str = "a name";
+const PARENT: &str = "a queue that exists and is not below this one, or none";
+
+/// What keeps an object out of the cluster: it is none, or nobody can name it.
+pub(super) fn fault((list, at): (&str, usize), object: &Value) -> Option<Malformed> {
+    let field = format!("rawObjects.{list}[{at}]");
+    if !object.is_object() {
+        return Some(Malformed::new(field, shown(object), OBJECT));
+    }
+    let named = text(object, "/metadata/name").is_some_and(|name| !name.is_empty());
+    (!named).then(|| Malformed::new(format!("{field}.metadata.name"), "nothing", NAME))
+}
+
+/// What is wrong with those that were taken. Pods that wait, and are ours, are told with the plan.
+pub(super) fn faults(mirror: &Mirror) -> Vec<String> {
+    let nodes = mirror.nodes.iter().filter_map(|(name, record)| {
+        let wrong = record.malformed.as_ref()?;
+        Some(format!("Node {name}: {wrong}; it counts as nothing"))
+    });
+    let zones = mirror.topologies_of_nodes.iter().filter_map(|(name, record)| {
+        let wrong = record.malformed.as_ref()?;
+        Some(format!("NodeResourceTopology {name}: {wrong}; it binds nobody"))
+    });
+    let queues = mirror.queues.iter().filter_map(|(name, record)| {
+        let wrong = of_queue(mirror, (name, record))?;
+        Some(format!("Queue {name}: {wrong}; nothing runs in it or below it"))
+    });
+    let groups = mirror.groups.iter().filter_map(|(key, record)| {
+        let wrong = record.malformed.as_ref()?;
+        Some(format!("PodGroup {key}: {wrong}; none of its pods is placed"))
+    });
+    let pods = mirror.pods.iter().filter_map(|(key, pod)| {
+        let wrong = pod.malformed.as_ref().filter(|_| pod.ours && !pod.waits())?;
+        Some(format!("Pod {key}: {wrong}; it counts as nothing"))
+    });
+    nodes.chain(zones).chain(queues).chain(groups).chain(pods).collect()
+}
+
+/// Its own fault, not one of a queue above it.
+fn of_queue(mirror: &Mirror, (name, record): (&Name, &QueueRecord)) -> Option<Malformed> {
+    if record.malformed.is_some() {
+        return record.malformed.clone();
+    }
+    let parent = record.parent.as_ref()?;
+    let found = match queue_problem(&mirror.queues, name)? {
+        QueueProblem::Cycle { .. } => format!("{parent:?}, which leads back to it"),
+        QueueProblem::ParentMissing { parent: missing, .. } if missing == *parent => {
+            format!("{parent:?}, which does not exist")
+        }
+        QueueProblem::ParentMissing { .. }
+        | QueueProblem::Malformed { .. }
+        | QueueProblem::Missing { .. }
+        | QueueProblem::NotALeaf { .. } => return None,
+    };
+    Some(Malformed::new("spec.parentQueue", found, PARENT))
+}
