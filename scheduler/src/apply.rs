@@ -194,3 +194,6 @@ pub(crate) fn rfc3339(at: Time) -> String {
     let at = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
     SECONDS.timestamp_to_string(&at)
 }
+
+#[cfg(test)]
+mod tests;

@@ -115,7 +115,7 @@ metadata:
   annotations: {kai.scheduler/last-start-timestamp: "2026-01-01T00:00:00Z"}
 spec:
   {minMember: 1, minSubGroup: 1, queue: odd, priorityClassName: odd, preemptibility: preemptible,
-   stalenessGracePeriod: 1s, preemptionDelay: 1s,
+   stalenessGracePeriod: 1s, preemptionDelay: 1s, schedulingBackoff: 1, markUnschedulable: false,
    subGroups: [{name: a, minMember: 1, parent: b}, {name: b, minSubGroup: 1}]}
 ---
 kind: PriorityClass

@@ -160,6 +160,7 @@ fn pod_group(job: &Job, queue: Option<QueueId>) -> PodGroup {
             })
         }),
         preemption_delay: Duration::from_secs(job.preemption_delay_s),
+        left_alone: false,
     }
 }
 

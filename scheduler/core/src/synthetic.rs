@@ -254,6 +254,7 @@ fn pod_group(name: &str, job: Job) -> PodGroup {
         stale_since: None,
         staleness_grace: None,
         preemption_delay: Duration::ZERO,
+        left_alone: false,
     }
 }
 

@@ -126,8 +126,15 @@ fn differs(mirror: &Mirror, key: &Key, text: &str) -> bool {
     })
 }
 
+/// Unless the group of the pod wants its pods unmarked.
+fn is_marked(mirror: &Mirror, key: &Key) -> bool {
+    let group = mirror.pods.get(key).and_then(|pod| pod.group.as_ref());
+    let group = group.map(|name| Key { namespace: key.namespace.clone(), name: name.clone() });
+    group.and_then(|key| mirror.groups.get(&key)).is_none_or(|group| group.marks_pods)
+}
+
 /// The words for each pod that waits after this cycle, where others stand on it.
-fn reasons(
+pub(super) fn reasons(
     mirror: &Mirror,
     cycle: &Cycle<'_>,
     words: &BTreeMap<PodGroupId, Arc<Waits>>,
@@ -159,7 +166,7 @@ fn reasons(
         };
         let Some(text) = own.or_else(of_group).or_else(promise) else { continue };
         let key = cycle.key(id);
-        if differs(mirror, &key, &text) {
+        if differs(mirror, &key, &text) && is_marked(mirror, &key) {
             reasons.insert(key, text.into_owned());
         }
     }

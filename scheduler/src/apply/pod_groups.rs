@@ -13,7 +13,7 @@ use super::{
 use crate::{
     api::{Merge, path},
     config::Flavor,
-    mirror::{GroupTold, Key, Mirror},
+    mirror::{GroupRecord, Key, Mirror, Tries},
     watch::Kind,
 };
 
@@ -79,25 +79,43 @@ impl Applier {
         cycle: &Cycle<'_>,
         words: &BTreeMap<PodGroupId, Arc<Waits>>,
     ) {
+        let chains = self.told_groups(mirror, cycle, words);
+        self.write(mirror, chains).await;
+    }
+
+    pub(super) fn told_groups(
+        &self,
+        mirror: &Mirror,
+        cycle: &Cycle<'_>,
+        words: &BTreeMap<PodGroupId, Arc<Waits>>,
+    ) -> Vec<Chain> {
         let groups = (0..).map(PodGroupId).zip(&cycle.snapshot.pod_groups);
         // Both are in the order of names.
         let mut records = mirror.groups.iter().peekable();
         let chains = groups.filter_map(|(id, group)| {
             while records.next_if(|(key, _)| comes_before(key, group)).is_some() {}
-            let (_, record) = records.next_if(|(key, _)| is_of(key, group))?;
+            let (key, record) = records.next_if(|(key, _)| is_of(key, group))?;
             let waits = words.get(&id).map(|waits| &**waits);
-            self.explain_group(cycle, (group, &record.told), waits)
+            self.explain_group(
+                cycle,
+                (group, record),
+                waits.filter(|_| !runs_once(mirror, (key, record))),
+            )
         });
-        let chains = chains.collect();
-        self.write(mirror, chains).await;
+        chains.collect()
     }
 
     fn explain_group(
         &self,
         cycle: &Cycle<'_>,
-        (group, told): (&PodGroup, &GroupTold),
+        (group, record): (&PodGroup, &GroupRecord),
         waits: Option<&Waits>,
     ) -> Option<Chain> {
+        let told = &record.told;
+        if waits.is_some() && record.tries == (Tries::Once { was_in_vain: true }) {
+            // What it was told when it was tried stays, and is the mark.
+            return None;
+        }
         let stands = told.waits.as_ref().map(|(code, text)| (&**code, &**text));
         if stands == waits.map(|waits| (waits.code, waits.message.as_str())) {
             return None;
@@ -119,7 +137,8 @@ impl Applier {
             };
             chain.push(Write::event(&event, &self.api.name, cycle.now));
         }
-        let ours = waits.map(|waits| self.condition(waits, told.transition + 1, cycle));
+        let ours =
+            waits.map(|waits| self.condition(waits, told.transition.saturating_add(1), cycle));
         let conditions: Value = told.of_others.iter().cloned().chain(ours).collect();
         let change = json!({ "status": { "schedulingConditions": conditions } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
@@ -140,4 +159,11 @@ impl Applier {
             "lastTransitionTime": rfc3339(cycle.now),
         })
     }
+}
+
+/// The group is tried once on each node pool, and has pods that run: it is not marked while it
+/// does, or it would be left alone when they are gone.
+fn runs_once(mirror: &Mirror, (key, group): (&Key, &GroupRecord)) -> bool {
+    let runs = || mirror.pods_of(key).any(|(_, pod)| pod.node.is_some() && !pod.is_finished());
+    group.tries != Tries::All && runs()
 }

@@ -51,10 +51,12 @@ pub struct PodGroupSpec {
     /// Parts with minimums of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_groups: Option<Vec<SubGroup>>,
-    /// Are its pods marked while they do not fit? `true` when unset.
+    /// Are its pods told, by a condition and an event, while they do not fit? `true` when unset.
+    /// The group is told in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark_unschedulable: Option<bool>,
-    /// 1: once found unschedulable it is left alone; -1: it is tried in every cycle.
+    /// 1: once found unschedulable on a node pool it is left alone there; -1, or unset: it is tried
+    /// in every cycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = [-1, 1]))]
     pub scheduling_backoff: Option<i32>,

@@ -35,8 +35,20 @@ pub(crate) struct GroupRecord {
     pub(crate) stale_since: Option<Time>,
     pub(crate) staleness_grace: Option<StalenessGrace>,
     pub(crate) preemption_delay: Duration,
+    pub(crate) tries: Tries,
+    /// Are its pods told while they do not fit?
+    pub(crate) marks_pods: bool,
     pub(crate) malformed: Option<Malformed>,
     pub(crate) told: GroupTold,
+}
+
+/// How often it is tried on a node pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tries {
+    /// In every cycle.
+    All,
+    /// Once, which has been in vain, or is to come.
+    Once { was_in_vain: bool },
 }
 
 /// What was told on the pod group already.
@@ -45,7 +57,7 @@ pub(crate) struct GroupTold {
     pub(crate) version: u64,
     /// `status.schedulingConditions[]` of our node pool: reason and message while it waits.
     pub(crate) waits: Option<(Name, Name)>,
-    /// Its `transitionID`.
+    /// The highest `transitionID` of all node pools: the next one is higher.
     pub(crate) transition: u64,
     /// Conditions of other node pools, as they stand: their schedulers look after them.
     pub(crate) of_others: Vec<Value>,
@@ -66,11 +78,16 @@ const MINIMUM: &str = "an integer from 0 to 2147483647";
 const ONE_MINIMUM: &str = "one of minMember and minSubGroup";
 const DURATION: &str = "a duration such as 90s or 1h30m";
 const PREEMPTIBILITY: &str = "preemptible, non-preemptible or nothing";
+const BACKOFF: &str = "1 or -1";
+const MARK: &str = "true or false";
 const PARENT: &str = "the name of another sub-group that leads to the root";
 const UNIQUE: &str = "a name that no other sub-group has";
 const INNER: &str = "minSubGroup, as other sub-groups are below it";
 const TOPOLOGY: &str = "the name of a Topology";
 const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
+
+/// Of these reasons to wait none says that room was looked for in vain.
+const UNTRIED: [&str; 3] = ["QueueDoesNotExist", "NotReady", "Pipelined"];
 
 impl GroupRecord {
     /// As the scheduler of this node pool sees it.
@@ -114,17 +131,38 @@ impl GroupRecord {
                 Some(GoDuration::Positive(delay)) => delay,
                 Some(GoDuration::Negative) | None => Duration::ZERO,
             },
+            tries: reader.tries(object, pool),
+            marks_pods: reader.marks_pods(),
             malformed: reader.malformed,
             told: told(object, pool),
         }
     }
 }
 
+/// It is the condition of this node pool that says why the group waits.
+fn is_of_pool(condition: &Value, pool: &str) -> bool {
+    text(condition, "/type") == Some("UnschedulableOnNodePool")
+        && text(condition, "/nodePool") == Some(pool)
+}
+
+fn transition(condition: &Value) -> Option<u64> {
+    text(condition, "/transitionID")?.parse().ok()
+}
+
+/// Of all node pools that marked the group this was the last, and it had tried.
+fn was_tried_last(object: &Value, pool: &str) -> bool {
+    let conditions = list(object, "/status/schedulingConditions").iter().rev();
+    // Where several have the highest number, the first in the list counts, as in KAI.
+    conditions.max_by_key(|condition| transition(condition)).is_some_and(|last| {
+        let reason = text(last, "/reason").unwrap_or_default();
+        is_of_pool(last, pool)
+            && text(last, "/status") == Some("True")
+            && !UNTRIED.contains(&reason)
+    })
+}
+
 fn told(object: &Value, pool: &str) -> GroupTold {
-    let ours = |condition: &&Value| {
-        text(condition, "/type") == Some("UnschedulableOnNodePool")
-            && text(condition, "/nodePool") == Some(pool)
-    };
+    let ours = |condition: &&Value| is_of_pool(condition, pool);
     let conditions = list(object, "/status/schedulingConditions");
     let of_others = conditions.iter().filter(|condition| !ours(condition)).cloned().collect();
     let condition = conditions.iter().rfind(ours);
@@ -134,9 +172,7 @@ fn told(object: &Value, pool: &str) -> GroupTold {
     GroupTold {
         version: crate::parse::version(object),
         waits: waits.map(|told| (part(told, "/reason"), part(told, "/message"))),
-        transition: condition
-            .and_then(|condition| text(condition, "/transitionID")?.parse().ok())
-            .unwrap_or(0),
+        transition: conditions.iter().filter_map(transition).max().unwrap_or(0),
         of_others,
         resources: GroupResources {
             allocated: amounts(object, "/status/resourcesStatus/allocated"),
@@ -190,6 +226,32 @@ impl Reader<'_> {
             self.wrong(&format!("spec.{field}"), &shown(found), DURATION);
         }
         duration
+    }
+
+    fn tries(&mut self, object: &Value, pool: &str) -> Tries {
+        match self.spec.get("schedulingBackoff").filter(|found| !found.is_null()) {
+            None => Tries::All,
+            Some(found) => match found.as_i64() {
+                Some(-1) => Tries::All,
+                Some(1) => Tries::Once { was_in_vain: was_tried_last(object, pool) },
+                _ => {
+                    self.wrong("spec.schedulingBackoff", &shown(found), BACKOFF);
+                    Tries::All
+                }
+            },
+        }
+    }
+
+    fn marks_pods(&mut self) -> bool {
+        let Some(found) = self.spec.get("markUnschedulable").filter(|found| !found.is_null())
+        else {
+            return true;
+        };
+        let marks = found.as_bool();
+        if marks.is_none() {
+            self.wrong("spec.markUnschedulable", &shown(found), MARK);
+        }
+        marks.unwrap_or(true)
     }
 
     fn preemptible(&mut self) -> Option<bool> {

@@ -7,7 +7,7 @@ use schedlab_scheduler_core::model::{Name, PodGroup, QueueProblem, SubGroup};
 use super::queues::QueueOf;
 use crate::{
     config::Flavor,
-    mirror::{ClassRecord, GroupRecord, Key, Mirror, PodRecord},
+    mirror::{ClassRecord, GroupRecord, Key, Mirror, PodRecord, Tries},
 };
 
 /// KAI's priority of workloads that name no class, or one that does not exist.
@@ -87,6 +87,7 @@ fn group(key: &Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) -
         stale_since: record.stale_since,
         staleness_grace: record.staleness_grace,
         preemption_delay: record.preemption_delay,
+        left_alone: record.tries == Tries::Once { was_in_vain: true },
     }
 }
 
@@ -132,5 +133,6 @@ fn of_one_pod(key: &Key, pod: &PodRecord) -> PodGroup {
         stale_since: None,
         staleness_grace: None,
         preemption_delay: std::time::Duration::ZERO,
+        left_alone: false,
     }
 }

@@ -15,6 +15,8 @@ pub enum Reason {
     Queue(QueueProblem),
     /// Pods of the gang are missing or gated.
     NotReady(NotReady),
+    /// It was tried once, and that is all it wants.
+    LeftAlone,
     /// A queue on its path is at its limit.
     OverLimit {
         /// Which queue.
@@ -120,6 +122,8 @@ pub enum ReasonKind {
     QueueDoesNotExist,
     /// Members are missing or gated.
     NotReady,
+    /// It is not tried again.
+    SchedulingBackoff,
     /// A queue is at its limit.
     OverLimit,
     /// Non-preemptible work does not fit into a quota.
@@ -140,6 +144,7 @@ impl ReasonKind {
         match self {
             Self::QueueDoesNotExist => "QueueDoesNotExist",
             Self::NotReady => "NotReady",
+            Self::SchedulingBackoff => "SchedulingBackoff",
             Self::OverLimit => "OverLimit",
             Self::NonPreemptibleOverQuota => "NonPreemptibleOverQuota",
             Self::PodSchedulingErrors => "PodSchedulingErrors",
@@ -156,6 +161,7 @@ impl Reason {
         match self {
             Self::Queue(_) => ReasonKind::QueueDoesNotExist,
             Self::NotReady(_) => ReasonKind::NotReady,
+            Self::LeftAlone => ReasonKind::SchedulingBackoff,
             Self::OverLimit { .. } => ReasonKind::OverLimit,
             Self::NonPreemptibleOverQuota { .. } => ReasonKind::NonPreemptibleOverQuota,
             Self::NoNode { .. }
@@ -182,6 +188,10 @@ impl fmt::Display for Reason {
         match self {
             Self::Queue(problem) => problem.fmt(f),
             Self::NotReady(not_ready) => self::not_ready(f, not_ready),
+            Self::LeftAlone => f.write_str(
+                "It was found unschedulable on this node pool once and is not tried here again, as \
+                 its schedulingBackoff is 1",
+            ),
             Self::OverLimit { queue, limit, allocated, requested } => write!(
                 f,
                 "{queue} quota has reached the allowable limit of {}. Limit is {limit}, currently \

@@ -55,6 +55,8 @@ pub enum Remedy {
         /// In which part of the gang, where it has several.
         sub_group: Option<Name>,
     },
+    /// It wants to be tried once only.
+    TryAgain,
     /// A bound of a queue is too low.
     Raise {
         /// Of which queue.
@@ -143,6 +145,7 @@ impl Reason {
         match self {
             Self::Queue(problem) => of_queue(problem),
             Self::NotReady(not_ready) => of_gang(not_ready),
+            Self::LeftAlone => Remedy::TryAgain,
             Self::OverLimit { queue, limit, allocated, requested } => {
                 raise(queue, Bound::Limit, [limit, allocated, requested])
             }
@@ -291,6 +294,10 @@ impl fmt::Display for Remedy {
                 let (pods, part) = (counted(*pods, "pod"), inside(sub_group.as_ref()));
                 write!(f, "remove the scheduling gates of {pods}{part}")
             }
+            Self::TryAgain => f.write_str(
+                "take condition UnschedulableOnNodePool off its status, move it to another node \
+                 pool, or set its schedulingBackoff to -1",
+            ),
             Self::Raise { queue, bound, by, to } => {
                 let bound = bound.as_str();
                 write!(f, "raise the {bound} of queue {queue} by {by} to {to}")

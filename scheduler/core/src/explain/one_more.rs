@@ -53,6 +53,7 @@ pub(super) fn with_demand(
         stale_since: None,
         staleness_grace: None,
         preemption_delay: Duration::ZERO,
+        left_alone: false,
     });
     after.pods.push(one_more(&name, group, shape, after.now));
     after

@@ -26,6 +26,9 @@ pub fn with_remedy(
         Remedy::UseLeaf { leaf, .. } => cluster.use_leaf(leaf)?,
         Remedy::AddMembers { pods, sub_group } => cluster.add_members(*pods, sub_group.as_ref())?,
         Remedy::OpenGates { .. } => cluster.open_gates(),
+        Remedy::TryAgain => {
+            cluster.after.pod_groups[cluster.group.0 as usize].left_alone = false;
+        }
         Remedy::Raise { queue, bound, to, .. } => cluster.raise(queue, *bound, to)?,
         Remedy::MakeRoom { pods, .. } => cluster.make_room_for_missing(*pods as usize)?,
         Remedy::LargerNodes { .. } | Remedy::LargerDevices { .. } => {

@@ -39,6 +39,9 @@ pub struct PodGroup {
     pub staleness_grace: Option<StalenessGrace>,
     /// It triggers no victim search until it is this old.
     pub preemption_delay: Duration,
+    /// It was found unschedulable on this node pool, and one try is all it wants
+    /// (`spec.schedulingBackoff` 1).
+    pub left_alone: bool,
 }
 
 /// A part of a pod group with a minimum of its own.

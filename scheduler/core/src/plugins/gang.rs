@@ -1,6 +1,6 @@
-//! Gangs: enough members must be there before any is looked at, and when some of those that are
-//! placed together, or the gang whose surplus they are, must wait for room, all wait. And who
-//! takes the room of nodes.
+//! Gangs: enough members must be there before any is looked at, one that wants to be tried once
+//! is tried once, and when some of those that are placed together, or the gang whose surplus they
+//! are, must wait for room, all wait. And who takes the room of nodes.
 
 use crate::{
     decision::Reason,
@@ -15,7 +15,11 @@ pub(super) struct Gang;
 
 impl PreEnqueue for Gang {
     fn pre_enqueue(&self, session: &Session<'_>, group: PodGroupId) -> Result<(), Reason> {
-        session.members(group).ready(session.group(group)).map_err(Reason::NotReady)
+        let of = session.group(group);
+        if of.left_alone {
+            return Err(Reason::LeftAlone);
+        }
+        session.members(group).ready(of).map_err(Reason::NotReady)
     }
 }
 

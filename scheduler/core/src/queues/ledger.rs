@@ -27,7 +27,7 @@ pub struct Account {
     pub allocated: PerResource<i64>,
     /// Of that, by non-preemptible pods.
     pub allocated_non_preemptible: PerResource<i64>,
-    /// Allocated, and asked for by pods that wait and are not gated.
+    /// Allocated, and asked for by pods that wait, neither gated nor left alone.
     pub requested: PerResource<i64>,
 }
 
@@ -146,6 +146,7 @@ impl Ledger {
                 self.charge(queue, amount, group.preemptible);
                 self.request(queue, amount);
             }
+            PodStatus::Pending if group.left_alone => {}
             PodStatus::Pending => self.request(queue, prices.to_share(pod.shape)),
             PodStatus::Gated | PodStatus::Releasing | PodStatus::Succeeded | PodStatus::Failed => {}
         }

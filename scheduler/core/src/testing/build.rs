@@ -205,6 +205,7 @@ impl Builder {
                 None => None,
             },
             preemption_delay: words.duration("delay").unwrap_or_default(),
+            left_alone: words.flag("left-alone"),
         };
         let queue = words.value("queue").unwrap_or("default").into();
         self.jobs.push(Job { queue, group, pods: Vec::new() });

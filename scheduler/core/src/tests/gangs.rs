@@ -327,3 +327,28 @@ fn surplus_does_not_run_before_the_gang_that_waits() {
     a pending: Room was promised on n1 and is being released by pods that are leaving
     ");
 }
+
+#[test]
+fn who_wants_to_be_tried_once_is_left_alone_from_then_on_whatever_room_there_is() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue left quota=2
+        queue right quota=2
+        job a pods=2 gpus=1 queue=left left-alone
+        job b pods=4 min=1 gpus=1 queue=right on n1 n1
+    "), @r"
+    b runs on n1 x2
+    a pending: It was found unschedulable on this node pool once and is not tried here again, as its schedulingBackoff is 1
+    ");
+}
+
+#[test]
+fn nobody_leaves_for_who_is_left_alone() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        queue left quota=2
+        queue right quota=0
+        job a gpus=2 queue=left priority=90 left-alone
+        job b gpus=2 queue=right on n1
+    "), @"a pending: It was found unschedulable on this node pool once and is not tried here again, as its schedulingBackoff is 1");
+}

@@ -469,3 +469,15 @@ fn work_goes_into_the_lowest_queue_below() {
       then it runs on n1 (Now)
     ");
 }
+
+#[test]
+fn who_was_tried_once_is_let_try_again() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        gang a pods=2 gpus=1 left-alone
+    ", "a"), @r"
+    SchedulingBackoff
+    take condition UnschedulableOnNodePool off its status, move it to another node pool, or set its schedulingBackoff to -1
+      then it runs on n1 (Now)
+    ");
+}

@@ -169,7 +169,7 @@ fn search(
 fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
     let (group, members) = (session.group(id), session.members(id));
     let Ok(Some(queue)) = group.queue else { return None };
-    if !members.wait() || members.ready(group).is_err() {
+    if !members.wait() || group.left_alone || members.ready(group).is_err() {
         return None;
     }
     let request = session.request_of(&session.next_chunk(id));

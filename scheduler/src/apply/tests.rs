@@ -1,0 +1,164 @@
+//! What is written for a plan, as text. No server is asked.
+
+use insta::assert_snapshot;
+use schedlab_json::{Value, json};
+use schedlab_scheduler_core::{Profile, schedule};
+
+use super::{
+    pending::reasons,
+    writes::{Call, Chain},
+    *,
+};
+use crate::{translate::Translator, watch::Kind};
+
+/// One cycle over these objects: what pod groups are told, and what their pods are.
+fn told(objects: &[Value]) -> String {
+    cycle_over(objects, |applier, mirror, cycle| {
+        let words = applier.words.of(cycle);
+        let groups = lines(applier.told_groups(mirror, cycle, &words));
+        let pods = reasons(mirror, cycle, &words);
+        let pods = pods.into_iter().map(|(pod, text)| format!("{pod}: {text}"));
+        groups.into_iter().chain(pods).collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn cycle_over<T>(
+    objects: &[Value],
+    told: impl FnOnce(&mut Applier, &Mirror, &Cycle<'_>) -> T,
+) -> T {
+    let mut mirror = Mirror::new("kai-scheduler");
+    for object in objects {
+        let kind = match object["kind"].as_str() {
+            Some("Node") => Kind::Node,
+            Some("Queue") => Kind::Queue,
+            Some("PodGroup") => Kind::PodGroup,
+            _ => Kind::Pod,
+        };
+        mirror.upsert(kind, object);
+    }
+    let mut translator = Translator::new(Flavor::Kai, 0);
+    translator.refresh(&mut mirror);
+    let snapshot = &translator.translation.snapshot;
+    let plan = schedule(snapshot, &Profile::kai());
+    let cycle = Cycle { snapshot, plan: &plan, now: snapshot.now };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let _entered = runtime.enter();
+    let nowhere = kube::Config::new("http://localhost:1".parse().unwrap());
+    let client = kube::Client::try_from(nowhere).unwrap();
+    let api = Api::new(client, "kai-scheduler".to_owned());
+    told(&mut Applier::new(api, &Config::kai()), &mirror, &cycle)
+}
+
+/// Events by reason and message, patches by what they change.
+fn lines(chains: Vec<Chain>) -> Vec<String> {
+    let writes = chains.into_iter().flatten().map(|write| match write.call {
+        Call::Tell { event, .. } => {
+            let event: Value = serde_json::from_slice(&event).unwrap();
+            let text = |pointer| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let about =
+                format!("{} {}", text("/involvedObject/kind"), text("/involvedObject/name"));
+            format!("event on {about}: {}: {}", text("/reason"), text("/message"))
+        }
+        Call::Patch { path, change, .. } => format!("patch {path}: {change}"),
+        Call::Bind { path, object } | Call::Make { path, object } => {
+            format!("create {path}: {object}")
+        }
+        Call::Delete { path, .. } => format!("delete {path}"),
+    });
+    writes.collect()
+}
+
+fn node(gpus: u32) -> Value {
+    json!({ "kind": "Node", "metadata": { "name": "n1" }, "status": {
+        "allocatable": { "nvidia.com/gpu": gpus.to_string(), "cpu": "8", "pods": "110" },
+        "conditions": [{ "type": "Ready", "status": "True" }] } })
+}
+
+fn queue(name: &str, quota: i64) -> Value {
+    let all = json!({ "quota": -1, "limit": -1, "overQuotaWeight": 1 });
+    let gpu = json!({ "quota": quota, "limit": -1, "overQuotaWeight": 1 });
+    json!({ "kind": "Queue", "metadata": { "name": name },
+            "spec": { "resources": { "gpu": gpu, "cpu": all, "memory": all } } })
+}
+
+fn pod(group: &str, at: u32, node: Option<&str>) -> Value {
+    json!({ "kind": "Pod",
+            "metadata": { "namespace": "ns", "name": format!("{group}-{at}"),
+                          "uid": format!("{group}-{at}"), "resourceVersion": "1",
+                          "annotations": { "pod-group-name": group } },
+            "spec": { "schedulerName": "kai-scheduler", "nodeName": node,
+                      "containers": [{ "name": "c", "resources": {
+                          "limits": { "nvidia.com/gpu": 1 } } }] },
+            "status": { "phase": if node.is_some() { "Running" } else { "Pending" } } })
+}
+
+/// A group of queue `q` with these fields besides, and these conditions in its status.
+fn group(name: &str, fields: &Value, conditions: &Value) -> Value {
+    let mut group = json!({
+        "kind": "PodGroup",
+        "metadata": { "namespace": "ns", "name": name, "uid": name },
+        "spec": { "queue": "q", "minMember": 1 },
+        "status": { "schedulingConditions": conditions },
+    });
+    for (key, value) in fields.as_object().unwrap() {
+        group["spec"][key.as_str()] = value.clone();
+    }
+    group
+}
+
+/// That a group waits in a node pool.
+fn mark(pool: &str, transition: u32, reason: &str) -> Value {
+    json!({ "type": "UnschedulableOnNodePool", "nodePool": pool, "status": "True",
+            "reason": reason, "message": "as told before",
+            "transitionID": transition.to_string() })
+}
+
+#[test]
+fn a_group_that_is_to_be_tried_once_is_left_alone_once_it_was_tried_in_vain() {
+    let after = |fields: Value, marks: &[Value]| {
+        told(&[node(1), queue("q", 1), group("g", &fields, &json!(marks)), pod("g", 0, None)])
+    };
+    let once = || json!({ "schedulingBackoff": 1 });
+    let tried = |pool, transition| mark(pool, transition, "PodSchedulingErrors");
+    let is_left_alone = |told: String| told.contains("is not tried here again");
+    assert_snapshot!(after(once(), &[tried("default", 1)]), @"");
+    // What is no such mark: none, that of another pool, a later one of another pool, pods missing.
+    for marks in [
+        vec![],
+        vec![tried("other", 1)],
+        vec![tried("default", 1), tried("other", 2)],
+        vec![mark("default", 1, "NotReady")],
+    ] {
+        assert!(!is_left_alone(after(once(), &marks)), "{marks:?}");
+    }
+    assert!(is_left_alone(after(once(), &[tried("other", 1), tried("default", 2)])));
+    let ever = json!({ "schedulingBackoff": -1 });
+    assert!(!is_left_alone(after(ever, &[tried("default", 1)])));
+    assert!(!is_left_alone(after(json!({}), &[tried("default", 1)])));
+}
+
+#[test]
+fn a_mark_has_a_higher_number_than_those_of_other_pools() {
+    let marks = json!([mark("other", 7, "OverLimit")]);
+    assert_snapshot!(told(&[queue("q", 1), group("g", &json!({}), &marks), pod("g", 0, None)]), @"");
+}
+
+#[test]
+fn a_group_that_is_to_be_tried_once_is_not_marked_while_pods_of_it_run() {
+    let with = |fields| {
+        let group = group("g", &fields, &json!([]));
+        told(&[node(1), queue("q", 1), group, pod("g", 0, Some("n1")), pod("g", 1, None)])
+    };
+    assert!(with(json!({})).contains("event on PodGroup g"));
+    assert!(!with(json!({ "schedulingBackoff": 1 })).contains("PodGroup g"));
+}
+
+#[test]
+fn pods_are_told_nothing_where_their_group_wants_them_unmarked() {
+    let with = |marks: bool| {
+        let group = group("g", &json!({ "markUnschedulable": marks }), &json!([]));
+        told(&[queue("q", 1), group, pod("g", 0, None)])
+    };
+    assert!(with(true).contains("\nns/g-0: "));
+    assert_snapshot!(with(false), @"");
+}
