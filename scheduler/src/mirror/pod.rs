@@ -21,6 +21,13 @@ pub(crate) const CLASS_LABEL: &str = "priorityClassName";
 /// With it they name their place in the order of their group.
 const TASK_PRIORITY_LABEL: &str = "kai.scheduler/task-priority";
 
+/// Labels, and their values, of pods for which the others of their group wait.
+const LEADERS: [(&str, &str); 3] = [
+    ("training.kubeflow.org/job-role", "master"),
+    ("training.kubeflow.org/job-role", "launcher"),
+    ("ray.io/node-type", "head"),
+];
+
 /// What is kept of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodRecord {
@@ -221,6 +228,12 @@ impl PodRecord {
         self.task_priority()
             .is_none()
             .then(|| Malformed::new(field, found, "an integer of 32 bits"))
+    }
+
+    /// Its label says that it is the launcher or master of a Kubeflow job, or the head of a Ray
+    /// cluster.
+    pub(crate) fn leads(&self) -> bool {
+        LEADERS.iter().any(|(key, role)| self.labels.get(*key).is_some_and(|is| **is == **role))
     }
 }
 

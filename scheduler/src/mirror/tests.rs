@@ -158,3 +158,18 @@ fn only_nodes_and_pods_of_the_pool_are_seen_as_ones_own() {
     rest.upsert(Kind::Pod, &ours);
     assert_eq!((x.pods[&key()].ours, rest.pods[&key()].ours), (true, false));
 }
+
+#[test]
+fn launchers_masters_and_heads_lead_the_others_of_their_group() {
+    let leads = |label: &str, role: &str| {
+        let mut pod = pod(1, "u", &json!({}));
+        pod["metadata"]["labels"] = json!({ label: role });
+        PodRecord::read(&pod, "kai-scheduler").leads()
+    };
+    assert!(leads("training.kubeflow.org/job-role", "launcher"));
+    assert!(leads("training.kubeflow.org/job-role", "master"));
+    assert!(leads("ray.io/node-type", "head"));
+    assert!(!leads("training.kubeflow.org/job-role", "worker"));
+    assert!(!leads("ray.io/node-type", "worker"));
+    assert!(!leads("role", "master"));
+}

@@ -139,6 +139,7 @@ pub(super) fn translate(
         zones: record.zones.clone(),
         nominated,
         task_priority: record.task_priority(),
+        leads: record.leads(),
         created: record.created,
         started: record.node.is_some().then_some(record.started).flatten(),
         released_since: record.leaving_since,

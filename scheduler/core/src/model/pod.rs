@@ -40,6 +40,8 @@ pub struct Pod {
     pub nominated: Option<NodeId>,
     /// Label `kai.scheduler/task-priority`, when it is a number.
     pub task_priority: Option<i32>,
+    /// The others of its group wait for it: a launcher, a master, a head.
+    pub leads: bool,
     /// `metadata.creationTimestamp`.
     pub created: Time,
     /// Start of `status`'s current running period (`status.startTime`), when bound.

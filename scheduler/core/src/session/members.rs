@@ -74,10 +74,11 @@ pub(super) fn task_ranks(snapshot: &Snapshot) -> Vec<u32> {
     ranks
 }
 
-/// The highest task priority first (any before none), then the oldest, then by uid.
+/// The highest task priority first (any before none), then who leads the others, then the oldest,
+/// then by uid.
 fn task_order(pod: &Pod) -> impl Ord + use<'_> {
     let labelled = pod.task_priority.map_or((1, 0), |priority| (0, -i64::from(priority)));
-    (labelled, pod.created, &pod.uid)
+    (labelled, !pod.leads, pod.created, &pod.uid)
 }
 
 impl Members {
@@ -383,6 +384,15 @@ mod tests {
             (pod.task_priority, pod.created) = (priority, Time(created));
         }
         assert_eq!(task_ranks(&snapshot), [3, 1, 0, 2, 4]);
+    }
+
+    #[test]
+    fn of_pods_with_one_task_priority_those_come_first_that_lead_the_others() {
+        let mut snapshot = snapshot_of("job a pods=4");
+        snapshot.pods[2].leads = true;
+        assert_eq!(task_ranks(&snapshot), [1, 2, 0, 3]);
+        snapshot.pods[3].task_priority = Some(1);
+        assert_eq!(task_ranks(&snapshot), [2, 3, 1, 0]);
     }
 
     #[test]

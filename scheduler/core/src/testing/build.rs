@@ -334,6 +334,7 @@ impl Builder {
             zones: Vec::new(),
             nominated: nominated.map(|node| self.node_id(&node)),
             task_priority: task_priority(words),
+            leads: words.flag("leads"),
             created: Time(NOW - self.age),
             started: None,
             unbindable: words.flag("unbindable"),
