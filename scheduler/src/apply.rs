@@ -36,6 +36,7 @@ use crate::{
 };
 
 pub(crate) use events::{About, Event, Level};
+use evictions::Together;
 pub(crate) use placements::share;
 use waits::Words;
 
@@ -160,7 +161,7 @@ impl Applier {
     async fn decide(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
         let mut blocked = self.allocate_claims(mirror, cycle).await;
         blocked.extend(self.bind_volumes(mirror, cycle, &blocked).await);
-        let mut losing = BTreeSet::new();
+        let (mut losing, together) = (BTreeSet::new(), Together::of(cycle));
         let mut chains = Vec::new();
         for decision in &cycle.plan.decisions {
             chains.extend(match decision {
@@ -174,7 +175,7 @@ impl Applier {
                     let group = cycle.group(*pod).filter(|group| losing.insert(*group));
                     let group = group.map(|group| &cycle.snapshot.pod_groups[group.0 as usize]);
                     let mark = group.and_then(|group| self.mark_eviction(group, cycle.now));
-                    let evict = self.evict(mirror, cycle, *pod, cause);
+                    let evict = self.evict(mirror, cycle, (*pod, cause), &together);
                     Some(mark.into_iter().chain(evict).collect())
                 }
                 Decision::Pipeline { pod, node } => self.promise(mirror, cycle, *pod, *node),

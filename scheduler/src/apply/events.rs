@@ -1,5 +1,7 @@
 //! Kubernetes events, named by what they say: the same news told twice is one event.
 
+use std::collections::BTreeMap;
+
 use schedlab_scheduler_core::model::{Name, Time};
 use serde::Serialize;
 
@@ -54,6 +56,16 @@ impl Event<'_> {
 
     /// Path and body of the request that writes it.
     pub(crate) fn request(&self, component: &str, now: Time) -> (String, Vec<u8>) {
+        self.annotated(BTreeMap::new(), component, now)
+    }
+
+    /// The same, with annotations for programs.
+    pub(crate) fn annotated(
+        &self,
+        annotations: BTreeMap<&str, &str>,
+        component: &str,
+        now: Time,
+    ) -> (String, Vec<u8>) {
         let key = &self.about.key;
         let involved = Involved {
             api_version: self.about.api_version,
@@ -74,7 +86,7 @@ impl Event<'_> {
             kind: "Event",
             last_timestamp: &time,
             message: &message,
-            metadata: Metadata { name: &self.name(), namespace },
+            metadata: Metadata { annotations, name: &self.name(), namespace },
             reason: self.reason,
             reporting_component: component,
             reporting_instance: component,
@@ -119,6 +131,8 @@ struct Involved<'e> {
 
 #[derive(Serialize)]
 struct Metadata<'e> {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<&'e str, &'e str>,
     name: &'e str,
     namespace: &'e str,
 }

@@ -1,8 +1,10 @@
 //! Evictions: the pod and its group are told for whom and why, then the pod is asked to leave.
 
+use std::collections::BTreeMap;
+
 use schedlab_json::json;
 use schedlab_scheduler_core::{
-    EvictionCause,
+    Decision, EvictionCause,
     model::{NodeId, PodGroupId, PodId},
     words::eviction_message,
 };
@@ -18,13 +20,40 @@ use crate::{
     watch::Kind,
 };
 
+/// How many pods leave together: for one workload by one action, or of one stale gang.
+pub(super) struct Together(BTreeMap<(&'static str, Option<PodGroupId>), usize>);
+
+impl Together {
+    pub(super) fn of(cycle: &Cycle<'_>) -> Self {
+        let mut counts = BTreeMap::new();
+        for decision in &cycle.plan.decisions {
+            if let Decision::Evict { pod, cause } = decision {
+                *counts.entry(Self::key(cycle, *pod, cause)).or_default() += 1;
+            }
+        }
+        Self(counts)
+    }
+
+    fn key(
+        cycle: &Cycle<'_>,
+        pod: PodId,
+        cause: &EvictionCause,
+    ) -> (&'static str, Option<PodGroupId>) {
+        (cause.action(), cause.preemptor().or_else(|| cycle.group(pod)))
+    }
+
+    fn count(&self, cycle: &Cycle<'_>, pod: PodId, cause: &EvictionCause) -> usize {
+        self.0.get(&Self::key(cycle, pod, cause)).copied().unwrap_or(1)
+    }
+}
+
 impl Applier {
     pub(super) fn evict(
         &self,
         mirror: &Mirror,
         cycle: &Cycle<'_>,
-        pod: PodId,
-        cause: &EvictionCause,
+        (pod, cause): (PodId, &EvictionCause),
+        together: &Together,
     ) -> Chain {
         let key = cycle.key(pod);
         let (reason, message) = match self.flavor {
@@ -44,12 +73,17 @@ impl Applier {
             format!("{} {}", cause.action(), group.uid)
         });
         let gist = preemptor.as_deref();
-        let event = |about: &About| {
+        let event = |about| {
             let (level, message, occasion) = (Level::Normal, &*message, &*victim.uid);
-            let event = Event { about, level, reason, message, gist, occasion };
-            Write::event(&event, &self.api.name, cycle.now)
+            Event { about, level, reason, message, gist, occasion }
         };
-        let mut chain: Chain = [Some(on_pod), on_group].iter().flatten().map(event).collect();
+        let mut chain = vec![Write::event(&event(&on_pod), &self.api.name, cycle.now)];
+        if let Some(on_group) = &on_group {
+            let count = together.count(cycle, pod, cause).to_string();
+            let annotations = annotations(cycle, cause, &count);
+            let annotated = event(on_group).annotated(annotations, &self.api.name, cycle.now);
+            chain.push(Write::told(annotated));
+        }
         chain.extend(self.mark_disrupted(mirror, cycle, &key, &message));
         let mut options = json!({
             "apiVersion": "v1",
@@ -97,6 +131,22 @@ impl Applier {
         let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
         Some(Write::patch(Kind::Pod, path, Merge::Strategic, change))
     }
+}
+
+/// KAI's, for programs that follow who had to leave for whom.
+fn annotations<'a>(
+    cycle: &'a Cycle<'_>,
+    cause: &EvictionCause,
+    count: &'a str,
+) -> BTreeMap<&'static str, &'a str> {
+    let mut annotations =
+        BTreeMap::from([("num-evicted-pods", count), ("evictor-action-type", cause.action())]);
+    if let Some(preemptor) = cause.preemptor() {
+        let preemptor = &cycle.snapshot.pod_groups[preemptor.0 as usize];
+        annotations.insert("evictor-pod-group-name", &preemptor.name);
+        annotations.insert("evictor-pod-group-namespace", &preemptor.namespace);
+    }
+    annotations
 }
 
 /// kube-scheduler's words.

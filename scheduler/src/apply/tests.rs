@@ -162,3 +162,38 @@ fn pods_are_told_nothing_where_their_group_wants_them_unmarked() {
     assert!(with(true).contains("\nns/g-0: "));
     assert_snapshot!(with(false), @"");
 }
+
+#[test]
+fn the_group_of_an_evicted_pod_is_told_for_programs_who_made_how_many_leave() {
+    let mut mine = group("mine", &json!({ "minMember": 2 }), &json!([]));
+    mine["spec"]["queue"] = "owner".into();
+    let mut objects = vec![node(3), queue("q", 0), queue("owner", 2), mine];
+    objects.push(group("lent", &json!({}), &json!([])));
+    objects.extend((0..3).map(|at| pod("lent", at, Some("n1"))));
+    objects.extend((0..2).map(|at| pod("mine", at, None)));
+    let told = cycle_over(&objects, |applier, mirror, cycle| {
+        let together = Together::of(cycle);
+        let evictions = cycle.plan.decisions.iter().filter_map(|decision| match decision {
+            Decision::Evict { pod, cause } => Some((*pod, cause)),
+            Decision::Bind { .. } | Decision::Pipeline { .. } => None,
+        });
+        let chains = evictions.map(|one| applier.evict(mirror, cycle, one, &together));
+        let events = chains.flatten().filter_map(|write| match write.call {
+            Call::Tell { event, .. } => Some(serde_json::from_slice::<Value>(&event).unwrap()),
+            Call::Bind { .. } | Call::Make { .. } | Call::Patch { .. } | Call::Delete { .. } => {
+                None
+            }
+        });
+        let lines = events.map(|event| {
+            let annotations = event.pointer("/metadata/annotations").unwrap_or(&Value::Null);
+            format!("{} {annotations}", event["involvedObject"]["name"])
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    });
+    assert_snapshot!(told, @r#"
+    "lent-2" null
+    "lent" {"evictor-action-type":"reclaim","evictor-pod-group-name":"mine","evictor-pod-group-namespace":"ns","num-evicted-pods":"2"}
+    "lent-1" null
+    "lent" {"evictor-action-type":"reclaim","evictor-pod-group-name":"mine","evictor-pod-group-namespace":"ns","num-evicted-pods":"2"}
+    "#);
+}

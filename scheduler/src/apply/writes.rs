@@ -75,7 +75,11 @@ pub(super) type Chain = Vec<Write>;
 
 impl Write {
     pub(super) fn event(event: &Event<'_>, component: &str, now: Time) -> Self {
-        let (path, event) = event.request(component, now);
+        Self::told(event.request(component, now))
+    }
+
+    /// Path and body of an event.
+    pub(super) fn told((path, event): (String, Vec<u8>)) -> Self {
         Self { call: Call::Tell { path, event }, then: Then::Told }
     }
 
