@@ -70,6 +70,8 @@ pub(crate) struct Applier {
     binding_times: Vec<Duration>,
     /// Pods bound in this cycle.
     bound: BTreeSet<Key>,
+    /// Why the server bound others not.
+    refused: BTreeMap<Key, String>,
     /// What pods are told that are not bound before their volumes are.
     unbound: BTreeMap<Key, String>,
     /// Promises told, by pod: the name of the event.
@@ -103,7 +105,7 @@ impl Cycle<'_> {
 
 impl Applier {
     pub(crate) fn new(api: Api, config: &Config) -> Self {
-        let (bound, unbound, promised) = Default::default();
+        let (bound, refused, unbound, promised) = Default::default();
         let (warned, words, refreshed, outcome) = Default::default();
         let (flavor, pacing) = (config.flavor, Pacing::up_to(config.writes_at_once));
         let (untold, binding_times) = (true, Vec::new());
@@ -123,6 +125,7 @@ impl Applier {
             untold,
             binding_times,
             bound,
+            refused,
             unbound,
             promised,
             warned,
@@ -182,6 +185,7 @@ impl Applier {
             });
         }
         self.bound.clear();
+        self.refused.clear();
         self.write(mirror, chains).await;
         self.tell_bound(mirror, cycle).await;
     }

@@ -63,8 +63,9 @@ impl Applier {
             let Decision::Bind { pod, node } = decision else {
                 continue;
             };
-            let key = cycle.key(*pod);
+            let (key, place) = (cycle.key(*pod), &cycle.snapshot.nodes[node.0 as usize].name);
             if !self.bound.contains(&key) {
+                chains.extend(self.tell_refused(mirror, (&key, place), cycle.now));
                 continue;
             }
             if let Some(group) = cycle.group(*pod).filter(|group| active.insert(*group)) {
@@ -72,10 +73,44 @@ impl Applier {
                     self.mark_start(&cycle.snapshot.pod_groups[group.0 as usize], cycle.now),
                 );
             }
-            let node = &cycle.snapshot.nodes[node.0 as usize].name;
-            chains.push(vec![self.scheduled((&key, &pods[pod.0 as usize].uid), node, cycle.now)]);
+            chains.push(vec![self.scheduled((&key, &pods[pod.0 as usize].uid), place, cycle.now)]);
         }
         self.write(mirror, chains).await;
+    }
+
+    /// Why the server did not bind a pod, or take the request for it: an event and a condition,
+    /// unless that stands there.
+    pub(super) fn tell_refused(
+        &self,
+        mirror: &Mirror,
+        (key, node): (&Key, &Name),
+        now: Time,
+    ) -> Option<Chain> {
+        let (why, pod) = (self.refused.get(key)?, mirror.pods.get(key)?);
+        let message = format!("Failed to bind pod {key} to node {node}. {why}");
+        let told = pod.told.scheduled.as_ref();
+        if self.flavor == Flavor::Kube || told.is_some_and(|told| *told.message == *message) {
+            return None;
+        }
+        let event = Event {
+            about: &About::pod(key, &pod.uid),
+            level: Level::Warning,
+            reason: "FailedBinding",
+            message: &message,
+            gist: None,
+            occasion: &pod.told.version.to_string(),
+        };
+        let change = json!({ "status": { "conditions": [{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "BindingError",
+            "message": message,
+        }] } });
+        let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+        Some(vec![
+            Write::event(&event, &self.api.name, now),
+            Write::patch(Kind::Pod, path, Merge::Strategic, change),
+        ])
     }
 
     /// The event of a pod that has a node.

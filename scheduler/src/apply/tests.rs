@@ -197,3 +197,26 @@ fn the_group_of_an_evicted_pod_is_told_for_programs_who_made_how_many_leave() {
     "lent" {"evictor-action-type":"reclaim","evictor-pod-group-name":"mine","evictor-pod-group-namespace":"ns","num-evicted-pods":"2"}
     "#);
 }
+
+#[test]
+fn a_pod_that_the_server_does_not_bind_is_told_why_once() {
+    let mut objects = vec![node(1), queue("q", 1), group("g", &json!({}), &json!([]))];
+    objects.push(pod("g", 0, None));
+    let told = |objects: &[Value]| {
+        cycle_over(objects, |applier, mirror, _| {
+            let key = Key { namespace: "ns".into(), name: "g-0".into() };
+            applier.refused.insert(key.clone(), "no such pod".to_owned());
+            let chain = applier.tell_refused(mirror, (&key, &"n1".into()), Time(0));
+            lines(chain.into_iter().collect()).join("\n")
+        })
+    };
+    assert_snapshot!(told(&objects), @r#"
+    event on Pod g-0: FailedBinding: Failed to bind pod ns/g-0 to node n1. no such pod
+    patch /api/v1/namespaces/ns/pods/g-0/status: {"status":{"conditions":[{"message":"Failed to bind pod ns/g-0 to node n1. no such pod","reason":"BindingError","status":"False","type":"PodScheduled"}]}}
+    "#);
+    objects[3]["status"]["conditions"] = json!([{
+        "type": "PodScheduled", "status": "False", "reason": "BindingError",
+        "message": "Failed to bind pod ns/g-0 to node n1. no such pod",
+    }]);
+    assert_eq!(told(&objects), "");
+}

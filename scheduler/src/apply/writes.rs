@@ -156,7 +156,14 @@ impl Applier {
             (Ok(object), _) => object,
             (Err(error @ ApiError::Unknown(_)), _) => return self.failed(error),
             (Err(_), Then::Told) => return,
-            (Err(error), _) => return self.failed(error),
+            (Err(error), _) => {
+                if let (ApiError::Refused(why), Then::Bound(key, ..) | Then::Requested(key)) =
+                    (&error, &then)
+                {
+                    self.refused.insert(key.clone(), why.clone());
+                }
+                return self.failed(error);
+            }
         };
         match then {
             Then::Told => {}
