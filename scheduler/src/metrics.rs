@@ -32,6 +32,8 @@ pub(crate) struct Cycle<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) plan: &'a Plan,
     pub(crate) mirror: &'a Mirror,
+    /// The name of the node pool.
+    pub(crate) pool: &'a str,
     pub(crate) queues: &'a [QueueStatus],
     pub(crate) stopwatch: &'a Stopwatch,
     pub(crate) timings: Timings,

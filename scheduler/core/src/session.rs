@@ -13,6 +13,7 @@ mod members;
 mod node;
 mod parts;
 mod placing;
+mod scenarios;
 mod state;
 mod topology;
 mod zones;
@@ -32,6 +33,7 @@ pub use members::{Members, NotReady, SubMembers};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
 use parts::{Parts, PodParts};
 pub use placing::Unplaced;
+pub use scenarios::Scenarios;
 use state::Hold;
 pub use state::{PodState, Stays};
 pub use topology::NoPlace;
@@ -69,6 +71,7 @@ pub struct Session<'s> {
     decisions: Vec<Decision>,
     /// Workloads for which others had to leave.
     preemptions: usize,
+    scenarios: Scenarios,
 }
 
 /// Pods that care for where others are, so that nobody else need be asked.
@@ -119,6 +122,7 @@ impl<'s> Session<'s> {
             preferred_nodes: None,
             decisions: Vec::new(),
             preemptions: 0,
+            scenarios: Scenarios::default(),
         };
         for at in 0..snapshot.pods.len() {
             let pod = PodId(u32::try_from(at).expect("pod ids are 32 bits"));

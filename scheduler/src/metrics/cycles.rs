@@ -3,7 +3,11 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use prometheus::{CounterVec, GaugeVec, Histogram};
-use schedlab_scheduler_core::{Decision, Onlooker, profile::Action, session::Session};
+use schedlab_scheduler_core::{
+    Decision, Onlooker,
+    profile::Action,
+    session::{Scenarios, Session},
+};
 use tokio::time::Instant;
 
 use super::{Cycle, Register, millis};
@@ -22,8 +26,17 @@ pub(crate) struct Timings {
 /// What each action of one cycle took and did.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
-    began: Option<(Instant, usize, usize)>,
+    began: Option<Start>,
     laps: Vec<Lap>,
+}
+
+/// How things stood when an action began.
+#[derive(Debug)]
+struct Start {
+    at: Instant,
+    decided: usize,
+    waiting: usize,
+    scenarios: Scenarios,
 }
 
 #[derive(Debug)]
@@ -34,22 +47,38 @@ struct Lap {
     considered: usize,
     /// Pod groups of which it placed something.
     scheduled: usize,
+    /// Sets of victims that it tried.
+    simulated: usize,
+    /// Those that it passed over untried.
+    filtered: usize,
 }
 
 impl Onlooker for Stopwatch {
     fn begins(&mut self, _: Action, session: &Session<'_>) {
         let waiting = session.groups().filter(|group| session.members(*group).wait()).count();
-        self.began = Some((Instant::now(), session.decisions().len(), waiting));
+        let (decided, scenarios) = (session.decisions().len(), session.scenarios());
+        self.began = Some(Start { at: Instant::now(), decided, waiting, scenarios });
     }
 
     fn ended(&mut self, action: Action, session: &Session<'_>) {
-        let Some((began, decided, considered)) = self.began.take() else { return };
-        let placed = session.decisions()[decided..].iter().filter_map(|decision| match decision {
-            Decision::Bind { pod, .. } | Decision::Pipeline { pod, .. } => session.pod(*pod).group,
-            Decision::Evict { .. } => None,
-        });
+        let Some(start) = self.began.take() else { return };
+        let placed =
+            session.decisions()[start.decided..].iter().filter_map(|decision| match decision {
+                Decision::Bind { pod, .. } | Decision::Pipeline { pod, .. } => {
+                    session.pod(*pod).group
+                }
+                Decision::Evict { .. } => None,
+            });
         let scheduled = placed.collect::<BTreeSet<_>>().len();
-        self.laps.push(Lap { action, took: began.elapsed(), considered, scheduled });
+        let (now, before) = (session.scenarios(), start.scenarios);
+        self.laps.push(Lap {
+            action,
+            took: start.at.elapsed(),
+            considered: start.waiting,
+            scheduled,
+            simulated: now.simulated - before.simulated,
+            filtered: now.filtered - before.filtered,
+        });
     }
 }
 
@@ -60,6 +89,8 @@ pub(super) struct Cycles {
     action: GaugeVec,
     considered: CounterVec,
     scheduled: CounterVec,
+    simulated: CounterVec,
+    filtered: CounterVec,
     attempts: CounterVec,
     task: Histogram,
     bind: Histogram,
@@ -99,6 +130,16 @@ impl Cycles {
                 "Pod groups for which the action found or promised room",
                 by_action,
             ),
+            simulated: register.counter(
+                "scenarios_simulation_by_action",
+                "Sets of victims that the action tried",
+                by_action,
+            ),
+            filtered: register.counter(
+                "scenarios_filtered_by_action",
+                "Sets of victims that the action passed over untried",
+                by_action,
+            ),
             attempts: register.counter(
                 "total_preemption_attempts",
                 "Pod groups that waited when reclaim or preempt began",
@@ -128,6 +169,10 @@ impl Cycles {
             }
             self.considered.with_label_values(action).inc_by(lap.considered as f64);
             self.scheduled.with_label_values(action).inc_by(lap.scheduled as f64);
+            if lap.action != Action::Allocate {
+                self.simulated.with_label_values(action).inc_by(lap.simulated as f64);
+                self.filtered.with_label_values(action).inc_by(lap.filtered as f64);
+            }
             if matches!(lap.action, Action::Reclaim | Action::Preempt) {
                 self.attempts.with_label_values(none).inc_by(lap.considered as f64);
             }

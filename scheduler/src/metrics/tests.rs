@@ -59,6 +59,7 @@ fn told_of(objects: &[Value]) -> String {
         snapshot,
         plan: &plan,
         mirror: &mirror,
+        pool: "a100",
         queues: &queues,
         stopwatch: &stopwatch,
         timings: Timings::default(),
@@ -124,7 +125,7 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
     kai_fairshare_quota_usage{queue_name="owner",team="owner"} 0
     kai_gang_scheduling_success_rate{priority="train"} 0
     kai_open_session_latency_milliseconds 0
-    kai_pod_group_evicted_pods_total{action="reclaim",namespace="ns",nodepool="default",podgroup="borrowed",uid="borrowed"} 2
+    kai_pod_group_evicted_pods_total{action="reclaim",namespace="ns",nodepool="a100",podgroup="borrowed",uid="borrowed"} 2
     kai_podgroups_acted_on_by_action{action="allocate"} 3
     kai_podgroups_acted_on_by_action{action="consolidation"} 2
     kai_podgroups_acted_on_by_action{action="preempt"} 1
@@ -149,6 +150,12 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
     kai_queue_wait_time_estimate{priority="train",queue_name="owner"} 3600
     kai_queue_wait_time_p99_seconds 60
     kai_quota_usage_percent{queue_name="owner",team="owner"} 0
+    kai_scenarios_filtered_by_action{action="consolidation"} 0
+    kai_scenarios_filtered_by_action{action="preempt"} 0
+    kai_scenarios_filtered_by_action{action="reclaim"} 1
+    kai_scenarios_simulation_by_action{action="consolidation"} 0
+    kai_scenarios_simulation_by_action{action="preempt"} 0
+    kai_scenarios_simulation_by_action{action="reclaim"} 1
     kai_scheduling_decisions_total{decision="accept"} 1
     kai_scheduling_decisions_total{decision="queue"} 1
     kai_scheduling_decisions_total{decision="reject"} 1

@@ -145,7 +145,7 @@ impl Work {
                 self.preemptions.with_label_values(&[&*priority_of(cycle, group)]).inc();
             }
             let series: Series =
-                [&*group.name, &group.namespace, &group.uid, "default", cause.action()]
+                [&*group.name, &group.namespace, &group.uid, cycle.pool, cause.action()]
                     .map(str::to_owned);
             self.evicted.with_label_values(&series.each_ref().map(String::as_str)).inc();
             let key = (Name::clone(&group.namespace), Name::clone(&group.name));

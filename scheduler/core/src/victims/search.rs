@@ -45,6 +45,7 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
             limits.give(self.session.ledger(), unit);
             if !self.counts_suffice(&needed) || !limits.suffice(self.session.ledger(), self.wanted)
             {
+                self.session.count_filtered();
                 continue;
             }
             untried = self.gone.len() < next_trial;

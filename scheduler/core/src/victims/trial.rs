@@ -109,6 +109,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// Evicts, serves, and does so again with only those that left, until all of them leave: in
     /// the next cycle the others will not have moved. Then what it takes must be acceptable.
     fn trial(&mut self, nodes: &BTreeSet<NodeId>) -> Option<Solution> {
+        self.session.count_simulated();
         let start = self.session.checkpoint();
         let mut evicted = self.units_on(nodes);
         let solution = loop {
