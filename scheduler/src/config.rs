@@ -49,6 +49,9 @@ pub struct Config {
     pub default_priorities: Option<DefaultPriorities>,
     /// The nodes that are this scheduler's, and the pods that go there. `None`: all.
     pub node_pool: Option<NodePool>,
+    /// Nodes that are labelled neither as GPU nor as CPU workers do not exist for it; the profile's
+    /// plugins keep work to what nodes are labelled for.
+    pub restrict_node_scheduling: bool,
     /// Most writes under way at once. With 1 they follow each other, in an order of their own
     /// that repeats: what virtual time wants.
     pub writes_at_once: usize,
@@ -196,6 +199,7 @@ impl Config {
             block_nvidia_visible_devices: false,
             default_priorities: None,
             node_pool: None,
+            restrict_node_scheduling: false,
             writes_at_once: 1,
             usage_window: None,
             usage_half_life: None,

@@ -98,7 +98,9 @@ fn in_words(notes: &[String]) -> String {
 impl Seen {
     async fn read(client: Client, config: Config, now: Clock) -> anyhow::Result<Self> {
         let api = Api::new(client, config.scheduler_name.clone());
-        let mut mirror = Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone());
+        let mut mirror = Mirror::new(&config.scheduler_name)
+            .of_pool(config.node_pool.clone())
+            .of_workers(config.restrict_node_scheduling);
         for kind in Kind::watched(config.flavor) {
             let path = kind.path();
             let listed = tree_of(&api.client, kind.asks_for(&path, Asking::List)).await;

@@ -124,6 +124,8 @@ pub(crate) struct Changes {
 pub(crate) struct Mirror {
     scheduler_name: String,
     pool: Option<NodePool>,
+    /// Only nodes with a worker's label are seen.
+    workers_only: bool,
     pub(crate) namespaces: BTreeMap<Name, Labels>,
     pub(crate) nodes: BTreeMap<Name, NodeRecord>,
     pub(crate) classes: BTreeMap<Name, ClassRecord>,

@@ -190,7 +190,9 @@ impl Scheduler {
         let clock = Clock::clone(&now);
         Self {
             watches: Watches::start(&api.client, kinds(config.flavor, None)),
-            mirror: Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone()),
+            mirror: Mirror::new(&config.scheduler_name)
+                .of_pool(config.node_pool.clone())
+                .of_workers(config.restrict_node_scheduling),
             needs: Vec::new(),
             listed: BTreeSet::new(),
             grouper: Grouper::new(&config),

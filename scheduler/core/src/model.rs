@@ -17,7 +17,9 @@ use std::sync::Arc;
 pub use claim::{DeviceClaim, HeldClaim};
 pub use disruption_budget::DisruptionBudget;
 pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
-pub use node::{CORDONED_TAINT, NOT_READY_TAINTS, Node, Taint, TaintEffect};
+pub use node::{
+    CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Node, Taint, TaintEffect,
+};
 pub use numa::{ContainerRequests, NumaPolicy, NumaScope, NumaTopology, NumaZone, ZoneShare};
 pub use pod::{
     HostPort, Inclusion, LabelSelector, NamespaceSet, NodeSelectorTerm, Operator, Pod,

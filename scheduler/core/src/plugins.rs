@@ -10,6 +10,7 @@ mod inter_pod_affinity;
 mod mig;
 mod node_affinity;
 mod node_resources;
+mod node_roles;
 mod node_status;
 mod numa;
 mod placement;
@@ -87,6 +88,11 @@ impl Plugins {
             permit: vec![Arc::new(gang::Gang)],
             waiting: WaitingRoom::AnyNode,
         }
+    }
+
+    /// Nodes take only the work that their roles say: [`crate::model::Node::is_gpu_worker`].
+    pub fn keep_to_roles(&mut self) {
+        self.filter.push(Arc::new(node_roles::NodeRoles));
     }
 
     /// What kube-scheduler asks by default, with its default weights.

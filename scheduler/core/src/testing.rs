@@ -93,12 +93,17 @@ pub(crate) fn messages_of(text: &str) -> String {
 
 /// Why a pod group waits, what is to be done, and what came of trying it; then, step by step.
 pub(crate) fn remedies_of(text: &str, group: &str) -> String {
-    remedies(&snapshot_of(text), &Profile::kai(), group)
+    remedies_with(&Profile::kai(), text, group)
 }
 
 /// The same of a pod under profile `kube`.
 pub(crate) fn kube_remedies_of(text: &str, pod: &str) -> String {
     remedies(&kube_snapshot_of(text), &Profile::kube(), pod)
+}
+
+/// The same with a profile of one's own.
+pub(crate) fn remedies_with(profile: &Profile, text: &str, group: &str) -> String {
+    remedies(&snapshot_of(text), profile, group)
 }
 
 fn remedies(snapshot: &Snapshot, profile: &Profile, group: &str) -> String {

@@ -10,6 +10,7 @@ mod judged;
 mod kube;
 mod limits;
 mod mig;
+mod node_roles;
 mod numa;
 mod obstacles;
 mod parts;

@@ -45,6 +45,9 @@ pub struct ConfigFile {
     pub default_priorities_config_map: Option<DefaultPrioritiesSetting>,
     /// Only the nodes and pods of this pool, as a shard does [default: all].
     pub node_pool: Option<PoolSetting>,
+    /// Work with GPUs goes to nodes with label `node-role.kubernetes.io/gpu-worker` only, work without
+    /// to those with `node-role.kubernetes.io/cpu-worker`; others are left out [default: false].
+    pub restrict_node_scheduling: Option<bool>,
     /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
     #[schemars(with = "Option<String>")]
     pub period: Option<Time>,

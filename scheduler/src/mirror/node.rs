@@ -58,9 +58,15 @@ impl NodeRecord {
 }
 
 impl Mirror {
-    /// A node that has left the pool is as good as gone.
+    /// Of GPU and CPU workers only, where that is wanted.
+    pub(crate) fn of_workers(self, workers_only: bool) -> Self {
+        Self { workers_only, ..self }
+    }
+
+    /// A node that has left the pool, or the workers where only those count, is as good as gone.
     pub(super) fn upsert_node(&mut self, name: Name, record: NodeRecord) {
-        if !self.is_in_pool(&record.node.labels) {
+        let is_worker = record.node.is_gpu_worker() || record.node.is_cpu_worker();
+        if !self.is_in_pool(&record.node.labels) || (self.workers_only && !is_worker) {
             if self.nodes.remove(&name).is_some() {
                 self.everything_changed();
             }

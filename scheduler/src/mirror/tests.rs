@@ -173,3 +173,19 @@ fn launchers_masters_and_heads_lead_the_others_of_their_group() {
     assert!(!leads("ray.io/node-type", "worker"));
     assert!(!leads("role", "master"));
 }
+
+#[test]
+fn nodes_that_are_no_workers_are_not_seen_where_only_workers_count() {
+    let labelled = |role: &str| {
+        let label = format!("node-role.kubernetes.io/{role}");
+        json!({ "metadata": { "name": role, "labels": { label: "" } } })
+    };
+    let nodes = [labelled("cpu-worker"), labelled("gpu-worker"), labelled("worker")];
+    let seen = |workers_only| {
+        let mut mirror = Mirror::new("kai-scheduler").of_workers(workers_only);
+        mirror.relist(Kind::Node, &nodes);
+        mirror.nodes.keys().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(true), ["cpu-worker", "gpu-worker"]);
+    assert_eq!(seen(false), ["cpu-worker", "gpu-worker", "worker"]);
+}

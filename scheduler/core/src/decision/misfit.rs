@@ -87,6 +87,10 @@ pub enum Misfit {
         /// How many there are.
         pods: u32,
     },
+    /// The pod asks for GPUs, and the node is not labelled for such work.
+    NoGpuWorker,
+    /// The pod asks for none, and the node is not labelled for such work.
+    NoCpuWorker,
     /// Volumes.
     Volume(VolumeMisfit),
     /// What the pod costs there is more than its queues may have: in their words.
@@ -131,6 +135,8 @@ impl Misfit {
             | Self::ClaimOfQueue { .. }
             | Self::GpusByClaim
             | Self::GpusWithoutClaim
+            | Self::NoGpuWorker
+            | Self::NoCpuWorker
             | Self::TopologySpreadLabel => false,
         }
     }
@@ -161,6 +167,8 @@ impl Misfit {
             | Self::GpusByClaim
             | Self::GpusWithoutClaim
             | Self::OutOfPlace { .. }
+            | Self::NoGpuWorker
+            | Self::NoCpuWorker
             | Self::Volume(_)
             | Self::QueueBound(_) => vec![self.to_string()],
         }
@@ -233,6 +241,8 @@ impl fmt::Display for Misfit {
                 f,
                 "node(s) are in no {level} of topology {topology} that holds {pods} required pods"
             ),
+            Self::NoGpuWorker => f.write_str("node(s) were not labelled as GPU workers"),
+            Self::NoCpuWorker => f.write_str("node(s) were not labelled as CPU workers"),
             Self::Volume(misfit) => misfit.fmt(f),
             Self::QueueBound(why) => write!(f, "node(s) are too costly: {why}"),
         }

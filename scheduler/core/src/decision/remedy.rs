@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, misfit::short_name};
 use crate::{
-    model::{Name, QueueProblem},
+    model::{CPU_WORKER, GPU_WORKER, Name, QueueProblem},
     resources::{ResourceName, Shortage},
     session::{NoPlace, NotReady},
 };
@@ -426,6 +426,8 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: u32) -> fmt::Result
         Misfit::GpusWithoutClaim => {
             f.write_str("ask for GPUs as a resource, or add a node with a driver for claims")
         }
+        Misfit::NoGpuWorker => write!(f, "label {of} {GPU_WORKER}, if it is for work with GPUs"),
+        Misfit::NoCpuWorker => write!(f, "label {of} {CPU_WORKER}, if it is for work without GPUs"),
         Misfit::Volume(misfit) => misfit.remedy(f),
         Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } | Misfit::OutOfPlace { .. } => {
             write!(f, "make room on {of}")

@@ -7,8 +7,8 @@ use crate::{
     Snapshot,
     decision::{Bound, Misfit, Quantity, Remedy},
     model::{
-        CORDONED_TAINT, NOT_READY_TAINTS, Name, Node, Pod, PodGroupId, PodStatus, Queue, QueueId,
-        QueueProblem, ShapeId, Time,
+        CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, Pod, PodGroupId,
+        PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time,
     },
     resources::{Amount, PerResource, ResourceName},
 };
@@ -192,6 +192,8 @@ impl WhatIf<'_> {
                 node.ready = true;
                 take_off(node, &NOT_READY_TAINTS);
             }),
+            Misfit::NoGpuWorker => nodes.for_each(|node| node.label(GPU_WORKER)),
+            Misfit::NoCpuWorker => nodes.for_each(|node| node.label(CPU_WORKER)),
             Misfit::NodeAffinity
             | Misfit::PodAntiAffinity
             | Misfit::OthersAntiAffinity

@@ -8,6 +8,12 @@ use std::{
 use super::{AttachedVolume, HeldClaim, Labels, Name, NumaTopology};
 use crate::resources::Resources;
 
+/// Label of nodes for work with GPUs, where the scheduler keeps to such labels; its value means
+/// nothing.
+pub const GPU_WORKER: &str = "node-role.kubernetes.io/gpu-worker";
+/// The same for work without GPUs.
+pub const CPU_WORKER: &str = "node-role.kubernetes.io/cpu-worker";
+
 /// A node and what it offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
@@ -49,6 +55,20 @@ impl Node {
             room.to_mut().subtract(&held.devices);
         }
         room
+    }
+
+    /// It is labelled for work with GPUs.
+    pub fn is_gpu_worker(&self) -> bool {
+        self.labels.contains_key(GPU_WORKER)
+    }
+
+    /// It is labelled for work without GPUs.
+    pub fn is_cpu_worker(&self) -> bool {
+        self.labels.contains_key(CPU_WORKER)
+    }
+
+    pub(crate) fn label(&mut self, key: &str) {
+        self.labels.insert(key.into(), "".into());
     }
 }
 

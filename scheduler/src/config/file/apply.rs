@@ -49,6 +49,8 @@ impl ConfigFile {
             let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
             config.node_pool = Some(NodePool { label, value: value.clone() });
         }
+        config.restrict_node_scheduling =
+            self.restrict_node_scheduling.unwrap_or(config.restrict_node_scheduling);
         config.period = self.period.map_or(config.period, |period| period.0);
         config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
         config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);
@@ -100,6 +102,7 @@ impl ConfigFile {
             gpu_reservation,
             block_nvidia_visible_devices,
             default_priorities_config_map,
+            restrict_node_scheduling,
             usage_window,
             usage_half_life,
             usage_db_config,
@@ -124,6 +127,7 @@ impl ConfigFile {
             ("gpuReservation", gpu_reservation.is_some()),
             ("blockNvidiaVisibleDevices", block_nvidia_visible_devices.is_some()),
             ("defaultPrioritiesConfigMap", default_priorities_config_map.is_some()),
+            ("restrictNodeScheduling", restrict_node_scheduling.is_some()),
             ("usageWindow", usage_window.is_some()),
             ("usageHalfLife", usage_half_life.is_some()),
             ("usageDBConfig", usage_db_config.is_some()),
@@ -161,6 +165,9 @@ impl ConfigFile {
     fn apply_to_profile(&self, profile: &mut Profile) {
         if let Some(actions) = &self.actions {
             profile.actions = actions.iter().map(|action| action.of_core()).collect();
+        }
+        if self.restrict_node_scheduling == Some(true) {
+            profile.plugins.keep_to_roles();
         }
         let PlacementStrategy { gpu, cpu } = self.placement_strategy;
         if let Some(gpu) = gpu.map(Strategy::of_core) {

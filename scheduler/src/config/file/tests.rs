@@ -51,7 +51,7 @@ kValue: 0.5
 
 #[test]
 fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
     assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement` at line 2 column 3");
     assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
     assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
@@ -123,4 +123,16 @@ fn the_published_schema_is_that_of_the_program() {
     let again =
         "write it anew: schedlab-scheduler config-schema > docs/scheduler-config.schema.json";
     assert_eq!(published, schedlab_json::to_value(&ConfigFile::schema()).unwrap(), "{again}");
+}
+
+#[test]
+fn keeping_work_to_labelled_nodes_adds_a_filter() {
+    let filters = |yaml: &str| {
+        let mut config = Config::kai();
+        ConfigFile::parse(yaml).unwrap().apply(&mut config).unwrap();
+        (config.restrict_node_scheduling, config.profile.plugins.filter.len())
+    };
+    let (_, built_in) = filters("");
+    assert_eq!(filters("restrictNodeScheduling: true"), (true, built_in + 1));
+    assert_eq!(filters("restrictNodeScheduling: false"), (false, built_in));
 }
