@@ -10,7 +10,7 @@ use schedlab_json::{Text, Value};
 use schedlab_scheduler_core::model::{Name, Time};
 
 pub(crate) use duration::{GoDuration, go_duration};
-pub(crate) use quantity::{Unit, quantity};
+pub(crate) use quantity::{Unit, milli, quantity};
 
 /// A field that cannot be used as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

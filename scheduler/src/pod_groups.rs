@@ -15,6 +15,7 @@ use crate::{
     api::{Api, ApiError, Merge, Metadata, path},
     mirror::{GroupRecord, GroupResources, Key, Mirror},
     pacing::Pacing,
+    parse::milli,
 };
 
 /// Brings the status of every group up to date. `plan`: what was just carried out.
@@ -135,11 +136,4 @@ fn status(now: &GroupResources) -> Value {
         "allocatedNonPreemptible": amounts(now.allocated_non_preemptible),
         "requested": amounts(now.requested),
     })
-}
-
-fn milli(amount: i64) -> String {
-    match amount % 1000 {
-        0 => (amount / 1000).to_string(),
-        _ => format!("{amount}m"),
-    }
 }

@@ -16,6 +16,7 @@ use crate::{
     api::{Api, ApiError, Merge, path},
     apply::{About, Event, Level, rfc3339},
     mirror::{Condition, Key, Mirror, QueueRecord, QueueTold},
+    parse::milli,
 };
 
 /// The conditions of each queue that has any.
@@ -174,10 +175,6 @@ fn amounts<'q>(stands: &'q BTreeMap<Name, Name>, wanted: &'q BTreeMap<Name, Name
 
 /// Amounts as Kubernetes writes them; what is zero is left out.
 fn quantities(resources: &Resources) -> BTreeMap<Name, Name> {
-    let milli = |amount: i64| match amount % 1000 {
-        0 => (amount / 1000).to_string(),
-        _ => format!("{amount}m"),
-    };
     let used = |name: &str, amount: i64, text: &dyn Fn(i64) -> String| {
         (amount != 0).then(|| (name.into(), text(amount).into()))
     };

@@ -10,7 +10,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::requests;
-use crate::parse::{Malformed, list, name, text};
+use crate::parse::{Malformed, list, milli, name, text};
 
 /// Where a pod was foretold to be, written with its binding.
 pub(crate) const PREDICTED: &str = "kai.scheduler/numa-placement-predicted";
@@ -162,10 +162,6 @@ pub(crate) fn written_shares(shares: &[ZoneShare]) -> Value {
         json!({ "zone": &*share.zone, "amount": amount })
     };
     shares.iter().map(placement).collect()
-}
-
-fn milli(amount: i64) -> String {
-    if amount % 1000 == 0 { (amount / 1000).to_string() } else { format!("{amount}m") }
 }
 
 /// Quality of service class `Guaranteed`: as the server says, else as it would.

@@ -1,4 +1,4 @@
-//! Kubernetes quantities, exactly: no float is involved, and nothing wraps.
+//! Kubernetes quantities, read and written exactly: no float is involved, and nothing wraps.
 
 /// In which unit the answer is wanted. What does not divide is rounded up, as Kubernetes does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,14 @@ fn shifted(value: i128, exponent: i64) -> Option<i128> {
     }
     // Dividing a positive value by more than it has digits leaves one, rounded up.
     Some(10_i128.checked_pow(power).map_or(1, |divisor| (value + divisor - 1) / divisor))
+}
+
+/// Thousandths of something, as Kubernetes writes them.
+pub(crate) fn milli(amount: i64) -> String {
+    match amount % 1000 {
+        0 => (amount / 1000).to_string(),
+        _ => format!("{amount}m"),
+    }
 }
 
 #[cfg(test)]
