@@ -9,6 +9,7 @@ mod evictions;
 mod pending;
 mod placements;
 mod pod_groups;
+mod queue_details;
 mod requests;
 mod untold;
 mod volumes;

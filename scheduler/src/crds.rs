@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 
 pub use bind_request::{BindRequest, BindRequestSpec, BindRequestStatus, ReceivedGpu};
 pub use pod_group::{
-    PodGroup, PodGroupResources, PodGroupSpec, PodGroupStatus, Preemptibility, SchedulingCondition,
-    SchedulingReason, SubGroup, TopologyConstraint,
+    PodGroup, PodGroupCondition, PodGroupResources, PodGroupSpec, PodGroupStatus, Preemptibility,
+    QueueDetails, SchedulingCondition, SchedulingDetails, SchedulingReason, SubGroup,
+    TopologyConstraint,
 };
 pub use queue::{Queue, QueueResource, QueueResources, QueueSpec, QueueStatus};
 pub use topology::{Topology, TopologyLevel, TopologySpec, TopologyStatus};

@@ -6,7 +6,9 @@ use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId, Time};
 
 use super::{
-    About, Applier, Cycle, Event, Level, rfc3339,
+    About, Applier, Cycle, Event, Level,
+    queue_details::details,
+    rfc3339,
     waits::{Waits, comes_before, is_of},
     writes::{Chain, Write},
 };
@@ -98,7 +100,7 @@ impl Applier {
             let waits = words.get(&id).map(|waits| &**waits);
             self.explain_group(
                 cycle,
-                (group, record),
+                (id, record),
                 waits.filter(|_| !runs_once(mirror, (key, record))),
             )
         });
@@ -108,10 +110,10 @@ impl Applier {
     fn explain_group(
         &self,
         cycle: &Cycle<'_>,
-        (group, record): (&PodGroup, &GroupRecord),
+        (id, record): (PodGroupId, &GroupRecord),
         waits: Option<&Waits>,
     ) -> Option<Chain> {
-        let told = &record.told;
+        let (group, told) = (&cycle.snapshot.pod_groups[id.0 as usize], &record.told);
         if waits.is_some() && record.tries == (Tries::Once { was_in_vain: true }) {
             // What it was told when it was tried stays, and is the mark.
             return None;
@@ -137,8 +139,8 @@ impl Applier {
             };
             chain.push(Write::event(&event, &self.api.name, cycle.now));
         }
-        let ours =
-            waits.map(|waits| self.condition(waits, told.transition.saturating_add(1), cycle));
+        let transition = told.transition.saturating_add(1);
+        let ours = waits.map(|waits| self.condition(cycle, (id, waits), transition));
         let conditions: Value = told.of_others.iter().cloned().chain(ours).collect();
         let change = json!({ "status": { "schedulingConditions": conditions } });
         let path = path(GROUPS, &group.namespace, "podgroups", &group.name);
@@ -146,15 +148,25 @@ impl Applier {
         Some(chain)
     }
 
-    fn condition(&self, waits: &Waits, transition: u64, cycle: &Cycle<'_>) -> Value {
+    fn condition(
+        &self,
+        cycle: &Cycle<'_>,
+        (id, waits): (PodGroupId, &Waits),
+        transition: u64,
+    ) -> Value {
         let Waits { code, reason, message } = waits;
+        let mut explained = json!({ "reason": code, "message": reason });
+        let waiting = cycle.plan.waiting.get(&id);
+        if let Some(details) = waiting.and_then(|reason| details(cycle, reason)) {
+            explained["details"] = details;
+        }
         json!({
             "type": "UnschedulableOnNodePool",
             "nodePool": &*self.pool,
             "status": "True",
             "reason": code,
             "message": message,
-            "reasons": [{ "reason": code, "message": reason }],
+            "reasons": [explained],
             "transitionID": transition.to_string(),
             "lastTransitionTime": rfc3339(cycle.now),
         })

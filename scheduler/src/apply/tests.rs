@@ -222,3 +222,64 @@ fn a_pod_that_the_server_does_not_bind_is_told_why_once() {
     }]);
     assert_eq!(told(&objects), "");
 }
+
+#[test]
+fn a_group_for_which_a_queue_is_too_small_is_told_for_programs_how_the_queue_stands() {
+    let details = |fields: Value| {
+        let limited = |quota, limit| json!({ "quota": quota, "limit": limit });
+        let resources = json!({
+            "gpu": limited(1, 2), "cpu": limited(-1, -1), "memory": limited(8000, -1),
+        });
+        let q = json!({ "kind": "Queue", "metadata": { "name": "q" },
+                        "spec": { "resources": resources } });
+        let mut objects = vec![node(8), q, group("g", &fields, &json!([]))];
+        objects.extend((0..3).map(|at| pod("g", at, None)));
+        cycle_over(&objects, |applier, mirror, cycle| {
+            let words = applier.words.of(cycle);
+            let told = applier.told_groups(mirror, cycle, &words).into_iter().flatten();
+            let mut conditions = told.filter_map(|write| match write.call {
+                Call::Patch { change, .. } => Some(change),
+                Call::Tell { .. } | Call::Bind { .. } | Call::Make { .. } | Call::Delete { .. } => {
+                    None
+                }
+            });
+            let pointer = "/status/schedulingConditions/0/reasons/0/details";
+            format!("{:#}", conditions.next().unwrap().pointer(pointer).unwrap())
+        })
+    };
+    assert_snapshot!(details(json!({ "minMember": 3 })), @r#"
+    {
+      "queueDetails": {
+        "name": "q",
+        "podGroupRequestedResources": {
+          "nvidia.com/gpu": "3"
+        },
+        "queueAllocatedNonPreemptibleResources": {
+          "cpu": "0",
+          "memory": "0",
+          "nvidia.com/gpu": "0"
+        },
+        "queueAllocatedResources": {
+          "cpu": "0",
+          "memory": "0",
+          "nvidia.com/gpu": "0"
+        },
+        "queueDeservedResources": {
+          "memory": "8000000000",
+          "nvidia.com/gpu": "1"
+        },
+        "queueRequestedResources": {
+          "cpu": "0",
+          "memory": "0",
+          "nvidia.com/gpu": "3"
+        },
+        "queueResourceLimits": {
+          "nvidia.com/gpu": "2"
+        }
+      }
+    }
+    "#);
+    let fixed = json!({ "minMember": 2, "preemptibility": "non-preemptible" });
+    let told = details(fixed);
+    assert!(told.contains(r#""podGroupRequestedNonPreemptibleResources": {"#), "{told}");
+}

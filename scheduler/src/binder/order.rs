@@ -7,7 +7,7 @@ use schedlab_scheduler_core::model::{Labels, Name};
 
 use crate::{
     mirror::RequestRecord,
-    parse::{int32, list, name, strings},
+    parse::{at, int32, list, name, strings},
 };
 
 /// A BindRequest.
@@ -24,6 +24,8 @@ pub(super) struct Order {
     pub(super) labels: Labels,
     /// It leaves resource claims to the binder.
     claims: usize,
+    /// And devices of a claim for extended resources.
+    extended: bool,
     /// How many have failed.
     pub(super) attempts: i32,
 }
@@ -46,6 +48,7 @@ impl Order {
             portion: part("/spec/receivedGPU/portion"),
             labels: strings(object, "/spec/labels"),
             claims: list(object, "/spec/resourceClaimAllocations").len(),
+            extended: at(object, "/spec/extendedResourceClaimAllocation").is_some(),
             attempts: int32(object, "/status/failedAttempts").unwrap_or(0),
         }
     }
@@ -62,10 +65,13 @@ impl Order {
         if *self.pod != *request {
             return Some(wrong("spec.podName", &self.pod, "the name of the request"));
         }
+        let allowed = "none: a scheduler allocates claims before it asks for the binding";
         if self.claims > 0 {
             let found = self.claims.to_string();
-            let allowed = "none: a scheduler allocates claims before it asks for the binding";
             return Some(wrong("spec.resourceClaimAllocations", &found, allowed));
+        }
+        if self.extended {
+            return Some(wrong("spec.extendedResourceClaimAllocation", "one", allowed));
         }
         self.node.is_empty().then(|| wrong("spec.selectedNode", "", "the name of a node"))
     }
@@ -101,6 +107,10 @@ mod tests {
         assert_eq!(
             problem(json!({ "podName": "p", "resourceClaimAllocations": [{}] })).unwrap(),
             "spec.resourceClaimAllocations: found \"1\", allowed: none: a scheduler allocates claims before it asks for the binding"
+        );
+        assert_eq!(
+            problem(json!({ "podName": "p", "extendedResourceClaimAllocation": {} })).unwrap(),
+            "spec.extendedResourceClaimAllocation: found \"one\", allowed: none: a scheduler allocates claims before it asks for the binding"
         );
         assert_eq!(
             problem(json!({ "podName": "p" })).unwrap(),

@@ -41,6 +41,11 @@ pub struct BindRequestSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "whatever_stands_there")]
     pub resource_claim_allocations: Option<Vec<schedlab_json::Value>>,
+    /// Devices for extended resources of a `DeviceClass`, as KAI's scheduler allocates them. Our
+    /// binder refuses requests that leave it to the binder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub extended_resource_claim_allocation: Option<schedlab_json::Value>,
     /// What the pod is foretold to have of its node's NUMA zones: names of zones and amounts.
     #[serde(default, rename = "predictedNUMAZones", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "whatever_stands_there")]
@@ -59,6 +64,15 @@ fn whatever_stands_there(_: &mut schemars::SchemaGenerator) -> schemars::Schema 
         "type": "array",
         "nullable": true,
         "items": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+    })
+}
+
+/// An object of whose fields nothing is lost.
+fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "nullable": true,
+        "x-kubernetes-preserve-unknown-fields": true,
     })
 }
 

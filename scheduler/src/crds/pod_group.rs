@@ -125,13 +125,25 @@ pub struct SubGroup {
 pub struct PodGroupStatus {
     /// Troubles with its set-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conditions: Option<Vec<Condition>>,
+    pub conditions: Option<Vec<PodGroupCondition>>,
     /// Why it waits, for each pool of nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling_conditions: Option<Vec<SchedulingCondition>>,
     /// What its pods use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources_status: Option<PodGroupResources>,
+}
+
+/// A condition of a pod group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodGroupCondition {
+    /// What every condition has.
+    #[serde(flatten)]
+    pub condition: Condition,
+    /// Counts the changes.
+    #[serde(default, rename = "transitionID", skip_serializing_if = "Option::is_none")]
+    pub transition_id: Option<String>,
 }
 
 /// Why a pod group waits.
@@ -173,6 +185,55 @@ pub struct SchedulingReason {
     /// One sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The same for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<SchedulingDetails>,
+}
+
+/// What stands behind a reason to wait.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulingDetails {
+    /// With reasons `OverLimit` and `NonPreemptibleOverQuota`: how the queue stood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_details: Option<QueueDetails>,
+}
+
+/// A queue when a pod group did not fit into it. A resource without a bound is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueDetails {
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Used, and asked for by pods that wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
+    pub queue_requested_resources: Option<BTreeMap<String, Quantity>>,
+    /// Its quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
+    pub queue_deserved_resources: Option<BTreeMap<String, Quantity>>,
+    /// Used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
+    pub queue_allocated_resources: Option<BTreeMap<String, Quantity>>,
+    /// Of that, by non-preemptible work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
+    pub queue_allocated_non_preemptible_resources: Option<BTreeMap<String, Quantity>>,
+    /// Its limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
+    pub queue_resource_limits: Option<BTreeMap<String, Quantity>>,
+    /// What the pod group asked for next, of the resource of which there is too little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
+    pub pod_group_requested_resources: Option<BTreeMap<String, Quantity>>,
+    /// The same, where it is non-preemptible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
+    pub pod_group_requested_non_preemptible_resources: Option<BTreeMap<String, Quantity>>,
 }
 
 /// What the pods of a group use.

@@ -1,0 +1,78 @@
+//! What a queue had and deserved when a pod group did not fit into it, for programs:
+//! `schedulingConditions[].reasons[].details` of KAI's PodGroup. What knows no bound is left out.
+
+use schedlab_json::{Map, Value, json};
+use schedlab_scheduler_core::{
+    QueueUse, Reason,
+    model::QueueId,
+    resources::{Amount, PerResource, ResourceName},
+};
+
+use super::Cycle;
+use crate::parse::milli;
+
+/// Of the reasons that are about the bounds of a queue.
+pub(super) fn details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
+    let (queue, requested, is_bound_to_quota) = match reason {
+        Reason::OverLimit { queue, requested, .. } => (queue, requested, false),
+        Reason::NonPreemptibleOverQuota { queue, requested, .. } => (queue, requested, true),
+        Reason::Queue(_)
+        | Reason::NotReady(_)
+        | Reason::LeftAlone
+        | Reason::NoNode { .. }
+        | Reason::GangTooLarge { .. }
+        | Reason::LargerThanFleet { .. }
+        | Reason::NoPlace(_)
+        | Reason::BehindOthers { .. }
+        | Reason::Promised { .. }
+        | Reason::PreemptionDelay { .. }
+        | Reason::Unschedulable { .. } => return None,
+    };
+    let known = (0..).map(QueueId).zip(&cycle.snapshot.queues);
+    let (id, of) = known.into_iter().find(|(_, known)| known.name == *queue)?;
+    let nothing = QueueUse::default();
+    let used = cycle.plan.queues_after.get(&id).unwrap_or(&nothing);
+    let mut details = json!({
+        "name": &**queue,
+        "queueRequestedResources": amounts(used.requested.accounted()),
+        "queueDeservedResources": bounds(of.quota),
+        "queueAllocatedResources": amounts(used.allocated.accounted()),
+        "queueAllocatedNonPreemptibleResources":
+            amounts(used.allocated_non_preemptible.accounted()),
+        "queueResourceLimits": bounds(of.limit),
+        "podGroupRequestedResources": one(&requested.resource, requested.amount),
+    });
+    if is_bound_to_quota {
+        let asked = details["podGroupRequestedResources"].clone();
+        details["podGroupRequestedNonPreemptibleResources"] = asked;
+    }
+    Some(json!({ "queueDetails": details }))
+}
+
+fn amounts(of: PerResource<i64>) -> Value {
+    bounds(of.map(Amount::Exactly))
+}
+
+fn bounds(of: PerResource<Amount>) -> Value {
+    let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+    let known = names.iter().zip(of.values()).filter_map(|(name, amount)| match amount {
+        Amount::Exactly(amount) => Some(written(name, amount)),
+        Amount::Unlimited => None,
+    });
+    known.collect::<Map>().into()
+}
+
+fn one(resource: &ResourceName, amount: i64) -> Value {
+    [written(resource, amount)].into_iter().collect::<Map>().into()
+}
+
+fn written(resource: &ResourceName, amount: i64) -> (String, Value) {
+    let (name, text) = match resource {
+        ResourceName::Gpu => ("nvidia.com/gpu", milli(amount)),
+        ResourceName::Cpu => ("cpu", milli(amount)),
+        ResourceName::Memory => ("memory", amount.to_string()),
+        ResourceName::Pods => ("pods", amount.to_string()),
+        ResourceName::Extended(name) => (&**name, amount.to_string()),
+    };
+    (name.to_owned(), text.into())
+}
