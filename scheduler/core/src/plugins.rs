@@ -17,6 +17,7 @@ mod placement;
 mod pod_counts;
 mod queue_limits;
 mod queue_sort;
+mod reservation_pods;
 mod resource_claims;
 mod selectors;
 mod taint_toleration;
@@ -93,6 +94,11 @@ impl Plugins {
     /// Nodes take only the work that their roles say: [`crate::model::Node::is_gpu_worker`].
     pub fn keep_to_roles(&mut self) {
         self.filter.push(Arc::new(node_roles::NodeRoles));
+    }
+
+    /// Nodes keep room for reservation pods, one for each device that pods share.
+    pub fn leave_room_for_reservations(&mut self) {
+        self.filter.push(Arc::new(reservation_pods::ReservationPods));
     }
 
     /// What kube-scheduler asks by default, with its default weights.

@@ -21,6 +21,7 @@ mod queue_audit;
 mod random;
 mod reclaim;
 mod remedies;
+mod reservations;
 mod restraint;
 mod scores;
 mod stale;

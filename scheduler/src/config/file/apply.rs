@@ -169,6 +169,9 @@ impl ConfigFile {
         if self.restrict_node_scheduling == Some(true) {
             profile.plugins.keep_to_roles();
         }
+        if self.gpu_reservation.is_some() {
+            profile.plugins.leave_room_for_reservations();
+        }
         let PlacementStrategy { gpu, cpu } = self.placement_strategy;
         if let Some(gpu) = gpu.map(Strategy::of_core) {
             (profile.gpu_placement, profile.device_placement) = (gpu, gpu);

@@ -126,7 +126,7 @@ fn the_published_schema_is_that_of_the_program() {
 }
 
 #[test]
-fn keeping_work_to_labelled_nodes_adds_a_filter() {
+fn keeping_work_to_labelled_nodes_or_room_for_reservations_adds_a_filter() {
     let filters = |yaml: &str| {
         let mut config = Config::kai();
         ConfigFile::parse(yaml).unwrap().apply(&mut config).unwrap();
@@ -135,4 +135,5 @@ fn keeping_work_to_labelled_nodes_adds_a_filter() {
     let (_, built_in) = filters("");
     assert_eq!(filters("restrictNodeScheduling: true"), (true, built_in + 1));
     assert_eq!(filters("restrictNodeScheduling: false"), (false, built_in));
+    assert_eq!(filters("gpuReservation: { image: reserve }"), (false, built_in + 1));
 }
