@@ -245,7 +245,7 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         });
         let complaints = complain_of_failures(config.status.subscribe());
         let turns = tell_turns(standing.clone());
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::with_labels_of_queues(config.queue_metric_labels.clone()));
         let status = config.status.subscribe();
         let source = Source { client: client.clone(), config: config.clone() };
         let snapshots = arguments.serve_snapshots.then_some(source);

@@ -52,6 +52,8 @@ pub struct Config {
     /// Nodes that are labelled neither as GPU nor as CPU workers do not exist for it; the profile's
     /// plugins keep work to what nodes are labelled for.
     pub restrict_node_scheduling: bool,
+    /// Labels of queues that metrics about them tell, in the order of those labels.
+    pub queue_metric_labels: Vec<QueueMetricLabel>,
     /// Most writes under way at once. With 1 they follow each other, in an order of their own
     /// that repeats: what virtual time wants.
     pub writes_at_once: usize,
@@ -122,6 +124,17 @@ pub struct DefaultPriorities {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
+}
+
+/// A label of queues that becomes one of the metrics about them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueMetricLabel {
+    /// The queue's.
+    pub queue_label: String,
+    /// The metrics'.
+    pub metric_label: String,
+    /// What it is where a queue lacks the label.
+    pub default: String,
 }
 
 /// Nodes and pods whose label says so.
@@ -200,6 +213,7 @@ impl Config {
             default_priorities: None,
             node_pool: None,
             restrict_node_scheduling: false,
+            queue_metric_labels: Vec::new(),
             writes_at_once: 1,
             usage_window: None,
             usage_half_life: None,

@@ -34,7 +34,7 @@ mod malformed_tests;
 
 pub use config::{
     Binding, Clock, Component, Config, ConfigFile, DefaultPriorities, Ends, Flavor, GpuReservation,
-    Idle, NodePool,
+    Idle, NodePool, QueueMetricLabel,
 };
 pub use metrics::Metrics;
 pub use run::{run, run_measured};

@@ -16,7 +16,7 @@ use schedlab_scheduler_core::{Plan, Snapshot, model::Name};
 
 pub(crate) use cycles::{Stopwatch, Timings};
 
-use crate::{mirror::Mirror, status::QueueStatus};
+use crate::{config::QueueMetricLabel, mirror::Mirror, status::QueueStatus};
 
 /// The metrics of one scheduler.
 pub struct Metrics {
@@ -44,9 +44,15 @@ pub(crate) struct Cycle<'a> {
 impl Metrics {
     /// All metrics, nothing measured yet.
     pub fn new() -> Self {
+        Self::with_labels_of_queues(Vec::new())
+    }
+
+    /// The same, and those about queues tell some of their labels.
+    pub fn with_labels_of_queues(labels: Vec<QueueMetricLabel>) -> Self {
         let registry = Registry::new();
         let register = Register(&registry);
-        let (cycles, queues) = (cycles::Cycles::new(&register), queues::Queues::new(&register));
+        let queues = queues::Queues::new(&register, labels);
+        let cycles = cycles::Cycles::new(&register);
         let work = Mutex::new(work::Work::new(&register));
         let usage_query = register.latency(
             "usage_query_latency_milliseconds",

@@ -2,6 +2,7 @@
 //! printed by `schedlab-scheduler config-schema`. Names are those of KAI's `SchedulingShard`.
 
 mod apply;
+mod metric_labels;
 mod place;
 mod usage;
 
@@ -61,6 +62,12 @@ pub struct ConfigFile {
     /// usageWindow [default: none].
     #[serde(rename = "usageDBConfig")]
     pub usage_db_config: Option<UsageDbSetting>,
+    /// Labels of queues, by which name metrics of the queue controller tell them [default: none].
+    #[serde(default)]
+    pub queue_label_to_metric_label: BTreeMap<String, String>,
+    /// What those labels are where a queue lacks them [default: empty].
+    #[serde(default)]
+    pub queue_label_to_default_metric_value: BTreeMap<String, String>,
     /// Most writes to the API server under way at once [default: 32].
     pub writes_at_once: Option<std::num::NonZeroU16>,
     /// How the last cycles decided, plugin by plugin, is kept in so many lines at most and served
@@ -362,6 +369,7 @@ impl ConfigFile {
             let (field, allowed) = ("traceDecisions", "1 to 1000000");
             return Err(FileError::Value { field, found: found.to_string(), allowed });
         }
+        metric_labels::check(self)?;
         let times = [
             ("preemptionPolicy.gracePeriod", self.preemption_policy.grace_period),
             ("period", self.period),

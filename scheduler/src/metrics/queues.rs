@@ -7,7 +7,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::{Cycle, Register, scaled};
-use crate::status::QueueStatus;
+use crate::{config::QueueMetricLabel, status::QueueStatus};
 
 const NAMES: &[&str] = &["queue_name", "queue_metadata_name", "queue_display_name"];
 const DASHBOARD: &[&str] = &["queue_name", "team"];
@@ -22,6 +22,8 @@ pub(super) struct Queues {
     usage: [GaugeVec; 3],
     quota_used: GaugeVec,
     share_used: GaugeVec,
+    /// What is told in `info`, `quota` and `allocated` besides the names.
+    labels: Vec<QueueMetricLabel>,
 }
 
 /// What each of GPU, CPU and memory is divided by.
@@ -32,8 +34,11 @@ const BYTES: Units = Units([1000, 1000, 1]);
 const MILLIONTHS: Units = Units([1_000_000; 3]);
 
 impl Queues {
-    pub(super) fn new(register: &Register<'_>) -> Self {
-        let gauge = |name: &str, help: &str| register.gauge(name, help, NAMES);
+    pub(super) fn new(register: &Register<'_>, labels: Vec<QueueMetricLabel>) -> Self {
+        let shared = |name: &str, help: &str| register.gauge(name, help, NAMES);
+        let more = labels.iter().map(|label| &*label.metric_label);
+        let all: Vec<&str> = NAMES.iter().copied().chain(more).collect();
+        let gauge = |name: &str, help: &str| register.gauge(name, help, &all);
         let fair_share = "Fair share of the queue";
         let quota = "What the queue deserves; -1: without bound";
         let allocated = "Used by pods of the queue that have a node";
@@ -41,9 +46,9 @@ impl Queues {
         Self {
             info: gauge("queue_info", "1 for each queue"),
             fair_share: [
-                gauge("queue_fair_share_gpu", fair_share),
-                gauge("queue_fair_share_cpu_cores", fair_share),
-                gauge("queue_fair_share_memory_gb", fair_share),
+                shared("queue_fair_share_gpu", fair_share),
+                shared("queue_fair_share_cpu_cores", fair_share),
+                shared("queue_fair_share_memory_gb", fair_share),
             ],
             quota: [
                 gauge("queue_deserved_gpus", quota),
@@ -56,9 +61,9 @@ impl Queues {
                 gauge("queue_allocated_memory_bytes", allocated),
             ],
             usage: [
-                gauge("queue_gpu_usage", usage),
-                gauge("queue_cpu_usage", usage),
-                gauge("queue_memory_usage", usage),
+                shared("queue_gpu_usage", usage),
+                shared("queue_cpu_usage", usage),
+                shared("queue_memory_usage", usage),
             ],
             quota_used: register.gauge(
                 "quota_usage_percent",
@@ -70,6 +75,7 @@ impl Queues {
                 "Used GPUs as part of the fair share; absent without one",
                 DASHBOARD,
             ),
+            labels,
         }
     }
 
@@ -80,16 +86,21 @@ impl Queues {
             let display = record.map(|record| Name::clone(&record.display_name));
             let display = display.unwrap_or_default();
             let shown = if display.is_empty() { &status.name } else { &display };
-            let labels: [&str; 3] = [shown, &status.name, &display];
+            let names: [&str; 3] = [shown, &status.name, &display];
+            let more = self.labels.iter().map(|label| {
+                let known = record.and_then(|record| record.labels.get(&*label.queue_label));
+                known.map_or(&*label.default, |known| &**known)
+            });
+            let labels: Vec<&str> = names.into_iter().chain(more).collect();
             self.info.with_label_values(&labels).set(1.0);
-            set(&self.fair_share, &labels, (status.fair_share, LARGE));
+            set(&self.fair_share, &names, (status.fair_share, LARGE));
             let bound = |amount| match amount {
                 Amount::Exactly(amount) => amount,
                 Amount::Unlimited => i64::MIN,
             };
             set(&self.quota, &labels, (status.quota.map(bound), BYTES));
             set(&self.allocated, &labels, (status.allocated.accounted(), BYTES));
-            set(&self.usage, &labels, (queue.historical_usage_micro, MILLIONTHS));
+            set(&self.usage, &names, (queue.historical_usage_micro, MILLIONTHS));
             self.dashboard(status);
         }
     }
@@ -116,7 +127,7 @@ impl Queues {
 }
 
 /// `i64::MIN` stands for no bound.
-fn set(gauges: &[GaugeVec; 3], labels: &[&str; 3], (amounts, units): (PerResource<i64>, Units)) {
+fn set(gauges: &[GaugeVec; 3], labels: &[&str], (amounts, units): (PerResource<i64>, Units)) {
     for ((gauge, amount), unit) in gauges.iter().zip(amounts.values()).zip(units.0) {
         let value = if amount == i64::MIN { -1.0 } else { scaled(amount, unit) };
         gauge.with_label_values(labels).set(value);

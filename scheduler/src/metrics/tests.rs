@@ -23,6 +23,10 @@ fn measured(objects: &[Value]) -> String {
 
 /// What Prometheus is told after one cycle over these objects.
 fn told_of(objects: &[Value]) -> String {
+    told_by(&Metrics::new(), objects)
+}
+
+fn told_by(metrics: &Metrics, objects: &[Value]) -> String {
     let mut mirror = Mirror::new("kai-scheduler");
     for object in objects {
         let kind = match object["kind"].as_str() {
@@ -54,7 +58,6 @@ fn told_of(objects: &[Value]) -> String {
             requested: used.requested.clone(),
         })
         .collect();
-    let metrics = Metrics::new();
     metrics.observe(&Cycle {
         snapshot,
         plan: &plan,
@@ -77,6 +80,26 @@ fn usage_of_queues_is_told_under_the_names_that_are_asked_for() {
         let labels = r#"{queue_display_name="Team a",queue_metadata_name="a",queue_name="Team a"}"#;
         assert!(told.contains(&format!("\n{used}{labels} 0\n")), "{used} in {told}");
     }
+}
+
+#[test]
+fn labels_of_queues_are_told_where_the_queue_controllers_metrics_are() {
+    let label = |queue_label: &str, metric_label: &str, default: &str| QueueMetricLabel {
+        queue_label: queue_label.to_owned(),
+        metric_label: metric_label.to_owned(),
+        default: default.to_owned(),
+    };
+    let labels = vec![label("team", "team", ""), label("tier", "queue_tier", "none")];
+    let mut queue = queue("a", 1);
+    queue["metadata"]["labels"] = json!({ "team": "vision" });
+    let told = told_by(&Metrics::with_labels_of_queues(labels), &[queue]);
+    let of = |name: &str| told.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    let names = r#"queue_display_name="Team a",queue_metadata_name="a",queue_name="Team a""#;
+    for name in ["kai_queue_info", "kai_queue_deserved_gpus"] {
+        let labels = format!(r#"{{{names},queue_tier="none",team="vision"}}"#);
+        assert_eq!(of(name), format!("{name}{labels} 1"));
+    }
+    assert_eq!(of("kai_queue_gpu_usage"), format!("kai_queue_gpu_usage{{{names}}} 0"));
 }
 
 fn queue(name: &str, quota: i64) -> Value {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::{
-    model::{Name, Time},
+    model::{Labels, Name, Time},
     resources::{Amount, PerResource},
 };
 
@@ -19,6 +19,8 @@ pub(crate) struct QueueRecord {
     pub(crate) uid: Name,
     /// Empty when there is none.
     pub(crate) display_name: Name,
+    /// Metrics may tell some of them.
+    pub(crate) labels: Labels,
     pub(crate) parent: Option<Name>,
     pub(crate) priority: i32,
     pub(crate) quota: PerResource<Amount>,
@@ -71,6 +73,7 @@ impl QueueRecord {
         Self {
             uid: text(object, "/metadata/uid").unwrap_or_default().into(),
             display_name: name(spec, "/displayName").unwrap_or_default(),
+            labels: strings(object, "/metadata/labels"),
             parent: name(spec, "/parentQueue"),
             priority: reader.priority(),
             quota,

@@ -47,6 +47,8 @@ impl Misfit {
             | Self::MigInstancesOnly
             | Self::GpusByClaim
             | Self::GpusWithoutClaim
+            | Self::NoGpuWorker
+            | Self::NoCpuWorker
             | Self::NotAligned { even_when_empty: EvenWhenEmpty::Yes } => Obstacle::OtherKind,
             Self::TooLittle { even_when_empty: EvenWhenEmpty::Yes, .. } => Obstacle::TooSmall,
             Self::LegacyMig | Self::ClaimFull(_) | Self::ClaimOfQueue { .. } => {

@@ -5,7 +5,7 @@ use schedlab_scheduler_core::profile::{Action, Placement, Profile};
 
 use super::{
     ActionName, ConfigFile, DefaultPrioritiesSetting, FileError, MinRuntime, PlacementStrategy,
-    PluginName, PoolSetting, PreemptionSetting, QueueDepth, Strategy, Time,
+    PluginName, PoolSetting, PreemptionSetting, QueueDepth, Strategy, Time, metric_labels,
 };
 use crate::config::{
     Binding, Config, DefaultPriorities, Flavor, GpuReservation, NODE_POOL_LABEL, NodePool,
@@ -51,6 +51,9 @@ impl ConfigFile {
         }
         config.restrict_node_scheduling =
             self.restrict_node_scheduling.unwrap_or(config.restrict_node_scheduling);
+        if !self.queue_label_to_metric_label.is_empty() {
+            config.queue_metric_labels = metric_labels::of(self);
+        }
         config.period = self.period.map_or(config.period, |period| period.0);
         config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
         config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);
@@ -103,6 +106,8 @@ impl ConfigFile {
             block_nvidia_visible_devices,
             default_priorities_config_map,
             restrict_node_scheduling,
+            queue_label_to_metric_label,
+            queue_label_to_default_metric_value: _,
             usage_window,
             usage_half_life,
             usage_db_config,
@@ -128,6 +133,7 @@ impl ConfigFile {
             ("blockNvidiaVisibleDevices", block_nvidia_visible_devices.is_some()),
             ("defaultPrioritiesConfigMap", default_priorities_config_map.is_some()),
             ("restrictNodeScheduling", restrict_node_scheduling.is_some()),
+            ("queueLabelToMetricLabel", !queue_label_to_metric_label.is_empty()),
             ("usageWindow", usage_window.is_some()),
             ("usageHalfLife", usage_half_life.is_some()),
             ("usageDBConfig", usage_db_config.is_some()),

@@ -51,7 +51,7 @@ kValue: 0.5
 
 #[test]
 fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `queueLabelToMetricLabel`, `queueLabelToDefaultMetricValue`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
     assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement` at line 2 column 3");
     assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
     assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
@@ -136,4 +136,27 @@ fn keeping_work_to_labelled_nodes_or_room_for_reservations_adds_a_filter() {
     assert_eq!(filters("restrictNodeScheduling: true"), (true, built_in + 1));
     assert_eq!(filters("restrictNodeScheduling: false"), (false, built_in));
     assert_eq!(filters("gpuReservation: { image: reserve }"), (false, built_in + 1));
+}
+
+#[test]
+fn labels_of_queues_are_told_under_names_that_prometheus_takes() {
+    let labels = |yaml: &str| {
+        let mut config = Config::kai();
+        match ConfigFile::parse(yaml) {
+            Ok(file) => file.apply(&mut config).unwrap(),
+            Err(error) => return error.to_string(),
+        }
+        let told = config.queue_metric_labels.iter();
+        told.map(|of| format!("{}={} ({})", of.metric_label, of.queue_label, of.default))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let map = "queueLabelToMetricLabel";
+    let two = "{ tier: queue_tier, a.b/team: team }";
+    let defaults = "queueLabelToDefaultMetricValue: { tier: none }";
+    assert_snapshot!(labels(&format!("{map}: {two}\n{defaults}")), @"team=a.b/team (), queue_tier=tier (none)");
+    assert_snapshot!(labels(&format!("{map}: {{ tier: 'queue-tier' }}")), @"queueLabelToMetricLabel: found queue-tier, allowed: letters, digits and _, no digit first, no __ in front");
+    assert_snapshot!(labels(&format!("{map}: {{ a: queue_name }}")), @"queueLabelToMetricLabel: found queue_name, allowed: a name that no other label of the metrics has");
+    assert_snapshot!(labels(&format!("{map}: {{ a: x, b: x }}")), @"queueLabelToMetricLabel: found x, allowed: a name that no other label of the metrics has");
+    assert_snapshot!(labels(defaults), @"queueLabelToDefaultMetricValue: found tier, allowed: a label that queueLabelToMetricLabel names");
 }
