@@ -22,7 +22,7 @@ test-crashes: ## no rule is broken, wherever the scheduler dies in a gang or rec
 
 CONTROL_PLANE = $(or $(KUBEBUILDER_ASSETS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/schedlab/control-plane/v1.35.4)
 
-AREAS = borrowing devices gang lab placement priority quota reclaim robustness
+AREAS = borrowing devices gang lab placement priority quota reclaim robustness upgrade
 
 test-control-plane: test-features ## every feature on a real control plane too, where there is one, with the same outcome
 	@if [ -x "$(CONTROL_PLANE)/kube-apiserver" ]; then set -e; \
