@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use schedlab_json::Value;
 use schedlab_scheduler::{Config, Flavor};
 use serde::Deserialize;
 
@@ -20,6 +21,9 @@ const KNOWN: [(&str, &str); 5] = [
     ("kube-scheduler", include_str!("target/kube-scheduler.yaml")),
     ("default-scheduler", include_str!("target/kube-scheduler.yaml")),
 ];
+
+/// The scheduler that manifests name.
+const KAI: &str = "kai-scheduler";
 
 /// Tags that name what a scheduler can do, and what each means.
 pub const CAPABILITIES: [(&str, &str); 22] = [
@@ -251,6 +255,13 @@ impl Target {
     }
 
     /// Whether its own times can be made shorter: those of a program cannot.
+    /// Gives it the pods of an object that features write for KAI, in templates, too.
+    pub(crate) fn claim_pods(&self, object: &mut Value) {
+        if let Some(name) = &self.scheduler_name {
+            rename_scheduler(object, name);
+        }
+    }
+
     pub(crate) fn keeps_pace(&self) -> bool {
         self.which == Which::Ours
     }
@@ -273,8 +284,26 @@ impl Target {
 }
 
 #[cfg(test)]
+fn rename_scheduler(value: &mut Value, new: &str) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_scheduler(item, new)),
+        Value::Object(fields) => {
+            for (key, value) in fields.iter_mut() {
+                if key == "schedulerName" && *value == KAI {
+                    *value = new.into();
+                } else {
+                    rename_scheduler(value, new);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 mod tests {
     use super::*;
+    use schedlab_json::json;
+
 
     #[test]
     fn a_target_file_says_what_is_wrong_and_where() {
@@ -302,3 +331,19 @@ mod tests {
         assert!(strange.to_string().contains("--target"), "{strange}");
     }
 }
+
+    #[test]
+    fn pods_that_are_written_for_kai_are_for_whoever_is_tested() {
+        let text = "name: mine\nschedulerName: my-sched\nqueues: none\ncapabilities: []\n";
+        let mine = Target::read("t.yaml", text, &Which::Ours).unwrap();
+        let named = |name: &str| json!({"spec": {"jobs": [{"template": {"spec": {"schedulerName": name}}}]}});
+        for (target, written, there) in [
+            (&mine, "kai-scheduler", "my-sched"),
+            (&mine, "another", "another"),
+            (&Target::ours(), "kai-scheduler", "kai-scheduler"),
+        ] {
+            let mut object = named(written);
+            target.claim_pods(&mut object);
+            assert_eq!(object, named(there));
+        }
+    }

@@ -92,7 +92,26 @@ fn kube_scheduler_passes_what_it_can_do_and_is_spared_the_rest() {
         assert_eq!((&*told.outcome, &*told.why), ("skipped", why), "{name}");
     }
     let failed = all.iter().filter(|told| !matches!(&*told.outcome, "passed" | "skipped"));
-    assert_eq!(failed.map(|told| &told.name).collect::<Vec<_>>(), Vec::<&String>::new());
+    let failed: Vec<String> = failed.map(|told| format!("{}: {}", told.name, told.why)).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn a_scheduler_of_any_name_gets_the_pods_of_manifests() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let target = folder.path().join("target.yaml");
+    let text = "name: mine\nschedulerName: my-sched\nqueues: scheduling.run.ai/v2\n\
+                capabilities: [gang, podgrouper, quota, lab, kai-words]\n";
+    std::fs::write(&target, text).expect("a file can be written");
+    let target = target.to_str().expect("its path is text");
+    let features = ["features/lab/quota.feature", "features/devices/claims.feature"];
+    let Some(all) = run_as("ours", &[&features[..], &["--target", target]].concat()) else {
+        return;
+    };
+    let failed = all.iter().filter(|told| !matches!(&*told.outcome, "passed" | "skipped"));
+    let failed: Vec<String> = failed.map(|told| format!("{}: {}", told.name, told.why)).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(all.iter().filter(|told| told.outcome == "passed").count() >= 8);
 }
 
 #[test]

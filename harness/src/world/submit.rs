@@ -40,6 +40,7 @@ impl World {
         self.rest = None;
         for document in &mut documents {
             self.pace.object(&mut document.object);
+            self.target.claim_pods(&mut document.object);
         }
         let _held = self.hold_scheduler();
         let mut done: Vec<(Value, Applied)> = Vec::new();
