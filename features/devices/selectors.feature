@@ -26,6 +26,7 @@ Feature: GPUs by what they are
     Then pod "choosy" is running
     And the field "status.allocation.devices.results.0.device" of claim "first-gpu" is "gpu-0"
 
+  @sparing-devices
   Scenario: Who is content with any device leaves to others what only they want
     Given this manifest is applied:
       """yaml

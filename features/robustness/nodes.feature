@@ -81,6 +81,7 @@ Feature: Nodes come and go under the pods
     Then for 10 minutes gang "train" has 24 running pods
     And no pods of the cluster were evicted
 
+  @bin-packing
   Scenario: A cordoned node keeps its pods and takes no more
     Given 4 pods "early" with 1 GPU each are submitted to queue "training"
     And pod "early" is running

@@ -26,7 +26,7 @@ const KNOWN: [(&str, &str); 5] = [
 const KAI: &str = "kai-scheduler";
 
 /// Tags that name what a scheduler can do, and what each means.
-pub const CAPABILITIES: [(&str, &str); 22] = [
+pub const CAPABILITIES: [(&str, &str); 23] = [
     ("quota", "queues have a quota that holds"),
     ("borrowing", "what nobody uses may be used over the quota"),
     ("reclaim", "what was borrowed is taken back"),
@@ -39,6 +39,7 @@ pub const CAPABILITIES: [(&str, &str); 22] = [
     ("consolidation", "pods are moved to make room in one place"),
     ("bin-packing", "one node is filled before the next, and those with GPUs are kept for them"),
     ("shared-gpus", "parts of a GPU are given away"),
+    ("sparing-devices", "who is content with any device leaves to others what only they want"),
     ("topology", "a gang stays within a rack or a zone"),
     ("lab", "the operations lab's manifests: queues and gangs together"),
     ("osmo", "pools as OSMO lays them out on queues"),
@@ -254,7 +255,6 @@ impl Target {
         Config { seed, ..config }
     }
 
-    /// Whether its own times can be made shorter: those of a program cannot.
     /// Gives it the pods of an object that features write for KAI, in templates, too.
     pub(crate) fn claim_pods(&self, object: &mut Value) {
         if let Some(name) = &self.scheduler_name {
@@ -262,6 +262,7 @@ impl Target {
         }
     }
 
+    /// Whether its own times can be made shorter: those of a program cannot.
     pub(crate) fn keeps_pace(&self) -> bool {
         self.which == Which::Ours
     }
@@ -283,7 +284,6 @@ impl Target {
     }
 }
 
-#[cfg(test)]
 fn rename_scheduler(value: &mut Value, new: &str) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| rename_scheduler(item, new)),
@@ -300,10 +300,11 @@ fn rename_scheduler(value: &mut Value, new: &str) {
     }
 }
 
+#[cfg(test)]
 mod tests {
-    use super::*;
     use schedlab_json::json;
 
+    use super::*;
 
     #[test]
     fn a_target_file_says_what_is_wrong_and_where() {
@@ -330,7 +331,6 @@ mod tests {
         let strange = Target::find(&"installed:mine".parse().unwrap(), None).unwrap_err();
         assert!(strange.to_string().contains("--target"), "{strange}");
     }
-}
 
     #[test]
     fn pods_that_are_written_for_kai_are_for_whoever_is_tested() {
@@ -347,3 +347,4 @@ mod tests {
             assert_eq!(object, named(there));
         }
     }
+}

@@ -123,3 +123,34 @@ fn what_the_files_of_a_step_hold_counts_too() {
     assert!(makes_jobs("lab/exercise-d-gang.yaml"));
     assert!(!makes_jobs("lab/original/exercise-d-gang.yaml"));
 }
+
+#[test]
+fn who_makes_a_pod_group_needs_gangs() {
+    let manifest = "    Given this manifest is applied:\n\"\"\"\nkind: KIND\n\"\"\"";
+    let needs = |kind: &str| case(&manifest.replace("KIND", kind)).capabilities().contains("gang");
+    assert!(needs("PodGroup"));
+    assert!(!needs("Pod"));
+}
+
+#[test]
+fn who_quotes_kai_needs_its_words_in_a_snapshot_too() {
+    let needs = |case: &Case| case.capabilities().contains("kai-words");
+    for quoted in ["\"found no claim\"", "'found no claim \"data\"'"] {
+        assert!(
+            needs(&case(&format!("    Then pod \"a\" is pending because {quoted}"))),
+            "{quoted}"
+        );
+    }
+    assert!(!needs(&case("    Then pod \"a\" is running")));
+    let features = Path::new(env!("CARGO_MANIFEST_DIR")).join("../features");
+    for (file, name, quotes) in [
+        ("robustness/nodes.feature", "A node that is deleted and added again", true),
+        ("placement/kube.feature", "The emptiest node comes first", false),
+    ] {
+        let file = features.join(file);
+        let text = std::fs::read_to_string(&file).expect("the feature is there");
+        let cases = load_text(&file.display().to_string(), &text).expect("it is a feature");
+        let found = cases.iter().find(|case| case.name.starts_with(name)).expect("it is there");
+        assert_eq!(needs(found), quotes, "{name}");
+    }
+}

@@ -33,10 +33,15 @@ impl Case {
         for step in &self.steps {
             let text = &step.value;
             let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+            let quotes =
+                |verb: &str| ['"', '\''].iter().any(|q| says(&[format!(" {verb} {q}").as_str()]));
+            let shows = says(&["matches its snapshot", "match their snapshot"]);
             let asks = [
                 (
                     "kai-words",
-                    says(&[" because \"", " say \"", " says \"", "was evicted", "were evicted"]),
+                    ["because", "say", "says"].into_iter().any(quotes)
+                        || says(&["was evicted", "were evicted"])
+                        || (shows && self.snapshot_tells_reasons()),
                 ),
                 (
                     "kai-settings",
@@ -47,14 +52,20 @@ impl Case {
                         "a default \"",
                     ]),
                 ),
-                ("snapshots", says(&["matches its snapshot", "match their snapshot"])),
+                ("snapshots", shows),
                 ("kube-profile", says(&["scheduler profile \"kube\""])),
                 ("faults", says(&["scheduler is st", "scheduler is restarted", "scheduler dies"])),
-                ("gang", says(&["gang \""])),
+                ("gang", says(&["gang \""]) || makes_pod_groups(step)),
             ];
             needed.extend(asks.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name));
         }
         needed
+    }
+
+    /// Whether its snapshot tells why pods wait.
+    fn snapshot_tells_reasons(&self) -> bool {
+        let text = std::fs::read_to_string(self.snapshot()).unwrap_or_default();
+        text.lines().any(|line| line == "pending")
     }
 
     /// The longest time that it has to wait through, for what it says. What shall happen within
@@ -140,4 +151,9 @@ impl Case {
         let lost = self.steps.iter().any(dies);
         lost.then(|| "a node is given up, and its pods, in Kubernetes' own minutes".to_owned())
     }
+}
+
+/// Whether a manifest below a step makes a gang.
+fn makes_pod_groups(step: &gherkin::Step) -> bool {
+    step.docstring.as_ref().is_some_and(|text| text.contains("kind: PodGroup"))
 }
