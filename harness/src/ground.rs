@@ -437,10 +437,7 @@ fn on_kind(
 /// Takes away what is left of a run. Answers what stays: it is in the run's record, too.
 fn end(run: Run) -> Vec<String> {
     let ended = on_runtime(async { Ok(run.end().await) });
-    let told = |one: &Swept| match &one.end {
-        End::Failed { why } => Some(format!("{}: {why}", one.thing)),
-        End::Removed | End::There | End::Gone | End::NotYet => None,
-    };
+    let told = |one: &Swept| one.end.why_not().map(|why| format!("{}: {why}", one.thing));
     match ended {
         Ok(swept) => swept.iter().filter_map(told).collect(),
         Err(error) => vec![format!("{error:#}")],

@@ -45,6 +45,9 @@ use serde::{Deserialize, Serialize};
 use processes::Process;
 use record::Record;
 
+use crate::tools::Endpoint;
+
+pub(crate) use cluster::end_guests;
 pub use record::{Life, state_folder};
 pub use sweep::{Doing, End, RunReport, Swept, clean, unrecorded};
 
@@ -169,6 +172,10 @@ impl Run {
 
     /// Notes a thing. Call it before the thing is made.
     pub fn note(&self, thing: Thing) -> anyhow::Result<()> {
+        if thing.is_with_docker() && self.record().docker.is_none() {
+            let daemon = Endpoint::now();
+            self.record().docker = daemon;
+        }
         self.change(|things| {
             if !things.contains(&thing) {
                 things.push(thing);
@@ -211,7 +218,7 @@ impl Run {
     pub async fn end(self) -> Vec<Swept> {
         let record = self.record().clone();
         let swept = sweep::sweep(&self.0.file, &record, Vec::new(), Doing::Remove).await;
-        swept.into_iter().filter(|one| matches!(one.end, End::Failed { .. })).collect()
+        swept.into_iter().filter(|one| one.end.why_not().is_some()).collect()
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Thing>)) -> anyhow::Result<()> {
@@ -226,6 +233,11 @@ impl Run {
 }
 
 impl Thing {
+    /// Whether only docker's daemon can say what is left of it.
+    fn is_with_docker(&self) -> bool {
+        self.is_dockers() || matches!(self, Self::Image { .. } | Self::KeptCluster { .. })
+    }
+
     /// Whether docker's daemon makes it, by itself once it was asked.
     fn is_dockers(&self) -> bool {
         match self {

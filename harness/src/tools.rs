@@ -86,8 +86,13 @@ impl Tool {
 
     /// Runs it to its end and answers what it printed.
     pub fn run(self, args: &[&str]) -> Result<String, ToolError> {
+        self.run_at(None, args)
+    }
+
+    /// The same with the daemon that listens there.
+    pub fn run_at(self, daemon: Option<&Endpoint>, args: &[&str]) -> Result<String, ToolError> {
         let mut command = Command::new(self.program());
-        command.args(args);
+        command.args(args).envs(daemon.iter().flat_map(|daemon| daemon.variables()));
         self.check(args, command.output())
     }
 

@@ -33,7 +33,7 @@ pub fn clean(args: &Clean) -> anyhow::Result<Exit> {
         Format::Text => text(&cleaned),
     });
     let ends = cleaned.runs.iter().flat_map(|run| &run.things);
-    let failed = ends.into_iter().any(|one| matches!(one.end, End::Failed { .. }));
+    let failed = ends.into_iter().any(|one| one.end.why_not().is_some());
     Ok(if failed { Exit::Failed } else { Exit::Passed })
 }
 
@@ -56,6 +56,7 @@ fn text(cleaned: &Cleaned) -> String {
                     writeln!(out, "  nothing yet: {} (docker may be at it: clean again)", one.thing)
                 }
                 End::Failed { why } => writeln!(out, "  STILL THERE {}: {why}", one.thing),
+                End::Unknown { why } => writeln!(out, "  CANNOT TELL {}: {why}", one.thing),
             };
         }
     }

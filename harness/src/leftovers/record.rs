@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Thing;
 use super::processes::Process;
+use crate::tools::Endpoint;
 
 /// What is known of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,9 @@ pub(super) struct Record {
     pub(super) place: Place,
     /// What it made, in that order.
     pub(super) things: Vec<Thing>,
+    /// Where docker's daemon listens, if it made something there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) docker: Option<Endpoint>,
     /// When its process was first found gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) gone: Option<Timestamp>,
@@ -97,6 +101,7 @@ impl Record {
                 started: process.started,
                 place: Place::here(),
                 things: Vec::new(),
+                docker: None,
                 gone: None,
             };
             record.write(&file)?;

@@ -6,10 +6,12 @@ use std::path::Path;
 use schedlab_emulator::clock::Clock;
 use serde::Serialize;
 
+use super::docker::Docker;
 use super::processes::{self, Process};
 use super::record::{Life, Record, records};
-use super::{KIND_PREFIX, Thing, cluster, docker, objects};
+use super::{KIND_PREFIX, Thing, cluster, objects};
 use crate::api::Api;
+use crate::tools::{Endpoint, ToolError};
 
 /// Whether to act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,21 @@ pub enum End {
         /// Why, and what to do.
         why: String,
     },
+    /// Nobody can say whether it is there.
+    Unknown {
+        /// Why not, and what to do.
+        why: String,
+    },
+}
+
+impl End {
+    /// Why it is not known to be gone, where it should be.
+    pub fn why_not(&self) -> Option<&str> {
+        match self {
+            Self::Failed { why } | Self::Unknown { why } => Some(why),
+            Self::Removed | Self::There | Self::Gone | Self::NotYet => None,
+        }
+    }
 }
 
 /// What was found of one run.
@@ -105,11 +122,12 @@ pub fn unrecorded(state: &Path) -> Vec<String> {
     let processes = processes::marked().into_iter().filter(|(id, _)| !known.contains(id));
     let processes = processes
         .map(|(id, process)| format!("process {} of run {id}: {}", process.pid, process.command()));
-    let containers = docker::runs().unwrap_or_default().into_iter();
+    let docker = Docker(None);
+    let containers = docker.runs().unwrap_or_default().into_iter();
     let containers = containers
         .filter(|id| !known.contains(id))
         .map(|id| format!("containers of run {id}: docker ps -a --filter label=schedlab.run={id}"));
-    let clusters = docker::clusters().unwrap_or_default().into_iter();
+    let clusters = docker.clusters().unwrap_or_default().into_iter();
     let clusters = clusters
         .filter(|name| name.strip_prefix(KIND_PREFIX).is_some_and(|run| !known.contains(run)));
     let clusters =
@@ -132,18 +150,18 @@ pub(super) async fn sweep(
         }
         let end = match left.iter().find(|stays| is_reached_by(stays, thing)) {
             Some(stays) => End::Failed { why: format!("it is the way to {stays}") },
-            None => take_away(thing, &record.id, doing)
+            None => take_away(thing, record, doing)
                 .await
                 .unwrap_or_else(|error| End::Failed { why: format!("{error:#}") }),
         };
         let end = if end == End::Gone && to_come.contains(thing) { End::NotYet } else { end };
-        if matches!(end, End::Failed { .. }) {
+        if end.why_not().is_some() {
             left.push(thing.clone());
         }
         swept.push(Swept { thing: thing.to_string(), end });
     }
     if doing == Doing::Remove {
-        let failed = swept.iter().any(|one| matches!(one.end, End::Failed { .. }));
+        let failed = swept.iter().any(|one| one.end.why_not().is_some());
         let things: Vec<Thing> = record
             .things
             .iter()
@@ -226,33 +244,38 @@ fn alive(record: &Record) -> Vec<Process> {
     all
 }
 
-async fn take_away(thing: &Thing, run: &str, doing: Doing) -> anyhow::Result<End> {
+async fn take_away(thing: &Thing, record: &Record, doing: Doing) -> anyhow::Result<End> {
+    let (run, daemon) = (&*record.id, record.docker.as_ref());
+    let docker = Docker(daemon);
     match thing {
         Thing::Process { .. } => Ok(End::Gone),
         Thing::Folder { path } => remove_folder(path, run, doing),
         Thing::Kubeconfig { path, server } => remove_kubeconfig(path, server, doing),
-        Thing::Docker => {
-            let there = !docker::of_run(run)?.is_empty();
-            act(there, doing, || Ok(docker::remove_run(run)?))
-        }
-        Thing::KindCluster { name } => {
-            let there = !docker::of_cluster(name)?.is_empty();
-            act(there, doing, || Ok(docker::remove_cluster(name)?))
-        }
-        Thing::Network { name } => {
-            act(docker::has_network(name)?, doing, || Ok(docker::remove_network(name)?))
-        }
-        Thing::Image { reference } => {
-            act(docker::has_image(reference)?, doing, || Ok(docker::remove_image(reference)?))
-        }
+        Thing::Docker => match docker.of_run(run) {
+            Err(error) => Ok(unknown(&error, daemon)),
+            Ok(found) => act(!found.is_empty(), doing, || Ok(docker.remove_run(run)?)),
+        },
+        Thing::KindCluster { name } => match docker.of_cluster(name) {
+            Err(error) => Ok(unknown(&error, daemon)),
+            Ok(found) => act(!found.is_empty(), doing, || Ok(docker.remove_cluster(name)?)),
+        },
+        Thing::Network { name } => match docker.has_network(name) {
+            Err(error) => Ok(unknown(&error, daemon)),
+            Ok(there) => act(there, doing, || Ok(docker.remove_network(name)?)),
+        },
+        Thing::Image { reference } => match docker.has_image(reference) {
+            Err(error) => Ok(unknown(&error, daemon)),
+            Ok(there) => act(there, doing, || Ok(docker.remove_image(reference)?)),
+        },
         Thing::Cluster { kubeconfig, context } => {
             let api = objects::connect(kubeconfig, context.as_deref()).await?;
             leave_cluster(&api, run, doing).await
         }
-        Thing::KeptCluster { name, .. } if docker::of_cluster(name)?.is_empty() => Ok(End::Gone),
-        Thing::KeptCluster { kubeconfig, .. } => {
-            leave_cluster(&objects::connect(kubeconfig, None).await?, run, doing).await
-        }
+        Thing::KeptCluster { name, kubeconfig } => match docker.of_cluster(name) {
+            Err(error) => Ok(unknown(&error, daemon)),
+            Ok(found) if found.is_empty() => Ok(End::Gone),
+            Ok(_) => leave_cluster(&objects::connect(kubeconfig, None).await?, run, doing).await,
+        },
         Thing::Object { kubeconfig, context, path } => {
             let api = objects::connect(kubeconfig, context.as_deref()).await?;
             match objects::own(&api, path, run).await? {
@@ -262,6 +285,12 @@ async fn take_away(thing: &Thing, run: &str, doing: Doing) -> anyhow::Result<End
             }
         }
     }
+}
+
+/// A daemon that tells nothing may have the thing, or an earlier clean may have taken it away.
+fn unknown(error: &ToolError, daemon: Option<&Endpoint>) -> End {
+    let asked = daemon.map_or_else(String::new, |daemon| format!("{daemon}: "));
+    End::Unknown { why: format!("{asked}{error}") }
 }
 
 async fn leave_cluster(api: &Api, run: &str, doing: Doing) -> anyhow::Result<End> {

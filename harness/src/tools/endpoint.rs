@@ -4,13 +4,21 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use super::{ANSWER_MAX, Tool};
 
 /// Names a daemon, before any context does.
 pub const DOCKER_HOST: &str = "DOCKER_HOST";
+/// Names a context, before the one that is chosen.
+const DOCKER_CONTEXT: &str = "DOCKER_CONTEXT";
+
+/// What docker says of the context that counts.
+const QUESTION: [&str; 4] =
+    ["context", "inspect", "--format", "{{.Name}} {{.Endpoints.docker.Host}}"];
 
 /// Where a daemon listens, and who says so.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// As `unix:///var/run/docker.sock`.
     pub host: String,
@@ -26,11 +34,28 @@ pub fn is_named() -> bool {
 impl Endpoint {
     /// What docker says of itself; nothing where it has no contexts.
     pub async fn of_docker() -> Option<Self> {
-        let question = ["context", "inspect", "--format", "{{.Name}} {{.Endpoints.docker.Host}}"];
-        let said = Tool::Docker.ask(&Tool::Docker.program(), &question, ANSWER_MAX).await.ok()?;
+        let said = Tool::Docker.ask(&Tool::Docker.program(), &QUESTION, ANSWER_MAX).await.ok()?;
+        Self::told(&said)
+    }
+
+    /// The same, at once: docker asks no daemon for it.
+    pub fn now() -> Option<Self> {
+        Self::told(&Tool::Docker.run(&QUESTION).ok()?)
+    }
+
+    fn told(said: &str) -> Option<Self> {
         let (context, host) = said.trim().rsplit_once(' ')?;
         let context = (!is_named()).then(|| context.to_owned());
         Some(Self { host: host.to_owned(), context })
+    }
+
+    /// What has docker speak to it, whatever is said in our own environment: a variable, and one
+    /// that must be empty.
+    pub(super) fn variables(&self) -> [(&'static str, &str); 2] {
+        match &self.context {
+            Some(context) => [(DOCKER_CONTEXT, context), (DOCKER_HOST, "")],
+            None => [(DOCKER_HOST, &self.host), (DOCKER_CONTEXT, "")],
+        }
     }
 
     /// Whether its containers' ports are open on this machine: at a socket or a loopback address.

@@ -182,6 +182,63 @@ fn a_kept_cluster_that_was_deleted_since_has_nothing_left_of_a_run() {
 }
 
 #[test]
+fn what_a_run_left_is_looked_for_where_its_docker_was() {
+    // Each daemon has the cluster; only one is that of the run.
+    let docker = "echo \"$DOCKER_HOST$DOCKER_CONTEXT $*\" >>\"$ASKED\"; \
+                  case \"$*\" in ps*kind.cluster=*) echo 0123 ;; esac";
+    for (daemon, asked) in [
+        (
+            r#"{"host": "tcp://10.0.0.7:2375", "context": null}"#,
+            "tcp://10.0.0.7:2375 rm -f -v 0123",
+        ),
+        (r#"{"host": "unix:///far", "context": "far"}"#, "far rm -f -v 0123"),
+    ] {
+        let (lab, mut command) = with_programs(&[("docker", docker)], &["clean"]);
+        command.env("ASKED", lab.path("asked")).env("DOCKER_HOST", "unix:///here");
+        killed(&lab, r#"{"kind": "kind-cluster", "name": "schedlab-before"}"#);
+        let file = "state/schedlab/runs/before.json";
+        let record =
+            lab.read(file).replacen("\"things\"", &format!("\"docker\": {daemon}, \"things\""), 1);
+        lab.write(file, &record);
+        let ended = Ended::of(command.output().unwrap());
+        assert_eq!(ended.code, 0, "{}", ended.all());
+        let removals = lab.read("asked");
+        let removals: Vec<&str> = removals.lines().filter(|line| line.contains(" rm ")).collect();
+        assert_eq!(removals, [asked]);
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_has_noted_where_its_docker_is() {
+    let docker = "case $1 in version) echo 28.0.0 ;; context) echo 'far unix:///far' ;; esac";
+    let boots = "case \"$1 $2\" in 'create cluster') exec /bin/sleep 600 ;; esac";
+    let (lab, mut command) = command(&[("docker", docker), ("kind", boots)], &["kind"]);
+    command.env_remove("DOCKER_HOST");
+    ended_when(command, "creating kind cluster", "-KILL");
+    let (_other, mut clean) = with_programs(&[], &["clean"]);
+    let runs = std::fs::read_dir(lab.path("state/schedlab/runs")).unwrap();
+    let records: Vec<String> =
+        runs.flatten().map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect();
+    assert_eq!(records.len(), 1);
+    let record: schedlab_json::Value = serde_json::from_str(&records[0]).unwrap();
+    let docker = schedlab_json::json!({"host": "unix:///far", "context": "far"});
+    assert_eq!(record["docker"], docker);
+    // Its kind waits for ever.
+    clean.env("XDG_STATE_HOME", lab.path("state")).output().unwrap();
+}
+
+#[test]
+fn of_what_a_dead_daemon_had_nobody_says_that_it_is_still_there() {
+    let dead = "echo 'Cannot connect to the Docker daemon at unix:///x' >&2; exit 1";
+    let (lab, mut command) = with_programs(&[("docker", dead)], &["clean"]);
+    killed(&lab, r#"{"kind": "kind-cluster", "name": "schedlab-before"}"#);
+    let ended = Ended::of(command.output().unwrap());
+    assert_eq!((ended.code, records(&lab)), (1, 1), "{}", ended.all());
+    assert!(ended.out.contains("  CANNOT TELL kind cluster schedlab-before: "), "{}", ended.out);
+    assert!(!ended.out.contains("STILL THERE"), "{}", ended.out);
+}
+
+#[test]
 fn a_container_that_docker_makes_after_all_who_asked_were_killed_goes_with_the_next_clean() {
     // Docker's daemon has what is in a file: nothing at first.
     let docker =
