@@ -21,7 +21,7 @@ use schedlab_scheduler::crds;
 
 use crate::api::Api;
 use crate::interrupt::Interrupt;
-use crate::leftovers::{End, Run, Swept, Thing};
+use crate::leftovers::{Run, Swept, Thing, end_guests};
 use crate::processes::Kept;
 use crate::target::Which;
 use crate::veil::{self, Fence, Hub, Names};
@@ -340,10 +340,18 @@ impl Ground {
     /// Ends the run: a control plane of ours goes, another cluster is left as it was found.
     /// Answers what is left of us there.
     pub fn close(self) -> Vec<String> {
-        if let Host::Processes(plane) = self.host {
-            drop(plane);
+        let mut left = Vec::new();
+        match self.host {
+            Host::Others => {
+                let ours = |node: &str| node.starts_with(&self.name);
+                let ended = on_runtime(async { end_guests(&api(&self.config)?, &ours).await });
+                left.extend(ended.err().map(|error| format!("daemons on its nodes: {error:#}")));
+            }
+            Host::Processes(plane) => drop(plane),
+            Host::Kind(_) | Host::Container(_) => {}
         }
-        end(self.run)
+        left.extend(end(self.run));
+        left
     }
 
     /// Writes what the cluster's own parts said into a folder; `false` where they are not ours

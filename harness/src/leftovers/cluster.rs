@@ -1,6 +1,7 @@
 //! What a run made on a cluster that was there before, found by its label; and what runs share
 //! there, definitions of kinds and priority classes, of which the last one to use it takes leave.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -14,7 +15,7 @@ use crate::api::{Api, is_not_found, refusal};
 /// Where runs make things.
 const OWN: [&str; 14] = [
     "/api/v1/namespaces",
-    "/api/v1/nodes",
+    NODES,
     "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
     "/apis/scheduling.run.ai/v2/queues",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
@@ -28,6 +29,7 @@ const OWN: [&str; 14] = [
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 ];
+const NODES: &str = "/api/v1/nodes";
 /// Where they leave news, which goes by itself after an hour and should not stay so long.
 const NEWS: &str = "/api/v1/namespaces/default/events";
 /// What they share.
@@ -49,6 +51,7 @@ pub(super) async fn has_any(api: &Api, run: &str) -> anyhow::Result<bool> {
 pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
     let end = Instant::now() + GOODBYE;
     let mut before = usize::MAX;
+    let mut nodes: BTreeSet<String> = BTreeSet::new();
     loop {
         let left = own(api, run).await?;
         if left.is_empty() {
@@ -60,6 +63,8 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
             GOODBYE.as_secs(),
             left.join(", ")
         );
+        let of_nodes = left.iter().filter_map(|path| path.strip_prefix(NODES)?.strip_prefix('/'));
+        nodes.extend(of_nodes.map(str::to_owned));
         let mut refused = None;
         for path in &left {
             refused = remove(api, path).await.err().or(refused);
@@ -71,9 +76,26 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
         before = left.len();
         tokio::time::sleep(ASK).await;
     }
+    if !nodes.is_empty() {
+        end_guests(api, &|node| nodes.contains(node)).await?;
+    }
     delete(api, &format!("{NEWS}?labelSelector={OBJECT_LABEL}%3D{run}")).await?;
     for path in shared(api, run).await? {
         take_leave(api, &path, run).await?;
+    }
+    Ok(())
+}
+
+/// Deletes what stands on nodes that are gone: daemons of the cluster tolerate every taint, and
+/// on a simulated node nobody ends them.
+pub(crate) async fn end_guests(api: &Api, was_ours: &dyn Fn(&str) -> bool) -> anyhow::Result<()> {
+    let pods = api.get("/api/v1/pods").await.map_err(refusal)?;
+    for pod in pods["items"].as_array().into_iter().flatten() {
+        if pod["spec"]["nodeName"].as_str().is_some_and(was_ours) {
+            let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+            let path = format!("/api/v1/namespaces/{}/pods/{}", text("namespace"), text("name"));
+            gone(&path, api.delete_at_once(&path).await)?;
+        }
     }
     Ok(())
 }
