@@ -206,9 +206,9 @@ pub struct Stage {
     #[arg(long, value_name = "NAME")]
     pub yes_this_cluster: Option<String>,
     /// The image of `--cluster container`: `schedlab/cluster` (kind-configs/image cluster),
-    /// `rancher/k3s` or `kwok/cluster`, of any registry and tag.
-    #[arg(long, default_value = "schedlab/cluster:dev", value_name = "IMAGE")]
-    pub image: String,
+    /// `rancher/k3s` or `kwok/cluster`, of any registry and tag; `schedlab/cluster:dev` when absent.
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<String>,
     /// The kind cluster of this name is used and kept, and made if it is not there; without a
     /// name one is made for the run and deleted.
     #[arg(long, value_name = "NAME")]

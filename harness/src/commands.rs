@@ -10,6 +10,7 @@ mod output;
 mod run;
 mod simulate;
 mod snapshot;
+mod stage;
 mod steps;
 mod up;
 mod upgrade;

@@ -8,6 +8,7 @@ mod installation;
 mod kind;
 mod kubeconfig;
 mod kwok;
+mod trial;
 mod wait;
 
 use std::collections::BTreeSet;
@@ -62,6 +63,9 @@ const OTHERS_CLUSTER: &[&str] = &[
 
 /// A control plane of ours has nobody who makes the accounts that its API server would ask for.
 const NOBODY_ELSE: &[&str] = &["--disable-admission-plugins=ServiceAccount"];
+
+/// The container that is a cluster where nobody names another.
+pub const OWN_IMAGE: &str = "schedlab/cluster:dev";
 
 /// Its processes live as long as a run and may have more memory for less work.
 const ENVIRONMENT: &[(&str, &str)] = &[("GOGC", "200")];
@@ -160,7 +164,14 @@ impl Ground {
             scheduler: access.scheduler.clone(),
             host: Host::Others,
         };
-        Self::on(found, kubelets, &run, interrupt).inspect_err(|_| drop(end(run)))
+        let found_there = Self::on(found, kubelets, &run, interrupt).and_then(|ground| {
+            if let Some(name) = &ground.scheduler {
+                let tried = trial::try_scheduler(&ground.config, name, run.id());
+                on_runtime(interrupt.unless(tried))?;
+            }
+            Ok(ground)
+        });
+        found_there.inspect_err(|_| drop(end(run)))
     }
 
     /// Starts a container of an image that is a cluster. `tell` hears what takes its time.

@@ -22,7 +22,7 @@ pub(super) fn stage(stage: &Stage) -> String {
         ("assets", path(&stage.assets)),
         ("kubeconfig", path(&stage.kubeconfig)),
         ("yes-this-cluster", stage.yes_this_cluster.clone()),
-        ("image", (cluster == ClusterName::Container).then(|| stage.image.clone())),
+        ("image", stage.image.clone()),
         ("kind-cluster", stage.kind_cluster.clone()),
         ("node-image", stage.node_image.clone()),
         ("kind-config", path(&stage.kind_config)),

@@ -8,18 +8,18 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
-use super::{Output, UsageError, again, check};
+use super::{Output, UsageError, again, check, stage};
 use crate::cli::{ClusterName, FlakyResult, Run, Stage};
 use crate::diff::{Order, Reference};
 use crate::exit::Exit;
 use crate::features::{self, Asked, Case, Suite};
-use crate::ground::{Access, Ground, KindCluster, Kubelets};
+use crate::ground::{Access, Ground, KindCluster, OWN_IMAGE};
 use crate::interrupt::Interrupt;
 use crate::progress::Boot;
 use crate::report::{self, CaseReport, Outcome, Painter, Report, Reporter};
 use crate::reviewed::{self, Ci, Update};
 use crate::runner::{self, Crashes, Progress, Settings};
-use crate::target::{Target, Which};
+use crate::target::Which;
 
 /// Runs scenarios, compares snapshots, reports.
 pub fn run(args: &Run) -> anyhow::Result<Exit> {
@@ -84,28 +84,6 @@ fn like(args: &Run) -> anyhow::Result<Option<Reference>> {
     args.like.as_ref().map(read).transpose()
 }
 
-/// The scheduler that is asked for, where it can run.
-fn target(stage: &Stage) -> anyhow::Result<Target> {
-    let target = Target::find(&stage.scheduler, stage.target.as_deref())?;
-    if stage.cluster == ClusterName::Emulator && target.which != Which::Ours {
-        let message = "--scheduler: another process cannot live in the emulator's virtual time; \
-                       name a real cluster: --cluster control-plane or kubeconfig";
-        return Err(UsageError(message.to_owned()).into());
-    }
-    if stage.cluster == ClusterName::Emulator && stage.kubelets == Kubelets::Kwok {
-        let message = "--kubelets kwok: the emulator has kubelets of its own; name a real cluster: \
-                       --cluster control-plane, kubeconfig, kind or container";
-        return Err(UsageError(message.to_owned()).into());
-    }
-    if stage.cluster != ClusterName::Kind && matches!(target.which, Which::Deployment(_)) {
-        let message = "--scheduler deployment: the scheduler is installed on a kind cluster only: \
-                       --cluster kind; elsewhere install it yourself (kind-configs/chart) and \
-                       name it: installed:NAME";
-        return Err(UsageError(message.to_owned()).into());
-    }
-    Ok(target)
-}
-
 /// Takes leave of a real cluster; where a scenario failed, its logs are kept.
 fn leave(ground: Ground, reports: &[CaseReport], logs: &Path, output: &mut Output) {
     if reports.iter().any(|case| case.outcome == Outcome::Failed) {
@@ -150,7 +128,7 @@ fn ground(
             Ground::kubeconfig(&access, stage.kubelets, interrupt)?
         }
         ClusterName::Container => Ground::container(
-            (&stage.image, &stage.scheduler),
+            (stage.image.as_deref().unwrap_or(OWN_IMAGE), &stage.scheduler),
             stage.kubelets,
             interrupt,
             &mut tell,
@@ -214,7 +192,7 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         ground: None,
         time_scale: args.stage.time_scale,
         patience: args.stage.patience,
-        target: target(&args.stage)?,
+        target: stage::target(&args.stage)?,
         force: args.stage.force,
         stage: again::stage(&args.stage),
         like: like(args)?.map(Arc::new),

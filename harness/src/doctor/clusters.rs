@@ -14,6 +14,9 @@ use crate::tools::{ANSWER_MAX, Endpoint, Tool, is_named};
 /// What brings all that kind needs.
 const PREPARE: &str = "eval \"$(kind-configs/prepare)\" in a checkout builds it";
 
+/// Starts a daemon where there is none, in a checkout.
+const ENGINE: &str = "kind-configs/engine/start";
+
 pub(super) fn emulator() -> Ability {
     let mut ability = Ability::of(Target::Emulator);
     ability.has(format!("schedlab {}", env!("CARGO_PKG_VERSION")));
@@ -77,6 +80,8 @@ async fn docker(ability: &mut Ability) {
     let daemon = daemon.map_err(|mut error| {
         if let Some(host) = own_engine() {
             error.remedy = Some(format!("use the one of schedlab: export DOCKER_HOST={host}"));
+        } else if !is_named() && Path::new(ENGINE).is_file() {
+            error.remedy = Some(format!("export DOCKER_HOST=$({ENGINE}) starts one of schedlab"));
         }
         error
     });
@@ -129,7 +134,7 @@ async fn node_images(ability: &mut Ability) {
 
 pub(super) async fn kubeconfig() -> Ability {
     let mut ability = Ability::of(Target::Kubeconfig);
-    let absent = "set KUBECONFIG, or name a file with --kubeconfig";
+    let absent = "set KUBECONFIG to the path of one, or write ~/.kube/config";
     let config = match Kubeconfig::read() {
         Ok(config) if config.contexts.is_empty() => {
             ability.lacks("the kubeconfig has no context", absent);

@@ -6,7 +6,10 @@ use super::lab::{Ended, Lab};
 
 /// A machine with these programs and nothing else.
 fn doctor(programs: &[(&str, &str)], args: &[&str]) -> Ended {
-    let lab = Lab::of("diff");
+    doctor_in(&Lab::of("diff"), programs, args)
+}
+
+fn doctor_in(lab: &Lab, programs: &[(&str, &str)], args: &[&str]) -> Ended {
     std::fs::create_dir(lab.path("bin")).expect("a folder can be made");
     for (name, script) in programs {
         lab.write_program(&format!("bin/{name}"), script);
@@ -68,11 +71,28 @@ fn with_nothing_installed_the_emulator_runs_and_all_else_comes_with_what_to_do()
     assert!(text.out.contains("✘ container\n    docker: there is no docker on the PATH\n"));
 }
 
+/// A docker whose daemon does not run.
+const DEAD: &str = "#!/bin/sh\n[ $1 = --version ] && echo Docker version 20.10, build 1 && exit\n\
+     echo 'Cannot connect to the Docker daemon at unix:///d.sock.' >&2; exit 1\n";
+
+#[test]
+fn in_a_checkout_a_dead_daemon_is_mended_by_what_is_there() {
+    let lab = Lab::of("diff");
+    lab.write_program("kind-configs/engine/start", "");
+    let ended = doctor_in(&lab, &[("docker", DEAD)], &["container"]);
+    assert!(ended.out.contains("export DOCKER_HOST=$(kind-configs/engine/start)"), "{}", ended.out);
+}
+
+#[test]
+fn a_missing_kubeconfig_is_mended_without_an_option_that_doctor_has_not() {
+    let ended = doctor(&[], &["kubeconfig"]);
+    assert!(ended.out.contains("set KUBECONFIG"), "{}", ended.out);
+    assert!(!ended.out.contains("--kubeconfig"), "{}", ended.out);
+}
+
 #[test]
 fn a_dead_daemon_is_told_apart_from_a_missing_docker() {
-    let docker = "#!/bin/sh\n[ $1 = --version ] && echo Docker version 20.10, build 1 && exit\n\
-                  echo 'Cannot connect to the Docker daemon at unix:///d.sock.' >&2; exit 1\n";
-    let ended = doctor(&[("docker", docker)], &["container"]);
+    let ended = doctor(&[("docker", DEAD)], &["container"]);
     assert_eq!(ended.code, 3, "{}", ended.all());
     assert!(ended.out.contains("docker 20.10, build 1"), "{}", ended.out);
     assert!(ended.out.contains("daemon: Cannot connect to the Docker daemon"), "{}", ended.out);

@@ -220,6 +220,23 @@ fn a_cluster_of_schedlab_up_plays_the_nodes_of_scenarios_itself() {
     assert!(pressed.unwrap().success() && up.wait().unwrap().success());
 }
 
+#[test]
+fn a_scheduler_that_nobody_there_is_is_known_before_the_first_scenario() {
+    let lab = Lab::of("passes");
+    let mut up = up(&lab, "kubeconfig");
+    lab.write("target.yaml", "name: nobody\nqueues: none\ncapabilities: []\n");
+    let args = ["run", "--cluster", "kubeconfig", "--kubeconfig", "kubeconfig"];
+    let more = ["--yes-this-cluster", "schedlab", "--target", "target.yaml"];
+    let args = [&args[..], &more, &["--scheduler", "installed:nobody"]].concat();
+    let ended = lab.run_with(&args, &[("XDG_STATE_HOME", lab.path("state").to_str().unwrap())]);
+    let pressed = Command::new("kill").args(["-INT", &up.id().to_string()]).status();
+    assert!(pressed.unwrap().success() && up.wait().unwrap().success());
+    assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
+    let words = "schedlab: --scheduler installed:nobody: nobody of that name runs there";
+    assert!(ended.err.contains(words), "{}", ended.err);
+    assert_eq!(std::fs::read_dir(lab.path("state/schedlab/runs")).unwrap().count(), 0);
+}
+
 /// As on a real cluster, where kube-scheduler takes it.
 #[test]
 fn a_pod_that_names_no_scheduler_runs_beside_those_of_ours() {

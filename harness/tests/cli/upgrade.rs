@@ -12,10 +12,24 @@ const DOCKER: &str = "case $5 in old:1) echo sha256:0 ;; \
 
 /// The one message that an upgrade is refused with.
 fn refused(programs: &[(&str, &str)], versions: [&str; 2], more: &[&str]) -> String {
+    refused_with(3, programs, versions, more)
+}
+
+/// The one message of a command line that asks for something impossible.
+fn impossible(versions: [&str; 2], more: &[&str]) -> String {
+    refused_with(2, &[], versions, more)
+}
+
+fn refused_with(
+    code: i32,
+    programs: &[(&str, &str)],
+    versions: [&str; 2],
+    more: &[&str],
+) -> String {
     let args = ["upgrade", "--from", versions[0], "--to", versions[1]];
     let (lab, mut command) = with_programs(programs, &[&args, more].concat());
     let ended = Ended::of(command.output().unwrap());
-    assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
+    assert_eq!((ended.code, &*ended.out), (code, ""), "{}", ended.all());
     assert!(!lab.exists("state"), "no run began: {}", ended.all());
     ended.err
 }
@@ -47,13 +61,17 @@ fn a_chart_that_runs_nothing_is_no_scheduler() {
 fn versions_are_of_one_sort_and_on_a_cluster_that_runs_it() {
     let process = "process:true";
     let said = [
-        refused(&[], ["image:a", "chart:b"], &[]),
-        refused(&[], ["image:a", "image:b"], &["--cluster", "emulator"]),
-        refused(&[], [process, process], &["--cluster", "kind"]),
+        impossible(["image:a", "chart:b"], &[]),
+        impossible(["image:a", "image:b"], &["--cluster", "emulator"]),
+        impossible([process, process], &["--cluster", "kind"]),
+        impossible([process, process], &["--assets", "a"]),
+        impossible([process, process], &["--node-image", "a"]),
     ];
     insta::assert_snapshot!(said.concat(), @r"
     schedlab: --from is `image:` and --to a `chart:`; allowed is one sort for both
     schedlab: image:a runs containers: allowed for it is --cluster kind
     schedlab: process:true does not run on kind: allowed there are image: and chart:
+    schedlab: --assets: it is for --cluster control-plane alone
+    schedlab: --node-image: it is for --cluster kind alone
     ");
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::remote::Troupe;
 use schedlab_emulator::serve::Server;
@@ -15,6 +15,7 @@ use schedlab_emulator::{Emulator, Options};
 use crate::api::Api;
 use crate::cli::{Upgrade, UpgradeCluster};
 use crate::cluster::{Cluster as _, Real, install, play};
+use crate::commands::UsageError;
 use crate::commands::up::{fleet, write_private};
 use crate::ground::{Ground, Installation, KindCluster, Kubelets, is_local};
 use crate::interrupt::Interrupt;
@@ -127,23 +128,35 @@ impl Scene {
 }
 
 /// On which cluster versions of this sort are.
-fn place(args: &Upgrade) -> anyhow::Result<UpgradeCluster> {
+fn place(args: &Upgrade) -> Result<UpgradeCluster, UsageError> {
     let (from, to) = (&args.from, &args.to);
-    anyhow::ensure!(
-        from.kind() == to.kind(),
-        "--from is `{}:` and --to a `{}:`; allowed is one sort for both",
-        from.kind(),
-        to.kind()
-    );
-    match (args.cluster, from.is_installed()) {
-        (None | Some(UpgradeCluster::Kind), true) => Ok(UpgradeCluster::Kind),
-        (None, false) => Ok(UpgradeCluster::Emulator),
-        (Some(UpgradeCluster::Kind), false) => {
-            bail!("{from} does not run on kind: allowed there are image: and chart:")
-        }
-        (Some(_), true) => bail!("{from} runs containers: allowed for it is --cluster kind"),
-        (Some(other), false) => Ok(other),
+    let refuse = |message: String| Err(UsageError(message));
+    if from.kind() != to.kind() {
+        let (old, new) = (from.kind(), to.kind());
+        return refuse(format!(
+            "--from is `{old}:` and --to a `{new}:`; allowed is one sort for both"
+        ));
     }
+    let place = match (args.cluster, from.is_installed()) {
+        (None | Some(UpgradeCluster::Kind), true) => UpgradeCluster::Kind,
+        (None, false) => UpgradeCluster::Emulator,
+        (Some(UpgradeCluster::Kind), false) => {
+            return refuse(format!(
+                "{from} does not run on kind: allowed there are image: and chart:"
+            ));
+        }
+        (Some(_), true) => {
+            return refuse(format!("{from} runs containers: allowed for it is --cluster kind"));
+        }
+        (Some(other), false) => other,
+    };
+    if args.assets.is_some() && place != UpgradeCluster::ControlPlane {
+        return refuse("--assets: it is for --cluster control-plane alone".to_owned());
+    }
+    if args.node_image.is_some() && place != UpgradeCluster::Kind {
+        return refuse("--node-image: it is for --cluster kind alone".to_owned());
+    }
+    Ok(place)
 }
 
 /// Boots kind with the images of both versions. What cannot be had is told before.
