@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use schedlab_control_plane::{PROGRAMS, assets_for_a_test};
 use schedlab_json::Value;
 
 struct Ended {
@@ -54,6 +55,22 @@ fn an_equal_version_takes_over_and_gives_back_in_both_ways() {
     assert_eq!((broken(&ended), ended.code), (vec![], 0), "{:#}\n{}", ended.told, ended.err);
     let moves = |way: usize| ended.told["ways"][way]["moves"].as_array().map(Vec::len);
     assert_eq!((moves(0), moves(1)), (Some(2), Some(2)));
+}
+
+/// Skipped where there are no programs; `SCHEDLAB_REQUIRE=control-plane` makes that a failure.
+#[test]
+fn on_a_control_plane_an_equal_version_passes_and_one_that_evicts_is_caught() {
+    if assets_for_a_test(&PROGRAMS).is_none() {
+        return;
+    }
+    let there = ["--cluster", "control-plane"];
+    let ended = upgrade(&version(""), &there);
+    assert_eq!((broken(&ended), ended.code), (vec![], 0), "{:#}\n{}", ended.told, ended.err);
+    let moves = |way: usize| ended.told["ways"][way]["moves"].as_array().map(Vec::len);
+    assert_eq!((moves(0), moves(1)), (Some(2), Some(2)));
+    let ended = upgrade(&version("evicts"), &[&there[..], &["--way", "stop-and-start"]].concat());
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    assert!(broken(&ended).contains(&"no running pod is touched"), "{:#}", ended.told);
 }
 
 #[test]
