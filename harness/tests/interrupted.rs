@@ -1,44 +1,61 @@
-//! A run on a control plane that ends before its time: Ctrl-C takes everything away, and what
-//! `kill -9` leaves goes with `schedlab clean`. Where there are no programs this is skipped;
+//! A run that ends before its time, on a control plane of ours or on a cluster of somebody else, and
+//! an upgrade: Ctrl-C takes everything away, and what `kill -9` leaves goes with `schedlab clean`. Where there are no programs this is skipped;
 //! `SCHEDLAB_REQUIRE=control-plane` makes that a failure.
 #![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Client;
+use kube::api::{Api, PostParams, WatchEvent, WatchParams};
+use schedlab_control_plane::{Assets, PROGRAMS, Temporary, assets_for_a_test};
+use schedlab_json::Value;
 use tempfile::TempDir;
 
 /// Where a run's report is kept.
 const REPORT: &str = "report";
 const MANY: &str = "features/quota/limits.feature";
 
-/// A run in the middle of its scenarios.
+/// Something in the middle of its work.
 struct Running {
     state: TempDir,
     child: Child,
-    /// Stands in the names of all that it makes.
-    id: String,
+    /// Stand in the names of all that it makes.
+    ids: Vec<String>,
     /// Each time that it says that a scenario takes long.
     is_slow: mpsc::Receiver<()>,
 }
 
 impl Running {
-    /// `None` where no control plane can be started.
+    /// Scenarios on a control plane of ours; `None` where none can be started.
     fn begin(feature: &str) -> Option<Self> {
+        let running = Self::start(&["run", feature, "--cluster", "control-plane"], "ready in")?;
+        running.has_a_control_plane();
+        Some(running)
+    }
+
+    /// Starts it, and waits until it has said this; `None` where there are no programs.
+    fn start(args: &[&str], begun: &str) -> Option<Self> {
         let state = TempDir::new().unwrap();
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut command = schedlab(state.path());
-        command.args(["run", feature, "--cluster", "control-plane"]);
-        command.arg("--results").arg(state.path().join("results")).current_dir(workspace);
+        command.args(args).current_dir(workspace);
+        if args[0] == "run" {
+            command.arg("--results").arg(state.path().join("results"));
+        }
         let report = fs::File::create(state.path().join(REPORT)).unwrap();
         let mut child = command.stdout(report).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         // A boot that takes long says so.
-        let line = said.find(|line| !line.starts_with("SLOW ")).unwrap();
+        let line =
+            said.find(|line| line.contains("no control plane") || line.contains(begun)).unwrap();
         if line.contains("no control plane") {
             let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
             assert!(!required.contains("control-plane"), "{line}");
@@ -46,18 +63,20 @@ impl Running {
             child.wait().unwrap();
             return None;
         }
-        assert!(line.contains("ready in"), "{line}");
         // Somebody has to take what it says, of interest or not.
         let (slow, is_slow) = mpsc::channel();
         std::thread::spawn(move || {
             said.filter(|line| line.starts_with("SLOW ")).for_each(|_| slow.send(()).unwrap_or(()));
         });
-        let id = records(state.path()).pop().unwrap();
-        let running = Self { state, child, id, is_slow };
+        let ids = records(state.path());
+        assert!(!ids.is_empty());
+        Some(Self { state, child, ids, is_slow })
+    }
+
+    fn has_a_control_plane(&self) {
         let programs = ["etcd", "kube-apiserver", "kube-controller-manager"];
-        let lives = |name: &str| running.processes().iter().any(|line| line.contains(name));
-        assert!(programs.into_iter().all(lives), "{:?}", running.processes());
-        Some(running)
+        let lives = |name: &str| self.processes().iter().any(|line| line.contains(name));
+        assert!(programs.into_iter().all(lives), "{:?}", self.processes());
     }
 
     /// Sends it a signal and waits for its end. The exit code, if it had one.
@@ -72,14 +91,14 @@ impl Running {
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
         let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-        lines.filter(|line| line.contains(&self.id)).collect()
+        lines.filter(|line| self.ids.iter().any(|id| line.contains(id))).collect()
     }
 
     /// Its folders.
     fn folders(&self) -> Vec<String> {
         let entries = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.filter(|name| name.contains(&self.id)).collect()
+        names.filter(|name| self.ids.iter().any(|id| name.contains(id))).collect()
     }
 
     fn left(&self) -> [Vec<String>; 3] {
@@ -135,4 +154,132 @@ fn ctrl_c_ends_a_scenario_that_comes_to_rest() {
     let report = fs::read_to_string(running.state.path().join(REPORT)).unwrap();
     assert!(report.contains("0 passed, 1 not run"), "{report}");
     assert_eq!(running.left(), NOTHING);
+}
+
+/// An old version that schedules nothing: the upgrade waits for it.
+const IDLE: [&str; 7] = [
+    "upgrade",
+    "--cluster",
+    "control-plane",
+    "--from",
+    "process:exec sleep 600",
+    "--to",
+    "process:exec sleep 600",
+];
+
+#[test]
+fn an_upgrade_that_ends_before_its_time_leaves_nothing() {
+    // Its nodes are there, and the old version is at work.
+    let begun = "4 nodes of 8 GPUs: ";
+    let Some(mut running) = Running::start(&IDLE, begun) else { return };
+    running.has_a_control_plane();
+    assert_eq!(running.end("-INT"), Some(130));
+    assert_eq!(running.left(), NOTHING);
+
+    let Some(mut killed) = Running::start(&IDLE, begun) else { return };
+    assert_eq!(killed.end("-KILL"), None);
+    let cleaned = schedlab(killed.state.path()).arg("clean").output().unwrap();
+    assert!(cleaned.status.success(), "{cleaned:?}");
+    assert_eq!(killed.left(), NOTHING);
+}
+
+/// A cluster of somebody else.
+struct Others {
+    plane: Temporary,
+    client: Client,
+}
+
+/// Where a run may make what is in no namespace of its own.
+const COLLECTIONS: [&str; 16] = [
+    "/api/v1/namespaces",
+    "/api/v1/nodes",
+    "/api/v1/pods",
+    "/api/v1/persistentvolumes",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+    "/apis/scheduling.run.ai/v2/queues",
+    "/apis/kai.scheduler/v1alpha1/topologies",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/storage.k8s.io/v1/storageclasses",
+    "/apis/storage.k8s.io/v1/csinodes",
+    "/apis/resource.k8s.io/v1/deviceclasses",
+    "/apis/resource.k8s.io/v1/resourceslices",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+];
+
+impl Others {
+    async fn boot(assets: &Assets) -> Self {
+        // Nobody makes the accounts that the API server would ask for.
+        let own = ["--disable-admission-plugins=ServiceAccount"];
+        let mut plane = Temporary::boot(assets, &own).await.unwrap();
+        plane.manage().unwrap();
+        let client = plane.client().await.unwrap();
+        Self { plane, client }
+    }
+
+    async fn names(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for collection in COLLECTIONS {
+            let request = http::Request::get(collection).body(Vec::new()).unwrap();
+            let list: Value = self.client.request(request).await.unwrap_or_default();
+            let names = list["items"].as_array().into_iter().flatten();
+            found.extend(names.map(|one| format!("{collection}/{}", one["metadata"]["name"])));
+        }
+        found
+    }
+
+    /// A run there, as soon as one of its nodes is there, and that node.
+    async fn running(&self) -> (Running, String) {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let mut news = nodes.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+        let kubeconfig = self.plane.kubeconfig_file().display().to_string();
+        let named = ["--kubeconfig", &kubeconfig, "--yes-this-cluster", "schedlab"];
+        let args = [&["run", MANY, "--cluster", "kubeconfig"][..], &named].concat();
+        let running = Running::start(&args, "ready in").unwrap();
+        loop {
+            if let Some(WatchEvent::Added(node)) = news.try_next().await.unwrap()
+                && let Some(name) = node.metadata.name.filter(|name| !name.ends_with("-kwok"))
+            {
+                return (running, name);
+            }
+        }
+    }
+
+    /// A daemon's pod comes to a node, whatever its taints.
+    async fn has_daemon(&self, node: &str) {
+        let pod = schedlab_json::json!({
+            "metadata": {"name": "daemon"},
+            "spec": {
+                "nodeName": node,
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [{"name": "c", "image": "i"}],
+            },
+        });
+        let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
+        let pod = schedlab_json::from_value(pod).unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn on_a_cluster_of_somebody_else_a_run_that_ends_before_its_time_leaves_nothing() {
+    let Some(assets) = assets_for_a_test(&PROGRAMS) else { return };
+    let others = Others::boot(&assets).await;
+    let before = others.names().await;
+    let (mut running, node) = others.running().await;
+    others.has_daemon(&node).await;
+    assert_eq!(running.end("-INT"), Some(130));
+    assert_eq!(running.left(), NOTHING);
+    assert_eq!(others.names().await, before);
+
+    let (mut killed, node) = others.running().await;
+    assert_eq!(killed.end("-KILL"), None);
+    others.has_daemon(&node).await;
+    assert_ne!(others.names().await, before);
+    let cleaned = schedlab(killed.state.path()).arg("clean").output().unwrap();
+    assert!(cleaned.status.success(), "{cleaned:?}");
+    assert_eq!(killed.left(), NOTHING);
+    assert_eq!(others.names().await, before);
 }
