@@ -162,8 +162,22 @@ async fn take_leave(api: &Api, path: &str, run: &str) -> anyhow::Result<()> {
     let body = json!({ "preconditions": { "resourceVersion": revision } }).to_string();
     let request = Request::delete(path).header("content-type", "application/json");
     match api.client().request::<Value>(request.body(body.into_bytes())?).await {
-        Ok(_) => Ok(()),
+        Ok(_) => until_gone(api, path).await,
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         Err(error) => Err(refusal(error)).context(path.to_owned()),
     }
+}
+
+/// A definition goes after its objects; one that is not going any more is somebody else's.
+async fn until_gone(api: &Api, path: &str) -> anyhow::Result<()> {
+    let end = Instant::now() + GOODBYE;
+    while Instant::now() < end {
+        match api.get(path).await {
+            Err(error) if is_not_found(&error) => return Ok(()),
+            Err(error) => return Err(refusal(error)).context(path.to_owned()),
+            Ok(found) if found["metadata"]["deletionTimestamp"].is_null() => return Ok(()),
+            Ok(_) => tokio::time::sleep(ASK).await,
+        }
+    }
+    anyhow::bail!("{path} is still there after {} s", GOODBYE.as_secs())
 }
