@@ -270,6 +270,9 @@ impl Bound {
 /// Who made the pod group does not matter: a group that exists keeps the queue that stands there.
 const QUEUE_FIELD: &str = "the pod group's spec.queue";
 
+const TRY_AGAIN: &str = "take condition UnschedulableOnNodePool off its status, move it to another \
+                         node pool, or set its schedulingBackoff to -1";
+
 const NAME_QUEUE: &str = "name a queue in the pod group's spec.queue; label kai.scheduler/queue of \
                           a workload is for pod groups that are yet to be made";
 
@@ -294,10 +297,7 @@ impl fmt::Display for Remedy {
                 let (pods, part) = (counted(*pods, "pod"), inside(sub_group.as_ref()));
                 write!(f, "remove the scheduling gates of {pods}{part}")
             }
-            Self::TryAgain => f.write_str(
-                "take condition UnschedulableOnNodePool off its status, move it to another node \
-                 pool, or set its schedulingBackoff to -1",
-            ),
+            Self::TryAgain => f.write_str(TRY_AGAIN),
             Self::Raise { queue, bound, by, to } => {
                 let bound = bound.as_str();
                 write!(f, "raise the {bound} of queue {queue} by {by} to {to}")
