@@ -8,6 +8,8 @@ mod files;
 mod lab;
 #[path = "bad_input/manifests.rs"]
 mod manifests;
+#[path = "bad_input/steps.rs"]
+mod steps;
 #[path = "bad_input/traces.rs"]
 mod traces;
 
@@ -112,8 +114,8 @@ fn quantities_of_workloads() {
     features/f.feature:5: column `cpu`: found -1, allowed is a quantity from 0 on
     features/f.feature:5: column `cpu`: found lots: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
     features/f.feature:5: column `memory`: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
-    features/f.feature:5: column `pods`: found -2, allowed is a whole number from 0 to 100000
-    features/f.feature:5: column `pods`: found 4000000000, allowed is a whole number from 0 to 100000
+    features/f.feature:5: column `pods`: found -2, allowed is a whole number from 1 to 100000
+    features/f.feature:5: column `pods`: found 4000000000, allowed is a whole number from 1 to 100000
     features/f.feature:5: column `run time`: found soon, allowed is a duration such as 90s or 1h30m
     features/f.feature:5: column `exit code`: found 256, allowed is a whole number from 0 to 255
     ");

@@ -102,7 +102,12 @@ impl<'a> Row<'a> {
         self.within(column, least..=OBJECTS_MAX)
     }
 
-    fn within(&self, column: &str, all: RangeInclusive<u32>) -> Result<Option<u32>, RowError> {
+    /// A whole number of these.
+    pub(super) fn within(
+        &self,
+        column: &str,
+        all: RangeInclusive<u32>,
+    ) -> Result<Option<u32>, RowError> {
         let allowed = format!("a whole number from {} to {}", all.start(), all.end());
         let count: Option<u32> = self.parsed(column, &allowed)?;
         match count {

@@ -98,7 +98,7 @@ impl Draft {
         let (class, priority_class) = priority(row);
         Ok(Self {
             namespace: row.text("namespace").unwrap_or("default").to_owned(),
-            pods: row.objects("pods", 0)?,
+            pods: row.objects("pods", 1)?,
             gated: gated(row)?,
             annotations: annotations(row)?,
             pod_spec: pod_spec(row, &name, scheduler, class)?,
@@ -293,7 +293,7 @@ mod tests {
     fn what_cannot_be_is_told_before_anything_is_made() {
         assert_snapshot!(made(&[("name", "a"), ("kind", "cronjob")]), @"f:3: column `kind`: found cronjob, allowed is pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob");
         assert_snapshot!(made(&[("kind", "pod")]), @"f:3: column `name`: found nothing, allowed is a value");
-        assert_snapshot!(made(&[("name", "a"), ("pods", "-2")]), @"f:3: column `pods`: found -2, allowed is a whole number from 0 to 100000");
+        assert_snapshot!(made(&[("name", "a"), ("pods", "-2")]), @"f:3: column `pods`: found -2, allowed is a whole number from 1 to 100000");
     }
 
     #[test]

@@ -63,8 +63,7 @@ fn gang(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
         spec["preemptibility"] = value.clone();
     }
     if sub_groups.is_empty() {
-        let min = row.objects("min", 0)?.unwrap_or(draft.pod_count());
-        spec["minMember"] = json!(min);
+        spec["minMember"] = json!(minimum(row, draft, 0)?.unwrap_or(draft.pod_count()));
     } else {
         let leaf = |sub: &SubGroup| json!({"name": sub.name, "minMember": sub.min});
         spec["subGroups"] = sub_groups.iter().map(leaf).collect();
@@ -81,6 +80,11 @@ fn gang(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
     let mut objects = vec![group];
     objects.extend(members(draft, &sub_groups));
     Ok(objects)
+}
+
+/// How many of its pods must run together: not more than there are.
+fn minimum(row: &Row<'_>, draft: &Draft, least: u32) -> Result<Option<u32>, RowError> {
+    row.within("min", least..=draft.pod_count())
 }
 
 fn members(draft: &Draft, sub_groups: &[SubGroup]) -> Vec<Value> {
@@ -141,7 +145,7 @@ fn job(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
             "template": template,
         },
     });
-    if let Some(min) = row.objects("min", 1)? {
+    if let Some(min) = minimum(row, draft, 1)? {
         job["metadata"]["annotations"]["kai.scheduler/batch-min-member"] = json!(min.to_string());
     }
     Ok(vec![job])
@@ -239,7 +243,7 @@ fn py_torch_job(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
         replicas["Worker"] = replica(draft.pod_count() - 1);
     }
     let mut spec = json!({"pytorchReplicaSpecs": replicas});
-    if let Some(min) = row.objects("min", 1)? {
+    if let Some(min) = minimum(row, draft, 1)? {
         spec["runPolicy"]["schedulingPolicy"]["minAvailable"] = json!(min);
     }
     Ok(vec![json!({

@@ -24,6 +24,58 @@ impl FromStr for Span {
     }
 }
 
+/// The same, and more than none.
+#[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
+#[param(
+    name = "duration",
+    regex = "[0-9]+(?:[.][0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)"
+)]
+pub(crate) struct SomeTime(pub(crate) Duration);
+
+impl FromStr for SomeTime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let Span(time) = text.parse()?;
+        if time.is_zero() {
+            return Err(format!(
+                "found {text}, allowed is a length of time of more than 0 seconds"
+            ));
+        }
+        Ok(Self(time))
+    }
+}
+
+/// A whole number that is not 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AtLeastOne(pub(crate) u32);
+
+impl FromStr for AtLeastOne {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let most = i32::MAX.unsigned_abs();
+        let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+        let wrong = || format!("found {text}, allowed is a whole number from 1 to {most}");
+        number.map(Self).ok_or_else(wrong)
+    }
+}
+
+/// KAI's k, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KMilli(pub(crate) i64);
+
+impl FromStr for KMilli {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let k: Option<f64> = text.parse().ok().filter(|k| (0.0..=1000.0).contains(k));
+        let k = k.ok_or_else(|| format!("found {text}, allowed is a number from 0 to 1000"))?;
+        #[expect(clippy::cast_possible_truncation, reason = "it is at most a million")]
+        Ok(Self((k * 1000.0).round() as i64))
+    }
+}
+
 /// When a claim must hold; nothing means: once everything has settled.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(

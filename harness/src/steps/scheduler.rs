@@ -9,7 +9,7 @@ use schedlab_scheduler::{Binding, Config, DefaultPriorities, GpuReservation, Nod
 use schedlab_scheduler_core::profile::Placement;
 
 use super::StepResult;
-use super::parameters::{Count, Span, Stays, When};
+use super::parameters::{AtLeastOne, Count, KMilli, SomeTime, Span, Stays, When};
 use crate::cluster::AfterKill;
 use crate::world::World;
 
@@ -64,7 +64,7 @@ fn strategy(world: &mut World, name: String) -> StepResult {
 /// Given a scheduling period of 1 minute
 /// ```
 #[given(expr = "a scheduling period of {duration}")]
-fn cycle_every(world: &mut World, period: Span) -> StepResult {
+fn cycle_every(world: &mut World, period: SomeTime) -> StepResult {
     world.config_mut()?.period = period.0;
     Ok(())
 }
@@ -143,22 +143,29 @@ fn node_pool(world: &mut World, value: String) -> StepResult {
 /// Given fairness over time with a window of 24 hours and k 1
 /// ```
 #[given(expr = "fairness over time with a window of {duration} and k {float}")]
-fn fairness(world: &mut World, window: Span, k: f64) -> StepResult {
+fn fairness(world: &mut World, window: SomeTime, k: KMilli) -> StepResult {
     let config = world.config_mut()?;
     config.usage_window = Some(window.0);
-    #[expect(clippy::cast_possible_truncation, reason = "k is a small number")]
-    let k_milli = (k * 1000.0).round() as i64;
-    config.profile.k_value_milli = k_milli;
+    config.profile.k_value_milli = k.0;
     Ok(())
 }
 
-/// Past use counts for half after so long. Besides a window.
+/// Past use counts for half after so long, within a window that an earlier step gave.
 /// ```gherkin
 /// Given past use counts for half after 6 hours
 /// ```
 #[given(expr = "past use counts for half after {duration}")]
-fn half_life(world: &mut World, time: Span) -> StepResult {
-    world.config_mut()?.usage_half_life = Some(time.0);
+fn half_life(world: &mut World, time: SomeTime) -> StepResult {
+    let here = world.here();
+    let config = world.config_mut()?;
+    if config.usage_window.is_none() {
+        return Err(anyhow!(
+            "{here}: found no fairness over time before this step, allowed is one: what was used \
+             without a window is forgotten at once"
+        )
+        .into());
+    }
+    config.usage_half_life = Some(time.0);
     Ok(())
 }
 
@@ -167,8 +174,8 @@ fn half_life(world: &mut World, time: Span) -> StepResult {
 /// Given at most 1 preemption a cycle
 /// ```
 #[given(expr = "at most {int} preemption(s) a cycle")]
-fn preemptions(world: &mut World, most: usize) -> StepResult {
-    world.config_mut()?.profile.preemptions_max = Some(most);
+fn preemptions(world: &mut World, most: AtLeastOne) -> StepResult {
+    world.config_mut()?.profile.preemptions_max = Some(most.0 as usize);
     Ok(())
 }
 
@@ -177,8 +184,8 @@ fn preemptions(world: &mut World, most: usize) -> StepResult {
 /// Given preemption by a priority that is higher by at least 50
 /// ```
 #[given(expr = "preemption by a priority that is higher by at least {int}")]
-fn priority_difference(world: &mut World, least: i32) -> StepResult {
-    world.config_mut()?.profile.priority_difference_min = least;
+fn priority_difference(world: &mut World, least: AtLeastOne) -> StepResult {
+    world.config_mut()?.profile.priority_difference_min = i32::try_from(least.0)?;
     Ok(())
 }
 
@@ -251,8 +258,8 @@ fn restarted(world: &mut World) {
 /// ```
 #[given(expr = "the scheduler dies before its write number {int}")]
 #[when(expr = "the scheduler dies before its write number {int}")]
-fn dies(world: &mut World, write: u32) {
-    world.kill_scheduler_before_write(write, AfterKill::StayDead);
+fn dies(world: &mut World, write: AtLeastOne) {
+    world.kill_scheduler_before_write(write.0, AfterKill::StayDead);
 }
 
 /// As above, and a new one starts a second later.
@@ -261,8 +268,8 @@ fn dies(world: &mut World, write: u32) {
 /// ```
 #[given(expr = "the scheduler dies before its write number {int} and is restarted")]
 #[when(expr = "the scheduler dies before its write number {int} and is restarted")]
-fn dies_and_returns(world: &mut World, write: u32) {
-    world.kill_scheduler_before_write(write, AfterKill::Restart);
+fn dies_and_returns(world: &mut World, write: AtLeastOne) {
+    world.kill_scheduler_before_write(write.0, AfterKill::Restart);
 }
 
 /// Every scheduler from now on is killed after so many writes, and a new one starts a second
@@ -272,8 +279,8 @@ fn dies_and_returns(world: &mut World, write: u32) {
 /// ```
 #[given(expr = "the scheduler dies after every {int} write(s)")]
 #[when(expr = "the scheduler dies after every {int} write(s)")]
-fn dies_again(world: &mut World, writes: u32) {
-    let next = writes.saturating_add(1);
+fn dies_again(world: &mut World, writes: AtLeastOne) {
+    let next = writes.0.saturating_add(1);
     world.kill_scheduler_before_write(next, AfterKill::RestartAndKillAgain);
 }
 

@@ -6,7 +6,7 @@ use gherkin::Step;
 use schedlab_json::json;
 
 use super::StepResult;
-use super::parameters::Span;
+use super::parameters::{SomeTime, Span};
 use super::subjects::Workload;
 use crate::objects::{WORKLOAD_COLUMNS, workload};
 use crate::view::{Phase, Pod};
@@ -121,7 +121,7 @@ async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
 #[expect(clippy::needless_pass_by_value, reason = "steps are handed what the sentence says")]
 fn stream(
     world: &mut World,
-    every: Span,
+    every: SomeTime,
     pods: u32,
     name: String,
     gpus: u32,

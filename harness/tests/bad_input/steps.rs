@@ -1,0 +1,52 @@
+//! Sentences that say what cannot be.
+
+use insta::assert_snapshot;
+
+use crate::{FLEET, all_told};
+
+#[test]
+fn amounts_of_nothing_and_less() {
+    let steps = [
+        "When every 0 seconds 1 pods \"x\" with 1 GPU each that run for 15 minutes arrive in queue \"a\"",
+        "When every 1 second 0 pods \"x\" with 1 GPU each that run for 15 minutes arrive in queue \"a\"",
+        "When 0 pods \"x\" with 1 GPU each are submitted to queue \"a\"",
+        "When 0 non-preemptible pods \"x\" with 1 GPU each are submitted to queue \"a\"",
+        "When a gang \"g\" of 0 pods with 1 GPU each is submitted to queue \"a\"",
+        "When these workloads are submitted:\n| name | pods |\n| x | 0 |",
+        "When these workloads are submitted:\n| name | kind | pods | min |\n| x | gang | 2 | 5 |",
+        "When these workloads are submitted:\n| name | kind | pods | min |\n| x | job | 2 | 5 |",
+        "Given a scheduling period of 0 seconds",
+        "Given fairness over time with a window of 0 hours and k 1",
+        "Given fairness over time with a window of 1 hour and k -1",
+        "Given fairness over time with a window of 1 hour and k 1e300",
+        "Given past use counts for half after 1 hour",
+        "Given fairness over time with a window of 1 hour and k 1\nAnd past use counts for half after 0 hours",
+        "Given at most 0 preemptions a cycle",
+        "Given preemption by a priority that is higher by at least -5",
+        "When the scheduler dies before its write number 0",
+        "When the scheduler dies before its write number 0 and is restarted",
+        "When the scheduler dies after every 0 writes",
+    ];
+    let steps = steps.map(|steps| format!("{FLEET}{steps}"));
+    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @"
+    features/f.feature:4: every: found 0 seconds, allowed is a length of time of more than 0 seconds
+    features/f.feature:4: column `pods`: found 0, allowed is a whole number from 1 to 100000
+    features/f.feature:4: column `pods`: found 0, allowed is a whole number from 1 to 100000
+    features/f.feature:4: column `pods`: found 0, allowed is a whole number from 1 to 100000
+    features/f.feature:4: column `pods`: found 0, allowed is a whole number from 1 to 100000
+    features/f.feature:6: column `pods`: found 0, allowed is a whole number from 1 to 100000
+    features/f.feature:6: column `min`: found 5, allowed is a whole number from 0 to 2
+    features/f.feature:6: column `min`: found 5, allowed is a whole number from 1 to 2
+    features/f.feature:4: period: found 0 seconds, allowed is a length of time of more than 0 seconds
+    features/f.feature:4: window: found 0 hours, allowed is a length of time of more than 0 seconds
+    features/f.feature:4: k: found -1, allowed is a number from 0 to 1000
+    features/f.feature:4: k: found 1e300, allowed is a number from 0 to 1000
+    features/f.feature:4: found no fairness over time before this step, allowed is one: what was used without a window is forgotten at once
+    features/f.feature:5: time: found 0 hours, allowed is a length of time of more than 0 seconds
+    features/f.feature:4: most: found 0, allowed is a whole number from 1 to 2147483647
+    features/f.feature:4: least: found -5, allowed is a whole number from 1 to 2147483647
+    features/f.feature:4: write: found 0, allowed is a whole number from 1 to 2147483647
+    features/f.feature:4: write: found 0, allowed is a whole number from 1 to 2147483647
+    features/f.feature:4: writes: found 0, allowed is a whole number from 1 to 2147483647
+    ");
+}
