@@ -48,7 +48,7 @@ use crate::error::ApiError;
 use crate::store::{Key, Resource};
 
 pub use crate::pace::parse_duration;
-pub(crate) use crate::pace::{RUN_TIME, STARTUP, TERMINATION};
+pub(crate) use crate::pace::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
 pub(crate) use device_driver::PUBLISHED;
 pub use kubelet::DOWN;
 pub use step::{Request, Step};

@@ -14,20 +14,22 @@ pub(crate) const EXIT_CODE: &str = "schedlab.dev/exit-code";
 /// From the request to stop to the end.
 pub(crate) const TERMINATION: &str = "schedlab.dev/termination";
 
-/// The annotations of a pod that cannot be read, and what they must be.
-pub(crate) fn wrong(pod: &Value) -> Vec<(&'static str, &'static str)> {
-    let breaks =
-        |key: &str, reads: fn(&str) -> bool| annotation(pod, key).is_some_and(|text| !reads(text));
-    let mut found = Vec::new();
-    for key in [STARTUP, RUN_TIME, TERMINATION] {
-        if breaks(key, |text| parse_duration(text).is_some()) {
-            found.push((key, "must be a duration such as 90s or 1h30m"));
+/// The annotations of a pod or node that cannot be read, and what they must be.
+pub(crate) fn wrong(object: &Value) -> Vec<(&'static str, &'static str)> {
+    let broken = |key| Some((key, broken(key, annotation(object, key)?)?));
+    [STARTUP, RUN_TIME, TERMINATION, EXIT_CODE].into_iter().filter_map(broken).collect()
+}
+
+/// What the annotation with this key must be, when it is not.
+pub(crate) fn broken(key: &str, text: &str) -> Option<&'static str> {
+    let (reads, rule) = match key {
+        STARTUP | RUN_TIME | TERMINATION => {
+            (parse_duration(text).is_some(), "must be a duration such as 90s or 1h30m")
         }
-    }
-    if breaks(EXIT_CODE, |text| text.parse::<i32>().is_ok()) {
-        found.push((EXIT_CODE, "must be a whole number"));
-    }
-    found
+        EXIT_CODE => (text.parse::<i32>().is_ok(), "must be a whole number"),
+        _ => return None,
+    };
+    (!reads).then_some(rule)
 }
 
 /// A duration as Go and Kubernetes write it: `90s`, `1h30m`, `1.5h`, `250ms`; a plain number is

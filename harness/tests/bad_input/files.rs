@@ -206,7 +206,7 @@ fn fleets_that_cannot_be_read() {
     schedlab: fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpusBy, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
     schedlab: fleet.yaml:3:9: gpus: found -1, allowed is a whole number from 0 to 1024
     schedlab: fleet.yaml:3:11: memory: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
-    schedlab: fleet.yaml:3:9: name: found a twice, pools need names of their own
+    schedlab: fleet.yaml:3:9: name: found a again, which fleet.yaml:2:9 has already; pools need names of their own
     schedlab: fleet.yaml:1:8: unclosed bracket '['
     schedlab: fleet.yaml: found nothing, allowed are `pools:` with one or more pools, or Nodes as Kubernetes objects
     schedlab: fleet.yaml:4:12: taints[0].key: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')

@@ -2,6 +2,7 @@
 
 use super::Admission;
 use super::container::check_quantity;
+use super::pod::check_pace;
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{self, list, map, text};
@@ -44,6 +45,7 @@ pub(super) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors)
             check_quantity(&format!("status.{field}[{name}]"), (name, quantity), errors);
         }
     }
+    check_pace((old, node), "metadata.annotations", errors);
     let taints = list(node, &["spec", "taints"]);
     for (index, taint) in taints.iter().enumerate() {
         let place = |field: &str| format!("metadata.taints[{index}].{field}");

@@ -140,7 +140,7 @@ pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) 
     }
 }
 
-/// Checks what the annotations of a pod, or of a template, say to the kubelets here. A real server
+/// Checks what the annotations of a pod, a template or a node say to the kubelets here. A real server
 /// knows nothing of them; but a pod that runs for ever because of a slip is found too late.
 pub(super) fn check_pace(
     (old, new): (Option<&Value>, &Value),

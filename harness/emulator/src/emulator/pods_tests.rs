@@ -228,7 +228,7 @@ async fn a_pod_past_its_active_deadline_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_cannot_be_read_is_refused_in_pods_and_templates() {
+async fn an_annotation_that_cannot_be_read_is_refused_in_pods_templates_and_nodes() {
     let lab = Lab::new();
     for (annotation, rule) in [
         ("startup: soon", "must be a duration such as 90s or 1h30m"),
@@ -250,6 +250,7 @@ async fn an_annotation_that_cannot_be_read_is_refused_in_pods_and_templates() {
                 ),
                 "spec.template.",
             ),
+            (format!("{{apiVersion: v1, kind: Node, metadata: {metadata}}}"), ""),
         ] {
             let refusal = lab.try_apply(&document).unwrap_err();
             let expected = format!(
@@ -286,6 +287,16 @@ async fn a_node_sets_the_pace_of_pods_that_do_not_say_theirs() {
     insta::assert_snapshot!(lab.pods(), @r"
     a Succeeded n1 0
     b Running n1 1
+    ");
+    lab.annotate("nodes", "n1", "schedlab.dev/exit-code", "3");
+    lab.pod("c", "n1", 1, "");
+    lab.pod("d", "n1", 1, "schedlab.dev/exit-code: '0'");
+    lab.secs(6).await;
+    insta::assert_snapshot!(lab.pods(), @r"
+    a Succeeded n1 0
+    b Running n1 1
+    c Failed n1 0
+    d Succeeded n1 2
     ");
 }
 

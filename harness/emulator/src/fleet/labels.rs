@@ -9,7 +9,7 @@ use super::FleetError;
 use super::pool::NODES_MAX;
 use super::scalar::{Place, Scalar};
 use super::taint::TaintText;
-use crate::names;
+use crate::{names, pace};
 
 /// Labels that a node may have.
 pub(super) fn labels(
@@ -35,14 +35,16 @@ pub(super) fn value(
     Ok(text.value.clone())
 }
 
-/// Annotations may say anything, but their keys may not.
-pub(super) fn annotation_key(
+/// Annotations may say anything, but their keys may not, nor those that the kubelets here read.
+pub(super) fn annotation(
     place: Place,
     key: &str,
     text: &Spanned<String>,
 ) -> Result<(), FleetError> {
     let rules = names::qualified_name(&key.to_lowercase());
-    refuse(place, text, &format!("annotations: {key:?}"), rules)
+    refuse(place, text, &format!("annotations: {key:?}"), rules)?;
+    let rule = pace::broken(key, &text.value).map(str::to_owned);
+    refuse(place, text, &format!("annotations.{key}: {:?}", text.value), rule)
 }
 
 /// Taints that a node may have.

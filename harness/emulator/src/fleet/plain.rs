@@ -1,11 +1,10 @@
 //! Fleets written as plain Kubernetes objects.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::scalar::{Place, parse_error};
+use super::scalar::{Place, Taken, parse_error};
 use super::{FleetError, FleetPlace, Source};
 use crate::object::{list, name, text};
 use schedlab_json::Value;
@@ -20,7 +19,7 @@ pub(super) fn nodes(place: Place, text: &str) -> Result<Vec<(Value, FleetPlace)>
     let documents: Vec<Spanned<Value>> =
         serde_saphyr::from_multiple(text).map_err(|error| parse_error(place, &error))?;
     let mut all = Vec::new();
-    let mut names = BTreeSet::new();
+    let mut names = Taken::default();
     let source: Arc<str> = text.into();
     for (number, document) in documents.into_iter().enumerate() {
         let at = document.referenced;
@@ -49,12 +48,7 @@ fn unfold(place: Place, document: Spanned<Value>) -> Result<Vec<(Value, String)>
     }
 }
 
-fn check(
-    place: Place,
-    at: Location,
-    node: &Value,
-    names: &mut BTreeSet<String>,
-) -> Result<(), FleetError> {
+fn check(place: Place, at: Location, node: &Value, names: &mut Taken) -> Result<(), FleetError> {
     let kind = text(node, &["kind"]);
     // The items of a NodeList need not say what they are.
     if !matches!(kind, "Node" | "") {
@@ -64,9 +58,5 @@ fn check(
         let message = "metadata.name: found none, nodes need names of their own".to_owned();
         return Err(place.error(at, message));
     }
-    if names.insert(name(node).to_owned()) {
-        return Ok(());
-    }
-    let message = format!("found node {} twice, nodes need names of their own", name(node));
-    Err(place.error(at, message))
+    names.take(place, ("found node", "nodes"), (name(node), at))
 }

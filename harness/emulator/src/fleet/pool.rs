@@ -1,15 +1,15 @@
 //! A pool of equal nodes: what the file says, checked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
 
 use super::FleetError;
 use super::labels;
-use super::scalar::{Place, Scalar, read};
+use super::scalar::{Place, Scalar, Taken, read};
 use super::taint::TaintText;
-use crate::actors::{RUN_TIME, STARTUP, TERMINATION};
+use crate::actors::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
 use crate::names;
 use crate::quantity::Milli;
 
@@ -19,6 +19,8 @@ pub(super) const NODES_MAX: u64 = 100_000;
 const GPUS_MAX: u64 = 1024;
 /// The most pods on one node.
 const PODS_MAX: u64 = 100_000;
+/// The highest exit code of a process.
+const EXIT_CODE_MAX: u64 = 255;
 /// The most characters in a label's value.
 const LABEL_MAX: usize = 63;
 
@@ -104,6 +106,7 @@ struct KubeletText {
     startup: Option<Spanned<Scalar>>,
     run_time: Option<Spanned<Scalar>>,
     termination: Option<Spanned<Scalar>>,
+    exit_code: Option<Spanned<Scalar>>,
 }
 
 impl Pool {
@@ -122,8 +125,8 @@ impl Pool {
 /// Names that are taken.
 #[derive(Default)]
 struct Seen {
-    pools: BTreeSet<String>,
-    nodes: BTreeSet<String>,
+    pools: Taken,
+    nodes: Taken,
 }
 
 fn checked(place: Place, text: PoolText, seen: &mut Seen) -> Result<Pool, FleetError> {
@@ -161,10 +164,7 @@ fn node_names(
 ) -> Result<Vec<(String, Location)>, FleetError> {
     let pool = &text.name;
     check_name(place, "name", pool)?;
-    if !seen.pools.insert(pool.value.clone()) {
-        let message = format!("name: found {} twice, pools need names of their own", pool.value);
-        return Err(place.error(pool.referenced, message));
-    }
+    seen.pools.take(place, ("name: found", "pools"), (&pool.value, pool.referenced))?;
     let names: Vec<Spanned<String>> = match (&text.names, &text.count) {
         (Some(_), Some(count)) => {
             let message = "count: found beside names, allowed is one of them".to_owned();
@@ -183,10 +183,7 @@ fn node_names(
     };
     for name in &names {
         check_name(place, "names", name)?;
-        if !seen.nodes.insert(name.value.clone()) {
-            let message = format!("found node {} twice, nodes need names of their own", name.value);
-            return Err(place.error(name.referenced, message));
-        }
+        seen.nodes.take(place, ("found node", "nodes"), (&name.value, name.referenced))?;
     }
     Ok(names.into_iter().map(|name| (name.value, name.referenced)).collect())
 }
@@ -231,7 +228,7 @@ fn amounts(place: Place, text: &PoolText) -> Result<BTreeMap<&'static str, Strin
 fn annotations(place: Place, text: &PoolText) -> Result<BTreeMap<String, String>, FleetError> {
     let mut all = BTreeMap::new();
     for (key, value) in &text.annotations {
-        labels::annotation_key(place, key, value)?;
+        labels::annotation(place, key, value)?;
         all.insert(key.clone(), value.value.clone());
     }
     let paces = [
@@ -243,6 +240,10 @@ fn annotations(place: Place, text: &PoolText) -> Result<BTreeMap<String, String>
         if let Some(scalar) = scalar {
             all.insert(key.to_owned(), place.duration(field, scalar)?);
         }
+    }
+    if let Some(code) = &text.kubelet.exit_code {
+        let code = place.whole("kubelet.exitCode", code, [0, EXIT_CODE_MAX])?;
+        all.insert(EXIT_CODE.to_owned(), code.to_string());
     }
     Ok(all)
 }

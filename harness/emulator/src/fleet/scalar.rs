@@ -1,6 +1,7 @@
 //! Numbers and texts of a fleet's file, kept as they were written together with where, so that
 //! what is wrong with them can be told in words.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -142,6 +143,28 @@ pub(super) fn parse_error(place: Place, error: &serde_saphyr::Error) -> FleetErr
         None => message.to_owned(),
     };
     place.error(error.location().unwrap_or(Location::UNKNOWN), message)
+}
+
+/// Names that are taken, and where.
+#[derive(Default)]
+pub(super) struct Taken(BTreeMap<String, Location>);
+
+impl Taken {
+    /// Takes a name, unless it is taken; `found` and `all` say of what it is the name.
+    pub(super) fn take(
+        &mut self,
+        place: Place,
+        (found, all): (&str, &str),
+        (name, at): (&str, Location),
+    ) -> Result<(), FleetError> {
+        let Some(first) = self.0.insert(name.to_owned(), at) else { return Ok(()) };
+        let FleetPlace { file, line, column, .. } = place.at(first);
+        let message = format!(
+            "{found} {name} again, which {file}:{line}:{column} has already; {all} need names of \
+             their own"
+        );
+        Err(place.error(at, message))
+    }
 }
 
 /// The file that is being read, to say where something is wrong in it.

@@ -61,10 +61,11 @@ pools:
 
 #[test]
 fn a_pools_pace_stands_on_its_nodes() {
-    let fleet = fleet("pools: [{name: a, kubelet: {startup: 2s, runTime: 10m}}]");
+    let fleet = fleet("pools: [{name: a, kubelet: {startup: 2s, runTime: 10m, exitCode: 1}}]");
     let annotations = map(&fleet.nodes()[0], &["metadata", "annotations"]).unwrap();
     assert_eq!(annotations["schedlab.dev/startup"], "2s");
     assert_eq!(annotations["schedlab.dev/run-time"], "10m");
+    assert_eq!(annotations["schedlab.dev/exit-code"], "1");
 }
 
 #[test]
@@ -91,6 +92,9 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
         "pools:\n- name: Big_One\n",
         "pools:\n- name: a\n  count: 2\n  names: [x]\n",
         "pools:\n- name: a\n  kubelet: {startup: soon}\n",
+        "pools:\n- name: a\n  kubelet: {exitCode: 256}\n",
+        "pools:\n- name: a\n  annotations: {schedlab.dev/startup: soon}\n",
+        "pools:\n- name: a\n  annotations: {schedlab.dev/exit-code: bad}\n",
         "pools:\n- name: a\n  taints: [{key: k, effect: Sometimes}]\n",
         "pools:\n- name: a\n  objects: huge\n",
         "pools:\n- name: a\n  name: b\n",
@@ -114,11 +118,14 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     fleet.yaml:3:11: memory: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
     fleet.yaml:3:11: memory: found 0: allowed is more than zero
     fleet.yaml:3:11: memory: found -4Gi: negative; allowed is more than zero
-    fleet.yaml:3:9: name: found a twice, pools need names of their own
-    fleet.yaml:5:14: found node a-1 twice, nodes need names of their own
+    fleet.yaml:3:9: name: found a again, which fleet.yaml:2:9 has already; pools need names of their own
+    fleet.yaml:5:14: found node a-1 again, which fleet.yaml:2:9 has already; nodes need names of their own
     fleet.yaml:2:9: name: found "Big_One", allowed are lower-case letters, digits, - and ., a letter or digit at both ends and around each ., and at most 63 characters in all
     fleet.yaml:3:10: count: found beside names, allowed is one of them
     fleet.yaml:3:22: kubelet.startup: found soon, allowed is a duration such as 2s or 1h30m
+    fleet.yaml:3:23: kubelet.exitCode: found 256, allowed is a whole number from 0 to 255
+    fleet.yaml:3:39: annotations.schedlab.dev/startup: "soon": must be a duration such as 90s or 1h30m
+    fleet.yaml:3:41: annotations.schedlab.dev/exit-code: "bad": must be a whole number
     fleet.yaml:3:29: taints[0].effect: unknown variant `Sometimes`, expected one of NoSchedule, PreferNoSchedule, NoExecute
     fleet.yaml:3:12: objects: unknown variant `huge`, expected one of slim, realistic
     fleet.yaml:3:3: found the key name twice, allowed is each key once
@@ -256,7 +263,7 @@ fn every_field_of_a_wrong_type_is_told_by_its_name() {
     fleet.yaml:2:12: objects: unknown variant `3`, expected one of slim, realistic
     fleet.yaml:2:12: kubelet: found 2s, allowed is a map
     fleet.yaml:2:13: kubelet.startup: invalid type: sequence, expected a number or a text
-    fleet.yaml:2:13: unknown field `runtime`, expected one of startup, runTime, termination
+    fleet.yaml:2:13: unknown field `runtime`, expected one of startup, runTime, termination, exitCode
     fleet.yaml:1:8: pools: found {a: b}, allowed is a list
     fleet.yaml:1:6: pools: found none, allowed is at least one
     fleet.yaml:1:1: fleet: found [], allowed is a map
@@ -321,7 +328,7 @@ fn what_is_wrong_with_plain_nodes_is_told_by_document() {
     ];
     let all: Vec<String> = cases.iter().map(|text| error(text)).collect();
     insta::assert_snapshot!(all.join("\n"), @r#"
-    fleet.yaml:5:1: found node a twice, nodes need names of their own
+    fleet.yaml:5:1: found node a again, which fleet.yaml:1:1 has already; nodes need names of their own
     fleet.yaml:5:1: kind: found "Pod", allowed are Node, NodeList and List of nodes
     fleet.yaml:5:1: metadata.name: found none, nodes need names of their own
     fleet.yaml:5:13: unclosed bracket '['

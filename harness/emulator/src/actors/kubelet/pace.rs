@@ -22,7 +22,8 @@ impl Pace {
     pub(super) fn of(pod: &Value, node: &Value, defaults: &KubeletDefaults) -> Self {
         let duration =
             |key| [pod, node].into_iter().find_map(|from| parse_duration(annotation(from, key)?));
-        let exit_code = annotation(pod, EXIT_CODE).and_then(|text| text.parse().ok());
+        let exit_code =
+            [pod, node].into_iter().find_map(|from| annotation(from, EXIT_CODE)?.parse().ok());
         Self {
             startup: duration(STARTUP).unwrap_or(defaults.startup),
             run_time: duration(RUN_TIME).or(defaults.run_time),
