@@ -25,6 +25,8 @@ pub(super) const SECS: Bound = Bound { least: 0, most: 3_155_760_000 };
 const AMOUNT_MAX: f64 = 1_000_000_000.0;
 
 pub(super) const NAME: &str = "a name of lower-case letters, digits, '-' and '.', at most 253 long";
+pub(super) const MODEL: &str =
+    "letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long";
 pub(super) const AMOUNT: &str = "a number from 0 to 1000000000, or -1 for no bound";
 pub(super) const WEIGHT: &str = "a number from 0 to 1000000000";
 pub(super) const PRIORITY: &str = "a whole number from -2147483648 to 2147483647";
@@ -58,6 +60,17 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.chars().all(fits)
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// A GPU model becomes a label of its nodes.
+pub(super) fn is_model(model: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let ends = |c: char| c.is_ascii_alphanumeric();
+    model.is_empty()
+        || model.len() <= 63
+            && model.chars().all(fits)
+            && model.starts_with(ends)
+            && model.ends_with(ends)
 }
 
 #[expect(clippy::float_cmp, reason = "-1 is written, not calculated")]

@@ -50,7 +50,7 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
             cpu_milli: row.count("cpu_milli", CPU_MILLI.of_a_node())?,
             memory_mib: row.count("memory_mib", MEMORY_MIB.of_a_node())?,
             gpus: row.count("gpu", GPUS)?,
-            model: row.text("model").to_owned(),
+            model: row.models("model", None)?.concat(),
         })
     };
     table.rows().map(node).collect()
@@ -84,12 +84,7 @@ fn job(row: &Row<'_>) -> Result<TraceJob, Fault> {
         memory_mib: row.count("memory_mib", MEMORY_MIB)?,
         gpus,
         gpu_milli: if gpus == 1 { share } else { gpus.saturating_mul(1000) },
-        models: row
-            .text("gpu_spec")
-            .split('|')
-            .filter(|model| !model.is_empty())
-            .map(str::to_owned)
-            .collect(),
+        models: row.models("gpu_spec", Some('|'))?,
         queue: row.text("queue").to_owned(),
         priority_class: row.text("priority_class").to_owned(),
         arrives_secs: arrives,
@@ -151,6 +146,11 @@ impl Table {
         };
         let text = crate::text::read(path)
             .map_err(|error| Fault::unreadable(path, &error, "a CSV file that can be read"))?;
+        // A quote that stays open would take the rows below it for one.
+        if let Some(above) = text.lines().position(|row| row.matches('"').count() % 2 == 1) {
+            let found = "a quote that this line does not close".to_owned();
+            return Err(Fault { line: above as u64 + 1, ..whole(found, "one row a line") });
+        }
         let mut reader = csv::ReaderBuilder::new()
             .flexible(true)
             .trim(csv::Trim::All)
@@ -220,6 +220,15 @@ impl Row<'_> {
         } else {
             Err(self.fault(column, bounds::NAME))
         }
+    }
+
+    /// GPU models, with this between them; there may be none.
+    fn models(&self, column: &str, between: Option<char>) -> Result<Vec<String>, Fault> {
+        let text = self.text(column);
+        let models = text.split(|c| Some(c) == between).filter(|model| !model.is_empty());
+        let model = |model: &str| bounds::is_model(model).then(|| model.to_owned());
+        let models: Option<Vec<String>> = models.map(model).collect();
+        models.ok_or_else(|| self.fault(column, bounds::MODEL))
     }
 
     fn count(&self, column: &str, bound: Bound) -> Result<u64, Fault> {

@@ -104,6 +104,7 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
         .map(|(at, node)| {
             let NodeLine { name, cpu_milli, memory_mib, gpus, model } = node;
             at.name(&name)?;
+            at.model("model", &model)?;
             at.count("gpus", gpus, GPUS)?;
             at.count("cpu_milli", cpu_milli, CPU_MILLI.of_a_node())?;
             at.count("memory_mib", memory_mib, MEMORY_MIB.of_a_node())?;
@@ -142,6 +143,7 @@ fn job(at: &At, line: JobLine) -> Result<TraceJob, Fault> {
     at.count("gpus", line.gpus, GPUS)?;
     at.count("cpu_milli", line.cpu_milli, CPU_MILLI)?;
     at.count("memory_mib", line.memory_mib, MEMORY_MIB)?;
+    line.models.iter().try_for_each(|model| at.model("models", model))?;
     let whole = line.gpus * 1000;
     if line.gpu_milli.is_some_and(|share| share == 0 || share > whole) {
         let found = line.gpu_milli.unwrap_or_default().to_string();
@@ -188,6 +190,13 @@ impl At {
             return Ok(());
         }
         Err(self.fault("name", &format!("{name:?}"), bounds::NAME))
+    }
+
+    fn model(&self, field: &str, model: &str) -> Result<(), Fault> {
+        if bounds::is_model(model) {
+            return Ok(());
+        }
+        Err(self.fault(field, &format!("{model:?}"), bounds::MODEL))
     }
 
     fn count(&self, field: &str, count: u64, bound: Bound) -> Result<(), Fault> {

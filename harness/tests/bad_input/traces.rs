@@ -42,9 +42,13 @@ fn rows_of_csv_that_are_broken() {
         nodes("n1,64000,262144,99999999999999999999,T4"),
         nodes("n1,64000,262144,2"),
         nodes("n1,64000,262144,2,T4\nn1,64000,262144,2,T4"),
+        nodes("n1,64000,262144,2,A b!"),
+        nodes("n1,64000,262144,2,\"T4\nn2,64000,262144,2,T4"),
+        nodes("\"n1,64000,262144,2,T4\nn2\",64000,262144,2,T4"),
         pods("p2,1000,1024,one,1000"),
         pods("p2,1000,1024,1,1000,more"),
         pods("p1,1000,1024,1,1000"),
+        pods("p2,1000,1024,1,\"1000"),
         queues("a,ghost,8"),
         queues("a,b,8\nb,a,8"),
         queues("a,,-7"),
@@ -55,9 +59,13 @@ fn rows_of_csv_that_are_broken() {
     schedlab: nodes.csv:2: gpu: found "99999999999999999999", allowed is a whole number from 0 to 1024
     schedlab: nodes.csv:2: found 4 values, allowed is 5 as in the header
     schedlab: nodes.csv:3: name: found n1 again, allowed is each name once
+    schedlab: nodes.csv:2: model: found "A b!", allowed is letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long
+    schedlab: nodes.csv:2: found a quote that this line does not close, allowed is one row a line
+    schedlab: nodes.csv:2: found a quote that this line does not close, allowed is one row a line
     schedlab: pods.csv:3: num_gpu: found "one", allowed is a whole number from 0 to 1024
     schedlab: pods.csv:3: found 6 values, allowed is 5 as in the header
     schedlab: pods.csv:3: name: found p1 again, allowed is each name once
+    schedlab: pods.csv:3: found a quote that this line does not close, allowed is one row a line
     schedlab: queues.csv:2: parent: found ghost, allowed is the name of another queue
     schedlab: queues.csv:2: parent: found a circle above a, allowed is a tree
     schedlab: queues.csv:2: quota: found "-7", allowed is a number from 0 to 1000000000, or -1 for no bound
@@ -174,6 +182,8 @@ fn lines_of_json_that_are_impossible() {
         of("{\"name\": \"n1\", \"cpu_milli\": 0}", pod, queue),
         of("{\"name\": \"n1\", \"memory_mib\": 0}", pod, queue),
         of("{\"name\": \"n1\", \"gpus\": 2000}", pod, queue),
+        of("{\"name\": \"n1\", \"model\": \"A b!\"}", pod, queue),
+        of(node, "{\"name\": \"p\", \"models\": [\"T4\", \"A b!\"]}", queue),
         of(node, "{\"name\": \"p\", \"pods\": 1099511627776}", queue),
         of(node, "{\"name\": \"p\", \"gpus\": 4096}", queue),
         of(node, "{\"name\": \"p\", \"arrives_secs\": -1}", queue),
@@ -188,6 +198,8 @@ fn lines_of_json_that_are_impossible() {
     schedlab: nodes.jsonl:1: cpu_milli: found 0, allowed is a whole number from 1 to 1000000000
     schedlab: nodes.jsonl:1: memory_mib: found 0, allowed is a whole number from 1 to 1073741824
     schedlab: nodes.jsonl:1: gpus: found 2000, allowed is a whole number from 0 to 1024
+    schedlab: nodes.jsonl:1: model: found "A b!", allowed is letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long
+    schedlab: pods.jsonl:1: models: found "A b!", allowed is letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long
     schedlab: pods.jsonl:1: pods: found 1099511627776, allowed is a whole number from 1 to 100000
     schedlab: pods.jsonl:1: gpus: found 4096, allowed is a whole number from 0 to 1024
     schedlab: pods.jsonl:1: arrives_secs: found -1, allowed is seconds from 0 to those of a hundred years
