@@ -185,6 +185,9 @@ pub struct Flow {
     pub timeout: Duration,
 }
 
+/// What `--timeout` is when nobody says it.
+pub(crate) const TIMEOUT: Duration = Duration::from_hours(30 * 24);
+
 /// What `--patience` is when nobody says it.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 

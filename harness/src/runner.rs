@@ -62,8 +62,8 @@ pub struct Settings {
     pub target: Target,
     /// Run also what cannot be expected to pass.
     pub force: bool,
-    /// The options that chose cluster and scheduler, to run a failed case again.
-    pub stage: String,
+    /// The options that a verdict depends on, to run a failed case again.
+    pub again: String,
     /// The earlier run that a passed case must be like.
     pub like: Option<Arc<Reference>>,
 }
@@ -300,8 +300,8 @@ fn fail(
     message: String,
     settings: &Settings,
 ) {
-    let Settings { seed, stage, .. } = settings;
-    let reproduce = format!("schedlab run {}:{} --seed {seed}{stage}", report.file, report.line);
+    let Settings { seed, again, .. } = settings;
+    let reproduce = format!("schedlab run {}:{} --seed {seed}{again}", report.file, report.line);
     report.outcome = Outcome::Failed;
     report.flaky = false;
     report.failure = Some(Failure { kind, line, message, reproduce });
@@ -334,7 +334,7 @@ mod tests {
             patience: Duration::from_mins(2),
             target: Target::ours(),
             force: false,
-            stage: String::new(),
+            again: String::new(),
             like: None,
         }
     }

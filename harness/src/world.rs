@@ -65,6 +65,8 @@ pub struct World {
     streams: BTreeMap<String, AbortHandle>,
     /// The line of the step that is run.
     line: usize,
+    /// What the claim of this step found when it last did not hold.
+    found: Option<String>,
     /// What snapshot steps showed.
     shown: Vec<String>,
     /// Writes and time at which the cluster was last at rest.
@@ -124,6 +126,7 @@ impl World {
             line: case.place.line,
             submitted: BTreeMap::new(),
             streams: BTreeMap::new(),
+            found: None,
             shown: Vec::new(),
             rest: None,
         })

@@ -64,6 +64,26 @@ fn a_failure_ends_with_1_and_with_the_line_that_reproduces_it() {
 }
 
 #[test]
+fn a_step_that_takes_too_long_tells_what_it_waited_for_and_how_long_it_may_take() {
+    let lab = Lab::empty();
+    let steps = "Given a fleet of 1 node with 8 GPUs each\n    And a queue \"a\" with a quota of 8\n    \
+                 When 2 pods \"x\" with 1 GPU each are submitted to queue \"a\"\n    \
+                 Then eventually within 1 hour queue \"a\" has 3 running pods\n";
+    lab.write("features/f.feature", &format!("Feature: f\n  Scenario: s\n    {steps}"));
+    let run = lab.run(&["run", "--timeout", "90s"]);
+    assert_eq!(run.code, 1, "{}", run.all());
+    let words = "more than 90 s of the cluster's time (--timeout)";
+    assert!(run.out.contains(words), "{}", run.all());
+    assert!(
+        run.out.contains("last found: expected 3 running pods of queue \"a\", found 2"),
+        "{}",
+        run.all()
+    );
+    let again = "again: schedlab run features/f.feature:2 --seed 1 --timeout 90s";
+    assert!(run.out.contains(again), "{}", run.all());
+}
+
+#[test]
 fn the_last_failures_alone_can_be_run_again() {
     let lab = Lab::of("fails");
     lab.run(&["run"]);

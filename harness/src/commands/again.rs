@@ -1,15 +1,29 @@
-//! How a failed scenario is run again where it failed: the options of a command line that chose
-//! the cluster and the scheduler.
+//! How a failed scenario is run again as it failed: the options of a command line that its verdict
+//! depends on, but for the seed.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::{ClusterName, PATIENCE, Stage};
+use crate::cli::{ClusterName, PATIENCE, Run, Stage, TIMEOUT};
 use crate::ground::Kubelets;
 use crate::target::Which;
 
-/// The options, each with a space before it; nothing for our scheduler on the emulator.
-pub(super) fn stage(stage: &Stage) -> String {
-    let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|p| p.display().to_string());
+/// The options, each with a space before it; nothing for our scheduler on the emulator. `like` is
+/// the folder of the run that this one shall be like: what was the latest then is so no more.
+pub(super) fn options(run: &Run, like: Option<&str>) -> String {
+    let Run { flow, known, .. } = run;
+    let repeat = (flow.repeat.get() > 1).then(|| flow.repeat.to_string());
+    let options = [
+        ("timeout", (flow.timeout != TIMEOUT).then(|| length(flow.timeout))),
+        ("repeat", repeat),
+        ("like", like.map(str::to_owned)),
+        ("known", path(known.as_ref())),
+    ];
+    stage(&run.stage) + &words(&options)
+}
+
+/// Those that chose the cluster and the scheduler.
+fn stage(stage: &Stage) -> String {
     let cluster = stage.cluster;
     let scheduler = match &stage.scheduler {
         Which::Ours => None,
@@ -19,22 +33,31 @@ pub(super) fn stage(stage: &Stage) -> String {
     };
     let options = [
         ("cluster", (cluster != ClusterName::Emulator).then(|| cluster.name().to_owned())),
-        ("assets", path(&stage.assets)),
-        ("kubeconfig", path(&stage.kubeconfig)),
+        ("assets", path(stage.assets.as_ref())),
+        ("kubeconfig", path(stage.kubeconfig.as_ref())),
         ("yes-this-cluster", stage.yes_this_cluster.clone()),
         ("image", stage.image.clone()),
         ("kind-cluster", stage.kind_cluster.clone()),
         ("node-image", stage.node_image.clone()),
-        ("kind-config", path(&stage.kind_config)),
+        ("kind-config", path(stage.kind_config.as_ref())),
         ("kubelets", (stage.kubelets != Kubelets::Auto).then(|| stage.kubelets.name().to_owned())),
         ("scheduler", scheduler),
-        ("target", path(&stage.target)),
+        ("target", path(stage.target.as_ref())),
         ("time-scale", stage.time_scale.map(|factor| factor.to_string())),
         ("patience", (stage.patience != PATIENCE).then(|| length(stage.patience))),
     ];
+    let force = if stage.force { " --force" } else { "" };
+    words(&options) + force
+}
+
+/// The options that have a value.
+fn words(options: &[(&str, Option<String>)]) -> String {
     let said = options.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-    let said = said.map(|(name, value)| format!(" --{name} {}", quoted(value)));
-    said.chain(stage.force.then(|| " --force".to_owned())).collect()
+    said.map(|(name, value)| format!(" --{name} {}", quoted(value))).collect()
+}
+
+fn path(path: Option<&PathBuf>) -> Option<String> {
+    path.map(|path| path.display().to_string())
 }
 
 /// A time as the command line takes it.
@@ -64,7 +87,16 @@ mod tests {
     fn again(words: &[&str]) -> String {
         let cli = Cli::try_parse_from([&["schedlab", "run"], words].concat()).unwrap();
         let Command::Run(run) = cli.command else { panic!("it is a run") };
-        stage(&run.stage)
+        options(&run, run.like.as_deref())
+    }
+
+    #[test]
+    fn what_the_verdict_depends_on_is_said_again() {
+        assert_eq!(again(&["--timeout", "30d", "--repeat", "1", "--retries", "2"]), "");
+        let words = ["--timeout", "1s", "--repeat", "20"];
+        assert_eq!(again(&words), " --timeout 1s --repeat 20");
+        let words = ["--like", "results/a run", "--known", "known.md"];
+        assert_eq!(again(&words), " --like 'results/a run' --known known.md");
     }
 
     #[test]

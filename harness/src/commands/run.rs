@@ -169,6 +169,7 @@ fn crashes(args: &Run) -> anyhow::Result<Option<Crashes>> {
 fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let times = |more| cores.saturating_mul(NonZeroUsize::new(more).unwrap_or(cores));
+    let like = like(args)?;
     let word = std::env::var("INSTA_UPDATE").ok();
     Ok(Settings {
         jobs: args.flow.jobs.unwrap_or(match (args.stage.cluster, &args.stage.scheduler) {
@@ -194,8 +195,8 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         patience: args.stage.patience,
         target: stage::target(&args.stage)?,
         force: args.stage.force,
-        stage: again::stage(&args.stage),
-        like: like(args)?.map(Arc::new),
+        again: again::options(args, like.as_ref().map(Reference::title)),
+        like: like.map(Arc::new),
     })
 }
 

@@ -22,6 +22,11 @@ impl Reference {
         Self { title: title.to_owned(), cases, known, order }
     }
 
+    /// What the run is called.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
     /// Whether a scenario was run there.
     pub fn has(&self, id: &str) -> bool {
         self.cases.contains_key(id)

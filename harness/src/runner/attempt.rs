@@ -220,9 +220,11 @@ async fn run_step(
         Ok(Ok(Ok(()))) => {}
         Ok(Ok(Err(payload))) => return broken(own_failure(&*payload, panicked, (&here, &words))),
         Err(_) => {
+            let found = world.found().map(|found| format!("\nlast found: {found}"));
             let message = format!(
-                "the step took more than {} s of the cluster's time (--timeout)\n{}",
-                settings.timeout.as_secs(),
+                "the step took more than {} s of the cluster's time (--timeout){}\n{}",
+                settings.timeout.as_secs_f64(),
+                found.unwrap_or_default(),
                 world.state_of_affairs()
             );
             return broken((FailureKind::Timeout, with_panics(message, &panicked)));

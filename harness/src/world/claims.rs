@@ -55,6 +55,9 @@ impl World {
         claim: Claim<'_>,
     ) -> anyhow::Result<()> {
         self.begin();
+        if !matches!(when, TimeWord::NeverWithin(_)) {
+            self.judge(claim);
+        }
         match when {
             TimeWord::Settled => self.settle_for(claim).await?,
             TimeWord::Now => self.catch_up().await?,
@@ -107,12 +110,23 @@ impl World {
     async fn eventually(&mut self, time: Duration, claim: Claim<'_>) -> anyhow::Result<()> {
         let end = Instant::now() + time;
         self.catch_up().await?;
-        while claim(self).is_err() {
+        while !self.judge(claim) {
             if !self.change_before(end).await? {
                 return claim(self).map_err(|found| self.mismatch(&found));
             }
         }
         Ok(())
+    }
+
+    /// Whether a claim holds at this moment; what was found else is kept, for when time runs out.
+    fn judge(&mut self, claim: Claim<'_>) -> bool {
+        self.found = claim(self).err();
+        self.found.is_none()
+    }
+
+    /// What the claim of this step found when it last did not hold.
+    pub(crate) fn found(&self) -> Option<&str> {
+        self.found.as_deref()
     }
 
     async fn holds(&mut self, time: Duration, claim: Claim<'_>) -> anyhow::Result<()> {

@@ -15,6 +15,7 @@ impl World {
     /// The step that is run now stands at this line.
     pub(crate) fn at_line(&mut self, line: usize) {
         self.line = line;
+        self.found = None;
     }
 
     /// `file:line` of the step that is run.
