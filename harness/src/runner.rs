@@ -6,7 +6,6 @@ mod crashes;
 mod panics;
 mod pool;
 
-use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -236,15 +235,7 @@ pub fn mismatch(step: &gherkin::Step, steps: &Collection<World>) -> Option<(Fail
     match steps.find(step) {
         Ok(Some(_)) => stray(step).map(|message| (FailureKind::UndefinedStep, message)),
         Ok(None) => Some((FailureKind::UndefinedStep, vocabulary::undefined(step))),
-        Err(ambiguous) => {
-            let mut message = format!("more than one step matches `{}`:", step.value);
-            for (regex, location) in ambiguous.possible_matches {
-                let place =
-                    location.map_or(String::new(), |l| format!("  ({}:{})", l.path, l.line));
-                let _ = write!(message, "\n  {}{place}", regex.as_str());
-            }
-            Some((FailureKind::AmbiguousStep, message))
-        }
+        Err(error) => Some((FailureKind::AmbiguousStep, vocabulary::ambiguous(step, &error))),
     }
 }
 
@@ -369,11 +360,13 @@ mod tests {
     #[test]
     fn a_step_that_two_patterns_match_fails_before_anything_runs() {
         let report = judged("a task panics", &settings());
-        assert_eq!(report.outcome, Outcome::Failed);
+        let kind = report.failure.as_ref().map(|failure| failure.kind);
+        assert_eq!(kind, Some(FailureKind::AmbiguousStep));
         assert_snapshot!(message(&report), @r"
-        more than one step matches `a task panics`:
-          ^a task panics$
-          ^an? .*$
+        more than one step of the vocabulary says `Given a task panics`
+        it may be: Given a task panics
+        it may be: Given an? .*
+        allowed is one: the words of one of them must change (harness/src/steps)
         ");
     }
 

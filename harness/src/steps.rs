@@ -26,20 +26,20 @@ use crate::world::World;
 pub(crate) use failure::StepResult;
 pub(crate) use strangers::stranger;
 
-/// The sources of all steps, by area, in reading order.
-pub(crate) const SOURCES: &[(&str, &str)] = &[
-    ("the fleet", include_str!("steps/fleet.rs")),
-    ("the scheduler", include_str!("steps/scheduler.rs")),
-    ("queues", include_str!("steps/queues.rs")),
-    ("workloads", include_str!("steps/workloads.rs")),
-    ("faults", include_str!("steps/faults.rs")),
-    ("time", include_str!("steps/time.rs")),
-    ("pods", include_str!("steps/pods.rs")),
-    ("placement", include_str!("steps/placement.rs")),
-    ("use of queues", include_str!("steps/usage.rs")),
-    ("reasons and events", include_str!("steps/reasons.rs")),
-    ("evictions", include_str!("steps/evictions.rs")),
-    ("snapshots", include_str!("steps/snapshots.rs")),
+/// The sources of all steps, by area and file, in reading order.
+pub(crate) const SOURCES: &[(&str, &str, &str)] = &[
+    ("the fleet", "steps/fleet.rs", include_str!("steps/fleet.rs")),
+    ("the scheduler", "steps/scheduler.rs", include_str!("steps/scheduler.rs")),
+    ("queues", "steps/queues.rs", include_str!("steps/queues.rs")),
+    ("workloads", "steps/workloads.rs", include_str!("steps/workloads.rs")),
+    ("faults", "steps/faults.rs", include_str!("steps/faults.rs")),
+    ("time", "steps/time.rs", include_str!("steps/time.rs")),
+    ("pods", "steps/pods.rs", include_str!("steps/pods.rs")),
+    ("placement", "steps/placement.rs", include_str!("steps/placement.rs")),
+    ("use of queues", "steps/usage.rs", include_str!("steps/usage.rs")),
+    ("reasons and events", "steps/reasons.rs", include_str!("steps/reasons.rs")),
+    ("evictions", "steps/evictions.rs", include_str!("steps/evictions.rs")),
+    ("snapshots", "steps/snapshots.rs", include_str!("steps/snapshots.rs")),
 ];
 
 /// Whether a step shows something that is compared with a snapshot.

@@ -5,13 +5,13 @@
 use std::fmt::Write as _;
 
 use cucumber::codegen::{StepConstructor as _, WorldInventory, inventory};
-use cucumber::step::Collection;
+use cucumber::step::{AmbiguousMatchError, Collection, Location};
 use gherkin::{Feature, GherkinEnv, Step, StepType};
 
 use crate::world::World;
 
-/// The sources of the step functions, by the area they stand for.
-const SOURCES: &[(&str, &str)] = crate::steps::SOURCES;
+/// The sources of the step functions, by the area they stand for and their file.
+const SOURCES: &[(&str, &str, &str)] = crate::steps::SOURCES;
 
 /// One step of the vocabulary.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,27 @@ pub struct StepDoc {
     pub meaning: String,
     /// How it looks in a feature, one or more lines.
     pub example: String,
+    /// File and line of each attribute that gives it its pattern.
+    places: Vec<(&'static str, u32)>,
+}
+
+impl StepDoc {
+    fn stands_at(&self, location: Location) -> bool {
+        let mut places = self.places.iter();
+        places.any(|(file, line)| location.path.ends_with(file) && location.line == *line)
+    }
+}
+
+/// What an attribute of a step function says.
+struct Attribute {
+    keyword: &'static str,
+    pattern: String,
+    place: (&'static str, u32),
 }
 
 /// The whole vocabulary, in the order in which it is written.
 pub fn vocabulary() -> Vec<StepDoc> {
-    SOURCES.iter().flat_map(|(area, source)| read(area, source)).collect()
+    SOURCES.iter().flat_map(|(area, file, source)| read(area, file, source)).collect()
 }
 
 /// The functions behind the steps.
@@ -63,19 +79,25 @@ pub fn says(sentence: &str) -> bool {
 }
 
 /// Reads `///` lines, step attributes and the function below them.
-fn read(area: &'static str, source: &str) -> Vec<StepDoc> {
+fn read(area: &'static str, file: &'static str, source: &str) -> Vec<StepDoc> {
     let mut docs: Vec<&str> = Vec::new();
-    let mut patterns: Vec<(&'static str, String)> = Vec::new();
-    let mut open = String::new();
+    let mut patterns: Vec<Attribute> = Vec::new();
+    let (mut open, mut place) = (String::new(), (file, 0));
     let mut steps = Vec::new();
-    for line in source.lines() {
+    for (number, line) in (1..).zip(source.lines()) {
         if let Some(doc) = line.strip_prefix("///") {
             docs.push(doc.strip_prefix(' ').unwrap_or(doc));
         } else if !open.is_empty() || line.starts_with("#[") {
             // An attribute that is too long for a line goes on below.
+            place = if open.is_empty() { (file, number) } else { place };
             open.push_str(line.trim());
             if line.ends_with(")]") {
-                patterns.extend(attribute(&open));
+                let said = attribute(&open);
+                patterns.extend(said.map(|(keyword, pattern)| Attribute {
+                    keyword,
+                    pattern,
+                    place,
+                }));
                 open.clear();
             }
         } else if !line.starts_with(' ') && !line.starts_with(')') {
@@ -97,20 +119,17 @@ fn attribute(text: &str) -> Option<(&'static str, String)> {
     Some((keyword, pattern.replace("\\\"", "\"").replace("\\\\", "\\")))
 }
 
-fn step_docs(
-    area: &'static str,
-    docs: &[&str],
-    patterns: &[(&'static str, String)],
-) -> Vec<StepDoc> {
+fn step_docs(area: &'static str, docs: &[&str], patterns: &[Attribute]) -> Vec<StepDoc> {
     let example_at = docs.iter().position(|line| *line == "```gherkin").unwrap_or(docs.len());
     let (meaning, example) = docs.split_at(example_at);
     let example = example.iter().filter(|line| !line.starts_with("```"));
     let meaning = meaning.join(" ").trim().to_owned();
     let example = example.copied().collect::<Vec<_>>().join("\n");
     let mut steps: Vec<StepDoc> = Vec::new();
-    for (keyword, pattern) in patterns {
+    for Attribute { keyword, pattern, place } in patterns {
         if let Some(known) = steps.iter_mut().find(|step| step.pattern == *pattern) {
             known.keywords.push(keyword);
+            known.places.push(*place);
             continue;
         }
         steps.push(StepDoc {
@@ -119,6 +138,7 @@ fn step_docs(
             pattern: pattern.clone(),
             meaning: meaning.clone(),
             example: example.clone(),
+            places: vec![*place],
         });
     }
     steps
@@ -143,6 +163,26 @@ pub fn undefined(step: &Step) -> String {
         keyword.to_lowercase(),
         step.value.replace('"', "\\\"")
     );
+    message
+}
+
+/// What to say about a step that more than one pattern matches: each of them.
+pub fn ambiguous(step: &Step, error: &AmbiguousMatchError) -> String {
+    let keyword = keyword_of(step.ty);
+    let vocabulary = vocabulary();
+    let (own, value) = (step.keyword.trim(), &step.value);
+    let mut message = format!("more than one step of the vocabulary says `{own} {value}`");
+    for (regex, location) in &error.possible_matches {
+        let at = |location: Location| vocabulary.iter().find(|doc| doc.stands_at(location));
+        let Some(doc) = location.and_then(at) else {
+            let pattern = regex.as_str().trim_start_matches('^').trim_end_matches('$');
+            let _ = write!(message, "\nit may be: {keyword} {pattern}");
+            continue;
+        };
+        let example = doc.example.replace('\n', "\n           ");
+        let _ = write!(message, "\nit may be: {keyword} {}\nas in:     {example}", doc.pattern);
+    }
+    message.push_str("\nallowed is one: the words of one of them must change (harness/src/steps)");
     message
 }
 
@@ -193,8 +233,11 @@ fn alignment<T>(a: &[T], b: &[T], cost: impl Fn(&T, &T) -> usize, gap: usize) ->
 mod tests {
     use std::collections::BTreeSet;
 
+    use cucumber::codegen::Regex;
+
     use super::*;
     use crate::features::load_text;
+    use crate::report::FailureKind;
     use crate::runner::mismatch;
 
     /// Every function behind a step has an entry in the vocabulary: as many of each keyword.
@@ -209,6 +252,33 @@ mod tests {
             assert!(!step.meaning.is_empty(), "{} has no meaning", step.pattern);
             assert!(!step.example.is_empty(), "{} has no example", step.pattern);
         }
+    }
+
+    #[test]
+    fn every_step_is_found_in_the_vocabulary_by_the_place_of_its_attribute() {
+        let vocabulary = vocabulary();
+        for given in inventory::iter::<<World as WorldInventory>::Given> {
+            let (location, ..) = given.inner();
+            let known = vocabulary.iter().any(|doc| doc.stands_at(location));
+            assert!(known, "{}:{}", location.path, location.line);
+        }
+    }
+
+    #[test]
+    fn a_step_that_two_patterns_match_is_shown_both_as_people_write_them() {
+        let second = Regex::new("^a fleet of .*$").unwrap();
+        let steps = collection().given(None, second, |_, _| Box::pin(async {}));
+        let text = "Feature: f\n  Scenario: s\n    Given a fleet of 2 nodes with 8 GPUs each\n";
+        let cases = load_text("f.feature", text).unwrap();
+        let (kind, message) = mismatch(&cases[0].steps[0], &steps).unwrap();
+        assert_eq!(kind, FailureKind::AmbiguousStep);
+        insta::assert_snapshot!(message, @r"
+        more than one step of the vocabulary says `Given a fleet of 2 nodes with 8 GPUs each`
+        it may be: Given a fleet of {int} node(s) with {int} GPU(s) each
+        as in:     Given a fleet of 4 nodes with 8 GPUs each
+        it may be: Given a fleet of .*
+        allowed is one: the words of one of them must change (harness/src/steps)
+        ");
     }
 
     #[test]
