@@ -18,6 +18,7 @@ fn topologies_and_pod_groups_that_kai_refuses() {
         topology("[{nodeLabel: rack}, {nodeLabel: rack}]"),
         topology("[{nodeLabel: kubernetes.io/hostname}, {nodeLabel: rack}]"),
         topology("[]"),
+        topology("[{nodeLabel: bad label!}]"),
         of_fixture(
             "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: a}\nspec:\n  \
              schedulingBackoff: 7\n",
@@ -27,6 +28,7 @@ fn topologies_and_pod_groups_that_kai_refuses() {
     fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: each nodeLabel stands once (Invalid)
     fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: kubernetes.io/hostname is the last level, if it is one (Invalid)
     fixtures/x.yaml:5:3: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels: Invalid value: 0: spec.levels in body should have at least 1 items (Invalid)
+    fixtures/x.yaml:5:24: Topology t: Topology.kai.scheduler "t" is invalid: spec.levels[0].nodeLabel: Invalid value: "bad label!": spec.levels[0].nodeLabel in body should match '^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$' (Invalid)
     fixtures/x.yaml:5:22: PodGroup a: PodGroup.scheduling.run.ai "a" is invalid: spec.schedulingBackoff: Unsupported value: 7: supported values: "-1", "1" (Invalid)
     "#);
 }

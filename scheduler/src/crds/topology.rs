@@ -55,12 +55,16 @@ fn level_rules() -> Value {
     ])
 }
 
+/// What the key of a label looks like.
+const LABEL_KEY: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?\
+                         (([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+
 /// One level.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologyLevel {
     /// Nodes with equal values of this label are one domain.
-    #[schemars(length(min = 1, max = 316))]
+    #[schemars(length(min = 1, max = 316), regex(pattern = LABEL_KEY))]
     pub node_label: String,
     /// A shorter name for the level; no other level's alias, and no label of a level.
     #[schemars(length(max = 316))]
