@@ -150,6 +150,21 @@ fn bugs_name_code_that_is_there() {
     assert_none(&found, "docs/bugs.md names code that is not there");
 }
 
+/// A scenario of `kueue#6757` is tagged `@bug-kueue-6757`.
+#[test]
+fn bugs_and_the_tags_of_their_scenarios_are_the_same() {
+    let table = fs::read_to_string(root().join("docs/bugs.md")).expect("the table can be read");
+    let first = |row: &str| row.strip_prefix("| ")?.split_once(" |").map(|(bug, _)| bug.to_owned());
+    let bugs = table.lines().filter_map(first).filter(|bug| bug.contains('#'));
+    let rows: BTreeSet<String> = bugs.map(|bug| format!("bug-{}", bug.replace('#', "-"))).collect();
+    let asked = Asked { path: root().join("features"), line: None };
+    let suite = load(&[asked]).expect("the features can be read");
+    let tags = suite.cases.iter().flat_map(|case| &case.tags);
+    let tags: BTreeSet<String> = tags.filter(|tag| tag.starts_with("bug-")).cloned().collect();
+    let found: Vec<String> = rows.symmetric_difference(&tags).cloned().collect();
+    assert_none(&found, "a bug is a row of docs/bugs.md and the tag of a scenario");
+}
+
 #[test]
 fn the_top_of_the_repository_holds_nothing_new() {
     let mut found = Vec::new();
