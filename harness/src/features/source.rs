@@ -111,6 +111,9 @@ impl Reader<'_> {
 
     /// A line of words: a heading, a step, or description.
     fn words(&mut self, number: usize, line: &str) {
+        if line.starts_with('@') {
+            self.tags(number, line);
+        }
         let begins = |heads: &[&str]| heads.iter().any(|head| line.starts_with(head));
         let word = line.split([' ', ':']).next().unwrap_or_default();
         let outlines = ["Scenario Outline:", "Scenario Template:"];
@@ -130,6 +133,16 @@ impl Reader<'_> {
             let message = "this step stands where only description is read; allowed are steps \
                            below Background:, Scenario:, Example: and Scenario Outline:";
             self.problem(number, message.to_owned());
+        }
+    }
+
+    /// The parser would tell of the line below.
+    fn tags(&mut self, number: usize, line: &str) {
+        let mut words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
+        let is_tag = |word: &str| word.len() > 1 && word.starts_with('@');
+        if let Some(word) = words.find(|word| !is_tag(word)) {
+            let message = format!("found `{word}` among tags, allowed are words that begin with @");
+            self.problem(number, message);
         }
     }
 
@@ -317,6 +330,14 @@ mod tests {
         assert_eq!(steps, ["Given a", "Then b", "Then c * d"]);
         let text = feature.scenarios[0].steps[2].docstring.clone().unwrap();
         assert_eq!(text.trim(), "* e");
+    }
+
+    #[test]
+    fn a_word_among_tags_is_told_where_it_stands() {
+        let text = |tags: &str| format!("{tags}\nFeature: f\n  Scenario: s\n    Given a\n");
+        assert_snapshot!(problems(&text("@a b")), @"a.feature:1: found `b` among tags, allowed are words that begin with @");
+        assert_snapshot!(problems(&text("@a @")), @"a.feature:1: found `@` among tags, allowed are words that begin with @");
+        assert_eq!(problems(&text("@a  @b # c d")), "");
     }
 
     #[test]
