@@ -8,6 +8,7 @@ use schedlab_emulator::DOWN;
 use schedlab_json::{Value, json};
 
 use super::StepResult;
+use super::strangers::known;
 use super::subjects::Workload;
 use crate::view::Kind;
 use crate::world::World;
@@ -35,8 +36,7 @@ async fn returns(world: &mut World, name: String) -> StepResult {
 
 async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
     let patch = json!({"metadata": {"annotations": {DOWN: down}}});
-    world.patch(&format!("{NODES}/{name}"), &patch).await?;
-    Ok(())
+    change(world, name, &patch).await
 }
 
 /// Deletes a node object.
@@ -46,7 +46,14 @@ async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
 #[given(expr = "node {string} is deleted")]
 #[when(expr = "node {string} is deleted")]
 async fn deleted(world: &mut World, name: String) -> StepResult {
+    known(world, "node", &name).await?;
     world.delete(&format!("{NODES}/{name}")).await?;
+    Ok(())
+}
+
+async fn change(world: &mut World, name: &str, patch: &Value) -> StepResult {
+    known(world, "node", name).await?;
+    world.patch(&format!("{NODES}/{name}"), patch).await?;
     Ok(())
 }
 
@@ -85,8 +92,7 @@ async fn added_again(world: &mut World, name: String) -> StepResult {
 #[when(expr = "node {string} is cordoned")]
 async fn cordoned(world: &mut World, name: String) -> StepResult {
     let patch = json!({"spec": {"unschedulable": true}});
-    world.patch(&format!("{NODES}/{name}"), &patch).await?;
-    Ok(())
+    change(world, &name, &patch).await
 }
 
 /// New pods may go to the node again.
@@ -96,8 +102,7 @@ async fn cordoned(world: &mut World, name: String) -> StepResult {
 #[when(expr = "node {string} is uncordoned")]
 async fn uncordoned(world: &mut World, name: String) -> StepResult {
     let patch = json!({"spec": {"unschedulable": null}});
-    world.patch(&format!("{NODES}/{name}"), &patch).await?;
-    Ok(())
+    change(world, &name, &patch).await
 }
 
 /// Cordons a node and evicts its pods through the API, as `kubectl drain` does.
@@ -157,16 +162,15 @@ async fn untainted(world: &mut World, key: String, name: String) -> StepResult {
 }
 
 async fn taints(world: &mut World, name: &str) -> anyhow::Result<Vec<Value>> {
-    world.catch_up().await?;
+    known(world, "node", name).await?;
     let node = world.view.get(Kind::Nodes, name);
-    let node = node.ok_or_else(|| anyhow!("there is no node {name:?}"))?;
+    let node = node.ok_or_else(|| anyhow!("there is no node {name:?} any more"))?;
     Ok(node["spec"]["taints"].as_array().cloned().unwrap_or_default())
 }
 
 async fn set_taints(world: &mut World, name: &str, taints: Vec<Value>) -> StepResult {
     let patch = json!({"spec": {"taints": taints}});
-    world.patch(&format!("{NODES}/{name}"), &patch).await?;
-    Ok(())
+    change(world, name, &patch).await
 }
 
 /// Sets a node's label.
@@ -177,6 +181,5 @@ async fn set_taints(world: &mut World, name: &str, taints: Vec<Value>) -> StepRe
 #[when(expr = "the label {string} of node {string} becomes {string}")]
 async fn label(world: &mut World, key: String, name: String, value: String) -> StepResult {
     let patch = json!({"metadata": {"labels": {key: value}}});
-    world.patch(&format!("{NODES}/{name}"), &patch).await?;
-    Ok(())
+    change(world, &name, &patch).await
 }

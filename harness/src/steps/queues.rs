@@ -6,6 +6,7 @@ use schedlab_json::json;
 
 use super::StepResult;
 use super::parameters::{Amount, Field};
+use super::strangers::known;
 use crate::objects::{QUEUE_COLUMNS, QueueTree, queue, set_queue_field};
 use crate::world::World;
 
@@ -56,6 +57,7 @@ async fn one_queue(world: &mut World, name: String, quota: Amount) -> StepResult
 async fn field_becomes(world: &mut World, field: Field, name: String, to: Amount) -> StepResult {
     let row = world.sentence(&[(&field.0, &to.0)]);
     let patch = set_queue_field(&row, &field.0)?;
+    known(world, "queue", &name).await?;
     world.patch(&format!("{QUEUES}/{name}"), &patch).await?;
     Ok(())
 }
@@ -67,6 +69,7 @@ async fn field_becomes(world: &mut World, field: Field, name: String, to: Amount
 #[when(expr = "queue {string} moves under {string}")]
 async fn moves(world: &mut World, name: String, parent: String) -> StepResult {
     let patch = json!({"spec": {"parentQueue": parent}});
+    known(world, "queue", &name).await?;
     world.patch(&format!("{QUEUES}/{name}"), &patch).await?;
     Ok(())
 }
@@ -77,6 +80,7 @@ async fn moves(world: &mut World, name: String, parent: String) -> StepResult {
 /// ```
 #[when(expr = "queue {string} is deleted")]
 async fn deleted(world: &mut World, name: String) -> StepResult {
+    known(world, "queue", &name).await?;
     world.delete(&format!("{QUEUES}/{name}")).await?;
     Ok(())
 }

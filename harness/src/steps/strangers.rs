@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use anyhow::anyhow;
 use regex::Regex;
 use schedlab_json::Value;
 
@@ -30,6 +31,15 @@ pub(crate) fn stranger(world: &World, sentence: &str) -> Option<String> {
         };
         Some(format!("there is no {subject} and there was none; known are: {}", listed(&names)))
     })
+}
+
+/// That a node or queue whom a step acts on is or was one.
+pub(super) async fn known(world: &mut World, kind: &str, name: &str) -> anyhow::Result<()> {
+    world.catch_up().await?;
+    match stranger(world, &format!("{kind} {name:?}")) {
+        Some(message) => Err(anyhow!("{}: {message}", world.here())),
+        None => Ok(()),
+    }
 }
 
 /// The names of this kind, when this name is none of them.

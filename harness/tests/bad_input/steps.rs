@@ -50,3 +50,28 @@ fn amounts_of_nothing_and_less() {
     features/f.feature:4: writes: found 0, allowed is a whole number from 1 to 2147483647
     ");
 }
+
+#[test]
+fn nodes_and_queues_that_never_were() {
+    let faults = [
+        "node \"node-7\" dies",
+        "node \"node-7\" returns",
+        "node \"node-7\" is deleted",
+        "node \"node-7\" is cordoned",
+        "node \"node-7\" is uncordoned",
+        "node \"node-7\" is drained",
+        "node \"node-7\" is tainted with \"gpu=broken:NoExecute\"",
+        "the taint \"gpu\" of node \"node-7\" is removed",
+        "the label \"rack\" of node \"node-7\" becomes \"r2\"",
+        "the quota of queue \"b\" becomes 16",
+        "queue \"b\" moves under \"a\"",
+        "queue \"b\" is deleted",
+    ];
+    let steps =
+        faults.map(|fault| format!("{FLEET}And a queue \"a\" with a quota of 1\nWhen {fault}"));
+    let told = all_told(&steps.each_ref().map(String::as_str));
+    let node =
+        "features/f.feature:5: there is no node \"node-7\" and there was none; known are: node-1";
+    let queue = "features/f.feature:5: there is no queue \"b\" and there was none; known are: a";
+    assert_eq!(told, [[node; 9].join("\n"), [queue; 3].join("\n")].join("\n"));
+}
