@@ -23,14 +23,15 @@ Feature: What was reclaimed is not reclaimed back
       | q1    | 4     |
       | q2    | 4     |
     And these workloads are submitted:
-      | name | kind       | queue | pods | gpus | preemptible |
-      | one  | deployment | q1    | 8    | 1    | yes         |
+      | name | kind | queue | pods | min | gpus | preemptible |
+      | one  | gang | q1    | 8    | 2   | 1    | yes         |
     And the cluster has 8 running pods
     When these workloads are submitted:
-      | name | kind       | queue | pods | gpus | preemptible |
-      | two  | deployment | q2    | 8    | 1    | yes         |
-    Then eventually within 2 minutes queue "q2" has 4 running pods
-    And for 10 minutes queue "q2" has 4 running pods
+      | name | kind | queue | pods | min | gpus | preemptible |
+      | two  | gang | q2    | 8    | 2   | 1    | yes         |
+    Then eventually within 2 minutes gang "two" has 4 running pods
+    And for 10 minutes gang "one" has 4 running pods
+    And for 10 minutes gang "two" has 4 running pods
     And 4 pods of the cluster were evicted
 
   Scenario: Nobody is evicted for a job that would still not fit
