@@ -52,8 +52,10 @@ fn stage(stage: &Stage) -> String {
 
 /// The options that have a value.
 fn words(options: &[(&str, Option<String>)]) -> String {
-    let said = options.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-    said.map(|(name, value)| format!(" --{name} {}", quoted(value))).collect()
+    let said = options
+        .iter()
+        .filter_map(|(name, value)| Some([" --", name, " ", &quoted(value.as_ref()?)].concat()));
+    said.collect()
 }
 
 fn path(path: Option<&PathBuf>) -> Option<String> {

@@ -108,8 +108,7 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
         "pools:\n- name: a\n  taints: [\"k=v:Sometimes\"]\n",
         "pools:\n- name: a\n  taints: [{key: k, effekt: NoSchedule}]\n",
     ];
-    let all: Vec<String> = cases.iter().map(|text| error(text)).collect();
-    insta::assert_snapshot!(all.join("\n"), @r#"
+    insta::assert_snapshot!(cases.map(error).join("\n"), @r#"
     fleet.yaml:3:3: unknown field `gpu`, expected one of name, count, names, gpus, gpusBy, gpuProduct, gpuMemory, cpu, memory, ephemeralStorage, pods, labels, annotations, taints, topology, objects, kubelet
     fleet.yaml:3:9: gpus: found -1, allowed is a whole number from 0 to 1024
     fleet.yaml:3:10: count: found 0, allowed is a whole number from 1 to 100000
