@@ -66,13 +66,13 @@ fn has_container(pod: &Value, name: &str) -> bool {
     containers.any(|container| text(container, "/name") == Some(name))
 }
 
-/// Thousandths of a device, rounded up: who shares it with others never takes more of it than is
-/// counted.
+/// Thousandths of a device, the nearest: as with KAI, who asks for 0.3333 shares one with two others
+/// of the kind.
 fn fraction_milli(text: &str) -> Option<i64> {
     let fraction: f64 = text.parse().ok()?;
     let is_part = 0.0 < fraction && fraction < 1.0;
-    // Exactly, as no float says it.
-    quantity(text, Unit::Milli).ok().filter(|_| is_part)
+    let milli = quantity(&format!("{fraction:.3}"), Unit::Milli).ok()?;
+    is_part.then_some(milli.max(1))
 }
 
 /// It asks for MIG instances by annotation, as pods once did.
@@ -119,13 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn a_fraction_is_any_number_between_0_and_1_and_counts_in_thousandths_rounded_up() {
+    fn a_fraction_is_any_number_between_0_and_1_and_counts_in_thousandths() {
         let milli = |fraction: &str| told(&json!({ "gpu-fraction": fraction }));
-        assert_snapshot!(milli("0.3333"), @"Milli(334) of 1");
+        assert_snapshot!(milli("0.3333"), @"Milli(333) of 1");
         assert_snapshot!(milli("5e-1"), @"Milli(500) of 1");
         assert_snapshot!(milli("0.0571e1"), @"Milli(571) of 1");
         assert_snapshot!(milli("+0.057"), @"Milli(57) of 1");
-        assert_snapshot!(milli("0.0005"), @"Milli(1) of 1");
+        assert_snapshot!(milli("0.0006"), @"Milli(1) of 1");
+        assert_snapshot!(milli("0.0001"), @"Milli(1) of 1");
         assert_snapshot!(milli("0.9999"), @"Milli(1000) of 1");
     }
 

@@ -155,8 +155,8 @@ fn labels_of_queues_are_told_under_names_that_prometheus_takes() {
     let two = "{ tier: queue_tier, a.b/team: team }";
     let defaults = "queueLabelToDefaultMetricValue: { tier: none }";
     assert_snapshot!(labels(&format!("{map}: {two}\n{defaults}")), @"team=a.b/team (), queue_tier=tier (none)");
-    assert_snapshot!(labels(&format!("{map}: {{ tier: 'queue-tier' }}")), @"queueLabelToMetricLabel: found queue-tier, allowed: letters, digits and _, no digit first, no __ in front");
-    assert_snapshot!(labels(&format!("{map}: {{ a: queue_name }}")), @"queueLabelToMetricLabel: found queue_name, allowed: a name that no other label of the metrics has");
-    assert_snapshot!(labels(&format!("{map}: {{ a: x, b: x }}")), @"queueLabelToMetricLabel: found x, allowed: a name that no other label of the metrics has");
-    assert_snapshot!(labels(defaults), @"queueLabelToDefaultMetricValue: found tier, allowed: a label that queueLabelToMetricLabel names");
+    assert_snapshot!(labels(&format!("{map}: {{ tier: 'queue-tier' }}")), @"queueLabelToMetricLabel: found queue-tier, allowed: letters, digits and _, no digit first, no __ in front at line 1 column 26");
+    assert_snapshot!(labels(&format!("{map}: {{ a: queue_name }}")), @"queueLabelToMetricLabel: found queue_name, allowed: a name that no other label of the metrics has at line 1 column 26");
+    assert_snapshot!(labels(&format!("{map}: {{ a: x, b: x }}")), @"queueLabelToMetricLabel: found x, allowed: a name that no other label of the metrics has at line 1 column 26");
+    assert_snapshot!(labels(defaults), @"queueLabelToDefaultMetricValue: found tier, allowed: a label that queueLabelToMetricLabel names at line 1 column 33");
 }
