@@ -36,10 +36,11 @@ const CYCLES_WITHIN: Duration = Duration::from_mins(1);
 const DELETES_AT_ONCE: usize = 8;
 
 /// What is watched: what the actors read, and what the log tells of.
-const COLLECTIONS: [(&str, &str, &str); 15] = [
+const COLLECTIONS: [(&str, &str, &str); 16] = [
     ("v1", "nodes", "Node"),
     ("v1", "pods", "Pod"),
     ("v1", "events", "Event"),
+    ("v1", "configmaps", "ConfigMap"),
     ("coordination.k8s.io/v1", "leases", "Lease"),
     ("batch/v1", "jobs", "Job"),
     ("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet"),
