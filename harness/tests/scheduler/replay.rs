@@ -69,3 +69,33 @@ fn a_captured_cluster_decides_what_its_scheduler_would_decide() {
         ");
     });
 }
+
+/// `schedlab replay` tells the same, and names the file that is none.
+#[test]
+fn the_harness_replays_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cluster.zip");
+    let zip = Lab::tell(async |mut lab| {
+        lab.nodes(1, 4);
+        lab.queue("owner", 2, -1);
+        lab.start();
+        lab.stop().await;
+        lab.apply(OWNED);
+        Source { client: lab.emulator.client(), config: Config::kai() }.take().await.unwrap()
+    });
+    std::fs::write(&path, &zip).unwrap();
+    let run = |words: &[&str]| {
+        let schedlab = env!("CARGO_BIN_EXE_schedlab");
+        std::process::Command::new(schedlab).arg("replay").args(words).output().unwrap()
+    };
+    let shown = path.to_str().unwrap();
+    let told = run(&[shown, "--cycles", "2"]);
+    let expected = replay(Cursor::new(zip), &Wanted::default(), 2).unwrap();
+    assert!(expected.contains("bind default/owned-0 to n-0"), "{expected}");
+    assert_eq!(String::from_utf8(told.stdout).unwrap(), expected);
+    std::fs::write(&path, "no zip").unwrap();
+    let refused = run(&[shown]);
+    let words = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{words}");
+    assert!(words.starts_with(&format!("schedlab: {shown}: found no whole zip")), "{words}");
+}
