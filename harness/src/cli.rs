@@ -58,7 +58,7 @@ pub enum Command {
     Cases(Cases),
     /// Decide cycles over a captured cluster: a zip of schedlab-scheduler snapshot, or of KAI's
     /// /get-snapshot. Prints plans and why pods wait.
-    Replay(Replay),
+    Replay(commands::Replay),
     /// Show what differs between two runs: placements and what happened, scenario by scenario.
     Diff(DiffRuns),
     /// Replace one version of a scheduler by another under load, and back, and judge what came of it.
@@ -67,22 +67,6 @@ pub enum Command {
     Doctor(Doctor),
     /// Take away what a crash left: processes, containers, networks, namespaces, folders.
     Clean(Clean),
-}
-
-/// `schedlab replay`.
-#[derive(Debug, Args)]
-pub struct Replay {
-    /// The zip.
-    pub file: PathBuf,
-    /// Most cycles; fewer if one decides nothing.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub cycles: u32,
-    /// Whose pods are scheduled [default: what the snapshot says, else kai-scheduler].
-    #[arg(long)]
-    pub scheduler_name: Option<String>,
-    /// A configuration file; what it says wins over what the snapshot says of its scheduler.
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
 }
 
 /// How data is shown.

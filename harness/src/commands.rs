@@ -25,7 +25,7 @@ pub use clean::clean;
 pub use diff::diff;
 pub use doctor::doctor;
 pub(crate) use output::Output;
-pub use replay::replay;
+pub use replay::{Replay, replay};
 pub use run::run;
 pub use simulate::simulate;
 pub use snapshot::snapshot;
