@@ -9,7 +9,7 @@ use super::{
     writes::{Call, Chain},
     *,
 };
-use crate::{translate::Translator, watch::Kind};
+use crate::translate::Translator;
 
 /// One cycle over these objects: what pod groups are told, and what their pods are.
 fn told(objects: &[Value]) -> String {
@@ -26,16 +26,7 @@ fn cycle_over<T>(
     objects: &[Value],
     told: impl FnOnce(&mut Applier, &Mirror, &Cycle<'_>) -> T,
 ) -> T {
-    let mut mirror = Mirror::new("kai-scheduler");
-    for object in objects {
-        let kind = match object["kind"].as_str() {
-            Some("Node") => Kind::Node,
-            Some("Queue") => Kind::Queue,
-            Some("PodGroup") => Kind::PodGroup,
-            _ => Kind::Pod,
-        };
-        mirror.upsert(kind, object);
-    }
+    let mut mirror = Mirror::of(objects);
     let mut translator = Translator::new(Flavor::Kai, 0);
     translator.refresh(&mut mirror);
     let snapshot = &translator.translation.snapshot;

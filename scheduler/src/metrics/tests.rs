@@ -8,7 +8,6 @@ use crate::{
     config::{Config, Flavor},
     translate::Translator,
     usage::Asked,
-    watch::Kind,
 };
 
 /// Everything measured that is no time, after one cycle over these objects.
@@ -27,16 +26,7 @@ fn told_of(objects: &[Value]) -> String {
 }
 
 fn told_by(metrics: &Metrics, objects: &[Value]) -> String {
-    let mut mirror = Mirror::new("kai-scheduler");
-    for object in objects {
-        let kind = match object["kind"].as_str() {
-            Some("Node") => Kind::Node,
-            Some("Queue") => Kind::Queue,
-            Some("PodGroup") => Kind::PodGroup,
-            _ => Kind::Pod,
-        };
-        mirror.upsert(kind, object);
-    }
+    let mut mirror = Mirror::of(objects);
     let mut translator = Translator::new(Flavor::Kai, 0);
     translator.refresh(&mut mirror);
     let snapshot = &mut translator.translation.snapshot;

@@ -170,3 +170,21 @@ impl Mirror {
         }
     }
 }
+
+#[cfg(test)]
+impl Mirror {
+    /// Objects of a test, each of the kind that it names; without a name it is a pod.
+    pub(crate) fn of(objects: &[Value]) -> Self {
+        let mut mirror = Self::new("kai-scheduler");
+        for object in objects {
+            let kind = match object["kind"].as_str() {
+                Some("Node") => Kind::Node,
+                Some("Queue") => Kind::Queue,
+                Some("PodGroup") => Kind::PodGroup,
+                _ => Kind::Pod,
+            };
+            mirror.upsert(kind, object);
+        }
+        mirror
+    }
+}
