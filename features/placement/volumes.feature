@@ -25,7 +25,9 @@ Feature: Pods go where their volumes can be used
     Given the manifest "volumes/in-zone.yaml" is applied
     And the manifest "volumes/claim.yaml" is applied
     When the manifest "volumes/reader.yaml" is applied
-    Then pod "reader" is on node "b-1"
+    Then pod "reader" is running
+    And pod "reader" is not on node "a-1"
+    And pod "reader" is not on node "a-2"
 
   Scenario: A pod whose volume is in a full node waits, and says so
     Given the manifest "volumes/on-shelf.yaml" is applied

@@ -40,7 +40,7 @@ pub struct Config {
     /// How decisions reach the cluster. (Flavor `kai`; `kube` binds directly.)
     pub binding: Binding,
     /// How the binder reserves GPUs that pods share. `None`: it does not, and no device plugin knows
-    /// that they are taken.
+    /// that they are taken. Set by [`Config::reserve_gpus`].
     pub gpu_reservation: Option<GpuReservation>,
     /// Component admission keeps containers that ask for no GPU from seeing one, and refuses pods
     /// that say themselves which they see.
@@ -50,7 +50,7 @@ pub struct Config {
     /// The nodes that are this scheduler's, and the pods that go there. `None`: all.
     pub node_pool: Option<NodePool>,
     /// Nodes that are labelled neither as GPU nor as CPU workers do not exist for it; the profile's
-    /// plugins keep work to what nodes are labelled for.
+    /// plugins keep work to what nodes are labelled for. Set by [`Config::restrict_nodes`].
     pub restrict_node_scheduling: bool,
     /// Labels of queues that metrics about them tell, in the order of those labels.
     pub queue_metric_labels: Vec<QueueMetricLabel>,
@@ -254,15 +254,44 @@ impl Config {
 
     /// These plugins are not asked, and all others are.
     pub fn go_without(&mut self, plugins: BTreeSet<String>) {
-        self.profile.plugins = Plugins::kai_with(|name| !plugins.contains(name));
         self.plugins_off = plugins;
+        self.list_plugins();
+    }
+
+    /// Are nodes kept to the work that they are labelled for?
+    pub fn restrict_nodes(&mut self, is_restricted: bool) {
+        self.restrict_node_scheduling = is_restricted;
+        self.list_plugins();
+    }
+
+    /// The binder reserves GPUs that pods share, and nodes keep room for the pods that do.
+    pub fn reserve_gpus(&mut self, reservation: GpuReservation) {
+        self.gpu_reservation = Some(reservation);
+        self.list_plugins();
     }
 
     /// The last lines of how cycles decide are kept, so many at most.
     pub fn trace(&mut self, lines: usize) {
-        let trace = Trace::of_lines(lines);
-        self.profile.plugins = trace.watch(&self.profile.plugins);
-        self.trace = Some(trace);
+        self.trace = Some(Trace::of_lines(lines));
+        self.list_plugins();
+    }
+
+    /// The profile's plugins are those that the rest of the set-up asks for.
+    fn list_plugins(&mut self) {
+        let mut plugins = match self.flavor {
+            Flavor::Kai => Plugins::kai_with(|name| !self.plugins_off.contains(name)),
+            Flavor::Kube => Plugins::kube(),
+        };
+        if self.restrict_node_scheduling {
+            plugins.keep_to_roles();
+        }
+        if self.gpu_reservation.is_some() {
+            plugins.leave_room_for_reservations();
+        }
+        self.profile.plugins = match &self.trace {
+            Some(trace) => trace.watch(&plugins),
+            None => plugins,
+        };
     }
 
     /// Evicted pods have at least this time to end. Those that take it are not stuck.

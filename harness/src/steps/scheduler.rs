@@ -88,7 +88,7 @@ fn by_requests(world: &mut World) -> StepResult {
 fn reserved(world: &mut World) -> StepResult {
     let config = world.config_mut()?;
     config.binding = Binding::Requests;
-    config.gpu_reservation = Some(GpuReservation::with_image("registry.k8s.io/pause:3.10"));
+    config.reserve_gpus(GpuReservation::with_image("registry.k8s.io/pause:3.10"));
     Ok(())
 }
 

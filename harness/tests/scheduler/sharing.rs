@@ -45,7 +45,7 @@ impl Lab {
             &json!({ "metadata": { "name": "kai-resource-reservation" } }),
         );
         self.config.binding = Binding::Requests;
-        self.config.gpu_reservation = Some(GpuReservation::with_image("reserve"));
+        self.config.reserve_gpus(GpuReservation::with_image("reserve"));
     }
 
     /// Sends a pod to the API server, which asks its webhooks.

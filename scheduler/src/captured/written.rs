@@ -10,7 +10,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::plugins::{self, Part};
-use crate::config::{Config, NodePool};
+use crate::config::{Config, GpuReservation, NodePool};
 
 /// `config`, as KAI's scheduler reads its file.
 pub(super) fn configuration(config: &Config) -> Value {
@@ -59,7 +59,7 @@ pub(super) fn parameters(config: &Config) -> Value {
         "maxNumberConsolidationPreemptees": victims,
         "fullHierarchyFairness": true,
         "allowConsolidatingReclaim": true,
-        "restrictSchedulingNodes": false,
+        "restrictSchedulingNodes": config.restrict_node_scheduling,
         "globalDefaultStalenessGracePeriod": nanoseconds(profile.staleness_grace),
         "schedulePeriod": nanoseconds(config.period),
     });
@@ -96,6 +96,8 @@ pub(super) fn ours(config: &Config) -> Value {
     json!({
         "schedulerName": config.scheduler_name,
         "nodePool": pool.map(|NodePool { label, value }| json!({ "label": label, "value": value })),
+        "restrictNodeScheduling": config.restrict_node_scheduling,
+        "gpuReservation": config.gpu_reservation.as_ref().map(reservation),
         "period": time(config.period),
         "usageWindow": config.usage_window.map(time),
         "usageHalfLife": config.usage_half_life.map(time),
@@ -116,6 +118,17 @@ pub(super) fn ours(config: &Config) -> Value {
         "stalenessGracePeriod": time(*staleness_grace),
         "reclaimSaturationMultiplier": decimal(*reclaim_saturation_milli),
         "maxConsolidationVictims": consolidation_victims_max,
+    })
+}
+
+fn reservation(of: &GpuReservation) -> Value {
+    let GpuReservation { namespace, image, service_account, runtime_class, pod_runtime_class } = of;
+    json!({
+        "namespace": namespace,
+        "image": image,
+        "serviceAccount": service_account,
+        "runtimeClass": runtime_class,
+        "podRuntimeClass": pod_runtime_class,
     })
 }
 

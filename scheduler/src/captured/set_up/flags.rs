@@ -16,10 +16,9 @@ const NANOSECONDS: &str = "an integer of nanoseconds";
 const VICTIMS: &str = "an integer from -1 (any number)";
 
 /// What ours does whatever is said: the name, what it has to be, and what holds.
-const FIXED: [(&str, bool, &str); 4] = [
+const FIXED: [(&str, bool, &str); 3] = [
     ("fullHierarchyFairness", true, "shares are divided on every level"),
     ("allowConsolidatingReclaim", true, "victims may be placed elsewhere"),
-    ("restrictSchedulingNodes", false, "pods go to nodes of any role"),
     ("isInferencePreemptible", false, "priorities say who can be preempted"),
 ];
 
@@ -33,6 +32,8 @@ const SILENT: [&str; 7] = [
     "queueLabelKey",
     "nodeLevelScheduler",
 ];
+
+const RESTRICTS: &str = "restrictSchedulingNodes";
 
 const NUMBERS: [&str; 3] =
     ["maxNumberConsolidationPreemptees", "globalDefaultStalenessGracePeriod", "schedulePeriod"];
@@ -62,6 +63,9 @@ impl Learned<'_> {
         if let Some(value) = of(NUMBERS[2]) {
             self.period(value);
         }
+        if let Some(value) = of(RESTRICTS).or(is_whole.then_some(&no)) {
+            self.restriction(value);
+        }
         for (name, fixed, holds) in FIXED {
             let said = of(name).or(is_whole.then_some(&no));
             let Some(other) = said.filter(|said| said.as_bool() != Some(fixed)) else { continue };
@@ -74,7 +78,8 @@ impl Learned<'_> {
 
     fn strangers(&mut self, all: &Fields<'_>) {
         let known = FIXED.map(|(name, ..)| name).into_iter().chain(SILENT).chain(NUMBERS);
-        let known: Vec<&str> = known.chain(["schedulerName", "partitionParams"]).collect();
+        let known: Vec<&str> =
+            known.chain(["schedulerName", "partitionParams", RESTRICTS]).collect();
         for (key, _) in all.iter().filter(|(_, value)| is_said(value)) {
             if !known.iter().any(|name| key.eq_ignore_ascii_case(name)) {
                 self.passed_over(&format!("schedulerParams.{key}"));
@@ -98,6 +103,15 @@ impl Learned<'_> {
         };
         let (label, value) = (of("nodePoolLabelKey"), of("nodePoolLabelValue"));
         self.config.node_pool = (!label.is_empty()).then_some(NodePool { label, value });
+    }
+
+    fn restriction(&mut self, value: &Value) {
+        let Some(is_restricted) = value.as_bool() else {
+            let field = format!("schedulerParams.{RESTRICTS}");
+            return self
+                .wrong(&found(field, value, "true or false"), "pods go to nodes of any role");
+        };
+        self.config.restrict_nodes(is_restricted);
     }
 
     /// 0 switches consolidation off.

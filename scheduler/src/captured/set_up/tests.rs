@@ -16,7 +16,8 @@ fn told(config: &Config) -> String {
     let profile = &config.profile;
     format!(
         "{} pool={:?} period={:?} {:?}\noff={:?}\nnodes {:?}/{:?} devices {:?} depth={:?} k={} \
-         saturation={} victims={} stale={:?} protected={:?}/{:?} preempt={:?}/{} grace={:?}/{:?}",
+         saturation={} victims={} stale={:?} protected={:?}/{:?} preempt={:?}/{} grace={:?}/{:?}\n\
+         restricted={} reserved={} filters={}",
         config.scheduler_name,
         config.node_pool,
         config.period,
@@ -36,6 +37,9 @@ fn told(config: &Config) -> String {
         profile.priority_difference_min,
         config.eviction_grace,
         profile.release_max,
+        config.restrict_node_scheduling,
+        config.gpu_reservation.is_some(),
+        profile.plugins.filter.len(),
     )
 }
 
@@ -83,6 +87,7 @@ fn of_kai() -> Said {
             "numOfStatusRecordingWorkers": 5,
             "globalDefaultStalenessGracePeriod": 90_000_000_000_i64,
             "schedulePeriod": 2_000_000_000_i64,
+            "restrictSchedulingNodes": true,
             "detailedFitErrors": true,
         }),
         ..Said::default()
@@ -97,6 +102,7 @@ fn what_kai_was_told_decides_here_too() {
     kai-scheduler pool=Some(NodePool { label: "pool", value: "a100" }) period=2s [Allocate, Reclaim, Preempt, StaleGangEviction]
     off={"gpusharingorder", "numa"}
     nodes Spread/BinPack devices Spread depth={Reclaim: 10} k=500 saturation=1500 victims=4 stale=90s protected=240s/3600s preempt=None/1 grace=None/Some(120s)
+    restricted=true reserved=false filters=18
     "#);
 }
 
@@ -121,7 +127,7 @@ fn what_a_snapshot_says_that_is_not_done_is_noted() {
         learned(Said { configuration, parameters, ..Said::default() }).1.join("\n")
     };
     assert_snapshot!(of(json!({ "actions": "allocate, foo", "scenarioSearchBudgets": {} }), json!({
-        "restrictSchedulingNodes": true, "maxNumberConsolidationPreemptees": -5,
+        "restrictSchedulingNodes": "yes", "maxNumberConsolidationPreemptees": -5,
         "globalDefaultStalenessGracePeriod": "60s", "unheardOf": 1, "schedulerName": "",
     })), @r#"
     config.actions: found foo, allowed: allocate, consolidation, reclaim, preempt, stalegangeviction; it is left out
@@ -129,7 +135,7 @@ fn what_a_snapshot_says_that_is_not_done_is_noted() {
     schedulerParams.schedulerName: found "", allowed: the name of a scheduler; it is not told
     schedulerParams.maxNumberConsolidationPreemptees: found -5, allowed: an integer from -1 (any number); 16 holds
     schedulerParams.globalDefaultStalenessGracePeriod: found "60s", allowed: an integer of nanoseconds; 60s holds
-    schedulerParams.restrictSchedulingNodes: found true, allowed: false; pods go to nodes of any role
+    schedulerParams.restrictSchedulingNodes: found "yes", allowed: true or false; pods go to nodes of any role
     schedulerParams.unheardOf: nothing here goes by it
     "#);
     let plugins = json!([
@@ -171,6 +177,8 @@ fn what_ours_says_of_itself_is_read_back() {
         "
 schedulerName: mine
 nodePool: { value: a100 }
+restrictNodeScheduling: true
+gpuReservation: { image: reserve, runtimeClass: nvidia }
 period: 500ms
 usageWindow: 24h
 kValue: 0.5
@@ -198,6 +206,7 @@ maxConsolidationVictims: 3
     mine pool=Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) period=500ms [Allocate, Consolidate]
     off={"topology"}
     nodes BinPack/Spread devices BinPack depth={Reclaim: 10} k=500 saturation=1250 victims=3 stale=90s protected=240s/1.5s preempt=None/1 grace=None/Some(120s)
+    restricted=true reserved=false filters=19
     "#);
     let plain = Config::kai();
     let (again, notes) = learned(written(&plain));

@@ -29,7 +29,7 @@ impl ConfigFile {
         config.binding = self.binding.unwrap_or(config.binding);
         if let Some(setting) = &self.gpu_reservation {
             let built_in = GpuReservation::with_image(&setting.image);
-            config.gpu_reservation = Some(GpuReservation {
+            config.reserve_gpus(GpuReservation {
                 namespace: setting.namespace.clone().unwrap_or(built_in.namespace),
                 image: built_in.image,
                 service_account: setting.service_account.clone(),
@@ -49,8 +49,9 @@ impl ConfigFile {
             let label = label.as_deref().unwrap_or(NODE_POOL_LABEL).to_owned();
             config.node_pool = Some(NodePool { label, value: value.clone() });
         }
-        config.restrict_node_scheduling =
-            self.restrict_node_scheduling.unwrap_or(config.restrict_node_scheduling);
+        if let Some(is_restricted) = self.restrict_node_scheduling {
+            config.restrict_nodes(is_restricted);
+        }
         if !self.queue_label_to_metric_label.is_empty() {
             config.queue_metric_labels = metric_labels::of(self);
         }
@@ -171,12 +172,6 @@ impl ConfigFile {
     fn apply_to_profile(&self, profile: &mut Profile) {
         if let Some(actions) = &self.actions {
             profile.actions = actions.iter().map(|action| action.of_core()).collect();
-        }
-        if self.restrict_node_scheduling == Some(true) {
-            profile.plugins.keep_to_roles();
-        }
-        if self.gpu_reservation.is_some() {
-            profile.plugins.leave_room_for_reservations();
         }
         let PlacementStrategy { gpu, cpu } = self.placement_strategy;
         if let Some(gpu) = gpu.map(Strategy::of_core) {

@@ -139,6 +139,24 @@ fn keeping_work_to_labelled_nodes_or_room_for_reservations_adds_a_filter() {
 }
 
 #[test]
+fn what_one_file_asks_of_plugins_outlasts_what_the_next_one_switches() {
+    let filters = |files: &[&str]| {
+        let mut config = Config::kai();
+        for file in files {
+            ConfigFile::parse(file).unwrap().apply(&mut config).unwrap();
+        }
+        config.profile.plugins.filter.len()
+    };
+    let (asked, off) = (
+        "{ restrictNodeScheduling: true, gpuReservation: { image: reserve } }",
+        "plugins: { numa: { enabled: false } }",
+    );
+    assert_eq!(filters(&[asked, off]), filters(&[off]) + 2);
+    assert_eq!(filters(&[off, asked]), filters(&[off]) + 2);
+    assert_eq!(filters(&[asked, "restrictNodeScheduling: false", off]), filters(&[off]) + 1);
+}
+
+#[test]
 fn labels_of_queues_are_told_under_names_that_prometheus_takes() {
     let labels = |yaml: &str| {
         let mut config = Config::kai();
