@@ -40,8 +40,11 @@ Feature: Preemption takes the right ones, once, and ends with the preemptor runn
   @bug-kueue-6143 @virtual-time
   Scenario: A victim that does not go is waited for two minutes, then another goes
     Given these workloads are submitted:
+      | name   | kind | queue | pods | gpus | priority |
+      | prompt | pod  | team  | 1    | 4    | low      |
+    And 1 second passes
+    And these workloads are submitted:
       | name   | kind | queue | pods | gpus | priority | grace | termination |
-      | prompt | pod  | team  | 1    | 4    | low      |       |             |
       | sticky | pod  | team  | 1    | 4    | low      | 10800 | 3h          |
     And the cluster has 2 running pods
     When these workloads are submitted:

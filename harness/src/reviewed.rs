@@ -76,7 +76,7 @@ pub fn compare_form(
     let Some(now) = form(text) else { return Ok(Verdict::Same) };
     let Some(old) = files::read(path)?.as_deref().and_then(form) else {
         return Ok(Verdict::New(format!(
-            "{} has nothing like this; it is written on the emulator:\n{now}",
+            "{} has nothing like this; it is written on the emulator with seed 1:\n{now}",
             path.display()
         )));
     };

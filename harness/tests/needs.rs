@@ -16,10 +16,6 @@ const EXACT: &[(&str, &str)] = &[
         "A drained node's gang starts again whole elsewhere",
         "a real Job controller makes no new pod for ten minutes after eight were evicted",
     ),
-    (
-        "Pods that come at once are written to the claim that they share in their order",
-        "real pods come one after the other, and may be bound in several cycles",
-    ),
     ("Pods with CPUs of their own go where one zone has them", ZONES),
     ("Devices of two zones are not given to one pod", ZONES),
     ("What is told of a zone later counts from then on", ZONES),
