@@ -235,6 +235,31 @@ fn a_new_snapshot_waits_is_accepted_and_then_guards() {
 }
 
 #[test]
+fn with_another_seed_a_snapshot_holds_up_to_names_and_ties() {
+    let lab = Lab::of("passes");
+    let feature = |pods: u32| {
+        format!(
+            "Feature: Seeds\n\n  Scenario: Pods are placed\n    Given a fleet of 2 nodes with 8 GPUs each\n    \
+             And a queue \"a\" with a quota of 16\n    \
+             And {pods} pods \"train\" with 1 GPU each are submitted to queue \"a\"\n    \
+             Then the placement matches its snapshot\n"
+        )
+    };
+    lab.write("features/seeds.feature", &feature(11));
+    let run = |seed: &str| lab.run(&["run", "features/seeds.feature", "--seed", seed]);
+    assert_eq!(run("1").code, 5);
+    assert_eq!(lab.run(&["snapshot", "accept"]).code, 0);
+    for seed in ["1", "2", "3"] {
+        assert_eq!(run(seed).code, 0, "{}", run(seed).all());
+    }
+    lab.write("features/seeds.feature", &feature(12));
+    let other = run("2");
+    assert_eq!(other.code, 1, "{}", other.all());
+    assert!(other.out.contains("differs, up to what is equal there"), "{}", other.out);
+    assert!(!lab.exists("snapshots/seeds__pods-are-placed.snap.new"));
+}
+
+#[test]
 fn ci_writes_no_snapshot_and_takes_none_that_waits() {
     let lab = Lab::of("snapshot");
     let run = lab.run_with(&["run"], &[("CI", "true"), ("INSTA_UPDATE", "always")]);
