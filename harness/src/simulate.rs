@@ -21,7 +21,7 @@ use std::{
     str::FromStr,
 };
 
-use schedlab_scheduler::{Config, ConfigFile};
+use schedlab_scheduler::{Config, GivenError, GivenFile};
 
 pub use report::{Reason, Report, Waiting};
 pub use trace::{End, Fault, Trace, TraceJob, TraceNode, TraceQueue};
@@ -165,23 +165,12 @@ fn bend(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
     )
 }
 
-/// A scheduler that cannot be set up so.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct BadConfig(String);
-
-fn config(args: &Args) -> Result<Config, BadConfig> {
+fn config(args: &Args) -> Result<Config, GivenError> {
     let mut config = match args.profile {
         Profile::Kai => Config::kai(),
         Profile::Kube => Config::kube(),
     };
-    if let Some(path) = &args.config {
-        let told =
-            |error: &dyn std::fmt::Display| BadConfig(format!("{}: {error}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
-        let file = ConfigFile::parse(&text).map_err(|error| told(&error))?;
-        file.apply(&mut config).map_err(|error| told(&error))?;
-    }
+    GivenFile::read(args.config.as_deref())?.apply(&mut config, |_| {})?;
     Ok(Config { seed: args.seed, ..config })
 }
 

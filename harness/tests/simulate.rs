@@ -328,9 +328,9 @@ fn a_scheduler_is_set_up_by_its_configuration_file() {
     assert!(packed < spread, "on one node {packed} % is stranded, on two {spread} %");
     assert_snapshot!(lab.refused(&with("placementStrategy: {gpu: tight}")), @"config.yaml: placementStrategy.gpu: unknown variant `tight`, expected one of `binpack`, `spread`, `leastfragmentation` at line 1 column 26");
     let kube = Args { profile: Profile::Kube, ..with("placementStrategy: {gpu: spread}") };
-    assert_snapshot!(lab.refused(&kube), @"config.yaml: placementStrategy: found a setting, allowed: nothing with profile kube");
+    assert_snapshot!(lab.refused(&kube), @"config.yaml: placementStrategy: found a setting, allowed: nothing with profile kube at line 1 column 20");
     let missing = Args { config: Some("nowhere.yaml".into()), ..with("") };
-    assert_snapshot!(lab.refused(&missing), @"nowhere.yaml: No such file or directory (os error 2)");
+    assert_snapshot!(lab.refused(&missing), @"cannot read nowhere.yaml: No such file or directory (os error 2)");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! How a scheduler is set up. Decisions are set up by the core's [`Profile`]; this is the rest.
 
 mod file;
+mod given;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 
 pub use file::{ConfigFile, FileError};
+pub use given::{GivenError, GivenFile};
 
 use crate::{status::Status, trace::Trace, usage::UsageDatabase};
 

@@ -33,8 +33,8 @@ mod watch;
 mod malformed_tests;
 
 pub use config::{
-    Binding, Clock, Component, Config, ConfigFile, DefaultPriorities, Ends, Flavor, GpuReservation,
-    Idle, NodePool, QueueMetricLabel,
+    Binding, Clock, Component, Config, ConfigFile, DefaultPriorities, Ends, Flavor, GivenError,
+    GivenFile, GpuReservation, Idle, NodePool, QueueMetricLabel,
 };
 pub use metrics::Metrics;
 pub use run::{run, run_measured};

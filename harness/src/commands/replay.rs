@@ -1,9 +1,9 @@
 //! `schedlab replay`: a captured cluster in, plans and reasons out.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use schedlab_scheduler::{ConfigFile, captured::Wanted, replay};
+use schedlab_scheduler::{GivenFile, captured::Wanted, replay};
 
 use super::{Output, UsageError};
 use crate::exit::Exit;
@@ -26,10 +26,9 @@ pub struct Replay {
 
 /// Decides cycles over a snapshot in KAI's layout, as `schedlab-scheduler replay` does.
 pub fn replay(args: &Replay) -> anyhow::Result<Exit> {
-    let wanted = Wanted {
-        file: config(args.config.as_deref())?,
-        scheduler_name: args.scheduler_name.clone(),
-    };
+    let given = GivenFile::read(args.config.as_deref());
+    let file = given.map_err(|error| UsageError(error.to_string()))?.file;
+    let wanted = Wanted { file, scheduler_name: args.scheduler_name.clone() };
     let shown = args.file.display();
     let file = File::open(&args.file)
         .map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
@@ -37,12 +36,4 @@ pub fn replay(args: &Replay) -> anyhow::Result<Exit> {
         .map_err(|error| UsageError(format!("{shown}: {error}")))?;
     Output::detect().data(&told);
     Ok(Exit::Passed)
-}
-
-fn config(path: Option<&Path>) -> Result<ConfigFile, UsageError> {
-    let Some(path) = path else { return Ok(ConfigFile::default()) };
-    let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
-    ConfigFile::parse(&text).map_err(|error| UsageError(format!("{shown}: {error}")))
 }

@@ -1,15 +1,17 @@
 //! `schedlab simulate`: a trace in, a table or JSON out.
 
+use schedlab_scheduler::GivenError;
+
 use super::{Output, UsageError};
 use crate::exit::Exit;
-use crate::simulate::{self, BadConfig, Fault};
+use crate::simulate::{self, Fault};
 
 /// Plays the trace. A broken rule of the scheduler is a failure, whatever the figures are.
 pub fn simulate(args: &simulate::Args) -> anyhow::Result<Exit> {
     let mut output = Output::detect();
     let simulation = simulate::simulate(args).map_err(|error| match error.downcast::<Fault>() {
         Ok(fault) => UsageError(fault.to_string()).into(),
-        Err(error) => match error.downcast::<BadConfig>() {
+        Err(error) => match error.downcast::<GivenError>() {
             Ok(fault) => UsageError(fault.to_string()).into(),
             Err(error) => error,
         },

@@ -1,10 +1,8 @@
 //! How a scheduler is set up by its command line, and by the file that it names.
 
-use std::path::Path;
-
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{bail, ensure};
 use schedlab_scheduler::{
-    Binding, Component, Config, ConfigFile, Ends, Flavor, Idle, captured::Wanted,
+    Binding, Component, Config, Ends, Flavor, GivenFile, Idle, captured::Wanted,
 };
 
 use super::{Explain, Profile, Replay, Run, Snapshot};
@@ -52,8 +50,8 @@ pub(super) fn of_another(arguments: &Explain) -> anyhow::Result<Config> {
     if config.flavor == Flavor::Kube {
         refuse(&[("--usage-window", arguments.usage_window.is_some())])?;
     }
-    let given = Given::read(arguments.config.as_deref())?;
-    given.apply(&ConfigFile { trace_decisions: None, ..given.file.clone() }, &mut config)?;
+    let given = GivenFile::read(arguments.config.as_deref())?;
+    given.apply(&mut config, |file| file.trace_decisions = None)?;
     if let Some(name) = &arguments.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
@@ -63,48 +61,24 @@ pub(super) fn of_another(arguments: &Explain) -> anyhow::Result<Config> {
 
 /// What counts more than what a snapshot says.
 pub(super) fn of_replay(arguments: &Replay) -> anyhow::Result<Wanted> {
-    let file = Given::read(arguments.config.as_deref())?.file;
+    let file = GivenFile::read(arguments.config.as_deref())?.file;
     Ok(Wanted { file, scheduler_name: arguments.scheduler_name.clone() })
 }
 
 /// That of a scheduler whose input is captured.
 pub(super) fn of_snapshot(arguments: &Snapshot) -> anyhow::Result<Config> {
-    let given = Given::read(arguments.config.as_deref())?;
+    let given = GivenFile::read(arguments.config.as_deref())?;
     let mut config = Config::kai();
-    given.apply(&ConfigFile { trace_decisions: None, ..given.file.clone() }, &mut config)?;
+    given.apply(&mut config, |file| file.trace_decisions = None)?;
     if let Some(name) = &arguments.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
     Ok(config)
 }
 
-/// A file as it was given, or an empty one.
-#[derive(Default)]
-struct Given {
-    file: ConfigFile,
-    shown: String,
-    text: String,
-}
-
-impl Given {
-    fn read(path: Option<&Path>) -> anyhow::Result<Self> {
-        let Some(path) = path else { return Ok(Self::default()) };
-        let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-        let file = ConfigFile::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
-        Ok(Self { file, shown, text })
-    }
-
-    /// What stands in it, but for some keys, in `config`.
-    fn apply(&self, file: &ConfigFile, config: &mut Config) -> anyhow::Result<()> {
-        let applied = file.apply(config).map_err(|error| error.in_file(&self.text));
-        applied.map_err(|error| anyhow!("{}: {error}", self.shown))
-    }
-}
-
 /// The file, with the flag that stands for one of its keys.
 fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
-    let given = Given::read(arguments.config.as_deref())?;
+    let given = GivenFile::read(arguments.config.as_deref())?;
     let served = arguments.health_address.is_some();
     ensure!(
         served || given.file.trace_decisions.is_none(),
@@ -112,7 +86,7 @@ fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
         given.shown
     );
     let trace_decisions = arguments.trace_decisions.or(given.file.trace_decisions);
-    given.apply(&ConfigFile { trace_decisions, ..given.file.clone() }, config)
+    Ok(given.apply(config, |file| file.trace_decisions = trace_decisions)?)
 }
 
 /// Refuses flags that would do nothing in profile `kube`.
