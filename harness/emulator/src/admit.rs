@@ -3,6 +3,7 @@
 
 mod affinity;
 mod autoscaler;
+mod claim;
 mod container;
 mod custom;
 mod defaults;
