@@ -11,6 +11,10 @@ use crate::parse::{annotated, at, list, text};
 /// Annotation that begins the names of the config maps by which a pod learns which GPUs it shares.
 pub(crate) const CONFIG_MAPS: &str = "runai/shared-gpu-configmap";
 
+/// A controller puts it into every namespace, and the API server mounts it in nearly every pod. KAI
+/// asks for it as for any other; here nobody watches config maps for its sake.
+const ROOT_CA: &str = "kube-root-ca.crt";
+
 /// Which there are, and who needs any.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigMaps {
@@ -85,6 +89,7 @@ pub(super) fn needed(pod: &Value) -> Vec<Name> {
     let named = volumes.flat_map(of_volume).chain(containers().flat_map(of_container));
     let own = annotated(pod, CONFIG_MAPS);
     let named = named.filter(|name| own.is_none_or(|own| !name.starts_with(own)));
+    let named = named.filter(|name| **name != *ROOT_CA);
     named.collect::<BTreeSet<Name>>().into_iter().collect()
 }
 
@@ -132,6 +137,17 @@ mod tests {
         let found = needed(&pod(&json!({}), &container, &volumes));
         let names: Vec<&str> = found.iter().map(|name| &**name).collect();
         assert_eq!(names, ["all", "mounted", "one", "part"]);
+    }
+
+    #[test]
+    fn what_every_namespace_has_is_not_waited_for() {
+        let sources = json!([
+            { "serviceAccountToken": { "path": "token" } },
+            { "configMap": { "name": "kube-root-ca.crt" } },
+        ]);
+        let volume = json!({ "name": "kube-api-access-x", "projected": { "sources": sources } });
+        let container = json!({ "volumeMounts": [{ "name": "kube-api-access-x" }] });
+        assert_eq!(needed(&pod(&json!({}), &container, &json!([volume]))), []);
     }
 
     #[test]
