@@ -23,6 +23,7 @@ mod node_life;
 mod taints;
 
 mod garbage;
+mod namespace_defaults;
 mod namespaces;
 mod pod_gc;
 
@@ -51,6 +52,7 @@ pub use crate::pace::parse_duration;
 pub(crate) use crate::pace::{EXIT_CODE, RUN_TIME, STARTUP, TERMINATION};
 pub(crate) use device_driver::PUBLISHED;
 pub use kubelet::DOWN;
+pub(crate) use namespace_defaults::of_store as namespace_defaults;
 pub use step::{Request, Step};
 pub use view::{Change, Owner, View, controller, key_of, owners};
 
@@ -166,6 +168,7 @@ pub static ACTORS: &[Actor] = &[
     pod_gc::ACTOR,
     garbage::ACTOR,
     namespaces::ACTOR,
+    namespace_defaults::ACTOR,
     replica_set::ACTOR,
     deployment::ACTOR,
     stateful_set::ACTOR,

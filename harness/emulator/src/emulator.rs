@@ -2,13 +2,14 @@
 //! work on the runtime it was started on.
 
 use std::fmt;
+use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use crate::actors::{KubeletDefaults, key_of};
+use crate::actors::{KubeletDefaults, key_of, namespace_defaults};
 use crate::calls::{Service, Webhooks};
 use crate::clock::Clock;
 use crate::driver::Driver;
@@ -17,7 +18,9 @@ use crate::fleet::{Fleet, FleetError};
 use crate::http::Router;
 use crate::serve::{Reach, Server};
 use crate::shared::{Observer, SharedStore};
-use crate::store::{Compacted, FieldValidation, LogEntry, Op, Resource, Store, Write, Written};
+use crate::store::{
+    Compacted, FieldValidation, LogEntry, Names, Op, Resource, Store, Write, Written,
+};
 use schedlab_json::{Value, json};
 
 /// How a cluster starts.
@@ -209,6 +212,13 @@ pub fn beginning(
     let first = start_objects(options.workload_kinds).into_iter();
     let more = objects.into_iter().map(|(resource, object)| creation(&resource, object));
     first.chain(more).try_for_each(|write| store.write(write, now).map(drop))?;
+    if options.acts {
+        // With uids from a source of their own: nothing else is named otherwise for their sake.
+        let common = mem::replace(&mut store.names, Names::new(!options.seed));
+        let mut defaults = namespace_defaults(&store).into_iter();
+        defaults.try_for_each(|write| store.write(write, now).map(drop))?;
+        store.names = common;
+    }
     Ok(store)
 }
 

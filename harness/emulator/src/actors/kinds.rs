@@ -8,6 +8,7 @@ type Known = LazyLock<Resource>;
 
 pub(super) static PODS: Known = LazyLock::new(|| Resource::new("", "pods"));
 pub(super) static CONFIG_MAPS: Known = LazyLock::new(|| Resource::new("", "configmaps"));
+pub(super) static SERVICE_ACCOUNTS: Known = LazyLock::new(|| Resource::new("", "serviceaccounts"));
 pub(super) static SECRETS: Known = LazyLock::new(|| Resource::new("", "secrets"));
 pub(super) static VOLUMES: Known = LazyLock::new(|| Resource::new("", "persistentvolumes"));
 pub(super) static VOLUME_CLAIMS: Known =

@@ -1,5 +1,6 @@
 //! Pods: what the server adds to a new one, and what may be written into one.
 
+mod account;
 mod quality;
 mod update;
 
@@ -10,7 +11,7 @@ use super::{Admission, limits, priority};
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Resource;
 use crate::names;
-use crate::object::{self, list, map, set_default, text};
+use crate::object::{self, list, map, text};
 use crate::pace;
 use crate::store::Key;
 use schedlab_json::{Value, json};
@@ -23,11 +24,8 @@ pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(),
         return Ok(());
     }
     limits::fill(admission, pod);
-    set_default(pod, &["spec", "serviceAccountName"], "default");
-    let account = pod["spec"]["serviceAccountName"].clone();
-    set_default(pod, &["spec", "serviceAccount"], account);
+    account::complete(admission, pod)?;
     tolerate_short_outages(pod);
-    check_account(admission, pod)?;
     priority::complete(admission, pod)?;
     add_overhead(admission, pod)?;
     let quality = quality::of(&pod["spec"]);
@@ -71,19 +69,6 @@ fn tolerate_short_outages(pod: &mut Value) {
         }
     }
     object::set(pod, &["spec", "tolerations"], tolerations.into());
-}
-
-/// The account that a pod names must be there; that of every namespace comes by itself.
-fn check_account(admission: &Admission<'_>, pod: &Value) -> Result<(), ApiError> {
-    let (name, space) = (text(pod, &["spec", "serviceAccountName"]), &admission.key.namespace);
-    let account = Key::new(Resource::new("", "serviceaccounts"), space, name);
-    if name == "default" || admission.store.find(&account).is_some() {
-        return Ok(());
-    }
-    let why = format!(
-        "error looking up service account {space}/{name}: serviceaccount \"{name}\" not found"
-    );
-    Err(ApiError::forbidden(&admission.key.resource, &admission.key.name, &why))
 }
 
 /// What the pod's runtime class costs beside its containers.

@@ -193,9 +193,11 @@ impl Lab {
         self.all("pods").iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// Names of the objects of a kind.
+    /// Names of the objects of a kind, but for the certificate that every namespace has.
     pub(crate) fn names(&self, plural: &str) -> Vec<String> {
-        self.all(plural).iter().map(|object| name(object).to_owned()).collect()
+        let all = self.all(plural);
+        let names = all.iter().map(|object| name(object).to_owned());
+        names.filter(|name| name != "kube-root-ca.crt").collect()
     }
 
     /// The reasons of the events about an object.

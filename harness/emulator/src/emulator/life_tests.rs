@@ -1,7 +1,7 @@
 //! The life of nodes, and what goes when something else is gone.
 
 use crate::emulator::lab::Lab;
-use crate::object::{condition, is_deleting, list, set, text};
+use crate::object::{condition, is_deleting, list, name, namespace, set, text, uid};
 use crate::store::Propagation;
 
 fn taints(lab: &Lab, node: &str) -> Vec<String> {
@@ -18,6 +18,35 @@ async fn a_new_node_becomes_ready_loses_its_taint_and_has_a_lease() {
     assert_eq!(taints(&lab, "n1"), [""; 0]);
     let lease = lab.get("leases", "kube-node-lease/n1");
     assert_eq!(text(&lease, &["spec", "holderIdentity"]), "n1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_namespace_has_an_account_and_an_authority_for_as_long_as_it_is_there() {
+    let lab = Lab::new();
+    lab.apply("{apiVersion: v1, kind: Namespace, metadata: {name: team}}");
+    lab.rest().await;
+    let places = |plural: &str| {
+        let all = lab.all(plural);
+        all.iter().map(|one| format!("{}/{}", namespace(one), name(one))).collect::<Vec<_>>()
+    };
+    let first_four = ["default", "kube-node-lease", "kube-public", "kube-system"];
+    let all = |name: &str| {
+        let spaces = first_four.into_iter().chain(["team"]);
+        spaces.map(|space| format!("{space}/{name}")).collect::<Vec<_>>()
+    };
+    assert_eq!(places("serviceaccounts"), all("default"));
+    assert_eq!(places("configmaps"), all("kube-root-ca.crt"));
+    let first = uid(&lab.get("serviceaccounts", "team/default")).to_owned();
+    lab.delete("serviceaccounts", "team/default");
+    lab.delete("configmaps", "team/kube-root-ca.crt");
+    lab.rest().await;
+    assert_ne!(uid(&lab.get("serviceaccounts", "team/default")), first);
+    assert_eq!(places("configmaps"), all("kube-root-ca.crt"));
+    lab.delete("namespaces", "team");
+    lab.rest().await;
+    assert_eq!(places("serviceaccounts"), all("default")[..4]);
+    assert_eq!(places("configmaps"), all("kube-root-ca.crt")[..4]);
+    assert_eq!(lab.names("namespaces"), first_four);
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,7 +164,7 @@ async fn chain() -> Lab {
     let mut owner: Option<String> = None;
     for name in ["a", "b", "c"] {
         let made = lab.try_apply(&config_map(name, owner.as_deref())).unwrap();
-        owner = Some(format!("{name}={}", crate::object::uid(&made.object)));
+        owner = Some(format!("{name}={}", uid(&made.object)));
     }
     lab.rest().await;
     assert_eq!(lab.names("configmaps"), ["a", "b", "c"]);

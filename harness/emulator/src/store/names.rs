@@ -41,6 +41,14 @@ impl Names {
         uid
     }
 
+    /// Five letters that belong to a uid: asked again, they are the same.
+    pub(crate) fn suffix_of(uid: &str) -> String {
+        let state = uid.bytes().fold(0_u64, |state, byte| {
+            state.wrapping_mul(0x0100_0000_01b3).wrapping_add(u64::from(byte))
+        });
+        Self::new(state).suffix()
+    }
+
     /// Five letters for `generateName`.
     pub(crate) fn suffix(&mut self) -> String {
         let mut random = self.next();

@@ -20,6 +20,7 @@ pub(crate) struct Normal {
     uid: Regex,
     address: Regex,
     patched: Regex,
+    volume: Regex,
 }
 
 impl Default for Normal {
@@ -38,6 +39,7 @@ impl Default for Normal {
             ),
             uid: regex(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
             address: regex(r"127\.0\.0\.1:\d+"),
+            volume: regex(r"\bkube-api-access-\w{5}\b"),
             patched: regex(r#"(?s)(^|patch: )Invalid value: "\{.*\}": "#),
         }
     }
@@ -134,6 +136,7 @@ impl Normal {
         // How far a server is depends on what else it does.
         let text = self.current.replace_all(&text, "current: RV");
         let text = self.address.replace_all(&text, "127.0.0.1:PORT");
+        let text = self.volume.replace_all(&text, "kube-api-access-MADE");
         // What a patch led to is shown whole.
         let text = self.patched.replace_all(&text, "${1}Invalid value: OBJECT: ");
         // A difference of two Go structs, in their words.

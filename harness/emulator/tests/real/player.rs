@@ -66,7 +66,7 @@ impl<'c> Player<'c> {
             ("ca".to_owned(), hook.authority.clone()),
         ]);
         let mut player = Self { client, variables, normal: Normal::default() };
-        let account = "{metadata: {name: default}, automountServiceAccountToken: false}";
+        let account = "{metadata: {name: default}}";
         for (path, body) in [
             ("/api/v1/namespaces", format!("metadata: {{name: {namespace}}}")),
             ("serviceaccounts", account.to_owned()),

@@ -1,5 +1,6 @@
 //! The store from outside: what each write does, answers and refuses.
 
+mod accounts;
 mod custom;
 mod decoding;
 mod ends;

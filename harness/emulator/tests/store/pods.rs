@@ -6,10 +6,12 @@ use schedlab_json::json;
 
 #[test]
 fn a_new_pod_has_the_defaults_that_a_real_server_shows() {
-    let created = Lab::new().create(pod("web-0")).unwrap();
+    let pod = pod_spec("web-0", "automountServiceAccountToken", false.into());
+    let created = Lab::new().create(pod).unwrap();
     let spec = serde_json::to_string(&created["spec"]).unwrap();
     assert_snapshot!(spec.replace(",\"", ",\n\""), @r#"
-    {"containers":[{"image":"busybox",
+    {"automountServiceAccountToken":false,
+    "containers":[{"image":"busybox",
     "imagePullPolicy":"Always",
     "name":"main",
     "resources":{},
