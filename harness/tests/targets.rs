@@ -81,13 +81,17 @@ fn kube_scheduler_passes_what_it_can_do_and_is_spared_the_rest() {
         "Pods are spread over racks, one more in one than in the other at most",
         "A claim made from a template gets a GPU, and its pod runs where that is",
         "Labels of a volume say in which zones it can be used",
+        "So a pod that needs a whole node finds none",
+        "Nobody is evicted for devices, whatever the priorities are",
+        "A shared claim is allocated once, with what its driver is to know",
+        "A claim that nobody uses is given back where it keeps a pod off its node",
     ] {
         let told = told(&all, name);
         assert_eq!(told.outcome, "passed", "{name}: {}", told.why);
     }
     for (name, why) in [
         ("A jobset is one gang", "kube-scheduler lacks gang"),
-        ("A gang runs in part", "kube-scheduler lacks gang, kai-words"),
+        ("A gang runs in part", "kube-scheduler lacks gang"),
         ("A node dies under a gang", "it needs virtual time (@virtual-time)"),
         ("A claim that one pod at a time may have is used by one after the other", WORDS),
         ("A node that is deleted and added again under its name starts clean", WORDS),

@@ -99,6 +99,7 @@ impl Seen {
     async fn read(client: Client, config: Config, now: Clock) -> anyhow::Result<Self> {
         let api = Api::new(client, config.scheduler_name.clone());
         let mut mirror = Mirror::new(&config.scheduler_name)
+            .of_flavor(config.flavor)
             .of_pool(config.node_pool.clone())
             .of_workers(config.restrict_node_scheduling);
         for kind in Kind::watched(config.flavor) {

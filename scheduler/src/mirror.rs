@@ -68,6 +68,12 @@ impl Key {
         Self { namespace: part("/metadata/namespace"), name: part("/metadata/name") }
     }
 
+    /// As its `Display` has it.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (namespace, name) = text.split_once('/')?;
+        Some(Self { namespace: namespace.into(), name: name.into() })
+    }
+
     pub(crate) fn of_unread(object: &Unread) -> Self {
         Self { namespace: Name::clone(&object.namespace), name: Name::clone(&object.name) }
     }

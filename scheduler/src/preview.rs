@@ -24,7 +24,7 @@ pub fn preview(
     pods: &[Value],
     (namespace, name): (&str, &str),
 ) -> Result<Scores, String> {
-    let mut mirror = Mirror::new(&config.scheduler_name);
+    let mut mirror = Mirror::new(&config.scheduler_name).of_flavor(config.flavor);
     mirror.relist(Kind::Node, nodes);
     mirror.relist(Kind::Pod, pods);
     let mut translator = Translator::new(config.flavor, config.seed);

@@ -191,6 +191,7 @@ impl Scheduler {
         Self {
             watches: Watches::start(&api.client, kinds(config.flavor, None)),
             mirror: Mirror::new(&config.scheduler_name)
+                .of_flavor(config.flavor)
                 .of_pool(config.node_pool.clone())
                 .of_workers(config.restrict_node_scheduling),
             needs: Vec::new(),

@@ -100,6 +100,8 @@ impl Kind {
             ],
             Flavor::Kube => &[
                 Self::Namespace,
+                Self::DeviceClass,
+                Self::ResourceSlice,
                 Self::Storage(Storage::Class),
                 Self::Storage(Storage::Volume),
                 Self::Storage(Storage::Claim),
@@ -109,6 +111,7 @@ impl Kind {
                 Self::Storage(Storage::Attachment),
                 Self::Node,
                 Self::PodDisruptionBudget,
+                Self::ResourceClaim,
                 Self::Pod,
             ],
         }

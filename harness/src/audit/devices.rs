@@ -67,22 +67,26 @@ pub(crate) fn names(pod: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Thousandths of GPUs that a claim asks for; of one that wants all of a node (`allocationMode: All`),
-/// those that it has, and at least one. A class of GPUs is known by its name. Alternatives are of
-/// equally many, or none is had.
+/// those that it has, and at least one. A class of GPUs is known by its name. Of alternatives the
+/// one that was had counts; before, the first, as all are of equally many, or none is had by
+/// who pays for GPUs.
 pub(crate) fn gpu_milli(claim: &Value) -> i128 {
-    let requests = list(claim, "/spec/devices/requests").iter();
-    let asked = requests.filter_map(|request| {
-        let asked = at(request, "/exactly").or_else(|| list(request, "/firstAvailable").first());
-        Some((text(request, "/name").unwrap_or_default(), asked?))
+    let results = list(claim, "/status/allocation/devices/results");
+    let had =
+        |name: &str| results.iter().filter(|result| text(result, "/request") == Some(name)).count();
+    let asked = list(claim, "/spec/devices/requests").iter().filter_map(|request| {
+        let own = text(request, "/name").unwrap_or_default();
+        if let Some(exactly) = at(request, "/exactly") {
+            return Some((had(own), exactly));
+        }
+        let name = |one| format!("{own}/{}", text(one, "/name").unwrap_or_default());
+        let all = list(request, "/firstAvailable").iter().map(|one| (had(&name(one)), one));
+        all.clone().find(|(had, _)| *had > 0).or_else(|| all.clone().next())
     });
     let of_gpus =
         asked.filter(|(_, asked)| is_gpu(text(asked, "/deviceClassName").unwrap_or_default()));
-    let had = |name| {
-        let results = list(claim, "/status/allocation/devices/results").iter();
-        results.filter(|result| text(result, "/request") == Some(name)).count().max(1)
-    };
-    let count = |(name, asked)| match text(asked, "/allocationMode") {
-        Some("All") => i128::try_from(had(name)).unwrap_or(i128::MAX / 1000),
+    let count = |(had, asked): (usize, &Value)| match text(asked, "/allocationMode") {
+        Some("All") => i128::try_from(had.max(1)).unwrap_or(i128::MAX / 1000),
         _ => i128::from(at(asked, "/count").and_then(Value::as_i64).unwrap_or(1)),
     };
     of_gpus.map(|asked| 1000 * count(asked)).sum()
@@ -106,4 +110,28 @@ pub(super) fn claim(claim: &Value) -> ClaimView {
 
 fn is_gpu(name: &str) -> bool {
     name.to_ascii_lowercase().contains("gpu")
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_claim_with_alternatives_takes_what_the_one_has_that_was_had() {
+        let alternative = |name: &str, mode: &str, count: u32| json!({ "name": name, "deviceClassName": "gpu.x", "allocationMode": mode, "count": count });
+        let all = [alternative("all", "All", 0), alternative("three", "ExactCount", 3)];
+        let with = |had: &[&str]| {
+            let results = had.iter().map(|request| json!({ "request": request }));
+            let results: Vec<Value> = results.collect();
+            gpu_milli(&json!({
+                "spec": { "devices": { "requests": [{ "name": "r", "firstAvailable": all.as_slice() }] } },
+                "status": { "allocation": { "devices": { "results": results } } },
+            }))
+        };
+        assert_eq!(with(&[]), 1000, "one at least");
+        assert_eq!(with(&["r/all", "r/all"]), 2000);
+        assert_eq!(with(&["r/three", "r/three", "r/three"]), 3000);
+    }
 }

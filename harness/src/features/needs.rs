@@ -30,6 +30,9 @@ impl Case {
         let known = CAPABILITIES.iter().map(|(name, _)| *name);
         let mut needed: BTreeSet<&str> =
             known.filter(|name| self.tags.iter().any(|tag| tag == name)).collect();
+        // Under profile `kube` words are kube-scheduler's.
+        let profile = "scheduler profile \"kube\"";
+        let is_kube = self.steps.iter().any(|step| step.value.contains(profile));
         for step in &self.steps {
             let text = &step.value;
             let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -39,7 +42,7 @@ impl Case {
             let asks = [
                 (
                     "kai-words",
-                    ["because", "say", "says"].into_iter().any(quotes)
+                    (!is_kube && ["because", "say", "says"].into_iter().any(quotes))
                         || says(&["was evicted", "were evicted"])
                         || (shows && self.snapshot_tells_reasons()),
                 ),
@@ -53,7 +56,7 @@ impl Case {
                     ]),
                 ),
                 ("snapshots", shows),
-                ("kube-profile", says(&["scheduler profile \"kube\""])),
+                ("kube-profile", says(&[profile])),
                 ("faults", says(&["scheduler is st", "scheduler is restarted", "scheduler dies"])),
                 ("gang", says(&["gang \""]) || makes_pod_groups(step)),
             ];

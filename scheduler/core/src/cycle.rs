@@ -13,6 +13,7 @@ use crate::{
     decision::Preemption,
     framework::WaitingRoom,
     model::{NodeId, PodGroupId, PodId, QueueId},
+    plugins::deallocation,
     profile::Action,
     queues::Ledger,
     resources::{PerResource, Resources},
@@ -162,7 +163,9 @@ fn promised_room(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) -> 
             let of_group = |pod: &PodId| session.pod(*pod).group == Some(group);
             let pod = session.pod_ids().find(of_group).expect("it was promised room");
             let misfits = session.misfits(pod, None);
-            Reason::Unschedulable { misfits, preemption: Preemption::OthersTerminate }
+            let deallocation = deallocation(session, pod, &misfits);
+            let preemption = Preemption::OthersTerminate;
+            Reason::Unschedulable { misfits, deallocation, preemption }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What can be decided about a pod, and why. `Display` of these types is the only place where
 //! their words live.
 
+mod device_misfit;
 mod misfit;
 mod obstacle;
 mod reason;
@@ -9,8 +10,9 @@ mod volume_misfit;
 mod words;
 
 use crate::model::{Name, NodeId, PodGroupId, PodId};
+pub use device_misfit::DeviceMisfit;
 pub use misfit::{EvenWhenEmpty, Misfit, Misfits, Refusal};
-pub use reason::{Preemption, Reason, ReasonKind};
+pub use reason::{Deallocation, Preemption, Reason, ReasonKind};
 pub use remedy::{Bound, Remedy};
 pub use volume_misfit::VolumeMisfit;
 pub(crate) use words::Decimal;

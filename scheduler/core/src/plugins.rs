@@ -2,6 +2,7 @@
 //! [`Plugins::kube`].
 
 mod default_preemption;
+mod dynamic_resources;
 mod fragmentation;
 mod gang;
 mod host_ports;
@@ -27,6 +28,7 @@ mod volumes;
 
 use std::sync::Arc;
 
+pub(crate) use dynamic_resources::deallocation;
 pub use volumes::{Chosen, chosen_volumes};
 
 use crate::framework::{Filter, Plugins, PreFilter, Ranking, Score, Scoring, WaitingRoom};
@@ -63,11 +65,11 @@ impl Plugins {
         if is_active("predicates") {
             filter.push(Arc::new(volumes::VolumeClaims));
             filter.push(Arc::new(node_status::NodeReady));
-            filter.extend(filters());
+            filter.extend(filters(node_resources::NodeResourcesFit::WithClaims));
             filter.push(Arc::new(mig::MigNodes));
             filter.push(Arc::new(mig::LegacyMig));
         } else {
-            filter.push(Arc::new(node_resources::NodeResourcesFit));
+            filter.push(Arc::new(node_resources::NodeResourcesFit::WithClaims));
         }
         if is_active("numa") {
             filter.push(Arc::new(numa::Numa));
@@ -112,15 +114,20 @@ impl Plugins {
             (Arc::new(node_resources::BalancedAllocation), 1),
             (Arc::new(image_locality::ImageLocality), 1),
         ];
+        let mut filter: Vec<Arc<dyn Filter>> =
+            vec![Arc::new(volumes::VolumeClaims), Arc::new(dynamic_resources::ClaimUsers)];
+        filter.extend(filters(node_resources::NodeResourcesFit::WithoutClaims));
+        filter.push(Arc::new(dynamic_resources::DynamicResources));
         Self {
             pre_enqueue: Vec::new(),
             queue_sort: Arc::new(queue_sort::PrioritySort),
             pre_filter: Vec::new(),
-            filter: [Arc::new(volumes::VolumeClaims) as Arc<dyn Filter>]
-                .into_iter()
-                .chain(filters())
-                .collect(),
-            post_filter: vec![Arc::new(default_preemption::DefaultPreemption)],
+            filter,
+            // What comes of the second is told first.
+            post_filter: vec![
+                Arc::new(default_preemption::DefaultPreemption),
+                Arc::new(dynamic_resources::DynamicResources),
+            ],
             score: weighted(scores),
             ranking: Ranking::Sum,
             reserve: vec![Arc::new(gang::NodeRoom)],
@@ -132,13 +139,13 @@ impl Plugins {
 
 /// In the order of default kube-scheduler: the first that refuses a node is its reason. It keeps
 /// pods off nodes that are not ready by their taints alone; KAI looks at the condition, too.
-fn filters() -> Vec<Arc<dyn Filter>> {
+fn filters(fit: node_resources::NodeResourcesFit) -> Vec<Arc<dyn Filter>> {
     vec![
         Arc::new(node_status::NodeUnschedulable),
         Arc::new(taint_toleration::TaintToleration),
         Arc::new(node_affinity::NodeAffinity),
         Arc::new(host_ports::NodePorts),
-        Arc::new(node_resources::NodeResourcesFit),
+        Arc::new(fit),
         Arc::new(volumes::NodeVolumeLimits),
         Arc::new(volumes::VolumeNodes),
         Arc::new(volumes::VolumeBinding),

@@ -8,6 +8,7 @@ mod explained;
 mod gangs;
 mod judged;
 mod kube;
+mod kube_claims;
 mod limits;
 mod mig;
 mod node_roles;

@@ -1,13 +1,15 @@
 //! Claims of pods that are about to be bound: which devices they get is written to the claim, with
 //! the pods for which it is reserved, before any of them is bound. Writes name the version of the
 //! claim that was seen, so that two schedulers cannot both allocate it. What was allocated for
-//! pods that were not bound then is taken back first.
+//! pods that were not bound then is taken back first, and so is what nobody uses and what keeps a
+//! pod off a node (profile `kube`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
-    Decision,
+    Decision, Reason,
+    decision::Deallocation,
     model::{Name, NodeId, PodGroupId, PodId},
 };
 
@@ -35,6 +37,7 @@ impl Applier {
         cycle: &Cycle<'_>,
     ) -> BTreeSet<Option<PodGroupId>> {
         let uses = uses(mirror, cycle);
+        self.deallocate(mirror, cycle, &uses).await;
         if uses.is_empty() && !has_left_over(mirror) {
             return BTreeSet::new();
         }
@@ -60,13 +63,43 @@ impl Applier {
         blocked
     }
 
+    /// Claims that are better had elsewhere, unless somebody got them since that was decided.
+    async fn deallocate(
+        &mut self,
+        mirror: &mut Mirror,
+        cycle: &Cycle<'_>,
+        uses: &BTreeMap<Key, Use>,
+    ) {
+        let free = free();
+        let better_free = cycle.plan.waiting.values().filter_map(|reason| {
+            let Reason::Unschedulable { deallocation: Deallocation::Of(claim), .. } = reason else {
+                return None;
+            };
+            Key::read(claim)
+        });
+        let better_free: BTreeSet<Key> =
+            better_free.filter(|key| !uses.contains_key(key)).collect();
+        let chains = better_free.iter().filter_map(|key| {
+            let claim =
+                mirror.claims.known.get(key).filter(|claim| claim.is_reserved_for_nobody())?;
+            Some(vec![status(key, claim, &free)])
+        });
+        let chains = chains.collect();
+        self.write(mirror, chains).await;
+    }
+
     async fn take_back(&mut self, mirror: &mut Mirror) {
-        let free = json!({ "allocation": null, "reservedFor": null });
+        let free = free();
         let claims = mirror.claims.known.iter();
         let left_over = claims.filter(|(key, claim)| claim.is_left_over(key, &mirror.pods));
         let chains = left_over.map(|(key, claim)| vec![status(key, claim, &free)]).collect();
         self.write(mirror, chains).await;
     }
+}
+
+/// Nothing that it had stands in the status any more, what drivers said of its devices included.
+fn free() -> Value {
+    json!({ "allocation": null, "reservedFor": null, "devices": null })
 }
 
 fn has_left_over(mirror: &Mirror) -> bool {
@@ -150,9 +183,16 @@ fn allocation(
                     "device": &**device })
         })
         .collect();
+    let mut served: Vec<&Name> = chosen.iter().map(|(request, _)| *request).collect();
+    served.dedup();
+    let mut devices = json!({ "results": results });
+    let config = mirror.claims.config(claim, &served);
+    if !config.is_empty() {
+        devices["config"] = config.into_iter().collect();
+    }
     let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
     Some(json!({
-        "devices": { "results": results },
+        "devices": devices,
         "nodeSelector": { "nodeSelectorTerms": [{ "matchFields": [field] }] },
     }))
 }

@@ -2,6 +2,7 @@
 //! classes of devices, and claims on them; what a pod takes by its claims, and what a node offers.
 
 mod choices;
+mod config;
 mod device;
 mod expression;
 mod record;
@@ -24,7 +25,7 @@ pub(crate) use device::{Device, DeviceId, Selection};
 pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
 
 use super::{Key, Mirror, PodRecord, put};
-use crate::parse::Malformed;
+use crate::{config::Flavor, parse::Malformed};
 use device::{ClassRecord, SliceRecord, devices};
 use record::Count;
 use unused::Unused;
@@ -32,9 +33,20 @@ use unused::Unused;
 /// A claim has so many at most (`resource.k8s.io`).
 const DEVICES_MAX: i64 = 32;
 
+/// What devices of GPUs count as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum GpuDevices {
+    /// GPUs, which queues pay for, and which a device plugin cannot give, too (profile `kai`).
+    #[default]
+    AreGpus,
+    /// Devices like all others, beside the GPUs of a device plugin (profile `kube`).
+    AreDevices,
+}
+
 /// Everything about claims.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
+    gpu_devices: GpuDevices,
     pub(crate) known: BTreeMap<Key, ClaimRecord>,
     classes: BTreeMap<Name, ClassRecord>,
     slices: BTreeMap<Name, SliceRecord>,
@@ -87,8 +99,6 @@ pub(crate) enum ClaimProblem {
     Missing(Name),
     /// It asks for something that cannot be served.
     Malformed(Name, Malformed),
-    /// Profile `kube` allocates none.
-    NotServed(Name),
     /// It asks for a class that does not exist.
     NoClass(Name, Name),
 }
@@ -105,7 +115,6 @@ impl ClaimProblem {
                     malformed.field, malformed.allowed
                 )
             }
-            Self::NotServed(_) => "use profile kai, or ask for devices as resources".to_owned(),
             Self::NoClass(_, class) => format!("create DeviceClass {class}"),
         }
     }
@@ -116,9 +125,6 @@ impl fmt::Display for ClaimProblem {
         match self {
             Self::NotMade(own) => {
                 write!(f, "Resource claim {own} of the pod has not been made from its template yet")
-            }
-            Self::NotServed(own) => {
-                write!(f, "Resource claim {own} of the pod: profile kube allocates no claims")
             }
             Self::Missing(claim) => {
                 write!(f, "ResourceClaim {claim}, named in spec.resourceClaims, does not exist")
@@ -184,6 +190,10 @@ impl Claims {
         let sets = self.known.values().filter_map(|claim| claim.wanted.as_ref().ok());
         self.sets = sets.filter_map(|set| Some((set.name()?, set.clone()))).collect();
         self.devices = devices(&self.slices, &self.classes, &self.selections);
+        if self.gpu_devices == GpuDevices::AreDevices {
+            self.devices.values_mut().flatten().for_each(|device| device.is_gpu = false);
+            return;
+        }
         let all = || self.devices.values().flatten();
         let is_all_gpus =
             |class: &&Name| all().all(|device| device.is_gpu == device.kinds.contains(*class));
@@ -267,7 +277,7 @@ impl Claims {
             let Asked { devices, every } = self.asked(name, claim, allocation)?;
             let is_had = pod.node.is_some() || allocated_on.is_none();
             let is_had = is_had && every.is_empty();
-            if claim.is_own_of(&pod.uid) && is_had {
+            if claim.is_own_of(&pod.uid) && is_had && self.gpu_devices == GpuDevices::AreGpus {
                 claimed.own.add(&devices);
                 continue;
             }
@@ -298,8 +308,13 @@ impl Claims {
         if let Some(class) = classes.find(|class| !self.classes.contains_key(*class)) {
             return Err(ClaimProblem::NoClass(Name::clone(name), Name::clone(class)));
         }
-        let gpus = set.gpus(|class| self.is_gpu(class));
-        let gpus = gpus.map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong))?;
+        let is_gpu = |class: &Name| self.is_gpu(class);
+        let gpus = match allocation {
+            Some(allocation) => set.gpus_had(allocation, is_gpu),
+            None => set
+                .gpus(is_gpu)
+                .map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong))?,
+        };
         devices.gpu_milli = gpus.saturating_mul(1000);
         let kinds = set.kinds().into_iter().filter(|(kind, _)| !self.all_gpus.contains(kind));
         devices.extended.extend(kinds.map(|(kind, count)| (of_kind(&kind), count)));
@@ -308,6 +323,8 @@ impl Claims {
             let one = self.one_of(&wanted.selection);
             match allocation {
                 Some(allocation) => devices.add(&one.times(allocation.count_for(&wanted.request))),
+                // Which alternative it gets, and so what it takes, the set stands for.
+                None if set.are_several() => {}
                 None => every.entry(wanted.selection.name()).or_default().add(&one),
             }
         }
@@ -325,7 +342,8 @@ impl Claims {
     }
 
     fn is_gpu(&self, class: &Name) -> bool {
-        device::is_gpu(class) || self.all_gpus.contains(class)
+        self.gpu_devices == GpuDevices::AreGpus
+            && (device::is_gpu(class) || self.all_gpus.contains(class))
     }
 
     /// Where it is allocated. What was allocated for pods that did not get their node then is
@@ -383,6 +401,15 @@ impl Claims {
 }
 
 impl Mirror {
+    /// Where devices of GPUs count as that.
+    pub(crate) fn of_flavor(mut self, flavor: Flavor) -> Self {
+        self.claims.gpu_devices = match flavor {
+            Flavor::Kai => GpuDevices::AreGpus,
+            Flavor::Kube => GpuDevices::AreDevices,
+        };
+        self
+    }
+
     pub(super) fn upsert_claim(&mut self, key: &Key, record: ClaimRecord) {
         if let Some(known) = self.claims.known.get_mut(key) {
             if known.version > record.version {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::Flavor,
-    mirror::{ClaimProblem, Claimed, Key, Mirror, Phase, PodRecord},
+    mirror::{Claimed, Key, Mirror, Phase, PodRecord},
 };
 
 /// What a pod is looked at against.
@@ -104,7 +104,7 @@ pub(super) fn translate(
         Err(_) if record.waits() || status == PodStatus::Succeeded => return Entry::Absent,
         Err(_) => (None, 0),
     };
-    let claims = claims(key, record, context);
+    let claims = context.mirror.claims.of_pod(key, record, &context.mirror.pods);
     let claimed = match claims {
         Err(problem) if record.waits() && record.ours => {
             return Entry::Trouble(Trouble::Claim(problem));
@@ -145,14 +145,6 @@ pub(super) fn translate(
         released_since: record.leaving_since,
         unbindable: record.bind_failure.is_some(),
     })
-}
-
-fn claims(key: &Key, record: &PodRecord, context: &Context<'_>) -> Result<Claimed, ClaimProblem> {
-    match (context.flavor, record.claims.first()) {
-        (_, None) => Ok(Claimed::default()),
-        (Flavor::Kube, Some(one)) => Err(ClaimProblem::NotServed(Name::clone(&one.name))),
-        (Flavor::Kai, Some(_)) => context.mirror.claims.of_pod(key, record, &context.mirror.pods),
-    }
 }
 
 /// State and node of a pod that matters; `None` for one that does not (any more).

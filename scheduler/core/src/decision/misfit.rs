@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{VolumeMisfit, obstacle::worst};
+use super::{DeviceMisfit, VolumeMisfit, obstacle::worst};
 use crate::{
     model::Name,
     resources::{ResourceName, Shortage},
@@ -93,6 +93,8 @@ pub enum Misfit {
     NoCpuWorker,
     /// Volumes.
     Volume(VolumeMisfit),
+    /// Claims on devices (profile `kube`).
+    Devices(DeviceMisfit),
     /// What the pod costs there is more than its queues may have: in their words.
     QueueBound(Name),
 }
@@ -137,6 +139,7 @@ impl Misfit {
             | Self::GpusWithoutClaim
             | Self::NoGpuWorker
             | Self::NoCpuWorker
+            | Self::Devices(_)
             | Self::TopologySpreadLabel => false,
         }
     }
@@ -170,6 +173,7 @@ impl Misfit {
             | Self::NoGpuWorker
             | Self::NoCpuWorker
             | Self::Volume(_)
+            | Self::Devices(_)
             | Self::QueueBound(_) => vec![self.to_string()],
         }
     }
@@ -244,6 +248,7 @@ impl fmt::Display for Misfit {
             Self::NoGpuWorker => f.write_str("node(s) were not labelled as GPU workers"),
             Self::NoCpuWorker => f.write_str("node(s) were not labelled as CPU workers"),
             Self::Volume(misfit) => misfit.fmt(f),
+            Self::Devices(misfit) => misfit.fmt(f),
             Self::QueueBound(why) => write!(f, "node(s) are too costly: {why}"),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{EvenWhenEmpty, Misfit, Misfits, VolumeMisfit, misfit::Refusal};
+use super::{DeviceMisfit, EvenWhenEmpty, Misfit, Misfits, VolumeMisfit, misfit::Refusal};
 use crate::model::{CORDONED_TAINT, NOT_READY_TAINTS};
 
 /// How much a misfit stands in the way, the least first.
@@ -55,6 +55,7 @@ impl Misfit {
                 Obstacle::Everywhere
             }
             Self::Volume(misfit) => of_volume(misfit),
+            Self::Devices(misfit) => of_devices(misfit),
         }
     }
 }
@@ -67,6 +68,15 @@ const fn of_volume(misfit: &VolumeMisfit) -> Obstacle {
         VolumeMisfit::Elsewhere | VolumeMisfit::Zone => Obstacle::Elsewhere,
         VolumeMisfit::TooMany { even_when_empty: EvenWhenEmpty::Yes } => Obstacle::OtherKind,
         VolumeMisfit::Nowhere { .. } | VolumeMisfit::InUse(_) => Obstacle::Everywhere,
+    }
+}
+
+const fn of_devices(misfit: &DeviceMisfit) -> Obstacle {
+    match misfit {
+        DeviceMisfit::TooFew { even_when_empty: EvenWhenEmpty::No } => Obstacle::Closed,
+        DeviceMisfit::TooFew { even_when_empty: EvenWhenEmpty::Yes } => Obstacle::OtherKind,
+        DeviceMisfit::Elsewhere(_) => Obstacle::Elsewhere,
+        DeviceMisfit::InUse(_) => Obstacle::Everywhere,
     }
 }
 

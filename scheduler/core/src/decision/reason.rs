@@ -90,9 +90,22 @@ pub enum Reason {
     Unschedulable {
         /// Why not.
         misfits: Misfits,
+        /// What came of the search for claims that nobody uses.
+        deallocation: Deallocation,
         /// What came of the search for victims.
         preemption: Preemption,
     },
+}
+
+/// What came of the search for claims on devices that nobody uses, in profile `kube`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deallocation {
+    /// The pod has no claims.
+    NoClaims,
+    /// Nothing would be gained by giving one of its claims back.
+    NothingIdle,
+    /// This claim keeps the pod off a node, and is to be given back.
+    Of(Name),
 }
 
 /// What came of the search for victims in profile `kube`.
@@ -231,8 +244,13 @@ impl fmt::Display for Reason {
                 "{instead} It may make others leave when it is {} s old.",
                 delay_millis.div_ceil(1000)
             ),
-            Self::Unschedulable { misfits, preemption } => {
-                write!(f, "{}{}", misfits.in_kube_words(), preemption.words(misfits.nodes))
+            Self::Unschedulable { misfits, deallocation, preemption } => {
+                f.write_str(&misfits.in_kube_words())?;
+                let preemption = preemption.words(misfits.nodes);
+                if preemption.is_empty() {
+                    return Ok(());
+                }
+                write!(f, " {}, {preemption}", deallocation.words())
             }
         }
     }
@@ -267,14 +285,25 @@ fn gang_too_large(
     write!(f, "Additional pods cannot be scheduled due to: {misfits}")
 }
 
+impl Deallocation {
+    const fn words(&self) -> &'static str {
+        match self {
+            Self::NoClaims => "no new claims to deallocate",
+            Self::NothingIdle => "still not schedulable",
+            Self::Of(_) => "deallocation of ResourceClaim completed",
+        }
+    }
+}
+
 impl Preemption {
+    /// Nothing where it found victims, or was not tried.
     fn words(&self, nodes: u32) -> String {
         match self {
             Self::NotTried | Self::Nominated => String::new(),
             Self::PolicyNever => {
-                " preemption: not eligible due to preemptionPolicy=Never.".to_owned()
+                "preemption: not eligible due to preemptionPolicy=Never.".to_owned()
             }
-            Self::OthersTerminate => " preemption: not eligible due to a terminating pod on the \
+            Self::OthersTerminate => "preemption: not eligible due to a terminating pod on the \
                                       nominated node."
                 .to_owned(),
             Self::Useless { not_helpful, no_victims } => {
@@ -283,7 +312,7 @@ impl Preemption {
                     ("No preemption victims found for incoming pod".to_owned(), *no_victims),
                 ]);
                 let counts = listed(counts.into_iter().filter(|(_, count)| *count > 0));
-                format!(" preemption: 0/{nodes} nodes are available: {counts}.")
+                format!("preemption: 0/{nodes} nodes are available: {counts}.")
             }
         }
     }

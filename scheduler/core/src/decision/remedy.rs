@@ -429,6 +429,7 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: u32) -> fmt::Result
         Misfit::NoGpuWorker => write!(f, "label {of} {GPU_WORKER}, if it is for work with GPUs"),
         Misfit::NoCpuWorker => write!(f, "label {of} {CPU_WORKER}, if it is for work without GPUs"),
         Misfit::Volume(misfit) => misfit.remedy(f),
+        Misfit::Devices(misfit) => misfit.remedy(f),
         Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } | Misfit::OutOfPlace { .. } => {
             write!(f, "make room on {of}")
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::new_node;
 use crate::{
     Snapshot,
-    decision::{Bound, Misfit, Quantity, Remedy},
+    decision::{Bound, DeviceMisfit, Misfit, Quantity, Remedy},
     model::{
         CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, Pod, PodGroupId,
         PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time,
@@ -198,6 +198,7 @@ impl WhatIf<'_> {
             | Misfit::PodAntiAffinity
             | Misfit::OthersAntiAffinity
             | Misfit::NotAligned { .. }
+            | Misfit::Devices(DeviceMisfit::TooFew { .. })
             | Misfit::HostPort => self.make_room_for_missing(1)?,
             Misfit::TooLittle { .. }
             | Misfit::DeviceMemory { .. }
@@ -215,6 +216,7 @@ impl WhatIf<'_> {
             | Misfit::GpusWithoutClaim
             | Misfit::OutOfPlace { .. }
             | Misfit::Volume(_)
+            | Misfit::Devices(DeviceMisfit::Elsewhere(_) | DeviceMisfit::InUse(_))
             | Misfit::QueueBound(_) => return None,
         }
         Some(())

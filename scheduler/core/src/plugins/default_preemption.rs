@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 
 use crate::{
-    decision::{EvictionCause, Misfit, Preemption, Reason},
+    decision::{Deallocation, EvictionCause, Misfit, Preemption, Reason},
     framework::PostFilter,
     model::{DisruptionBudget, NodeId, Pod, PodId, PreemptionPolicy, Time},
     plugins::selectors::labels_match,
@@ -32,7 +32,7 @@ impl PostFilter for DefaultPreemption {
             PreemptionPolicy::Never => Preemption::PolicyNever,
             PreemptionPolicy::PreemptLowerPriority => preempt(session, pod),
         };
-        Reason::Unschedulable { misfits, preemption }
+        Reason::Unschedulable { misfits, deallocation: Deallocation::NoClaims, preemption }
     }
 }
 

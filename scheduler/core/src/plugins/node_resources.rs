@@ -1,6 +1,8 @@
 //! NodeResourcesFit with LeastAllocated, and NodeResourcesBalancedAllocation: is there room, and
 //! on which node is it used most evenly.
 
+use std::{borrow::Cow, fmt};
+
 use crate::{
     decision::{EvenWhenEmpty, Misfit},
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
@@ -10,8 +12,13 @@ use crate::{
 };
 
 /// Everything that is asked for is idle, or will be when what is leaving has left.
-#[derive(Debug)]
-pub(super) struct NodeResourcesFit;
+#[derive(Clone, Copy)]
+pub(super) enum NodeResourcesFit {
+    /// Devices of claims among it.
+    WithClaims,
+    /// Another filter looks at claims.
+    WithoutClaims,
+}
 
 /// The node with most CPU and memory left.
 #[derive(Debug)]
@@ -21,6 +28,26 @@ pub(super) struct LeastAllocated;
 #[derive(Debug)]
 pub(super) struct BalancedAllocation;
 
+/// Its name, whatever it looks at.
+impl fmt::Debug for NodeResourcesFit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NodeResourcesFit")
+    }
+}
+
+impl NodeResourcesFit {
+    fn asked<'a>(
+        self,
+        shape: &'a PodShape,
+        (room, node): (&NodeRoom, &Node),
+    ) -> Cow<'a, Resources> {
+        match self {
+            Self::WithClaims => room.needed(node, shape),
+            Self::WithoutClaims => Cow::Borrowed(&shape.requests),
+        }
+    }
+}
+
 impl Filter for NodeResourcesFit {
     fn depends_on(&self) -> DependsOn {
         DependsOn::Room
@@ -28,19 +55,20 @@ impl Filter for NodeResourcesFit {
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let shape = session.shape_of(pod);
+        let fit = *self;
         Some(Box::new(move |node| {
-            let fits = session.room(node).fits_shape(session.node(node), shape);
-            fits.ok_or_else(|| too_little(session, shape, node))
+            let (room, of) = (session.room(node), session.node(node));
+            let asked = fit.asked(shape, (room, of));
+            let fits = room.fits_asking(of, &asked, shape.shared_gpu.as_ref());
+            fits.ok_or_else(|| too_little(&asked, shape, (room, of)))
         }))
     }
 }
 
-fn too_little(session: &Session<'_>, shape: &PodShape, node: NodeId) -> Misfit {
-    let (room, node) = (session.room(node), session.node(node));
+fn too_little(request: &Resources, shape: &PodShape, (room, node): (&NodeRoom, &Node)) -> Misfit {
     if let Some(whole) = with_larger_devices(shape, node) {
         return too_small(&whole, node, room);
     }
-    let request = room.needed(node, shape);
     let mut of = request.short_in(&room.idle);
     if of.is_empty() {
         of = request.short_in(&room.free_later());

@@ -2,7 +2,7 @@
 
 use super::{device::SharedDevice, state::Hold, zones::ZoneRoom};
 use crate::{
-    model::{Node, NodeId, PodId, PodShape},
+    model::{Node, NodeId, PodId, PodShape, SharedGpu},
     resources::Resources,
 };
 
@@ -68,8 +68,18 @@ impl NodeRoom {
 
     /// The same for all that a pod of `shape` asks for on `node`, parts of GPUs included.
     pub fn fits_shape(&self, node: &Node, shape: &PodShape) -> Option<Fits> {
-        let fits = self.fits(&self.needed(node, shape))?;
-        match &shape.shared_gpu {
+        self.fits_asking(node, &self.needed(node, shape), shape.shared_gpu.as_ref())
+    }
+
+    /// The same for what is asked for on `node`, and parts of GPUs besides.
+    pub fn fits_asking(
+        &self,
+        node: &Node,
+        request: &Resources,
+        shared: Option<&SharedGpu>,
+    ) -> Option<Fits> {
+        let fits = self.fits(request)?;
+        match shared {
             None => Some(fits),
             Some(shared) => self.fits_parts(node, shared).map(|parts| parts.max(fits)),
         }

@@ -19,7 +19,7 @@ fn forty_one_gpu_pods_on_thirty_two_gpus_of_which_one_is_taken_run_thirty_one() 
     let runs = |line: &&str| line.contains(" runs on ");
     assert_eq!(plan.lines().filter(runs).count(), 31);
     let rest: Vec<&str> = plan.lines().filter(|line| !runs(line)).collect();
-    assert_snapshot!(rest.join("\n"), @"a-31 to a-39 (9) pending: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu. preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod.");
+    assert_snapshot!(rest.join("\n"), @"a-31 to a-39 (9) pending: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod.");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn the_higher_priority_is_served_first() {
         job high gpus=1 priority=2
     "), @r"
     high runs on n1
-    low pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    low pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
     ");
 }
 
@@ -181,7 +181,7 @@ fn equal_priority_never_preempts() {
         node n1 gpus=1
         job a gpus=1 priority=5 on n1
         job b gpus=1 priority=5
-    "), @"b pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.");
+    "), @"b pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn who_never_preempts_waits() {
         node n1 gpus=1
         job low gpus=1 priority=1 on n1
         job high gpus=1 priority=5 never-preempts
-    "), @"high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: not eligible due to preemptionPolicy=Never.");
+    "), @"high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn preemption_does_not_happen_where_it_does_not_help() {
         node n2 gpus=8 taint dedicated=x:NoSchedule
         job low gpus=1 priority=1 on n1
         job high gpus=4 priority=5
-    "), @"high pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {dedicated: x}. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.");
+    "), @"high pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {dedicated: x}. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_nominated_pod_waits_on_its_node_and_evicts_nobody_else() {
         job high gpus=1 priority=5 nominated=n1
     "), @r"
     high waits for n1
-    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: not eligible due to a terminating pod on the nominated node.
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.
     ");
 }
 
@@ -227,7 +227,7 @@ fn however_long_its_victims_take_a_nominated_pod_evicts_nobody_else() {
         job high gpus=1 priority=5 nominated=n1
     "), @r"
     high waits for n1
-    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: not eligible due to a terminating pod on the nominated node.
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.
     ");
 }
 
@@ -240,8 +240,8 @@ fn nobody_takes_the_room_of_a_nominated_pod() {
         job low gpus=1 priority=1
     "), @r"
     high waits for n1
-    high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: not eligible due to a terminating pod on the nominated node.
-    low pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.
+    low pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
     ");
 }
 
@@ -259,7 +259,7 @@ fn ten_pods_with_room_for_eight_run_in_part() {
     a-5 runs on n1
     a-6 runs on n1
     a-7 runs on n1
-    a-8, a-9 pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    a-8, a-9 pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
     ");
 }
 
@@ -379,7 +379,7 @@ fn every_short_resource_is_counted() {
         node n2 gpus=8 cpu=2
         node n3 gpus=8 cpu=64 cordoned
         job a gpus=4 cpu=8
-    "), @"a pending: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.");
+    "), @"a pending: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn a_node_that_is_not_ready_is_kept_free_by_its_taint_only() {
         job a pods=2 gpus=1
     "), @r"
     a-0 runs on n1
-    a-1 pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }. preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.
+    a-1 pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }. no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.
     ");
 }
 
@@ -418,16 +418,16 @@ fn preemption_helps_only_where_somebody_stands_in_the_way() {
         "
         ))
     };
-    assert_snapshot!(told("", "", "cpu=9"), @"high pending: 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "cpu=9"), @"high pending: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(told("", "", "cpu=8"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
     high pending: 0/1 nodes are available: 1 Insufficient cpu.
     ");
-    assert_snapshot!(told("cordoned", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) were unschedulable. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("taint a=b:NoSchedule", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) had untolerated taint {a: b}. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "", "needs zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "", "near app=x/zone"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("cordoned", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("taint a=b:NoSchedule", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) had untolerated taint {a: b}. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "needs zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "near app=x/zone"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(told("", "label app=x", "far app=x/zone"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
@@ -443,10 +443,10 @@ fn preemption_helps_only_where_somebody_stands_in_the_way() {
     high waits for n1
     high pending: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.
     ");
-    assert_snapshot!(told("", "", "label app=x spread app=x/rack/1"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "", "missing-volume=data"), @r#"high pending: 0/1 nodes are available: 1 node(s) do not matter: persistentvolumeclaim "data" not found. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."#);
-    assert_snapshot!(told("", "", "volume data@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) had volume node affinity conflict. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "", "volume data?v1@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "label app=x spread app=x/rack/1"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label). no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "missing-volume=data"), @r#"high pending: 0/1 nodes are available: 1 node(s) do not matter: persistentvolumeclaim "data" not found. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."#);
+    assert_snapshot!(told("", "", "volume data@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) had volume node affinity conflict. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "volume data?v1@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(told("", "volume once:data@", "volume once:data@"), @r#"
     low leaves n1 for high (preempt)
     high waits for n1

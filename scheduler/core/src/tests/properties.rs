@@ -42,6 +42,8 @@ fn job() -> impl Strategy<Value = Job> {
         1 => Just("releasing"),
         1 => Just("nominated=n0"),
         3 => Just("guaranteed"),
+        1 => Just("claim x:nic*1"),
+        1 => Just("claim y:nic*2"),
     ];
     (1..5_u32, 1..5_u32, 0..5_u32, 0..5_u32, 0..3_u32, 0..4_u32, 0..6_u32, extras).prop_map(
         |(pods, minimum, gpus, cpu, queue, priority, running, extra)| Job {
@@ -51,7 +53,7 @@ fn job() -> impl Strategy<Value = Job> {
             cpu,
             queue,
             priority: [40, 50, 60, 100][priority as usize],
-            running: if running > pods { 0 } else { running },
+            running: if running > pods || extra.starts_with("claim") { 0 } else { running },
             extra,
         },
     )
@@ -78,7 +80,11 @@ fn cluster() -> impl Strategy<Value = String> {
                 5 => zones("best-effort"),
                 _ => String::new(),
             };
-            let _ = writeln!(text, "node n{at} gpus={gpus} cpu={cpu} label zone={zone} {kind}");
+            let _ = writeln!(
+                text,
+                "node n{at} gpus={gpus} cpu={cpu} label zone={zone} extended nic={} {kind}",
+                at % 3
+            );
         }
         text.push_str("queue lab quota=8 limit=20\n");
         for (at, (quota, limit)) in queues.iter().enumerate() {
@@ -224,6 +230,10 @@ fn image(session: &Session<'_>) -> String {
         let mut room = session.room(node).clone();
         room.staying.sort_unstable();
         room.leaving.sort_unstable();
+        // That none of it is there may be written down or not.
+        for all in [&mut room.idle, &mut room.releasing] {
+            all.extended.retain(|_, amount| *amount != 0);
+        }
         let _ = writeln!(image, "{room:?}");
     }
     for pod in session.pod_ids() {

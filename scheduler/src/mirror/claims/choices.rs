@@ -10,7 +10,7 @@ use schedlab_scheduler_core::model::Name;
 
 use super::{
     device::{Device, DeviceId},
-    record::{Count, Wanted},
+    record::{Allocation, Count, Wanted},
     set::DeviceSet,
 };
 use crate::parse::Malformed;
@@ -106,6 +106,20 @@ impl Choices {
         })
     }
 
+    /// It has the choice.
+    pub(super) fn are_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// How many GPUs it has, but for what it wanted all of.
+    pub(super) fn gpus_had(&self, has: &Allocation, is_gpu: impl Fn(&Name) -> bool) -> i64 {
+        let known: BTreeMap<&Name, &Wanted> =
+            self.wanted().map(|wanted| (&wanted.request, wanted)).collect();
+        let exactly = known.values().filter(|wanted| wanted.count != Count::All);
+        let gpus = exactly.filter(|wanted| is_gpu(&wanted.selection.class));
+        gpus.map(|wanted| has.count_for(&wanted.request)).fold(0, i64::saturating_add)
+    }
+
     /// How many GPUs it wants, but for what it wants all of.
     pub(super) fn gpus(&self, is_gpu: impl Fn(&Name) -> bool) -> Result<i64, Malformed> {
         let of = |set: &DeviceSet| {
@@ -116,6 +130,15 @@ impl Choices {
             });
             counts.fold(0, i64::saturating_add)
         };
+        let all_gpus =
+            |wanted: &Wanted| wanted.count == Count::All && is_gpu(&wanted.selection.class);
+        if self.are_several() && self.wanted().any(all_gpus) {
+            return Err(Malformed::new(
+                "spec.devices.requests",
+                "firstAvailable with allocationMode All of GPUs",
+                "allocationMode ExactCount, as queues pay for GPUs beforehand",
+            ));
+        }
         let gpus = self.0.first().map_or(0, of);
         match self.0.iter().map(of).find(|other| *other != gpus) {
             Some(other) => Err(Malformed::new(
@@ -182,6 +205,28 @@ mod tests {
         assert_snapshot!(choices.name().unwrap(), @"the first to be had of 1 of class big-gpu and 1 of class big-gpu, or 1 of class big-gpu and 1 of class small-gpu, or 1 of class small-gpu and 1 of class big-gpu, or 1 of class small-gpu and 1 of class small-gpu");
     }
 
+    /// All devices of one class, or one of another.
+    fn all_or_one() -> Value {
+        let mut all = sub("x", "nic.x", 1);
+        all["allocationMode"] = json!("All");
+        json!({ "name": "a", "firstAvailable": [all, sub("y", "nic.y", 1)] })
+    }
+
+    #[test]
+    fn an_alternative_may_be_all_devices_of_the_node() {
+        let choices = read(&json!([all_or_one()]), &json!([])).unwrap();
+        let x = |name| (name, ["nic.x"].as_slice());
+        let y = |name| (name, ["nic.y"].as_slice());
+        assert_snapshot!(picked(&choices, &[x("1"), x("2"), y("3")]), @"2 sets, a/x:1 a/x:2");
+        assert_snapshot!(picked(&choices, &[y("3")]), @"1 sets, a/y:3");
+        assert_snapshot!(picked(&choices, &[]), @"0 sets,");
+        let all = devices(&[x("1"), x("2"), y("3")]);
+        let free: Vec<&Device> = all.iter().skip(1).collect();
+        let picked = choices.pick(&free, &all).unwrap();
+        assert_eq!(&**picked[0].0, "a/y", "of all devices one is had");
+        assert_snapshot!(choices.name().unwrap(), @"the first to be had of all of class nic.x, or 1 of class nic.y");
+    }
+
     #[test]
     fn what_all_alternatives_have_in_common_is_counted() {
         let selecting = |name: &str, count: i64| {
@@ -204,9 +249,9 @@ mod tests {
     #[test]
     fn what_cannot_be_chosen_is_named() {
         let one = |request: Value| read(&json!([request]), &json!([])).unwrap_err();
-        let mut all = sub("x", "gpu.x", 1);
-        all["allocationMode"] = json!("All");
-        assert_snapshot!(one(json!({ "name": "a", "firstAvailable": [sub("y", "gpu.y", 1), all] })), @"spec.devices.requests[0].firstAvailable[1].allocationMode: found All, allowed: allocationMode ExactCount, as queues pay for it beforehand");
+        let with_all = read(&json!([all_or_one()]), &json!([])).unwrap();
+        assert_snapshot!(with_all.gpus(|_| true).unwrap_err(), @"spec.devices.requests: found firstAvailable with allocationMode All of GPUs, allowed: allocationMode ExactCount, as queues pay for GPUs beforehand");
+        assert_eq!(with_all.gpus(|_| false), Ok(0), "nobody pays for what is no GPU");
         assert_snapshot!(one(json!({ "name": "a" })), @"spec.devices.requests[0].exactly: found nothing, allowed: exactly or firstAvailable, with a deviceClassName");
         let of_no_class = json!({ "name": "a", "exactly": { "deviceClassName": "" } });
         assert_snapshot!(one(of_no_class), @"spec.devices.requests[0].exactly.deviceClassName: found nothing, allowed: the name of a DeviceClass");

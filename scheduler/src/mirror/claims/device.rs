@@ -99,10 +99,13 @@ pub(super) struct SliceRecord {
     devices: Vec<Value>,
 }
 
-/// A `DeviceClass`: the expressions that all must hold.
+/// A `DeviceClass`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClassRecord {
+    /// The expressions that all must hold.
     selectors: Vec<String>,
+    /// What it tells drivers of its devices, as it stands there.
+    pub(super) config: Vec<Value>,
 }
 
 impl SliceRecord {
@@ -123,7 +126,8 @@ impl ClassRecord {
     pub(super) fn read(object: &Value) -> Self {
         let selectors = list(object, "/spec/selectors").iter();
         let expression = |one| text(one, "/cel/expression").unwrap_or("false").to_owned();
-        Self { selectors: selectors.map(expression).collect() }
+        let config = list(object, "/spec/config").to_vec();
+        Self { selectors: selectors.map(expression).collect(), config }
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct ClaimRecord {
     /// What else it is reserved for, as it stands there.
     pub(crate) reserved_otherwise: Vec<Value>,
     pub(crate) finalizers: Vec<Name>,
+    /// What it tells drivers of its devices (`spec.devices.config`), as it stands there.
+    pub(super) config: Vec<Value>,
 }
 
 /// One request of a claim, or one of the alternatives that it has.
@@ -104,6 +106,7 @@ impl ClaimRecord {
             reserved: pods.into_iter().filter_map(user).collect(),
             reserved_otherwise: others.into_iter().cloned().collect(),
             finalizers: finalizers.map(Name::from).collect(),
+            config: list(object, "/spec/devices/config").to_vec(),
         }
     }
 
@@ -165,6 +168,11 @@ impl ClaimRecord {
             && self.users(key, pods).all(|pod| pod.is_none_or(PodRecord::is_finished))
     }
 
+    /// It is allocated, and reserved neither for pods nor for anything else.
+    pub(crate) fn is_reserved_for_nobody(&self) -> bool {
+        self.allocation.is_some() && self.reserved.is_empty() && self.reserved_otherwise.is_empty()
+    }
+
     /// It is reserved, and for nothing but pods.
     fn is_for_pods(&self) -> bool {
         !self.reserved.is_empty() && self.reserved_otherwise.is_empty()
@@ -198,14 +206,7 @@ fn alternatives(request: &Value, at_index: usize) -> Result<Vec<Wanted>, Malform
     let one = |(alternative, at): (&Value, usize)| {
         let name = format!("{own}/{}", text(alternative, "/name").unwrap_or_default());
         let field = format!("{field}.firstAvailable[{at}]");
-        let wanted = wanted(alternative, name, &field)?;
-        match wanted.count {
-            Count::Exactly(_) => Ok(wanted),
-            Count::All => {
-                let allowed = "allocationMode ExactCount, as queues pay for it beforehand";
-                Err(Malformed::new(format!("{field}.allocationMode"), "All", allowed))
-            }
-        }
+        wanted(alternative, name, &field)
     };
     all.iter().zip(0..).map(one).collect()
 }

@@ -224,7 +224,7 @@ impl Alike {
 }
 
 /// A request is called so, or an alternative of one that is.
-fn is_of(request: &str, name: &str) -> bool {
+pub(super) fn is_of(request: &str, name: &str) -> bool {
     request == name || request.split_once('/').is_some_and(|(whole, _)| whole == name)
 }
 

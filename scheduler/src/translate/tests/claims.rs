@@ -179,3 +179,42 @@ fn who_has_all_devices_has_those_that_were_there() {
     let claim = &translation.snapshot.shapes[0].claims[0];
     assert_eq!((claim.devices.gpu_milli, claim.every.len()), (1000, 0));
 }
+
+#[test]
+fn under_profile_kube_devices_are_no_gpus_and_every_claim_stands_for_itself() {
+    let [claim, pod] = wanting_all(&json!([]));
+    let mut own = claim.clone();
+    own["metadata"]["name"] = json!("own");
+    own["metadata"]["ownerReferences"] =
+        json!([{ "apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "q", "controller": true }]);
+    own["spec"]["devices"]["requests"][0]["exactly"] = json!({ "deviceClassName": "gpu.x" });
+    let mut other = pod.clone();
+    other["metadata"] = json!({ "name": "q", "namespace": "ns", "uid": "q" });
+    other["spec"]["resourceClaims"] = json!([{ "name": "c", "resourceClaimName": "own" }]);
+    let [slice, class, mut node] = published();
+    node["status"]["allocatable"] = json!({ "nvidia.com/gpu": "1" });
+    let objects = [slice, class, node, claim, own, pod, other];
+    let translation = translate(mirror(&objects).of_flavor(Flavor::Kube), Flavor::Kube);
+    let snapshot = &translation.snapshot;
+    let node = &snapshot.nodes[0];
+    let mut told =
+        vec![format!("{} by claim: {}, {:?}", node.name, node.gpus_by_claim, node.allocatable)];
+    told.extend(snapshot.pods.iter().map(|pod| {
+        let shape = &snapshot.shapes[pod.shape.0 as usize];
+        let claims = shape.claims.iter().map(|claim| {
+            let own = if claim.is_own { " (own)" } else { "" };
+            format!("{}{own} {:?}", claim.name, claim.devices_on(node).extended)
+        });
+        let claims = claims.collect::<Vec<_>>().join(", ");
+        format!(
+            "{} asks for {:?}: {claims}",
+            pod.name,
+            shape.requests.amounts().collect::<Vec<_>>()
+        )
+    }));
+    assert_snapshot!(told.join("\n"), @r#"
+    n1 by claim: false, Resources { gpu_milli: 1000, cpu_milli: 0, memory_bytes: 0, pods: 0, extended: {"devices of class gpu.x": 2} }
+    p asks for [(Gpu, 1000), (Pods, 1)]: ns/c {"devices of class gpu.x": 2}
+    q asks for [(Gpu, 1000), (Pods, 1)]: ns/own (own) {"devices of class gpu.x": 1}
+    "#);
+}

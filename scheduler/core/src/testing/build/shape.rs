@@ -158,7 +158,8 @@ pub(super) fn places(words: &mut Words<'_>) -> Option<TopologyConstraint> {
     Some(TopologyConstraint { topology, required, preferred })
 }
 
-/// `x:2` a claim on two GPUs, `x:all` on all of the node, `x:2@q` of queue q, `x:2/n1` allocated on n1.
+/// `x:2` a claim on two GPUs, `x:all` on all of the node, `x:2@q` of queue q, `x:2/n1` allocated on n1;
+/// `x:nic*2` on two devices that are no GPUs.
 fn claim(word: &str) -> DeviceClaim {
     let (word, allocated_on) = match word.split_once('/') {
         Some((word, node)) => (word, Some(node.into())),
@@ -169,6 +170,7 @@ fn claim(word: &str) -> DeviceClaim {
     let of = |count: i64| Resources { gpu_milli: count * 1000, ..Resources::default() };
     let (devices, every) = match gpus {
         "all" => (Resources::default(), BTreeMap::from([("gpu".into(), of(1))])),
+        others if others.contains('*') => (devices(others), BTreeMap::new()),
         count => (of(count.parse().expect("a count")), BTreeMap::new()),
     };
     DeviceClaim {
@@ -180,6 +182,13 @@ fn claim(word: &str) -> DeviceClaim {
         allocated_on,
         reserved_for_others: 0,
     }
+}
+
+/// `nic*2`, which a node offers as `extended nic=2`.
+fn devices(word: &str) -> Resources {
+    let (kind, count) = word.split_once('*').expect("kind*count");
+    let count = count.parse().expect("a count");
+    Resources { extended: BTreeMap::from([(kind.into(), count)]), ..Resources::default() }
 }
 
 /// `held x:1`, and `given-back x:1` where it is free soon.
