@@ -5,7 +5,6 @@
 //! more memory than its largest list.
 
 mod objects;
-mod plugins;
 mod read;
 mod set_up;
 mod written;

@@ -2,11 +2,21 @@
 
 mod file;
 mod given;
+pub(crate) mod plugins;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::ValueEnum;
-use schedlab_scheduler_core::{Profile, framework::Plugins};
+use schedlab_scheduler_core::{
+    Profile,
+    framework::Plugins,
+    profile::{JobRule, TaskRule},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -33,6 +43,9 @@ pub struct Config {
     pub profile: Profile,
     /// Plugins that are not asked, by KAI's names: [`Config::go_without`].
     pub plugins_off: BTreeSet<String>,
+    /// Which plugins come first, where it is not as KAI has it; the highest does:
+    /// [`Config::prioritize`].
+    pub plugin_priorities: BTreeMap<String, i32>,
     /// Time from the start of one cycle to the start of the next.
     pub period: Duration,
     /// What happens while nothing changes.
@@ -206,6 +219,7 @@ impl Config {
             flavor: Flavor::Kai,
             profile: Profile::kai(),
             plugins_off: BTreeSet::new(),
+            plugin_priorities: BTreeMap::new(),
             period: Duration::from_secs(1),
             idle: Idle::EveryPeriod,
             components: Component::value_variants().iter().copied().collect(),
@@ -260,6 +274,39 @@ impl Config {
         self.list_plugins();
     }
 
+    /// These plugins have these priorities, and all others KAI's.
+    pub fn prioritize(&mut self, priorities: BTreeMap<String, i32>) {
+        self.plugin_priorities = priorities;
+        self.list_plugins();
+    }
+
+    /// Plugins come in this order, whatever their priorities are.
+    pub(crate) fn line_up(&mut self, plugins: &[&str]) {
+        let as_in_kai = |rules: &[&str]| {
+            let named = plugins.iter().filter(|name| rules.contains(name));
+            named.is_sorted_by_key(|name| Reverse(plugins::priority(name)))
+        };
+        let is_known = as_in_kai(&JobRule::ALL.map(JobRule::plugin))
+            && as_in_kai(&TaskRule::ALL.map(TaskRule::plugin));
+        let mut priorities = BTreeMap::new();
+        if !is_known {
+            let last_first = (1..).zip(plugins.iter().rev());
+            priorities.extend(last_first.map(|(at, name)| ((*name).to_owned(), at * 100)));
+        }
+        self.prioritize(priorities);
+    }
+
+    /// The place of a plugin among all, by its priority, then by name.
+    pub(crate) fn place<'n>(&self, plugin: &'n str) -> impl Ord + use<'n> {
+        (Reverse(self.plugin_priority(plugin)), plugin)
+    }
+
+    /// The higher it is, the earlier the plugin comes.
+    pub(crate) fn plugin_priority(&self, plugin: &str) -> i32 {
+        let given = self.plugin_priorities.get(plugin).copied();
+        given.unwrap_or_else(|| plugins::priority(plugin))
+    }
+
     /// Are nodes kept to the work that they are labelled for?
     pub fn restrict_nodes(&mut self, is_restricted: bool) {
         self.restrict_node_scheduling = is_restricted;
@@ -290,10 +337,24 @@ impl Config {
         if self.gpu_reservation.is_some() {
             plugins.leave_room_for_reservations();
         }
+        self.profile.job_order = self.in_order(JobRule::ALL, JobRule::plugin);
+        self.profile.task_order = self.in_order(TaskRule::ALL, TaskRule::plugin);
         self.profile.plugins = match &self.trace {
             Some(trace) => trace.watch(&plugins),
             None => plugins,
         };
+    }
+
+    /// The rules of the plugins that are asked.
+    fn in_order<R: Copy>(
+        &self,
+        rules: impl IntoIterator<Item = R>,
+        plugin: fn(R) -> &'static str,
+    ) -> Vec<R> {
+        let asked = rules.into_iter().filter(|rule| !self.plugins_off.contains(plugin(*rule)));
+        let mut asked: Vec<R> = asked.collect();
+        asked.sort_by_key(|rule| self.place(plugin(*rule)));
+        asked
     }
 
     /// Evicted pods have at least this time to end. Those that take it are not stuck.

@@ -285,7 +285,7 @@ fn pod(snapshot: &Snapshot, (job, group): (&Job, PodGroupId), task: &Task, shape
             let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
             text.parse().ok()
         }),
-        leads: false,
+        leads: None,
         created: START,
         started: None,
         released_since,

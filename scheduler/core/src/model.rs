@@ -22,7 +22,7 @@ pub use node::{
 };
 pub use numa::{ContainerRequests, NumaPolicy, NumaScope, NumaTopology, NumaZone, ZoneShare};
 pub use pod::{
-    HostPort, Inclusion, LabelSelector, NamespaceSet, NodeSelectorTerm, Operator, Pod,
+    HostPort, Inclusion, LabelSelector, Leader, NamespaceSet, NodeSelectorTerm, Operator, Pod,
     PodAffinityTerm, PodShape, PodStatus, PreemptionPolicy, Requirement, Toleration,
     TopologySpread, WhenUnsatisfiable,
 };

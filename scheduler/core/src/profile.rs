@@ -1,6 +1,10 @@
 //! How the scheduler is set up: which actions, which plugins with which arguments.
 
+mod order;
+
 use std::{collections::BTreeMap, time::Duration};
+
+pub use order::{JobRule, TaskRule};
 
 use crate::framework::Plugins;
 
@@ -11,6 +15,11 @@ pub struct Profile {
     pub actions: Vec<Action>,
     /// What is asked at each extension point, in order.
     pub plugins: Plugins,
+    /// What tells jobs of a queue apart, each rule once; the first that does decides, and where
+    /// none does the older job comes first. Victims are taken in the reverse order.
+    pub job_order: Vec<JobRule>,
+    /// What tells pods of a job apart, in the same way.
+    pub task_order: Vec<TaskRule>,
     /// How nodes are chosen for pods that ask for GPUs.
     pub gpu_placement: Placement,
     /// How nodes are chosen for pods that ask for none.
@@ -95,6 +104,8 @@ impl Profile {
                 Action::StaleGangEviction,
             ],
             plugins: Plugins::kai(),
+            job_order: JobRule::ALL.to_vec(),
+            task_order: TaskRule::ALL.to_vec(),
             gpu_placement: Placement::BinPack,
             cpu_placement: Placement::BinPack,
             device_placement: Placement::BinPack,

@@ -23,7 +23,7 @@ use std::{cell::OnceCell, collections::BTreeMap};
 use crate::{
     Decision, Profile, Snapshot,
     model::{GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId, ShapeId},
-    queues::{Ledger, Prices, age_ranks},
+    queues::{JobKey, Ledger, Prices, Shortfall, age_ranks},
     resources::PerResource,
 };
 pub use candidates::{ScoredNode, Verdicts};
@@ -106,7 +106,7 @@ impl<'s> Session<'s> {
             nodes: snapshot.nodes.iter().map(NodeRoom::empty).collect(),
             pods: snapshot.pods.iter().map(state_of).collect(),
             members: snapshot.pod_groups.iter().map(Members::of).collect(),
-            task_ranks: members::task_ranks(snapshot),
+            task_ranks: members::task_ranks(snapshot, &profile.task_order),
             age_ranks: OnceCell::new(),
             gpu_demand: OnceCell::new(),
             parts: Parts::of(snapshot),
@@ -388,10 +388,11 @@ impl<'s> Session<'s> {
         demand.iter().map(|(id, count)| (shape(*id), *count)).collect()
     }
 
-    /// The group's place by age among all groups: see [`age_ranks`].
-    pub fn age_rank(&self, group: PodGroupId) -> u32 {
+    /// The group's place in its queue, if it stands so to its minimum.
+    pub fn job_key(&self, group: PodGroupId, shortfall: Shortfall) -> JobKey {
         let ranks = self.age_ranks.get_or_init(|| age_ranks(&self.snapshot.pod_groups));
-        ranks[group.0 as usize]
+        let (priority, age_rank) = (self.group(group).priority, ranks[group.0 as usize]);
+        JobKey::new(&self.profile.job_order, priority, shortfall, age_rank, group)
     }
 
     /// The pods of the group to place next: see [`Members::next_chunk`].

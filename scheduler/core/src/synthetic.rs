@@ -275,7 +275,7 @@ fn pod(name: Name, (group, shape): (PodGroupId, ShapeId), node: Option<NodeId>) 
         zones: Vec::new(),
         nominated: None,
         task_priority: None,
-        leads: false,
+        leads: None,
         created: START,
         started: node.map(|_| START),
         released_since: None,

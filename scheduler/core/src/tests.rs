@@ -14,6 +14,7 @@ mod mig;
 mod node_roles;
 mod numa;
 mod obstacles;
+mod order;
 mod parts;
 mod placement;
 mod preempt;

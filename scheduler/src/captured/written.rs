@@ -9,8 +9,10 @@ use schedlab_scheduler_core::{
     profile::{Action, Placement},
 };
 
-use super::plugins::{self, Part};
-use crate::config::{Config, GpuReservation, NodePool};
+use crate::config::{
+    Config, GpuReservation, NodePool,
+    plugins::{self, Part},
+};
 
 /// `config`, as KAI's scheduler reads its file.
 pub(super) fn configuration(config: &Config) -> Value {
@@ -21,7 +23,9 @@ pub(super) fn configuration(config: &Config) -> Value {
         Part::Devices => name == of_devices(profile.device_placement),
     };
     let plugins = plugins::written().filter(|(name, part)| is_on(name, *part));
-    let plugins: Vec<Value> = plugins.map(|(name, _)| plugin(name, profile)).collect();
+    let mut plugins: Vec<&str> = plugins.map(|(name, _)| name).collect();
+    plugins.sort_by_key(|name| config.place(name));
+    let plugins: Vec<Value> = plugins.into_iter().map(|name| plugin(name, profile)).collect();
     let mut said =
         json!({ "actions": actions(profile).join(", "), "tiers": [{ "plugins": plugins }] });
     if !profile.queue_depth.is_empty() {
@@ -75,6 +79,9 @@ pub(super) fn ours(config: &Config) -> Value {
         actions: _,
         // By name, in `plugins_off`.
         plugins: _,
+        // By the priorities of plugins.
+        job_order: _,
+        task_order: _,
         gpu_placement,
         cpu_placement,
         // As that of nodes.
@@ -92,7 +99,6 @@ pub(super) fn ours(config: &Config) -> Value {
         priority_difference_min,
     } = &config.profile;
     let pool = config.node_pool.as_ref();
-    let off = optional_off(config).map(|name| (name.to_owned(), json!({ "enabled": false })));
     json!({
         "schedulerName": config.scheduler_name,
         "nodePool": pool.map(|NodePool { label, value }| json!({ "label": label, "value": value })),
@@ -102,7 +108,7 @@ pub(super) fn ours(config: &Config) -> Value {
         "usageWindow": config.usage_window.map(time),
         "usageHalfLife": config.usage_half_life.map(time),
         "actions": actions(&config.profile),
-        "plugins": off.collect::<Value>(),
+        "plugins": plugin_settings(config),
         "placementStrategy": { "gpu": word(*gpu_placement), "cpu": word(*cpu_placement) },
         "queueDepthPerAction": depths(&config.profile),
         "minRuntime": {
@@ -132,10 +138,18 @@ fn reservation(of: &GpuReservation) -> Value {
     })
 }
 
-/// Our file knows no switch for the others.
-fn optional_off(config: &Config) -> impl Iterator<Item = &str> {
-    let off = config.plugins_off.iter().map(String::as_str);
-    off.filter(|name| *name != "dynamicresources" && plugins::optional().any(|is| is == *name))
+/// Of those that our file knows. Priorities are told of all of them or of none, so that they are
+/// measured by nothing else.
+fn plugin_settings(config: &Config) -> Value {
+    let known = plugins::optional().filter(|name| *name != "dynamicresources");
+    let setting = |name: &str| {
+        let is_on = !config.plugins_off.contains(name);
+        let is_moved = !config.plugin_priorities.is_empty();
+        let priority = is_moved.then(|| config.plugin_priority(name));
+        let said = json!({ "enabled": is_on, "priority": priority });
+        (!is_on || is_moved).then(|| (name.to_owned(), said))
+    };
+    known.filter_map(setting).collect()
 }
 
 fn actions(profile: &Profile) -> Vec<&'static str> {

@@ -76,7 +76,7 @@ pub struct ConfigFile {
     pub trace_decisions: Option<u32>,
     /// What a cycle does, in this order [default: all, in the order of their names here].
     pub actions: Option<Vec<ActionName>>,
-    /// Plugins by KAI's names; those that are not named are on.
+    /// Plugins by KAI's names; those that are not named are on and in KAI's order.
     #[serde(default)]
     pub plugins: BTreeMap<PluginName, PluginSetting>,
     /// Where pods go first [default: binpack].
@@ -182,6 +182,16 @@ pub enum PluginName {
     Proportion,
     /// Taints, affinity, ports, spread, node conditions.
     Predicates,
+    /// Jobs of a queue: the higher priority first.
+    Priority,
+    /// Jobs of a queue: those below their minimum first, then those at it, then those above.
+    Elastic,
+    /// Pods of a job: the master or launcher of a Kubeflow job first.
+    Kubeflow,
+    /// Pods of a job: the head of a Ray cluster first.
+    Ray,
+    /// Pods of a job: the higher task priority first.
+    TaskOrder,
     /// Pods go where they were nominated first.
     NominatedNode,
     /// Preferred levels of topologies.
@@ -202,8 +212,11 @@ pub enum PluginName {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginSetting {
-    /// Whether it is asked.
-    pub enabled: bool,
+    /// Whether it is asked [default: true].
+    pub enabled: Option<bool>,
+    /// The plugin with the higher one comes first: of priority and elastic, in the order of jobs;
+    /// of kubeflow, ray and taskorder, in that of pods. Others gain nothing by it [default: KAI's].
+    pub priority: Option<i32>,
 }
 
 /// Where pods go first.

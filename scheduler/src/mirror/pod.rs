@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::{
-    GpuGroup, HostPort, Labels, Name, PodShape, PreemptionPolicy, Time, ZoneShare,
+    GpuGroup, HostPort, Labels, Leader, Name, PodShape, PreemptionPolicy, Time, ZoneShare,
 };
 
 use super::{
@@ -21,11 +21,11 @@ pub(crate) const CLASS_LABEL: &str = "priorityClassName";
 /// With it they name their place in the order of their group.
 const TASK_PRIORITY_LABEL: &str = "kai.scheduler/task-priority";
 
-/// Labels, and their values, of pods for which the others of their group wait.
-const LEADERS: [(&str, &str); 3] = [
-    ("training.kubeflow.org/job-role", "master"),
-    ("training.kubeflow.org/job-role", "launcher"),
-    ("ray.io/node-type", "head"),
+/// Labels, and their values, of pods that come before the others of their group.
+const LEADERS: [(&str, &str, Leader); 3] = [
+    ("training.kubeflow.org/job-role", "master", Leader::Kubeflow),
+    ("training.kubeflow.org/job-role", "launcher", Leader::Kubeflow),
+    ("ray.io/node-type", "head", Leader::Ray),
 ];
 
 /// What is kept of a pod.
@@ -230,10 +230,10 @@ impl PodRecord {
             .then(|| Malformed::new(field, found, "an integer of 32 bits"))
     }
 
-    /// Its label says that it is the launcher or master of a Kubeflow job, or the head of a Ray
-    /// cluster.
-    pub(crate) fn leads(&self) -> bool {
-        LEADERS.iter().any(|(key, role)| self.labels.get(*key).is_some_and(|is| **is == **role))
+    /// Whom its labels say it leads.
+    pub(crate) fn leads(&self) -> Option<Leader> {
+        let is = |key: &str, role: &str| self.labels.get(key).is_some_and(|is| **is == *role);
+        LEADERS.into_iter().find_map(|(key, role, leader)| is(key, role).then_some(leader))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use schedlab_json::json;
 
-use schedlab_scheduler_core::model::Time;
+use schedlab_scheduler_core::model::{Leader, Time};
 
 use super::*;
 use crate::watch::Kind;
@@ -166,12 +166,13 @@ fn launchers_masters_and_heads_lead_the_others_of_their_group() {
         pod["metadata"]["labels"] = json!({ label: role });
         PodRecord::read(&pod, "kai-scheduler").leads()
     };
-    assert!(leads("training.kubeflow.org/job-role", "launcher"));
-    assert!(leads("training.kubeflow.org/job-role", "master"));
-    assert!(leads("ray.io/node-type", "head"));
-    assert!(!leads("training.kubeflow.org/job-role", "worker"));
-    assert!(!leads("ray.io/node-type", "worker"));
-    assert!(!leads("role", "master"));
+    let (kubeflow, ray) = (Some(Leader::Kubeflow), Some(Leader::Ray));
+    assert_eq!(leads("training.kubeflow.org/job-role", "launcher"), kubeflow);
+    assert_eq!(leads("training.kubeflow.org/job-role", "master"), kubeflow);
+    assert_eq!(leads("ray.io/node-type", "head"), ray);
+    assert_eq!(leads("training.kubeflow.org/job-role", "worker"), None);
+    assert_eq!(leads("ray.io/node-type", "worker"), None);
+    assert_eq!(leads("role", "master"), None);
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn one_more(name: &Name, group: PodGroupId, shape: ShapeId, now: Time) -> Pod {
         zones: Vec::new(),
         nominated: None,
         task_priority: None,
-        leads: false,
+        leads: None,
         created: now,
         started: None,
         released_since: None,

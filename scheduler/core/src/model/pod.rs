@@ -40,8 +40,8 @@ pub struct Pod {
     pub nominated: Option<NodeId>,
     /// Label `kai.scheduler/task-priority`, when it is a number.
     pub task_priority: Option<i32>,
-    /// The others of its group wait for it: a launcher, a master, a head.
-    pub leads: bool,
+    /// The others of its group come after it.
+    pub leads: Option<Leader>,
     /// `metadata.creationTimestamp`.
     pub created: Time,
     /// Start of `status`'s current running period (`status.startTime`), when bound.
@@ -50,6 +50,15 @@ pub struct Pod {
     pub released_since: Option<Time>,
     /// A binder could not bind it so far: it has no part in its gang's minimum yet.
     pub unbindable: bool,
+}
+
+/// A pod that its labels say leads the others of its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leader {
+    /// The master or launcher of a Kubeflow job.
+    Kubeflow,
+    /// The head of a Ray cluster.
+    Ray,
 }
 
 /// The life of a pod as the scheduler sees it.

@@ -6,7 +6,7 @@ use crate::{
     framework::{Line, QueueSort},
     model::{PodGroupId, Time},
     profile::Action,
-    queues::{JobKey, JobLine, Waiting, first_of_each},
+    queues::{JobLine, Waiting, first_of_each},
     session::Session,
 };
 
@@ -53,8 +53,7 @@ fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
     let group = session.group(id);
     let Ok(Some(queue)) = group.queue else { return None };
     let request = session.request_of(&session.next_chunk(id));
-    let shortfall = session.members(id).shortfall(group);
-    let key = JobKey::new(group.priority, shortfall, session.age_rank(id), id);
+    let key = session.job_key(id, session.members(id).shortfall(group));
     Some(Waiting { queue, key, request })
 }
 

@@ -1,18 +1,19 @@
 //! The waiting jobs of all queues, in the order in which they are served.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use super::{Direction, Ledger, Offer, Race};
 use crate::{
     model::{PodGroupId, QueueId},
+    profile::JobRule,
     resources::PerResource,
 };
 
 /// Place of a job inside its queue; the smallest is served first, the largest evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobKey {
-    priority: Reverse<i32>,
-    shortfall: Shortfall,
+    /// What the rules say, the first one first. Less is better.
+    ranks: [i64; JobRule::ALL.len()],
     age_rank: u32,
     group: PodGroupId,
 }
@@ -47,20 +48,23 @@ pub struct JobLine {
 }
 
 impl JobKey {
-    /// `age_rank` orders groups by creation, then uid: see [`age_ranks`](super::age_ranks).
-    pub const fn new(
+    /// By `rules`, then by `age_rank`, which orders groups by creation, then uid: see
+    /// [`age_ranks`](super::age_ranks).
+    pub fn new(
+        rules: &[JobRule],
         priority: i32,
         shortfall: Shortfall,
         age_rank: u32,
         group: PodGroupId,
     ) -> Self {
-        Self { priority: Reverse(priority), shortfall, age_rank, group }
-    }
-
-    /// The place it would have if it stood so to its minimum.
-    #[must_use]
-    pub const fn with(self, shortfall: Shortfall) -> Self {
-        Self { shortfall, ..self }
+        let mut ranks = [0; JobRule::ALL.len()];
+        for (rank, rule) in ranks.iter_mut().zip(rules) {
+            *rank = match rule {
+                JobRule::Priority => -i64::from(priority),
+                JobRule::Elastic => shortfall as i64,
+            };
+        }
+        Self { ranks, age_rank, group }
     }
 
     /// Whose place it is.

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     model::{PodGroupId, QueueId, Time},
+    profile::JobRule,
     resources::{Amount, PerResource},
 };
 
@@ -261,7 +262,7 @@ fn order(queues: &str, jobs: &str) -> String {
         let priority = i32::try_from(number(words, "priority").unwrap_or(50)).unwrap();
         Waiting {
             queue: id(&names, field(words, "queue").unwrap()),
-            key: JobKey::new(priority, shortfall, at, PodGroupId(at)),
+            key: JobKey::new(&JobRule::ALL, priority, shortfall, at, PodGroupId(at)),
             request: gpus(number(words, "gpus").unwrap_or(1)),
         }
     });

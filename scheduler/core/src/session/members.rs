@@ -2,12 +2,16 @@
 //! which order, and which of them are next. A sub-group is a leaf with a minimum of pods, or an
 //! inner node of which so many children must be satisfied.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::PodState;
 use crate::{
     Snapshot,
-    model::{Name, Pod, PodGroup, PodId, PodStatus},
+    model::{Leader, Name, Pod, PodGroup, PodId, PodStatus},
+    profile::TaskRule,
     queues::Shortfall,
 };
 
@@ -52,7 +56,7 @@ pub struct NotReady {
 }
 
 /// The place of every pod among its group's, first to be served first.
-pub(super) fn task_ranks(snapshot: &Snapshot) -> Vec<u32> {
+pub(super) fn task_ranks(snapshot: &Snapshot, rules: &[TaskRule]) -> Vec<u32> {
     let mut by_group = vec![Vec::new(); snapshot.pod_groups.len()];
     for (pod, id) in snapshot.pods.iter().zip(0..) {
         if let Some(group) = pod.group {
@@ -64,7 +68,7 @@ pub(super) fn task_ranks(snapshot: &Snapshot) -> Vec<u32> {
         if pods.len() > 1 {
             pods.sort_by(|a, b| {
                 let (left, right) = (&snapshot.pods[a.0 as usize], &snapshot.pods[b.0 as usize]);
-                task_order(left).cmp(&task_order(right)).then(a.cmp(b))
+                compare(rules, left, right).then(a.cmp(b))
             });
         }
         for (pod, rank) in pods.into_iter().zip(0..) {
@@ -74,11 +78,20 @@ pub(super) fn task_ranks(snapshot: &Snapshot) -> Vec<u32> {
     ranks
 }
 
-/// The highest task priority first (any before none), then who leads the others, then the oldest,
-/// then by uid.
-fn task_order(pod: &Pod) -> impl Ord + use<'_> {
-    let labelled = pod.task_priority.map_or((1, 0), |priority| (0, -i64::from(priority)));
-    (labelled, !pod.leads, pod.created, &pod.uid)
+/// By the rules, then the older first, then by uid.
+fn compare(rules: &[TaskRule], left: &Pod, right: &Pod) -> Ordering {
+    let by_rules = rules.iter().map(|rule| rank(*rule, left).cmp(&rank(*rule, right)));
+    let by_age = (left.created, &left.uid).cmp(&(right.created, &right.uid));
+    by_rules.fold(Ordering::Equal, Ordering::then).then(by_age)
+}
+
+/// What a rule makes of a pod; less is better.
+fn rank(rule: TaskRule, pod: &Pod) -> i64 {
+    match rule {
+        TaskRule::Kubeflow => i64::from(pod.leads != Some(Leader::Kubeflow)),
+        TaskRule::Ray => i64::from(pod.leads != Some(Leader::Ray)),
+        TaskRule::TaskOrder => pod.task_priority.map_or(i64::MAX, |priority| -i64::from(priority)),
+    }
 }
 
 impl Members {
@@ -383,16 +396,22 @@ mod tests {
         ]) {
             (pod.task_priority, pod.created) = (priority, Time(created));
         }
-        assert_eq!(task_ranks(&snapshot), [3, 1, 0, 2, 4]);
+        assert_eq!(task_ranks(&snapshot, &TaskRule::ALL), [3, 1, 0, 2, 4]);
     }
 
     #[test]
-    fn of_pods_with_one_task_priority_those_come_first_that_lead_the_others() {
+    fn the_first_rule_of_the_profile_that_tells_two_pods_apart_decides() {
         let mut snapshot = snapshot_of("job a pods=4");
-        snapshot.pods[2].leads = true;
-        assert_eq!(task_ranks(&snapshot), [1, 2, 0, 3]);
+        snapshot.pods[1].leads = Some(Leader::Ray);
+        snapshot.pods[2].leads = Some(Leader::Kubeflow);
         snapshot.pods[3].task_priority = Some(1);
-        assert_eq!(task_ranks(&snapshot), [2, 3, 1, 0]);
+        let [kubeflow, ray, task_order] = TaskRule::ALL;
+        assert_eq!(task_ranks(&snapshot, &[kubeflow, ray, task_order]), [3, 1, 0, 2]);
+        assert_eq!(task_ranks(&snapshot, &[ray, kubeflow, task_order]), [3, 0, 1, 2]);
+        assert_eq!(task_ranks(&snapshot, &[kubeflow, task_order, ray]), [3, 2, 0, 1]);
+        assert_eq!(task_ranks(&snapshot, &[task_order, kubeflow, ray]), [3, 2, 1, 0]);
+        assert_eq!(task_ranks(&snapshot, &[task_order]), [1, 2, 3, 0]);
+        assert_eq!(task_ranks(&snapshot, &[]), [0, 1, 2, 3]);
     }
 
     #[test]

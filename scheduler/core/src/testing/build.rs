@@ -12,8 +12,8 @@ use super::{
 use crate::{
     Snapshot,
     model::{
-        DisruptionBudget, LabelSelector, Labels, Name, Node, NodeId, Operator, Pod, PodGroup,
-        PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue, QueueId, QueueProblem,
+        DisruptionBudget, LabelSelector, Labels, Leader, Name, Node, NodeId, Operator, Pod,
+        PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue, QueueId, QueueProblem,
         Requirement, ShapeId, StalenessGrace, SubGroup, Taint, Time, Topology, TopologyLevel,
     },
     resources::{Amount, PerResource, Resources},
@@ -334,7 +334,7 @@ impl Builder {
             zones: Vec::new(),
             nominated: nominated.map(|node| self.node_id(&node)),
             task_priority: task_priority(words),
-            leads: words.flag("leads"),
+            leads: leads(words),
             created: Time(NOW - self.age),
             started: None,
             unbindable: words.flag("unbindable"),
@@ -457,6 +457,14 @@ fn taint(word: &str) -> Taint {
     let (taint, effect) = word.rsplit_once(':').expect("key=value:effect");
     let (key, value) = pair(taint);
     Taint { key: key.into(), value: value.into(), effect: shape::effect(effect) }
+}
+
+fn leads(words: &mut Words<'_>) -> Option<Leader> {
+    words.value("leads").map(|of| match of {
+        "kubeflow" => Leader::Kubeflow,
+        "ray" => Leader::Ray,
+        other => panic!("leads={other}: kubeflow or ray"),
+    })
 }
 
 fn task_priority(words: &mut Words<'_>) -> Option<i32> {

@@ -117,6 +117,7 @@ mod tests {
     use super::*;
     use crate::{
         model::{PodGroupId, Time},
+        profile::JobRule,
         queues::{Account, Shortfall},
         resources::Amount,
     };
@@ -140,7 +141,7 @@ mod tests {
     }
 
     fn key(place: u32) -> JobKey {
-        JobKey::new(0, Shortfall::BelowMinimum, place, PodGroupId(place))
+        JobKey::new(&JobRule::ALL, 0, Shortfall::BelowMinimum, place, PodGroupId(place))
     }
 
     fn asks(gpu: i64) -> PerResource<i64> {

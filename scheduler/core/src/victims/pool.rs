@@ -37,7 +37,7 @@ impl Pool {
         let mut leaves = vec![BTreeMap::new(); snapshot.queues.len()];
         for (group, job) in session.groups().zip(&jobs).filter(|(_, job)| !job.pods.is_empty()) {
             let Ok(Some(queue)) = session.group(group).queue else { continue };
-            let units = units_of(session, (group, queue), session.age_rank(group), job);
+            let units = units_of(session, (group, queue), job);
             leaves[queue.0 as usize].extend(units.into_iter().map(|unit| (unit.key, unit)));
         }
         Self { leaves }

@@ -10,6 +10,7 @@ use crate::{
     model::{PodGroupId, QueueId},
     queues::{JobKey, Ledger, Offer, Race, Shortfall},
     resources::PerResource,
+    session::Session,
 };
 
 /// Who waits for a turn.
@@ -44,14 +45,16 @@ pub(super) enum Entry<'p> {
 
 impl<'p> Returning<'p> {
     pub(super) fn new(
-        ledger: &Ledger,
+        session: &Session<'_>,
         backlog: &'p Backlog,
         job: &'p Wanted,
         evicted: &'p [Unit],
     ) -> Self {
         let mut leaves: BTreeMap<QueueId, Leaf<'p>> = BTreeMap::new();
         let jobs = [(job.queue, (job.key, 0), Entry::Job(job))];
-        let units = evicted.iter().map(|unit| (unit.queue, key_on_return(unit), Entry::Unit(unit)));
+        let units = evicted
+            .iter()
+            .map(|unit| (unit.queue, key_on_return(session, unit), Entry::Unit(unit)));
         for (queue, key, entry) in jobs.into_iter().chain(units) {
             leaves.entry(queue).or_default().entries.insert(key, entry);
         }
@@ -60,7 +63,7 @@ impl<'p> Returning<'p> {
         let (left, broken) = (evicted.len() + 1, BTreeSet::new());
         let mut returning = Self { backlog, race, leaves, left, broken };
         for queue in queues {
-            returning.accounts_changed(ledger, queue);
+            returning.accounts_changed(session.ledger(), queue);
         }
         returning
     }
@@ -117,12 +120,12 @@ impl<'p> Returning<'p> {
 }
 
 /// Its place among waiting jobs: without its core a group is below its minimum.
-fn key_on_return(unit: &Unit) -> UnitKey {
-    let (key, place) = unit.key;
+fn key_on_return(session: &Session<'_>, unit: &Unit) -> UnitKey {
+    let (_, place) = unit.key;
     let shortfall = match (unit.piece, place) {
         (Piece::Core, _) => Shortfall::BelowMinimum,
         (Piece::Surplus, 0..=2) => Shortfall::AtMinimum,
         (Piece::Surplus, _) => Shortfall::AboveMinimum,
     };
-    (key.with(shortfall), place)
+    (session.job_key(unit.group, shortfall), place)
 }

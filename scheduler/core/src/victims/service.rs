@@ -15,7 +15,7 @@ use crate::{
     decision::EvictionCause,
     model::{PodGroupId, PodId, QueueId, ShapeId},
     profile::Action,
-    queues::{JobKey, JobLine, Waiting, first_of_each},
+    queues::{JobLine, Waiting, first_of_each},
     session::{Mark, Session},
 };
 
@@ -173,8 +173,7 @@ fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
         return None;
     }
     let request = session.request_of(&session.next_chunk(id));
-    let (shortfall, rank) = (members.shortfall(group), session.age_rank(id));
-    Some(Waiting { queue, key: JobKey::new(group.priority, shortfall, rank, id), request })
+    Some(Waiting { queue, key: session.job_key(id, members.shortfall(group)), request })
 }
 
 fn catch_up(rooms: &mut Rooms, session: &Session<'_>, mark: Mark) {

@@ -137,8 +137,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// job goes wherever it is best; what comes after it stays where it is, if it can.
     fn serve_in_turn(&mut self, evicted: &[Unit]) -> bool {
         let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.manner);
-        let mut returning =
-            Returning::new(self.session.ledger(), self.backlog, self.wanted, evicted);
+        let mut returning = Returning::new(self.session, self.backlog, self.wanted, evicted);
         let (mut job_is_served, mut apart) = (false, Vec::new());
         while let Some(entry) = returning.next(self.session.ledger()) {
             let (queue, amount, served) = match entry {

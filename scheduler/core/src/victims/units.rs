@@ -59,7 +59,6 @@ struct Job<'a> {
 pub(crate) fn units_of(
     session: &Session<'_>,
     (id, queue): (PodGroupId, QueueId),
-    age_rank: u32,
     running: &Running,
 ) -> Vec<Unit> {
     let group = session.group(id);
@@ -81,8 +80,14 @@ pub(crate) fn units_of(
         let amount = pods.iter().fold(PerResource::default(), |sum, (pod, node)| {
             sum.plus(session.price_on(*pod, *node))
         });
-        let job = JobKey::new(group.priority, shortfall, age_rank, id);
-        Unit { key: (job, count - from_end), queue, group: id, piece, pods, amount }
+        Unit {
+            key: (session.job_key(id, shortfall), count - from_end),
+            queue,
+            group: id,
+            piece,
+            pods,
+            amount,
+        }
     };
     (0..).zip(pieces).map(unit).collect()
 }
@@ -215,7 +220,7 @@ mod tests {
             let pods = unit.pods.iter().map(name).collect::<Vec<_>>().join(" ");
             format!("{:?} {pods} ({})", unit.piece, unit.amount.gpu / 1000)
         };
-        let units = units_of(&session, (PodGroupId(0), QueueId(0)), 0, &running);
+        let units = units_of(&session, (PodGroupId(0), QueueId(0)), &running);
         assert!(units.iter().rev().is_sorted_by_key(|unit| unit.key), "the worst is the largest");
         units.iter().map(told).collect::<Vec<_>>().join(", ")
     }

@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use schedlab_json::json;
+use schedlab_scheduler_core::Profile;
 
 use super::*;
 use crate::captured::written;
@@ -17,7 +18,7 @@ fn told(config: &Config) -> String {
     format!(
         "{} pool={:?} period={:?} {:?}\noff={:?}\nnodes {:?}/{:?} devices {:?} depth={:?} k={} \
          saturation={} victims={} stale={:?} protected={:?}/{:?} preempt={:?}/{} grace={:?}/{:?}\n\
-         restricted={} reserved={} filters={}",
+         restricted={} reserved={} filters={} order={:?}/{:?}",
         config.scheduler_name,
         config.node_pool,
         config.period,
@@ -40,6 +41,8 @@ fn told(config: &Config) -> String {
         config.restrict_node_scheduling,
         config.gpu_reservation.is_some(),
         profile.plugins.filter.len(),
+        profile.job_order,
+        profile.task_order,
     )
 }
 
@@ -102,7 +105,7 @@ fn what_kai_was_told_decides_here_too() {
     kai-scheduler pool=Some(NodePool { label: "pool", value: "a100" }) period=2s [Allocate, Reclaim, Preempt, StaleGangEviction]
     off={"gpusharingorder", "numa"}
     nodes Spread/BinPack devices Spread depth={Reclaim: 10} k=500 saturation=1500 victims=4 stale=90s protected=240s/3600s preempt=None/1 grace=None/Some(120s)
-    restricted=true reserved=false filters=18
+    restricted=true reserved=false filters=18 order=[Priority, Elastic]/[Kubeflow, Ray, TaskOrder]
     "#);
 }
 
@@ -157,9 +160,45 @@ fn what_a_snapshot_says_that_is_not_done_is_noted() {
     config.tiers[0].plugins[2].arguments.gpu: found "sideways", allowed: binpack or spread; binpack holds
     config.tiers[0].plugins[3].arguments.kValue: found "-2", allowed: a number from 0 to 1000; 1 holds
     config.tiers[0].plugins[4].arguments.reclaimResolveMethod: found "queue", allowed: lca; lca holds
-    config.tiers: found none of elastic, kubeflow, ray, taskorder, allowed: them, as they cannot be left out here; they hold
     config.usageDBConfig: found a database, allowed: none, as a snapshot has no past usage: shares are divided as if there had been none
     "#);
+}
+
+#[test]
+fn the_first_of_two_plugins_that_are_listed_comes_first() {
+    let order = |tiers: &[&[&str]]| {
+        let tier = |names: &&[&str]| {
+            let names = names.iter().map(|name| json!({ "name": name }));
+            json!({ "plugins": names.collect::<Vec<_>>() })
+        };
+        let tiers: Vec<Value> = tiers.iter().map(tier).collect();
+        let (config, _) =
+            learned(Said { configuration: json!({ "tiers": tiers }), ..Said::default() });
+        let Profile { job_order, task_order, .. } = &config.profile;
+        format!("{job_order:?} {task_order:?} {:?}", config.plugin_priorities)
+    };
+    assert_snapshot!(order(&[&["priority", "topology", "elastic", "kubeflow", "ray", "taskorder"]]), @"[Priority, Elastic] [Kubeflow, Ray, TaskOrder] {}");
+    assert_snapshot!(order(&[&["elastic", "priority"], &["taskorder", "kubeflow", "elastic"]]), @r#"[Elastic, Priority] [TaskOrder, Kubeflow] {"elastic": 500, "kubeflow": 200, "priority": 400, "taskorder": 300}"#);
+}
+
+#[test]
+fn a_plugin_that_cannot_be_left_out_holds() {
+    let tiers = json!([{ "plugins": [{ "name": "priority" }] }]);
+    let (_, notes) = learned(Said { configuration: json!({ "tiers": tiers }), ..Said::default() });
+    assert_snapshot!(notes.join("\n"), @"config.tiers: found none of minruntime, allowed: them, as they cannot be left out here; they hold");
+}
+
+#[test]
+fn the_order_of_plugins_is_written_and_read_back() {
+    let file = "plugins: { kubeflow: { priority: 850 }, ray: { priority: 1000 } }";
+    let mut config = Config::kai();
+    ConfigFile::parse(file).unwrap().apply(&mut config).unwrap();
+    let of_kai = Said { ours: Value::Null, ..written(&config) };
+    let names = of_kai.configuration["tiers"][0]["plugins"].as_array().unwrap().iter();
+    let names: Vec<&str> = names.filter_map(|plugin| plugin["name"].as_str()).collect();
+    assert_snapshot!(names.join(" "), @"predicates proportion priority nodeavailability resourcetype podaffinity elastic ray subgrouporder taskorder kubeflow nominatednode dynamicresources numa minruntime topology snapshot gpupack nodeplacement gpusharingorder");
+    let (of_kai, ours) = (learned(of_kai).0, learned(written(&config)).0);
+    assert_eq!((told(&of_kai), told(&ours)), (told(&config), told(&config)));
 }
 
 fn written(config: &Config) -> Said {
@@ -183,7 +222,7 @@ period: 500ms
 usageWindow: 24h
 kValue: 0.5
 actions: [allocate, consolidation]
-plugins: { topology: { enabled: false } }
+plugins: { topology: { enabled: false }, elastic: { priority: 1750 }, ray: { enabled: false } }
 placementStrategy: { gpu: leastfragmentation, cpu: spread }
 queueDepthPerAction: { reclaim: 10 }
 minRuntime: { preemptMinRuntime: 4m, reclaimMinRuntime: 1500ms }
@@ -204,9 +243,9 @@ maxConsolidationVictims: 3
     assert!(notes.is_empty(), "{notes:?}");
     assert_snapshot!(told(&of_kai), @r#"
     mine pool=Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) period=500ms [Allocate, Consolidate]
-    off={"topology"}
+    off={"ray", "topology"}
     nodes BinPack/Spread devices BinPack depth={Reclaim: 10} k=500 saturation=1250 victims=3 stale=90s protected=240s/1.5s preempt=None/1 grace=None/Some(120s)
-    restricted=true reserved=false filters=19
+    restricted=true reserved=false filters=19 order=[Elastic, Priority]/[Kubeflow, TaskOrder]
     "#);
     let plain = Config::kai();
     let (again, notes) = learned(written(&plain));

@@ -1,18 +1,15 @@
 //! KAI's configuration: actions and plugins, by names.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::profile::{Action, Placement};
 
-use super::{
-    super::{
-        CaptureError,
-        plugins::{self, Part},
-    },
-    Fields, Learned, fields, found, is_said, items, number,
+use super::{super::CaptureError, Fields, Learned, fields, found, is_said, items, number};
+use crate::{
+    config::plugins::{self, Part},
+    parse::{GoDuration, Malformed, go_duration, text},
 };
-use crate::parse::{GoDuration, Malformed, go_duration, text};
 
 const ACTIONS: [Action; 5] = [
     Action::Allocate,
@@ -66,7 +63,7 @@ impl Learned<'_> {
     }
 
     pub(super) fn tiers(&mut self, tiers: &Value) -> Result<(), CaptureError> {
-        let mut listed = BTreeSet::new();
+        let mut listed = Vec::new();
         for (tier, at) in items(tiers, "config.tiers")?.iter().zip(0..) {
             let field = format!("config.tiers[{at}].plugins");
             let plugins = tier.get("plugins").unwrap_or(&Value::Null);
@@ -77,9 +74,10 @@ impl Learned<'_> {
         if listed.is_empty() {
             return Ok(());
         }
-        let off = plugins::optional().filter(|name| !listed.contains(*name));
+        let off = plugins::optional().filter(|name| !listed.contains(name));
         self.config.go_without(off.map(str::to_owned).collect());
-        let fixed: Vec<&str> = plugins::fixed().filter(|name| !listed.contains(*name)).collect();
+        self.config.line_up(&listed);
+        let fixed: Vec<&str> = plugins::fixed().filter(|name| !listed.contains(name)).collect();
         if !fixed.is_empty() {
             let missing = format!("none of {}", fixed.join(", "));
             let allowed = "them, as they cannot be left out here";

@@ -5,7 +5,8 @@ use schedlab_scheduler_core::profile::{Action, Placement, Profile};
 
 use super::{
     ActionName, ConfigFile, DefaultPrioritiesSetting, FileError, MinRuntime, PlacementStrategy,
-    PluginName, PoolSetting, PreemptionSetting, QueueDepth, Strategy, Time, metric_labels,
+    PluginName, PluginSetting, PoolSetting, PreemptionSetting, QueueDepth, Strategy, Time,
+    metric_labels,
 };
 use crate::config::{
     Binding, Config, DefaultPriorities, Flavor, GpuReservation, NODE_POOL_LABEL, NodePool,
@@ -67,7 +68,7 @@ impl ConfigFile {
         if let Some(grace) = self.preemption_policy.grace_period {
             config.give_grace(grace.0);
         }
-        self.switch_plugins(config);
+        self.set_plugins(config);
         self.apply_to_profile(&mut config.profile);
         if let Some(lines) = self.trace_decisions {
             config.trace(usize::try_from(lines).unwrap_or(usize::MAX));
@@ -154,19 +155,27 @@ impl ConfigFile {
     }
 
     /// Those that are named; the others stay as they are.
-    fn switch_plugins(&self, config: &mut Config) {
+    fn set_plugins(&self, config: &mut Config) {
         if self.plugins.is_empty() {
             return;
         }
-        let mut off = config.plugins_off.clone();
-        for (plugin, setting) in &self.plugins {
-            if setting.enabled {
-                off.remove(plugin.as_kai());
-            } else {
-                off.insert(plugin.as_kai().to_owned());
+        let (mut off, mut priorities) =
+            (config.plugins_off.clone(), config.plugin_priorities.clone());
+        for (plugin, PluginSetting { enabled, priority }) in &self.plugins {
+            let name = plugin.as_kai();
+            match enabled {
+                Some(true) => {
+                    off.remove(name);
+                }
+                Some(false) => {
+                    off.insert(name.to_owned());
+                }
+                None => {}
             }
+            priorities.extend(priority.map(|priority| (name.to_owned(), priority)));
         }
         config.go_without(off);
+        config.prioritize(priorities);
     }
 
     fn apply_to_profile(&self, profile: &mut Profile) {
@@ -222,6 +231,11 @@ impl PluginName {
         match self {
             Self::Proportion => "proportion",
             Self::Predicates => "predicates",
+            Self::Priority => "priority",
+            Self::Elastic => "elastic",
+            Self::Kubeflow => "kubeflow",
+            Self::Ray => "ray",
+            Self::TaskOrder => "taskorder",
             Self::NominatedNode => "nominatednode",
             Self::Topology => "topology",
             Self::GpuSharingOrder => "gpusharingorder",

@@ -1,6 +1,7 @@
 //! What files say, and what is wrong with them.
 
 use insta::assert_snapshot;
+use schedlab_scheduler_core::Profile;
 
 use super::*;
 use crate::config::Config;
@@ -52,8 +53,9 @@ kValue: 0.5
 #[test]
 fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `queueLabelToMetricLabel`, `queueLabelToDefaultMetricValue`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
-    assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement` at line 2 column 3");
-    assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` at line 2 column 15");
+    assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `priority`, `elastic`, `kubeflow`, `ray`, `taskorder`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement` at line 2 column 3");
+    assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` or `priority` at line 2 column 15");
+    assert_snapshot!(read("plugins:\n  elastic: { priority: high }"), @r#"plugins.elastic.priority: invalid type: string "high", expected i32 at line 2 column 24"#);
     assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
     assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `binder`, `podgrouper`, `queue-controller`, `admission` at line 1 column 14");
     assert_snapshot!(read("binding: indirect"), @"binding: unknown variant `indirect`, expected `direct` or `requests` at line 1 column 10");
@@ -67,6 +69,47 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     assert_snapshot!(read("preemptionPolicy: { minPriorityDifference: 0 }"), @"preemptionPolicy.minPriorityDifference: found 0, allowed: 1 or more at line 1 column 44");
     assert_snapshot!(read("preemptionPolicy: { gracePeriod: 0s }"), @"preemptionPolicy.gracePeriod: found 0, allowed: a time above 0 at line 1 column 34");
     assert_snapshot!(read("- a"), @"invalid type: sequence, expected keys of a configuration at line 1 column 1");
+}
+
+/// By which plugins jobs, and pods of a job, are told apart.
+fn order(files: &[&str]) -> String {
+    let mut config = Config::kai();
+    for file in files {
+        ConfigFile::parse(&format!("plugins: {{ {file} }}")).unwrap().apply(&mut config).unwrap();
+    }
+    let jobs = config.profile.job_order.iter().map(|rule| rule.plugin());
+    let tasks = config.profile.task_order.iter().map(|rule| rule.plugin());
+    format!("{}; {}", jobs.collect::<Vec<_>>().join(" "), tasks.collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn plugins_come_by_their_priorities_and_then_by_name() {
+    let of_kai = "priority elastic; kubeflow ray taskorder";
+    assert_eq!(order(&[]), of_kai);
+    assert_eq!(order(&["elastic: { priority: 300 }"]), of_kai);
+    assert_eq!(order(&["nodeplacement: { priority: 5000 }"]), of_kai, "it orders neither");
+    assert_eq!(
+        order(&["priority: { priority: 1299 }"]),
+        "elastic priority; kubeflow ray taskorder"
+    );
+    assert_eq!(order(&["elastic: { priority: 1700 }"]), "elastic priority; kubeflow ray taskorder");
+    assert_eq!(order(&["ray: { priority: -1 }"]), "priority elastic; kubeflow taskorder ray");
+    let first = "taskorder: { priority: 2000 }";
+    assert_eq!(order(&[first]), "priority elastic; taskorder kubeflow ray");
+    let off = "elastic: { enabled: false }, kubeflow: { enabled: false }";
+    assert_eq!(order(&[off]), "priority; ray taskorder");
+    assert_eq!(order(&[first, off]), "priority; taskorder ray");
+    assert_eq!(order(&[off, "elastic: { priority: 1800 }"]), "priority; ray taskorder");
+    let on = "elastic: { enabled: true }";
+    assert_eq!(order(&["elastic: { priority: 1800 }", off, on]), "elastic priority; ray taskorder");
+}
+
+#[test]
+fn the_order_of_the_profile_is_that_of_kais_priorities() {
+    let (profile, mut config) = (Profile::kai(), Config::kai());
+    config.prioritize(BTreeMap::new());
+    assert_eq!(config.profile.job_order, profile.job_order);
+    assert_eq!(config.profile.task_order, profile.task_order);
 }
 
 /// What a usage database is set up to be.
