@@ -45,7 +45,10 @@ pub const CAPABILITIES: [(&str, &str); 23] = [
     ("osmo", "pools as OSMO lays them out on queues"),
     ("starvation", "who waits is served in the end, by queue and priority"),
     ("kai-words", "reasons and events in KAI's words"),
-    ("kai-settings", "KAI's settings: placement strategy, default times, fair shares told"),
+    (
+        "kai-settings",
+        "KAI's settings: configuration, placement strategy, default times, fair shares told",
+    ),
     ("webhooks", "its webhooks are asked before queues, pod groups and pods are stored"),
     ("kube-profile", "what the default kube-scheduler does"),
     ("snapshots", "what is submitted in one step it sees in one cycle: placements are compared"),

@@ -43,12 +43,13 @@ impl Case {
                 (
                     "kai-words",
                     (!is_kube && ["because", "say", "says"].into_iter().any(quotes))
-                        || says(&["was evicted", "were evicted"])
+                        || says(&["was evicted", "were evicted", "has the annotation"])
                         || (shows && self.snapshot_tells_reasons()),
                 ),
                 (
                     "kai-settings",
                     says(&[
+                        "scheduler's configuration",
                         "placement strategy",
                         "fair share",
                         "fairness over time",

@@ -104,6 +104,33 @@ async fn event_count(
     Ok(())
 }
 
+/// There is an event about this object, one of its pods or its pod group with this annotation.
+/// ```gherkin
+/// Then an event of gang "lent" has the annotation "evictor-action-type" with "reclaim"
+/// ```
+#[then(expr = "{when}an event of {subject} has the annotation {string} with {string}{stays}")]
+#[expect(clippy::too_many_arguments, reason = "one for each value in the sentence")]
+async fn annotation(
+    world: &mut World,
+    when: When,
+    subject: Subject,
+    key: String,
+    value: String,
+    stays: Stays,
+) -> StepResult {
+    let claim = |world: &World| {
+        let annotations = about(world, &subject).map(|event| &event["metadata"]["annotations"]);
+        let mut found: Vec<&str> = annotations.filter_map(|all| all[&*key].as_str()).collect();
+        if found.contains(&&*value) {
+            return Ok(());
+        }
+        found.dedup();
+        Err(format!("no event of {subject} has {key} with {value:?}, found {found:?}"))
+    };
+    world.expect(when.0, stays.0, &claim).await?;
+    Ok(())
+}
+
 /// Once everything has settled, what `schedlab-scheduler explain` says of a workload (one that has
 /// a pod): its reason, the remedy and what came of trying it, queues, plugins, nodes.
 /// ```gherkin

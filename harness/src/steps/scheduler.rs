@@ -4,8 +4,11 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
+use cucumber::gherkin::Step;
 use cucumber::{given, then, when};
-use schedlab_scheduler::{Binding, Config, DefaultPriorities, GpuReservation, NodePool};
+use schedlab_scheduler::{
+    Binding, Config, ConfigFile, DefaultPriorities, GpuReservation, NodePool,
+};
 use schedlab_scheduler_core::profile::Placement;
 
 use super::StepResult;
@@ -30,6 +33,23 @@ fn profile(world: &mut World, name: String) -> StepResult {
         }
     };
     world.configure(Config { seed, ..config })?;
+    Ok(())
+}
+
+/// Keys of the scheduler's configuration file (docs/configuring.md); what they do not say stays.
+/// ```gherkin
+/// Given the scheduler's configuration:
+///   """yaml
+///   plugins: {elastic: {priority: 1750}}
+///   """
+/// ```
+#[given(expr = "the scheduler's configuration:")]
+fn configuration(world: &mut World, step: &Step) -> StepResult {
+    let here = world.here();
+    let config = world.config_mut()?;
+    let file = ConfigFile::parse(step.docstring.as_deref().unwrap_or_default());
+    let read = file.and_then(|file| file.apply(config));
+    read.map_err(|wrong| anyhow!("{here}: the configuration below: {wrong}"))?;
     Ok(())
 }
 
