@@ -21,6 +21,9 @@ const MANAGER: &str = "schedlab";
 /// What a server says of a priority class that is not there, before its name.
 const NO_CLASS: &str = "no PriorityClass with name ";
 
+/// The finalizer with which Kueue keeps pods.
+const KUEUE_KEEPS: &str = "kueue.x-k8s.io/managed";
+
 /// How long its admission may not know one that is there, and how often it is asked again.
 const HEARSAY_MAX: Duration = Duration::from_secs(10);
 const ASK: Duration = Duration::from_millis(50);
@@ -96,6 +99,26 @@ impl Api {
     /// of a DELETE only where it has no body, so the body says it.
     pub async fn delete_at_once(&self, path: &str) -> Result<Value, kube::Error> {
         self.delete_with(path, json!({ "gracePeriodSeconds": 0 })).await
+    }
+
+    /// Lets pods go that were deleted and that Kueue keeps: it waits for others in the place of those of
+    /// a group, and where their namespace goes, none come.
+    pub async fn let_go(&self, pods: &str) -> Result<(), kube::Error> {
+        let list = self.get(pods).await?;
+        for pod in list["items"].as_array().into_iter().flatten() {
+            let kept = pod["metadata"]["finalizers"].as_array().into_iter().flatten();
+            let by_others = kept.clone().any(|keeper| *keeper != KUEUE_KEEPS);
+            if kept.count() == 0 || by_others || pod["metadata"]["deletionTimestamp"].is_null() {
+                continue;
+            }
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+            let change = json!({ "metadata": { "finalizers": null } });
+            match self.merge(&format!("{pods}/{name}"), &change).await {
+                Err(error) if !is_not_found(&error) => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     async fn delete_with(&self, path: &str, mut options: Value) -> Result<Value, kube::Error> {

@@ -235,7 +235,8 @@ pub struct Stage {
     /// `deployment[:IMAGE]` for ours, installed on a kind cluster as people install it.
     #[arg(long, default_value = "ours", value_name = "WHICH")]
     pub scheduler: Which,
-    /// What that scheduler is and can do; known are schedlab-scheduler, kai-scheduler and kube-scheduler.
+    /// What that scheduler is and can do; known by name are
+    /// schedlab-scheduler, kai-scheduler, kube-scheduler and kueue.
     #[arg(long, value_name = "FILE")]
     pub target: Option<PathBuf>,
     /// What durations are multiplied with on a real cluster; a scenario that speaks of more than

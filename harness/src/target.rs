@@ -1,6 +1,9 @@
 //! The scheduler that is tested: ours in this process, a program that we start, or one that runs
 //! on the cluster already. What it can do is declared; scenarios that need more are skipped.
 
+mod kueue;
+mod queues;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr;
@@ -8,26 +11,32 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use schedlab_json::Value;
-use schedlab_scheduler::{Config, Flavor};
+use schedlab_scheduler::Config;
 use serde::Deserialize;
 
 use crate::text;
 
+pub(crate) use queues::QueueApi;
+
 /// What is known of a target without a file, by the name of its program or scheduler.
-const KNOWN: [(&str, &str); 5] = [
+const KNOWN: [(&str, &str); 6] = [
     ("deployment", include_str!("target/deployment.yaml")),
     ("kai-scheduler", include_str!("target/kai-scheduler.yaml")),
     ("schedlab-scheduler", include_str!("target/schedlab-scheduler.yaml")),
     ("kube-scheduler", include_str!("target/kube-scheduler.yaml")),
     ("default-scheduler", include_str!("target/kube-scheduler.yaml")),
+    ("kueue", include_str!("target/kueue.yaml")),
 ];
 
 /// The scheduler that manifests name.
 const KAI: &str = "kai-scheduler";
 
 /// Tags that name what a scheduler can do, and what each means.
-pub const CAPABILITIES: [(&str, &str); 23] = [
+pub const CAPABILITIES: [(&str, &str); 26] = [
     ("quota", "queues have a quota that holds"),
+    ("non-preemptible", "who may not be evicted stays within the quota"),
+    ("queue-priority", "queues are served by their priority"),
+    ("min-runtime", "who has just started is left alone for a time"),
     ("borrowing", "what nobody uses may be used over the quota"),
     ("reclaim", "what was borrowed is taken back"),
     ("fair-share", "what is over is shared by weight"),
@@ -130,8 +139,8 @@ pub struct Target {
     pub name: String,
     /// How it comes to run.
     pub which: Which,
-    /// Whose rules the audit judges it by.
-    flavor: Flavor,
+    /// How it is told of queues.
+    pub(crate) queues: QueueApi,
     /// What pods name in `spec.schedulerName`.
     scheduler_name: Option<String>,
     /// From one of its cycles to the next, where that is not what is built in.
@@ -149,7 +158,7 @@ struct File {
     name: String,
     #[serde(default)]
     scheduler_name: Option<String>,
-    /// `scheduling.run.ai/v2`, or `none`.
+    /// A [`QueueApi`] by its name.
     queues: String,
     capabilities: Vec<String>,
     #[serde(default)]
@@ -164,7 +173,7 @@ impl Target {
         Self {
             name: "ours".to_owned(),
             which: Which::Ours,
-            flavor: Flavor::Kai,
+            queues: QueueApi::Kai,
             scheduler_name: None,
             period: None,
             capabilities: None,
@@ -172,15 +181,19 @@ impl Target {
         }
     }
 
-    /// What a command line asks for; `file` declares it where it is not known.
+    /// What a command line asks for; `file` declares it where it is not known, or names one that is.
     pub fn find(which: &Which, file: Option<&Path>) -> anyhow::Result<Self> {
+        let known = |name: &str| KNOWN.iter().find(|(known, _)| *known == name);
         if let Some(path) = file {
+            let named = path.to_str().and_then(known).filter(|_| !path.exists());
+            if let Some((name, text)) = named {
+                return Self::read(name, text, which);
+            }
             let shown = path.display().to_string();
             let text = text::read(path)
                 .map_err(|unreadable| anyhow!("target file {}", unreadable.of(&shown)))?;
             return Self::read(&shown, &text, which);
         }
-        let known = |name: &str| KNOWN.iter().find(|(known, _)| *known == name);
         let name = match which {
             Which::Ours => return Ok(Self::ours()),
             Which::Installed(name) => name.clone(),
@@ -213,18 +226,17 @@ impl Target {
                 known.join(", ")
             );
         }
-        let flavor = match file.queues.as_str() {
-            "scheduling.run.ai/v2" => Flavor::Kai,
-            "none" => Flavor::Kube,
-            other => anyhow::bail!(
-                "{place}: queues: found {other:?}, allowed are scheduling.run.ai/v2 and none"
-            ),
-        };
+        let queues =
+            QueueApi::named(&file.queues).map_err(|unknown| anyhow!("{place}: {unknown}"))?;
         let which = match (which, file.command) {
             (Which::Ours, Some(command)) => Which::Process(command),
             (Which::Process(command), Some(rest)) if !command.contains(' ') => {
                 // The program alone: the file knows its arguments.
                 Which::Process(rest.replacen("{program}", command, 1))
+            }
+            // What runs there is known by its own name, or by that of its target.
+            (Which::Installed(name), _) if *name == file.name => {
+                Which::Installed(file.scheduler_name.clone().unwrap_or(file.name.clone()))
             }
             (which, _) => which.clone(),
         };
@@ -238,7 +250,7 @@ impl Target {
             period,
             name: file.name,
             which,
-            flavor,
+            queues,
             scheduler_name: installed.or(file.scheduler_name),
             capabilities: Some(file.capabilities.into_iter().collect()),
             files: file.files,
@@ -247,9 +259,9 @@ impl Target {
 
     /// How it is set up before a scenario says more.
     pub(crate) fn config(&self, seed: u64) -> Config {
-        let mut config = match self.flavor {
-            Flavor::Kai => Config::kai(),
-            Flavor::Kube => Config::kube(),
+        let mut config = match self.queues {
+            QueueApi::Kai => Config::kai(),
+            QueueApi::Kueue | QueueApi::None => Config::kube(),
         };
         if let Some(name) = &self.scheduler_name {
             config.scheduler_name.clone_from(name);
@@ -316,7 +328,27 @@ mod tests {
         assert!(error.starts_with("t.yaml:4: there is no capability \"gangs\""), "{error}");
         let error =
             Target::read("t.yaml", "name: x\nqueues: volcano\ncapabilities: []", &Which::Ours);
-        assert!(error.unwrap_err().to_string().contains("allowed are scheduling.run.ai/v2"));
+        let allowed = "t.yaml: queues: found \"volcano\", allowed are scheduling.run.ai/v2, \
+                       kueue.x-k8s.io/v1beta2, none";
+        assert_eq!(error.unwrap_err().to_string(), allowed);
+    }
+
+    #[test]
+    fn kueue_is_known_by_its_name_and_its_pods_are_the_default_schedulers() {
+        let default = Which::Installed("default-scheduler".to_owned());
+        let (by_name, by_target) = ("installed:kueue".parse().unwrap(), Path::new("kueue"));
+        for target in [
+            Target::find(&by_name, None).unwrap(),
+            Target::find(&default, Some(by_target)).unwrap(),
+        ] {
+            assert_eq!((&*target.name, &target.which), ("kueue", &default));
+            assert_eq!(target.queues, QueueApi::Kueue);
+            assert_eq!(target.config(0).scheduler_name, "default-scheduler");
+            assert_eq!(target.lacks(&BTreeSet::from(["quota", "elastic"])), ["elastic"]);
+        }
+        let second = "installed:second".parse().unwrap();
+        let second = Target::find(&second, Some(by_target)).unwrap();
+        assert_eq!(second.config(0).scheduler_name, "second");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod claims;
 mod pace;
+mod queues;
 mod read;
 mod setup;
 mod submit;
@@ -61,6 +62,8 @@ pub struct World {
     case: Case,
     /// What was submitted, by the name of the workload, so that it can go and come again.
     submitted: BTreeMap<String, Vec<Value>>,
+    /// What the target was last told of the queues, where it has an API of its own for them.
+    retold: Vec<Value>,
     /// Work that arrives by itself, by name.
     streams: BTreeMap<String, AbortHandle>,
     /// The line of the step that is run.
@@ -125,6 +128,7 @@ impl World {
             case: case.clone(),
             line: case.place.line,
             submitted: BTreeMap::new(),
+            retold: Vec::new(),
             streams: BTreeMap::new(),
             found: None,
             shown: Vec::new(),

@@ -128,6 +128,32 @@ fn who_makes_a_pod_group_needs_gangs() {
     assert!(!needs("Pod"));
 }
 
+/// What queue APIs other than KAI's have no word for.
+#[test]
+fn tables_and_sentences_ask_for_what_they_say() {
+    let queues = "    Given these queues:\n";
+    let work = "    When these workloads are submitted:\n";
+    for (text, needed) in [
+        (format!("{queues}| queue | quota | priority |\n| a | 1 | 200 |\n"), "queue-priority"),
+        (format!("{queues}| queue | reclaim min runtime |\n| a | 5m |\n"), "min-runtime"),
+        ("    Given a default \"reclaim min runtime\" of 1 minute".to_owned(), "min-runtime"),
+        ("    When the priority of queue \"a\" becomes 5".to_owned(), "queue-priority"),
+        ("    When 2 non-preemptible pods \"a\" come".to_owned(), "non-preemptible"),
+        (format!("{work}| name | preemptible |\n| a | no |\n"), "non-preemptible"),
+        (format!("{work}| name | pods | min |\n| a | 4 | 2 |\n"), "elastic"),
+        (format!("{work}| name | sub-groups |\n| a | x 1 |\n"), "sub-groups"),
+        (format!("{work}| name | kind |\n| a | jobset |\n"), "podgrouper"),
+    ] {
+        assert!(case(&text).capabilities().contains(needed), "{text} {needed}");
+    }
+    for text in [
+        format!("{queues}| queue | quota | priority |\n| a | 1 | |\n"),
+        format!("{work}| name | pods | min | priority | preemptible |\n| a | 4 | 4 | 9 | yes |\n"),
+    ] {
+        assert_eq!(case(&text).capabilities(), BTreeSet::new(), "{text}");
+    }
+}
+
 #[test]
 fn who_quotes_kai_needs_its_words_in_a_snapshot_too() {
     let needs = |case: &Case| case.capabilities().contains("kai-words");

@@ -56,8 +56,11 @@ const COLLECTIONS: [(&str, &str, &str); 16] = [
 ];
 
 /// Cluster-scoped collections of which a scenario may have objects.
-const FENCED: [&str; 10] = [
+const FENCED: [&str; 13] = [
     "/apis/scheduling.run.ai/v2/queues",
+    "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
+    "/apis/kueue.x-k8s.io/v1beta2/cohorts",
+    "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
     "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/kai.scheduler/v1alpha1/topologies",
@@ -219,7 +222,11 @@ impl Real {
         left.extend(delete(paths, async |path| api.delete(path).await).await);
         // Nobody ends their containers any more.
         let pods = namespaces.iter().map(|one| format!("/api/v1/namespaces/{one}/pods"));
-        left.extend(delete(pods, async |path| api.delete_at_once(path).await).await);
+        let end = async |path: &str| {
+            let deleted = api.delete_at_once(path).await;
+            api.let_go(path).await.and(deleted)
+        };
+        left.extend(delete(pods, end).await);
         let mut paths = Vec::new();
         for collection in FENCED {
             let all = names(&api, collection, &mut left).await;

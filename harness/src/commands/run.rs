@@ -38,7 +38,8 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     }
     let interrupted = Interrupt::listen()?;
     settings.interrupted = interrupted.clone();
-    settings.ground = match ground(&args.stage, &interrupted, &mut output) {
+    settings.ground = match ground((&args.stage, &settings.target.which), &interrupted, &mut output)
+    {
         Err(_) if interrupted.is_raised() => return Ok(Exit::Interrupted),
         booted => booted?,
     };
@@ -100,7 +101,7 @@ fn leave(ground: Ground, reports: &[CaseReport], logs: &Path, output: &mut Outpu
 
 /// Boots or reaches the real cluster that is asked for.
 fn ground(
-    stage: &Stage,
+    (stage, scheduler): (&Stage, &Which),
     interrupt: &Interrupt,
     output: &mut Output,
 ) -> anyhow::Result<Option<Arc<Ground>>> {
@@ -123,12 +124,12 @@ fn ground(
             let access = Access {
                 path: stage.kubeconfig.clone(),
                 confirmed: stage.yes_this_cluster.clone(),
-                scheduler: stage.scheduler.installed(),
+                scheduler: scheduler.installed(),
             };
             Ground::kubeconfig(&access, stage.kubelets, interrupt)?
         }
         ClusterName::Container => Ground::container(
-            (stage.image.as_deref().unwrap_or(OWN_IMAGE), &stage.scheduler),
+            (stage.image.as_deref().unwrap_or(OWN_IMAGE), scheduler),
             stage.kubelets,
             interrupt,
             &mut tell,
@@ -139,7 +140,7 @@ fn ground(
                 node_image: stage.node_image.clone(),
                 config: stage.kind_config.clone(),
             };
-            Ground::kind((&wanted, &stage.scheduler), stage.kubelets, interrupt, &mut tell)?
+            Ground::kind((&wanted, scheduler), stage.kubelets, interrupt, &mut tell)?
         }
     };
     drop(boot);

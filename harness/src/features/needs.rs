@@ -61,7 +61,8 @@ impl Case {
                 ("faults", says(&["scheduler is st", "scheduler is restarted", "scheduler dies"])),
                 ("gang", says(&["gang \""]) || makes_pod_groups(step)),
             ];
-            needed.extend(asks.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name));
+            let asks = asks.into_iter().chain(asks_of_tables(step));
+            needed.extend(asks.filter(|(_, asked)| *asked).map(|(name, _)| name));
         }
         needed
     }
@@ -155,6 +156,51 @@ impl Case {
         let lost = self.steps.iter().any(dies);
         lost.then(|| "a node is given up, and its pods, in Kubernetes' own minutes".to_owned())
     }
+}
+
+/// What tables of queues and workloads, and sentences that say the same, ask for.
+fn asks_of_tables(step: &gherkin::Step) -> [(&'static str, bool); 6] {
+    let says = |words: &str| step.value.contains(words);
+    let has = |column: &str| cells(step, column).next().is_some();
+    let is_of_queues = step.value.starts_with("these queues");
+    [
+        (
+            "non-preemptible",
+            says("non-preemptible") || cells(step, "preemptible").any(|cell| cell == "no"),
+        ),
+        ("queue-priority", says("the priority of queue") || (is_of_queues && has("priority"))),
+        (
+            "min-runtime",
+            says("min runtime\"") || has("reclaim min runtime") || has("preempt min runtime"),
+        ),
+        ("elastic", is_elastic(step)),
+        ("sub-groups", has("sub-groups")),
+        ("podgrouper", cells(step, "kind").any(|kind| GROUPED.contains(&kind))),
+    ]
+}
+
+/// Kinds whose pods are a gang, as whoever makes groups for them says.
+const GROUPED: [&str; 3] = ["jobset", "trainjob", "pytorchjob"];
+
+/// What stands in a column of a step's table, where something does.
+fn cells<'s>(step: &'s gherkin::Step, column: &str) -> impl Iterator<Item = &'s str> {
+    let rows = step.table.as_ref().map_or(&[][..], |table| &table.rows);
+    let at = rows.first().and_then(|header| header.iter().position(|name| name == column));
+    let cells = rows.iter().skip(1).filter_map(move |row| row.get(at?));
+    cells.map(String::as_str).filter(|cell| !cell.is_empty())
+}
+
+/// Whether a gang of a table runs with fewer pods than it has.
+fn is_elastic(step: &gherkin::Step) -> bool {
+    let Some(table) = &step.table else { return false };
+    let Some((header, rows)) = table.rows.split_first() else { return false };
+    let column = |name: &str| header.iter().position(|column| column == name);
+    let (Some(min), Some(pods)) = (column("min"), column("pods")) else { return false };
+    let count = |row: &[String], at: usize| row.get(at).and_then(|cell| cell.parse::<u32>().ok());
+    rows.iter().any(|row| match (count(row, min), count(row, pods)) {
+        (Some(min), Some(pods)) => min < pods,
+        (Some(_) | None, _) => false,
+    })
 }
 
 /// Whether a manifest below a step makes a gang.

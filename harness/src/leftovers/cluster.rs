@@ -13,11 +13,14 @@ use super::{OBJECT_LABEL, USE_LABEL};
 use crate::api::{Api, is_not_found, refusal};
 
 /// Where runs make things.
-const OWN: [&str; 14] = [
+const OWN: [&str; 17] = [
     "/api/v1/namespaces",
     NODES,
     "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
     "/apis/scheduling.run.ai/v2/queues",
+    "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
+    "/apis/kueue.x-k8s.io/v1beta2/cohorts",
+    "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
     "/apis/kai.scheduler/v1alpha1/topologies",
@@ -106,6 +109,7 @@ async fn remove(api: &Api, path: &str) -> anyhow::Result<()> {
         // Nobody ends the containers of simulated nodes any more.
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         gone(&pods, api.delete_at_once(&pods).await)?;
+        gone(&pods, api.let_go(&pods).await.map(|()| Value::Null))?;
     }
     Ok(())
 }

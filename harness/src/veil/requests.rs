@@ -196,10 +196,10 @@ impl Hider<'_> {
             Value::String(text) if !text.is_empty() => {
                 let real = match key {
                     "nodeName" | "nominatedNodeName" | "selectedNode" | SELECTED_NODE
-                    | "parentQueue" | "storageClassName" | "volumeName" | "deviceClassName" => {
-                        names.real(text)
-                    }
+                    | "parentQueue" | "cohortName" | "clusterQueue" | "storageClassName"
+                    | "volumeName" | "deviceClassName" => names.real(text),
                     "queue" if self.place.plural == "podgroups" => names.real(text),
+                    "parentName" if self.place.plural == "cohorts" => names.real(text),
                     "namespace" => names.real_namespace(&self.place.plural, text),
                     "priorityClassName" => names.real_object("priorityclasses", text),
                     "schedulerName" => names.real_scheduler(text),
@@ -210,6 +210,10 @@ impl Hider<'_> {
             }
             Value::Array(items) => match key {
                 "namespaces" => items.iter_mut().for_each(|item| self.real(item)),
+                "flavors" if matches!(&*self.place.plural, "cohorts" | "clusterqueues") => {
+                    let names = items.iter_mut().map(|item| &mut item["name"]);
+                    names.for_each(|name| self.real(name));
+                }
                 "taints" => fence(items, names.taint()),
                 "tolerations" => fence(items, names.toleration()),
                 "matchFields" => {
@@ -362,6 +366,38 @@ mod tests {
         assert_eq!(pod["spec"]["priorityClassName"], "train");
         assert_eq!(pod["spec"]["nodeName"], "qx1-n");
         assert_eq!(pod["spec"]["schedulerName"], "qx1-default-scheduler");
+    }
+
+    #[test]
+    fn what_kueue_is_told_of_queues_is_the_scenarios_own() {
+        let names = names();
+        let hidden = |path: &str, mut object: Value| {
+            let path = format!("/apis/kueue.x-k8s.io/v1beta2/{path}");
+            let (uri, place) = uri(&names, &path.parse().unwrap());
+            hide(&names, &place, &Method::POST, &mut object);
+            (uri.path().to_owned(), object)
+        };
+        let groups = json!([{"flavors": [{"name": "nodes"}]}]);
+        let (_, cohort) = hidden(
+            "cohorts",
+            json!({"metadata": {"name": "all"},
+                   "spec": {"parentName": "top", "resourceGroups": groups}}),
+        );
+        assert_eq!(cohort["metadata"]["name"], "qx1-all");
+        assert_eq!(cohort["metadata"]["labels"][RUN], "r");
+        assert_eq!(cohort["spec"]["parentName"], "qx1-top");
+        let flavor = cohort.pointer("/spec/resourceGroups/0/flavors/0/name");
+        assert_eq!(flavor, Some(&json!("qx1-nodes")));
+        let (path, queue) = hidden("clusterqueues/team", json!({"spec": {"cohortName": "all"}}));
+        assert!(path.ends_with("/clusterqueues/qx1-team"), "{path}");
+        assert_eq!(queue["spec"]["cohortName"], "qx1-all");
+        let (path, local) = hidden(
+            "namespaces/a/localqueues",
+            json!({"metadata": {"name": "team"}, "spec": {"clusterQueue": "team"}}),
+        );
+        assert!(path.ends_with("/namespaces/qx1-a/localqueues"), "{path}");
+        assert_eq!(local["metadata"]["name"], "team");
+        assert_eq!(local["spec"]["clusterQueue"], "qx1-team");
     }
 
     #[test]

@@ -15,6 +15,10 @@ pub(crate) const WORKLOAD: &str = "schedlab.dev/workload";
 /// Label of the queue.
 pub(crate) const QUEUE: &str = "kai.scheduler/queue";
 
+/// How the gates begin by which Kueue keeps the scheduler from a pod: to whoever submitted it, it
+/// waits as any other.
+const QUEUES_GATE: &str = "kueue.x-k8s.io/";
+
 /// A pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Pod<'a>(pub &'a Value);
@@ -81,9 +85,16 @@ impl<'a> Pod<'a> {
             _ if self.is_leaving() => Phase::Terminating,
             "Running" => Phase::Running,
             _ if !self.node().is_empty() => Phase::Starting,
-            _ if !fields::list(self.0, "/spec/schedulingGates").is_empty() => Phase::Gated,
+            _ if self.is_gated() => Phase::Gated,
             _ => Phase::Pending,
         }
+    }
+
+    /// Whether somebody holds it back who is no scheduler.
+    fn is_gated(self) -> bool {
+        let gates = fields::list(self.0, "/spec/schedulingGates");
+        let name = |gate: &Value| gate["name"].as_str().unwrap_or_default().to_owned();
+        gates.iter().any(|gate| !name(gate).starts_with(QUEUES_GATE))
     }
 
     /// Whether it holds its node's resources.
@@ -226,6 +237,18 @@ mod tests {
         assert_eq!(pod("Running", false), Phase::Running);
         assert_eq!(pod("Pending", false), Phase::Starting);
         assert_eq!(pod("Succeeded", true), Phase::Succeeded);
+    }
+
+    #[test]
+    fn a_pod_that_its_queue_holds_back_by_a_gate_is_pending() {
+        let pod = |gates: &[&str]| {
+            let gates: Vec<Value> = gates.iter().map(|name| json!({"name": name})).collect();
+            Pod(&json!({"spec": {"schedulingGates": gates}})).phase()
+        };
+        let both = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"];
+        assert_eq!(pod(&both), Phase::Pending);
+        assert_eq!(pod(&["kueue.x-k8s.io/admission", "schedlab.dev/gate"]), Phase::Gated);
+        assert_eq!(pod(&["schedlab.dev/gate"]), Phase::Gated);
     }
 
     #[test]

@@ -17,9 +17,11 @@ impl World {
         for document in &mut documents {
             self.pace.object(&mut document.object);
         }
+        self.enlist(&mut documents);
         let _held = self.hold_scheduler();
         let mut made: Vec<Value> = Vec::new();
         for document in &documents {
+            self.open_entrance(&document.object).await?;
             match self.api.create(&document.object).await {
                 Ok(Made::New) => made.push(document.object.clone()),
                 Ok(Made::Known) => {}
@@ -29,6 +31,7 @@ impl World {
                 }
             }
         }
+        self.retell_queues(documents.iter().map(|document| &document.object)).await?;
         self.until_up(&documents).await?;
         self.remember(documents);
         Ok(())
@@ -42,9 +45,11 @@ impl World {
             self.pace.object(&mut document.object);
             self.target.claim_pods(&mut document.object);
         }
+        self.enlist(&mut documents);
         let _held = self.hold_scheduler();
         let mut done: Vec<(Value, Applied)> = Vec::new();
         for document in &documents {
+            self.open_entrance(&document.object).await?;
             match self.api.apply(&document.object).await {
                 Ok(applied) => done.push((document.object.clone(), applied)),
                 Err(error) => {
@@ -53,6 +58,7 @@ impl World {
                 }
             }
         }
+        self.retell_queues(documents.iter().map(|document| &document.object)).await?;
         self.until_up(&documents).await?;
         self.remember(documents);
         Ok(())
@@ -87,12 +93,16 @@ impl World {
         make: impl Fn(usize) -> Vec<Value> + Send + 'static,
     ) {
         let (every, pace) = (self.pace.of(every), self.pace);
+        let (queues, scheduler) = (self.target.queues, self.scheduler_name());
         let make = move |number| {
             let mut objects = make(number);
             for object in &mut objects {
                 pace.object(object);
             }
-            objects
+            queues.enlist(&mut objects, &scheduler);
+            let entrances: Vec<Value> =
+                objects.iter().filter_map(|object| queues.entrance(object)).collect();
+            (entrances, objects)
         };
         let task = tokio::spawn(arrivals(self.api.clone(), every, make)).abort_handle();
         if let Some(before) = self.streams.insert(name.to_owned(), task) {
@@ -168,7 +178,7 @@ impl World {
                 Err(error) => return Err(crate::api::refusal(error)),
             }
         }
-        Ok(())
+        self.retell_queues(objects).await
     }
 
     /// Changes one object by JSON merge.
@@ -177,21 +187,28 @@ impl World {
         let mut patch = patch.clone();
         self.pace.object(&mut patch);
         let patched = self.api.merge(at, &patch).await;
-        patched.map(drop).map_err(crate::api::refusal).with_context(|| at.to_owned())
+        let patched = patched.map_err(crate::api::refusal).with_context(|| at.to_owned())?;
+        self.retell_queues([&patched]).await
     }
 
     /// Deletes one object.
     pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
         self.rest = None;
         let deleted = self.api.delete(path).await;
-        deleted.map(drop).map_err(crate::api::refusal).with_context(|| path.to_owned())
+        deleted.map_err(crate::api::refusal).with_context(|| path.to_owned())?;
+        self.retell_all_queues().await
     }
 }
 
-async fn arrivals(mut api: Api, every: Duration, make: impl Fn(usize) -> Vec<Value>) {
+async fn arrivals(mut api: Api, every: Duration, make: impl Fn(usize) -> (Vec<Value>, Vec<Value>)) {
     for number in 0.. {
         tokio::time::sleep(every).await;
-        for object in make(number) {
+        let (entrances, objects) = make(number);
+        for entrance in entrances {
+            let opened = api.ensure(&entrance).await;
+            opened.expect("its namespace is there and takes objects of this kind");
+        }
+        for object in objects {
             let created = api.create(&object).await;
             created.expect("what could be made once can be made again under another name");
         }

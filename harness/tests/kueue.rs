@@ -1,0 +1,241 @@
+//! The real Kueue beside the real kube-scheduler, on a control plane of the test's own: what target
+//! `kueue` claims passes, and what it lacks is skipped with the reason. `SCHEDLAB_KUEUE` names a copy
+//! of Kueue's module with its manager built in it, as `docs/clusters.md` tells; without one this is
+//! skipped, and `SCHEDLAB_REQUIRE=kueue` makes that a failure. `SCHEDLAB_KUEUE_FEATURES` are
+//! other arguments of the run than the test's own, `SCHEDLAB_KUEUE_LOG` a file for Kueue's log.
+#![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use schedlab::api::{Api, refusal};
+use schedlab_control_plane::{Assets, Kept, Temporary, assets_for_a_test};
+use schedlab_json::{Value, json};
+use tempfile::TempDir;
+
+const PROGRAMS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
+/// Nobody makes the accounts that the API server would ask for.
+const NO_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
+
+/// Controllers of a whole cluster: schedlab leaves nodes there to them.
+const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,job-controller,\
+    deployment-controller,replicaset-controller,statefulset-controller,\
+    node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller,\
+    resourceclaim-controller";
+
+/// How long Kueue may take until it serves its webhooks.
+const READY_WITHIN: Duration = Duration::from_mins(1);
+
+const KUEUE: &str = "/apis/kueue.x-k8s.io/v1beta2";
+
+/// What is run where nobody says it: borrowing, and the limits that one queue has.
+const FEATURES: [&str; 5] = [
+    "features/borrowing",
+    "features/quota/limits.feature:51",
+    "features/quota/limits.feature:52",
+    "features/quota/limits.feature:53",
+    "features/quota/limits.feature:54",
+];
+
+/// A cluster with Kueue; its processes end with it.
+struct Cluster {
+    plane: Temporary,
+    _others: [Kept; 3],
+}
+
+impl Cluster {
+    async fn boot(kueue: &Path, assets: &Assets) -> anyhow::Result<Self> {
+        let plane = Temporary::boot(assets, &[NO_ACCOUNTS]).await?;
+        let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_file().display());
+        let manager = [
+            kubeconfig.clone(),
+            format!("--controllers={CONTROLLERS}"),
+            "--leader-elect=false".to_owned(),
+            "--secure-port=0".to_owned(),
+        ];
+        let manager = plane.start("kube-controller-manager", &manager)?;
+        let scheduler = config(&plane, "scheduler.json", &scheduler_config(&plane))?;
+        let scheduler =
+            plane.start("kube-scheduler", &[scheduler, "--secure-port=0".to_owned()])?;
+        let mut api = Api::new(plane.client().await?);
+        for file in fs::read_dir(kueue.join("config/components/crd/bases"))? {
+            for definition in documents(&file?.path())? {
+                api.create(&definition).await?;
+            }
+        }
+        until(async || api.get(&format!("{KUEUE}/workloads")).await.map_err(refusal)).await?;
+        let (webhooks, health) = (free_port()?, free_port()?);
+        let kueue_config = config(&plane, "kueue.json", &kueue_config(&plane, webhooks, health)?)?;
+        let program = kueue.join("manager");
+        let nobody_asks = "--feature-gates=VisibilityOnDemand=false".to_owned();
+        let kueue_itself = plane.start_other(&program, &[kubeconfig, kueue_config, nobody_asks])?;
+        for mut configuration in documents(&kueue.join("config/components/webhook/manifests.yaml"))?
+        {
+            redirect(&mut configuration, webhooks, &authority(&plane)?);
+            api.create(&configuration).await?;
+        }
+        let cluster = Self { plane, _others: [manager, scheduler, kueue_itself] };
+        cluster.until_ready(&api).await?;
+        Ok(cluster)
+    }
+
+    /// Waits until Kueue's webhooks take a flavor.
+    async fn until_ready(&self, api: &Api) -> anyhow::Result<()> {
+        let flavor = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
+                            "metadata": {"name": "trial"}});
+        let flavors = format!("{KUEUE}/resourceflavors");
+        let made = until(async || api.post(&flavors, &flavor).await.map_err(refusal)).await;
+        let log = || fs::read_to_string(self.plane.folder().join("manager.log"));
+        made.with_context(|| log().unwrap_or_default())?;
+        api.delete(&format!("{flavors}/trial")).await.map(drop).map_err(refusal)
+    }
+
+    /// What became of each scenario: its name, its outcome, and why it was skipped or failed.
+    fn run(&self, features: &[String]) -> (Vec<[String; 3]>, String) {
+        let folder = TempDir::new().expect("a temporary folder can be made");
+        let results = folder.path().join("results");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+        command.arg("run").args(features).args(["--cluster", "kubeconfig"]);
+        command.args(["--scheduler", "installed:kueue", "--patience", "30s"]);
+        command.args(["--yes-this-cluster", "schedlab", "--kubeconfig"]);
+        command.arg(self.plane.kubeconfig_file());
+        command.arg("--results").arg(&results).env("XDG_STATE_HOME", folder.path().join("state"));
+        let ended = command.output().expect("the program runs");
+        let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let report = fs::read_to_string(results.join("latest/report.json"));
+        let report = report.unwrap_or_else(|error| panic!("{error}: {err}"));
+        let report: Value = serde_json::from_str(&report).expect("a report is JSON");
+        let told = |case: &Value| {
+            let text = |at: &str| case.pointer(at).and_then(Value::as_str).unwrap_or_default();
+            let why = format!("{}{}", text("/skipped"), text("/failure/message"));
+            [text("/name").to_owned(), text("/outcome").to_owned(), why]
+        };
+        (report["cases"].as_array().into_iter().flatten().map(told).collect(), err)
+    }
+
+    /// How many objects there are of a collection of Kueue's.
+    async fn count(&self, plural: &str) -> usize {
+        let api = Api::new(self.plane.client().await.expect("a client"));
+        let list = api.get(&format!("{KUEUE}/{plural}")).await;
+        list.expect("a list")["items"].as_array().map_or(0, Vec::len)
+    }
+}
+
+/// Asks until the answer is no refusal.
+async fn until(ask: impl AsyncFn() -> anyhow::Result<Value>) -> anyhow::Result<()> {
+    let asked = tokio::time::timeout(READY_WITHIN, async {
+        while ask().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    if asked.await.is_ok() { Ok(()) } else { ask().await.map(drop) }
+}
+
+/// Writes a configuration; the argument that names it.
+fn config(plane: &Temporary, name: &str, text: &Value) -> anyhow::Result<String> {
+    let file = plane.folder().join(name);
+    fs::write(&file, text.to_string())?;
+    Ok(format!("--config={}", file.display()))
+}
+
+fn scheduler_config(plane: &Temporary) -> Value {
+    json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": false},
+        "clientConnection": {"kubeconfig": plane.kubeconfig_file(), "qps": 500, "burst": 1000},
+    })
+}
+
+/// Its webhooks show the certificate of the API server, which is for this machine.
+fn kueue_config(plane: &Temporary, webhooks: u16, health: u16) -> anyhow::Result<Value> {
+    let certificates = plane.folder().join("webhook");
+    fs::create_dir(&certificates)?;
+    for (of, here) in [("serving.crt", "tls.crt"), ("serving.key", "tls.key")] {
+        fs::copy(plane.folder().join(of), certificates.join(here))?;
+    }
+    Ok(json!({
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": format!("127.0.0.1:{health}")},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": "127.0.0.1", "port": webhooks, "certDir": certificates},
+        "leaderElection": {"leaderElect": false},
+        "internalCertManagement": {"enable": false},
+        "clientConnection": {"qps": 500, "burst": 1000},
+        "manageJobsWithoutQueueName": false,
+        "integrations": {"frameworks": ["batch/job", "pod"]},
+        "fairSharing": {"preemptionStrategies":
+            ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
+    }))
+}
+
+/// Has the API server ask webhooks on this machine instead of a service.
+fn redirect(configuration: &mut Value, port: u16, authority: &str) {
+    for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
+        let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap_or_default();
+        let url = format!("https://127.0.0.1:{port}{path}");
+        webhook["clientConfig"] = json!({"url": url, "caBundle": authority});
+    }
+}
+
+/// Who signed the certificate of the API server, as the kubeconfig says it.
+fn authority(plane: &Temporary) -> anyhow::Result<String> {
+    let kubeconfig: Value = serde_saphyr::from_str(plane.kubeconfig())?;
+    let authority = &kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"];
+    authority.as_str().map(str::to_owned).context("our own kubeconfig")
+}
+
+fn documents(path: &Path) -> anyhow::Result<Vec<Value>> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let documents = text.split("\n---\n").filter(|text| text.contains("apiVersion:"));
+    documents.map(|text| Ok(serde_saphyr::from_str(text)?)).collect()
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// Kueue, where there is one.
+fn kueue() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os("SCHEDLAB_KUEUE").map(PathBuf::from) {
+        let program = folder.join("manager");
+        assert!(program.is_file(), "SCHEDLAB_KUEUE: there is no {}", program.display());
+        return Some(folder);
+    }
+    let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
+    assert!(!required.contains("kueue"), "there is no Kueue; SCHEDLAB_REQUIRE asks for it");
+    println!("skipped: SCHEDLAB_KUEUE names no Kueue");
+    None
+}
+
+#[tokio::test]
+async fn kueue_passes_what_it_claims_and_leaves_nothing_behind() {
+    let Some((kueue, assets)) = kueue().zip(assets_for_a_test(&PROGRAMS)) else { return };
+    let cluster = Cluster::boot(&kueue, &assets).await.expect("a cluster with Kueue");
+    let told = std::env::var("SCHEDLAB_KUEUE_FEATURES").ok();
+    let features: Vec<String> = match &told {
+        Some(told) => told.split_whitespace().map(str::to_owned).collect(),
+        None => FEATURES.map(str::to_owned).to_vec(),
+    };
+    let (found, err) = cluster.run(&features);
+    for [name, outcome, why] in &found {
+        println!("{outcome}: {name}: {}", why.lines().next().unwrap_or_default());
+    }
+    println!("{err}");
+    if let Ok(kept) = std::env::var("SCHEDLAB_KUEUE_LOG") {
+        fs::copy(cluster.plane.folder().join("manager.log"), kept).expect("a log");
+    }
+    let count = |wanted: &str| found.iter().filter(|[_, outcome, _]| outcome == wanted).count();
+    assert_eq!(count("passed") + count("skipped"), found.len(), "{err}");
+    assert!(told.is_some() || count("passed") >= 6, "{} passed", count("passed"));
+    for plural in ["clusterqueues", "cohorts", "resourceflavors", "localqueues", "workloads"] {
+        assert_eq!(cluster.count(plural).await, 0, "{plural} are left: {err}");
+    }
+}
