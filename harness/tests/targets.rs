@@ -90,7 +90,7 @@ fn kube_scheduler_passes_what_it_can_do_and_is_spared_the_rest() {
         assert_eq!(told.outcome, "passed", "{name}: {}", told.why);
     }
     for (name, why) in [
-        ("A jobset is one gang", "kube-scheduler lacks gang"),
+        ("A jobset is one gang", "kube-scheduler lacks gang, podgrouper"),
         ("A gang runs in part", "kube-scheduler lacks gang"),
         ("A node dies under a gang", "it needs virtual time (@virtual-time)"),
         ("A claim that one pod at a time may have is used by one after the other", WORDS),
