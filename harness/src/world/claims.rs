@@ -99,6 +99,21 @@ impl World {
         self.in_patience(&up).await
     }
 
+    /// Waits in real time until none of these objects is a pod that is about to go: its name is taken
+    /// until then.
+    pub(super) async fn until_gone(&mut self, objects: &[Value]) -> anyhow::Result<()> {
+        let names = objects.iter().filter(|object| object["kind"] == "Pod");
+        let names: Vec<&str> = names.filter_map(|pod| pod["metadata"]["name"].as_str()).collect();
+        let gone = |world: &Self| {
+            let mut leaving = world.view.pods().filter(|pod| pod.is_leaving());
+            match leaving.find(|pod| names.contains(&pod.name())) {
+                None => Ok(()),
+                Some(pod) => Err(format!("pod {:?} is still terminating", pod.name())),
+            }
+        };
+        self.in_patience(&gone).await
+    }
+
     /// Waits in real time, where things take a while, until it holds.
     async fn in_patience(&mut self, claim: Claim<'_>) -> anyhow::Result<()> {
         if self.is_real() {

@@ -131,7 +131,9 @@ impl World {
     /// Creates again what was submitted under a name and is gone.
     pub(crate) async fn resubmit(&mut self, name: &str) -> anyhow::Result<()> {
         self.rest = None;
-        for object in self.submitted(name)? {
+        let objects = self.submitted(name)?;
+        self.until_gone(&objects).await?;
+        for object in objects {
             self.api.ensure(&object).await?;
         }
         Ok(())
