@@ -15,7 +15,7 @@ use proptest::{
 
 use crate::testing::rounds_of;
 
-/// So many clusters where nobody asks for more; CI does, by `PROPTEST_CASES=20000`.
+/// So many clusters where nobody asks for more; `PROPTEST_CASES=20000` does.
 const CLUSTERS: u32 = 1000;
 
 #[test]
