@@ -191,6 +191,22 @@ impl<'s> Session<'s> {
         }
     }
 
+    /// What was promised to the pod in this cycle is promised no more. It waits, or leaves.
+    pub fn withdraw(&mut self, pod: PodId) {
+        let after = match self.state(pod) {
+            PodState::Promised(_) => PodState::Pending,
+            PodState::Moving { from, .. } => PodState::Releasing(from),
+            PodState::Pending
+            | PodState::Gated
+            | PodState::Holding(_)
+            | PodState::Releasing(_)
+            | PodState::Stuck(_)
+            | PodState::Lost
+            | PodState::Finished => return,
+        };
+        self.step(pod, after, self.parts.of_pod(pod).promise_nothing());
+    }
+
     /// It holds a node, and did so before this cycle.
     pub fn can_evict(&self, pod: PodId) -> bool {
         matches!(self.state(pod), PodState::Holding(_)) && self.pod(pod).node.is_some()

@@ -5,6 +5,8 @@
 
 mod backlog;
 mod candidates;
+mod elsewhere;
+mod kept;
 mod line;
 mod pool;
 pub(crate) mod protection;

@@ -60,14 +60,15 @@ impl Session<'_> {
         &self.decisions
     }
 
-    /// The profile bounds for how many workloads of a cycle others have to leave.
-    pub(crate) fn may_preempt(&self) -> bool {
-        self.profile.preemptions_max.is_none_or(|most| self.preemptions < most)
+    /// The profile bounds for how many workloads of a cycle others have to leave: besides those
+    /// counted, and `more`, for another one?
+    pub(crate) fn may_preempt(&self, more: usize) -> bool {
+        self.profile.preemptions_max.is_none_or(|most| self.preemptions + more < most)
     }
 
-    /// Others had to leave for one more.
-    pub(crate) fn count_preemption(&mut self) {
-        self.preemptions += 1;
+    /// Others had to leave for so many more.
+    pub(crate) fn count_preemptions(&mut self, more: usize) {
+        self.preemptions += more;
     }
 
     /// Books what was decided in the accounts of before, as the next cycle will find it: who is

@@ -40,6 +40,10 @@ impl PodParts {
     pub(super) const fn promise_what_is_held(self) -> Self {
         Self { promised: self.held, ..self }
     }
+
+    pub(super) const fn promise_nothing(self) -> Self {
+        Self { promised: 0, ..self }
+    }
 }
 
 impl Parts {

@@ -1,4 +1,4 @@
-//! A trial's turns: the job and what was evicted for it are served in the order of queues and
+//! A trial's turns: jobs and what was evicted for them are served in the order of queues and
 //! jobs. Whatever else waits has its turn, too: it decides when its queue comes, and would take
 //! the room if it came first. Otherwise what is reclaimed for a job would go, in the next cycle,
 //! to another, and be reclaimed again.
@@ -47,20 +47,24 @@ impl<'p> Returning<'p> {
     pub(super) fn new(
         session: &Session<'_>,
         backlog: &'p Backlog,
-        job: &'p Wanted,
-        evicted: &'p [Unit],
+        jobs: impl IntoIterator<Item = &'p Wanted>,
+        evicted: impl IntoIterator<Item = &'p Unit>,
     ) -> Self {
         let mut leaves: BTreeMap<QueueId, Leaf<'p>> = BTreeMap::new();
-        let jobs = [(job.queue, (job.key, 0), Entry::Job(job))];
+        // One that is served again and again asks for one pod more each time.
+        let jobs =
+            jobs.into_iter().zip(0..).map(|(job, at)| (job.queue, (job.key, at), Entry::Job(job)));
         let units = evicted
-            .iter()
+            .into_iter()
             .map(|unit| (unit.queue, key_on_return(session, unit), Entry::Unit(unit)));
-        for (queue, key, entry) in jobs.into_iter().chain(units) {
+        let mut left = 0;
+        for (queue, key, entry) in jobs.chain(units) {
             leaves.entry(queue).or_default().entries.insert(key, entry);
+            left += 1;
         }
         let queues: Vec<QueueId> = leaves.keys().copied().collect();
         let race = backlog.race().clone();
-        let (left, broken) = (evicted.len() + 1, BTreeSet::new());
+        let broken = BTreeSet::new();
         let mut returning = Self { backlog, race, leaves, left, broken };
         for queue in queues {
             returning.accounts_changed(session.ledger(), queue);

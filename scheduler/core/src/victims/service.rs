@@ -1,6 +1,6 @@
 //! What the three actions that evict have in common: jobs in serving order, for each one a
-//! search, the first acceptable solution decided at once, and no second search for what was
-//! hopeless before.
+//! search, the first acceptable solution taken, and no second search for what was hopeless
+//! before. What all of them took is decided when the next cycle would keep it ([`super::kept`]).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     About, Backlog, Before, Free, Manner, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted,
+    kept::{Served, spoiler},
     protection,
 };
 use crate::{
@@ -50,7 +51,7 @@ struct Ground {
     backlog: Backlog,
 }
 
-/// Serves every waiting job that may start.
+/// Serves every waiting job that may start, so that all of them keep what they are promised.
 pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
     let jobs = session.groups().filter_map(|group| waiting(session, group));
     let mut jobs: Vec<Waiting> = jobs.collect();
@@ -62,25 +63,50 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
     if let Some(depth) = session.profile.queue_depth.get(&purpose.action()) {
         jobs = first_of_each(jobs, *depth);
     }
-    let free = session.node_ids().map(|node| Free::of(session, node));
-    let rooms = Rooms::new(free.collect());
-    // Only a job that is served changes what another may.
-    let may_start =
-        |job: &Waiting| may_search(session, &rooms, &Wanted::of(session, *job), purpose);
-    if !jobs.iter().any(may_start) {
-        return;
+    let mut spoilers = BTreeSet::new();
+    loop {
+        let Some(mut ground) = Ground::of(session, &jobs, purpose) else { return };
+        let start = session.checkpoint();
+        session.look_ahead(true);
+        let in_line = jobs.iter().filter(|job| !spoilers.contains(&job.key.group()));
+        let served = serve_each(session, &mut ground, in_line.copied(), purpose);
+        let spoiler = spoiler(session, start, &ground.backlog, &served);
+        session.look_ahead(false);
+        let Some(spoiler) = spoiler else { break commit(session, &served, purpose) };
+        spoilers.insert(spoiler);
     }
-    let pool = Pool::new(session);
-    if pool.queues().next().is_none() {
-        return;
+}
+
+impl Ground {
+    /// `None`: there is nothing to search for.
+    fn of(session: &Session<'_>, jobs: &[Waiting], purpose: &impl Purpose) -> Option<Self> {
+        let free = session.node_ids().map(|node| Free::of(session, node));
+        let rooms = Rooms::new(free.collect());
+        // Only a job that is served changes what another may.
+        let may_start =
+            |job: &Waiting| may_search(session, &rooms, &Wanted::of(session, *job), purpose);
+        if !jobs.iter().any(may_start) {
+            return None;
+        }
+        let pool = Pool::new(session);
+        pool.queues().next()?;
+        let backlog = Backlog::new(session.ledger(), jobs);
+        Some(Self { pool, rooms, backlog })
     }
-    let mut line = JobLine::new(session.ledger(), jobs.iter().copied());
-    let backlog = Backlog::new(session.ledger(), &jobs);
-    let mut ground = Ground { pool, rooms, backlog };
+}
+
+/// One job after the other, as if it were alone with those before it.
+fn serve_each(
+    session: &mut Session<'_>,
+    ground: &mut Ground,
+    jobs: impl Iterator<Item = Waiting>,
+    purpose: &impl Purpose,
+) -> Vec<Served> {
+    let mut line = JobLine::new(session.ledger(), jobs);
     let mut hopeless = Hopeless::default();
-    session.look_ahead(true);
+    let (mut served, mut preemptions) = (Vec::new(), 0);
     while let Some(job) = line.pop(session.ledger()) {
-        if purpose.is_preemption() && !session.may_preempt() {
+        if purpose.is_preemption() && !session.may_preempt(preemptions) {
             break;
         }
         let wanted = Wanted::of(session, job);
@@ -90,13 +116,11 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
             continue;
         }
         let mark = session.changed_nodes().mark();
-        let Some(solution) = search(session, &mut ground, &wanted, purpose) else {
+        let Some((solution, causes)) = search(session, ground, &wanted, purpose) else {
             hopeless.remember(session, &wanted);
             continue;
         };
-        if purpose.is_preemption() && !solution.victims.is_empty() {
-            session.count_preemption();
-        }
+        preemptions += usize::from(!solution.victims.is_empty());
         ground.backlog.remove(wanted.queue, wanted.key);
         if let Some(more) = waiting(session, wanted.group) {
             ground.backlog.insert(&more);
@@ -111,8 +135,19 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
             ground.backlog.accounts_changed(session.ledger(), queue);
         }
         catch_up(&mut ground.rooms, session, mark);
+        served.push(Served { wanted, solution, causes });
     }
-    session.look_ahead(false);
+    served
+}
+
+fn commit(session: &mut Session<'_>, served: &[Served], purpose: &impl Purpose) {
+    if purpose.is_preemption() {
+        let preempt = served.iter().filter(|served| !served.solution.victims.is_empty());
+        session.count_preemptions(preempt.count());
+    }
+    let causes: BTreeMap<PodId, &EvictionCause> =
+        served.iter().flat_map(|served| &served.causes).map(|(pod, cause)| (*pod, cause)).collect();
+    session.commit_evictions(|pod| causes[&pod].clone());
 }
 
 fn may_search(
@@ -126,13 +161,13 @@ fn may_search(
         && purpose.may_start(&Before::of(session, session.ledger(), rooms), wanted)
 }
 
-/// Searches, and commits what it finds.
+/// Searches. What is found is done, and not committed.
 fn search(
     session: &mut Session<'_>,
     Ground { pool, rooms, backlog }: &mut Ground,
     wanted: &Wanted,
     purpose: &impl Purpose,
-) -> Option<Solution> {
+) -> Option<(Solution, BTreeMap<PodId, EvictionCause>)> {
     let ledger = session.ledger().clone();
     let before = Before::of(session, &ledger, rooms);
     let about = |pod: PodId| About {
@@ -156,13 +191,12 @@ fn search(
     let (places, gone) = (places.as_deref(), Vec::new());
     let search = Search { session, rooms, backlog, wanted, accepts, manner, places, gone };
     let solution = search.run(candidates)?;
-    let causes: BTreeMap<PodId, EvictionCause> = solution
+    let causes = solution
         .units()
         .map(|unit| (unit, purpose.cause(&before, wanted, unit)))
         .flat_map(|(unit, cause)| unit.pods.iter().map(move |(pod, _)| (*pod, cause.clone())))
         .collect();
-    session.commit_evictions(|pod| causes[&pod].clone());
-    Some(solution)
+    Some((solution, causes))
 }
 
 /// The job, if it has pods to place next.

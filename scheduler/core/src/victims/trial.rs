@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Manner, Piece, Search, Solution, Unit, UnitKey,
+    Piece, Search, Solution, Unit, UnitKey,
+    elsewhere::{Elsewhere, within_limits},
     returning::{Entry, Returning},
     search::Limits,
 };
 use crate::{
     model::{NodeId, PodGroupId, PodId, ShapeId},
-    queues::Ledger,
-    resources::{Amount, PerResource},
+    resources::PerResource,
     session::{PodState, Session},
 };
 
@@ -137,7 +137,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// job goes wherever it is best; what comes after it stays where it is, if it can.
     fn serve_in_turn(&mut self, evicted: &[Unit]) -> bool {
         let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.manner);
-        let mut returning = Returning::new(self.session, self.backlog, self.wanted, evicted);
+        let mut returning = Returning::new(self.session, self.backlog, [self.wanted], evicted);
         let (mut job_is_served, mut apart) = (false, Vec::new());
         while let Some(entry) = returning.next(self.session.ledger()) {
             let (queue, amount, served) = match entry {
@@ -148,7 +148,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                     (job.queue, job.request, job_is_served)
                 }
                 Entry::Unit(unit) => {
-                    let may_stay = job_is_served && !elsewhere.moving.contains(&unit.group);
+                    let may_stay = job_is_served && !elsewhere.moves(unit.group);
                     let stays = may_stay && keep(self.session, unit, &apart);
                     let served = stays || elsewhere.find_place(self.session, unit);
                     (unit.queue, unit.amount, served)
@@ -210,85 +210,6 @@ fn count_pods(units: &[Unit]) -> usize {
     units.iter().map(|unit| unit.pods.len()).sum()
 }
 
-/// Looks for places on any node, but not where there can be none: `left` is all that is free on
-/// all nodes together, and a shape that found no place finds none later.
-struct Elsewhere {
-    left: PerResource<i64>,
-    homeless: BTreeSet<ShapeId>,
-    manner: Manner,
-    /// Gangs that move as a whole.
-    moving: BTreeSet<PodGroupId>,
-    /// Shapes of bystanders that would not fit.
-    harmless: BTreeSet<Vec<ShapeId>>,
-}
-
-impl Elsewhere {
-    fn new(left: PerResource<i64>, manner: Manner) -> Self {
-        let (homeless, harmless) = (BTreeSet::new(), BTreeSet::new());
-        Self { left, homeless, manner, moving: BTreeSet::new(), harmless }
-    }
-
-    /// Would a job that only waits take room that was made for another? KAI does not ask, and
-    /// may evict the same pods again and again.
-    fn would_gain(&mut self, session: &mut Session<'_>, group: PodGroupId) -> bool {
-        let pods = session.next_chunk(group);
-        let shapes: Vec<ShapeId> = pods.iter().map(|pod| session.pod(*pod).shape).collect();
-        if pods.is_empty() || self.harmless.contains(&shapes) {
-            return false;
-        }
-        let is_placed = session.group(group).is_placed();
-        let may = session.profile.plugins.pre_filter.iter();
-        let start = session.checkpoint();
-        let gains = may.clone().all(|plugin| plugin.pre_filter(session, group, &pods).is_ok())
-            && session.promise_all(&pods);
-        session.undo_to(start);
-        if !gains && !is_placed {
-            self.harmless.insert(shapes);
-        }
-        gains
-    }
-
-    fn take(&mut self, amount: PerResource<i64>) {
-        self.left = self.left.minus(amount);
-    }
-
-    fn find_place(&mut self, session: &mut Session<'_>, unit: &Unit) -> bool {
-        let shapes: BTreeSet<ShapeId> =
-            unit.pods.iter().map(|(pod, _)| session.pod(*pod).shape).collect();
-        if !unit.amount.within(self.left.map(Amount::Exactly))
-            || !self.homeless.is_disjoint(&shapes)
-        {
-            return false;
-        }
-        if !within_limits(session.ledger(), unit) {
-            return false;
-        }
-        let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
-        let found = session.promise_all(&pods);
-        if found {
-            self.let_stay(session, unit.group, &pods);
-        } else if pods.len() == 1 && !session.group(unit.group).is_placed() {
-            self.homeless.extend(shapes);
-        }
-        found
-    }
-
-    /// Who would be back where it was stays: always when that is true of all, else only where
-    /// gangs may be split.
-    fn let_stay(&mut self, session: &mut Session<'_>, group: PodGroupId, pods: &[PodId]) {
-        let back: Vec<PodId> =
-            pods.iter().copied().filter(|pod| session.is_promised_what_it_has(*pod)).collect();
-        let all_stay = back.len() == pods.len() && !self.moving.contains(&group);
-        if !all_stay && self.manner == Manner::Evict {
-            self.moving.insert(group);
-            return;
-        }
-        for pod in back {
-            session.restore(pod);
-        }
-    }
-}
-
 /// Takes the unit's eviction back, if nodes have the room and queues the limits, and it does not
 /// stand in the way of the pods `apart`.
 fn keep(session: &mut Session<'_>, unit: &Unit, apart: &[PodId]) -> bool {
@@ -316,10 +237,4 @@ fn can_stay(session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
             .as_ref()
             .is_none_or(|shared| room.can_keep(of, shared, session.held_gpu_groups(pod)))
         && session.can_keep_zones(pod, node)
-}
-
-/// Would the unit's queue, and all above it, keep their limits if it came back?
-fn within_limits(ledger: &Ledger, unit: &Unit) -> bool {
-    let nothing = PerResource::default();
-    ledger.path(unit.queue).all(|queue| ledger.keeps_limit(queue, unit.amount, nothing))
 }

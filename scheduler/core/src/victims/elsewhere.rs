@@ -1,0 +1,101 @@
+//! Whether who was evicted, or only waits, would find a place on any node.
+
+use std::collections::BTreeSet;
+
+use super::{Manner, Unit};
+use crate::{
+    model::{PodGroupId, PodId, ShapeId},
+    queues::Ledger,
+    resources::{Amount, PerResource},
+    session::Session,
+};
+
+/// Looks for places on any node, but not where there can be none: `left` is all that is free on
+/// all nodes together, and a shape that found no place finds none later.
+pub(super) struct Elsewhere {
+    left: PerResource<i64>,
+    homeless: BTreeSet<ShapeId>,
+    manner: Manner,
+    /// Gangs that move as a whole.
+    moving: BTreeSet<PodGroupId>,
+    /// Shapes of bystanders that would not fit.
+    harmless: BTreeSet<Vec<ShapeId>>,
+}
+
+impl Elsewhere {
+    pub(super) fn new(left: PerResource<i64>, manner: Manner) -> Self {
+        let (homeless, harmless) = (BTreeSet::new(), BTreeSet::new());
+        Self { left, homeless, manner, moving: BTreeSet::new(), harmless }
+    }
+
+    /// The gang moves as a whole.
+    pub(super) fn moves(&self, group: PodGroupId) -> bool {
+        self.moving.contains(&group)
+    }
+
+    /// Would a job that only waits take room that was made for another? KAI does not ask, and
+    /// may evict the same pods again and again.
+    pub(super) fn would_gain(&mut self, session: &mut Session<'_>, group: PodGroupId) -> bool {
+        let pods = session.next_chunk(group);
+        let shapes: Vec<ShapeId> = pods.iter().map(|pod| session.pod(*pod).shape).collect();
+        if pods.is_empty() || self.harmless.contains(&shapes) {
+            return false;
+        }
+        let is_placed = session.group(group).is_placed();
+        let may = session.profile.plugins.pre_filter.iter();
+        let start = session.checkpoint();
+        let gains = may.clone().all(|plugin| plugin.pre_filter(session, group, &pods).is_ok())
+            && session.promise_all(&pods);
+        session.undo_to(start);
+        if !gains && !is_placed {
+            self.harmless.insert(shapes);
+        }
+        gains
+    }
+
+    pub(super) fn take(&mut self, amount: PerResource<i64>) {
+        self.left = self.left.minus(amount);
+    }
+
+    pub(super) fn find_place(&mut self, session: &mut Session<'_>, unit: &Unit) -> bool {
+        let shapes: BTreeSet<ShapeId> =
+            unit.pods.iter().map(|(pod, _)| session.pod(*pod).shape).collect();
+        if !unit.amount.within(self.left.map(Amount::Exactly))
+            || !self.homeless.is_disjoint(&shapes)
+        {
+            return false;
+        }
+        if !within_limits(session.ledger(), unit) {
+            return false;
+        }
+        let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
+        let found = session.promise_all(&pods);
+        if found {
+            self.let_stay(session, unit.group, &pods);
+        } else if pods.len() == 1 && !session.group(unit.group).is_placed() {
+            self.homeless.extend(shapes);
+        }
+        found
+    }
+
+    /// Who would be back where it was stays: always when that is true of all, else only where
+    /// gangs may be split.
+    fn let_stay(&mut self, session: &mut Session<'_>, group: PodGroupId, pods: &[PodId]) {
+        let back: Vec<PodId> =
+            pods.iter().copied().filter(|pod| session.is_promised_what_it_has(*pod)).collect();
+        let all_stay = back.len() == pods.len() && !self.moving.contains(&group);
+        if !all_stay && self.manner == Manner::Evict {
+            self.moving.insert(group);
+            return;
+        }
+        for pod in back {
+            session.restore(pod);
+        }
+    }
+}
+
+/// Would the unit's queue, and all above it, keep their limits if it came back?
+pub(super) fn within_limits(ledger: &Ledger, unit: &Unit) -> bool {
+    let nothing = PerResource::default();
+    ledger.path(unit.queue).all(|queue| ledger.keeps_limit(queue, unit.amount, nothing))
+}

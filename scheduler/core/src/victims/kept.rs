@@ -1,0 +1,88 @@
+//! What the next cycle would make of all that an action solved. Each solution was tried alone, on
+//! accounts that the later ones change: who was evicted for the first job may come before it once
+//! others have left its queue, too, and the same pods would be evicted again and again.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Backlog, Free, Manner, Rooms, Solution, Wanted,
+    elsewhere::Elsewhere,
+    returning::{Entry, Returning},
+    search::Limits,
+};
+use crate::{
+    decision::EvictionCause,
+    model::{PodGroupId, PodId},
+    session::{Checkpoint, PodState, Session},
+};
+
+/// A job that was served, and who leaves or moves for it.
+pub(super) struct Served {
+    pub(super) wanted: Wanted,
+    pub(super) solution: Solution,
+    /// What the pods that are evicted are told.
+    pub(super) causes: BTreeMap<PodId, EvictionCause>,
+}
+
+/// Nothing, if every job keeps what it was promised. Otherwise the session is as it was at
+/// `start`, and the first job is told that does not go with those before it.
+pub(super) fn spoiler(
+    session: &mut Session<'_>,
+    start: Checkpoint,
+    backlog: &Backlog,
+    served: &[Served],
+) -> Option<PodGroupId> {
+    let evicts = served.iter().any(|served| served.solution.units().next().is_some());
+    if served.len() < 2 || !evicts || are_kept(session, backlog, served) {
+        return None;
+    }
+    session.undo_to(start);
+    let (mut kept, mut spoiled) = (1, served.len());
+    while spoiled - kept > 1 {
+        let middle = kept.midpoint(spoiled);
+        if are_kept(session, backlog, &served[..middle]) { kept = middle } else { spoiled = middle }
+    }
+    Some(served[spoiled - 1].wanted.group)
+}
+
+/// All are served again in their turns, with those that left and those that wait, as if everybody
+/// had left. The session is as it was afterwards.
+fn are_kept(session: &mut Session<'_>, backlog: &Backlog, served: &[Served]) -> bool {
+    let start = session.checkpoint();
+    let evicted = || served.iter().flat_map(|served| served.solution.units());
+    for (pod, _) in evicted().flat_map(|unit| &unit.pods) {
+        if matches!(session.state(*pod), PodState::Holding(_)) {
+            session.evict(*pod);
+        } else {
+            session.withdraw(*pod);
+        }
+    }
+    let jobs = || served.iter().map(|served| &served.wanted);
+    jobs().flat_map(|job| &job.pods).for_each(|pod| session.withdraw(*pod));
+    let free = session.node_ids().map(|node| Free::of(session, node)).collect();
+    let mut elsewhere = Elsewhere::new(Rooms::new(free).free_in_all(), Manner::Evict);
+    let mut returning = Returning::new(session, backlog, jobs(), evicted());
+    let mut are_kept = true;
+    while are_kept && let Some(entry) = returning.next(session.ledger()) {
+        let (queue, amount) = match entry {
+            Entry::Job(job) => {
+                are_kept = Limits::default().suffice(session.ledger(), job)
+                    && session.promise_all(&job.pods);
+                (job.queue, job.request)
+            }
+            Entry::Unit(unit) if elsewhere.find_place(session, unit) => (unit.queue, unit.amount),
+            Entry::Unit(unit) => {
+                returning.lost(unit);
+                continue;
+            }
+            Entry::Bystander(group) => {
+                are_kept = !elsewhere.would_gain(session, group);
+                continue;
+            }
+        };
+        elsewhere.take(amount);
+        returning.accounts_changed(session.ledger(), queue);
+    }
+    session.undo_to(start);
+    are_kept
+}
