@@ -5,17 +5,18 @@
 //! other arguments of the run than the test's own, `SCHEDLAB_KUEUE_LOG` a file for Kueue's log.
 #![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
 
+mod told;
+
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use schedlab::api::{Api, refusal};
 use schedlab_control_plane::{Assets, Kept, Temporary, assets_for_a_test};
 use schedlab_json::{Value, json};
-use tempfile::TempDir;
+use told::{Run, Told};
 
 const PROGRAMS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
@@ -95,28 +96,14 @@ impl Cluster {
         api.delete(&format!("{flavors}/trial")).await.map(drop).map_err(refusal)
     }
 
-    /// What became of each scenario: its name, its outcome, and why it was skipped or failed.
-    fn run(&self, features: &[String]) -> (Vec<[String; 3]>, String) {
-        let folder = TempDir::new().expect("a temporary folder can be made");
-        let results = folder.path().join("results");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
-        command.arg("run").args(features).args(["--cluster", "kubeconfig"]);
-        command.args(["--scheduler", "installed:kueue", "--patience", "30s"]);
-        command.args(["--yes-this-cluster", "schedlab", "--kubeconfig"]);
-        command.arg(self.plane.kubeconfig_file());
-        command.arg("--results").arg(&results).env("XDG_STATE_HOME", folder.path().join("state"));
-        let ended = command.output().expect("the program runs");
-        let err = String::from_utf8_lossy(&ended.stderr).into_owned();
-        let report = fs::read_to_string(results.join("latest/report.json"));
-        let report = report.unwrap_or_else(|error| panic!("{error}: {err}"));
-        let report: Value = serde_json::from_str(&report).expect("a report is JSON");
-        let told = |case: &Value| {
-            let text = |at: &str| case.pointer(at).and_then(Value::as_str).unwrap_or_default();
-            let why = format!("{}{}", text("/skipped"), text("/failure/message"));
-            [text("/name").to_owned(), text("/outcome").to_owned(), why]
-        };
-        (report["cases"].as_array().into_iter().flatten().map(told).collect(), err)
+    /// Runs features there.
+    fn run(&self, features: &[&str]) -> Run {
+        let kubeconfig = self.plane.kubeconfig_file().display().to_string();
+        let mut args = vec!["--cluster", "kubeconfig", "--yes-this-cluster", "schedlab"];
+        args.extend(["--scheduler", "installed:kueue", "--patience", "30s"]);
+        args.extend(["--kubeconfig", &kubeconfig]);
+        let run = told::run("..", &[features, &args].concat());
+        run.unwrap_or_else(|err| panic!("no report: {err}"))
     }
 
     /// How many objects there are of a collection of Kueue's.
@@ -220,20 +207,20 @@ async fn kueue_passes_what_it_claims_and_leaves_nothing_behind() {
     let Some((kueue, assets)) = kueue().zip(assets_for_a_test(&PROGRAMS)) else { return };
     let cluster = Cluster::boot(&kueue, &assets).await.expect("a cluster with Kueue");
     let told = std::env::var("SCHEDLAB_KUEUE_FEATURES").ok();
-    let features: Vec<String> = match &told {
-        Some(told) => told.split_whitespace().map(str::to_owned).collect(),
-        None => FEATURES.map(str::to_owned).to_vec(),
+    let features: Vec<&str> = match &told {
+        Some(told) => told.split_whitespace().collect(),
+        None => FEATURES.to_vec(),
     };
-    let (found, err) = cluster.run(&features);
-    for [name, outcome, why] in &found {
+    let Run { cases, stderr: err } = cluster.run(&features);
+    for Told { name, outcome, why } in &cases {
         println!("{outcome}: {name}: {}", why.lines().next().unwrap_or_default());
     }
     println!("{err}");
     if let Ok(kept) = std::env::var("SCHEDLAB_KUEUE_LOG") {
         fs::copy(cluster.plane.folder().join("manager.log"), kept).expect("a log");
     }
-    let count = |wanted: &str| found.iter().filter(|[_, outcome, _]| outcome == wanted).count();
-    assert_eq!(count("passed") + count("skipped"), found.len(), "{err}");
+    let count = |wanted: &str| cases.iter().filter(|told| told.outcome == wanted).count();
+    assert_eq!(count("passed") + count("skipped"), cases.len(), "{err}");
     assert!(told.is_some() || count("passed") >= 6, "{} passed", count("passed"));
     for plural in ["clusterqueues", "cohorts", "resourceflavors", "localqueues", "workloads"] {
         assert_eq!(cluster.count(plural).await, 0, "{plural} are left: {err}");

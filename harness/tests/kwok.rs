@@ -4,13 +4,15 @@
 //! and `SCHEDLAB_REQUIRE=kwok` makes that a failure.
 #![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
 
+mod told;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use schedlab_control_plane::{Assets, Kept, PROGRAMS, Temporary, assets_for_a_test};
 use schedlab_json::Value;
-use tempfile::TempDir;
+use told::Run;
 
 /// Nobody makes the accounts that the API server would ask for.
 const NO_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
@@ -70,27 +72,12 @@ impl Cluster {
         Self { plane, _kwok: kwok, _manager: manager }
     }
 
-    /// The outcome of each scenario, in order, and why it was skipped or failed.
-    fn run(&self, args: &[&str]) -> (Vec<(String, String)>, String) {
-        let folder = TempDir::new().expect("a temporary folder can be made");
-        let results = folder.path().join("results");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kwok"));
-        command.args(["run", "kwok.feature", "--cluster", "kubeconfig"]);
-        command.args(["--yes-this-cluster", "schedlab", "--kubeconfig"]);
-        command.arg(self.plane.kubeconfig_file()).args(args);
-        command.arg("--results").arg(&results).env("XDG_STATE_HOME", folder.path().join("state"));
-        let ended = command.output().expect("the program runs");
-        let err = String::from_utf8_lossy(&ended.stderr).into_owned();
-        let report = fs::read_to_string(results.join("latest/report.json"));
-        let report = report.unwrap_or_else(|error| panic!("{error}: {err}"));
-        let report: Value = serde_json::from_str(&report).expect("a report is JSON");
-        let told = |case: &Value| {
-            let text = |at: &str| case.pointer(at).and_then(Value::as_str).unwrap_or_default();
-            let why = format!("{}{}", text("/skipped"), text("/failure/message"));
-            (text("/outcome").to_owned(), why)
-        };
-        (report["cases"].as_array().into_iter().flatten().map(told).collect(), err)
+    /// Runs the feature there.
+    fn run(&self) -> Run {
+        let kubeconfig = self.plane.kubeconfig_file().display().to_string();
+        let here = ["--yes-this-cluster", "schedlab", "--kubeconfig", &kubeconfig];
+        let args = [&["kwok.feature", "--cluster", "kubeconfig"], &here[..]].concat();
+        told::run("tests/fixtures/kwok", &args).unwrap_or_else(|err| panic!("no report: {err}"))
     }
 
     /// Names of what there is of a collection.
@@ -119,11 +106,20 @@ fn kwok() -> Option<PathBuf> {
 async fn a_kwok_that_manages_all_nodes_is_found_and_left_to_do_it() {
     let Some((kwok, assets)) = kwok().zip(assets_for_a_test(&PROGRAMS)) else { return };
     let cluster = Cluster::boot(&kwok, &assets).await;
-    let (found, err) = cluster.run(&[]);
-    let outcomes: Vec<&str> = found.iter().map(|(outcome, _)| outcome.as_str()).collect();
-    assert_eq!(outcomes, ["passed", "passed", "skipped", "skipped"], "{found:?}\n{err}");
-    assert_eq!(found[2].1, "kwok ends pods of Jobs as soon as they run");
-    assert_eq!(found[3].1, "kwok starts and stops pods in its own time");
+    let Run { cases, stderr: err } = cluster.run();
+    let told =
+        |at: usize| [&cases[at].name, &cases[at].outcome, &cases[at].why].map(String::as_str);
+    assert_eq!(
+        told(0),
+        ["Pods run on nodes of kwok's, each with GPUs of its own", "passed", ""],
+        "{err}"
+    );
+    assert_eq!(told(1), ["A pod fails where it runs", "passed", ""], "{err}");
+    let ends = "kwok ends pods of Jobs as soon as they run";
+    assert_eq!(told(2), ["Pods of a Job run until they are done", "skipped", ends], "{err}");
+    let times = "kwok starts and stops pods in its own time";
+    assert_eq!(told(3), ["Pods take their time to start", "skipped", times], "{err}");
+    assert_eq!(cases.len(), 4, "{err}");
     assert_eq!(cluster.names("/api/v1/nodes").await, [""; 0], "{err}");
     let namespaces = cluster.names("/api/v1/namespaces").await;
     assert!(!namespaces.iter().any(|name| name.contains("kwok")), "{namespaces:?}");

@@ -4,11 +4,12 @@
 //! `SCHEDLAB_REQUIRE=control-plane` makes that a failure.
 #![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
 
-use std::path::Path;
-use std::process::Command;
+mod told;
 
-use schedlab_json::Value;
+use std::path::Path;
+
 use tempfile::TempDir;
+use told::Told;
 
 /// Runs features with kube-scheduler; the outcome and reason of each scenario by its name, or
 /// nothing where no control plane can be started.
@@ -18,48 +19,23 @@ fn run(args: &[&str]) -> Option<Vec<Told>> {
 
 /// The same with another scheduler.
 fn run_as(scheduler: &str, args: &[&str]) -> Option<Vec<Told>> {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let results = folder.path().join("results");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-    command.current_dir(workspace()).arg("run").args(args);
-    command.args(["--cluster", "control-plane", "--scheduler", scheduler]);
-    command.arg("--results").arg(&results).env("XDG_STATE_HOME", folder.path().join("state"));
-    let ended = command.output().expect("the program runs");
-    let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let here = ["--cluster", "control-plane", "--scheduler", scheduler];
     let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
-    if err.contains("no control plane") && !required.contains("control-plane") {
-        println!("skipped: {err}");
-        return None;
+    match told::run("..", &[args, &here].concat()) {
+        Ok(run) => {
+            println!("{}", run.stderr);
+            Some(run.cases)
+        }
+        Err(err) if err.contains("no control plane") && !required.contains("control-plane") => {
+            println!("skipped: {err}");
+            None
+        }
+        Err(err) => panic!("no report: {err}"),
     }
-    let report = std::fs::read_to_string(results.join("latest/report.json"));
-    let report = report.unwrap_or_else(|error| panic!("{error}: {err}"));
-    let report: Value = serde_json::from_str(&report).expect("a report is JSON");
-    let cases = report["cases"].as_array().expect("a report has cases");
-    let records = std::fs::read_dir(folder.path().join("state/schedlab/runs"));
-    assert_eq!(records.expect("a run is recorded").count(), 0, "it left something: {err}");
-    Some(cases.iter().map(Told::of).collect())
 }
 
 fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in one")
-}
-
-/// What a report tells of a scenario.
-struct Told {
-    name: String,
-    outcome: String,
-    why: String,
-}
-
-impl Told {
-    fn of(case: &Value) -> Self {
-        let text = |at: &str| case.pointer(at).and_then(Value::as_str).unwrap_or_default();
-        Self {
-            name: text("/name").to_owned(),
-            outcome: text("/outcome").to_owned(),
-            why: format!("{}{}", text("/skipped"), text("/failure/message")),
-        }
-    }
 }
 
 fn told<'a>(all: &'a [Told], name: &str) -> &'a Told {
