@@ -38,6 +38,7 @@ mod veil;
 pub mod view;
 
 pub mod audit;
+mod fenced;
 mod fields;
 pub mod happenings;
 pub mod snapshots;

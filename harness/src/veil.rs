@@ -26,6 +26,8 @@ use kube::client::Body;
 use schedlab_json::Value;
 use tower::Service;
 
+use crate::fenced::is_fenced;
+
 pub(crate) use answers::AnswerBody;
 pub(crate) use hub::{Hub, Wanted};
 pub(crate) use ledger::{Ledger, Marks};
@@ -172,7 +174,7 @@ fn belongs(names: &Names, place: &Place, object: &Value) -> bool {
         return true;
     }
     match namespace {
-        "" if names::is_fenced(&place.plural) => {
+        "" if is_fenced(&place.plural) => {
             names.is_ours(name) || names.is_shared(&place.plural, name)
         }
         "" => true,

@@ -22,6 +22,7 @@ use super::record::Record;
 use super::{Cluster, Unsettled};
 use crate::api::{Api, is_not_found, refusal};
 use crate::audit::Audit;
+use crate::fenced::{FENCED, Fenced};
 use crate::ground::Ground;
 use crate::veil::{Marks, Veil};
 
@@ -53,23 +54,6 @@ const COLLECTIONS: [(&str, &str, &str); 16] = [
     ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
     ("resource.k8s.io/v1", "resourceslices", "ResourceSlice"),
     ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
-];
-
-/// Cluster-scoped collections of which a scenario may have objects.
-const FENCED: [&str; 13] = [
-    "/apis/scheduling.run.ai/v2/queues",
-    "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
-    "/apis/kueue.x-k8s.io/v1beta2/cohorts",
-    "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
-    "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
-    "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "/apis/kai.scheduler/v1alpha1/topologies",
-    "/api/v1/persistentvolumes",
-    "/apis/storage.k8s.io/v1/storageclasses",
-    "/apis/storage.k8s.io/v1/csinodes",
-    "/apis/resource.k8s.io/v1/deviceclasses",
-    "/apis/resource.k8s.io/v1/resourceslices",
-    "/api/v1/nodes",
 ];
 
 /// Has the actors play nodes and whatever else is simulated on a cluster, until their task is
@@ -228,8 +212,8 @@ impl Real {
         };
         left.extend(delete(pods, end).await);
         let mut paths = Vec::new();
-        for collection in FENCED {
-            let all = names(&api, collection, &mut left).await;
+        for collection in FENCED.iter().filter(|one| !one.is_namespace()).map(Fenced::collection) {
+            let all = names(&api, &collection, &mut left).await;
             let own = all.iter().filter(|name| !self.ground.is_shared(name));
             paths.extend(own.map(|name| format!("{collection}/{name}")));
         }

@@ -11,24 +11,11 @@ use tokio::time::Instant;
 
 use super::{OBJECT_LABEL, USE_LABEL};
 use crate::api::{Api, is_not_found, refusal};
+use crate::fenced::{FENCED, Fenced};
 
-/// Where runs make things.
-const OWN: [&str; 17] = [
-    "/api/v1/namespaces",
-    NODES,
+/// Where runs make things besides what scenarios have of their own.
+const BESIDES: [&str; 3] = [
     "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
-    "/apis/scheduling.run.ai/v2/queues",
-    "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
-    "/apis/kueue.x-k8s.io/v1beta2/cohorts",
-    "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
-    "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes",
-    "/apis/kai.scheduler/v1alpha1/topologies",
-    "/api/v1/persistentvolumes",
-    "/apis/storage.k8s.io/v1/storageclasses",
-    "/apis/storage.k8s.io/v1/csinodes",
-    "/apis/resource.k8s.io/v1/deviceclasses",
-    "/apis/resource.k8s.io/v1/resourceslices",
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 ];
@@ -115,20 +102,26 @@ async fn remove(api: &Api, path: &str) -> anyhow::Result<()> {
 }
 
 async fn own(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
-    labelled(api, &OWN, &format!("{OBJECT_LABEL}%3D{run}")).await
+    let collections = FENCED.iter().map(Fenced::collection);
+    let collections = collections.chain(BESIDES.map(str::to_owned));
+    labelled(api, collections, &format!("{OBJECT_LABEL}%3D{run}")).await
 }
 
 async fn shared(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
-    labelled(api, &SHARED, &format!("{USE_LABEL}{run}")).await
+    labelled(api, SHARED.map(str::to_owned), &format!("{USE_LABEL}{run}")).await
 }
 
-async fn labelled(api: &Api, all: &[&str], selector: &str) -> anyhow::Result<Vec<String>> {
+async fn labelled(
+    api: &Api,
+    all: impl IntoIterator<Item = String>,
+    selector: &str,
+) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     for collection in all {
         let list = match api.get(&format!("{collection}?labelSelector={selector}")).await {
             Ok(list) => list,
             Err(error) if is_not_found(&error) => continue,
-            Err(error) => return Err(refusal(error)).context((*collection).to_owned()),
+            Err(error) => return Err(refusal(error)).context(collection),
         };
         let names = list["items"].as_array().into_iter().flatten();
         let names = names.filter_map(|item| item["metadata"]["name"].as_str());

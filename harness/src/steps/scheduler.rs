@@ -6,9 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use cucumber::gherkin::Step;
 use cucumber::{given, then, when};
-use schedlab_scheduler::{
-    Binding, Config, ConfigFile, DefaultPriorities, GpuReservation, NodePool,
-};
+use schedlab_scheduler::{Binding, Config, DefaultPriorities, GivenFile, GpuReservation, NodePool};
 use schedlab_scheduler_core::profile::Placement;
 
 use super::StepResult;
@@ -47,9 +45,8 @@ fn profile(world: &mut World, name: String) -> StepResult {
 fn configuration(world: &mut World, step: &Step) -> StepResult {
     let here = world.here();
     let config = world.config_mut()?;
-    let file = ConfigFile::parse(step.docstring.as_deref().unwrap_or_default());
-    let read = file.and_then(|file| file.apply(config));
-    read.map_err(|wrong| anyhow!("{here}: the configuration below: {wrong}"))?;
+    let (shown, text) = (format!("{here}: the configuration below"), step.docstring.clone());
+    GivenFile::parse(shown, text.unwrap_or_default())?.apply(config, |_| {})?;
     Ok(())
 }
 

@@ -16,8 +16,9 @@ use schedlab_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::hub::Told;
-use super::names::{Fence, Names, RUN, SIMULATED, is_fenced};
+use super::names::{Fence, Names, RUN, SIMULATED};
 use super::{Error, Place, belongs};
+use crate::fenced::is_fenced;
 
 /// The body of an answer.
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, Error>;

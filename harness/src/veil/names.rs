@@ -46,48 +46,6 @@ pub(crate) struct Names {
     pub(crate) scheduler: Option<String>,
 }
 
-/// Whether objects of a cluster-scoped collection belong to scenarios.
-pub(super) fn is_fenced(plural: &str) -> bool {
-    matches!(
-        plural,
-        "nodes"
-            | "namespaces"
-            | "queues"
-            | "resourceflavors"
-            | "cohorts"
-            | "clusterqueues"
-            | "priorityclasses"
-            | "topologies"
-            | "clustertrainingruntimes"
-            | "persistentvolumes"
-            | "storageclasses"
-            | "csinodes"
-            | "deviceclasses"
-            | "resourceslices"
-    )
-}
-
-/// Whether a kind's objects are cluster-scoped and belong to scenarios.
-pub(super) fn is_fenced_kind(kind: &str) -> bool {
-    matches!(
-        kind,
-        "Node"
-            | "Namespace"
-            | "Queue"
-            | "ResourceFlavor"
-            | "Cohort"
-            | "ClusterQueue"
-            | "PriorityClass"
-            | "Topology"
-            | "ClusterTrainingRuntime"
-            | "PersistentVolume"
-            | "StorageClass"
-            | "CSINode"
-            | "DeviceClass"
-            | "ResourceSlice"
-    )
-}
-
 /// Whether these are the kubelets' leases.
 pub(super) fn is_lease(plural: &str, namespace: &str) -> bool {
     plural == "leases" && namespace == LEASES

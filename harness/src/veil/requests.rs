@@ -4,7 +4,8 @@ use http::{Method, Uri};
 use schedlab_json::{Map, Value, json};
 
 use super::Wanted;
-use super::names::{KWOK_NODE, Names, RUN, SHARED, SIMULATED, is_fenced, is_fenced_kind, is_lease};
+use super::names::{KWOK_NODE, Names, RUN, SHARED, SIMULATED, is_lease};
+use crate::fenced::{is_fenced, is_fenced_kind};
 
 /// Labels and annotations whose values are queues.
 const QUEUE_KEYS: [&str; 2] = ["kai.scheduler/queue", "runai/queue"];

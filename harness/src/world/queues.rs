@@ -37,9 +37,17 @@ impl World {
         Ok(())
     }
 
+    /// The same when an object of this path went.
+    pub(super) async fn retell_queues_without(&mut self, path: &str) -> anyhow::Result<()> {
+        match path.rsplit_once('/') {
+            Some((QUEUES | NODES, _)) => self.retell_all_queues().await,
+            _ => Ok(()),
+        }
+    }
+
     /// Tells the target of the queues anew: what is new or changed is applied, what follows from
     /// none any more goes.
-    pub(super) async fn retell_all_queues(&mut self) -> anyhow::Result<()> {
+    async fn retell_all_queues(&mut self) -> anyhow::Result<()> {
         if self.target.queues.retold(&[], &[]).is_none() {
             return Ok(());
         }

@@ -198,7 +198,7 @@ impl World {
         self.rest = None;
         let deleted = self.api.delete(path).await;
         deleted.map_err(crate::api::refusal).with_context(|| path.to_owned())?;
-        self.retell_all_queues().await
+        self.retell_queues_without(path).await
     }
 }
 

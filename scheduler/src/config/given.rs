@@ -45,10 +45,17 @@ impl GivenFile {
     pub fn read(path: Option<&Path>) -> Result<Self, GivenError> {
         let Some(path) = path else { return Ok(Self::default()) };
         let shown = path.display().to_string();
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => return Err(GivenError::Unread { shown, error }),
-        };
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(shown, text),
+            Err(error) => Err(GivenError::Unread { shown, error }),
+        }
+    }
+
+    /// What stands in it, under a name by which it is known.
+    ///
+    /// # Errors
+    /// Something in it is unknown or out of bounds.
+    pub fn parse(shown: String, text: String) -> Result<Self, GivenError> {
         match ConfigFile::parse(&text) {
             Ok(file) => Ok(Self { file, shown, text }),
             Err(error) => Err(GivenError::Wrong { shown, error }),
