@@ -61,9 +61,6 @@ const OTHERS_CLUSTER: &[&str] = &[
     "pytorchjob-controller",
 ];
 
-/// A control plane of ours has nobody who makes the accounts that its API server would ask for.
-const NOBODY_ELSE: &[&str] = &["--disable-admission-plugins=ServiceAccount"];
-
 /// The container that is a cluster where nobody names another.
 pub const OWN_IMAGE: &str = "schedlab/cluster:dev";
 
@@ -392,7 +389,7 @@ fn boot(
         Kept::start(program, arguments, ENVIRONMENT, log, run)
     };
     let folder = run.temp_folder("control-plane")?;
-    let mut plane = ControlPlane::start(assets, &folder, NOBODY_ELSE, keep)?;
+    let mut plane = ControlPlane::start(assets, &folder, &[], keep)?;
     let version = on_runtime(interrupt.unless(plane.ready()))?;
     plane.manage(keep)?;
     if kubelets == Kubelets::Kwok {

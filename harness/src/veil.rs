@@ -7,6 +7,7 @@
 //! reports and snapshots show no prefix. Only JSON passes; what is refused is said by the
 //! cluster itself, in its own words.
 
+mod accounts;
 mod answers;
 mod hub;
 mod ledger;
@@ -118,6 +119,9 @@ impl Veil {
         };
         if method != Method::GET && head.status.is_success() {
             self.namespaces.note(&place, &object);
+            if let Some(namespace) = accounts::made(&place, head.status, &object) {
+                accounts::open(&self.inner, namespace).await?;
+            }
             self.ledger.note(&place, &object, &writer);
         }
         self.shown(&place, head, object)

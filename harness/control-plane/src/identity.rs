@@ -21,8 +21,8 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Makes one and writes what the API server reads into a folder: `serving.crt`,
-    /// `serving.key`, `accounts.key`, `accounts.pub`, `tokens.csv`.
+    /// Makes one and writes what the API server and the controllers read into a folder:
+    /// `authority.crt`, `serving.crt`, `serving.key`, `accounts.key`, `accounts.pub`, `tokens.csv`.
     pub(super) fn write(folder: &Path) -> anyhow::Result<Self> {
         let authority_key = KeyPair::generate().context("cannot make a key")?;
         let mut authority = CertificateParams::new(Vec::new()).context("cannot name nobody")?;
@@ -43,6 +43,7 @@ impl Identity {
         let accounts = KeyPair::generate().context("cannot make a key")?;
         let token = random_token()?;
         let write = |name: &str, text: &str| secretly(&folder.join(name), text);
+        write("authority.crt", &pem)?;
         write("serving.crt", &certificate.pem())?;
         write("serving.key", &key.serialize_pem())?;
         write("accounts.key", &accounts.serialize_pem())?;

@@ -29,8 +29,11 @@ const LAST_MADE: [&str; 3] = [
     "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
 ];
 
-/// What a control plane does besides storing: workloads, namespaces, garbage. Nodes are ours.
+/// What a control plane does besides storing: workloads, namespaces and the accounts in them,
+/// garbage. Nodes are ours.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,\
+    serviceaccount-controller,serviceaccount-token-controller,\
+    root-ca-certificate-publisher-controller,\
     deployment-controller,replicaset-controller,statefulset-controller,job-controller,\
     disruption-controller,ttl-after-finished-controller,persistentvolume-binder-controller,\
     persistentvolume-protection-controller,persistentvolumeclaim-protection-controller,\
@@ -228,8 +231,11 @@ fn api_arguments(folder: &Path, etcd: u16, port: u16) -> Vec<String> {
 }
 
 fn manager_arguments(folder: &Path) -> Vec<String> {
+    let file = |name: &str| folder.join(name).display().to_string();
     vec![
-        format!("--kubeconfig={}", folder.join("kubeconfig").display()),
+        format!("--kubeconfig={}", file("kubeconfig")),
+        format!("--root-ca-file={}", file("authority.crt")),
+        format!("--service-account-private-key-file={}", file("accounts.key")),
         format!("--controllers={CONTROLLERS}"),
         "--leader-elect=false".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
