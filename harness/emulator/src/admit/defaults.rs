@@ -208,7 +208,8 @@ fn fill_job(spec: &mut Value) {
     set_default(spec, &["manualSelector"], false);
     let replace = if spec["podFailurePolicy"].is_null() { "TerminatingOrFailed" } else { "Failed" };
     set_default(spec, &["podReplacementPolicy"], replace);
-    for rule in items_mut(&mut spec["podFailurePolicy"], "rules") {
+    let policy = spec.get_mut("podFailurePolicy").into_iter();
+    for rule in policy.flat_map(|policy| items_mut(policy, "rules")) {
         for condition in items_mut(rule, "onPodConditions") {
             set_default(condition, &["status"], "True");
         }

@@ -40,6 +40,20 @@ fn a_new_pod_has_the_defaults_that_a_real_server_shows() {
 }
 
 #[test]
+fn a_condition_says_that_a_time_is_not_known() {
+    let mut lab = Lab::new();
+    lab.create(pod("web-0")).unwrap();
+    let condition = json!({"type": "Ready", "status": "False"});
+    let status = json!({"conditions": [condition]});
+    let key = lab.key("", "Pod", "web-0");
+    let written = lab.set_status(key, status).unwrap();
+    let unknown = json!({
+        "type": "Ready", "status": "False", "lastProbeTime": null, "lastTransitionTime": null,
+    });
+    assert_eq!(written["status"]["conditions"], json!([unknown]));
+}
+
+#[test]
 fn limits_stand_for_missing_requests() {
     let resources =
         json!({"limits": {"cpu": "1", "nvidia.com/gpu": 2}, "requests": {"cpu": "500m"}});

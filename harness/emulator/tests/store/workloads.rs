@@ -89,6 +89,7 @@ fn a_job_selects_its_pods_by_its_own_uid() {
     assert_eq!(labels["controller-uid"], uid);
     assert_eq!((&spec["completions"], &spec["backoffLimit"]), (&json!(1), &json!(6)));
     assert_eq!(spec["podReplacementPolicy"], "TerminatingOrFailed");
+    assert_eq!(spec.get("podFailurePolicy"), None, "it says nothing of what it does not have");
 }
 
 #[test]
@@ -243,6 +244,7 @@ fn both_groups_of_events_are_one_store() {
     assert_snapshot!(said(lab.create(untimed)), @r#"422 Invalid: Event "e0" is invalid: eventTime: Required value"#);
     let created = lab.create(event).unwrap();
     assert_eq!((&created["apiVersion"], &created["message"]), (&json!("v1"), &json!("placed")));
+    assert_eq!(created.get("lastTimestamp"), Some(&Value::Null), "no time is written as none");
     let key = lab.key("events.k8s.io", "Event", "e1");
     let series = json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}});
     let patched = lab.merge(key, series).unwrap();

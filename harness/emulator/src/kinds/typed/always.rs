@@ -1,6 +1,6 @@
-//! What Go writes of a field that nobody has set: a struct that is no pointer, or a text that is
-//! not left out when empty. Schemas do not say which these are, so those that clients meet stand
-//! here.
+//! What Go writes of a field that nobody has set: a struct or a time that is no pointer, or a text
+//! that is not left out when empty. Schemas do not say which these are, so those that clients meet
+//! stand here.
 
 use schedlab_json::{Value, json};
 
@@ -11,7 +11,23 @@ pub(super) fn of(structure: &str) -> impl Iterator<Item = (&'static str, Value)>
             ("source", json!({})),
             ("reportingComponent", json!("")),
             ("reportingInstance", json!("")),
+            ("eventTime", Value::Null),
+            ("firstTimestamp", Value::Null),
+            ("lastTimestamp", Value::Null),
         ],
+        "EventSeries" => vec![("lastObservedTime", Value::Null)],
+        "PodCondition" | "JobCondition" | "PersistentVolumeClaimCondition" => {
+            vec![("lastProbeTime", Value::Null), ("lastTransitionTime", Value::Null)]
+        }
+        "NodeCondition" => {
+            vec![("lastHeartbeatTime", Value::Null), ("lastTransitionTime", Value::Null)]
+        }
+        "DeploymentCondition" => {
+            vec![("lastTransitionTime", Value::Null), ("lastUpdateTime", Value::Null)]
+        }
+        "NamespaceCondition" | "ReplicaSetCondition" | "StatefulSetCondition" => {
+            vec![("lastTransitionTime", Value::Null)]
+        }
         "Condition" => vec![("message", json!(""))],
         "Node" => vec![("status", node_status())],
         "NodeStatus" => vec![
@@ -23,6 +39,9 @@ pub(super) fn of(structure: &str) -> impl Iterator<Item = (&'static str, Value)>
         "ContainerStatus" => vec![("lastState", json!({})), ("state", json!({}))],
         "PodFailurePolicy" | "SuccessPolicy" => vec![("rules", Value::Null)],
         "ContainerStateRunning" => vec![("startedAt", Value::Null)],
+        "ContainerStateTerminated" => {
+            vec![("finishedAt", Value::Null), ("startedAt", Value::Null)]
+        }
         _ => Vec::new(),
     };
     fields.into_iter()
