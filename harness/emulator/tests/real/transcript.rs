@@ -65,7 +65,7 @@ impl Default for Plain {
     fn default() -> Self {
         let rules = [
             (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
-            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
+            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", "TIME"),
             (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [-+]\d{4}", "TIME"),
             (r#"resourceVersion: "\d+""#, "resourceVersion: RV"),
             (r#"\\"resourceVersion\\":\\"\d+\\""#, "resourceVersion: RV"),
@@ -76,6 +76,7 @@ impl Default for Plain {
             (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-MADE"),
             (r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}\b", "-HASH"),
             (r"pod-template-hash[:=]\w+", "pod-template-hash=HASH"),
+            (r"\.[0-9a-f]{16}\b", ".MADE"),
             (r"127\.0\.0\.1:\d+", "ADDRESS"),
             (r"\b10\.\d+\.\d+\.\d+\b", "IP"),
             (r" {2,}", "  "),
