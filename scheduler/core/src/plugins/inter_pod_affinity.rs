@@ -18,6 +18,10 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct InterPodAffinity;
 
+/// The score as KAI has it: weights as they add up, and who needs the pod that comes counts nothing.
+#[derive(Debug)]
+pub(super) struct PodAffinity;
+
 impl Filter for InterPodAffinity {
     fn depends_on(&self) -> DependsOn {
         DependsOn::Cluster
@@ -150,7 +154,8 @@ fn wants(session: &Session<'_>, shape: &PodShape, pair: (&Pod, &Pod)) -> bool {
 }
 
 /// What a required affinity of a pod that is there counts for one that comes.
-const HARD_AFFINITY_WEIGHT: i64 = 1;
+#[derive(Clone, Copy)]
+struct HardAffinityWeight(i64);
 
 impl Score for InterPodAffinity {
     fn depends_on(&self) -> DependsOn {
@@ -158,20 +163,11 @@ impl Score for InterPodAffinity {
     }
 
     fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
-        let mut others = on_nodes(session, others_that_matter(session, pod));
-        others.any(|(other, ..)| terms_between(session, pod, other).next().is_some())
+        some_terms(session, pod, HardAffinityWeight(1))
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
-        let mut sums = PodCounts::default();
-        let mut keys = BTreeSet::<&Name>::new();
-        for (other, node, _) in on_nodes(session, others_that_matter(session, pod)) {
-            for (term, weight) in terms_between(session, pod, other) {
-                sums.add(session, (node, &term.topology_key), weight);
-                keys.insert(&term.topology_key);
-            }
-        }
-        Box::new(move |node| keys.iter().map(|key| sums.of(session, node, key).unwrap_or(0)).sum())
+        sums_of_weights(session, pod, HardAffinityWeight(1))
     }
 
     fn normalize_score(&self, scores: &mut [i64]) {
@@ -181,6 +177,41 @@ impl Score for InterPodAffinity {
             *score = if spread == 0 { 0 } else { percent(*score - least, spread) };
         }
     }
+}
+
+impl Score for PodAffinity {
+    fn depends_on(&self) -> DependsOn {
+        DependsOn::Cluster
+    }
+
+    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+        some_terms(session, pod, HardAffinityWeight(0))
+    }
+
+    fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
+        sums_of_weights(session, pod, HardAffinityWeight(0))
+    }
+}
+
+fn some_terms(session: &Session<'_>, pod: PodId, hard: HardAffinityWeight) -> bool {
+    let mut others = on_nodes(session, others_that_matter(session, pod));
+    others.any(|(other, ..)| terms_between(session, (pod, other), hard).next().is_some())
+}
+
+fn sums_of_weights<'a>(
+    session: &'a Session<'_>,
+    pod: PodId,
+    hard: HardAffinityWeight,
+) -> NodeScore<'a> {
+    let mut sums = PodCounts::default();
+    let mut keys = BTreeSet::<&Name>::new();
+    for (other, node, _) in on_nodes(session, others_that_matter(session, pod)) {
+        for (term, weight) in terms_between(session, (pod, other), hard) {
+            sums.add(session, (node, &term.topology_key), weight);
+            keys.insert(&term.topology_key);
+        }
+    }
+    Box::new(move |node| keys.iter().map(|key| sums.of(session, node, key).unwrap_or(0)).sum())
 }
 
 /// In floating point, as kube-scheduler has it: exact arithmetic would differ by one here and
@@ -207,8 +238,8 @@ fn others_that_matter<'a>(
 /// their weights.
 fn terms_between<'a>(
     session: &'a Session<'_>,
-    comes: PodId,
-    is_there: PodId,
+    (comes, is_there): (PodId, PodId),
+    hard: HardAffinityWeight,
 ) -> impl Iterator<Item = (&'a PodAffinityTerm, i64)> {
     let (new, old) = (session.pod(comes), session.pod(is_there));
     let namespaces = &session.snapshot.namespaces;
@@ -219,5 +250,5 @@ fn terms_between<'a>(
     let needs = session.shape_of(is_there).pod_affinity.iter();
     let needs = needs.filter(move |term| term_selects(term, namespaces, (old, new)));
     let preferences = mine.chain(theirs).map(|(weight, term)| (term, i64::from(*weight)));
-    preferences.chain(needs.map(|term| (term, HARD_AFFINITY_WEIGHT)))
+    preferences.chain(needs.map(move |term| (term, hard.0)).filter(|(_, weight)| *weight > 0))
 }

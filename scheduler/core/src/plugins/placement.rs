@@ -20,7 +20,7 @@ pub(super) struct NodeAvailability;
 #[derive(Debug)]
 pub(super) struct NodeResourceType;
 
-/// Nodes with shared devices that have room for all parts that the pod asks for.
+/// Nodes with a shared device that has room for a part that the pod asks for.
 #[derive(Debug)]
 pub(super) struct SharedDevicesFirst;
 
@@ -108,22 +108,27 @@ impl Score for ResourcePlacement {
         let profile = session.profile;
         let asks_gpus = session.shape_of(pod).asks_gpus();
         let placement = if asks_gpus { profile.gpu_placement } else { profile.cpu_placement };
-        let free_and_total = move |node: NodeId| {
-            let (room, offered) = (session.room(node), &session.node(node).allocatable);
+        let free = move |node: NodeId| {
+            let room = session.room(node);
             if asks_gpus {
-                (room.idle.gpu_milli.saturating_add(room.releasing.gpu_milli), offered.gpu_milli)
+                room.idle.gpu_milli.saturating_add(room.releasing.gpu_milli)
             } else {
-                (room.idle.cpu_milli.saturating_add(room.releasing.cpu_milli), offered.cpu_milli)
+                room.idle.cpu_milli.saturating_add(room.releasing.cpu_milli)
             }
         };
         match placement {
-            Placement::BinPack => Box::new(move |node| {
-                let (free, _) = free_and_total(node);
-                9 * super::POINT - free.clamp(0, 9 * super::POINT)
-            }),
+            Placement::BinPack => {
+                Box::new(move |node| 9 * super::POINT - free(node).clamp(0, 9 * super::POINT))
+            }
             Placement::LeastFragmentation => super::fragmentation::score(session, pod),
             Placement::Spread => Box::new(move |node| {
-                let (free, total) = free_and_total(node);
+                let (of, room) = (session.node(node), session.room(node));
+                let (free, total) = if asks_gpus {
+                    let parts = room.left_of_shared_milli(of);
+                    (free(node).saturating_add(parts), of.allocatable.gpu_milli)
+                } else {
+                    (free(node), of.allocatable.cpu_milli)
+                };
                 let part = i128::from(free) * i128::from(super::POINT) / i128::from(total.max(1));
                 i64::try_from(part.clamp(0, i128::from(super::POINT))).unwrap_or(0)
             }),

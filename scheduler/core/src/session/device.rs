@@ -114,12 +114,23 @@ impl NodeRoom {
         in_use.map(|device| capacity - device.has).fold(whole, i64::max)
     }
 
-    /// A part of a device that is shared already would do for each of those asked for.
+    /// What is left of shared devices when everything is released, in thousandths. A device of which
+    /// nothing stays taken is a whole one. As KAI, what is taken is rounded up to hundredths.
+    pub fn left_of_shared_milli(&self, node: &Node) -> i64 {
+        let capacity = i128::from(node.gpu_units().max(1));
+        let taken = self.shared.iter().map(SharedDevice::later).filter(|taken| *taken > 0);
+        let left = taken.map(|taken| {
+            let hundredths = (i128::from(taken) * 100 + capacity - 1) / capacity;
+            1000 - i64::try_from(hundredths.min(100) * 10).unwrap_or(1000)
+        });
+        left.sum()
+    }
+
+    /// A part of a device that is shared already would do for one of those asked for.
     pub fn shares_with_others(&self, node: &Node, shared: &SharedGpu) -> bool {
         let (units, capacity) = (shared.units_on(node), node.gpu_units());
-        let fitting = self.shared.iter().filter(|device| device.later() > 0);
-        let fitting = fitting.filter(|device| device.fits(units, capacity).is_some());
-        fitting.count() >= shared.devices as usize
+        let mut in_use = self.shared.iter().filter(|device| device.later() > 0);
+        in_use.any(|device| device.fits(units, capacity).is_some())
     }
 
     /// The devices that a pod gets, and when; `None`: it does not fit.
@@ -317,13 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_shares_with_others_where_each_part_finds_a_device_in_use() {
+    fn a_node_shares_with_others_where_a_part_finds_a_device_in_use() {
         let shares = |asks: &str| {
             let text = format!("{TWO_SHARED_ONE_IDLE}\njob x {asks}");
             on_first(&text, NodeRoom::shares_with_others)
         };
         assert!(shares("part=0.4 devices=2") && shares("part=0.7"));
-        assert!(!shares("part=0.5 devices=2") && !shares("part=0.8"));
+        assert!(shares("part=0.5 devices=2"), "the other part gets a device of its own");
+        assert!(!shares("part=0.8") && !shares("part=0.8 devices=2"));
         let leaving = "node n1 gpus=1\njob r part=0.6 releasing on n1/g1\njob x part=0.4";
         assert!(!on_first(leaving, NodeRoom::shares_with_others));
     }

@@ -3,6 +3,7 @@
 
 use crate::{
     Profile, Snapshot,
+    framework::Plugins,
     model::{Inclusion, PodId, TopologySpread},
     profile::Placement,
     session::Session,
@@ -317,6 +318,30 @@ fn the_fullest_or_the_emptiest_node_is_better_by_gpus_or_for_cpu_work_by_cores()
 }
 
 #[test]
+fn a_spread_counts_what_is_left_of_shared_devices() {
+    let cluster = "
+        node n1 gpus=2 gpu-memory=1000
+        node n2 gpus=2 gpu-memory=1000
+        node n3 gpus=2 gpu-memory=1000
+        node n4 gpus=2 gpu-memory=1000
+        job a part=0.6 on n1/g1
+        job b part=0.3 on n2/g1
+        job c part=0.3 on n3/g1
+        job d part=0.2 releasing on n3/g1
+        job e part=0.3 releasing on n4/g1
+    ";
+    let of = |placement, asks: &str| {
+        kai_scores(placement, "ResourcePlacement", &format!("{cluster}\njob x {asks}"))
+    };
+    let tenths = |tenths: i128| tenths * POINT / 20;
+    let left = [tenths(14), tenths(17), tenths(17), tenths(20)];
+    assert_eq!(of(Placement::Spread, "part=0.1"), left);
+    assert_eq!(of(Placement::Spread, "gpus=1"), left);
+    let packed = [1000, 1000, 1000, 2000].map(|free| 9 * POINT - free);
+    assert_eq!(of(Placement::BinPack, "part=0.1"), packed, "whole devices alone");
+}
+
+#[test]
 fn a_nomination_outweighs_shared_devices_and_those_outweigh_the_kind_of_node() {
     let of = |plugin: &str, text: &str| kai_scores(Placement::BinPack, plugin, text);
     let cluster = "
@@ -330,12 +355,53 @@ fn a_nomination_outweighs_shared_devices_and_those_outweigh_the_kind_of_node() {
     assert_eq!(told("NominatedNode", ""), []);
     assert_eq!(told("SharedDevicesFirst", "part=0.5"), [0, 10_000 * POINT]);
     assert_eq!(told("SharedDevicesFirst", "part=0.6"), [0, 0]);
+    assert_eq!(
+        told("SharedDevicesFirst", "part=0.5 devices=2"),
+        [0, 10_000 * POINT],
+        "one of several devices is enough"
+    );
     assert_eq!(told("SharedDevicesFirst", "gpus=1"), []);
     assert_eq!(told("NodeAvailability", "gpus=1"), [1_000 * POINT, 1_000 * POINT]);
     assert_eq!(told("NodeResourceType", "cpu=1"), [0, 0, 10 * POINT]);
     assert_eq!(told("NodeResourceType", "gpus=1"), []);
     let spread = format!("{cluster}\njob x part=0.5");
     assert_eq!(kai_scores(Placement::Spread, "SharedDevicesFirst", &spread), []);
+}
+
+#[test]
+fn kai_adds_preferences_up_and_counts_nobody_who_needs_the_pod() {
+    let told = |text: &str| kai_scores(Placement::BinPack, "PodAffinity", text);
+    let cluster = "
+        node n1
+        node n2
+        node n3
+        job a label app=x likes app=x/host on n1
+        job b label app=x near app=x/host on n2
+    ";
+    let weight = |likes: i128| likes * 100 * 1_000_000 * POINT;
+    assert_eq!(
+        told(&format!("{cluster}\njob x label app=x likes app=x/host")),
+        [weight(2), weight(1), 0],
+        "on n1 both like each other, on n2 the one that comes"
+    );
+    assert_eq!(told(&format!("{cluster}\njob x label app=x")), [weight(1), 0, 0]);
+    assert_eq!(told("\nnode n1\njob b label app=x near app=x/host on n1\njob x label app=x"), []);
+}
+
+#[test]
+fn preferences_of_pods_count_where_plugin_podaffinity_is_asked() {
+    let without = |plugin: &str| {
+        let mut profile = Profile::kai();
+        profile.plugins = Plugins::kai_with(|name| name != plugin);
+        let text = "
+            node n1
+            node n2
+            job a label app=x on n2
+            job x likes app=x/host
+        ";
+        scores_by(&profile, "PodAffinity", &snapshot_of(text)).len()
+    };
+    assert_eq!((without("podaffinity"), without("predicates")), (0, 2));
 }
 
 #[test]
