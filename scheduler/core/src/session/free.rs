@@ -53,9 +53,14 @@ impl Free {
         Self { resources, taken: Vec::new(), device_units: node.gpu_units() }
     }
 
+    /// The part that queues account for, of devices whole ones.
+    pub(crate) fn whole(&self) -> PerResource<i64> {
+        self.resources.accounted().at_least_zero()
+    }
+
     /// The part that queues account for, parts of devices included.
     pub(crate) fn accounted(&self) -> PerResource<i64> {
-        let whole = self.resources.accounted().at_least_zero();
+        let whole = self.whole();
         let units = i128::from(self.device_units.max(1));
         let parts = self.taken.iter().map(|(_, taken)| {
             let free = units - i128::from(*taken);

@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct Place {
     pub(super) nodes: BTreeSet<NodeId>,
     /// Which of them are better, where the place is wider than preferred: those of the emptiest
-    /// places of the preferred level.
+    /// places of the preferred level, among all that there are of that level.
     pub(super) ranks: Option<BTreeMap<NodeId, i64>>,
 }
 
@@ -70,7 +70,10 @@ pub(super) struct Together<'a> {
 struct Domain {
     name: Name,
     nodes: Vec<NodeId>,
+    /// Free room, rests of shared devices among it.
     free: PerResource<i64>,
+    /// The same without those.
+    whole: PerResource<i64>,
     /// How many of the pods fit.
     pods: u64,
     inner: Vec<Self>,
@@ -102,12 +105,16 @@ impl Session<'_> {
         }
         let deepest = preferred.unwrap_or(required).max(required);
         let holds = self.holding(together.pods);
+        let ranks = preferred.map(|_| root.ranks(deepest)).unwrap_or_default();
+        let ranks_of = |domain: &Domain| {
+            domain.nodes.iter().map(|node| (*node, ranks.get(node).copied().unwrap_or(0))).collect()
+        };
         let mut places = Vec::new();
         for depth in (required..=deepest).rev() {
             let domains = may_be.iter().flat_map(|domain| domain.at(depth - required));
             places.extend(domains.filter(|domain| holds(domain)).map(|domain| Place {
                 nodes: domain.nodes.iter().copied().collect(),
-                ranks: (depth < deepest).then(|| domain.ranks(deepest - depth)),
+                ranks: (depth < deepest).then(|| ranks_of(domain)),
             }));
         }
         if places.is_empty() {
@@ -247,20 +254,23 @@ impl Grow<'_> {
             let free: Vec<Free> = nodes.iter().map(|node| Free::of(self.session, *node)).collect();
             let counts = nodes.iter().zip(&free).map(|(node, free)| self.times(*node, free));
             let pods = counts.sum();
-            let sum = |sum: PerResource<i64>, free: &Free| sum.plus(free.accounted());
-            let free = free.iter().fold(PerResource::default(), sum);
-            return Domain { name: name.clone(), nodes, free, pods, inner: Vec::new() };
+            let sum = |of: fn(&Free) -> PerResource<i64>| {
+                free.iter().map(of).fold(PerResource::default(), PerResource::plus)
+            };
+            let (free, whole) = (sum(Free::accounted), sum(Free::whole));
+            return Domain { name: name.clone(), nodes, free, whole, pods, inner: Vec::new() };
         }
         let same = placed.chunk_by(|(a, _), (b, _)| a[depth] == b[depth]);
         let mut inner: Vec<Domain> = same
             .map(|placed| self.domain(&placed[0].0[depth], placed, depth + 1, depth_max))
             .collect();
         inner.sort_by(|a, b| self.fuller(a, b).then_with(|| a.name.cmp(&b.name)));
-        let free = inner
-            .iter()
-            .fold(PerResource::default(), |sum: PerResource<i64>, domain| sum.plus(domain.free));
+        let sum = |of: fn(&Domain) -> PerResource<i64>| {
+            inner.iter().map(of).fold(PerResource::default(), PerResource::plus)
+        };
+        let (free, whole) = (sum(|domain| domain.free), sum(|domain| domain.whole));
         let pods = inner.iter().map(|domain| domain.pods).sum();
-        Domain { name: name.clone(), nodes, free, pods, inner }
+        Domain { name: name.clone(), nodes, free, whole, pods, inner }
     }
 
     fn times(&self, node: NodeId, free: &Free) -> u64 {
@@ -275,9 +285,10 @@ impl Grow<'_> {
         (b.0 * a.1).cmp(&(a.0 * b.1))
     }
 
-    /// The largest part of a resource that the pods take; more than all where nothing is free.
+    /// The largest part of a resource that the pods take; more than all where nothing is free. As
+    /// KAI, by whole devices.
     fn part(&self, domain: &Domain) -> (i128, i128) {
-        let parts = self.request.values().into_iter().zip(domain.free.values());
+        let parts = self.request.values().into_iter().zip(domain.whole.values());
         let parts = parts.into_iter().filter(|(asked, _)| *asked > 0);
         let parts = parts.map(|(asked, free)| match free {
             ..=0 => (i128::from(i64::MAX), 1),
@@ -296,11 +307,12 @@ impl Domain {
         self.inner.iter().flat_map(|domain| domain.at(depth - 1)).collect()
     }
 
-    /// Tenths: how far back each node's place stands among those `depth` levels further in.
+    /// Tenths, rounded down: how far back each node's place stands among those `depth` levels
+    /// further in, the last one at 10.
     fn ranks(&self, depth: usize) -> BTreeMap<NodeId, i64> {
         let places = self.at(depth);
         let count = i64::try_from(places.len()).unwrap_or(i64::MAX).max(1);
-        let ranked = (0_i64..).zip(places);
+        let ranked = (1_i64..).zip(places);
         ranked
             .flat_map(|(at, place)| place.nodes.iter().map(move |n| (*n, 10 * at / count)))
             .collect()

@@ -216,3 +216,48 @@ fn pods_that_are_alike_are_counted_node_by_node() {
         gang g pods=2 gpus=3 together=dc/rack
     "), @"g pending: node-group a can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied");
 }
+
+/// Racks of one node with one GPU each, so many in every zone.
+fn single_racks(zones: &[&str], each: usize) -> String {
+    let rack = |at: usize| {
+        let zone = zones[at / each];
+        format!("node n{at:02} gpus=1 label zone={zone} label rack={at:02}\n")
+    };
+    let racks: String = (0..zones.len() * each).map(rack).collect();
+    format!("\ntopology dc levels zone rack\n{racks}")
+}
+
+#[test]
+fn every_one_of_eleven_preferred_racks_has_its_place_in_the_order() {
+    let racks = single_racks(&["a"], 11);
+    assert_snapshot!(
+        plan_of(&format!("{racks}gang g pods=11 gpus=1 close=dc/rack")),
+        @"g runs on n10, n09, n08, n07, n06, n05, n04, n03, n02, n01, n00"
+    );
+}
+
+#[test]
+fn preferred_racks_are_ranked_among_all_that_the_gang_may_use() {
+    let racks = single_racks(&["a", "b"], 10);
+    assert_snapshot!(
+        plan_of(&format!("{racks}gang g pods=10 gpus=1 together=dc/zone close=dc/rack")),
+        @"g runs on n09, n07, n08, n05, n06, n03, n04, n01, n02, n00"
+    );
+}
+
+#[test]
+fn a_rack_is_as_full_as_its_whole_gpus_make_it() {
+    let first = |asks: &str| {
+        plan_of(&format!(
+            "
+            topology dc levels rack
+            node n1 gpus=3 label rack=a
+            node n2 gpus=2 label rack=b
+            job other part=0.3 on n1/g1
+            gang g pods=2 {asks} together=dc/rack
+        "
+        ))
+    };
+    assert_snapshot!(first("gpus=1"), @"g runs on n1 x2");
+    assert_snapshot!(first("part=0.5"), @"g runs on n1/g1, n1/g-1");
+}
