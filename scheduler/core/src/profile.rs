@@ -44,6 +44,8 @@ pub struct Profile {
     pub preempt_min_runtime: Duration,
     /// Protects running work from reclaim where no queue says otherwise.
     pub reclaim_min_runtime: Duration,
+    /// Which queue says first how long running work is protected from reclaim.
+    pub reclaim_resolve_method: ResolveMethod,
     /// Most workloads of one cycle for which others have to leave (preempt and reclaim together);
     /// `None`: all that may.
     pub preemptions_max: Option<usize>,
@@ -92,6 +94,15 @@ pub enum Placement {
     LeastFragmentation,
 }
 
+/// Which queue of a victim is asked first for its minimum run time; then those above it are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResolveMethod {
+    /// The one just below the lowest queue that is above reclaimer and victim (KAI's default).
+    Lca,
+    /// Its leaf queue.
+    Queue,
+}
+
 impl Profile {
     /// What KAI does by default.
     pub fn kai() -> Self {
@@ -117,6 +128,7 @@ impl Profile {
             queue_depth: BTreeMap::new(),
             preempt_min_runtime: Duration::ZERO,
             reclaim_min_runtime: Duration::ZERO,
+            reclaim_resolve_method: ResolveMethod::Lca,
             preemptions_max: None,
             priority_difference_min: 1,
         }

@@ -2,7 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::{messages_of, plan_of, rounds_of};
+use crate::{
+    Profile,
+    profile::ResolveMethod,
+    testing::{messages_of, plan_of, plan_with, rounds_of},
+};
 
 #[test]
 fn an_owner_takes_back_what_a_sibling_borrowed() {
@@ -277,6 +281,32 @@ fn across_departments_the_department_says_how_long_a_gang_is_protected() {
     owner waits for n1
     owner pending: Room was promised on n1 and is being released by pods that are leaving
     ");
+}
+
+#[test]
+fn the_leaf_queue_says_how_long_a_gang_is_protected_where_it_is_asked_first() {
+    let plan = |method, leaf: &str| {
+        let profile = Profile { reclaim_resolve_method: method, ..Profile::kai() };
+        plan_with(
+            &profile,
+            &format!(
+                "
+            node n1 gpus=4
+            queue left quota=4
+            queue right quota=0 reclaim-min-runtime=10m
+            queue left-a parent=left quota=4
+            queue right-a parent=right quota=0 {leaf}
+            gang victim pods=4 gpus=1 queue=right-a started=5m on n1 n1 n1 n1
+            gang owner pods=1 gpus=1 queue=left-a
+        "
+            ),
+        )
+    };
+    let leaves = |method, leaf: &str| plan(method, leaf).contains("victim leaves");
+    let short = "reclaim-min-runtime=1m";
+    assert!(!leaves(ResolveMethod::Lca, short) && leaves(ResolveMethod::Queue, short));
+    assert!(!leaves(ResolveMethod::Queue, ""), "it says nothing: the one above does");
+    assert!(!leaves(ResolveMethod::Queue, "reclaim-min-runtime=60m"));
 }
 
 #[test]

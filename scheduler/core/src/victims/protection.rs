@@ -6,12 +6,13 @@ use std::time::Duration;
 use super::Before;
 use crate::{
     model::{PodGroup, PodGroupId, QueueId, Time},
+    profile::ResolveMethod,
     queues::reclaim::diverging,
 };
 
 /// How much longer the core of `victim` may run before work of `reclaimer` (a leaf queue) takes
-/// its place: by the queue just below the lowest one above both, or the first above that which
-/// says something. `None`: it is not protected.
+/// its place: by the queue just below the lowest one above both, or by its leaf queue where the
+/// profile says so; or by the first above that which says something. `None`: it is not protected.
 pub(crate) fn from_reclaim(
     before: &Before<'_>,
     reclaimer: QueueId,
@@ -21,8 +22,12 @@ pub(crate) fn from_reclaim(
     let victim = before.group(victim);
     let Ok(Some(leaf)) = victim.queue else { return None };
     let (_, side) = diverging(ledger, reclaimer, leaf)?;
+    let first = match before.profile.reclaim_resolve_method {
+        ResolveMethod::Lca => side,
+        ResolveMethod::Queue => leaf,
+    };
     let of = |queue: QueueId| snapshot.queues[queue.0 as usize].reclaim_min_runtime;
-    let minimum = ledger.path(side).find_map(of).unwrap_or(before.profile.reclaim_min_runtime);
+    let minimum = ledger.path(first).find_map(of).unwrap_or(before.profile.reclaim_min_runtime);
     still_to_run(snapshot.now, victim.last_start, minimum)
 }
 
