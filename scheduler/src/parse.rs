@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt};
 use schedlab_json::{Text, Value};
 use schedlab_scheduler_core::model::{Name, Time};
 
-pub(crate) use duration::{GoDuration, go_duration};
+pub(crate) use duration::{GoDuration, go_duration, long_duration};
 pub(crate) use quantity::{Unit, milli, quantity};
 
 /// A field that cannot be used as it is.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Profile,
-    profile::{Action, Placement},
+    profile::{Action, Placement, ResolveMethod},
 };
 
 use crate::config::{
@@ -44,6 +44,7 @@ fn plugin(name: &str, profile: &Profile) -> Value {
         "minruntime" => json!({
             "defaultPreemptMinRuntime": time(profile.preempt_min_runtime),
             "defaultReclaimMinRuntime": time(profile.reclaim_min_runtime),
+            "reclaimResolveMethod": method(profile.reclaim_resolve_method),
         }),
         "nodeplacement" => json!({
             "gpu": in_kais_words(profile.gpu_placement),
@@ -84,7 +85,7 @@ pub(super) fn ours(config: &Config) -> Value {
         task_order: _,
         gpu_placement,
         cpu_placement,
-        // As that of nodes.
+        // By the plugins that order devices.
         device_placement: _,
         k_value_milli,
         staleness_grace,
@@ -95,6 +96,8 @@ pub(super) fn ours(config: &Config) -> Value {
         queue_depth: _,
         preempt_min_runtime,
         reclaim_min_runtime,
+        // An argument of plugin minruntime.
+        reclaim_resolve_method: _,
         preemptions_max,
         priority_difference_min,
     } = &config.profile;
@@ -141,7 +144,6 @@ fn reservation(of: &GpuReservation) -> Value {
 /// Of those that our file knows. Priorities are told of all of them or of none, so that they are
 /// measured by nothing else.
 fn plugin_settings(config: &Config) -> Value {
-    let known = plugins::optional().filter(|name| *name != "dynamicresources");
     let setting = |name: &str| {
         let is_on = !config.plugins_off.contains(name);
         let is_moved = !config.plugin_priorities.is_empty();
@@ -149,7 +151,23 @@ fn plugin_settings(config: &Config) -> Value {
         let said = json!({ "enabled": is_on, "priority": priority });
         (!is_on || is_moved).then(|| (name.to_owned(), said))
     };
-    known.filter_map(setting).collect()
+    let mut settings: Value = plugins::optional().filter_map(setting).collect();
+    let profile = &config.profile;
+    if of_devices(profile.device_placement) != of_devices(profile.gpu_placement) {
+        settings[of_devices(profile.device_placement)] = json!({ "enabled": true });
+    }
+    if profile.reclaim_resolve_method != ResolveMethod::Lca {
+        let arguments = json!({ "reclaimResolveMethod": method(profile.reclaim_resolve_method) });
+        settings["minruntime"] = json!({ "arguments": arguments });
+    }
+    settings
+}
+
+const fn method(of: ResolveMethod) -> &'static str {
+    match of {
+        ResolveMethod::Lca => "lca",
+        ResolveMethod::Queue => "queue",
+    }
 }
 
 fn actions(profile: &Profile) -> Vec<&'static str> {

@@ -4,6 +4,7 @@
 mod apply;
 mod metric_labels;
 mod place;
+mod plugins;
 mod usage;
 
 use std::{
@@ -20,6 +21,7 @@ use serde::{
 use thiserror::Error;
 
 use place::Place;
+use plugins::{PluginName, PluginSetting};
 pub(crate) use usage::UsageDbSetting;
 
 use super::{Binding, Component};
@@ -172,51 +174,6 @@ pub enum ActionName {
     Preempt,
     /// Evicts what is left of gangs below their minimum.
     StaleGangEviction,
-}
-
-/// Plugins that one can do without, by KAI's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum PluginName {
-    /// Limits of queues, and quotas for what cannot be preempted.
-    Proportion,
-    /// Taints, affinity, ports, spread, node conditions.
-    Predicates,
-    /// Jobs of a queue: the higher priority first.
-    Priority,
-    /// Jobs of a queue: those below their minimum first, then those at it, then those above.
-    Elastic,
-    /// Pods of a job: the master or launcher of a Kubeflow job first.
-    Kubeflow,
-    /// Pods of a job: the head of a Ray cluster first.
-    Ray,
-    /// Pods of a job: the higher task priority first.
-    TaskOrder,
-    /// Pods go where they were nominated first.
-    NominatedNode,
-    /// Preferred levels of topologies.
-    Topology,
-    /// Shared GPUs with room come before whole ones.
-    GpuSharingOrder,
-    /// Nodes with room now come before those with room later.
-    NodeAvailability,
-    /// No nodes that cannot align the pod with their NUMA zones, and first those with few of them.
-    Numa,
-    /// Pods without GPUs go to nodes without GPUs.
-    ResourceType,
-    /// Bin-pack or spread.
-    NodePlacement,
-}
-
-/// How a plugin is set.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PluginSetting {
-    /// Whether it is asked [default: true].
-    pub enabled: Option<bool>,
-    /// The plugin with the higher one comes first: of priority and elastic, in the order of jobs;
-    /// of kubeflow, ray and taskorder, in that of pods. Others gain nothing by it [default: KAI's].
-    pub priority: Option<i32>,
 }
 
 /// Where pods go first.
@@ -383,6 +340,7 @@ impl ConfigFile {
             return Err(FileError::Value { field, found: found.to_string(), allowed });
         }
         metric_labels::check(self)?;
+        plugins::check(self)?;
         let times = [
             ("preemptionPolicy.gracePeriod", self.preemption_policy.grace_period),
             ("period", self.period),

@@ -21,7 +21,7 @@ const PLUGINS: [(&str, i32, Part); 25] = [
     ("priority", 1700, Part::Optional),
     ("nodeavailability", 1600, Part::Optional),
     ("resourcetype", 1500, Part::Optional),
-    ("podaffinity", 1400, Part::Fixed),
+    ("podaffinity", 1400, Part::Optional),
     ("elastic", 1300, Part::Optional),
     ("kubeflow", 1200, Part::Optional),
     ("ray", 1100, Part::Optional),
@@ -43,8 +43,8 @@ const PLUGINS: [(&str, i32, Part); 25] = [
     ("sg-multinodegang", 0, Part::Silent),
 ];
 
-/// Left out of KAI's own list in older versions, or in every one: nothing follows from it.
-const OFTEN_MISSING: [&str; 2] = ["subgrouporder", "podaffinity"];
+/// Left out of KAI's own list in older versions: nothing follows from it.
+const OFTEN_MISSING: [&str; 1] = ["subgrouporder"];
 
 /// What a name does here; `None`: there is no such plugin.
 pub(crate) fn part(name: &str) -> Option<Part> {
@@ -54,6 +54,11 @@ pub(crate) fn part(name: &str) -> Option<Part> {
 /// The priority that it has by default; one of an unknown plugin is 0.
 pub(crate) fn priority(name: &str) -> i32 {
     PLUGINS.iter().find(|(known, ..)| *known == name).map_or(0, |(_, priority, _)| *priority)
+}
+
+/// Our scheduler may go without it.
+pub(crate) fn is_optional(name: &str) -> bool {
+    part(name) == Some(Part::Optional)
 }
 
 /// Those that a scheduler of ours may go without.

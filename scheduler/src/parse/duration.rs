@@ -13,6 +13,19 @@ pub(crate) enum GoDuration {
 
 /// Reads a duration; `None` when it is malformed or longer than 292 years.
 pub(crate) fn go_duration(text: &str) -> Option<GoDuration> {
+    duration_in(text, nanos_of)
+}
+
+/// The same with days and weeks, `1w2d`, as KAI reads some of its arguments.
+pub(crate) fn long_duration(text: &str) -> Option<GoDuration> {
+    duration_in(text, |unit| match unit {
+        "d" => Some(86_400_000_000_000),
+        "w" => Some(604_800_000_000_000),
+        shorter => nanos_of(shorter),
+    })
+}
+
+fn duration_in(text: &str, nanos_of: impl Fn(&str) -> Option<i128>) -> Option<GoDuration> {
     let negative = text.starts_with('-');
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
@@ -71,6 +84,14 @@ mod tests {
         let texts = ["0", "1h30m", "1.5s", "250ms", "-1s", "-0s", "", "5", "5x", "s", "1..5s", "-"];
         let read: Vec<_> = texts.iter().map(|text| format!("{text:?}={}", millis(text))).collect();
         insta::assert_snapshot!(read.join(" "), @r#""0"=0 "1h30m"=5400000 "1.5s"=1500 "250ms"=250 "-1s"=negative "-0s"=0 ""=malformed "5"=malformed "5x"=malformed "s"=malformed "1..5s"=malformed "-"=malformed"#);
+    }
+
+    #[test]
+    fn days_and_weeks_are_known_where_kai_knows_them() {
+        let hours = |hours| Some(GoDuration::Positive(Duration::from_hours(hours)));
+        assert_eq!(long_duration("1w2d3h"), hours(9 * 24 + 3));
+        assert_eq!(long_duration("1.5d"), hours(36));
+        assert_eq!((long_duration("1mo"), go_duration("1d")), (None, None));
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn told(config: &Config) -> String {
     let profile = &config.profile;
     format!(
         "{} pool={:?} period={:?} {:?}\noff={:?}\nnodes {:?}/{:?} devices {:?} depth={:?} k={} \
-         saturation={} victims={} stale={:?} protected={:?}/{:?} preempt={:?}/{} grace={:?}/{:?}\n\
+         saturation={} victims={} stale={:?} protected={:?}/{:?} by {:?} preempt={:?}/{} grace={:?}/{:?}\n\
          restricted={} reserved={} filters={} order={:?}/{:?}",
         config.scheduler_name,
         config.node_pool,
@@ -34,6 +34,7 @@ fn told(config: &Config) -> String {
         profile.staleness_grace,
         profile.preempt_min_runtime,
         profile.reclaim_min_runtime,
+        profile.reclaim_resolve_method,
         profile.preemptions_max,
         profile.priority_difference_min,
         config.eviction_grace,
@@ -104,7 +105,7 @@ fn what_kai_was_told_decides_here_too() {
     assert_snapshot!(told(&config), @r#"
     kai-scheduler pool=Some(NodePool { label: "pool", value: "a100" }) period=2s [Allocate, Reclaim, Preempt, StaleGangEviction]
     off={"gpusharingorder", "numa"}
-    nodes Spread/BinPack devices Spread depth={Reclaim: 10} k=500 saturation=1500 victims=4 stale=90s protected=240s/3600s preempt=None/1 grace=None/Some(120s)
+    nodes Spread/BinPack devices Spread depth={Reclaim: 10} k=500 saturation=1500 victims=4 stale=90s protected=240s/3600s by Lca preempt=None/1 grace=None/Some(120s)
     restricted=true reserved=false filters=18 order=[Priority, Elastic]/[Kubeflow, Ray, TaskOrder]
     "#);
 }
@@ -146,7 +147,7 @@ fn what_a_snapshot_says_that_is_not_done_is_noted() {
         { "name": "priority", "disableJobOrder": true },
         { "name": "nodeplacement", "arguments": { "gpu": "sideways", "disk": "spread" } },
         { "name": "proportion", "arguments": { "kValue": "-2" } },
-        { "name": "minruntime", "arguments": { "reclaimResolveMethod": "queue" } },
+        { "name": "minruntime", "arguments": { "reclaimResolveMethod": "sideways" } },
     ]);
     assert_snapshot!(of(json!({
         "tiers": [{ "plugins": plugins }], "queueDepthPerAction": { "allocate": -1, "foo": 1 },
@@ -159,7 +160,7 @@ fn what_a_snapshot_says_that_is_not_done_is_noted() {
     config.tiers[0].plugins[2].arguments.disk: nothing here goes by it
     config.tiers[0].plugins[2].arguments.gpu: found "sideways", allowed: binpack or spread; binpack holds
     config.tiers[0].plugins[3].arguments.kValue: found "-2", allowed: a number from 0 to 1000; 1 holds
-    config.tiers[0].plugins[4].arguments.reclaimResolveMethod: found "queue", allowed: lca; lca holds
+    config.tiers[0].plugins[4].arguments.reclaimResolveMethod: found "sideways", allowed: lca or queue; lca holds
     config.usageDBConfig: found a database, allowed: none, as a snapshot has no past usage: shares are divided as if there had been none
     "#);
 }
@@ -222,7 +223,13 @@ period: 500ms
 usageWindow: 24h
 kValue: 0.5
 actions: [allocate, consolidation]
-plugins: { topology: { enabled: false }, elastic: { priority: 1750 }, ray: { enabled: false } }
+plugins:
+  topology: { enabled: false }
+  elastic: { priority: 1750 }
+  ray: { enabled: false }
+  podaffinity: { enabled: false }
+  gpuspread: { enabled: true }
+  minruntime: { arguments: { reclaimResolveMethod: queue } }
 placementStrategy: { gpu: leastfragmentation, cpu: spread }
 queueDepthPerAction: { reclaim: 10 }
 minRuntime: { preemptMinRuntime: 4m, reclaimMinRuntime: 1500ms }
@@ -243,8 +250,8 @@ maxConsolidationVictims: 3
     assert!(notes.is_empty(), "{notes:?}");
     assert_snapshot!(told(&of_kai), @r#"
     mine pool=Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) period=500ms [Allocate, Consolidate]
-    off={"ray", "topology"}
-    nodes BinPack/Spread devices BinPack depth={Reclaim: 10} k=500 saturation=1250 victims=3 stale=90s protected=240s/1.5s preempt=None/1 grace=None/Some(120s)
+    off={"podaffinity", "ray", "topology"}
+    nodes BinPack/Spread devices Spread depth={Reclaim: 10} k=500 saturation=1250 victims=3 stale=90s protected=240s/1.5s by Queue preempt=None/1 grace=None/Some(120s)
     restricted=true reserved=false filters=19 order=[Elastic, Priority]/[Kubeflow, TaskOrder]
     "#);
     let plain = Config::kai();

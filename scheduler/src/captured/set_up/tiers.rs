@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use schedlab_json::Value;
-use schedlab_scheduler_core::profile::{Action, Placement};
+use schedlab_scheduler_core::profile::{Action, Placement, ResolveMethod};
 
 use super::{super::CaptureError, Fields, Learned, fields, found, is_said, items, number};
 use crate::{
     config::plugins::{self, Part},
-    parse::{GoDuration, Malformed, go_duration, text},
+    parse::{GoDuration, Malformed, long_duration, text},
 };
 
 const ACTIONS: [Action; 5] = [
@@ -22,7 +22,7 @@ const NAMES: &str = "allocate, consolidation, reclaim, preempt, stalegangevictio
 const STRATEGIES: &str = "binpack or spread";
 const FROM_0: &str = "a number from 0 to 1000";
 const FROM_1: &str = "a number from 1 to 1000";
-const TIME: &str = "a duration such as 90s or 1h30m, not negative";
+const TIME: &str = "a duration such as 90s, 1h30m or 1d, not negative";
 const DEPTH: &str = "an integer from 0";
 
 impl Learned<'_> {
@@ -144,10 +144,13 @@ impl Learned<'_> {
                 let time = self.time(value, field);
                 self.config.profile.reclaim_min_runtime = time.unwrap_or_default();
             }
-            ("minruntime", "reclaimResolveMethod") if value.as_str() == Some("queue") => {
-                self.wrong(&found(field, value, "lca"), "lca holds");
-            }
-            ("minruntime", "reclaimResolveMethod") => {}
+            ("minruntime", "reclaimResolveMethod") => match value.as_str() {
+                Some("queue") => self.config.profile.reclaim_resolve_method = ResolveMethod::Queue,
+                Some("lca" | "") => {
+                    self.config.profile.reclaim_resolve_method = ResolveMethod::Lca;
+                }
+                Some(_) | None => self.wrong(&found(field, value, "lca or queue"), "lca holds"),
+            },
             _ => self.passed_over(field),
         }
     }
@@ -182,7 +185,7 @@ impl Learned<'_> {
     }
 
     fn time(&mut self, value: &Value, field: &str) -> Option<Duration> {
-        match value.as_str().and_then(go_duration) {
+        match value.as_str().and_then(long_duration) {
             Some(GoDuration::Positive(time)) => Some(time),
             Some(GoDuration::Negative) | None => {
                 self.wrong(&found(field, value, TIME), "nobody is protected");

@@ -5,8 +5,7 @@ use schedlab_scheduler_core::profile::{Action, Placement, Profile};
 
 use super::{
     ActionName, ConfigFile, DefaultPrioritiesSetting, FileError, MinRuntime, PlacementStrategy,
-    PluginName, PluginSetting, PoolSetting, PreemptionSetting, QueueDepth, Strategy, Time,
-    metric_labels,
+    PoolSetting, PreemptionSetting, QueueDepth, Strategy, Time, metric_labels, plugins,
 };
 use crate::config::{
     Binding, Config, DefaultPriorities, Flavor, GpuReservation, NODE_POOL_LABEL, NodePool,
@@ -68,8 +67,9 @@ impl ConfigFile {
         if let Some(grace) = self.preemption_policy.grace_period {
             config.give_grace(grace.0);
         }
-        self.set_plugins(config);
+        plugins::set(&self.plugins, config);
         self.apply_to_profile(&mut config.profile);
+        plugins::give_arguments(&self.plugins, &mut config.profile)?;
         if let Some(lines) = self.trace_decisions {
             config.trace(usize::try_from(lines).unwrap_or(usize::MAX));
         }
@@ -154,30 +154,6 @@ impl ConfigFile {
         stands.into_iter().find_map(|(key, stands)| stands.then_some(key))
     }
 
-    /// Those that are named; the others stay as they are.
-    fn set_plugins(&self, config: &mut Config) {
-        if self.plugins.is_empty() {
-            return;
-        }
-        let (mut off, mut priorities) =
-            (config.plugins_off.clone(), config.plugin_priorities.clone());
-        for (plugin, PluginSetting { enabled, priority }) in &self.plugins {
-            let name = plugin.as_kai();
-            match enabled {
-                Some(true) => {
-                    off.remove(name);
-                }
-                Some(false) => {
-                    off.insert(name.to_owned());
-                }
-                None => {}
-            }
-            priorities.extend(priority.map(|priority| (name.to_owned(), priority)));
-        }
-        config.go_without(off);
-        config.prioritize(priorities);
-    }
-
     fn apply_to_profile(&self, profile: &mut Profile) {
         if let Some(actions) = &self.actions {
             profile.actions = actions.iter().map(|action| action.of_core()).collect();
@@ -226,29 +202,8 @@ impl ActionName {
     }
 }
 
-impl PluginName {
-    const fn as_kai(self) -> &'static str {
-        match self {
-            Self::Proportion => "proportion",
-            Self::Predicates => "predicates",
-            Self::Priority => "priority",
-            Self::Elastic => "elastic",
-            Self::Kubeflow => "kubeflow",
-            Self::Ray => "ray",
-            Self::TaskOrder => "taskorder",
-            Self::NominatedNode => "nominatednode",
-            Self::Topology => "topology",
-            Self::GpuSharingOrder => "gpusharingorder",
-            Self::NodeAvailability => "nodeavailability",
-            Self::Numa => "numa",
-            Self::ResourceType => "resourcetype",
-            Self::NodePlacement => "nodeplacement",
-        }
-    }
-}
-
 impl Strategy {
-    const fn of_core(self) -> Placement {
+    pub(super) const fn of_core(self) -> Placement {
         match self {
             Self::BinPack => Placement::BinPack,
             Self::Spread => Placement::Spread,
@@ -259,6 +214,6 @@ impl Strategy {
 
 /// Between 0 and 1000, so it fits.
 #[expect(clippy::cast_possible_truncation, reason = "bounded when it was read")]
-fn thousandths(number: f64) -> i64 {
+pub(super) fn thousandths(number: f64) -> i64 {
     (number * 1000.0).round() as i64
 }

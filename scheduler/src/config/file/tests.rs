@@ -53,8 +53,8 @@ kValue: 0.5
 #[test]
 fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `queueLabelToMetricLabel`, `queueLabelToDefaultMetricValue`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
-    assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `priority`, `elastic`, `kubeflow`, `ray`, `taskorder`, `nominatednode`, `topology`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement` at line 2 column 3");
-    assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected `enabled` or `priority` at line 2 column 15");
+    assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `priority`, `elastic`, `kubeflow`, `ray`, `taskorder`, `nominatednode`, `podaffinity`, `topology`, `dynamicresources`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement`, `gpupack`, `gpuspread`, `subgrouporder`, `minruntime`, `snapshot`, `reflectjoborder`, `expectedruntime`, `sg-nodelocalgreedy`, `sg-multinodegang` at line 2 column 3");
+    assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected one of `enabled`, `priority`, `arguments` at line 2 column 15");
     assert_snapshot!(read("plugins:\n  elastic: { priority: high }"), @r#"plugins.elastic.priority: invalid type: string "high", expected i32 at line 2 column 24"#);
     assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
     assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `binder`, `podgrouper`, `queue-controller`, `admission` at line 1 column 14");
@@ -102,6 +102,62 @@ fn plugins_come_by_their_priorities_and_then_by_name() {
     assert_eq!(order(&[off, "elastic: { priority: 1800 }"]), "priority; ray taskorder");
     let on = "elastic: { enabled: true }";
     assert_eq!(order(&["elastic: { priority: 1800 }", off, on]), "elastic priority; ray taskorder");
+}
+
+/// What a file says of plugins, as far as it decides.
+fn plugins(yaml: &str) -> String {
+    let file = match ConfigFile::parse(yaml) {
+        Ok(file) => file,
+        Err(error) => return error.to_string(),
+    };
+    let mut config = Config::kai();
+    file.apply(&mut config).unwrap();
+    let profile = &config.profile;
+    format!(
+        "off={:?} {:?}/{:?} devices {:?} k={} saturation={} protected={:?}/{:?} by {:?}",
+        config.plugins_off,
+        profile.gpu_placement,
+        profile.cpu_placement,
+        profile.device_placement,
+        profile.k_value_milli,
+        profile.reclaim_saturation_milli,
+        profile.preempt_min_runtime,
+        profile.reclaim_min_runtime,
+        profile.reclaim_resolve_method,
+    )
+}
+
+#[test]
+fn every_plugin_of_kais_is_known_and_what_always_holds_stays_on() {
+    assert_snapshot!(plugins("
+plugins:
+  podaffinity: { enabled: false, priority: 50 }
+  dynamicresources: { enabled: false }
+  subgrouporder: { priority: 7 }
+  snapshot: { enabled: false }
+  reflectjoborder: { enabled: true, priority: 1 }
+  sg-multinodegang: { enabled: true }
+  gpuspread: { enabled: true }
+"), @r#"off={"dynamicresources", "podaffinity"} BinPack/BinPack devices Spread k=1000 saturation=1000 protected=0ns/0ns by Lca"#);
+    assert_snapshot!(plugins("plugins: { minruntime: { enabled: false } }"), @"plugins.minruntime.enabled: found false, allowed: true, as what it does is always done at line 1 column 35");
+    assert_snapshot!(plugins("plugins: { gpupack: { enabled: false } }"), @"plugins.gpupack.enabled: found false, allowed: true where gpuspread is off at line 1 column 32");
+    assert_snapshot!(plugins("plugins: { gpupack: { enabled: true }, gpuspread: { enabled: true } }"), @"plugins.gpuspread.enabled: found true, allowed: false where gpupack is on at line 1 column 62");
+}
+
+#[test]
+fn plugins_take_kais_arguments() {
+    assert_snapshot!(plugins("
+kValue: 2
+plugins:
+  proportion: { arguments: { kValue: '0.5', relcaimerSaturationMultiplier: '1.25' } }
+  nodeplacement: { arguments: { gpu: spread, cpu: binpack } }
+  minruntime:
+    arguments: { defaultPreemptMinRuntime: 5m, defaultReclaimMinRuntime: 1d, reclaimResolveMethod: queue }
+"), @"off={} Spread/BinPack devices BinPack k=500 saturation=1250 protected=300s/86400s by Queue");
+    let of = |arguments: &str| plugins(&format!("plugins: {{ {arguments} }}"));
+    assert_snapshot!(of("proportion: { arguments: { kValue: '-1' } }"), @"plugins.proportion.arguments.kValue: found -1, allowed: 0 to 1000 at line 1 column 47");
+    assert_snapshot!(of("minruntime: { arguments: { reclaimResolveMethod: up } }"), @"plugins.minruntime.arguments.reclaimResolveMethod: found up, allowed: lca or queue at line 1 column 61");
+    assert_snapshot!(of("ray: { arguments: { fast: 'true' } }"), @"plugins: found ray.arguments.fast, allowed: kValue and relcaimerSaturationMultiplier of proportion, gpu and cpu of nodeplacement, defaultPreemptMinRuntime, defaultReclaimMinRuntime and reclaimResolveMethod of minruntime at line 1 column 10");
 }
 
 #[test]

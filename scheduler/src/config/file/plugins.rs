@@ -1,0 +1,275 @@
+//! Plugins by KAI's names: which are asked, which come first, and with which arguments. Names that
+//! KAI's `SchedulingShard` takes are taken here; what a plugin does that is always done here cannot
+//! be switched off.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use schedlab_scheduler_core::profile::{Placement, Profile, ResolveMethod};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{ConfigFile, FileError, Strategy, apply::thousandths};
+use crate::{
+    config::Config,
+    parse::{GoDuration, long_duration},
+};
+
+/// KAI's plugins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PluginName {
+    /// Limits of queues, and quotas for what cannot be preempted.
+    Proportion,
+    /// Taints, affinity, ports, spread, node conditions.
+    Predicates,
+    /// Jobs of a queue: the higher priority first.
+    Priority,
+    /// Jobs of a queue: those below their minimum first, then those at it, then those above.
+    Elastic,
+    /// Pods of a job: the master or launcher of a Kubeflow job first.
+    Kubeflow,
+    /// Pods of a job: the head of a Ray cluster first.
+    Ray,
+    /// Pods of a job: the higher task priority first.
+    TaskOrder,
+    /// Pods go where they were nominated first.
+    NominatedNode,
+    /// Preferred affinity to, and from, other pods.
+    PodAffinity,
+    /// Preferred levels of topologies.
+    Topology,
+    /// Claims on devices.
+    DynamicResources,
+    /// Shared GPUs with room come before whole ones.
+    GpuSharingOrder,
+    /// Nodes with room now come before those with room later.
+    NodeAvailability,
+    /// No nodes that cannot align the pod with their NUMA zones, and first those with few of them.
+    Numa,
+    /// Pods without GPUs go to nodes without GPUs.
+    ResourceType,
+    /// Bin-pack or spread.
+    NodePlacement,
+    /// Parts of GPUs go to the fullest device; on unless gpuspread is.
+    GpuPack,
+    /// Parts of GPUs go to the emptiest device; on with the placement strategy `spread`.
+    GpuSpread,
+    /// Which sub-group of a job is next; always on.
+    SubGroupOrder,
+    /// How long running work is protected; always on.
+    MinRuntime,
+    /// Serves snapshots, as the scheduler does without it.
+    Snapshot,
+    /// Serves the order of jobs in KAI; it decides nothing.
+    ReflectJobOrder,
+    /// Decides nothing.
+    ExpectedRuntime,
+    /// How KAI searches for victims; the search here is another.
+    #[serde(rename = "sg-nodelocalgreedy")]
+    NodeLocalGreedy,
+    /// How KAI searches for victims; the search here is another.
+    #[serde(rename = "sg-multinodegang")]
+    MultiNodeGang,
+}
+
+/// How a plugin is set.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PluginSetting {
+    /// Whether it is asked [default: true].
+    pub enabled: Option<bool>,
+    /// The plugin with the higher one comes first: of priority and elastic, in the order of jobs;
+    /// of kubeflow, ray and taskorder, in that of pods. Others gain nothing by it [default: KAI's].
+    pub priority: Option<i32>,
+    /// KAI's, as text. proportion: kValue, relcaimerSaturationMultiplier (so KAI spells it);
+    /// nodeplacement: gpu, cpu; minruntime: defaultPreemptMinRuntime, defaultReclaimMinRuntime,
+    /// reclaimResolveMethod (lca or queue). They count more than the keys of the file that say the
+    /// same [default: none].
+    #[serde(default)]
+    pub arguments: BTreeMap<String, String>,
+}
+
+type Settings = BTreeMap<PluginName, PluginSetting>;
+
+const ARGUMENTS: &str = "kValue and relcaimerSaturationMultiplier of proportion, gpu and cpu of \
+                         nodeplacement, defaultPreemptMinRuntime, defaultReclaimMinRuntime and \
+                         reclaimResolveMethod of minruntime";
+const TIME: &str = "a duration such as 90s, 1h30m or 1d, not negative";
+const STRATEGIES: &str = "binpack, spread or leastfragmentation";
+
+/// What no type says.
+pub(super) fn check(file: &ConfigFile) -> Result<(), FileError> {
+    let is_off = |name| file.plugins.get(&name).is_some_and(|of| of.enabled == Some(false));
+    let always = [
+        (PluginName::SubGroupOrder, "plugins.subgrouporder.enabled"),
+        (PluginName::MinRuntime, "plugins.minruntime.enabled"),
+    ];
+    if let Some((_, field)) = always.into_iter().find(|(name, _)| is_off(*name)) {
+        let allowed = "true, as what it does is always done";
+        return Err(FileError::Value { field, found: "false".to_owned(), allowed });
+    }
+    one_orders_devices(file)?;
+    give_arguments(&file.plugins, &mut Profile::kai())
+}
+
+/// Of gpupack and gpuspread one is on, and not both.
+fn one_orders_devices(file: &ConfigFile) -> Result<(), FileError> {
+    let of = |name| file.plugins.get(&name).and_then(|of| of.enabled);
+    let (pack, spread) = (of(PluginName::GpuPack), of(PluginName::GpuSpread));
+    let spreads = file.placement_strategy.gpu == Some(Strategy::Spread);
+    let field = "plugins.gpuspread.enabled";
+    match (pack, spread) {
+        (Some(true), Some(true)) => Err(wrong(field, "true", "false where gpupack is on")),
+        (Some(false), Some(false)) => Err(wrong(field, "false", "true where gpupack is off")),
+        (Some(false), None) if !spreads => {
+            Err(wrong("plugins.gpupack.enabled", "false", "true where gpuspread is off"))
+        }
+        (None, Some(false)) if spreads => Err(wrong(field, "false", "true where gpupack is off")),
+        (None | Some(_), None | Some(_)) => Ok(()),
+    }
+}
+
+/// Those that are named; the others stay as they are.
+pub(super) fn set(settings: &Settings, config: &mut Config) {
+    if settings.is_empty() {
+        return;
+    }
+    let (mut off, mut priorities) = (config.plugins_off.clone(), config.plugin_priorities.clone());
+    for (plugin, PluginSetting { enabled, priority, .. }) in settings {
+        let name = plugin.as_kai();
+        match enabled {
+            Some(true) => {
+                off.remove(name);
+            }
+            Some(false) => {
+                off.insert(name.to_owned());
+            }
+            None => {}
+        }
+        priorities.extend(priority.map(|priority| (name.to_owned(), priority)));
+    }
+    off.retain(|name| crate::config::plugins::is_optional(name));
+    config.go_without(off);
+    config.prioritize(priorities);
+}
+
+/// What plugins are told, and which of the two that order devices is on.
+pub(super) fn give_arguments(settings: &Settings, profile: &mut Profile) -> Result<(), FileError> {
+    for (plugin, setting) in settings {
+        if setting.enabled == Some(true) {
+            profile.device_placement = match plugin {
+                PluginName::GpuSpread => Placement::Spread,
+                PluginName::GpuPack => Placement::BinPack,
+                _ => profile.device_placement,
+            };
+        }
+        for (key, text) in &setting.arguments {
+            give_argument(profile, (plugin.as_kai(), key), text)?;
+        }
+    }
+    Ok(())
+}
+
+fn give_argument(profile: &mut Profile, of: (&str, &str), text: &str) -> Result<(), FileError> {
+    match of {
+        ("proportion", "kValue") => {
+            let read = number(text, 0.0);
+            profile.k_value_milli = read
+                .ok_or_else(|| wrong("plugins.proportion.arguments.kValue", text, "0 to 1000"))?;
+        }
+        ("proportion", "relcaimerSaturationMultiplier") => {
+            let field = "plugins.proportion.arguments.relcaimerSaturationMultiplier";
+            let read = number(text, 1.0);
+            profile.reclaim_saturation_milli =
+                read.ok_or_else(|| wrong(field, text, "1 to 1000"))?;
+        }
+        ("nodeplacement", "gpu") => {
+            let read = strategy(text);
+            profile.gpu_placement =
+                read.ok_or_else(|| wrong("plugins.nodeplacement.arguments.gpu", text, STRATEGIES))?;
+        }
+        ("nodeplacement", "cpu") => {
+            let read = strategy(text);
+            profile.cpu_placement =
+                read.ok_or_else(|| wrong("plugins.nodeplacement.arguments.cpu", text, STRATEGIES))?;
+        }
+        ("minruntime", "defaultPreemptMinRuntime") => {
+            let field = "plugins.minruntime.arguments.defaultPreemptMinRuntime";
+            profile.preempt_min_runtime = time(text).ok_or_else(|| wrong(field, text, TIME))?;
+        }
+        ("minruntime", "defaultReclaimMinRuntime") => {
+            let field = "plugins.minruntime.arguments.defaultReclaimMinRuntime";
+            profile.reclaim_min_runtime = time(text).ok_or_else(|| wrong(field, text, TIME))?;
+        }
+        ("minruntime", "reclaimResolveMethod") => {
+            let field = "plugins.minruntime.arguments.reclaimResolveMethod";
+            profile.reclaim_resolve_method = match text {
+                "lca" => ResolveMethod::Lca,
+                "queue" => ResolveMethod::Queue,
+                _ => return Err(wrong(field, text, "lca or queue")),
+            };
+        }
+        (plugin, key) => {
+            return Err(wrong("plugins", &format!("{plugin}.arguments.{key}"), ARGUMENTS));
+        }
+    }
+    Ok(())
+}
+
+fn wrong(field: &'static str, found: &str, allowed: &'static str) -> FileError {
+    FileError::Value { field, found: found.to_owned(), allowed }
+}
+
+/// Thousandths of a number between a least and 1000.
+fn number(text: &str, least: f64) -> Option<i64> {
+    let read: f64 = text.parse().ok()?;
+    (least..=1000.0).contains(&read).then(|| thousandths(read))
+}
+
+fn strategy(text: &str) -> Option<Placement> {
+    let all = [
+        ("binpack", Strategy::BinPack),
+        ("spread", Strategy::Spread),
+        ("leastfragmentation", Strategy::LeastFragmentation),
+    ];
+    all.into_iter().find_map(|(name, strategy)| (name == text).then(|| strategy.of_core()))
+}
+
+fn time(text: &str) -> Option<Duration> {
+    match long_duration(text)? {
+        GoDuration::Positive(time) => Some(time),
+        GoDuration::Negative => None,
+    }
+}
+
+impl PluginName {
+    const fn as_kai(self) -> &'static str {
+        match self {
+            Self::Proportion => "proportion",
+            Self::Predicates => "predicates",
+            Self::Priority => "priority",
+            Self::Elastic => "elastic",
+            Self::Kubeflow => "kubeflow",
+            Self::Ray => "ray",
+            Self::TaskOrder => "taskorder",
+            Self::NominatedNode => "nominatednode",
+            Self::PodAffinity => "podaffinity",
+            Self::Topology => "topology",
+            Self::DynamicResources => "dynamicresources",
+            Self::GpuSharingOrder => "gpusharingorder",
+            Self::NodeAvailability => "nodeavailability",
+            Self::Numa => "numa",
+            Self::ResourceType => "resourcetype",
+            Self::NodePlacement => "nodeplacement",
+            Self::GpuPack => "gpupack",
+            Self::GpuSpread => "gpuspread",
+            Self::SubGroupOrder => "subgrouporder",
+            Self::MinRuntime => "minruntime",
+            Self::Snapshot => "snapshot",
+            Self::ReflectJobOrder => "reflectjoborder",
+            Self::ExpectedRuntime => "expectedruntime",
+            Self::NodeLocalGreedy => "sg-nodelocalgreedy",
+            Self::MultiNodeGang => "sg-multinodegang",
+        }
+    }
+}
