@@ -416,7 +416,15 @@ impl<'s> Session<'s> {
         self.members(group).next_chunk(self.group(group))
     }
 
-    /// What the waiting pods ask for together.
+    /// What the waiting pods ask for together when it is asked whose turn it is, and what may be
+    /// taken back for them: as when shares are divided.
+    pub fn share_of(&self, pods: &[PodId]) -> PerResource<i64> {
+        pods.iter().fold(PerResource::default(), |sum, pod| {
+            sum.plus(self.prices.to_share(self.pod(*pod).shape))
+        })
+    }
+
+    /// What the waiting pods ask for together when limits and quotas are checked.
     pub fn request_of(&self, pods: &[PodId]) -> PerResource<i64> {
         pods.iter().fold(PerResource::default(), |sum, pod| {
             sum.plus(self.prices.to_keep_bounds(self.pod(*pod).shape))

@@ -59,7 +59,10 @@ pub(crate) struct Wanted {
     pub(crate) preemptible: bool,
     /// Its next pods: a gang's missing minimum, or one elastic pod.
     pub(crate) pods: Vec<PodId>,
+    /// What they ask for when limits and quotas are checked.
     pub(crate) request: PerResource<i64>,
+    /// And when shares are divided.
+    pub(crate) share: PerResource<i64>,
 }
 
 /// What a search is out for.
@@ -96,8 +99,8 @@ impl Wanted {
         let (id, Waiting { queue, key, .. }) = (job.key.group(), job);
         let group = session.group(id);
         let pods = session.members(id).next_chunk(group);
-        let request = session.request_of(&pods);
-        Self { group: id, queue, key, preemptible: group.preemptible, pods, request }
+        let (request, share) = (session.request_of(&pods), session.share_of(&pods));
+        Self { group: id, queue, key, preemptible: group.preemptible, pods, request, share }
     }
 
     /// How many pods of each shape.

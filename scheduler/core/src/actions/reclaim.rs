@@ -63,5 +63,5 @@ impl Purpose for Reclaim {
 }
 
 fn reclaimer(wanted: &Wanted) -> Reclaimer {
-    Reclaimer { queue: wanted.queue, preemptible: wanted.preemptible, request: wanted.request }
+    Reclaimer { queue: wanted.queue, preemptible: wanted.preemptible, request: wanted.share }
 }

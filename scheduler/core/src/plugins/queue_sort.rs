@@ -52,7 +52,7 @@ impl Line for TreeLine {
 fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
     let group = session.group(id);
     let Ok(Some(queue)) = group.queue else { return None };
-    let request = session.request_of(&session.next_chunk(id));
+    let request = session.share_of(&session.next_chunk(id));
     let key = session.job_key(id, session.members(id).shortfall(group));
     Some(Waiting { queue, key, request })
 }

@@ -36,7 +36,8 @@ pub struct Waiting {
     pub queue: QueueId,
     /// Its place in that queue.
     pub key: JobKey,
-    /// What its next pods (a gang's missing minimum, or one elastic pod) ask for together.
+    /// What its next pods (a gang's missing minimum, or one elastic pod) ask for together, as
+    /// when shares are divided.
     pub request: PerResource<i64>,
 }
 

@@ -60,7 +60,8 @@ impl Prices {
         self.with_devices_of((shape, fixed), self.largest_mib)
     }
 
-    /// What a waiting pod asks for when shares are divided.
+    /// What a waiting pod asks for when shares are divided, and when it is asked whose turn it is
+    /// and what may be taken back.
     pub fn to_share(&self, shape: ShapeId) -> PerResource<i64> {
         let fixed = self.by_node.get(&shape).map(|by_node| by_node.least);
         self.with_devices_of((shape, fixed), self.smallest_mib)

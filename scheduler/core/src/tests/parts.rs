@@ -111,6 +111,44 @@ fn memory_costs_what_it_is_on_the_node() {
     "), @"a pending: Resources were not found for pod default/a due to: no nodes with enough resources were found: 1 node(s) are too costly: q quota has reached the allowable limit of GPUs. Limit is 0.5 GPUs, currently 0 GPUs allocated and workload requested 0.8 GPUs, 1 node(s) didn't have enough resources: GPUs.");
 }
 
+/// Of memory, 0.2 or 0.8 of a device.
+const TWO_SIZES: &str = "
+        node n1 gpus=1 gpu-memory=10000
+        node n2 gpus=1 gpu-memory=40000
+";
+
+#[test]
+fn memory_counts_as_a_part_of_the_smallest_device_when_it_is_asked_whose_turn_it_is() {
+    let served = plan_of(&format!(
+        "{TWO_SIZES}
+        queue a quota=0.5
+        queue b quota=0.5
+        queue c quota=1
+        job other gpus=1 queue=c on n2
+        job wants-memory part-memory=8000 queue=a
+        job wants-part part=0.5 queue=b
+    "
+    ));
+    assert!(served.starts_with("wants-part runs on n1"), "0.8 would be over the quota: {served}");
+}
+
+#[test]
+fn memory_counts_as_a_part_of_the_smallest_device_when_it_is_taken_back() {
+    let plan = |quota: &str, rest: &str| {
+        plan_of(&format!(
+            "{TWO_SIZES}
+            queue a quota={quota}
+            queue b quota={rest}
+            job b1 gpus=1 queue=b on n1
+            job b2 gpus=1 queue=b on n2
+            job wants-memory part-memory=8000 queue=a
+        "
+        ))
+    };
+    assert!(!plan("0.5", "1.5").contains("leaves"), "0.8 is beyond the fair share");
+    assert!(plan("0.8", "1").contains("leaves"));
+}
+
 #[test]
 fn quotas_count_parts() {
     assert_snapshot!(plan_of("

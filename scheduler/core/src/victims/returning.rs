@@ -114,7 +114,7 @@ impl<'p> Returning<'p> {
         let ahead = self.backlog.first(queue, leaf.passed, entry.map(|(key, _)| key.0));
         let offer = match (ahead, entry.map(|(_, entry)| entry)) {
             (Some((_, request)), _) => Some(request),
-            (None, Some(Entry::Job(job))) => Some(job.request),
+            (None, Some(Entry::Job(job))) => Some(job.share),
             (None, Some(Entry::Unit(unit))) => Some(unit.amount),
             (None, Some(Entry::Bystander(_)) | None) => None,
         };

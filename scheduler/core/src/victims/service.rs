@@ -206,7 +206,7 @@ fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
     if !members.wait() || group.left_alone || members.ready(group).is_err() {
         return None;
     }
-    let request = session.request_of(&session.next_chunk(id));
+    let request = session.share_of(&session.next_chunk(id));
     Some(Waiting { queue, key: session.job_key(id, members.shortfall(group)), request })
 }
 
