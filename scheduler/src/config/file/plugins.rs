@@ -157,11 +157,12 @@ pub(super) fn set(settings: &Settings, config: &mut Config) {
 pub(super) fn give_arguments(settings: &Settings, profile: &mut Profile) -> Result<(), FileError> {
     for (plugin, setting) in settings {
         if setting.enabled == Some(true) {
-            profile.device_placement = match plugin {
-                PluginName::GpuSpread => Placement::Spread,
-                PluginName::GpuPack => Placement::BinPack,
-                _ => profile.device_placement,
-            };
+            if *plugin == PluginName::GpuSpread {
+                profile.device_placement = Placement::Spread;
+            }
+            if *plugin == PluginName::GpuPack {
+                profile.device_placement = Placement::BinPack;
+            }
         }
         for (key, text) in &setting.arguments {
             give_argument(profile, (plugin.as_kai(), key), text)?;
