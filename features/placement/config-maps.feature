@@ -17,3 +17,9 @@ Feature: A pod waits for the config maps without which it cannot start
   Scenario: A config map that the pod can do without keeps it from nothing
     When the manifest "config-maps/optional.yaml" is applied
     Then pod "reader" is running
+
+  Scenario: A pod that mounts a Secret is bound and starts once that is there
+    When the manifest "config-maps/secret-reader.yaml" is applied
+    Then eventually within 1 minute pod "reader" has 0 running and 1 starting pods
+    When the manifest "config-maps/secret.yaml" is applied
+    Then eventually within 5 minutes pod "reader" has 1 running pod

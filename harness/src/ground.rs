@@ -335,6 +335,11 @@ impl Ground {
         &self.actors
     }
 
+    /// Whether somebody else's Secrets are there, too, which are none of our business.
+    pub(crate) const fn has_secrets_of_others(&self) -> bool {
+        matches!(self.host, Host::Others)
+    }
+
     /// What kwok does to pods there, if it plays the fleet.
     pub(crate) fn kwok(&self) -> Option<Kwok> {
         self.player.kwok()

@@ -81,6 +81,15 @@ pub enum Watched {
 }
 
 impl Watched {
+    /// The kinds that it names.
+    pub(crate) fn named(&self) -> impl Iterator<Item = &Resource> {
+        let kinds = match self {
+            Self::All => &[][..],
+            Self::Kinds(kinds) => kinds,
+        };
+        kinds.iter().map(|kind| &***kind)
+    }
+
     fn has(&self, resource: &Resource) -> bool {
         match self {
             Self::All => true,

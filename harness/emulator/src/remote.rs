@@ -42,7 +42,8 @@ pub struct Cast {
     pub clock: Clock,
     /// Names of the actors (of [`ACTORS`], and [`BESIDE`]); all others stay away.
     pub actors: Vec<&'static str>,
-    /// What is watched: everything that these actors read, and what `observe` wants to hear of.
+    /// What is watched: what these actors read, and what `observe` wants to hear of. Of a kind that
+    /// they read and that is not watched, they take for granted what others refer to.
     pub collections: Vec<Collection>,
     /// How pods behave that do not say it themselves.
     pub defaults: KubeletDefaults,
@@ -69,10 +70,14 @@ impl Troupe {
         let (feed, listed) = Feed::open(&cast.client, &cast.collections).await?;
         let all = ACTORS.iter().chain([BESIDE]);
         let actors: Vec<&Actor> = all.filter(|one| cast.actors.contains(&one.name)).collect();
+        let mut view = View::default();
+        let is_watched = |kind: &Resource| cast.collections.iter().any(|of| of.resource == *kind);
+        let read = actors.iter().flat_map(|actor| actor.watches.named());
+        read.filter(|kind| !is_watched(kind)).for_each(|kind| view.overlook(kind));
         let mut stage = Stage {
             agenda: Agenda::new(actors.len()),
             actors,
-            view: View::default(),
+            view,
             told: BTreeMap::new(),
             refusals: BTreeMap::new(),
             cast,

@@ -63,8 +63,9 @@ pub(crate) async fn play(
     (client, clock): (kube::Client, Clock),
     observe: Box<dyn FnMut(LogEntry) + Send>,
 ) -> anyhow::Result<Troupe> {
-    let collections =
-        COLLECTIONS.iter().map(|(api, plural, kind)| Collection::new(api, plural, kind));
+    let secrets = Some(("v1", "secrets", "Secret")).filter(|_| !ground.has_secrets_of_others());
+    let collections = COLLECTIONS.into_iter().chain(secrets);
+    let collections = collections.map(|(api, plural, kind)| Collection::new(api, plural, kind));
     let troupe = Troupe::start(Cast {
         client,
         clock,

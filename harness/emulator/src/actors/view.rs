@@ -38,6 +38,7 @@ pub struct View {
     by_owner: BTreeMap<String, BTreeSet<Key>>,
     by_node: BTreeMap<String, BTreeSet<Key>>,
     by_namespace: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    unseen: BTreeSet<Resource>,
 }
 
 impl View {
@@ -72,6 +73,16 @@ impl View {
     /// An object.
     pub fn get(&self, key: &Key) -> Option<&Object> {
         self.objects.get(key)
+    }
+
+    /// From now on, nothing is known of a kind: whatever is asked for may be there.
+    pub fn overlook(&mut self, resource: &Resource) {
+        self.unseen.insert(resource.clone());
+    }
+
+    /// Whether what it does not show of a kind is not there.
+    pub fn sees(&self, resource: &Resource) -> bool {
+        !self.unseen.contains(resource)
     }
 
     /// An object with the cache's own key.

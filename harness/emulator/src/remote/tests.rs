@@ -73,3 +73,40 @@ async fn a_bound_pod_runs_and_a_new_node_is_ready_through_the_api_alone() {
     assert!(last.previous.is_some());
     drop(troupe);
 }
+
+/// A pod that mounts a Secret which is not there, where kubelets see `more`, too: its phase.
+async fn phase_without_its_secret(more: Vec<Collection>) -> String {
+    let store = SharedStore::new(Store::new(1), Clock::real());
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    create(&store, &Resource::new("", "namespaces"), namespace);
+    let troupe = Troupe::start(Cast {
+        client: Router::new(store.clone()).client(),
+        clock: store.clock().clone(),
+        actors: vec!["kubelet"],
+        collections: [collections(), more].concat(),
+        defaults: KubeletDefaults::default(),
+        observe: Box::new(drop),
+    });
+    let _troupe = troupe.await.unwrap();
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
+                      "status": {"capacity": {"pods": "10"}}});
+    create(&store, &Resource::new("", "nodes"), node);
+    let pods = Resource::new("", "pods");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}],
+                 "volumes": [{"name": "key", "secret": {"secretName": "key"}}]},
+    });
+    create(&store, &pods, pod);
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    let pod = store.read(|store| store.get(&Key::new(pods, "default", "p")).unwrap());
+    text(&pod, &["status", "phase"]).to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_is_missed_only_where_secrets_are_watched() {
+    assert_eq!(phase_without_its_secret(Vec::new()).await, "Running");
+    let secrets = vec![Collection::new("v1", "secrets", "Secret")];
+    assert_eq!(phase_without_its_secret(secrets).await, "Pending");
+}

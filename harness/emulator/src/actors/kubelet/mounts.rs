@@ -1,5 +1,5 @@
 //! What containers wait for: config maps and secrets that they mount, or take their environment
-//! from. Claims on volumes are not looked at.
+//! from. Claims on volumes are not looked at. What nobody watches counts as there.
 
 use crate::actors::kinds::{CONFIG_MAPS, PODS, SECRETS};
 use crate::actors::{Change, View};
@@ -54,6 +54,9 @@ pub(super) fn waiting_for(change: &Change, view: &View) -> Vec<Key> {
 fn lacking(need: &Need, space: &str, view: &View) -> Option<Lack> {
     let (kind, shown) =
         if *need.resource == *SECRETS { ("secret", "Secret") } else { ("configmap", "ConfigMap") };
+    if !view.sees(need.resource) {
+        return None;
+    }
     let key = Key::new(need.resource.clone(), space, need.name);
     let why = match (view.get(&key), need.key) {
         (None, _) => format!("{kind} \"{}\" not found", need.name),
