@@ -25,8 +25,8 @@ pub use in_process::InProcess;
 pub(crate) use pause::Held;
 pub(crate) use place::{Door, Place};
 pub(crate) use process::{Process, Start};
-pub use real::Real;
 pub(crate) use real::play;
+pub use real::{Real, collections};
 pub(crate) use under::Under;
 
 /// Where scenarios run. What a Kubernetes client can do is done through `client()`; this holds

@@ -39,7 +39,7 @@ pub use kwok::{Kubelets, Kwok};
 
 /// Actors where controllers of a control plane are ours to choose: it runs those for workloads,
 /// namespaces and garbage, and the life of nodes is simulated.
-const OWN_CLUSTER: &[&str] = &[
+pub const OWN_CLUSTER: &[&str] = &[
     "node",
     "node-life",
     "kubelet",

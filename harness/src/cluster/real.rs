@@ -56,6 +56,13 @@ const COLLECTIONS: [(&str, &str, &str); 16] = [
     ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
 ];
 
+/// What is watched of a cluster: its Secrets only where none of them are somebody else's.
+pub fn collections(has_secrets_of_others: bool) -> Vec<Collection> {
+    let secrets = Some(("v1", "secrets", "Secret")).filter(|_| !has_secrets_of_others);
+    let all = COLLECTIONS.into_iter().chain(secrets);
+    all.map(|(api, plural, kind)| Collection::new(api, plural, kind)).collect()
+}
+
 /// Has the actors play nodes and whatever else is simulated on a cluster, until their task is
 /// dropped. `observe` is told of every change.
 pub(crate) async fn play(
@@ -63,14 +70,11 @@ pub(crate) async fn play(
     (client, clock): (kube::Client, Clock),
     observe: Box<dyn FnMut(LogEntry) + Send>,
 ) -> anyhow::Result<Troupe> {
-    let secrets = Some(("v1", "secrets", "Secret")).filter(|_| !ground.has_secrets_of_others());
-    let collections = COLLECTIONS.into_iter().chain(secrets);
-    let collections = collections.map(|(api, plural, kind)| Collection::new(api, plural, kind));
     let troupe = Troupe::start(Cast {
         client,
         clock,
         actors: ground.actors().to_vec(),
-        collections: collections.collect(),
+        collections: collections(ground.has_secrets_of_others()),
         defaults: KubeletDefaults::default(),
         observe,
     });

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use schedlab::api::{Api, refusal};
+use schedlab::cluster::collections;
+use schedlab::ground::OWN_CLUSTER;
 use schedlab_control_plane::{Assets, Temporary};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::crds::workload_kinds;
-use schedlab_emulator::remote::{Cast, Collection, Troupe};
+use schedlab_emulator::remote::{Cast, Troupe};
 use schedlab_emulator::{Fleet, KubeletDefaults};
 use schedlab_json::Value;
 use schedlab_scheduler::{Config, crds};
@@ -18,34 +20,6 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 const FLEET: &str = "pools: [{name: gpu, count: 2, gpus: 8, cpu: 64, memory: 512Gi}]\n";
-
-/// What the control plane has no controllers for, as when features run on one.
-const ACTORS: [&str; 9] = [
-    "node",
-    "node-life",
-    "kubelet",
-    "gpu-driver",
-    "taint-eviction",
-    "pod-gc",
-    "jobset-controller",
-    "trainjob-controller",
-    "pytorchjob-controller",
-];
-
-/// What these read.
-const COLLECTIONS: [(&str, &str, &str); 11] = [
-    ("v1", "nodes", "Node"),
-    ("v1", "pods", "Pod"),
-    ("v1", "events", "Event"),
-    ("v1", "configmaps", "ConfigMap"),
-    ("v1", "secrets", "Secret"),
-    ("coordination.k8s.io/v1", "leases", "Lease"),
-    ("batch/v1", "jobs", "Job"),
-    ("jobset.x-k8s.io/v1alpha2", "jobsets", "JobSet"),
-    ("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob"),
-    ("trainer.kubeflow.org/v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime"),
-    ("kubeflow.org/v1", "pytorchjobs", "PyTorchJob"),
-];
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -100,12 +74,11 @@ impl Real {
         let api = Api::new(plane.client().await?);
         install(&api).await?;
         let clock = Clock::real();
-        let collections = COLLECTIONS.map(|(api, plural, kind)| Collection::new(api, plural, kind));
         let troupe = Troupe::start(Cast {
             client: plane.client().await?,
             clock: clock.clone(),
-            actors: ACTORS.to_vec(),
-            collections: collections.into(),
+            actors: OWN_CLUSTER.to_vec(),
+            collections: collections(false),
             defaults: KubeletDefaults::default(),
             observe: Box::new(|_| ()),
         });
