@@ -419,16 +419,22 @@ impl<'s> Session<'s> {
     /// What the waiting pods ask for together when it is asked whose turn it is, and what may be
     /// taken back for them: as when shares are divided.
     pub fn share_of(&self, pods: &[PodId]) -> PerResource<i64> {
-        pods.iter().fold(PerResource::default(), |sum, pod| {
-            sum.plus(self.prices.to_share(self.pod(*pod).shape))
-        })
+        self.sum_of(pods, Prices::to_share)
     }
 
     /// What the waiting pods ask for together when limits and quotas are checked.
     pub fn request_of(&self, pods: &[PodId]) -> PerResource<i64> {
-        pods.iter().fold(PerResource::default(), |sum, pod| {
-            sum.plus(self.prices.to_keep_bounds(self.pod(*pod).shape))
-        })
+        self.sum_of(pods, Prices::to_keep_bounds)
+    }
+
+    fn sum_of(
+        &self,
+        pods: &[PodId],
+        price: fn(&Prices, ShapeId) -> PerResource<i64>,
+    ) -> PerResource<i64> {
+        pods.iter()
+            .map(|pod| price(&self.prices, self.pod(*pod).shape))
+            .fold(PerResource::default(), PerResource::plus)
     }
 
     /// All pod groups, by name.

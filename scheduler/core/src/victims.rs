@@ -35,7 +35,7 @@ use backlog::Backlog;
 use line::VictimLine;
 use pool::Pool;
 use room::{About, Rooms};
-use search::Search;
+use search::{Limits, Search};
 use units::UnitKey;
 
 /// What a search starts from.
@@ -96,11 +96,16 @@ impl<'a> Before<'a> {
 
 impl Wanted {
     fn of(session: &Session<'_>, job: Waiting) -> Self {
-        let (id, Waiting { queue, key, .. }) = (job.key.group(), job);
+        let (id, Waiting { queue, key, request: share }) = (job.key.group(), job);
         let group = session.group(id);
         let pods = session.members(id).next_chunk(group);
-        let (request, share) = (session.request_of(&pods), session.share_of(&pods));
+        let request = session.request_of(&pods);
         Self { group: id, queue, key, preemptible: group.preemptible, pods, request, share }
+    }
+
+    /// Its pods are promised room, if there is some and all queues above them keep their limits.
+    fn promise(&self, session: &mut Session<'_>) -> bool {
+        Limits::default().suffice(session.ledger(), self) && session.promise_all(&self.pods)
     }
 
     /// How many pods of each shape.

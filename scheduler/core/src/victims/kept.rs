@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Backlog, Free, Manner, Rooms, Solution, Wanted,
+    Backlog, Free, Manner, Solution, Wanted,
     elsewhere::Elsewhere,
     returning::{Entry, Returning},
-    search::Limits,
 };
 use crate::{
     decision::EvictionCause,
     model::{PodGroupId, PodId},
+    resources::PerResource,
     session::{Checkpoint, PodState, Session},
 };
 
@@ -59,15 +59,15 @@ fn are_kept(session: &mut Session<'_>, backlog: &Backlog, served: &[Served]) -> 
     }
     let jobs = || served.iter().map(|served| &served.wanted);
     jobs().flat_map(|job| &job.pods).for_each(|pod| session.withdraw(*pod));
-    let free = session.node_ids().map(|node| Free::of(session, node)).collect();
-    let mut elsewhere = Elsewhere::new(Rooms::new(free).free_in_all(), Manner::Evict);
+    let free = session.node_ids().map(|node| Free::of(session, node).accounted());
+    let free = free.fold(PerResource::default(), PerResource::plus);
+    let mut elsewhere = Elsewhere::new(free, Manner::Evict);
     let mut returning = Returning::new(session, backlog, jobs(), evicted());
     let mut are_kept = true;
     while are_kept && let Some(entry) = returning.next(session.ledger()) {
         let (queue, amount) = match entry {
             Entry::Job(job) => {
-                are_kept = Limits::default().suffice(session.ledger(), job)
-                    && session.promise_all(&job.pods);
+                are_kept = job.promise(session);
                 (job.queue, job.request)
             }
             Entry::Unit(unit) if elsewhere.find_place(session, unit) => (unit.queue, unit.amount),

@@ -5,10 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Piece, Search, Solution, Unit, UnitKey,
+    Limits, Piece, Search, Solution, Unit, UnitKey,
     elsewhere::{Elsewhere, within_limits},
     returning::{Entry, Returning},
-    search::Limits,
 };
 use crate::{
     model::{NodeId, PodGroupId, PodId, ShapeId},
@@ -142,7 +141,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         while let Some(entry) = returning.next(self.session.ledger()) {
             let (queue, amount, served) = match entry {
                 Entry::Job(job) => {
-                    job_is_served = self.promise_job();
+                    job_is_served = self.wanted.promise(self.session);
                     let pods = self.wanted.pods.iter().copied();
                     apart = pods.filter(|pod| self.session.is_kept_apart(*pod)).collect();
                     (job.queue, job.request, job_is_served)
@@ -168,11 +167,6 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             }
         }
         job_is_served
-    }
-
-    fn promise_job(&mut self) -> bool {
-        Limits::default().suffice(self.session.ledger(), self.wanted)
-            && self.session.promise_all(&self.wanted.pods)
     }
 
     fn free_with_all_gone(&self, evicted: &[Unit]) -> PerResource<i64> {
