@@ -100,6 +100,18 @@ impl CaptureError {
     }
 }
 
+/// `config` becomes what KAI's configuration (actions, tiers of plugins with arguments) says. Answers
+/// what of it nothing here goes by.
+///
+/// # Errors
+/// It is not of the form in which KAI has it.
+pub fn learn_configuration(
+    configuration: Value,
+    config: &mut Config,
+) -> Result<Vec<String>, CaptureError> {
+    set_up::learn(set_up::Said { configuration, ..set_up::Said::default() }, config)
+}
+
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Source").field("config", &self.config).finish_non_exhaustive()

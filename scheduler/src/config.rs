@@ -1,5 +1,6 @@
 //! How a scheduler is set up. Decisions are set up by the core's [`Profile`]; this is the rest.
 
+pub(crate) mod arguments;
 mod file;
 mod given;
 pub(crate) mod plugins;
@@ -67,6 +68,9 @@ pub struct Config {
     /// Nodes that are labelled neither as GPU nor as CPU workers do not exist for it; the profile's
     /// plugins keep work to what nodes are labelled for. Set by [`Config::restrict_nodes`].
     pub restrict_node_scheduling: bool,
+    /// Queues are a tree. Else, as in KAI, those with a parent stand side by side, whatever it is, and
+    /// those without do not exist.
+    pub full_hierarchy_fairness: bool,
     /// Labels of queues that metrics about them tell, in the order of those labels.
     pub queue_metric_labels: Vec<QueueMetricLabel>,
     /// Most writes under way at once. With 1 they follow each other, in an order of their own
@@ -229,6 +233,7 @@ impl Config {
             default_priorities: None,
             node_pool: None,
             restrict_node_scheduling: false,
+            full_hierarchy_fairness: true,
             queue_metric_labels: Vec::new(),
             writes_at_once: 1,
             usage_window: None,
@@ -337,6 +342,7 @@ impl Config {
         if self.gpu_reservation.is_some() {
             plugins.leave_room_for_reservations();
         }
+        self.profile.fair_shares = !self.plugins_off.contains("proportion");
         self.profile.job_order = self.in_order(JobRule::ALL, JobRule::plugin);
         self.profile.task_order = self.in_order(TaskRule::ALL, TaskRule::plugin);
         self.profile.plugins = match &self.trace {

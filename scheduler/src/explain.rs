@@ -112,7 +112,7 @@ impl Seen {
             };
             mirror.relist(*kind, &objects);
         }
-        let mut translator = Translator::new(config.flavor, config.seed);
+        let mut translator = Translator::of(&config);
         translator.refresh(&mut mirror);
         let snapshot = &mut translator.translation.snapshot;
         snapshot.now = Time(now().as_millisecond());

@@ -27,7 +27,7 @@ pub fn preview(
     let mut mirror = Mirror::new(&config.scheduler_name).of_flavor(config.flavor);
     mirror.relist(Kind::Node, nodes);
     mirror.relist(Kind::Pod, pods);
-    let mut translator = Translator::new(config.flavor, config.seed);
+    let mut translator = Translator::of(config);
     translator.refresh(&mut mirror);
     let snapshot = &translator.translation.snapshot;
     let named =

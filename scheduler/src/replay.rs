@@ -29,7 +29,7 @@ pub fn replay(
     cycles: u32,
 ) -> Result<String, CaptureError> {
     let Captured { config, mut mirror, notes } = read(file, wanted)?;
-    let mut translator = Translator::new(config.flavor, config.seed);
+    let mut translator = Translator::of(&config);
     translator.refresh(&mut mirror);
     let Translation { mut snapshot, troubles } = translator.translation;
     snapshot.now = after_everything(&mirror);

@@ -200,7 +200,7 @@ impl Scheduler {
             pacing: Pacing::up_to(config.writes_at_once),
             applier: Applier::new(api.clone(), &config),
             past: Past::new(&api, own, config.usage_database.clone(), move || clock()),
-            translator: Translator::new(config.flavor, config.seed),
+            translator: Translator::of(&config),
             translated: None,
             last_cycle: None,
             due: None,

@@ -21,7 +21,7 @@ use pods::{Context, Entry, Shapes};
 use queues::QueueOf;
 
 use crate::{
-    config::Flavor,
+    config::{Config, Flavor},
     mirror::{ClaimProblem, Key, Mirror},
     parse::Malformed,
 };
@@ -115,6 +115,8 @@ impl fmt::Display for Trouble {
 #[derive(Debug)]
 pub(crate) struct Translator {
     flavor: Flavor,
+    /// Queues are a tree: [`Config::full_hierarchy_fairness`].
+    is_tree: bool,
     nodes: BTreeMap<Name, NodeId>,
     queue_of: QueueOf,
     shapes: Shapes,
@@ -128,12 +130,19 @@ impl Translator {
         let snapshot = Snapshot { seed, ..Snapshot::default() };
         Self {
             flavor,
+            is_tree: true,
             nodes: BTreeMap::new(),
             queue_of: QueueOf::new(),
             shapes: Shapes::default(),
             shapes_in_use: 0,
             translation: Translation { snapshot, troubles: BTreeMap::new() },
         }
+    }
+
+    /// As the scheduler is set up.
+    pub(crate) fn of(config: &Config) -> Self {
+        let is_tree = config.full_hierarchy_fairness;
+        Self { is_tree, ..Self::new(config.flavor, config.seed) }
     }
 
     /// Takes what changed in the mirror since the last time.
@@ -171,7 +180,11 @@ impl Translator {
         let snapshot = &mut self.translation.snapshot;
         snapshot.nodes = mirror.nodes.values().map(|record| mirror.offered(record)).collect();
         snapshot.topologies = mirror.topologies.values().cloned().collect();
-        (snapshot.queues, self.queue_of) = queues::translate(&mirror.queues);
+        (snapshot.queues, self.queue_of) = if self.is_tree {
+            queues::translate(&mirror.queues)
+        } else {
+            queues::translate(&queues::side_by_side(&mirror.queues))
+        };
     }
 
     /// Looks at every group and pod.

@@ -212,13 +212,12 @@ pub fn beginning(
     let first = start_objects(options.workload_kinds).into_iter();
     let more = objects.into_iter().map(|(resource, object)| creation(&resource, object));
     first.chain(more).try_for_each(|write| store.write(write, now).map(drop))?;
-    if options.acts {
-        // With uids from a source of their own: nothing else is named otherwise for their sake.
-        let common = mem::replace(&mut store.names, Names::new(!options.seed));
-        let mut defaults = namespace_defaults(&store).into_iter();
-        defaults.try_for_each(|write| store.write(write, now).map(drop))?;
-        store.names = common;
-    }
+    // With uids from a source of their own: nothing else is named otherwise for their sake.
+    let common = mem::replace(&mut store.names, Names::new(!options.seed));
+    let defaults = if options.acts { namespace_defaults(&store) } else { Vec::new() };
+    let mut more = defaults.into_iter().chain([own_service()]);
+    more.try_for_each(|write| store.write(write, now).map(drop))?;
+    store.names = common;
     Ok(store)
 }
 
@@ -228,6 +227,24 @@ fn creation(resource: &Resource, object: Value) -> Write {
         field_validation: FieldValidation::Strict,
         ..Write::new(key, Op::Create(object), "kube-apiserver")
     }
+}
+
+/// The service by which pods would call the API server, were there a network.
+fn own_service() -> Write {
+    let service = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+            "type": "ClusterIP",
+        },
+    });
+    creation(&Resource::new("", "services"), service)
 }
 
 /// What a new cluster has.

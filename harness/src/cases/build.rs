@@ -5,24 +5,25 @@ mod zones;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use schedlab_scheduler::{
+    Config,
+    captured::{CaptureError, learn_configuration},
+};
 use schedlab_scheduler_core::{
-    Profile, Snapshot,
-    framework::Plugins,
+    Snapshot,
     model::{
         DeviceClaim, GpuPart, LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod,
         PodAffinityTerm, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue,
         QueueId, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time, Topology,
         TopologyConstraint, TopologyLevel, VolumeAccess, VolumeClaim, VolumeProblem,
     },
-    profile::{Action, Placement},
     resources::{Amount, PerResource, Resources},
 };
 
 pub(super) use zones::{ZoneAmounts, shares as zone_shares};
 
 use super::format::{
-    ActionName, Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, Share, State, Task,
-    TopologySpec,
+    Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, Share, State, Task, TopologySpec,
 };
 
 const START: Time = Time(1_767_225_600_000);
@@ -52,36 +53,18 @@ pub(super) fn snapshot(case: &Case) -> Snapshot {
     snapshot
 }
 
-/// Test settings of the recordings: victims of a consolidation without limit, and no grace for
-/// stale gangs but in the cases about it.
-pub(super) fn profile(case: &Case) -> Profile {
-    let actions = case.actions.iter().map(|action| match action {
-        ActionName::Allocate => Action::Allocate,
-        ActionName::Consolidation => Action::Consolidate,
-        ActionName::Reclaim => Action::Reclaim,
-        ActionName::Preempt => Action::Preempt,
-        ActionName::StaleGangEviction => Action::StaleGangEviction,
-    });
-    let config = &case.config;
-    let placement = |of: &str| match config.argument("nodeplacement", of).as_deref() {
-        Some("spread") => Placement::Spread,
-        Some(_) | None => Placement::BinPack,
-    };
-    let spreads_devices = config.has("gpuspread") && !config.has("gpupack");
-    let saturation = config.argument("proportion", "relcaimerSaturationMultiplier");
-    let saturation = saturation.and_then(|text| text.parse::<f64>().ok()).unwrap_or(1.0);
+/// The scheduler of a case: KAI's configuration as recorded, and test settings of the recordings:
+/// victims of a consolidation without limit, and no grace for stale gangs but in the cases about it.
+///
+/// # Errors
+/// The configuration is not of KAI's form.
+pub(super) fn config(case: &Case) -> Result<Config, CaptureError> {
+    let mut config = Config::kai();
+    learn_configuration(case.configuration(), &mut config)?;
     let grace = if case.id.starts_with("stalegangeviction/") { 60 } else { 0 };
-    Profile {
-        actions: actions.collect(),
-        plugins: Plugins::kai_with(|plugin| config.has(plugin)),
-        gpu_placement: placement("gpu"),
-        cpu_placement: placement("cpu"),
-        device_placement: if spreads_devices { Placement::Spread } else { Placement::BinPack },
-        reclaim_saturation_milli: whole(saturation.max(1.0) * 1000.0),
-        consolidation_victims_max: usize::MAX,
-        staleness_grace: Duration::from_secs(grace),
-        ..Profile::kai()
-    }
+    config.profile.consolidation_victims_max = usize::MAX;
+    config.profile.staleness_grace = Duration::from_secs(grace);
+    Ok(config)
 }
 
 fn node(case: &Case, spec: &NodeSpec) -> Node {

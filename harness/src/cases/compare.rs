@@ -1,5 +1,7 @@
 //! What became of each task, and how that differs from what is expected.
 
+pub(super) mod message;
+mod sums;
 mod zones;
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
@@ -10,6 +12,9 @@ use schedlab_scheduler_core::{
 };
 
 use super::format::{Case, Expected, Outcome, Task};
+
+/// A task, its job and what became of it.
+type Played<'a> = (&'a str, &'a Task, &'a Fate);
 
 /// What became of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +75,7 @@ fn is_stuck(snapshot: &Snapshot, pod: &Pod) -> bool {
 /// Where `fates` differ from what the case expects, one line each.
 pub(super) fn differences(case: &Case, snapshot: &Snapshot, fates: &[Fate]) -> Vec<String> {
     let expected = case.expected();
-    let tasks: Vec<(&str, &Task, &Fate)> = case
+    let tasks: Vec<Played<'_>> = case
         .jobs
         .iter()
         .flat_map(|job| job.tasks.iter().map(move |task| (job.name.as_str(), task)))
@@ -79,25 +84,27 @@ pub(super) fn differences(case: &Case, snapshot: &Snapshot, fates: &[Fate]) -> V
         .collect();
     let mut found = Vec::new();
     for (name, outcome) in &expected.jobs {
-        let of_job: Vec<_> = tasks.iter().filter(|(job, ..)| job == name).collect();
-        found.extend(differs(snapshot, name, outcome, &of_job));
+        let of_job: Vec<_> = tasks.iter().filter(|(job, ..)| job == name).copied().collect();
+        found.extend(differs((case, snapshot), name, outcome, &of_job));
     }
     for (name, outcome) in &expected.tasks {
-        let of_task: Vec<_> = tasks.iter().filter(|(_, task, _)| task.id == *name).collect();
+        let of_task = tasks.iter().filter(|(_, task, _)| task.id == *name);
+        let of_task: Vec<_> = of_task.copied().collect();
         if !expected.dead_task_ids.contains(name) {
-            found.extend(differs(snapshot, name, outcome, &of_task));
+            found.extend(differs((case, snapshot), name, outcome, &of_task));
         }
     }
+    found.extend(apart(case, &tasks));
     found.extend(node_differences((case, &expected), snapshot, &tasks));
     found.extend(zones::differences((case, &expected), snapshot, fates));
     found
 }
 
 fn differs(
-    snapshot: &Snapshot,
+    (case, snapshot): (&Case, &Snapshot),
     name: &str,
     outcome: &Outcome,
-    tasks: &[&(&str, &Task, &Fate)],
+    tasks: &[Played<'_>],
 ) -> Option<String> {
     let node_name = |fate: &Fate| fate.node.map(|node| &*snapshot.nodes[node.0 as usize].name);
     let wrong_state = tasks.iter().any(|(_, _, fate)| fate.state != outcome.status);
@@ -105,32 +112,68 @@ fn differs(
         .node
         .as_deref()
         .is_some_and(|node| tasks.iter().any(|(_, _, fate)| node_name(fate) != Some(node)));
-    let sum: f64 = tasks.iter().map(|(_, task, _)| task.gpus_total).sum();
-    let wrong_sum = (sum - outcome.gpus_requested_sum).abs() > 1e-6;
     let zones = |fate: &Fate| zones::positions(snapshot, fate);
     let wrong_zones = outcome
         .numa_zones
         .as_ref()
         .filter(|expected| tasks.iter().any(|(_, _, fate)| zones(fate) != **expected));
-    if !(wrong_state || wrong_node || wrong_sum || wrong_zones.is_some()) {
+    let mut more = sums::differences(snapshot, outcome, tasks);
+    more.extend(too_young((case, snapshot), outcome, tasks));
+    if let Some(expected) = wrong_zones {
+        let found: Vec<Vec<usize>> = tasks.iter().map(|(_, _, fate)| zones(fate)).collect();
+        more.push(format!("in zones {found:?}, not {expected:?}"));
+    }
+    if !(wrong_state || wrong_node) && more.is_empty() {
         return None;
     }
     let mut text = format!("{name}: {}{} expected;", outcome.status, on(outcome.node.as_deref()));
     for (_, task, fate) in tasks {
         let _ = write!(text, " {} {}{}", task.id, fate.state, on(node_name(fate)));
     }
-    if let Some(expected) = wrong_zones {
-        let found: Vec<Vec<usize>> = tasks.iter().map(|(_, _, fate)| zones(fate)).collect();
-        let _ = write!(text, " in zones {found:?}, not {expected:?}");
-    }
-    if wrong_sum {
-        let _ = write!(text, " asking for {sum} GPUs, not {}", outcome.gpus_requested_sum);
+    for more in more {
+        let _ = write!(text, " {more}");
     }
     Some(text)
 }
 
+/// It was started too lately, or never.
+fn too_young(
+    (case, snapshot): (&Case, &Snapshot),
+    outcome: &Outcome,
+    tasks: &[Played<'_>],
+) -> Option<String> {
+    let least = Duration::from_secs(outcome.running_for_more_than_s?);
+    let (job, ..) = tasks.first()?;
+    let at = case.jobs.iter().position(|other| other.name == **job)?;
+    let ran = snapshot.pod_groups[at].last_start.map(|start| snapshot.now.since(start));
+    let is_older = ran.is_some_and(|ran| ran > least);
+    (!is_older).then(|| format!("running for {ran:?}, not for more than {least:?}"))
+}
+
 fn on(node: Option<&str>) -> String {
     node.map(|node| format!(" on {node}")).unwrap_or_default()
+}
+
+/// Tasks that shared a device of their node when the case was recorded, stand on one node here, and
+/// share none; or the other way round.
+fn apart(case: &Case, tasks: &[Played<'_>]) -> Option<String> {
+    let recorded = case.recorded_devices();
+    let compared: Vec<_> = tasks
+        .iter()
+        .filter_map(|(_, task, fate)| {
+            let node = fate.node.filter(|_| !fate.gpu_groups.is_empty())?;
+            Some((node, &task.id, *fate, *recorded.get(task.id.as_str())?))
+        })
+        .collect();
+    let pairs = compared.iter().enumerate().flat_map(|(at, one)| {
+        compared[..at].iter().filter(|other| other.0 == one.0).map(move |other| (other, one))
+    });
+    pairs.into_iter().find_map(|((_, left, mine, theirs), (_, right, others, seen))| {
+        let shares = mine.gpu_groups.iter().any(|group| others.gpu_groups.contains(group));
+        let together = theirs.0 == seen.0 && theirs.1.iter().any(|group| seen.1.contains(group));
+        let told = if together { "do not share a device" } else { "share a device" };
+        (theirs.0 == seen.0 && shares != together).then(|| format!("{left} and {right} {told}"))
+    })
 }
 
 /// Idle and releasing (less promised) GPUs. A shared device is taken while somebody is on it,
@@ -138,7 +181,7 @@ fn on(node: Option<&str>) -> String {
 fn node_differences(
     (case, expected): (&Case, &Expected),
     snapshot: &Snapshot,
-    tasks: &[(&str, &Task, &Fate)],
+    tasks: &[Played<'_>],
 ) -> Vec<String> {
     let mut nodes: BTreeMap<&str, NodeGpus<'_>> = BTreeMap::new();
     for node in &case.cluster.nodes {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_json::Value;
+use schedlab_json::{Value, json};
 use serde::Deserialize;
 
 /// One cluster and what must come of it.
@@ -18,7 +18,7 @@ pub(super) struct Case {
     #[serde(default)]
     pub(super) rounds: Option<Rounds>,
     #[serde(default)]
-    pub(super) call_limits_per_session: Option<CallLimits>,
+    call_limits_per_session: Option<CallLimits>,
     #[serde(default)]
     pub(super) config: Config,
     pub(super) cluster: Cluster,
@@ -35,11 +35,11 @@ pub(super) struct Case {
 pub(super) struct Config {
     /// Absent: all.
     #[serde(default)]
-    pub(super) plugins: Option<Vec<String>>,
+    plugins: Option<Vec<String>>,
     #[serde(default)]
-    pub(super) plugin_arguments: Option<BTreeMap<String, BTreeMap<String, Value>>>,
+    plugin_arguments: Option<BTreeMap<String, BTreeMap<String, Value>>>,
     #[serde(default)]
-    pub(super) predicates_plugin_active: Option<bool>,
+    predicates_plugin_active: Option<bool>,
     #[serde(default)]
     numa_plugin_active: bool,
 }
@@ -67,6 +67,8 @@ struct LastTask {
     status: String,
     #[serde(default)]
     node: Option<String>,
+    #[serde(default)]
+    gpu_groups: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -77,6 +79,18 @@ pub(super) enum ActionName {
     Reclaim,
     Preempt,
     StaleGangEviction,
+}
+
+impl ActionName {
+    const fn as_kai(self) -> &'static str {
+        match self {
+            Self::Allocate => "allocate",
+            Self::Consolidation => "consolidation",
+            Self::Reclaim => "reclaim",
+            Self::Preempt => "preempt",
+            Self::StaleGangEviction => "stalegangeviction",
+        }
+    }
 }
 
 /// The states in which tasks begin.
@@ -102,7 +116,7 @@ pub(super) struct Rounds {
     pub(super) delay_between_rounds_s: f64,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct CallLimits {
     pub(super) binds: usize,
     pub(super) evictions: usize,
@@ -348,15 +362,34 @@ pub(super) struct Expected {
     pub(super) dead_task_ids: Vec<String>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Outcome {
     pub(super) status: String,
     #[serde(default)]
     pub(super) node: Option<String>,
     pub(super) gpus_requested_sum: f64,
+    #[serde(flatten)]
+    pub(super) sums: Sums,
+    /// The text of its fit errors.
+    #[serde(default, rename = "error_message")]
+    pub(super) message: Option<String>,
+    #[serde(default)]
+    pub(super) running_for_more_than_s: Option<u64>,
     /// Positions of zones, where they are compared.
     #[serde(default)]
     pub(super) numa_zones: Option<Vec<usize>>,
+}
+
+/// What its tasks ask for together, where that is compared.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Sums {
+    /// GPUs of those that have a node, as parts of that node's.
+    #[serde(default, rename = "gpus_accepted_sum")]
+    pub(super) gpus_accepted: Option<f64>,
+    #[serde(default, rename = "cpu_millis_sum")]
+    pub(super) cpu_millis: Option<f64>,
+    #[serde(default, rename = "memory_bytes_sum")]
+    pub(super) memory_bytes: Option<f64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -385,37 +418,61 @@ impl Case {
 }
 
 impl Case {
+    /// Most calls of a session. Where the plugin was off that is asked before any call, and no limits
+    /// are given, none is allowed.
+    pub(super) fn call_limits(&self) -> Option<CallLimits> {
+        let none = self.config.predicates_plugin_active == Some(false);
+        self.call_limits_per_session.or(none.then(CallLimits::default))
+    }
+
+    /// Node and shared devices of each task, as recorded at the end.
+    pub(super) fn recorded_devices(&self) -> BTreeMap<&str, (&str, &[String])> {
+        self.recorded()
+            .filter_map(|(id, task)| Some((id, (task.node.as_deref()?, &*task.gpu_groups))))
+            .filter(|(_, (_, devices))| !devices.is_empty())
+            .collect()
+    }
+
+    fn recorded(&self) -> impl Iterator<Item = (&str, &LastTask)> {
+        let jobs = self.observed.iter().flat_map(|observed| observed.last.jobs.values());
+        jobs.flat_map(|job| &job.tasks).map(|(id, task)| (id.as_str(), task))
+    }
+
     /// What must have become of it. Where that is told in words, it is what was recorded.
     pub(super) fn expected(&self) -> Expected {
         if let Some(expected) = &self.expected {
             return expected.clone();
         }
-        let recorded = self.observed.iter().flat_map(|observed| observed.last.jobs.values());
-        let recorded: BTreeMap<&str, &LastTask> =
-            recorded.flat_map(|job| &job.tasks).map(|(id, task)| (id.as_str(), task)).collect();
+        let recorded: BTreeMap<&str, &LastTask> = self.recorded().collect();
         let tasks = self.jobs.iter().flat_map(|job| &job.tasks).filter_map(|task| {
-            let LastTask { status, node } = recorded.get(task.id.as_str())?;
+            let LastTask { status, node, .. } = recorded.get(task.id.as_str())?;
             let (status, node) = (status.clone(), node.clone());
-            let (gpus_requested_sum, numa_zones) = (task.gpus_total, None);
-            Some((task.id.clone(), Outcome { status, node, gpus_requested_sum, numa_zones }))
+            let gpus_requested_sum = task.gpus_total;
+            Some((
+                task.id.clone(),
+                Outcome { status, node, gpus_requested_sum, ..Outcome::default() },
+            ))
         });
         Expected { tasks: tasks.collect(), ..Expected::default() }
     }
 }
 
-impl Config {
-    /// The session asks this plugin.
-    pub(super) fn has(&self, plugin: &str) -> bool {
-        if plugin == "numa" {
-            return self.numa_plugin_active;
-        }
-        let named = self.plugins.as_ref().is_none_or(|all| all.iter().any(|one| one == plugin));
-        named && (plugin != "predicates" || self.predicates_plugin_active != Some(false))
-    }
-
-    /// An argument of a plugin, as text.
-    pub(super) fn argument(&self, plugin: &str, name: &str) -> Option<String> {
-        let value = self.plugin_arguments.as_ref()?.get(plugin)?.get(name)?;
-        Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+impl Case {
+    /// As it stands in KAI's configuration file.
+    pub(super) fn configuration(&self) -> Value {
+        let Config { plugins, plugin_arguments, predicates_plugin_active, numa_plugin_active } =
+            &self.config;
+        let actions: Vec<&str> = self.actions.iter().map(|action| action.as_kai()).collect();
+        let arguments = plugin_arguments.as_ref();
+        let plugin = |name: &str| json!({ "name": name, "arguments": arguments.and_then(|all| all.get(name)) });
+        let is_active =
+            |name: &&str| *name != "predicates" || *predicates_plugin_active != Some(false);
+        let numa = numa_plugin_active.then_some("numa");
+        let tiers = plugins.as_ref().map(|plugins| {
+            let asked = plugins.iter().map(String::as_str).filter(|name| *name != "numa");
+            let asked = asked.filter(is_active).chain(numa).map(plugin);
+            json!([{ "plugins": asked.collect::<Vec<Value>>() }])
+        });
+        json!({ "actions": actions.join(","), "tiers": tiers })
     }
 }

@@ -21,19 +21,25 @@ pub(super) fn verdict(case: &Case) -> Verdict {
     if let Some(why) = differs::reason(&case.id).or_else(|| case.unsupported()) {
         return Verdict::NotApplicable(why.to_owned());
     }
-    let differences = differences(case);
-    if differences.is_empty() { Verdict::Passed } else { Verdict::Failed(differences) }
+    match build::config(case) {
+        Ok(config) => match differences(case, &config.profile) {
+            differences if differences.is_empty() => Verdict::Passed,
+            differences => Verdict::Failed(differences),
+        },
+        Err(error) => Verdict::Failed(vec![error.to_string()]),
+    }
 }
 
 /// How the outcome differs from what the case expects: nothing when it passes.
-fn differences(case: &Case) -> Vec<String> {
-    let (snapshot, profile) = (build::snapshot(case), build::profile(case));
+fn differences(case: &Case, profile: &Profile) -> Vec<String> {
+    let snapshot = build::snapshot(case);
     if let Some(rounds) = &case.rounds {
-        return in_rounds(case, rounds, snapshot, &profile);
+        return in_rounds(case, rounds, snapshot, profile);
     }
-    let plan = schedule(&snapshot, &profile);
+    let plan = schedule(&snapshot, profile);
     let mut found = compare::differences(case, &snapshot, &fates(&snapshot, &plan));
-    found.extend(calls_over_limit(case.call_limits_per_session.as_ref(), &plan));
+    found.extend(compare::message::differences(case, &plan));
+    found.extend(calls_over_limit(case.call_limits(), &plan));
     found
 }
 
@@ -43,7 +49,7 @@ fn in_rounds(
     mut snapshot: Snapshot,
     profile: &Profile,
 ) -> Vec<String> {
-    let limits = case.call_limits_per_session.as_ref();
+    let limits = case.call_limits();
     let delay = Duration::try_from_secs_f64(rounds.delay_between_rounds_s).unwrap_or_default();
     let mut found = Vec::new();
     for _ in 0..rounds.until_match {
@@ -98,7 +104,7 @@ fn wait_again(pod: &mut Pod) {
     pod.zones.clear();
 }
 
-fn calls_over_limit(limits: Option<&CallLimits>, plan: &Plan) -> Vec<String> {
+fn calls_over_limit(limits: Option<CallLimits>, plan: &Plan) -> Vec<String> {
     let Some(limits) = limits else { return Vec::new() };
     let count = |of: fn(&Decision) -> bool| plan.decisions.iter().filter(|one| of(one)).count();
     let counts = [

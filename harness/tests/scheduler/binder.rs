@@ -88,8 +88,8 @@ fn a_pod_is_asked_for_and_bound_and_both_are_told() {
         train-1 Running n-0
         ");
         assert_snapshot!(lab.requests(), @r#"
-        train-0-8vh6m {"selected-node":"n-0"} {"backoffLimit":3,"podName":"train-0-8vh6m","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"phase":"Succeeded"}
-        train-1-gpxss {"selected-node":"n-0"} {"backoffLimit":3,"podName":"train-1-gpxss","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"phase":"Succeeded"}
+        train-0-k8dxv {"selected-node":"n-0"} {"backoffLimit":3,"podName":"train-0-k8dxv","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"phase":"Succeeded"}
+        train-1-sj6cb {"selected-node":"n-0"} {"backoffLimit":3,"podName":"train-1-sj6cb","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"phase":"Succeeded"}
         "#);
         assert_snapshot!(lab.events(), @r"
         2 × Pod Bound Pod bound successfully to node n-0
@@ -157,7 +157,7 @@ fn what_cannot_be_bound_is_tried_again_told_and_then_scheduled_anew() {
         let failing = lab.client_that_cannot_bind(name.leak());
         let binder = lab.beside(failing, &[Component::Binder]);
         lab.pass(1).await;
-        assert_snapshot!(lab.requests(), @r#"one-0-fjxlz {"selected-node":"n-0"} {"backoffLimit":3,"podName":"one-0-fjxlz","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"failedAttempts":1,"phase":"Failed","reason":"name in URL does not match name in Binding object"}"#);
+        assert_snapshot!(lab.requests(), @r#"one-0-lb9r9 {"selected-node":"n-0"} {"backoffLimit":3,"podName":"one-0-lb9r9","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"failedAttempts":1,"phase":"Failed","reason":"name in URL does not match name in Binding object"}"#);
         assert_snapshot!(lab.pods(), @"one-0 Pending -");
         lab.pass(9).await;
         binder.abort();

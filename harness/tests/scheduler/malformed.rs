@@ -407,7 +407,7 @@ fn workloads_name_the_annotation_that_cannot_be_used() {
         told(&job("kai.scheduler/batch-min-member: \"-1\"")),
     ];
     assert_snapshot!(told.concat(), @r#"
-    odd-2ng2z Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: found "many", allowed: an integer from 1 to 2147483647
-    odd-2ng2z Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: found "-1", allowed: an integer from 1 to 2147483647
+    odd-klksk Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: found "many", allowed: an integer from 1 to 2147483647
+    odd-klksk Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: found "-1", allowed: an integer from 1 to 2147483647
     "#);
 }

@@ -151,8 +151,8 @@ fn a_shared_gpu_is_reserved_until_the_last_of_its_pods_ends() {
         assert_snapshot!(lab.devices(), @r#"
         "a" true "0" reserves null
         "b" true "0" reserves null
-        "whole-0-cwwtc" false null reserves null
-        "whole-1-hltfc" false null reserves null
+        "whole-0-9tgbw" false null reserves null
+        "whole-1-24xlq" false null reserves null
         "gpu-reservation-041ddf6d2fb70d4d" true null reserves "0"
         "#);
         lab.delete_in("default", "pods", "", "a");

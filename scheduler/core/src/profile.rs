@@ -26,6 +26,9 @@ pub struct Profile {
     pub cpu_placement: Placement,
     /// Which device of a node pods go to that ask for part of one: the fullest, or the emptiest.
     pub device_placement: Placement,
+    /// Sibling queues are told apart by what they deserve and use, and take back by it (KAI's plugin
+    /// `proportion`); else the older one comes first, and none takes back anything.
+    pub fair_shares: bool,
     /// Weight of historical usage in the fair share, in thousandths (KAI's `kValue`).
     pub k_value_milli: i64,
     /// Grace of stale gangs that set none.
@@ -35,6 +38,9 @@ pub struct Profile {
     /// How much further from their fair share than the reclaimer its victims' queues must stay,
     /// in thousandths, at least 1000.
     pub reclaim_saturation_milli: i64,
+    /// What a reclaimer takes is judged by what is lost; else work that only moves for it counts as
+    /// taken, too (KAI's `allowConsolidatingReclaim`).
+    pub consolidating_reclaim: bool,
     /// Most victim jobs of one consolidation.
     pub consolidation_victims_max: usize,
     /// Most jobs of a leaf queue, in serving order, that an action looks at; all, where it is
@@ -120,10 +126,12 @@ impl Profile {
             gpu_placement: Placement::BinPack,
             cpu_placement: Placement::BinPack,
             device_placement: Placement::BinPack,
+            fair_shares: true,
             k_value_milli: 1000,
             staleness_grace: Duration::from_mins(1),
             release_max: Some(Duration::from_mins(2)),
             reclaim_saturation_milli: 1000,
+            consolidating_reclaim: true,
             consolidation_victims_max: 16,
             queue_depth: BTreeMap::new(),
             preempt_min_runtime: Duration::ZERO,

@@ -125,11 +125,6 @@ fn is_said(value: &Value) -> bool {
     !value.is_null()
 }
 
-/// A value that must be a number, or the text of one.
-fn number(value: &Value) -> Option<f64> {
-    value.as_f64().or_else(|| value.as_str()?.parse().ok())
-}
-
 fn found(field: impl Into<String>, value: &Value, allowed: &'static str) -> Malformed {
     Malformed::new(field, shown(value), allowed)
 }

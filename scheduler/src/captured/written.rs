@@ -62,8 +62,8 @@ pub(super) fn parameters(config: &Config) -> Value {
     let mut said = json!({
         "schedulerName": config.scheduler_name,
         "maxNumberConsolidationPreemptees": victims,
-        "fullHierarchyFairness": true,
-        "allowConsolidatingReclaim": true,
+        "fullHierarchyFairness": config.full_hierarchy_fairness,
+        "allowConsolidatingReclaim": profile.consolidating_reclaim,
         "restrictSchedulingNodes": config.restrict_node_scheduling,
         "globalDefaultStalenessGracePeriod": nanoseconds(profile.staleness_grace),
         "schedulePeriod": nanoseconds(config.period),
@@ -80,6 +80,7 @@ pub(super) fn ours(config: &Config) -> Value {
         actions: _,
         // By name, in `plugins_off`.
         plugins: _,
+        fair_shares: _,
         // By the priorities of plugins.
         job_order: _,
         task_order: _,
@@ -92,6 +93,7 @@ pub(super) fn ours(config: &Config) -> Value {
         // Follows from the grace of evictions.
         release_max: _,
         reclaim_saturation_milli,
+        consolidating_reclaim,
         consolidation_victims_max,
         queue_depth: _,
         preempt_min_runtime,
@@ -106,6 +108,7 @@ pub(super) fn ours(config: &Config) -> Value {
         "schedulerName": config.scheduler_name,
         "nodePool": pool.map(|NodePool { label, value }| json!({ "label": label, "value": value })),
         "restrictNodeScheduling": config.restrict_node_scheduling,
+        "fullHierarchyFairness": config.full_hierarchy_fairness,
         "gpuReservation": config.gpu_reservation.as_ref().map(reservation),
         "period": time(config.period),
         "usageWindow": config.usage_window.map(time),
@@ -126,6 +129,7 @@ pub(super) fn ours(config: &Config) -> Value {
         },
         "stalenessGracePeriod": time(*staleness_grace),
         "reclaimSaturationMultiplier": decimal(*reclaim_saturation_milli),
+        "allowConsolidatingReclaim": consolidating_reclaim,
         "maxConsolidationVictims": consolidation_victims_max,
     })
 }

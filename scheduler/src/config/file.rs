@@ -51,6 +51,9 @@ pub struct ConfigFile {
     /// Work with GPUs goes to nodes with label `node-role.kubernetes.io/gpu-worker` only, work without
     /// to those with `node-role.kubernetes.io/cpu-worker`; others are left out [default: false].
     pub restrict_node_scheduling: Option<bool>,
+    /// Shares are divided at every level of the queues; else those with a parent stand side by side,
+    /// whatever it is, and those without do not exist [default: true].
+    pub full_hierarchy_fairness: Option<bool>,
     /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
     #[schemars(with = "Option<String>")]
     pub period: Option<Time>,
@@ -103,6 +106,8 @@ pub struct ConfigFile {
     /// [default: 1].
     #[schemars(range(min = 1))]
     pub reclaim_saturation_multiplier: Option<f64>,
+    /// Work that only moves for a reclaimer does not count as taken by it [default: true].
+    pub allow_consolidating_reclaim: Option<bool>,
     /// Most victim jobs of one consolidation [default: 16].
     pub max_consolidation_victims: Option<usize>,
 }

@@ -48,6 +48,13 @@ pub(super) fn translate(records: &BTreeMap<Name, QueueRecord>) -> (Vec<Queue>, Q
     (queues, answers)
 }
 
+/// Those with a parent, without it: each stands for itself. The others do not exist.
+pub(super) fn side_by_side(records: &BTreeMap<Name, QueueRecord>) -> BTreeMap<Name, QueueRecord> {
+    let below = records.iter().filter(|(_, record)| record.parent.is_some());
+    let alone = |record: &QueueRecord| QueueRecord { parent: None, ..record.clone() };
+    below.map(|(name, record)| (Name::clone(name), alone(record))).collect()
+}
+
 /// Why a queue cannot be used: for itself, or for one above it.
 pub(crate) fn problem(records: &BTreeMap<Name, QueueRecord>, queue: &Name) -> Option<QueueProblem> {
     let mut at = queue;

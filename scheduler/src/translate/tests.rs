@@ -137,6 +137,32 @@ fn pods_are_in_the_state_that_their_objects_show() {
 }
 
 #[test]
+fn queues_side_by_side_have_no_parents_and_those_that_had_none_do_not_exist() {
+    let objects = [
+        queue("top", ""),
+        queue("middle", "top"),
+        queue("leaf", "middle"),
+        group("g1", &json!({ "queue": "top" })),
+        group("g2", &json!({ "queue": "middle" })),
+        group("g3", &json!({ "queue": "leaf" })),
+        pod("p1", "g1", &json!({})),
+        pod("p2", "g2", &json!({})),
+        pod("p3", "g3", &json!({})),
+    ];
+    let config = Config { full_hierarchy_fairness: false, ..Config::kai() };
+    let mut translator = Translator::of(&config);
+    translator.refresh(&mut mirror(&objects));
+    let snapshot = &translator.translation.snapshot;
+    let queues: Vec<_> = snapshot.queues.iter().map(|queue| (&*queue.name, queue.parent)).collect();
+    assert_eq!(queues, [("leaf", None), ("middle", None)]);
+    let of = snapshot.pod_groups.iter().map(|group| match &group.queue {
+        Ok(id) => snapshot.queues[id.unwrap().0 as usize].name.to_string(),
+        Err(problem) => problem.to_string(),
+    });
+    assert_eq!(of.collect::<Vec<_>>(), ["Queue 'top' does not exist", "middle", "leaf"]);
+}
+
+#[test]
 fn a_pod_of_a_deleted_node_takes_no_room_and_is_charged_until_it_goes() {
     let objects = [
         group("g", &json!({})),

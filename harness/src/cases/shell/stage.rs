@@ -14,7 +14,7 @@ use schedlab_emulator::{
     store::{Resource, Store},
 };
 use schedlab_json::Value;
-use schedlab_scheduler::{Binding, Component, Config, Status, crds};
+use schedlab_scheduler::{Binding, Component, Status, crds};
 use tokio::{sync::watch, task::JoinHandle};
 
 use super::{
@@ -64,8 +64,7 @@ impl<'a> Stage<'a> {
         let emulator = empty()?;
         let scenery = Scenery { case, emulator: &emulator };
         scenery.build().await?;
-        let mut config = Config::kai();
-        config.profile = build::profile(case);
+        let mut config = build::config(case)?;
         config.only(BTreeSet::from([Component::Scheduler]));
         config.binding = Binding::Direct;
         let status = config.status.subscribe();

@@ -45,7 +45,8 @@ impl Purpose for Reclaim {
 
     fn accepts(&self, before: &Before<'_>, wanted: &Wanted, solution: &Solution) -> bool {
         let mut victims = Victims::new();
-        for unit in &solution.victims {
+        let moved = if before.profile.consolidating_reclaim { &[][..] } else { &solution.moved };
+        for unit in solution.victims.iter().chain(moved) {
             victims.entry(unit.queue).or_default().push(unit.amount);
         }
         reclaimer(wanted).may_take(before.ledger, &victims, before.profile.reclaim_saturation_milli)

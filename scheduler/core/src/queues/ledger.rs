@@ -36,13 +36,15 @@ pub struct Account {
 pub struct Ledger {
     accounts: Vec<Account>,
     total: PerResource<i64>,
+    fair_shares: bool,
 }
 
 impl Ledger {
     /// Books every pod of the snapshot and divides the cluster.
     pub fn open(snapshot: &Snapshot, profile: &Profile, prices: &Prices) -> Self {
         let accounts = snapshot.queues.iter().map(Account::empty).collect();
-        let mut ledger = Self { accounts, total: shared_total(snapshot, prices) };
+        let total = shared_total(snapshot, prices);
+        let mut ledger = Self { accounts, total, fair_shares: profile.fair_shares };
         for pod in &snapshot.pods {
             ledger.book((snapshot, prices), pod);
         }
@@ -56,7 +58,13 @@ impl Ledger {
 
     /// Accounts that were kept elsewhere, as recorded decisions are.
     pub const fn of(accounts: Vec<Account>, total: PerResource<i64>) -> Self {
-        Self { accounts, total }
+        Self { accounts, total, fair_shares: true }
+    }
+
+    /// Are sibling queues told apart by their accounts, or by their age alone?
+    /// See [`Profile::fair_shares`].
+    pub const fn tells_shares(&self) -> bool {
+        self.fair_shares
     }
 
     /// What all queues share: the allocatable of ready nodes without what pods of other

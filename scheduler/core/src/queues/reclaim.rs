@@ -31,7 +31,7 @@ impl Reclaimer {
         let after = account.allocated.plus(self.request);
         let fair = account.fair_share.values().map(Amount::Exactly);
         let in_share = after.values().into_iter().zip(fair).all(|(used, fair)| fair.holds(used));
-        in_share && (self.preemptible || account.keeps_quota(self.request))
+        ledger.tells_shares() && in_share && (self.preemptible || account.keeps_quota(self.request))
     }
 
     /// May something be taken from this leaf queue for it? When it stays inside its quota, from

@@ -45,6 +45,9 @@ impl Standing {
         victims: PerResource<i64>,
     ) -> Self {
         let account = ledger.account(queue);
+        if !ledger.tells_shares() {
+            return Self::by_age(account.created, queue);
+        }
         let allocatable = account.allocatable();
         let with_job = account.allocated.plus(job);
         let total = ledger.total();
@@ -63,6 +66,21 @@ impl Standing {
 }
 
 impl Standing {
+    const fn by_age(created: Time, queue: QueueId) -> Self {
+        let none = Ratio { numerator: 0, denominator: 1 };
+        Self {
+            over_fair_share: false,
+            over_quota: false,
+            priority: Reverse(0),
+            uses_forbidden: false,
+            share_with_job: none,
+            share: none,
+            allocatable: [Amount::Unlimited; 3],
+            created,
+            queue,
+        }
+    }
+
     /// Which of two siblings is served first, by everything but their names.
     pub fn cmp_siblings(&self, other: &Self) -> Ordering {
         self.cmp(&Self { queue: self.queue, ..other.clone() })

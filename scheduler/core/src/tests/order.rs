@@ -40,3 +40,23 @@ fn victims_are_taken_in_the_reverse_order() {
     assert_eq!(first(&[priority, elastic], &alike), "big leaves n1 for back (reclaim)");
     assert_eq!(first(&[priority], &alike), "small leaves n1 for back (reclaim)", "it is younger");
 }
+
+#[test]
+fn without_shares_the_older_queue_is_served_first_and_nobody_takes_back() {
+    let cluster = "
+        node n1 gpus=2
+        queue older quota=1
+        queue younger quota=2 priority=200
+        job first gpus=1 queue=older on n1
+        job waits gpus=1 queue=older
+        job asks gpus=1 queue=younger
+    ";
+    let of =
+        |fair_shares, cluster: &str| plan_with(&Profile { fair_shares, ..Profile::kai() }, cluster);
+    assert_eq!(of(true, cluster).lines().next(), Some("asks runs on n1"));
+    assert_eq!(of(false, cluster).lines().next(), Some("waits runs on n1"));
+    let full =
+        cluster.replace("job waits gpus=1 queue=older", "job waits gpus=1 queue=older on n1");
+    assert!(of(true, &full).contains("(reclaim)"), "{}", of(true, &full));
+    assert!(!of(false, &full).contains("(reclaim)"), "{}", of(false, &full));
+}

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::{
     Profile,
-    profile::ResolveMethod,
+    profile::{Action, ResolveMethod},
     testing::{messages_of, plan_of, plan_with, rounds_of},
 };
 
@@ -153,17 +153,31 @@ fn victims_stand_on_the_fewest_nodes_that_suffice() {
     ");
 }
 
+/// `a` uses its quota and no more.
+const A2_CAN_MOVE: &str = "
+    node n1 gpus=3
+    node n2 gpus=2
+    queue a quota=3
+    queue b quota=2
+    job a1 gpus=2 queue=a on n1
+    job a2 gpus=1 queue=a on n2
+    job owner gpus=2 queue=b non-preemptible
+";
+
+#[test]
+fn who_only_moves_counts_as_taken_where_reclaim_may_not_consolidate() {
+    let of = |consolidating_reclaim| {
+        let actions = vec![Action::Reclaim];
+        let profile = Profile { actions, consolidating_reclaim, ..Profile::kai() };
+        plan_with(&profile, A2_CAN_MOVE).contains("a2 leaves n2 for owner (reclaim)")
+    };
+    assert!(of(true));
+    assert!(!of(false), "nothing may be taken from a queue inside its quota");
+}
+
 #[test]
 fn who_fits_elsewhere_is_moved_and_not_lost() {
-    assert_snapshot!(plan_of("
-        node n1 gpus=3
-        node n2 gpus=2
-        queue a quota=3
-        queue b quota=2
-        job a1 gpus=2 queue=a on n1
-        job a2 gpus=1 queue=a on n2
-        job owner gpus=2 queue=b non-preemptible
-    "), @r"
+    assert_snapshot!(plan_of(A2_CAN_MOVE), @r"
     a2 leaves n2 for owner (reclaim)
     a2 waits for n1
     owner waits for n2

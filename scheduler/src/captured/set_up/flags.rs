@@ -6,7 +6,7 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::profile::Action;
 
 use super::{super::CaptureError, Fields, Learned, fields, found, is_said};
-use crate::config::NodePool;
+use crate::config::{Config, NodePool};
 
 /// Where nobody is evicted for being stale.
 const NEVER: Duration = Duration::from_hours(100 * 365 * 24);
@@ -16,11 +16,8 @@ const NANOSECONDS: &str = "an integer of nanoseconds";
 const VICTIMS: &str = "an integer from -1 (any number)";
 
 /// What ours does whatever is said: the name, what it has to be, and what holds.
-const FIXED: [(&str, bool, &str); 3] = [
-    ("fullHierarchyFairness", true, "shares are divided on every level"),
-    ("allowConsolidatingReclaim", true, "victims may be placed elsewhere"),
-    ("isInferencePreemptible", false, "priorities say who can be preempted"),
-];
+const FIXED: [(&str, bool, &str); 1] =
+    [("isInferencePreemptible", false, "priorities say who can be preempted")];
 
 /// What decides nothing: how failures are told, how they are found quicker, what others label.
 const SILENT: [&str; 7] = [
@@ -33,7 +30,22 @@ const SILENT: [&str; 7] = [
     "nodeLevelScheduler",
 ];
 
-const RESTRICTS: &str = "restrictSchedulingNodes";
+/// A flag, what it sets, and what holds where it is neither true nor false.
+type Switch = (&'static str, fn(&mut Config, bool), &'static str);
+
+const SWITCHES: [Switch; 3] = [
+    ("restrictSchedulingNodes", Config::restrict_nodes, "pods go to nodes of any role"),
+    (
+        "fullHierarchyFairness",
+        |config, is_full| config.full_hierarchy_fairness = is_full,
+        "shares are divided on every level",
+    ),
+    (
+        "allowConsolidatingReclaim",
+        |config, is_allowed| config.profile.consolidating_reclaim = is_allowed,
+        "what only moves does not count as taken",
+    ),
+];
 
 const NUMBERS: [&str; 3] =
     ["maxNumberConsolidationPreemptees", "globalDefaultStalenessGracePeriod", "schedulePeriod"];
@@ -63,8 +75,10 @@ impl Learned<'_> {
         if let Some(value) = of(NUMBERS[2]) {
             self.period(value);
         }
-        if let Some(value) = of(RESTRICTS).or(is_whole.then_some(&no)) {
-            self.restriction(value);
+        for switch in SWITCHES {
+            if let Some(value) = of(switch.0).or(is_whole.then_some(&no)) {
+                self.switch(switch, value);
+            }
         }
         for (name, fixed, holds) in FIXED {
             let said = of(name).or(is_whole.then_some(&no));
@@ -78,8 +92,8 @@ impl Learned<'_> {
 
     fn strangers(&mut self, all: &Fields<'_>) {
         let known = FIXED.map(|(name, ..)| name).into_iter().chain(SILENT).chain(NUMBERS);
-        let known: Vec<&str> =
-            known.chain(["schedulerName", "partitionParams", RESTRICTS]).collect();
+        let known = known.chain(SWITCHES.map(|(name, ..)| name));
+        let known: Vec<&str> = known.chain(["schedulerName", "partitionParams"]).collect();
         for (key, _) in all.iter().filter(|(_, value)| is_said(value)) {
             if !known.iter().any(|name| key.eq_ignore_ascii_case(name)) {
                 self.passed_over(&format!("schedulerParams.{key}"));
@@ -105,13 +119,12 @@ impl Learned<'_> {
         self.config.node_pool = (!label.is_empty()).then_some(NodePool { label, value });
     }
 
-    fn restriction(&mut self, value: &Value) {
-        let Some(is_restricted) = value.as_bool() else {
-            let field = format!("schedulerParams.{RESTRICTS}");
-            return self
-                .wrong(&found(field, value, "true or false"), "pods go to nodes of any role");
-        };
-        self.config.restrict_nodes(is_restricted);
+    fn switch(&mut self, (name, set, holds): Switch, value: &Value) {
+        if let Some(is_on) = value.as_bool() {
+            return set(self.config, is_on);
+        }
+        let field = format!("schedulerParams.{name}");
+        self.wrong(&found(field, value, "true or false"), holds);
     }
 
     /// 0 switches consolidation off.

@@ -18,7 +18,7 @@ fn told(config: &Config) -> String {
     format!(
         "{} pool={:?} period={:?} {:?}\noff={:?}\nnodes {:?}/{:?} devices {:?} depth={:?} k={} \
          saturation={} victims={} stale={:?} protected={:?}/{:?} by {:?} preempt={:?}/{} grace={:?}/{:?}\n\
-         restricted={} reserved={} filters={} order={:?}/{:?}",
+         restricted={} tree={} moves={} reserved={} filters={} order={:?}/{:?}",
         config.scheduler_name,
         config.node_pool,
         config.period,
@@ -40,6 +40,8 @@ fn told(config: &Config) -> String {
         config.eviction_grace,
         profile.release_max,
         config.restrict_node_scheduling,
+        config.full_hierarchy_fairness,
+        profile.consolidating_reclaim,
         config.gpu_reservation.is_some(),
         profile.plugins.filter.len(),
         profile.job_order,
@@ -106,7 +108,7 @@ fn what_kai_was_told_decides_here_too() {
     kai-scheduler pool=Some(NodePool { label: "pool", value: "a100" }) period=2s [Allocate, Reclaim, Preempt, StaleGangEviction]
     off={"gpusharingorder", "numa"}
     nodes Spread/BinPack devices Spread depth={Reclaim: 10} k=500 saturation=1500 victims=4 stale=90s protected=240s/3600s by Lca preempt=None/1 grace=None/Some(120s)
-    restricted=true reserved=false filters=18 order=[Priority, Elastic]/[Kubeflow, Ray, TaskOrder]
+    restricted=true tree=true moves=true reserved=false filters=18 order=[Priority, Elastic]/[Kubeflow, Ray, TaskOrder]
     "#);
 }
 
@@ -115,14 +117,12 @@ fn what_go_leaves_out_is_false_or_0_where_the_flags_are_whole() {
     let flags = |parameters: Value| {
         let (config, notes) = learned(Said { parameters, ..Said::default() });
         let profile = &config.profile;
-        format!("{:?} {:?}\n{}", profile.actions, profile.staleness_grace, notes.join("\n"))
+        let switches = (config.full_hierarchy_fairness, profile.consolidating_reclaim);
+        let (actions, grace) = (&profile.actions, profile.staleness_grace);
+        format!("{actions:?} {grace:?} {switches:?}\n{}", notes.join("\n"))
     };
-    assert_snapshot!(flags(json!({ "schedulerName": "a" })), @"[Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] 60s");
-    assert_snapshot!(flags(json!({ "schedulePeriod": 1_000_000_000 })), @"
-    [Allocate, Reclaim, Preempt, StaleGangEviction] 0ns
-    schedulerParams.fullHierarchyFairness: found false, allowed: true; shares are divided on every level
-    schedulerParams.allowConsolidatingReclaim: found false, allowed: true; victims may be placed elsewhere
-    ");
+    assert_snapshot!(flags(json!({ "schedulerName": "a" })), @"[Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction] 60s (true, true)");
+    assert_snapshot!(flags(json!({ "schedulePeriod": 1_000_000_000 })), @"[Allocate, Reclaim, Preempt, StaleGangEviction] 0ns (false, false)");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn what_a_snapshot_says_that_is_not_done_is_noted() {
     config.tiers[0].plugins[0].name: found "nonsense", allowed: predicates, proportion, priority, nodeavailability, resourcetype, podaffinity, elastic, kubeflow, ray, subgrouporder, taskorder, nominatednode, dynamicresources, numa, minruntime, topology, snapshot, gpupack, gpuspread, nodeplacement, gpusharingorder, reflectjoborder, expectedruntime, sg-nodelocalgreedy, sg-multinodegang; it is left out
     config.tiers[0].plugins[1].disableJobOrder: nothing here goes by it
     config.tiers[0].plugins[2].arguments.disk: nothing here goes by it
-    config.tiers[0].plugins[2].arguments.gpu: found "sideways", allowed: binpack or spread; binpack holds
+    config.tiers[0].plugins[2].arguments.gpu: found "sideways", allowed: binpack, spread or leastfragmentation; binpack holds
     config.tiers[0].plugins[3].arguments.kValue: found "-2", allowed: a number from 0 to 1000; 1 holds
     config.tiers[0].plugins[4].arguments.reclaimResolveMethod: found "sideways", allowed: lca or queue; lca holds
     config.usageDBConfig: found a database, allowed: none, as a snapshot has no past usage: shares are divided as if there had been none
@@ -252,7 +252,7 @@ maxConsolidationVictims: 3
     mine pool=Some(NodePool { label: "kai.scheduler/node-pool", value: "a100" }) period=500ms [Allocate, Consolidate]
     off={"podaffinity", "ray", "topology"}
     nodes BinPack/Spread devices Spread depth={Reclaim: 10} k=500 saturation=1250 victims=3 stale=90s protected=240s/1.5s by Queue preempt=None/1 grace=None/Some(120s)
-    restricted=true reserved=false filters=19 order=[Elastic, Priority]/[Kubeflow, TaskOrder]
+    restricted=true tree=true moves=true reserved=false filters=19 order=[Elastic, Priority]/[Kubeflow, TaskOrder]
     "#);
     let plain = Config::kai();
     let (again, notes) = learned(written(&plain));

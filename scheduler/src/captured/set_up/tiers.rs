@@ -1,14 +1,15 @@
 //! KAI's configuration: actions and plugins, by names.
 
-use std::time::Duration;
-
 use schedlab_json::Value;
-use schedlab_scheduler_core::profile::{Action, Placement, ResolveMethod};
+use schedlab_scheduler_core::profile::{Action, Placement};
 
-use super::{super::CaptureError, Fields, Learned, fields, found, is_said, items, number};
+use super::{super::CaptureError, Fields, Learned, fields, found, is_said, items};
 use crate::{
-    config::plugins::{self, Part},
-    parse::{GoDuration, Malformed, long_duration, text},
+    config::{
+        arguments,
+        plugins::{self, Part},
+    },
+    parse::{Malformed, text},
 };
 
 const ACTIONS: [Action; 5] = [
@@ -19,10 +20,6 @@ const ACTIONS: [Action; 5] = [
     Action::StaleGangEviction,
 ];
 const NAMES: &str = "allocate, consolidation, reclaim, preempt, stalegangeviction";
-const STRATEGIES: &str = "binpack or spread";
-const FROM_0: &str = "a number from 0 to 1000";
-const FROM_1: &str = "a number from 1 to 1000";
-const TIME: &str = "a duration such as 90s, 1h30m or 1d, not negative";
 const DEPTH: &str = "an integer from 0";
 
 impl Learned<'_> {
@@ -122,75 +119,14 @@ impl Learned<'_> {
         Ok(Some(name))
     }
 
-    fn argument(&mut self, of: (&str, &str), value: &Value, field: &str) {
-        match of {
-            ("nodeplacement", "gpu" | "cpu") => self.strategy(of.1, value, field),
-            ("proportion", "kValue") => {
-                let k_value = self.milli((value, field), 0.0, FROM_0);
-                let profile = &mut self.config.profile;
-                profile.k_value_milli = k_value.unwrap_or(profile.k_value_milli);
-            }
-            ("proportion", "relcaimerSaturationMultiplier") => {
-                let multiplier = self.milli((value, field), 1.0, FROM_1);
-                let profile = &mut self.config.profile;
-                profile.reclaim_saturation_milli =
-                    multiplier.unwrap_or(profile.reclaim_saturation_milli);
-            }
-            ("minruntime", "defaultPreemptMinRuntime") => {
-                let time = self.time(value, field);
-                self.config.profile.preempt_min_runtime = time.unwrap_or_default();
-            }
-            ("minruntime", "defaultReclaimMinRuntime") => {
-                let time = self.time(value, field);
-                self.config.profile.reclaim_min_runtime = time.unwrap_or_default();
-            }
-            ("minruntime", "reclaimResolveMethod") => match value.as_str() {
-                Some("queue") => self.config.profile.reclaim_resolve_method = ResolveMethod::Queue,
-                Some("lca" | "") => {
-                    self.config.profile.reclaim_resolve_method = ResolveMethod::Lca;
-                }
-                Some(_) | None => self.wrong(&found(field, value, "lca or queue"), "lca holds"),
-            },
-            _ => self.passed_over(field),
-        }
-    }
-
-    fn strategy(&mut self, resource: &str, value: &Value, field: &str) {
-        let strategy = match value.as_str() {
-            Some("binpack") => Placement::BinPack,
-            Some("spread") => Placement::Spread,
-            Some(_) | None => {
-                return self.wrong(&found(field, value, STRATEGIES), "binpack holds");
-            }
+    fn argument(&mut self, (plugin, key): (&str, &str), value: &Value, field: &str) {
+        let Some(argument) = arguments::argument(plugin, key) else {
+            return self.passed_over(field);
         };
-        match resource {
-            "gpu" => self.config.profile.gpu_placement = strategy,
-            _ => self.config.profile.cpu_placement = strategy,
-        }
-    }
-
-    /// Thousandths of a number between a least and 1000.
-    #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 1000")]
-    fn milli(
-        &mut self,
-        (value, field): (&Value, &str),
-        least: f64,
-        allowed: &'static str,
-    ) -> Option<i64> {
-        let read = number(value).filter(|number| (least..=1000.0).contains(number));
-        if read.is_none() {
-            self.wrong(&found(field, value, allowed), "1 holds");
-        }
-        read.map(|number| (number * 1000.0).round() as i64)
-    }
-
-    fn time(&mut self, value: &Value, field: &str) -> Option<Duration> {
-        match value.as_str().and_then(long_duration) {
-            Some(GoDuration::Positive(time)) => Some(time),
-            Some(GoDuration::Negative) | None => {
-                self.wrong(&found(field, value, TIME), "nobody is protected");
-                None
-            }
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if !argument.give(&mut self.config.profile, &text) {
+            let instead = format!("{} holds", argument.default);
+            self.wrong(&found(field, value, argument.allowed), &instead);
         }
     }
 }

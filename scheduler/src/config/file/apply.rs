@@ -9,6 +9,7 @@ use super::{
 };
 use crate::config::{
     Binding, Config, DefaultPriorities, Flavor, GpuReservation, NODE_POOL_LABEL, NodePool,
+    arguments::thousandths,
 };
 
 impl ConfigFile {
@@ -52,6 +53,8 @@ impl ConfigFile {
         if let Some(is_restricted) = self.restrict_node_scheduling {
             config.restrict_nodes(is_restricted);
         }
+        config.full_hierarchy_fairness =
+            self.full_hierarchy_fairness.unwrap_or(config.full_hierarchy_fairness);
         if !self.queue_label_to_metric_label.is_empty() {
             config.queue_metric_labels = metric_labels::of(self);
         }
@@ -108,6 +111,7 @@ impl ConfigFile {
             block_nvidia_visible_devices,
             default_priorities_config_map,
             restrict_node_scheduling,
+            full_hierarchy_fairness,
             queue_label_to_metric_label,
             queue_label_to_default_metric_value: _,
             usage_window,
@@ -127,6 +131,7 @@ impl ConfigFile {
                 },
             staleness_grace_period,
             reclaim_saturation_multiplier,
+            allow_consolidating_reclaim,
             max_consolidation_victims,
         } = self;
         let depths = [allocate, consolidation, reclaim, preempt];
@@ -135,6 +140,7 @@ impl ConfigFile {
             ("blockNvidiaVisibleDevices", block_nvidia_visible_devices.is_some()),
             ("defaultPrioritiesConfigMap", default_priorities_config_map.is_some()),
             ("restrictNodeScheduling", restrict_node_scheduling.is_some()),
+            ("fullHierarchyFairness", full_hierarchy_fairness.is_some()),
             ("queueLabelToMetricLabel", !queue_label_to_metric_label.is_empty()),
             ("usageWindow", usage_window.is_some()),
             ("usageHalfLife", usage_half_life.is_some()),
@@ -149,6 +155,7 @@ impl ConfigFile {
             ("preemptionPolicy.minPriorityDifference", min_priority_difference.is_some()),
             ("stalenessGracePeriod", staleness_grace_period.is_some()),
             ("reclaimSaturationMultiplier", reclaim_saturation_multiplier.is_some()),
+            ("allowConsolidatingReclaim", allow_consolidating_reclaim.is_some()),
             ("maxConsolidationVictims", max_consolidation_victims.is_some()),
         ];
         stands.into_iter().find_map(|(key, stands)| stands.then_some(key))
@@ -187,6 +194,8 @@ impl ConfigFile {
             saturation.map_or(profile.reclaim_saturation_milli, thousandths);
         profile.consolidation_victims_max =
             self.max_consolidation_victims.unwrap_or(profile.consolidation_victims_max);
+        profile.consolidating_reclaim =
+            self.allow_consolidating_reclaim.unwrap_or(profile.consolidating_reclaim);
     }
 }
 
@@ -210,10 +219,4 @@ impl Strategy {
             Self::LeastFragmentation => Placement::LeastFragmentation,
         }
     }
-}
-
-/// Between 0 and 1000, so it fits.
-#[expect(clippy::cast_possible_truncation, reason = "bounded when it was read")]
-pub(super) fn thousandths(number: f64) -> i64 {
-    (number * 1000.0).round() as i64
 }

@@ -2,17 +2,14 @@
 //! KAI's `SchedulingShard` takes are taken here; what a plugin does that is always done here cannot
 //! be switched off.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use schedlab_scheduler_core::profile::{Placement, Profile, ResolveMethod};
+use schedlab_scheduler_core::profile::{Placement, Profile};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ConfigFile, FileError, Strategy, apply::thousandths};
-use crate::{
-    config::Config,
-    parse::{GoDuration, long_duration},
-};
+use super::{ConfigFile, FileError, Strategy};
+use crate::config::{Config, arguments};
 
 /// KAI's plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
@@ -91,12 +88,6 @@ pub struct PluginSetting {
 
 type Settings = BTreeMap<PluginName, PluginSetting>;
 
-const ARGUMENTS: &str = "kValue and relcaimerSaturationMultiplier of proportion, gpu and cpu of \
-                         nodeplacement, defaultPreemptMinRuntime, defaultReclaimMinRuntime and \
-                         reclaimResolveMethod of minruntime";
-const TIME: &str = "a duration such as 90s, 1h30m or 1d, not negative";
-const STRATEGIES: &str = "binpack, spread or leastfragmentation";
-
 /// What no type says.
 pub(super) fn check(file: &ConfigFile) -> Result<(), FileError> {
     let is_off = |name| file.plugins.get(&name).is_some_and(|of| of.enabled == Some(false));
@@ -172,75 +163,16 @@ pub(super) fn give_arguments(settings: &Settings, profile: &mut Profile) -> Resu
 }
 
 fn give_argument(profile: &mut Profile, of: (&str, &str), text: &str) -> Result<(), FileError> {
-    match of {
-        ("proportion", "kValue") => {
-            let read = number(text, 0.0);
-            profile.k_value_milli = read
-                .ok_or_else(|| wrong("plugins.proportion.arguments.kValue", text, "0 to 1000"))?;
-        }
-        ("proportion", "relcaimerSaturationMultiplier") => {
-            let field = "plugins.proportion.arguments.relcaimerSaturationMultiplier";
-            let read = number(text, 1.0);
-            profile.reclaim_saturation_milli =
-                read.ok_or_else(|| wrong(field, text, "1 to 1000"))?;
-        }
-        ("nodeplacement", "gpu") => {
-            let read = strategy(text);
-            profile.gpu_placement =
-                read.ok_or_else(|| wrong("plugins.nodeplacement.arguments.gpu", text, STRATEGIES))?;
-        }
-        ("nodeplacement", "cpu") => {
-            let read = strategy(text);
-            profile.cpu_placement =
-                read.ok_or_else(|| wrong("plugins.nodeplacement.arguments.cpu", text, STRATEGIES))?;
-        }
-        ("minruntime", "defaultPreemptMinRuntime") => {
-            let field = "plugins.minruntime.arguments.defaultPreemptMinRuntime";
-            profile.preempt_min_runtime = time(text).ok_or_else(|| wrong(field, text, TIME))?;
-        }
-        ("minruntime", "defaultReclaimMinRuntime") => {
-            let field = "plugins.minruntime.arguments.defaultReclaimMinRuntime";
-            profile.reclaim_min_runtime = time(text).ok_or_else(|| wrong(field, text, TIME))?;
-        }
-        ("minruntime", "reclaimResolveMethod") => {
-            let field = "plugins.minruntime.arguments.reclaimResolveMethod";
-            profile.reclaim_resolve_method = match text {
-                "lca" => ResolveMethod::Lca,
-                "queue" => ResolveMethod::Queue,
-                _ => return Err(wrong(field, text, "lca or queue")),
-            };
-        }
-        (plugin, key) => {
-            return Err(wrong("plugins", &format!("{plugin}.arguments.{key}"), ARGUMENTS));
-        }
+    let unknown = || wrong("plugins", &format!("{}.arguments.{}", of.0, of.1), arguments::ALL);
+    let argument = arguments::argument(of.0, of.1).ok_or_else(unknown)?;
+    if argument.give(profile, text) {
+        return Ok(());
     }
-    Ok(())
+    Err(wrong(argument.field, text, argument.allowed))
 }
 
 fn wrong(field: &'static str, found: &str, allowed: &'static str) -> FileError {
     FileError::Value { field, found: found.to_owned(), allowed }
-}
-
-/// Thousandths of a number between a least and 1000.
-fn number(text: &str, least: f64) -> Option<i64> {
-    let read: f64 = text.parse().ok()?;
-    (least..=1000.0).contains(&read).then(|| thousandths(read))
-}
-
-fn strategy(text: &str) -> Option<Placement> {
-    let all = [
-        ("binpack", Strategy::BinPack),
-        ("spread", Strategy::Spread),
-        ("leastfragmentation", Strategy::LeastFragmentation),
-    ];
-    all.into_iter().find_map(|(name, strategy)| (name == text).then(|| strategy.of_core()))
-}
-
-fn time(text: &str) -> Option<Duration> {
-    match long_duration(text)? {
-        GoDuration::Positive(time) => Some(time),
-        GoDuration::Negative => None,
-    }
 }
 
 impl PluginName {

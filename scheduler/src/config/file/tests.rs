@@ -52,7 +52,7 @@ kValue: 0.5
 
 #[test]
 fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
-    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `queueLabelToMetricLabel`, `queueLabelToDefaultMetricValue`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 2 column 1");
+    assert_snapshot!(read("kValue: 1\nplacment: {}"), @"unknown field `placment`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `fullHierarchyFairness`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `queueLabelToMetricLabel`, `queueLabelToDefaultMetricValue`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `allowConsolidatingReclaim`, `maxConsolidationVictims` at line 2 column 1");
     assert_snapshot!(read("plugins:\n  nodeplacment: { enabled: false }"), @"plugins: unknown variant `nodeplacment`, expected one of `proportion`, `predicates`, `priority`, `elastic`, `kubeflow`, `ray`, `taskorder`, `nominatednode`, `podaffinity`, `topology`, `dynamicresources`, `gpusharingorder`, `nodeavailability`, `numa`, `resourcetype`, `nodeplacement`, `gpupack`, `gpuspread`, `subgrouporder`, `minruntime`, `snapshot`, `reflectjoborder`, `expectedruntime`, `sg-nodelocalgreedy`, `sg-multinodegang` at line 2 column 3");
     assert_snapshot!(read("plugins:\n  topology: { enable: false }"), @"plugins.topology: unknown field `enable`, expected one of `enabled`, `priority`, `arguments` at line 2 column 15");
     assert_snapshot!(read("plugins:\n  elastic: { priority: high }"), @r#"plugins.elastic.priority: invalid type: string "high", expected i32 at line 2 column 24"#);
@@ -155,7 +155,7 @@ plugins:
     arguments: { defaultPreemptMinRuntime: 5m, defaultReclaimMinRuntime: 1d, reclaimResolveMethod: queue }
 "), @"off={} Spread/BinPack devices BinPack k=500 saturation=1250 protected=300s/86400s by Queue");
     let of = |arguments: &str| plugins(&format!("plugins: {{ {arguments} }}"));
-    assert_snapshot!(of("proportion: { arguments: { kValue: '-1' } }"), @"plugins.proportion.arguments.kValue: found -1, allowed: 0 to 1000 at line 1 column 47");
+    assert_snapshot!(of("proportion: { arguments: { kValue: '-1' } }"), @"plugins.proportion.arguments.kValue: found -1, allowed: a number from 0 to 1000 at line 1 column 47");
     assert_snapshot!(of("minruntime: { arguments: { reclaimResolveMethod: up } }"), @"plugins.minruntime.arguments.reclaimResolveMethod: found up, allowed: lca or queue at line 1 column 61");
     assert_snapshot!(of("ray: { arguments: { fast: 'true' } }"), @"plugins: found ray.arguments.fast, allowed: kValue and relcaimerSaturationMultiplier of proportion, gpu and cpu of nodeplacement, defaultPreemptMinRuntime, defaultReclaimMinRuntime and reclaimResolveMethod of minruntime at line 1 column 10");
 }
