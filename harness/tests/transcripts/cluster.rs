@@ -21,6 +21,9 @@ use tokio::task::JoinSet;
 
 const FLEET: &str = "pools: [{name: gpu, count: 2, gpus: 8, cpu: 64, memory: 512Gi}]\n";
 
+/// Where the emulator's services have theirs.
+const ADDRESSES: &str = "--service-cluster-ip-range=10.96.0.0/16";
+
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// `schedlab up`, as a process; it ends with this.
@@ -69,7 +72,7 @@ pub(crate) struct Real {
 
 impl Real {
     pub(crate) async fn start(assets: &Assets) -> anyhow::Result<Self> {
-        let mut plane = Temporary::boot(assets, &["--allow-privileged=true"]).await?;
+        let mut plane = Temporary::boot(assets, &["--allow-privileged=true", ADDRESSES]).await?;
         plane.manage()?;
         let api = Api::new(plane.client().await?);
         install(&api).await?;

@@ -25,8 +25,8 @@ use schedlab_emulator::{Emulator, Options, Server};
 use script::Script;
 use transcript::Printed;
 
-/// Arguments of the real server. It has all its admission plugins.
-const PRIVILEGED: &[&str] = &["--allow-privileged=true"];
+/// Arguments of the real server, which has all its admission plugins: pods may be privileged, and services have their addresses where the emulator's have them.
+const ALIKE: &[&str] = &["--allow-privileged=true", "--service-cluster-ip-range=10.96.0.0/16"];
 
 fn scripts() -> Vec<Script> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/cases");
@@ -116,7 +116,7 @@ fn wrong_answer(asked: Asked<'_>, answer: &Answer) -> Option<String> {
 #[expect(clippy::print_stdout, reason = "how much was compared is what a reader wants to know")]
 async fn the_emulator_answers_as_the_real_server() {
     let Some(assets) = assets_for_a_test(&["etcd", "kube-apiserver"]) else { return };
-    let plane = Temporary::boot(&assets, PRIVILEGED).await.unwrap();
+    let plane = Temporary::boot(&assets, ALIKE).await.unwrap();
     let real = client(plane.kubeconfig()).await;
     let reviewed = Reviewed::read();
     let (mut found, mut count) = (Vec::new(), 0);
@@ -153,7 +153,7 @@ async fn the_emulator_answers_as_the_real_server() {
 async fn kubectl_prints_the_same_on_both_servers() {
     let programs = ["etcd", "kube-apiserver", "kubectl"];
     let Some(assets) = assets_for_a_test(&programs) else { return };
-    let plane = Temporary::boot(&assets, PRIVILEGED).await.unwrap();
+    let plane = Temporary::boot(&assets, ALIKE).await.unwrap();
     let (_emulator, server, _client) = emulator(false).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/lab.txt"), &assets, servers).await;
@@ -163,7 +163,7 @@ async fn kubectl_prints_the_same_on_both_servers() {
 async fn controllers_do_the_same_on_both_servers() {
     let programs = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
     let Some(assets) = assets_for_a_test(&programs) else { return };
-    let mut plane = Temporary::boot(&assets, PRIVILEGED).await.unwrap();
+    let mut plane = Temporary::boot(&assets, ALIKE).await.unwrap();
     plane.manage().unwrap();
     let (_emulator, server, _client) = emulator(true).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
