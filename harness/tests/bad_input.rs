@@ -68,10 +68,25 @@ fn a_queue_with_an_unknown_parent_and_a_circle_of_queues() {
         "Given these queues:\n| queue | parent |\n| a | b |\n| b | a |",
         "Given these queues:\n| queue | parent |\n| a | a |",
     ]), @r"
-    features/f.feature:5: column `parent`: found ghost, allowed is a queue of this table or the cluster, and there is no other
+    features/f.feature:5: column `parent`: found ghost, allowed is a queue beside it or in the cluster, and there is no other
     features/f.feature:5: column `parent`: found the circle a below b below a, allowed is a tree
     features/f.feature:5: column `parent`: found the circle a below a, allowed is a tree
     ");
+}
+
+#[test]
+fn queues_of_a_fixture_that_form_no_tree() {
+    let queue = |name: &str, parent: &str| {
+        format!(
+            "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {{name: {name}}}\nspec:\n  \
+             parentQueue: {parent}\n"
+        )
+    };
+    let (lost, hen) = (queue("a", "ghost"), queue("hen", "egg"));
+    assert_snapshot!([lost, format!("{hen}---\n{}", queue("egg", "hen"))].map(|yaml| of_fixture(&yaml)).join("\n"), @r#"
+    fixtures/x.yaml:5:16: Queue a: spec.parentQueue: found ghost, allowed is a queue beside it or in the cluster, and there is no other
+    fixtures/x.yaml:5:16: Queue hen: spec.parentQueue: found the circle hen below egg below hen, allowed is a tree
+    "#);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schedlab_json::{Value, json};
 
+use super::manifest::Document;
 use super::rows::{Row, RowError};
 
 /// Columns of a table of queues.
@@ -122,8 +123,8 @@ fn amount(row: &Row<'_>, column: &str) -> Result<Option<Value>, RowError> {
     Ok(Some(json!(scaled)))
 }
 
-/// Who is whose parent, to be told what does not fit before anything is made. A manifest may hold
-/// queues that form no tree, as the API server does not mind: a table may not.
+/// Who is whose parent, to be told what does not fit before anything is made. A manifest below a step
+/// may hold queues that form no tree, as the API server does not mind: tables and files may not.
 #[derive(Debug, Default)]
 pub(crate) struct QueueTree(BTreeMap<String, String>);
 
@@ -145,7 +146,23 @@ impl QueueTree {
 
     /// Whether the queue of a row stands in the tree.
     pub(crate) fn check(&self, row: &Row<'_>) -> Result<(), RowError> {
-        let mut path = vec![row.required("queue")?];
+        self.place(row.required("queue")?)
+            .map_err(|Misplaced { found, allowed }| row.error("parent", &found, &allowed))
+    }
+
+    /// Whether a document's queue stands in the tree.
+    pub(crate) fn check_document(&self, document: &Document) -> Result<(), String> {
+        let Document { origin, object } = document;
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        self.place(name).map_err(|Misplaced { found, allowed }| {
+            let field = "spec.parentQueue";
+            let (place, title) = (origin.of(field), crate::api::title(object));
+            format!("{place}: {title}: {field}: found {found}, allowed is {allowed}")
+        })
+    }
+
+    fn place(&self, queue: &str) -> Result<(), Misplaced> {
+        let mut path = vec![queue];
         loop {
             let parent = path.last().and_then(|queue| self.0.get(*queue));
             let Some(parent) = parent.filter(|parent| !parent.is_empty()) else { return Ok(()) };
@@ -153,19 +170,25 @@ impl QueueTree {
                 let others = self.0.keys().filter(|known| Some(&&***known) != path.last());
                 let others: Vec<&str> = others.map(String::as_str).collect();
                 let allowed = match others.as_slice() {
-                    [] => "a queue of this table or the cluster, and there is no other".to_owned(),
+                    [] => "a queue beside it or in the cluster, and there is no other".to_owned(),
                     others => format!("a queue that exists: {}", others.join(", ")),
                 };
-                return Err(row.error("parent", parent, &allowed));
+                return Err(Misplaced { found: parent.clone(), allowed });
             }
             let goes_round = path.contains(&parent.as_str());
             path.push(parent);
             if goes_round {
                 let found = format!("the circle {}", path.join(" below "));
-                return Err(row.error("parent", &found, "a tree"));
+                return Err(Misplaced { found, allowed: "a tree".to_owned() });
             }
         }
     }
+}
+
+/// A parent that cannot be.
+struct Misplaced {
+    found: String,
+    allowed: String,
 }
 
 #[cfg(test)]

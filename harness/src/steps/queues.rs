@@ -7,7 +7,7 @@ use schedlab_json::json;
 use super::StepResult;
 use super::parameters::{Amount, Field};
 use super::strangers::known;
-use crate::objects::{QUEUE_COLUMNS, QueueTree, queue, set_queue_field};
+use crate::objects::{Document, QUEUE_COLUMNS, QueueTree, queue, set_queue_field};
 use crate::world::World;
 
 const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
@@ -26,14 +26,36 @@ const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
 #[when(expr = "these queues are created:")]
 async fn queues(world: &mut World, step: &Step) -> StepResult {
     let queues = world.objects_of(step, QUEUE_COLUMNS, &|row| Ok(vec![queue(row)?]))?;
-    let there = world.api.get(QUEUES).await.map_err(crate::api::refusal)?;
-    let mut tree = QueueTree::of(there["items"].as_array().map_or(&[], Vec::as_slice));
-    for queue in &queues {
-        tree.add(&queue.object);
-    }
+    let tree = tree_with(world, queues.iter()).await?;
     world.rows(step, QUEUE_COLUMNS)?.rows.iter().try_for_each(|row| tree.check(row))?;
     world.submit(queues).await?;
     Ok(())
+}
+
+/// The queues that are there, and these.
+async fn tree_with(
+    world: &World,
+    queues: impl Iterator<Item = &Document>,
+) -> anyhow::Result<QueueTree> {
+    let there = world.api.get(QUEUES).await.map_err(crate::api::refusal)?;
+    let mut tree = QueueTree::of(there["items"].as_array().map_or(&[], Vec::as_slice));
+    for queue in queues {
+        tree.add(&queue.object);
+    }
+    Ok(tree)
+}
+
+/// Tells the first queue of a file whose parent is nowhere, or leads back to it.
+pub(super) async fn form_a_tree(world: &World, documents: &[Document]) -> anyhow::Result<()> {
+    let queues = documents.iter().filter(|document| {
+        let of = |field: &str| document.object[field].as_str().unwrap_or_default();
+        of("kind") == "Queue" && of("apiVersion").starts_with("scheduling.run.ai/")
+    });
+    if queues.clone().next().is_none() {
+        return Ok(());
+    }
+    let tree = tree_with(world, queues.clone()).await?;
+    queues.into_iter().try_for_each(|queue| tree.check_document(queue)).map_err(anyhow::Error::msg)
 }
 
 /// One queue with this quota of GPUs, weight 1 and no limit.

@@ -162,7 +162,8 @@ fn stream_ends(world: &mut World, name: String) -> StepResult {
     Ok(())
 }
 
-/// Plain Kubernetes YAML from a file under fixtures/: created, or changed where it is there.
+/// Plain Kubernetes YAML from a file under fixtures/: created, or changed where it is there. Parents of
+/// its queues stand in it or in the cluster.
 /// ```gherkin
 /// When the manifest "lab/exercise-a.yaml" is applied
 /// ```
@@ -170,6 +171,7 @@ fn stream_ends(world: &mut World, name: String) -> StepResult {
 #[when(expr = "the manifest {string} is applied")]
 async fn manifest_file(world: &mut World, file: String) -> StepResult {
     let documents = world.read_fixture(&file)?;
+    super::queues::form_a_tree(world, &documents).await?;
     world.apply(documents).await?;
     Ok(())
 }
