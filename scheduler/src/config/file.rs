@@ -1,6 +1,7 @@
 //! The configuration file: YAML, every key optional, an unknown one an error. Its JSON Schema is
 //! printed by `schedlab-scheduler config-schema`. Names are those of KAI's `SchedulingShard`.
 
+mod actions;
 mod apply;
 mod metric_labels;
 mod place;
@@ -20,6 +21,7 @@ use serde::{
 };
 use thiserror::Error;
 
+use actions::Actions;
 use place::Place;
 use plugins::{PluginName, PluginSetting};
 pub(crate) use usage::UsageDbSetting;
@@ -79,8 +81,10 @@ pub struct ConfigFile {
     /// at /get-trace of the health address [default: none].
     #[schemars(range(min = 1, max = 1_000_000))]
     pub trace_decisions: Option<u32>,
-    /// What a cycle does, in this order [default: all, in the order of their names here].
-    pub actions: Option<Vec<ActionName>>,
+    /// What a cycle does: a list, in order, or settings by name [default: all, in the order of their
+    /// names here].
+    #[schemars(with = "Option<actions::ListOrSettings>")]
+    pub actions: Option<Actions>,
     /// Plugins by KAI's names; those that are not named are on and in KAI's order.
     #[serde(default)]
     pub plugins: BTreeMap<PluginName, PluginSetting>,
@@ -163,22 +167,6 @@ pub struct PreemptionSetting {
     /// SIGTERM can save a checkpoint, as 120s [default: as long as the pod says].
     #[schemars(with = "Option<String>")]
     pub grace_period: Option<Time>,
-}
-
-/// KAI's actions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ActionName {
-    /// Places what waits on free room.
-    Allocate,
-    /// Moves running work together.
-    Consolidation,
-    /// Takes back what other queues borrowed.
-    Reclaim,
-    /// Higher priority first, inside a queue.
-    Preempt,
-    /// Evicts what is left of gangs below their minimum.
-    StaleGangEviction,
 }
 
 /// Where pods go first.

@@ -17,6 +17,9 @@ static TELLING: LazyLock<Regex> = LazyLock::new(|| {
         r"node-group \S+ can allocate only \d+ of \d+ required pods",
         r"topology \S+, requirement \S+ couldn't be satisfied",
         r"Resources were found for \d+ pods while \d+ are required for gang scheduling",
+        r"Resources were found for \d+ pods from all sub-groups while sub-group \S+ requires \d+ pods",
+        r"Waiting for \d+ pods",
+        r"Queue '\S+' does not exist",
     ];
     Regex::new(&phrases.join("|")).expect("a regular expression")
 });

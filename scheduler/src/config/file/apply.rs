@@ -4,8 +4,8 @@
 use schedlab_scheduler_core::profile::{Action, Placement, Profile};
 
 use super::{
-    ActionName, ConfigFile, DefaultPrioritiesSetting, FileError, MinRuntime, PlacementStrategy,
-    PoolSetting, PreemptionSetting, QueueDepth, Strategy, Time, metric_labels, plugins,
+    ConfigFile, DefaultPrioritiesSetting, FileError, MinRuntime, PlacementStrategy, PoolSetting,
+    PreemptionSetting, QueueDepth, Strategy, Time, metric_labels, plugins,
 };
 use crate::config::{
     Binding, Config, DefaultPriorities, Flavor, GpuReservation, NODE_POOL_LABEL, NodePool,
@@ -163,7 +163,7 @@ impl ConfigFile {
 
     fn apply_to_profile(&self, profile: &mut Profile) {
         if let Some(actions) = &self.actions {
-            profile.actions = actions.iter().map(|action| action.of_core()).collect();
+            profile.actions = actions.of_core();
         }
         let PlacementStrategy { gpu, cpu } = self.placement_strategy;
         if let Some(gpu) = gpu.map(Strategy::of_core) {
@@ -196,18 +196,6 @@ impl ConfigFile {
             self.max_consolidation_victims.unwrap_or(profile.consolidation_victims_max);
         profile.consolidating_reclaim =
             self.allow_consolidating_reclaim.unwrap_or(profile.consolidating_reclaim);
-    }
-}
-
-impl ActionName {
-    const fn of_core(self) -> Action {
-        match self {
-            Self::Allocate => Action::Allocate,
-            Self::Consolidation => Action::Consolidate,
-            Self::Reclaim => Action::Reclaim,
-            Self::Preempt => Action::Preempt,
-            Self::StaleGangEviction => Action::StaleGangEviction,
-        }
     }
 }
 

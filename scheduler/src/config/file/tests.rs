@@ -161,6 +161,25 @@ plugins:
 }
 
 #[test]
+fn actions_are_a_list_or_settings_as_in_kais_shards() {
+    let actions = |yaml: &str| {
+        let mut config = Config::kai();
+        let read = ConfigFile::parse(&format!("actions: {yaml}"));
+        match read.and_then(|file| file.apply(&mut config)) {
+            Ok(()) => format!("{:?}", config.profile.actions),
+            Err(error) => error.to_string(),
+        }
+    };
+    assert_snapshot!(actions("[reclaim, allocate]"), @"[Reclaim, Allocate]");
+    assert_snapshot!(actions("{}"), @"[Allocate, Consolidate, Reclaim, Preempt, StaleGangEviction]");
+    assert_snapshot!(actions("{ consolidation: { enabled: false }, preempt: { priority: 350 } }"), @"[Allocate, Preempt, Reclaim, StaleGangEviction]");
+    assert_snapshot!(actions("[allocat]"), @"actions[0]: unknown variant `allocat`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
+    assert_snapshot!(actions("{ reclaim: { enable: false } }"), @"actions.reclaim: unknown field `enable`, expected `enabled` or `priority` at line 1 column 23");
+    assert_snapshot!(actions("{ reclam: {} }"), @"actions: unknown variant `reclam`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 12");
+    assert_snapshot!(actions("allocate"), @r#"actions: invalid type: string "allocate", expected a list of actions, or settings by their names at line 1 column 10"#);
+}
+
+#[test]
 fn the_order_of_the_profile_is_that_of_kais_priorities() {
     let (profile, mut config) = (Profile::kai(), Config::kai());
     config.prioritize(BTreeMap::new());
