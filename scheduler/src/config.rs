@@ -343,6 +343,7 @@ impl Config {
             plugins.leave_room_for_reservations();
         }
         self.profile.fair_shares = !self.plugins_off.contains("proportion");
+        self.profile.min_runtimes = !self.plugins_off.contains("minruntime");
         self.profile.job_order = self.in_order(JobRule::ALL, JobRule::plugin);
         self.profile.task_order = self.in_order(TaskRule::ALL, TaskRule::plugin);
         self.profile.plugins = match &self.trace {

@@ -46,6 +46,8 @@ pub struct Profile {
     /// Most jobs of a leaf queue, in serving order, that an action looks at; all, where it is
     /// not named. (Of stale gangs all are looked at.)
     pub queue_depth: BTreeMap<Action, usize>,
+    /// Running work is protected for a time (KAI's plugin `minruntime`).
+    pub min_runtimes: bool,
     /// Protects running work from preemption where no queue says otherwise.
     pub preempt_min_runtime: Duration,
     /// Protects running work from reclaim where no queue says otherwise.
@@ -134,6 +136,7 @@ impl Profile {
             consolidating_reclaim: true,
             consolidation_victims_max: 16,
             queue_depth: BTreeMap::new(),
+            min_runtimes: true,
             preempt_min_runtime: Duration::ZERO,
             reclaim_min_runtime: Duration::ZERO,
             reclaim_resolve_method: ResolveMethod::Lca,

@@ -98,7 +98,8 @@ pub(super) fn ours(config: &Config) -> Value {
         queue_depth: _,
         preempt_min_runtime,
         reclaim_min_runtime,
-        // An argument of plugin minruntime.
+        // Plugin minruntime.
+        min_runtimes: _,
         reclaim_resolve_method: _,
         preemptions_max,
         priority_difference_min,
@@ -162,7 +163,10 @@ fn plugin_settings(config: &Config) -> Value {
     }
     if profile.reclaim_resolve_method != ResolveMethod::Lca {
         let arguments = json!({ "reclaimResolveMethod": method(profile.reclaim_resolve_method) });
-        settings["minruntime"] = json!({ "arguments": arguments });
+        if settings.get("minruntime").is_none() {
+            settings["minruntime"] = json!({});
+        }
+        settings["minruntime"]["arguments"] = arguments;
     }
     settings
 }

@@ -30,7 +30,7 @@ const PLUGINS: [(&str, i32, Part); 25] = [
     ("nominatednode", 800, Part::Optional),
     ("dynamicresources", 700, Part::Optional),
     ("numa", 650, Part::Optional),
-    ("minruntime", 600, Part::Fixed),
+    ("minruntime", 600, Part::Optional),
     ("topology", 500, Part::Optional),
     ("snapshot", 400, Part::Silent),
     ("gpupack", 300, Part::Devices),
@@ -42,9 +42,6 @@ const PLUGINS: [(&str, i32, Part); 25] = [
     ("sg-nodelocalgreedy", 0, Part::Silent),
     ("sg-multinodegang", 0, Part::Silent),
 ];
-
-/// Left out of KAI's own list in older versions: nothing follows from it.
-const OFTEN_MISSING: [&str; 1] = ["subgrouporder"];
 
 /// What a name does here; `None`: there is no such plugin.
 pub(crate) fn part(name: &str) -> Option<Part> {
@@ -64,11 +61,6 @@ pub(crate) fn is_optional(name: &str) -> bool {
 /// Those that a scheduler of ours may go without.
 pub(crate) fn optional() -> impl Iterator<Item = &'static str> {
     named(Part::Optional)
-}
-
-/// Those that it never goes without, where KAI would.
-pub(crate) fn fixed() -> impl Iterator<Item = &'static str> {
-    named(Part::Fixed).filter(|name| !OFTEN_MISSING.contains(name))
 }
 
 /// Those that are written for KAI, which knows no others by these names.

@@ -265,6 +265,25 @@ fn a_young_gang_is_protected_by_its_minimum_run_time() {
 }
 
 #[test]
+fn nobody_is_protected_where_minimum_run_times_are_not_asked_for() {
+    let cluster = "
+        node n1 gpus=2
+        queue a quota=0 reclaim-min-runtime=5m preempt-min-runtime=5m
+        queue b quota=1
+        job young gpus=1 queue=a started=4m on n1
+        job other gpus=1 queue=a started=4m priority=50 on n1
+        job owner gpus=1 queue=b
+        job higher gpus=1 queue=a priority=75
+    ";
+    let evicts = |min_runtimes, for_whom: &str| {
+        let told = plan_with(&Profile { min_runtimes, ..Profile::kai() }, cluster);
+        told.contains(&format!("for {for_whom} ("))
+    };
+    assert!(!evicts(true, "owner") && evicts(false, "owner"));
+    assert!(!evicts(true, "higher") && evicts(false, "higher"));
+}
+
+#[test]
 fn a_minimum_run_time_does_not_protect_elastic_surplus() {
     assert_snapshot!(plan_of("
         node n1 gpus=4

@@ -19,7 +19,7 @@ pub(crate) fn from_reclaim(
     victim: PodGroupId,
 ) -> Option<Duration> {
     let (snapshot, ledger) = (before.snapshot, before.ledger);
-    let victim = before.group(victim);
+    let victim = Some(before.group(victim)).filter(|_| before.profile.min_runtimes)?;
     let Ok(Some(leaf)) = victim.queue else { return None };
     let (_, side) = diverging(ledger, reclaimer, leaf)?;
     let first = match before.profile.reclaim_resolve_method {
@@ -34,7 +34,7 @@ pub(crate) fn from_reclaim(
 /// The same for preemption inside a queue: the leaf's own value, or the first above it.
 pub(crate) fn from_preemption(before: &Before<'_>, victim: PodGroupId) -> Option<Duration> {
     let (snapshot, ledger) = (before.snapshot, before.ledger);
-    let victim = before.group(victim);
+    let victim = Some(before.group(victim)).filter(|_| before.profile.min_runtimes)?;
     let Ok(Some(leaf)) = victim.queue else { return None };
     let of = |queue: QueueId| snapshot.queues[queue.0 as usize].preempt_min_runtime;
     let minimum = ledger.path(leaf).find_map(of).unwrap_or(before.profile.preempt_min_runtime);

@@ -74,12 +74,6 @@ impl Learned<'_> {
         let off = plugins::optional().filter(|name| !listed.contains(name));
         self.config.go_without(off.map(str::to_owned).collect());
         self.config.line_up(&listed);
-        let fixed: Vec<&str> = plugins::fixed().filter(|name| !listed.contains(name)).collect();
-        if !fixed.is_empty() {
-            let missing = format!("none of {}", fixed.join(", "));
-            let allowed = "them, as they cannot be left out here";
-            self.wrong(&Malformed::new("config.tiers", missing, allowed), "they hold");
-        }
         Ok(())
     }
 

@@ -53,7 +53,7 @@ pub enum PluginName {
     GpuSpread,
     /// Which sub-group of a job is next; always on.
     SubGroupOrder,
-    /// How long running work is protected; always on.
+    /// How long running work is protected.
     MinRuntime,
     /// Serves snapshots, as the scheduler does without it.
     Snapshot,
@@ -90,14 +90,9 @@ type Settings = BTreeMap<PluginName, PluginSetting>;
 
 /// What no type says.
 pub(super) fn check(file: &ConfigFile) -> Result<(), FileError> {
-    let is_off = |name| file.plugins.get(&name).is_some_and(|of| of.enabled == Some(false));
-    let always = [
-        (PluginName::SubGroupOrder, "plugins.subgrouporder.enabled"),
-        (PluginName::MinRuntime, "plugins.minruntime.enabled"),
-    ];
-    if let Some((_, field)) = always.into_iter().find(|(name, _)| is_off(*name)) {
+    if file.plugins.get(&PluginName::SubGroupOrder).is_some_and(|of| of.enabled == Some(false)) {
         let allowed = "true, as what it does is always done";
-        return Err(FileError::Value { field, found: "false".to_owned(), allowed });
+        return Err(wrong("plugins.subgrouporder.enabled", "false", allowed));
     }
     one_orders_devices(file)?;
     give_arguments(&file.plugins, &mut Profile::kai())

@@ -139,7 +139,7 @@ plugins:
   sg-multinodegang: { enabled: true }
   gpuspread: { enabled: true }
 "), @r#"off={"dynamicresources", "podaffinity"} BinPack/BinPack devices Spread k=1000 saturation=1000 protected=0ns/0ns by Lca"#);
-    assert_snapshot!(plugins("plugins: { minruntime: { enabled: false } }"), @"plugins.minruntime.enabled: found false, allowed: true, as what it does is always done at line 1 column 35");
+    assert_snapshot!(plugins("plugins: { subgrouporder: { enabled: false } }"), @"plugins.subgrouporder.enabled: found false, allowed: true, as what it does is always done at line 1 column 38");
     assert_snapshot!(plugins("plugins: { gpupack: { enabled: false } }"), @"plugins.gpupack.enabled: found false, allowed: true where gpuspread is off at line 1 column 32");
     assert_snapshot!(plugins("plugins: { gpupack: { enabled: true }, gpuspread: { enabled: true } }"), @"plugins.gpuspread.enabled: found true, allowed: false where gpupack is on at line 1 column 62");
 }
