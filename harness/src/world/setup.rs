@@ -4,7 +4,7 @@ use std::path::Path;
 
 use schedlab_scheduler::admission::{self, Admission, Changed, Service};
 use schedlab_scheduler::{Config, Flavor, Idle, Status, explain::Form};
-use schedlab_scheduler_core::audit::Rules;
+use schedlab_scheduler_core::audit::{Bounds, Rules};
 
 use super::{Scheduler, World};
 use crate::audit::Audit;
@@ -42,7 +42,12 @@ impl World {
             Flavor::Kai => Rules::kai(),
             Flavor::Kube => Rules::kube(),
         };
-        let rules = Rules { moment: self.cluster.moment(), ..rules };
+        let bounds = match (config.profile.fair_shares, config.full_hierarchy_fairness) {
+            (true, true) => Bounds::OfAll,
+            (true, false) => Bounds::OfItsQueue,
+            (false, _) => Bounds::OfNone,
+        };
+        let rules = Rules { moment: self.cluster.moment(), bounds, ..rules };
         let audit = Audit::new(rules, &config.scheduler_name);
         self.cluster.observe(&audit);
         self.cluster.set_period(config.period);

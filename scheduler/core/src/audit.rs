@@ -36,6 +36,8 @@ use view::{Recent, Span, View};
 pub struct Rules {
     /// By whose lights.
     pub conduct: Conduct,
+    /// Which queues' limits and quotas hold.
+    pub bounds: Bounds,
     /// How long a moment is: no two writes of one decision lie further apart, and what changed
     /// before it was seen by the scheduler. Zero under virtual time, where a scheduler's cycle
     /// takes none.
@@ -54,15 +56,26 @@ pub enum Conduct {
     Kube,
 }
 
+/// Whose limits and quotas hold for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bounds {
+    /// Those of its queue and of all above it.
+    OfAll,
+    /// Those of its queue: queues stand side by side.
+    OfItsQueue,
+    /// Nobody's: the scheduler goes without them.
+    OfNone,
+}
+
 impl Rules {
     /// Profile `kai`.
     pub fn kai() -> Self {
-        Self { conduct: Conduct::Kai, moment: Duration::ZERO }
+        Self { conduct: Conduct::Kai, bounds: Bounds::OfAll, moment: Duration::ZERO }
     }
 
     /// Profile `kube`.
     pub fn kube() -> Self {
-        Self { conduct: Conduct::Kube, moment: Duration::ZERO }
+        Self { conduct: Conduct::Kube, bounds: Bounds::OfAll, moment: Duration::ZERO }
     }
 }
 

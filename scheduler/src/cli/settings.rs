@@ -194,7 +194,7 @@ mod tests {
         let file = "{ schedulerName: mine, usageWindow: 24h, kValue: 2.0, traceDecisions: 10 }";
         insta::assert_snapshot!(told("", file), @"mine Some(86400s) 2000");
         insta::assert_snapshot!(told("--usage-window 1h --scheduler-name other", file), @"other Some(3600s) 2000");
-        insta::assert_snapshot!(told("", "nonsense: 1"), @"FILE: unknown field `nonsense`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `queueLabelToMetricLabel`, `queueLabelToDefaultMetricValue`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `maxConsolidationVictims` at line 1 column 1");
+        insta::assert_snapshot!(told("", "nonsense: 1"), @"FILE: unknown field `nonsense`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `fullHierarchyFairness`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `queueLabelToMetricLabel`, `queueLabelToDefaultMetricValue`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `allowConsolidatingReclaim`, `maxConsolidationVictims` at line 1 column 1");
         insta::assert_snapshot!(told("--profile kube --usage-window 1h", ""), @"--usage-window: does nothing with --profile kube: leave it out");
     }
 }

@@ -4,8 +4,8 @@
 //! and topology spread.
 
 use super::{
-    Amounts, Auditor, Concern, Conduct, NodeView, Phase, PodView, QueueView, Rule, breach::amount,
-    sharing, zones,
+    Amounts, Auditor, Bounds, Concern, Conduct, NodeView, Phase, PodView, QueueView, Rule,
+    breach::amount, sharing, zones,
 };
 use crate::model::{Name, NodeSelectorTerm, Operator, Requirement, TaintEffect, Toleration};
 
@@ -167,11 +167,16 @@ fn shortage(auditor: &Auditor, pod: &PodView, name: &Name, node: &NodeView) -> O
     Some(format!("ask for {} {resource}; it has {}", amount(used), amount(room)))
 }
 
-/// Rule 5, at the leaf and at every level above it.
+/// Rule 5, at the leaf and, where they hold, at every level above it.
 fn judge_bounds(auditor: &mut Auditor, name: &Name, pod: &PodView) {
     let Some(group) = auditor.view.group_of(pod).cloned() else { return };
     let at = auditor.now;
-    for queue in auditor.view.lineage(&group.queue) {
+    let levels = match auditor.rules.bounds {
+        Bounds::OfAll => usize::MAX,
+        Bounds::OfItsQueue => 1,
+        Bounds::OfNone => 0,
+    };
+    for queue in auditor.view.lineage(&group.queue).into_iter().take(levels) {
         let Some(account) = auditor.accounts.queue(&queue).cloned() else { continue };
         let Some(seen) = auditor.view.queues.get(&queue) else { continue };
         let seen: Vec<QueueView> = seen.seen(at).cloned().collect();
