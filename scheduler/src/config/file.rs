@@ -83,7 +83,6 @@ pub struct ConfigFile {
     pub trace_decisions: Option<u32>,
     /// What a cycle does: a list, in order, or settings by name [default: all, in the order of their
     /// names here].
-    #[schemars(with = "Option<actions::ListOrSettings>")]
     pub actions: Option<Actions>,
     /// Plugins by KAI's names; those that are not named are on and in KAI's order.
     #[serde(default)]

@@ -60,7 +60,8 @@ pub(crate) fn is_optional(name: &str) -> bool {
 
 /// Those that a scheduler of ours may go without.
 pub(crate) fn optional() -> impl Iterator<Item = &'static str> {
-    named(Part::Optional)
+    let optional = PLUGINS.into_iter().filter(|(.., part)| *part == Part::Optional);
+    optional.map(|(name, ..)| name)
 }
 
 /// Those that are written for KAI, which knows no others by these names.
@@ -72,8 +73,4 @@ pub(crate) fn written() -> impl Iterator<Item = (&'static str, Part)> {
 /// As a person reads them.
 pub(crate) fn all() -> String {
     PLUGINS.map(|(name, ..)| name).join(", ")
-}
-
-fn named(wanted: Part) -> impl Iterator<Item = &'static str> {
-    PLUGINS.into_iter().filter(move |(.., part)| *part == wanted).map(|(name, ..)| name)
 }

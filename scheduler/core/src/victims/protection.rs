@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Before;
 use crate::{
-    model::{PodGroup, PodGroupId, QueueId, Time},
+    model::{PodGroup, PodGroupId, Queue, QueueId, Time},
     profile::ResolveMethod,
     queues::reclaim::diverging,
 };
@@ -18,27 +18,41 @@ pub(crate) fn from_reclaim(
     reclaimer: QueueId,
     victim: PodGroupId,
 ) -> Option<Duration> {
-    let (snapshot, ledger) = (before.snapshot, before.ledger);
-    let victim = Some(before.group(victim)).filter(|_| before.profile.min_runtimes)?;
+    let victim = before.group(victim);
     let Ok(Some(leaf)) = victim.queue else { return None };
-    let (_, side) = diverging(ledger, reclaimer, leaf)?;
+    let (_, side) = diverging(before.ledger, reclaimer, leaf)?;
     let first = match before.profile.reclaim_resolve_method {
         ResolveMethod::Lca => side,
         ResolveMethod::Queue => leaf,
     };
-    let of = |queue: QueueId| snapshot.queues[queue.0 as usize].reclaim_min_runtime;
-    let minimum = ledger.path(first).find_map(of).unwrap_or(before.profile.reclaim_min_runtime);
-    still_to_run(snapshot.now, victim.last_start, minimum)
+    let of = |queue: &Queue| queue.reclaim_min_runtime;
+    let minimum = first_said(before, first, of).unwrap_or(before.profile.reclaim_min_runtime);
+    protected(before, victim, minimum)
 }
 
 /// The same for preemption inside a queue: the leaf's own value, or the first above it.
 pub(crate) fn from_preemption(before: &Before<'_>, victim: PodGroupId) -> Option<Duration> {
-    let (snapshot, ledger) = (before.snapshot, before.ledger);
-    let victim = Some(before.group(victim)).filter(|_| before.profile.min_runtimes)?;
+    let victim = before.group(victim);
     let Ok(Some(leaf)) = victim.queue else { return None };
-    let of = |queue: QueueId| snapshot.queues[queue.0 as usize].preempt_min_runtime;
-    let minimum = ledger.path(leaf).find_map(of).unwrap_or(before.profile.preempt_min_runtime);
-    still_to_run(snapshot.now, victim.last_start, minimum)
+    let of = |queue: &Queue| queue.preempt_min_runtime;
+    let minimum = first_said(before, leaf, of).unwrap_or(before.profile.preempt_min_runtime);
+    protected(before, victim, minimum)
+}
+
+/// What `queue` says, or the first above it that says something.
+fn first_said(
+    before: &Before<'_>,
+    queue: QueueId,
+    of: fn(&Queue) -> Option<Duration>,
+) -> Option<Duration> {
+    let queues = &before.snapshot.queues;
+    before.ledger.path(queue).find_map(|at| of(&queues[at.0 as usize]))
+}
+
+/// What is left of `minimum`, where minimum run times are heeded.
+fn protected(before: &Before<'_>, victim: &PodGroup, minimum: Duration) -> Option<Duration> {
+    let is_heeded = before.profile.min_runtimes;
+    still_to_run(before.snapshot.now, victim.last_start, minimum).filter(|_| is_heeded)
 }
 
 /// How much longer `job` must wait before others are asked to leave for it, counted from its

@@ -15,9 +15,8 @@ const NAME: &str = "the name of a scheduler";
 const NANOSECONDS: &str = "an integer of nanoseconds";
 const VICTIMS: &str = "an integer from -1 (any number)";
 
-/// What ours does whatever is said: the name, what it has to be, and what holds.
-const FIXED: [(&str, bool, &str); 1] =
-    [("isInferencePreemptible", false, "priorities say who can be preempted")];
+/// Only false is done here.
+const INFERENCE: &str = "isInferencePreemptible";
 
 /// What decides nothing: how failures are told, how they are found quicker, what others label.
 const SILENT: [&str; 7] = [
@@ -80,20 +79,18 @@ impl Learned<'_> {
                 self.switch(switch, value);
             }
         }
-        for (name, fixed, holds) in FIXED {
-            let said = of(name).or(is_whole.then_some(&no));
-            let Some(other) = said.filter(|said| said.as_bool() != Some(fixed)) else { continue };
-            let allowed = if fixed { "true" } else { "false" };
-            self.wrong(&found(format!("schedulerParams.{name}"), other, allowed), holds);
+        if let Some(other) = of(INFERENCE).filter(|said| **said != no) {
+            let field = format!("schedulerParams.{INFERENCE}");
+            self.wrong(&found(field, other, "false"), "priorities say who can be preempted");
         }
         self.strangers(all);
         Ok(())
     }
 
     fn strangers(&mut self, all: &Fields<'_>) {
-        let known = FIXED.map(|(name, ..)| name).into_iter().chain(SILENT).chain(NUMBERS);
-        let known = known.chain(SWITCHES.map(|(name, ..)| name));
-        let known: Vec<&str> = known.chain(["schedulerName", "partitionParams"]).collect();
+        let known = SILENT.into_iter().chain(NUMBERS).chain(SWITCHES.map(|(name, ..)| name));
+        let known: Vec<&str> =
+            known.chain(["schedulerName", "partitionParams", INFERENCE]).collect();
         for (key, _) in all.iter().filter(|(_, value)| is_said(value)) {
             if !known.iter().any(|name| key.eq_ignore_ascii_case(name)) {
                 self.passed_over(&format!("schedulerParams.{key}"));

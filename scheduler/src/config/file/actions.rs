@@ -37,20 +37,9 @@ pub struct ActionSetting {
 }
 
 /// What a cycle does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
 pub enum Actions {
-    /// These, in this order.
-    Listed(Vec<ActionName>),
-    /// All but those that are switched off, by priority.
-    Set(BTreeMap<ActionName, ActionSetting>),
-}
-
-/// What a cycle does.
-#[derive(JsonSchema)]
-#[schemars(rename = "Actions")]
-#[serde(untagged)]
-#[expect(dead_code, reason = "it describes what is read")]
-pub(super) enum ListOrSettings {
     /// These, in this order.
     Listed(Vec<ActionName>),
     /// All but those that are switched off, by priority.
