@@ -7,6 +7,7 @@ mod backlog;
 mod candidates;
 mod elsewhere;
 mod kept;
+mod likeness;
 mod line;
 mod pool;
 pub(crate) mod protection;
@@ -31,7 +32,8 @@ pub(crate) use candidates::{first_to_leave, reclaim_candidates};
 pub(crate) use service::{Purpose, serve};
 pub(crate) use units::{Piece, Unit};
 
-use backlog::Backlog;
+use backlog::{Backlog, Kind};
+use likeness::Likeness;
 use line::VictimLine;
 use pool::Pool;
 use room::{About, Rooms};

@@ -100,9 +100,12 @@ impl Session<'_> {
     /// else: where a pod found none, an equal one finds none until somebody leaves.
     pub fn is_like_all_of_its_shape(&self, pod: PodId) -> bool {
         let placed = self.pod(pod).group.is_some_and(|group| self.group(group).is_placed());
-        !placed
-            && self.can_be_ordered(pod)
-            && self.filters(pod, |on| on == DependsOn::Cluster).is_empty()
+        !placed && self.can_be_ordered(pod) && !self.depends_on_others(pod)
+    }
+
+    /// Whether there is a node for it depends on more than its shape and the room of that node.
+    pub fn depends_on_others(&self, pod: PodId) -> bool {
+        !self.filters(pod, |on| on == DependsOn::Cluster).is_empty()
     }
 
     /// The best node, found by looking at all of them.

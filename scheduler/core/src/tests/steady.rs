@@ -102,23 +102,15 @@ fn kueue_3779_departments_with_unequal_teams_come_to_rest() {
     "), @r"
     1: la leaves n1 for ra (reclaim)
     1: ra waits for n1
+    1: la leaves n1 x4 for lb (reclaim)
+    1: lb waits for n1
+    2: ra runs on n1 x3
+    2: lb runs on n1
     2: ra runs on n1
-    2: la leaves n1 for ra (reclaim)
-    2: ra waits for n1
-    3: ra runs on n1
-    3: la leaves n1 for ra (reclaim)
-    3: ra waits for n1
-    4: ra runs on n1
-    4: la leaves n1 for ra (reclaim)
-    4: ra waits for n1
-    4: la leaves n1 for lb (reclaim)
-    4: lb waits for n1
-    5: lb runs on n1
-    5: ra runs on n1
-    5: la leaves n1 for lb (reclaim)
-    5: lb waits for n1
-    6: lb runs on n1
-    steady after 6
+    2: la leaves n1 for lb (reclaim)
+    2: lb waits for n1
+    3: lb runs on n1
+    steady after 3
     ");
 }
 

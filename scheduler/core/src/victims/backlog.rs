@@ -6,6 +6,7 @@ use std::{
     ops::Bound,
 };
 
+use super::Likeness;
 use crate::{
     model::QueueId,
     queues::{Direction, JobKey, Ledger, Offer, Race, Waiting},
@@ -19,20 +20,26 @@ pub(crate) struct Backlog {
     race: Race,
 }
 
+/// What tells a job of a queue from others that ask for as much. `None`: it is like no other.
+pub(super) type Kind = Option<(Likeness, usize, bool)>;
+
+/// What a job asks for next, and its kind.
+type Asked = (PerResource<i64>, Kind);
+
 #[derive(Clone, Debug, Default)]
 struct Leaf {
-    jobs: BTreeMap<JobKey, PerResource<i64>>,
+    jobs: BTreeMap<JobKey, Asked>,
     /// How many jobs ask for what.
-    requests: BTreeMap<PerResource<i64>, u32>,
+    asked: BTreeMap<Asked, u32>,
 }
 
 impl Backlog {
-    pub(crate) fn new(ledger: &Ledger, jobs: &[Waiting]) -> Self {
+    pub(super) fn new(ledger: &Ledger, jobs: impl IntoIterator<Item = (Waiting, Kind)>) -> Self {
         let leaves = vec![Leaf::default(); ledger.len()];
         let mut backlog = Self { leaves, race: Race::new(ledger, Direction::ToServe) };
         let mut queues = BTreeSet::new();
-        for job in jobs {
-            backlog.insert(job);
+        for (job, kind) in jobs {
+            backlog.insert(&job, kind);
             queues.insert(job.queue);
         }
         for queue in queues {
@@ -42,21 +49,22 @@ impl Backlog {
     }
 
     /// A job came. To be followed by [`Self::accounts_changed`].
-    pub(crate) fn insert(&mut self, job: &Waiting) {
+    pub(super) fn insert(&mut self, job: &Waiting, kind: Kind) {
         let leaf = &mut self.leaves[job.queue.0 as usize];
-        if leaf.jobs.insert(job.key, job.request).is_none() {
-            *leaf.requests.entry(job.request).or_default() += 1;
+        let asked = (job.request, kind);
+        if leaf.jobs.insert(job.key, asked.clone()).is_none() {
+            *leaf.asked.entry(asked).or_default() += 1;
         }
     }
 
     /// It was served. To be followed by [`Self::accounts_changed`].
     pub(crate) fn remove(&mut self, queue: QueueId, key: JobKey) {
         let leaf = &mut self.leaves[queue.0 as usize];
-        let Some(request) = leaf.jobs.remove(&key) else { return };
-        let count = leaf.requests.entry(request).or_default();
+        let Some(asked) = leaf.jobs.remove(&key) else { return };
+        let Some(count) = leaf.asked.get_mut(&asked) else { return };
         *count -= 1;
         if *count == 0 {
-            leaf.requests.remove(&request);
+            leaf.asked.remove(&asked);
         }
     }
 
@@ -80,11 +88,11 @@ impl Backlog {
         end: Option<JobKey>,
     ) -> Option<(JobKey, PerResource<i64>)> {
         let jobs = self.leaves[queue.0 as usize].jobs.range(between(after, end)?);
-        jobs.map(|(key, request)| (*key, *request)).next()
+        jobs.map(|(key, (request, _))| (*key, *request)).next()
     }
 
-    /// The last of the jobs from there on that ask for the same as the first, so that it makes
-    /// no difference which of them is next.
+    /// The last of the jobs from there on that ask for the same as the first and are of its kind,
+    /// so that it makes no difference which of them is next.
     pub(super) fn last_alike(
         &self,
         queue: QueueId,
@@ -93,11 +101,13 @@ impl Backlog {
     ) -> Option<JobKey> {
         let leaf = &self.leaves[queue.0 as usize];
         let mut jobs = leaf.jobs.range(between(after, end)?);
-        if leaf.requests.len() == 1 {
+        if let Some(((_, Some(_)), _)) = leaf.asked.first_key_value()
+            && leaf.asked.len() == 1
+        {
             return jobs.next_back().map(|(key, _)| *key);
         }
-        let (first, request) = jobs.next()?;
-        let alike = jobs.take_while(|(_, other)| *other == request);
+        let (first, asked) = jobs.next()?;
+        let alike = jobs.take_while(|(_, other)| *other == asked && asked.1.is_some());
         Some(alike.last().map_or(*first, |(key, _)| *key))
     }
 }
@@ -123,6 +133,8 @@ mod tests {
     };
 
     const Q: QueueId = QueueId(0);
+
+    const PLAIN: Kind = Some((Likeness::NONE, 1, true));
 
     fn ledger(queues: usize) -> Ledger {
         let unlimited = PerResource::default().map(|_: i64| Amount::Unlimited);
@@ -152,7 +164,7 @@ mod tests {
     fn backlog(requests: &[i64]) -> Backlog {
         let jobs = (0..).zip(requests);
         let job = |(at, gpu): (u32, &i64)| Waiting { queue: Q, key: key(at), request: asks(*gpu) };
-        Backlog::new(&ledger(2), &jobs.map(job).collect::<Vec<_>>())
+        Backlog::new(&ledger(2), jobs.map(|it| (job(it), PLAIN)))
     }
 
     #[test]
@@ -197,7 +209,7 @@ mod tests {
         backlog.accounts_changed(&ledger, Q);
         assert_eq!(backlog.race().best(), None);
         let queue = QueueId(1);
-        backlog.insert(&Waiting { queue, key: key(0), request: asks(1) });
+        backlog.insert(&Waiting { queue, key: key(0), request: asks(1) }, None);
         backlog.accounts_changed(&ledger, queue);
         assert_eq!(backlog.race().best(), Some(queue));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Manner, Unit};
+use super::{Likeness, Manner, Unit};
 use crate::{
     model::{PodGroupId, PodId, ShapeId},
     queues::Ledger,
@@ -18,8 +18,8 @@ pub(super) struct Elsewhere {
     manner: Manner,
     /// Gangs that move as a whole.
     moving: BTreeSet<PodGroupId>,
-    /// Shapes of bystanders that would not fit.
-    harmless: BTreeSet<Vec<ShapeId>>,
+    /// Bystanders that would not fit, and how many pods of theirs.
+    harmless: BTreeSet<(Likeness, usize)>,
 }
 
 impl Elsewhere {
@@ -33,24 +33,24 @@ impl Elsewhere {
         self.moving.contains(&group)
     }
 
-    /// Would a job that only waits take room that was made for another? KAI does not ask, and
-    /// may evict the same pods again and again.
-    pub(super) fn would_gain(&mut self, session: &mut Session<'_>, group: PodGroupId) -> bool {
+    /// The next pods of a job that only waits, promised what was made for another, where they may
+    /// have it. KAI does not ask, and may evict the same pods again and again.
+    pub(super) fn gains(&mut self, session: &mut Session<'_>, group: PodGroupId) -> Vec<PodId> {
         let pods = session.next_chunk(group);
-        let shapes: Vec<ShapeId> = pods.iter().map(|pod| session.pod(*pod).shape).collect();
-        if pods.is_empty() || self.harmless.contains(&shapes) {
-            return false;
+        let mut may = session.profile.plugins.pre_filter.iter();
+        if pods.is_empty() || !may.all(|plugin| plugin.pre_filter(session, group, &pods).is_ok()) {
+            return Vec::new();
         }
-        let is_placed = session.group(group).is_placed();
-        let may = session.profile.plugins.pre_filter.iter();
-        let start = session.checkpoint();
-        let gains = may.clone().all(|plugin| plugin.pre_filter(session, group, &pods).is_ok())
-            && session.promise_all(&pods);
-        session.undo_to(start);
-        if !gains && !is_placed {
-            self.harmless.insert(shapes);
+        let alike = Likeness::of(session, group, &pods).map(|alike| (alike, pods.len()));
+        if alike.as_ref().is_some_and(|alike| self.harmless.contains(alike)) {
+            return Vec::new();
         }
-        gains
+        if session.promise_all(&pods) {
+            self.take(session.share_of(&pods));
+            return pods;
+        }
+        self.harmless.extend(alike);
+        Vec::new()
     }
 
     pub(super) fn take(&mut self, amount: PerResource<i64>) {

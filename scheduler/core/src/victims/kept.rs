@@ -63,11 +63,15 @@ fn are_kept(session: &mut Session<'_>, backlog: &Backlog, served: &[Served]) -> 
     let free = free.fold(PerResource::default(), PerResource::plus);
     let mut elsewhere = Elsewhere::new(free, Manner::Evict);
     let mut returning = Returning::new(session, backlog, jobs(), evicted());
-    let mut are_kept = true;
-    while are_kept && let Some(entry) = returning.next(session.ledger()) {
+    let (mut are_kept, mut waiting) = (true, served.len());
+    while are_kept
+        && waiting > 0
+        && let Some(entry) = returning.next(session.ledger())
+    {
         let (queue, amount) = match entry {
             Entry::Job(job) => {
                 are_kept = job.promise(session);
+                waiting -= 1;
                 (job.queue, job.request)
             }
             Entry::Unit(unit) if elsewhere.find_place(session, unit) => (unit.queue, unit.amount),
@@ -75,8 +79,8 @@ fn are_kept(session: &mut Session<'_>, backlog: &Backlog, served: &[Served]) -> 
                 returning.lost(unit);
                 continue;
             }
-            Entry::Bystander(group) => {
-                are_kept = !elsewhere.would_gain(session, group);
+            Entry::Bystander(bystander) => {
+                returning.pass(session, &mut elsewhere, bystander);
                 continue;
             }
         };

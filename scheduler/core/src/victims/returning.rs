@@ -1,14 +1,14 @@
 //! A trial's turns: jobs and what was evicted for them are served in the order of queues and
-//! jobs. Whatever else waits has its turn, too: it decides when its queue comes, and would take
-//! the room if it came first. Otherwise what is reclaimed for a job would go, in the next cycle,
-//! to another, and be reclaimed again.
+//! jobs. Whatever else waits has its turn, too: it decides when its queue comes, and takes room
+//! if it comes first. Otherwise what is reclaimed for a job would go, in the next cycle, to
+//! another, and be reclaimed again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Backlog, Piece, Unit, UnitKey, Wanted};
+use super::{Backlog, Piece, Unit, UnitKey, Wanted, elsewhere::Elsewhere, service::waiting};
 use crate::{
-    model::{PodGroupId, QueueId},
-    queues::{JobKey, Ledger, Offer, Race, Shortfall},
+    model::{PodGroupId, PodId, QueueId},
+    queues::{JobKey, Ledger, Offer, Race, Shortfall, Waiting},
     resources::PerResource,
     session::Session,
 };
@@ -38,9 +38,17 @@ pub(super) enum Entry<'p> {
     Job(&'p Wanted),
     /// What was evicted.
     Unit(&'p Unit),
-    /// A job that waits, and is only looked at. One stands for all that follow it in its queue
-    /// and ask for the same.
-    Bystander(PodGroupId),
+    /// A job that waits, too, and would take what it can get.
+    Bystander(Bystander),
+}
+
+/// One that is not served in earnest. Where it gets nothing, it stands for all that follow it in
+/// its queue, ask for the same and are of its kind.
+#[derive(Clone, Copy)]
+pub(super) struct Bystander {
+    queue: QueueId,
+    key: JobKey,
+    request: PerResource<i64>,
 }
 
 impl<'p> Returning<'p> {
@@ -93,13 +101,33 @@ impl<'p> Returning<'p> {
     fn take_turn(&mut self, queue: QueueId) -> Option<Entry<'p>> {
         let leaf = self.leaves.entry(queue).or_default();
         let first = leaf.entries.first_key_value().map(|(key, _)| key.0);
-        if let Some((ahead, _)) = self.backlog.first(queue, leaf.passed, first) {
+        if let Some((key, request)) = self.backlog.first(queue, leaf.passed, first) {
             leaf.passed = self.backlog.last_alike(queue, leaf.passed, first);
-            return Some(Entry::Bystander(ahead.group()));
+            return Some(Entry::Bystander(Bystander { queue, key, request }));
         }
         let (key, entry) = leaf.entries.pop_first()?;
         leaf.passed = Some(key.0);
         Some(entry)
+    }
+
+    /// The bystander takes what it gets: these pods.
+    pub(super) fn pass(
+        &mut self,
+        session: &mut Session<'_>,
+        elsewhere: &mut Elsewhere,
+        Bystander { queue, key, .. }: Bystander,
+    ) -> Vec<PodId> {
+        let gains = elsewhere.gains(session, key.group());
+        if !gains.is_empty() {
+            let leaf = self.leaves.entry(queue).or_default();
+            leaf.passed = Some(key);
+            if let Some(Waiting { key, request, .. }) = waiting(session, key.group()) {
+                let more = Bystander { queue, key, request };
+                leaf.entries.insert((key, 0), Entry::Bystander(more));
+            }
+            self.accounts_changed(session.ledger(), queue);
+        }
+        gains
     }
 
     /// It did not return, so what is worse of its group cannot.
@@ -116,7 +144,8 @@ impl<'p> Returning<'p> {
             (Some((_, request)), _) => Some(request),
             (None, Some(Entry::Job(job))) => Some(job.share),
             (None, Some(Entry::Unit(unit))) => Some(unit.amount),
-            (None, Some(Entry::Bystander(_)) | None) => None,
+            (None, Some(Entry::Bystander(more))) => Some(more.request),
+            (None, None) => None,
         };
         let offer = offer.map(|job| Offer { job, victims: PerResource::default() });
         self.race.update(ledger, queue, offer);

@@ -30,6 +30,8 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) places: Option<&'p [BTreeSet<NodeId>]>,
     /// Candidates that are imagined gone.
     pub(crate) gone: Vec<&'p Unit>,
+    /// In a trial, others came before the job and took room that was made for it.
+    pub(crate) is_contested: bool,
 }
 
 impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {

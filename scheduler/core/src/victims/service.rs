@@ -8,13 +8,14 @@ use std::{
 };
 
 use super::{
-    About, Backlog, Before, Free, Manner, Pool, Rooms, Search, Solution, Unit, VictimLine, Wanted,
+    About, Backlog, Before, Free, Kind, Likeness, Manner, Pool, Rooms, Search, Solution, Unit,
+    VictimLine, Wanted,
     kept::{Served, spoiler},
     protection,
 };
 use crate::{
     decision::EvictionCause,
-    model::{PodGroupId, PodId, QueueId, ShapeId},
+    model::{PodGroupId, PodId, QueueId},
     profile::Action,
     queues::{JobLine, Waiting, first_of_each},
     session::{Mark, Session},
@@ -90,7 +91,8 @@ impl Ground {
         }
         let pool = Pool::new(session);
         pool.queues().next()?;
-        let backlog = Backlog::new(session.ledger(), jobs);
+        let kinds = jobs.iter().map(|job| (*job, kind(session, job.key.group())));
+        let backlog = Backlog::new(session.ledger(), kinds);
         Some(Self { pool, rooms, backlog })
     }
 }
@@ -123,7 +125,7 @@ fn serve_each(
         preemptions += usize::from(!solution.victims.is_empty());
         ground.backlog.remove(wanted.queue, wanted.key);
         if let Some(more) = waiting(session, wanted.group) {
-            ground.backlog.insert(&more);
+            ground.backlog.insert(&more, kind(session, wanted.group));
         }
         let mut touched = BTreeSet::from([wanted.queue]);
         for unit in solution.units() {
@@ -188,8 +190,9 @@ fn search(
     let accepts = |solution: &Solution| purpose.accepts(&before, wanted, solution);
     let manner = purpose.manner();
     let places = session.required_places(wanted.group, &wanted.pods);
-    let (places, gone) = (places.as_deref(), Vec::new());
-    let search = Search { session, rooms, backlog, wanted, accepts, manner, places, gone };
+    let (places, gone, is_contested) = (places.as_deref(), Vec::new(), false);
+    let search =
+        Search { session, rooms, backlog, wanted, accepts, manner, places, gone, is_contested };
     let solution = search.run(candidates)?;
     let causes = solution
         .units()
@@ -200,7 +203,7 @@ fn search(
 }
 
 /// The job, if it has pods to place next.
-fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
+pub(super) fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
     let (group, members) = (session.group(id), session.members(id));
     let Ok(Some(queue)) = group.queue else { return None };
     if !members.wait() || group.left_alone || members.ready(group).is_err() {
@@ -208,6 +211,12 @@ fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
     }
     let request = session.share_of(&session.next_chunk(id));
     Some(Waiting { queue, key: session.job_key(id, members.shortfall(group)), request })
+}
+
+fn kind(session: &Session<'_>, id: PodGroupId) -> Kind {
+    let pods = session.next_chunk(id);
+    let likeness = Likeness::of(session, id, &pods)?;
+    Some((likeness, pods.len(), session.group(id).preemptible))
 }
 
 fn catch_up(rooms: &mut Rooms, session: &Session<'_>, mark: Mark) {
@@ -221,7 +230,7 @@ fn catch_up(rooms: &mut Rooms, session: &Session<'_>, mark: Mark) {
 /// Jobs for which nothing was found in this action. One of the same queue that asks for no less
 /// is not searched for again.
 #[derive(Default)]
-struct Hopeless(BTreeMap<(QueueId, bool, Vec<ShapeId>), Vec<Failed>>);
+struct Hopeless(BTreeMap<(QueueId, bool, Likeness), Vec<Failed>>);
 
 struct Failed {
     priority: i32,
@@ -231,15 +240,12 @@ struct Failed {
 
 impl Hopeless {
     fn covers(&self, session: &Session<'_>, wanted: &Wanted) -> bool {
-        if session.group(wanted.group).is_placed() {
-            return false;
-        }
-        let (shapes, pods) = wanted.pods_by_shape(session).into_iter().unzip();
-        let Some(failed) = self.0.get(&(wanted.queue, wanted.preemptible, shapes)) else {
+        let Some(alike) = Likeness::of(session, wanted.group, &wanted.pods) else { return false };
+        let Some(failed) = self.0.get(&(wanted.queue, wanted.preemptible, alike)) else {
             return false;
         };
         let priority = session.group(wanted.group).priority;
-        let pods: Vec<u64> = pods;
+        let pods: Vec<u64> = wanted.pods_by_shape(session).into_values().collect();
         failed.iter().any(|failed| {
             priority <= failed.priority
                 && failed.pods.iter().zip(&pods).all(|(then, now)| then <= now)
@@ -247,12 +253,10 @@ impl Hopeless {
     }
 
     fn remember(&mut self, session: &Session<'_>, wanted: &Wanted) {
-        if session.group(wanted.group).is_placed() {
-            return;
-        }
-        let (shapes, pods) = wanted.pods_by_shape(session).into_iter().unzip();
+        let Some(alike) = Likeness::of(session, wanted.group, &wanted.pods) else { return };
+        let pods = wanted.pods_by_shape(session).into_values().collect();
         let priority = session.group(wanted.group).priority;
-        let key = (wanted.queue, wanted.preemptible, shapes);
+        let key = (wanted.queue, wanted.preemptible, alike);
         self.0.entry(key).or_default().push(Failed { priority, pods });
     }
 }

@@ -38,7 +38,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             return found;
         }
         let parts_are_placed = self.session.group(self.wanted.group).is_placed();
-        let is_more_than_counted = || needed.len() > 1 || parts_are_placed || self.is_kept_apart();
+        let is_more_than_counted =
+            || self.is_contested || needed.len() > 1 || parts_are_placed || self.is_kept_apart();
         if is_more_than_counted() { self.trial(&all) } else { None }
     }
 
@@ -106,24 +107,24 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     }
 
     /// Evicts, serves, and does so again with only those that left, until all of them leave: in
-    /// the next cycle the others will not have moved. Then what it takes must be acceptable.
+    /// the next cycle the others will not have moved. Where they are too few, since others come
+    /// before the job then, all leave. Then what it takes must be acceptable.
     fn trial(&mut self, nodes: &BTreeSet<NodeId>) -> Option<Solution> {
         self.session.count_simulated();
         let start = self.session.checkpoint();
-        let mut evicted = self.units_on(nodes);
+        let (mut evicted, mut more) = (self.units_on(nodes), None::<Vec<Unit>>);
         let solution = loop {
-            for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
-                self.session.evict(*pod);
-            }
-            if !self.serve_in_turn(&evicted) {
-                break None;
+            if !self.serve_in_turn(&evicted, Returns::Anywhere) {
+                self.session.undo_to(start);
+                let more = more.filter(|more| self.serve_in_turn(more, Returns::Nowhere));
+                break more.map(|more| self.outcome(more));
             }
             let leaving = self.leaving(&evicted);
             if count_pods(&leaving) == count_pods(&evicted) {
                 break Some(self.outcome(evicted));
             }
             self.session.undo_to(start);
-            evicted = leaving;
+            more = Some(std::mem::replace(&mut evicted, leaving));
         };
         let solution = solution.filter(|solution| (self.accepts)(solution));
         if solution.is_none() {
@@ -132,19 +133,27 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         solution
     }
 
-    /// The job and what was evicted for it get places, each in its turn. What comes before the
+    /// The job and what is evicted for it get places, each in its turn. What comes before the
     /// job goes wherever it is best; what comes after it stays where it is, if it can.
-    fn serve_in_turn(&mut self, evicted: &[Unit]) -> bool {
+    fn serve_in_turn(&mut self, evicted: &[Unit], returns: Returns) -> bool {
+        for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
+            self.session.evict(*pod);
+        }
         let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.manner);
         let mut returning = Returning::new(self.session, self.backlog, [self.wanted], evicted);
-        let (mut job_is_served, mut apart) = (false, Vec::new());
+        let (mut job_is_served, mut apart, mut ahead) = (false, Vec::new(), Vec::new());
         while let Some(entry) = returning.next(self.session.ledger()) {
             let (queue, amount, served) = match entry {
                 Entry::Job(job) => {
                     job_is_served = self.wanted.promise(self.session);
+                    self.is_contested |= !ahead.is_empty();
+                    ahead.drain(..).for_each(|pod| self.session.withdraw(pod));
                     let pods = self.wanted.pods.iter().copied();
                     apart = pods.filter(|pod| self.session.is_kept_apart(*pod)).collect();
                     (job.queue, job.request, job_is_served)
+                }
+                Entry::Unit(unit) if job_is_served && returns == Returns::Nowhere => {
+                    (unit.queue, unit.amount, false)
                 }
                 Entry::Unit(unit) => {
                     let may_stay = job_is_served && !elsewhere.moves(unit.group);
@@ -152,10 +161,11 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                     let served = stays || elsewhere.find_place(self.session, unit);
                     (unit.queue, unit.amount, served)
                 }
-                Entry::Bystander(group) if elsewhere.would_gain(self.session, group) => {
-                    return false;
+                Entry::Bystander(_) if job_is_served => continue,
+                Entry::Bystander(bystander) => {
+                    ahead.extend(returning.pass(self.session, &mut elsewhere, bystander));
+                    continue;
                 }
-                Entry::Bystander(_) => continue,
             };
             match (entry, served) {
                 (Entry::Job(_), false) => return false,
@@ -198,6 +208,13 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             leaving.into_iter().partition(|unit| unit.pods.iter().all(has_place));
         Solution { victims, moved }
     }
+}
+
+/// Where those that come after the job may be once it is served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Returns {
+    Anywhere,
+    Nowhere,
 }
 
 fn count_pods(units: &[Unit]) -> usize {

@@ -1,0 +1,36 @@
+//! Which pods fare alike, wherever they are tried: one stands for the other.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    model::{Labels, Name, PodGroupId, PodId, ShapeId},
+    session::Session,
+};
+
+/// What decides whether pods find room, besides how many they are and what goes on around them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Likeness {
+    shapes: BTreeSet<ShapeId>,
+    /// Of those that other pods attract or keep away: by what they are known to those.
+    known: BTreeSet<(Name, Labels)>,
+}
+
+impl Likeness {
+    pub(super) const NONE: Self = Self { shapes: BTreeSet::new(), known: BTreeSet::new() };
+
+    /// `None`: topology decides, and they are like no others.
+    pub(super) fn of(session: &Session<'_>, group: PodGroupId, pods: &[PodId]) -> Option<Self> {
+        if session.group(group).is_placed() {
+            return None;
+        }
+        let mut likeness = Self::NONE;
+        for &id in pods {
+            let pod = session.pod(id);
+            likeness.shapes.insert(pod.shape);
+            if session.depends_on_others(id) {
+                likeness.known.insert((pod.namespace.clone(), pod.labels.clone()));
+            }
+        }
+        Some(likeness)
+    }
+}
