@@ -70,6 +70,12 @@ fn unfence(value: &mut Value) {
             if let Some(labels) = fields.get_mut("labels").and_then(Value::as_object_mut) {
                 labels.remove(RUN);
             }
+            if let Some(selector) = fields.get_mut("nodeSelector").and_then(Value::as_object_mut) {
+                selector.remove(RUN);
+                if selector.is_empty() {
+                    fields.remove("nodeSelector");
+                }
+            }
             for (key, value) in fields.iter_mut() {
                 if key != "managedFields" {
                     unfence(value);

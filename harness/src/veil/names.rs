@@ -22,7 +22,8 @@ pub(super) const SHARED: &str = "default";
 pub(crate) enum Fence {
     /// Nothing else runs there.
     None,
-    /// Nodes have a taint that pods of the scenario tolerate; neither shows.
+    /// Nodes have a taint that pods of the run tolerate, and pods select them where that is
+    /// needed; nothing of it shows.
     Taint,
 }
 
@@ -122,13 +123,19 @@ impl Names {
 
     /// The taint of simulated nodes.
     pub(super) fn taint(&self) -> Option<Value> {
-        let taint = json!({"key": SIMULATED, "value": "true", "effect": "NoSchedule"});
+        let taint = json!({"key": SIMULATED, "value": self.run, "effect": "NoSchedule"});
         (self.fence == Fence::Taint).then_some(taint)
     }
 
-    /// What lets a pod onto simulated nodes.
+    /// What lets a pod onto the simulated nodes of its run.
     pub(super) fn toleration(&self) -> Option<Value> {
-        let toleration = json!({"key": SIMULATED, "operator": "Exists"});
+        let toleration = json!({"key": SIMULATED, "operator": "Equal", "value": self.run});
         (self.fence == Fence::Taint).then_some(toleration)
+    }
+
+    /// Whether pods say which nodes they may have: a scheduler that was there before us sees the
+    /// cluster's own nodes, and places pods there that other people need.
+    pub(super) fn picks_nodes(&self) -> bool {
+        self.fence == Fence::Taint && self.scheduler.is_some()
     }
 }

@@ -267,6 +267,10 @@ impl Hider<'_> {
         if self.names.toleration().is_some() {
             fields.entry("tolerations").or_insert_with(|| json!([]));
         }
+        if self.names.picks_nodes() {
+            let selector = fields.entry("nodeSelector").or_insert_with(|| json!({}));
+            selector[RUN] = json!(self.names.run);
+        }
     }
 }
 
@@ -407,6 +411,32 @@ mod tests {
         let real = |name| names.real_scheduler(name);
         assert_eq!([real("kai-scheduler"), real("mine")], ["mine", "mine"]);
         assert_eq!(real("another"), "qx1-another");
+    }
+
+    /// A scheduler that sees the whole cluster puts nothing on nodes of others, whether they are
+    /// people's own or of another run.
+    #[test]
+    fn pods_for_an_installed_scheduler_are_kept_on_the_nodes_of_their_run() {
+        let names = Names { scheduler: Some("mine".to_owned()), fence: Fence::Taint, ..names() };
+        let (_, place) = uri(&names, &"/api/v1/namespaces/a/pods".parse().unwrap());
+        let asked = json!({
+            "metadata": {"name": "p"},
+            "spec": {"schedulerName": "mine", "containers": [], "nodeSelector": {"zone": "z"}},
+        });
+        let mut pod = asked.clone();
+        hide(&names, &place, &Method::POST, &mut pod);
+        assert_eq!(pod["spec"]["nodeSelector"], json!({"zone": "z", RUN: "r"}));
+        assert_eq!(
+            pod["spec"]["tolerations"],
+            json!([{"key": SIMULATED, "operator": "Equal", "value": "r"}])
+        );
+        super::super::answers::show(&names, &place, &mut pod);
+        assert_eq!(pod, asked);
+        let (_, place) = uri(&names, &"/api/v1/nodes".parse().unwrap());
+        let mut node = json!({"metadata": {"name": "n"}, "spec": {}});
+        hide(&names, &place, &Method::POST, &mut node);
+        assert_eq!(node["metadata"]["labels"], json!({RUN: "r"}));
+        assert_eq!(node["spec"]["taints"][0]["value"], json!("r"));
     }
 
     /// The label of a node goes with its status: where that is written whole, what is not in it
