@@ -73,3 +73,12 @@ Feature: Pods come and go in the middle of things
     And pod "foreign" has 5 running pods
     And pod "unseen" has 1 pending pod
     And no pods of the cluster were evicted
+
+  Scenario: Pods that come with a node are their queue's, too
+    When these workloads are submitted:
+      | name | kind | queue    | pods | gpus | node   |
+      | own  | pod  | training | 2    | 1    | node-1 |
+      | task | job  | training | 3    | 1    | node-1 |
+    Then pod "own" is running
+    And job "task" is running
+    And queue "training" uses 5 GPUs

@@ -94,11 +94,14 @@ impl Grouper {
         for (pod, group, _) in wanted.members.iter().filter(|(.., part)| part.is_none()) {
             mirror.assume_grouped(pod, group);
         }
-        // Where a pod stands in its group is a label, which no binding carries.
+        // Where a pod stands in its group is a label, which no binding carries; who comes with a
+        // node gets no binding at all.
         let marks = wanted.members.iter().filter_map(|(pod, group, part)| {
-            Some(mark_one(api, pod, (group, Some(part.as_ref()?))))
+            let placed = || mirror.pods.get(pod).is_some_and(|pod| pod.node.is_some());
+            (part.is_some() || placed()).then(|| mark_one(api, pod, (group, part.as_ref())))
         });
-        write_marks(marks.collect(), mirror, pacing).await
+        let marks = marks.collect();
+        write_marks(marks, mirror, pacing).await
     }
 
     /// The owners of a pod, nearest first.
