@@ -148,8 +148,9 @@ impl Misfit {
     fn kube_words(&self) -> Vec<String> {
         match self {
             Self::TooLittle { of, .. } => of.resources().map(|it| insufficient(&it)).collect(),
+            Self::Taint { .. } => vec!["node(s) had untolerated taint(s)".to_owned()],
+            Self::Volume(misfit) => vec![misfit.kube_words()],
             Self::DeviceMemory { .. }
-            | Self::Taint { .. }
             | Self::Unschedulable
             | Self::NotReady
             | Self::NodeAffinity
@@ -172,7 +173,6 @@ impl Misfit {
             | Self::OutOfPlace { .. }
             | Self::NoGpuWorker
             | Self::NoCpuWorker
-            | Self::Volume(_)
             | Self::Devices(_)
             | Self::QueueBound(_) => vec![self.to_string()],
         }

@@ -46,6 +46,21 @@ impl VolumeMisfit {
         }
     }
 
+    /// In kube-scheduler's words of 1.35; the others, KAI's, are those of older versions.
+    pub(super) fn kube_words(&self) -> String {
+        match self {
+            Self::Elsewhere => "node(s) didn't match PersistentVolume's node affinity".to_owned(),
+            Self::InUse(_) => "node(s) unavailable due to PersistentVolumeClaim with \
+                               ReadWriteOncePod access mode already in-use by another pod"
+                .to_owned(),
+            Self::Nowhere { .. }
+            | Self::Zone
+            | Self::NoneToBind
+            | Self::NoStorage
+            | Self::TooMany { .. } => self.to_string(),
+        }
+    }
+
     /// What is to be done.
     pub(super) fn remedy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

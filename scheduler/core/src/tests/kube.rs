@@ -200,7 +200,7 @@ fn preemption_does_not_happen_where_it_does_not_help() {
         node n2 gpus=8 taint dedicated=x:NoSchedule
         job low gpus=1 priority=1 on n1
         job high gpus=4 priority=5
-    "), @"high pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {dedicated: x}. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.");
+    "), @"high pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn a_node_that_is_not_ready_is_kept_free_by_its_taint_only() {
         job a pods=2 gpus=1
     "), @r"
     a-0 runs on n1
-    a-1 pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }. no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.
+    a-1 pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.
     ");
 }
 
@@ -425,7 +425,7 @@ fn preemption_helps_only_where_somebody_stands_in_the_way() {
     high pending: 0/1 nodes are available: 1 Insufficient cpu.
     ");
     assert_snapshot!(told("cordoned", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("taint a=b:NoSchedule", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) had untolerated taint {a: b}. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("taint a=b:NoSchedule", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(told("", "", "needs zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(told("", "", "near app=x/zone"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(told("", "label app=x", "far app=x/zone"), @r"
@@ -445,13 +445,13 @@ fn preemption_helps_only_where_somebody_stands_in_the_way() {
     ");
     assert_snapshot!(told("", "", "label app=x spread app=x/rack/1"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label). no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(told("", "", "missing-volume=data"), @r#"high pending: 0/1 nodes are available: 1 node(s) do not matter: persistentvolumeclaim "data" not found. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."#);
-    assert_snapshot!(told("", "", "volume data@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) had volume node affinity conflict. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(told("", "", "volume data@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(told("", "", "volume data?v1@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(told("", "volume once:data@", "volume once:data@"), @r#"
+    assert_snapshot!(told("", "volume once:data@", "volume once:data@"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
-    high pending: 0/1 nodes are available: 1 node(s) do not matter: another pod has persistentvolumeclaim "data" with access mode ReadWriteOncePod.
-    "#);
+    high pending: 0/1 nodes are available: 1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod.
+    ");
 }
 
 #[test]
