@@ -297,6 +297,30 @@ mod tests {
     }
 
     #[test]
+    fn a_column_that_a_kind_has_not_is_told_and_not_dropped() {
+        let of = |kind: &str, column: &str, cell: &str| {
+            made(&[("name", "a"), ("kind", kind), (column, cell)])
+        };
+        assert_snapshot!(of("deployment", "min", "banana"), @"f:3: column `min` is not for deployments: found banana, allowed is an empty cell, or a kind that has it (gang, job, pytorchjob)");
+        assert_snapshot!(of("pod", "min", "1"), @"f:3: column `min` is not for pods: found 1, allowed is an empty cell, or a kind that has it (gang, job, pytorchjob)");
+        assert_snapshot!(of("job", "gated", "yes"), @"f:3: column `gated` is not for jobs: found yes, allowed is an empty cell, or a kind that has it (pod, gang)");
+        assert_snapshot!(of("deployment", "gang", "nope"), @"f:3: column `gang` is not for deployments: found nope, allowed is an empty cell, or a kind that has it (pod)");
+        assert_snapshot!(of("job", "sub-groups", "leader 1"), @"f:3: column `sub-groups` is not for jobs: found leader 1, allowed is an empty cell, or a kind that has it (gang)");
+        assert_snapshot!(of("jobset", "min", ""), @"JobSet default/a");
+    }
+
+    #[test]
+    fn a_gang_has_the_pods_of_its_sub_groups() {
+        let of = |pods: &str| {
+            let sub_groups = ("sub-groups", "leader 1, workers 1/2");
+            made(&[("name", "g"), ("kind", "gang"), sub_groups, ("pods", pods)])
+        };
+        let all = "PodGroup default/g, Pod default/g-leader-0, Pod default/g-workers-0, Pod default/g-workers-1";
+        assert_eq!((&*of(""), &*of("3")), (all, all));
+        assert_snapshot!(of("5"), @"f:3: column `pods`: found 5, allowed is an empty cell, or the 3 pods of its sub-groups");
+    }
+
+    #[test]
     fn a_pod_asks_for_what_its_row_says() {
         let row = Row::of(
             "f:3".to_owned(),

@@ -13,9 +13,21 @@ const SUB_GROUP: &str = "kai.scheduler/subgroup-name";
 const KINDS: [&str; 8] =
     ["pod", "gang", "job", "deployment", "statefulset", "jobset", "trainjob", "pytorchjob"];
 
+/// Columns that mean something for these kinds alone.
+const OF_SOME_KINDS: [(&str, &[&str]); 4] = [
+    ("min", &["gang", "job", "pytorchjob"]),
+    ("gang", &["pod"]),
+    ("sub-groups", &["gang"]),
+    ("gated", &["pod", "gang"]),
+];
+
 /// A workload's objects, in the order of their creation.
 pub(super) fn objects(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
-    match row.text("kind").unwrap_or("pod") {
+    let kind = row.text("kind").unwrap_or("pod");
+    if KINDS.contains(&kind) {
+        no_other_kinds_columns(row, kind)?;
+    }
+    match kind {
         "pod" => Ok(pods(row, draft)),
         "gang" => gang(row, draft),
         "job" => job(row, draft),
@@ -26,6 +38,20 @@ pub(super) fn objects(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowErr
         "pytorchjob" => py_torch_job(row, draft),
         kind => Err(row.error("kind", kind, &KINDS.join(", "))),
     }
+}
+
+/// What a cell says is heeded, or refused: never dropped.
+fn no_other_kinds_columns(row: &Row<'_>, kind: &str) -> Result<(), RowError> {
+    for (column, kinds) in OF_SOME_KINDS {
+        if let Some(cell) = row.text(column).filter(|_| !kinds.contains(&kind)) {
+            let kinds = kinds.join(", ");
+            return Err(row.wrong(&format!(
+                "column `{column}` is not for {kind}s: found {cell}, allowed is an empty \
+                 cell, or a kind that has it ({kinds})"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Single pods, or further members of a gang.
@@ -129,7 +155,16 @@ fn sub_groups(row: &Row<'_>) -> Result<Vec<SubGroup>, RowError> {
         })
     };
     let sub_groups: Option<Vec<SubGroup>> = cell.split(',').map(sub_group).collect();
-    sub_groups.ok_or_else(|| row.error("sub-groups", cell, "name min/pods, name min/pods"))
+    let sub_groups =
+        sub_groups.ok_or_else(|| row.error("sub-groups", cell, "name min/pods, name min/pods"))?;
+    let there: u64 = sub_groups.iter().map(|sub_group| u64::from(sub_group.pods)).sum();
+    match row.text("pods") {
+        Some(pods) if pods.parse() != Ok(there) => {
+            let allowed = format!("an empty cell, or the {there} pods of its sub-groups");
+            Err(row.error("pods", pods, &allowed))
+        }
+        Some(_) | None => Ok(sub_groups),
+    }
 }
 
 fn job(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {

@@ -14,8 +14,7 @@ use crate::world::World;
 /// Given a fleet of 4 nodes with 8 GPUs each
 /// ```
 #[given(expr = "a fleet of {int} node(s) with {int} GPU(s) each")]
-async fn nodes_with_gpus(world: &mut World, nodes: u32, gpus: u32) -> StepResult {
-    let (nodes, gpus) = (nodes.to_string(), gpus.to_string());
+async fn nodes_with_gpus(world: &mut World, nodes: String, gpus: String) -> StepResult {
     let row = world.sentence(&[("nodes", &nodes), ("gpus", &gpus)]);
     let nodes = world.written_here(fleet(&row)?);
     world.submit(nodes).await?;

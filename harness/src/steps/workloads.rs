@@ -14,11 +14,12 @@ use crate::world::World;
 
 /// Workloads, one a row, in this order. Kinds: pod (with `pods`: that many, `<name>-0` …), gang
 /// (a pod group and its pods), job, deployment, statefulset, jobset, trainjob, pytorchjob (one
-/// master, the rest workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (members
-/// that must run together), priority (a class, or a number), preemptible (yes, no), run time,
-/// startup, termination, exit code, grace (seconds), preemption delay, staleness grace,
-/// sub-groups (`leader 1, workers 2/4`), gang (of a pod: the gang that it is a further member of),
-/// gated (yes, or how many of the pods wait for a gate), labels, annotations, node selector,
+/// master, the rest workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (of a gang,
+/// job or pytorchjob: members that must run together), priority (a class, or a number), preemptible
+/// (yes, no), run time, startup, termination, exit code, grace (seconds), preemption delay,
+/// staleness grace, sub-groups (of a gang: `leader 1, workers 2/4`), gang (of a pod: the gang that
+/// it is a further member of), gated (of a pod or gang: yes, or how many of the pods wait for a
+/// gate), labels, annotations, node selector,
 /// node affinity (`key in a b; key gt 3`), prefer (the same), together by, apart by, spread by
 /// (a node label), tolerations (`key=value:Effect`), host port, node, scheduler, namespace.
 /// ```gherkin
@@ -44,12 +45,11 @@ async fn workloads(world: &mut World, step: &Step) -> StepResult {
 #[when(expr = "{int} pod(s) {string} with {int} GPU(s) each is/are submitted to queue {string}")]
 async fn single_pods(
     world: &mut World,
-    pods: u32,
+    pods: String,
     name: String,
-    gpus: u32,
+    gpus: String,
     queue: String,
 ) -> StepResult {
-    let (pods, gpus) = (pods.to_string(), gpus.to_string());
     let cells = [("name", &*name), ("pods", &pods), ("gpus", &gpus), ("queue", &queue)];
     submit(world, &cells).await
 }
@@ -66,12 +66,11 @@ async fn single_pods(
 )]
 async fn non_preemptible(
     world: &mut World,
-    pods: u32,
+    pods: String,
     name: String,
-    gpus: u32,
+    gpus: String,
     queue: String,
 ) -> StepResult {
-    let (pods, gpus) = (pods.to_string(), gpus.to_string());
     let cells = [
         ("name", &*name),
         ("pods", &pods),
@@ -92,8 +91,13 @@ async fn non_preemptible(
 #[when(
     expr = "a gang {string} of {int} pod(s) with {int} GPU(s) each is submitted to queue {string}"
 )]
-async fn gang(world: &mut World, name: String, pods: u32, gpus: u32, queue: String) -> StepResult {
-    let (pods, gpus) = (pods.to_string(), gpus.to_string());
+async fn gang(
+    world: &mut World,
+    name: String,
+    pods: String,
+    gpus: String,
+    queue: String,
+) -> StepResult {
     let cells =
         [("name", &*name), ("kind", "gang"), ("pods", &pods), ("gpus", &gpus), ("queue", &queue)];
     submit(world, &cells).await
@@ -122,17 +126,16 @@ async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
 fn stream(
     world: &mut World,
     every: SomeTime,
-    pods: u32,
+    pods: String,
     name: String,
-    gpus: u32,
+    gpus: String,
     time: Span,
     queue: String,
 ) -> StepResult {
-    let (count, gpus) = (pods.to_string(), gpus.to_string());
     let time = format!("{}s", time.0.as_secs());
     let cells = [
         ("name", &*name),
-        ("pods", &count),
+        ("pods", &pods),
         ("gpus", &gpus),
         ("run time", &time),
         ("queue", &queue),
