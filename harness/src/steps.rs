@@ -1,6 +1,7 @@
 //! The steps, by what they are about. Their doc comments are the vocabulary that
 //! `schedlab steps` shows: one sentence or two, then an example.
 
+mod allowed;
 mod evictions;
 mod failure;
 mod faults;
@@ -23,6 +24,7 @@ use gherkin::Step;
 
 use crate::world::World;
 
+pub(crate) use allowed::ALLOWED;
 pub(crate) use failure::StepResult;
 pub(crate) use strangers::stranger;
 

@@ -2,6 +2,8 @@
 //! step functions, which therefore stand in one place. Also what to say about a step that is
 //! not there.
 
+mod misread;
+
 use std::fmt::Write as _;
 
 use cucumber::codegen::{StepConstructor as _, WorldInventory, inventory};
@@ -144,16 +146,28 @@ fn step_docs(area: &'static str, docs: &[&str], patterns: &[Attribute]) -> Vec<S
     steps
 }
 
-/// What to say about a step that matches nothing: the nearest known one, and where to add it.
+/// What to say about a step that matches nothing: after which keyword it would, which of its
+/// values is none, or else the nearest known one, and where to add it.
 pub fn undefined(step: &Step) -> String {
     let keyword = keyword_of(step.ty);
     let vocabulary = vocabulary();
-    let mut message =
-        format!("no step of the vocabulary says `{} {}`", step.keyword.trim(), step.value);
+    let own = format!("{} {}", step.keyword.trim(), step.value);
+    if let Some(message) = elsewhere(step, &own) {
+        return message;
+    }
     let same = vocabulary.iter().filter(|doc| doc.keywords.contains(&keyword));
-    if let Some(nearest) = same.min_by_key(|doc| distance(&step.value, &doc.pattern)) {
+    let nearest = same.min_by_key(|doc| distance(&step.value, &doc.pattern));
+    let misread = nearest.and_then(|doc| misread::value(&step.value, &doc.pattern));
+    let mut message = match &misread {
+        Some(misread) => format!("in `{own}`: {misread}"),
+        None => format!("no step of the vocabulary says `{own}`"),
+    };
+    if let Some(nearest) = nearest {
         let example = nearest.example.replace('\n', "\n         ");
         let _ = write!(message, "\nnearest: {keyword} {}\nas in:   {example}", nearest.pattern);
+    }
+    if misread.is_some() {
+        return message;
     }
     let _ = write!(
         message,
@@ -164,6 +178,23 @@ pub fn undefined(step: &Step) -> String {
         step.value.replace('"', "\\\"")
     );
     message
+}
+
+/// What to say about a step that there is, after another keyword.
+fn elsewhere(step: &Step, own: &str) -> Option<String> {
+    let steps = collection();
+    let others = [StepType::Given, StepType::When, StepType::Then].into_iter().filter(|ty| {
+        let other = Step { ty: *ty, ..step.clone() };
+        *ty != step.ty && !matches!(steps.find(&other), Ok(None))
+    });
+    let others: Vec<&str> = others.map(keyword_of).collect();
+    let (first, after) = (others.first()?, keyword_of(step.ty));
+    Some(format!(
+        "found `{own}` as a {after} step, allowed is {}: the vocabulary has it, but `And`, `But` and \
+         `*` go on with the keyword above them\ninstead: {first} {}",
+        others.join(" or "),
+        step.value
+    ))
 }
 
 /// What to say about a step that more than one pattern matches: each of them.
@@ -305,5 +336,45 @@ mod tests {
         let cases = load_text("f.feature", text).unwrap();
         let message = undefined(&cases[0].steps[0]);
         assert!(message.contains("nearest: Then {when}{subject} has {tally}{stays}"), "{message}");
+    }
+
+    /// What is said of the last of these steps.
+    fn told(steps: &str) -> String {
+        let cases = load_text("f.feature", &format!("Feature: f\n  Scenario: s\n{steps}\n"));
+        undefined(cases.unwrap()[0].steps.last().unwrap())
+    }
+
+    #[test]
+    fn a_step_after_the_wrong_keyword_is_told_the_right_one() {
+        let steps = "When 1 cycle passes\nAnd queue \"a\" has 24 running pods";
+        insta::assert_snapshot!(told(steps), @r#"
+        found `And queue "a" has 24 running pods` as a When step, allowed is Given or Then: the vocabulary has it, but `And`, `But` and `*` go on with the keyword above them
+        instead: Given queue "a" has 24 running pods
+        "#);
+        let steps = "Then the quota of queue \"a\" becomes 8";
+        insta::assert_snapshot!(told(steps), @r#"
+        found `Then the quota of queue "a" becomes 8` as a Then step, allowed is When: the vocabulary has it, but `And`, `But` and `*` go on with the keyword above them
+        instead: When the quota of queue "a" becomes 8
+        "#);
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_is_told_with_what_is_allowed() {
+        let submitted = "with 1 GPU each are submitted to queue \"q\"";
+        insta::assert_snapshot!(told("When the quota of queue \"a\" becomes many"), @r#"
+        in `When the quota of queue "a" becomes many`: found `many` for {amount}, allowed is a number, `unlimited` or `unset`
+        nearest: When the {field} of queue {string} becomes {amount}
+        as in:   When the quota of queue "team-a" becomes 16
+        "#);
+        insta::assert_snapshot!(told(&format!("Given x pods \"a\" {submitted}")), @r#"
+        in `Given x pods "a" with 1 GPU each are submitted to queue "q"`: found `x` for {int}, allowed is a whole number
+        nearest: Given {int} pod(s) {string} with {int} GPU(s) each is/are submitted to queue {string}
+        as in:   When 8 pods "work" with 1 GPU each are submitted to queue "team-a"
+        "#);
+        insta::assert_snapshot!(told(&format!("Given 2 pods a {submitted}")), @r#"
+        in `Given 2 pods a with 1 GPU each are submitted to queue "q"`: found `a` for {string}, allowed is a text in quotes
+        nearest: Given {int} pod(s) {string} with {int} GPU(s) each is/are submitted to queue {string}
+        as in:   When 8 pods "work" with 1 GPU each are submitted to queue "team-a"
+        "#);
     }
 }
