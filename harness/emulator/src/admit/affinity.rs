@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::selector;
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{list, map, text};
@@ -130,13 +131,25 @@ fn check_term(term: &Value, field: &str, errors: &mut FieldErrors) {
 fn check_pod_affinity(affinity: &Value, field: &str, errors: &mut FieldErrors) {
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     for (index, term) in list(affinity, &[required]).iter().enumerate() {
-        check_topology_key(term, &format!("{field}.{required}[{index}]"), errors);
+        check_affinity_term(term, &format!("{field}.{required}[{index}]"), errors);
     }
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
     for (index, one) in list(affinity, &[preferred]).iter().enumerate() {
         let place = format!("{field}.{preferred}[{index}]");
         check_weight(one, &place, errors);
-        check_topology_key(&one["podAffinityTerm"], &format!("{place}.podAffinityTerm"), errors);
+        check_affinity_term(&one["podAffinityTerm"], &format!("{place}.podAffinityTerm"), errors);
+    }
+}
+
+fn check_affinity_term(term: &Value, place: &str, errors: &mut FieldErrors) {
+    check_topology_key(term, place, errors);
+    for field in ["labelSelector", "namespaceSelector"] {
+        selector::check(&term[field], &format!("{place}.{field}"), errors);
+    }
+    for namespace in list(term, &["namespaces"]) {
+        if let Some(rule) = namespace.as_str().and_then(names::dns_label) {
+            errors.invalid(format!("{place}.namespace"), namespace, &rule);
+        }
     }
 }
 
@@ -152,7 +165,8 @@ fn check_topology_key(term: &Value, place: &str, errors: &mut FieldErrors) {
 }
 
 fn check_spreading(spec: &Value, field: &str, errors: &mut FieldErrors) {
-    for (index, spread) in list(spec, &["topologySpreadConstraints"]).iter().enumerate() {
+    let all = list(spec, &["topologySpreadConstraints"]);
+    for (index, spread) in all.iter().enumerate() {
         let place = format!("{field}.topologySpreadConstraints[{index}]");
         let skew = spread["maxSkew"].as_i64().unwrap_or(0);
         if skew <= 0 {
@@ -163,6 +177,36 @@ fn check_spreading(spec: &Value, field: &str, errors: &mut FieldErrors) {
         let allowed = ["DoNotSchedule", "ScheduleAnyway"];
         if !allowed.contains(&action) {
             errors.unsupported(format!("{place}.whenUnsatisfiable"), &action.into(), &allowed);
+        }
+        let kind =
+            |spread: &Value| (spread["topologyKey"].clone(), spread["whenUnsatisfiable"].clone());
+        if all.iter().skip(index + 1).any(|other| kind(other) == kind(spread)) {
+            let shown = format!("{{{}, {action}}}", text(spread, &["topologyKey"]));
+            let place = format!("{place}.{{topologyKey, whenUnsatisfiable}}");
+            errors.duplicate(place, &shown.into());
+        }
+        check_spread_nodes(spread, (&place, action), errors);
+        selector::check(&spread["labelSelector"], &format!("{place}.labelSelector"), errors);
+    }
+}
+
+/// In how many domains, and on which nodes.
+fn check_spread_nodes(spread: &Value, (place, action): (&str, &str), errors: &mut FieldErrors) {
+    if let Some(domains) = spread["minDomains"].as_i64() {
+        let place = format!("{place}.minDomains");
+        if domains <= 0 {
+            errors.invalid(&*place, &domains.into(), "must be greater than zero");
+        }
+        if action != "DoNotSchedule" {
+            let rule =
+                format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+            errors.invalid(place, &domains.into(), &rule);
+        }
+    }
+    for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+        let allowed = ["Honor", "Ignore"];
+        if let Some(policy) = spread[field].as_str().filter(|policy| !allowed.contains(policy)) {
+            errors.unsupported(format!("{place}.{field}"), &policy.into(), &allowed);
         }
     }
 }

@@ -2,17 +2,33 @@
 
 use std::collections::BTreeSet;
 
+use super::ports;
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{list, map, text};
 use crate::quantity::{self, Milli};
 use schedlab_json::Value;
 
+/// Types of volumes, in the order in which the real server looks for them.
+const SOURCES: [&str; 10] = [
+    "emptyDir",
+    "hostPath",
+    "secret",
+    "nfs",
+    "persistentVolumeClaim",
+    "downwardAPI",
+    "configMap",
+    "projected",
+    "csi",
+    "ephemeral",
+];
+
 /// Checks the containers of a pod spec that stands at `field`.
 pub(super) fn check_containers(spec: &Value, field: &str, errors: &mut FieldErrors) {
     if list(spec, &["containers"]).is_empty() {
         errors.required(format!("{field}.containers"), "");
     }
+    ports::check_host(spec, field, errors);
     let volumes = volumes(spec, field, errors);
     let mut seen = BTreeSet::new();
     for kind in ["initContainers", "containers"] {
@@ -23,13 +39,29 @@ pub(super) fn check_containers(spec: &Value, field: &str, errors: &mut FieldErro
             if !name.is_empty() && !seen.insert(name) {
                 errors.duplicate(format!("{place}.name"), &name.into());
             }
-            if text(container, &["image"]).is_empty() {
+            let image = text(container, &["image"]);
+            if image.is_empty() {
                 errors.required(format!("{place}.image"), "");
+            } else if image != image.trim() {
+                let rule = "must not have leading or trailing whitespace";
+                errors.invalid(format!("{place}.image"), &image.into(), rule);
             }
             check_choices(container, &place, errors);
+            check_probes(container, &place, errors);
             check_resources(&container["resources"], &format!("{place}.resources"), errors);
-            check_ports(container, &place, errors);
+            ports::check(container, &place, errors);
             check_mounts(container, (&place, &volumes), errors);
+        }
+    }
+}
+
+/// A probe asks in some way.
+fn check_probes(container: &Value, place: &str, errors: &mut FieldErrors) {
+    for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let probe = &container[field];
+        let handlers = ["exec", "httpGet", "tcpSocket", "grpc"];
+        if !probe.is_null() && handlers.iter().all(|handler| probe[*handler].is_null()) {
+            errors.required(format!("{place}.{field}"), "must specify a handler type");
         }
     }
 }
@@ -67,19 +99,6 @@ fn check_name(name: &str, place: &str, errors: &mut FieldErrors) {
     }
 }
 
-fn check_ports(container: &Value, place: &str, errors: &mut FieldErrors) {
-    for (index, port) in list(container, &["ports"]).iter().enumerate() {
-        let place = format!("{place}.ports[{index}].containerPort");
-        match port["containerPort"].as_i64().unwrap_or(0) {
-            0 => errors.required(place, ""),
-            1..=65535 => {}
-            number => {
-                errors.invalid(place, &number.into(), "must be between 1 and 65535, inclusive");
-            }
-        }
-    }
-}
-
 fn volumes<'v>(spec: &'v Value, field: &str, errors: &mut FieldErrors) -> BTreeSet<&'v str> {
     let mut seen = BTreeSet::new();
     for (index, volume) in list(spec, &["volumes"]).iter().enumerate() {
@@ -88,6 +107,11 @@ fn volumes<'v>(spec: &'v Value, field: &str, errors: &mut FieldErrors) -> BTreeS
         check_name(name, &place, errors);
         if !name.is_empty() && !seen.insert(name) {
             errors.duplicate(place, &name.into());
+        }
+        let there = SOURCES.iter().filter(|source| !volume[**source].is_null());
+        for source in there.skip(1) {
+            let place = format!("{field}.volumes[{index}].{source}");
+            errors.forbidden(place, "may not specify more than 1 volume type");
         }
     }
     seen
@@ -189,5 +213,10 @@ pub(super) fn check_quantity(
     }
     if !is_native(name) && amount % 1000 != 0 {
         errors.invalid(place, quantity, "must be an integer");
+    }
+    let page = name.strip_prefix("hugepages-").and_then(|size| quantity::parse(size).ok());
+    if page.is_some_and(|page| page <= 0 || amount % page != 0) {
+        let rule = format!("{} is not positive integer multiple of {name}", bare(quantity));
+        errors.invalid(place, quantity, &rule);
     }
 }

@@ -37,6 +37,7 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("", "PodTemplate") => fill_template(&mut object["template"]),
         ("", "Service") => fill_service(&mut object["spec"]),
         ("", "Secret") => fill_secret(object),
+        ("", "LimitRange") => super::range::fill(object),
         ("networking.k8s.io", "NetworkPolicy") => fill_network_policy(&mut object["spec"]),
         ("", "PersistentVolumeClaim") => {
             set_default(object, &["spec", "volumeMode"], "Filesystem");
@@ -119,6 +120,19 @@ fn fill_pod(spec: &mut Value) {
             for (name, limit) in limits.into_iter().flatten() {
                 set_default(container, &["resources", "requests", &name], limit);
             }
+        }
+    }
+    if spec["hostNetwork"] == true {
+        fill_host_ports(spec);
+    }
+}
+
+/// On the host's network a port is the host's, too.
+fn fill_host_ports(spec: &mut Value) {
+    for field in ["containers", "initContainers"] {
+        for port in items_mut(spec, field).flat_map(|container| items_mut(container, "ports")) {
+            let number = port["containerPort"].clone();
+            set_default(port, &["hostPort"], number);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Small rules of kinds that schedulers meet at the edge: services, budgets, leases,
 //! config maps.
 
-use super::{Admission, priority};
+use super::{Admission, ports, priority, range, selector, storage};
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Kind;
 use crate::object::{self, number, text};
@@ -63,6 +63,11 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
             super::claim::check(&new["spec"]["spec"], "spec.spec", errors);
         }
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),
+        ("", "Service") => ports::check_service(new, errors),
+        ("", "LimitRange") => range::check(new, errors),
+        ("", "PersistentVolumeClaim") => storage::check_claim(&new["spec"], "spec", errors),
+        ("", "PersistentVolume") => storage::check_volume(new, errors),
+        ("storage.k8s.io", "StorageClass") => storage::check_class(new, errors),
         ("policy", "PodDisruptionBudget") => check_budget(new, errors),
         _ => {}
     }
@@ -109,6 +114,7 @@ fn check_lease(lease: &Value, errors: &mut FieldErrors) {
 
 fn check_budget(budget: &Value, errors: &mut FieldErrors) {
     let spec = &budget["spec"];
+    selector::check(&spec["selector"], "spec.selector", errors);
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
         let selector = &spec["selector"];
         let (least, most) = (&spec["minAvailable"], &spec["maxUnavailable"]);

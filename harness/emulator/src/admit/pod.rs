@@ -156,6 +156,7 @@ pub(super) fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
             errors.unsupported(format!("{field}.{name}"), &value.into(), allowed);
         }
     }
+    check_host(spec, field, errors);
     let deadline = object::number(spec, &["activeDeadlineSeconds"]);
     if let Some(seconds) = deadline.filter(|seconds| !(1..=i64::from(i32::MAX)).contains(seconds)) {
         let rule = "must be between 1 and 2147483647, inclusive";
@@ -168,6 +169,28 @@ pub(super) fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
         }
         if let Some(rule) = names::dns_subdomain(value) {
             errors.invalid(format!("{field}.{name}"), &value.into(), &rule);
+        }
+    }
+}
+
+/// What the pod says of the machine that it would be on, and of when it is ready.
+fn check_host(spec: &Value, field: &str, errors: &mut FieldErrors) {
+    let system = text(spec, &["os", "name"]);
+    if !system.is_empty() && !["linux", "windows"].contains(&system) {
+        errors.unsupported(format!("{field}.os"), &system.into(), &["linux", "windows"]);
+    }
+    for (index, alias) in list(spec, &["hostAliases"]).iter().enumerate() {
+        let address = text(alias, &["ip"]);
+        if address.parse::<std::net::IpAddr>().is_err() {
+            let rule = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            errors.invalid(format!("{field}.hostAliases[{index}].ip"), &address.into(), rule);
+        }
+    }
+    for (index, gate) in list(spec, &["readinessGates"]).iter().enumerate() {
+        let condition = text(gate, &["conditionType"]);
+        for rule in names::qualified_name(condition) {
+            let place = format!("{field}.readinessGates[{index}].conditionType");
+            errors.invalid(place, &condition.into(), &rule);
         }
     }
 }
