@@ -295,7 +295,8 @@ fn fail(
     settings: &Settings,
 ) {
     let Settings { seed, again, .. } = settings;
-    let reproduce = format!("schedlab run {}:{} --seed {seed}{again}", report.file, report.line);
+    let place = crate::text::shell_word(&format!("{}:{}", report.file, report.line));
+    let reproduce = format!("schedlab run {place} --seed {seed}{again}");
     report.outcome = Outcome::Failed;
     report.flaky = false;
     report.failure = Some(Failure { kind, line, message, reproduce });

@@ -45,7 +45,8 @@ pub struct Args {
     #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = fraction)]
     pub scale_fleet: f64,
     /// Packing: draw pods until their GPUs are so many percent of the fleet's; they stay
-    #[arg(long, value_name = "PERCENT", value_parser = percentage)]
+    /// (not with --compress)
+    #[arg(long, value_name = "PERCENT", value_parser = percentage, conflicts_with = "compress")]
     pub inflate: Option<u64>,
     /// Chance in drawing and in names
     #[arg(long, default_value_t = 0)]

@@ -49,9 +49,25 @@ fn no_text(bytes: &[u8], bad: usize) -> Unreadable {
     Unreadable { line, found: format!("the byte 0x{byte:02x} at byte {column} of the line") }
 }
 
+/// A word for a shell.
+pub(crate) fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_would_split_or_read_it() {
+        assert_eq!(shell_word("features/a.feature:5"), "features/a.feature:5");
+        assert_eq!(shell_word("my features/a.feature:5"), "'my features/a.feature:5'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+    }
 
     #[test]
     fn the_line_of_the_first_byte_that_is_no_text_is_told() {

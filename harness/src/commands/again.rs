@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::cli::{ClusterName, PATIENCE, Run, Stage, TIMEOUT};
 use crate::ground::Kubelets;
 use crate::target::Which;
+use crate::text::shell_word;
 
 /// The options, each with a space before it; nothing for our scheduler on the emulator. `like` is
 /// the folder of the run that this one shall be like: what was the latest then is so no more.
@@ -52,9 +53,9 @@ fn stage(stage: &Stage) -> String {
 
 /// The options that have a value.
 fn words(options: &[(&str, Option<String>)]) -> String {
-    let said = options
-        .iter()
-        .filter_map(|(name, value)| Some([" --", name, " ", &quoted(value.as_ref()?)].concat()));
+    let said = options.iter().filter_map(|(name, value)| {
+        Some([" --", name, " ", &shell_word(value.as_ref()?)].concat())
+    });
     said.collect()
 }
 
@@ -68,15 +69,6 @@ fn length(time: Duration) -> String {
         0 => format!("{}s", time.as_secs()),
         _ => format!("{}ms", time.as_millis()),
     }
-}
-
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

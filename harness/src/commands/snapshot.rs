@@ -31,12 +31,28 @@ fn each(
     act: fn(&std::path::Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<Exit> {
     let pending = reviewed::pending(paths);
+    if let Some(message) = nowhere(paths).filter(|_| pending.is_empty()) {
+        output.note(&message);
+        return Ok(Exit::NothingSelected);
+    }
     for path in &pending {
         act(path)?;
         output.note(&format!("{word} {}", path.display()));
     }
     output.note(&format!("{} {word}", pending.len()));
     Ok(Exit::Passed)
+}
+
+/// What to say of paths that lead nowhere.
+fn nowhere(paths: &[PathBuf]) -> Option<String> {
+    let absent = paths.iter().filter(|path| !path.exists());
+    let absent: Vec<String> = absent.map(|path| path.display().to_string()).collect();
+    (!absent.is_empty()).then(|| {
+        format!(
+            "found no {}; allowed are snapshot files that wait for review, and folders with them",
+            absent.join(", ")
+        )
+    })
 }
 
 fn review(paths: &[PathBuf], output: &mut Output) -> anyhow::Result<Exit> {
@@ -104,6 +120,14 @@ mod tests {
     fn answered(keys: Vec<io::Result<Key>>) -> Answer {
         let mut keys = keys.into_iter();
         answer(|| keys.next().expect("no key is read after the answer")).unwrap()
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_is_told() {
+        let told =
+            "found no nope; allowed are snapshot files that wait for review, and folders with them";
+        assert_eq!(nowhere(&["nope".into(), "src".into()]).as_deref(), Some(told));
+        assert_eq!(nowhere(&["src".into()]), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) struct Scalar(pub(super) String);
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Words)
+        deserializer.deserialize_str(Words)
     }
 }
 
@@ -91,6 +91,7 @@ fn field(path: &str) -> String {
 /// Field, what was found and what is allowed.
 fn in_words(field: &str, message: &str, written: impl Fn() -> String) -> String {
     let allowed = match message {
+        "expected string scalar" if is_amount(field) => "a number or a text",
         "expected string scalar"
         | "null is not allowed here"
         | "externally tagged enum expected scalar or mapping" => "a text",
@@ -107,6 +108,12 @@ fn in_words(field: &str, message: &str, written: impl Fn() -> String) -> String 
     };
     let field = if field.is_empty() { "pools" } else { field };
     format!("{field}: found {}, allowed is {allowed}", written())
+}
+
+/// Whether a [`Scalar`] stands there.
+fn is_amount(field: &str) -> bool {
+    let amounts = ["count", "gpus", "gpuMemory", "cpu", "memory", "ephemeralStorage", "pods"];
+    amounts.contains(&field) || field.starts_with("topology.") || field.starts_with("kubelet.")
 }
 
 /// What stands in the text where it is wrong, as far as one line shows it.

@@ -219,6 +219,17 @@ const WRONG_TYPES: [&str; 37] = [
 ];
 
 #[test]
+fn a_number_is_shown_as_it_was_written() {
+    let told = ["99999999999999999999", "1e400", "8.50"]
+        .map(|gpus| error(&format!("pools:\n- gpus: {gpus}\n  name: a\n")));
+    insta::assert_snapshot!(told.join("\n"), @"
+    fleet.yaml:2:9: gpus: found 99999999999999999999, allowed is a whole number from 0 to 1024
+    fleet.yaml:2:9: gpus: found 1e400, allowed is a whole number from 0 to 1024
+    fleet.yaml:2:9: gpus: found 8.50, allowed is a whole number from 0 to 1024
+    ");
+}
+
+#[test]
 fn every_field_of_a_wrong_type_is_told_by_its_name() {
     let told = WRONG_TYPES.map(|field| {
         let name = if field.starts_with("name:") { "" } else { "  name: a\n" };
@@ -229,21 +240,21 @@ fn every_field_of_a_wrong_type_is_told_by_its_name() {
     fleet.yaml:2:9: name: found [a], allowed is a text
     fleet.yaml:2:9: name: found {a: b}, allowed is a text
     fleet.yaml:2:9: name: found null, allowed is a text
-    fleet.yaml:2:3: count: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:10: count: found [1], allowed is a number or a text
     fleet.yaml:2:10: count: found many, allowed is a whole number from 1 to 100000
     fleet.yaml:2:10: names: found x, allowed is a list
     fleet.yaml:2:11: names[0]: found [x], allowed is a text
-    fleet.yaml:2:3: gpus: invalid type: sequence, expected a number or a text
-    fleet.yaml:2:9: gpus: invalid type: map, expected a number or a text
+    fleet.yaml:2:9: gpus: found [1], allowed is a number or a text
+    fleet.yaml:2:9: gpus: found {a: 1}, allowed is a number or a text
     fleet.yaml:2:9: gpus: found 1.5, allowed is a whole number from 0 to 1024
     fleet.yaml:2:11: gpusBy: found [plugin], allowed is a text
     fleet.yaml:2:11: gpusBy: unknown variant `magic`, expected one of plugin, claim
     fleet.yaml:2:15: gpuProduct: found [x], allowed is a text
-    fleet.yaml:2:3: gpuMemory: invalid type: sequence, expected a number or a text
-    fleet.yaml:2:8: cpu: invalid type: map, expected a number or a text
-    fleet.yaml:2:3: memory: invalid type: sequence, expected a number or a text
-    fleet.yaml:2:3: ephemeralStorage: invalid type: sequence, expected a number or a text
-    fleet.yaml:2:9: pods: found true, allowed is a whole number from 1 to 100000
+    fleet.yaml:2:14: gpuMemory: found [80Gi], allowed is a number or a text
+    fleet.yaml:2:8: cpu: found {a: 1}, allowed is a number or a text
+    fleet.yaml:2:11: memory: found [1Gi], allowed is a number or a text
+    fleet.yaml:2:21: ephemeralStorage: found [1Gi], allowed is a number or a text
+    fleet.yaml:2:9: pods: found yes, allowed is a whole number from 1 to 100000
     fleet.yaml:2:11: labels: found x, allowed is a map
     fleet.yaml:2:11: labels: found [x], allowed is a map
     fleet.yaml:2:15: labels.k: found [x], allowed is a text
@@ -256,12 +267,12 @@ fn every_field_of_a_wrong_type_is_told_by_its_name() {
     fleet.yaml:2:28: taints[0].value: found [v], allowed is a text
     fleet.yaml:2:13: taints[0]: missing field `effect`
     fleet.yaml:2:13: topology: found [x], allowed is a map
-    fleet.yaml:2:14: topology.rack: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:20: topology.rack: found [2], allowed is a number or a text
     fleet.yaml:2:20: topology.rack: found two, allowed is a whole number from 1 to 100000
     fleet.yaml:2:12: objects: found [slim], allowed is a text
     fleet.yaml:2:12: objects: unknown variant `3`, expected one of slim, realistic
     fleet.yaml:2:12: kubelet: found 2s, allowed is a map
-    fleet.yaml:2:13: kubelet.startup: invalid type: sequence, expected a number or a text
+    fleet.yaml:2:22: kubelet.startup: found [2s], allowed is a number or a text
     fleet.yaml:2:13: unknown field `runtime`, expected one of startup, runTime, termination, exitCode
     fleet.yaml:1:8: pools: found {a: b}, allowed is a list
     fleet.yaml:1:6: pools: found none, allowed is at least one
