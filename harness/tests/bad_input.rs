@@ -158,8 +158,8 @@ fn quantities_of_fleets() {
         "Given a fleet:\n| pool | cpu |\n| a | ten |",
     ]), @r"
     features/f.feature:3: column `nodes`: found 0, allowed is a whole number from 1 to 100000
-    features/f.feature:3: nodes: found -2, allowed is a whole number from 0 to 4294967295
-    features/f.feature:3: nodes: found 99999999999, allowed is a whole number from 0 to 4294967295
+    features/f.feature:3: column `nodes`: found -2, allowed is a whole number from 1 to 100000
+    features/f.feature:3: column `nodes`: found 99999999999, allowed is a whole number from 1 to 100000
     features/f.feature:3: gpus: found 5000, allowed is a whole number from 0 to 1024
     features/f.feature:5: memory: found -4Gi: negative; allowed is more than zero
     features/f.feature:5: cpu: found ten: not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei
