@@ -8,9 +8,12 @@
 mod build;
 mod compare;
 mod differs;
+#[cfg(test)]
+mod example;
 mod folder;
 mod format;
 mod oracle;
+mod read;
 mod report;
 mod run;
 mod shell;

@@ -1,6 +1,7 @@
 //! From a case to the core's snapshot and profile.
 
 mod claims;
+mod queues;
 mod zones;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -13,17 +14,18 @@ use schedlab_scheduler_core::{
     Snapshot,
     model::{
         DeviceClaim, GpuPart, LabelSelector, Name, Node, NodeId, NodeSelectorTerm, Operator, Pod,
-        PodAffinityTerm, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue,
-        QueueId, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time, Topology,
+        PodAffinityTerm, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, QueueId,
+        QueueProblem, Requirement, ShapeId, SharedGpu, StalenessGrace, SubGroup, Time, Topology,
         TopologyConstraint, TopologyLevel, VolumeAccess, VolumeClaim, VolumeProblem,
     },
-    resources::{Amount, PerResource, Resources},
+    resources::{Amount, Resources},
 };
 
 pub(super) use zones::{ZoneAmounts, shares as zone_shares};
 
 use super::format::{
-    Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, Share, State, Task, TopologySpec,
+    ActionName, Case, ConstraintSpec, Gang, Job, NodeSpec, Preemptibility, State, Task,
+    TopologySpec,
 };
 
 const START: Time = Time(1_767_225_600_000);
@@ -39,11 +41,12 @@ pub(super) fn snapshot(case: &Case) -> Snapshot {
     snapshot.nodes = case.cluster.nodes.iter().map(|spec| node(case, spec)).collect();
     snapshot.nodes.sort_by(|a, b| a.name.cmp(&b.name));
     snapshot.topologies = case.cluster.topologies.iter().map(topology).collect();
-    let ids: BTreeMap<&str, QueueId> =
-        case.queues.iter().zip(0..).map(|(queue, at)| (queue.name.as_str(), QueueId(at))).collect();
-    snapshot.queues = case.queues.iter().map(|spec| queue(spec, &ids)).collect();
+    let queues = queues::tree(&case.queues);
+    snapshot.queues = queues.usable;
     for (job, at) in case.jobs.iter().zip(0..) {
-        snapshot.pod_groups.push(pod_group(job, ids.get(job.queue.as_str()).copied()));
+        let queue = queues.answers.get(job.queue.as_str()).cloned();
+        let queue = queue.unwrap_or_else(|| Err(QueueProblem::Missing { queue: name(&job.queue) }));
+        snapshot.pod_groups.push(pod_group(job, queue.map(Some)));
         for task in &job.tasks {
             let shape = shape(&mut snapshot, (case, job), task);
             let pod = pod(&snapshot, (job, PodGroupId(at)), task, shape);
@@ -54,17 +57,23 @@ pub(super) fn snapshot(case: &Case) -> Snapshot {
 }
 
 /// The scheduler of a case: KAI's configuration as recorded, and test settings of the recordings:
-/// victims of a consolidation without limit, and no grace for stale gangs but in the cases about it.
+/// victims of a consolidation without limit, and no grace for stale gangs but in the cases about
+/// it, which take that action alone.
 ///
 /// # Errors
 /// The configuration is not of KAI's form.
 pub(super) fn config(case: &Case) -> Result<Config, CaptureError> {
     let mut config = Config::kai();
     learn_configuration(case.configuration(), &mut config)?;
-    let grace = if case.id.starts_with("stalegangeviction/") { 60 } else { 0 };
+    let grace = if case.actions == [ActionName::StaleGangEviction] { 60 } else { 0 };
     config.profile.consolidation_victims_max = usize::MAX;
     config.profile.staleness_grace = Duration::from_secs(grace);
     Ok(config)
+}
+
+/// What of its configuration nothing here goes by.
+pub(super) fn passed_over(case: &Case) -> Vec<String> {
+    learn_configuration(case.configuration(), &mut Config::kai()).unwrap_or_default()
 }
 
 fn node(case: &Case, spec: &NodeSpec) -> Node {
@@ -92,34 +101,7 @@ fn topology(spec: &TopologySpec) -> Topology {
     Topology { name: name(&spec.name), levels: levels.collect() }
 }
 
-fn queue(spec: &QueueSpec, ids: &BTreeMap<&str, QueueId>) -> Queue {
-    let (gpu, cpu, memory) =
-        (&spec.resources.gpu, &spec.resources.cpu_millis, &spec.resources.memory_mb);
-    let amounts = |of: fn(&Share) -> f64| PerResource {
-        gpu: amount(of(gpu), 1e3),
-        cpu: amount(of(cpu), 1.0),
-        memory: amount(of(memory), 1e6),
-    };
-    let weight = |share: &Share| whole(share.over_quota_weight * 1000.0);
-    Queue {
-        name: name(&spec.name),
-        parent: spec.parent.as_deref().and_then(|parent| ids.get(parent).copied()),
-        priority: spec.priority,
-        quota: amounts(|share| share.quota),
-        limit: amounts(|share| share.limit),
-        over_quota_weight_milli: PerResource {
-            gpu: weight(gpu),
-            cpu: weight(cpu),
-            memory: weight(memory),
-        },
-        created: Time(START.0 + spec.created_offset_s * 1000),
-        preempt_min_runtime: spec.preempt_min_runtime_s.map(Duration::from_secs),
-        reclaim_min_runtime: spec.reclaim_min_runtime_s.map(Duration::from_secs),
-        historical_usage_micro: PerResource::default(),
-    }
-}
-
-fn pod_group(job: &Job, queue: Option<QueueId>) -> PodGroup {
+fn pod_group(job: &Job, queue: Result<Option<QueueId>, QueueProblem>) -> PodGroup {
     let ago = |seconds: i64| Time(START.0 - seconds * 1000);
     let mut sub_groups = Vec::new();
     add_sub_groups(&job.gang, None, &mut sub_groups);
@@ -127,9 +109,9 @@ fn pod_group(job: &Job, queue: Option<QueueId>) -> PodGroup {
         namespace: name(&job.namespace),
         name: name(&job.name),
         uid: name(&job.name),
-        queue: Ok(queue),
+        queue,
         priority: job.priority,
-        preemptible: job.preemptibility == "preemptible",
+        preemptible: job.preemptibility == Preemptibility::Preemptible,
         sub_groups,
         min_sub_group: job.gang.min_sub_group,
         topology: job.gang.topology_constraint.as_ref().map(constraint),
@@ -233,15 +215,18 @@ fn affinity_to_like(task: &Task, topology_key: Option<&str>) -> Vec<PodAffinityT
 
 fn pod(snapshot: &Snapshot, (job, group): (&Job, PodGroupId), task: &Task, shape: ShapeId) -> Pod {
     let (status, released_since) = match task.state {
-        State::Pending => (PodStatus::Pending, None),
+        State::Pending | State::Pipelined => (PodStatus::Pending, None),
         State::Gated => (PodStatus::Gated, None),
         State::Running => (PodStatus::Running, None),
         State::Bound | State::Binding | State::Allocated => (PodStatus::Bound, None),
         State::Releasing => (PodStatus::Releasing, Some(START)),
         State::StuckInReleasing => (PodStatus::Releasing, Some(Time(START.0 - 600_000))),
         State::Succeeded => (PodStatus::Succeeded, None),
-        State::Failed => (PodStatus::Failed, None),
+        State::Failed | State::Deleted => (PodStatus::Failed, None),
     };
+    let node = task.node.as_deref().and_then(|node| node_id(snapshot, node));
+    let (node, nominated) =
+        if task.state == State::Pipelined { (None, node) } else { (node, None) };
     let sub_group = task.subgroup.as_deref().unwrap_or("default");
     let sub_groups = &snapshot.pod_groups[group.0 as usize].sub_groups;
     let label = task.priority_label.as_ref();
@@ -256,14 +241,14 @@ fn pod(snapshot: &Snapshot, (job, group): (&Job, PodGroupId), task: &Task, shape
         priority: job.priority,
         preemption_policy: PreemptionPolicy::default(),
         status,
-        node: task.node.as_deref().and_then(|node| node_id(snapshot, node)),
+        node,
         gpu_groups: if status == PodStatus::Pending {
             Vec::new()
         } else {
             task.gpu_groups.iter().map(|group| name(group)).collect()
         },
         zones: zones::shares(task),
-        nominated: None,
+        nominated,
         task_priority: label.and_then(|label| {
             let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
             text.parse().ok()

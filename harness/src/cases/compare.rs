@@ -11,7 +11,7 @@ use schedlab_scheduler_core::{
     model::{GpuGroup, NodeId, Pod, PodStatus, ZoneShare},
 };
 
-use super::format::{Case, Expected, Outcome, Task};
+use super::format::{Case, Expected, Outcome, State, Task};
 
 /// A task, its job and what became of it.
 type Played<'a> = (&'a str, &'a Task, &'a Fate);
@@ -27,8 +27,26 @@ pub(super) struct Fate {
     pub(super) zones: Vec<ZoneShare>,
 }
 
-/// The fate of every pod of the snapshot under `plan`.
-pub(super) fn fates(snapshot: &Snapshot, plan: &Plan) -> Vec<Fate> {
+/// The fate of every pod of the snapshot under `plan`. States that the core does not tell apart are
+/// called as the case begins with them.
+pub(super) fn fates(case: &Case, snapshot: &Snapshot, plan: &Plan) -> Vec<Fate> {
+    let mut fates = decided(snapshot, plan);
+    let tasks = case.jobs.iter().flat_map(|job| &job.tasks);
+    for ((task, pod), fate) in tasks.zip(&snapshot.pods).zip(&mut fates) {
+        match (task.state, fate.state) {
+            (State::Binding, "Bound") => fate.state = "Binding",
+            (State::Allocated, "Bound") => fate.state = "Allocated",
+            (State::Deleted, "Failed") => fate.state = "Deleted",
+            (State::Pipelined, "Pending") if pod.nominated.is_some() => {
+                (fate.state, fate.node) = ("Pipelined", pod.nominated);
+            }
+            _ => {}
+        }
+    }
+    fates
+}
+
+fn decided(snapshot: &Snapshot, plan: &Plan) -> Vec<Fate> {
     let mut fates: Vec<Fate> = snapshot
         .pods
         .iter()
@@ -215,7 +233,7 @@ struct NodeGpus<'a> {
 impl<'a> NodeGpus<'a> {
     fn add(&mut self, task: &Task, fate: &'a Fate) {
         let (stays, leaves, waits) = match fate.state {
-            "Running" | "Bound" | "Binding" | "StuckInReleasing" => (1.0, 0.0, 0.0),
+            "Running" | "Bound" | "Binding" | "Allocated" | "StuckInReleasing" => (1.0, 0.0, 0.0),
             "Releasing" => (0.0, 1.0, 0.0),
             "Pipelined" => (0.0, 0.0, 1.0),
             _ => return,

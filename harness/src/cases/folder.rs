@@ -18,6 +18,7 @@ use schedlab_json::Value;
 use super::{
     format::Case,
     oracle::Entry,
+    read,
     report::{FileReport, Judged, Report, Verdict},
     run, shell,
 };
@@ -26,10 +27,10 @@ use crate::text;
 /// Reads the folder and runs what is selected: all whose id contains `filter`.
 ///
 /// # Errors
-/// The folder or a file cannot be read, or a file is not of the format.
+/// The folder or a file cannot be read, or a file is not JSON.
 pub fn run_folder(folder: &Path, filter: &str) -> anyhow::Result<Report> {
     let paths = json_files(folder)?;
-    let files = in_parallel(&paths, |path| read(path, filter));
+    let files = in_parallel(&paths, |path| contents(path, filter));
     let files = files.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
     let files: Vec<(String, Vec<Item>)> = files.into_iter().flatten().collect();
     let items: Vec<&Item> = files.iter().flat_map(|(_, items)| items).collect();
@@ -62,11 +63,13 @@ enum Item {
     /// The same through the shell.
     Shell(Arc<Case>),
     Entry(String, Entry),
+    /// What is not of the format: the id, and where and why.
+    Unread(String, Vec<String>),
 }
 
 /// A file's name and what is selected of it; then, by another name, what of that is run a second
 /// time.
-fn read(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<Item>)>> {
+fn contents(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<Item>)>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let shown = path.display().to_string();
     let text = text::read(path).map_err(|unreadable| anyhow!(unreadable.of(&shown)))?;
@@ -74,22 +77,31 @@ fn read(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<Item>)>> {
         serde_json::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
     let (mut items, mut again) = (Vec::new(), Vec::new());
     let stem = name.trim_end_matches(".json").to_owned();
+    let place = |list: &str, at: usize| format!("{shown}: {list}[{at}]");
     for (at, case) in list(&mut content, "cases").into_iter().enumerate() {
         let id = case.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if id.contains(filter) || stem.contains(filter) {
-            let case: Case = schedlab_json::from_value(case)
-                .map_err(|error| anyhow!("{}: cases[{at}] ({id}): {error}", path.display()))?;
-            let case = Arc::new(case);
-            again.extend(case.rounds.is_some().then(|| Item::Shell(Arc::clone(&case))));
-            items.push(Item::Case(case));
+        if !id.contains(filter) && !stem.contains(filter) {
+            continue;
+        }
+        match read::case(case) {
+            Ok(case) => {
+                let case = Arc::new(case);
+                again.extend(case.rounds.is_some().then(|| Item::Shell(Arc::clone(&case))));
+                items.push(Item::Case(case));
+            }
+            Err(wrong) => {
+                let place = format!("{} ({id})", place("cases", at));
+                items.push(Item::unread(id, &place, wrong));
+            }
         }
     }
     for (at, entry) in list(&mut content, "entries").into_iter().enumerate() {
         let id = format!("{stem}#{at}");
         if id.contains(filter) {
-            let entry = Entry::read(entry)
-                .map_err(|error| anyhow!("{}: entries[{at}]: {error}", path.display()))?;
-            items.push(Item::Entry(id, entry));
+            items.push(match Entry::read(entry) {
+                Ok(entry) => Item::Entry(id, entry),
+                Err(wrong) => Item::unread(id, &place("entries", at), vec![wrong]),
+            });
         }
     }
     let through_the_shell = format!("{stem}, through the shell");
@@ -104,15 +116,23 @@ fn list(content: &mut Value, field: &str) -> Vec<Value> {
 }
 
 impl Item {
+    fn unread(id: String, place: &str, wrong: Vec<String>) -> Self {
+        Self::Unread(id, wrong.into_iter().map(|why| format!("{place}: {why}")).collect())
+    }
+
     fn judge(&self) -> Judged {
         let (id, title) = match self {
             Self::Case(case) => (case.id.clone(), case.title.clone()),
             Self::Shell(case) => (format!("{}, through the shell", case.id), case.title.clone()),
-            Self::Entry(id, _) => (id.clone(), String::new()),
+            Self::Entry(id, _) | Self::Unread(id, _) => (id.clone(), String::new()),
         };
         let verdict = catch_unwind(AssertUnwindSafe(|| self.verdict()));
         let panicked = || Verdict::Failed(vec!["the scheduler panicked".to_owned()]);
-        Judged { id, title, verdict: verdict.unwrap_or_else(|_| panicked()) }
+        let notes = match self {
+            Self::Case(case) => case.notes.clone(),
+            Self::Shell(_) | Self::Entry(..) | Self::Unread(..) => Vec::new(),
+        };
+        Judged { id, title, notes, verdict: verdict.unwrap_or_else(|_| panicked()) }
     }
 
     fn verdict(&self) -> Verdict {
@@ -123,6 +143,7 @@ impl Item {
                 Some(difference) => Verdict::Failed(vec![difference]),
                 None => Verdict::Passed,
             },
+            Self::Unread(_, wrong) => Verdict::Failed(wrong.clone()),
         }
     }
 }

@@ -1,10 +1,14 @@
 //! The neutral format: what of it the core's cases need. Amounts are as the fields say: devices,
 //! millicores, bytes, 10^6 bytes, seconds.
 
+mod expected;
+
 use std::collections::BTreeMap;
 
 use schedlab_json::{Value, json};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+
+pub(super) use expected::{Expected, Outcome, Sums};
 
 /// One cluster and what must come of it.
 #[derive(Clone, Debug, Deserialize)]
@@ -14,6 +18,9 @@ pub(super) struct Case {
     /// What it is about.
     #[serde(default)]
     pub(super) title: String,
+    /// Absent: rounds where `rounds` are given.
+    #[serde(default)]
+    pub(super) mode: Option<Mode>,
     pub(super) actions: Vec<ActionName>,
     #[serde(default)]
     pub(super) rounds: Option<Rounds>,
@@ -28,6 +35,9 @@ pub(super) struct Case {
     expected: Option<Expected>,
     #[serde(default)]
     observed: Option<Observed>,
+    /// What of it is passed over, found when it was read.
+    #[serde(skip)]
+    pub(super) notes: Vec<String>,
 }
 
 /// The plugins of the session.
@@ -72,6 +82,13 @@ struct LastTask {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Mode {
+    SinglePass,
+    Rounds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ActionName {
     Allocate,
@@ -106,14 +123,24 @@ pub(super) enum State {
     StuckInReleasing,
     Succeeded,
     Failed,
+    /// Promised its node, which is still being freed.
+    Pipelined,
+    /// It is gone.
+    Deleted,
 }
 
 #[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
 pub(super) struct Rounds {
     pub(super) until_match: u32,
     pub(super) after_match: u32,
-    #[serde(default)]
     pub(super) delay_between_rounds_s: f64,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self { until_match: 2, after_match: 5, delay_between_rounds_s: 0.0 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -237,13 +264,19 @@ pub(super) struct QueueSpec {
     pub(super) name: String,
     #[serde(default)]
     pub(super) parent: Option<String>,
+    #[serde(default)]
     pub(super) created_offset_s: i64,
+    #[serde(default = "default_priority")]
     pub(super) priority: i32,
     pub(super) resources: Shares,
     #[serde(default)]
     pub(super) reclaim_min_runtime_s: Option<u64>,
     #[serde(default)]
     pub(super) preempt_min_runtime_s: Option<u64>,
+}
+
+const fn default_priority() -> i32 {
+    100
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -267,7 +300,7 @@ pub(super) struct Job {
     pub(super) namespace: String,
     pub(super) queue: String,
     pub(super) priority: i32,
-    pub(super) preemptibility: String,
+    pub(super) preemptibility: Preemptibility,
     #[serde(default)]
     pub(super) qos_class: String,
     pub(super) age_s: i64,
@@ -283,6 +316,13 @@ pub(super) struct Job {
     pub(super) delete_when_released: bool,
     pub(super) gang: Gang,
     pub(super) tasks: Vec<Task>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Preemptibility {
+    Preemptible,
+    NonPreemptible,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -349,58 +389,6 @@ pub(super) struct Task {
     pub(super) other: BTreeMap<String, Value>,
 }
 
-/// What must have become of jobs, tasks and nodes. What is not listed is not compared.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Expected {
-    #[serde(default)]
-    pub(super) jobs: BTreeMap<String, Outcome>,
-    #[serde(default)]
-    pub(super) tasks: BTreeMap<String, Outcome>,
-    #[serde(default)]
-    pub(super) nodes: BTreeMap<String, NodeOutcome>,
-    #[serde(default)]
-    pub(super) dead_task_ids: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Outcome {
-    pub(super) status: String,
-    #[serde(default)]
-    pub(super) node: Option<String>,
-    pub(super) gpus_requested_sum: f64,
-    #[serde(flatten)]
-    pub(super) sums: Sums,
-    /// The text of its fit errors.
-    #[serde(default, rename = "error_message")]
-    pub(super) message: Option<String>,
-    #[serde(default)]
-    pub(super) running_for_more_than_s: Option<u64>,
-    /// Positions of zones, where they are compared.
-    #[serde(default)]
-    pub(super) numa_zones: Option<Vec<usize>>,
-}
-
-/// What its tasks ask for together, where that is compared.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Sums {
-    /// GPUs of those that have a node, as parts of that node's.
-    #[serde(default, rename = "gpus_accepted_sum")]
-    pub(super) gpus_accepted: Option<f64>,
-    #[serde(default, rename = "cpu_millis_sum")]
-    pub(super) cpu_millis: Option<f64>,
-    #[serde(default, rename = "memory_bytes_sum")]
-    pub(super) memory_bytes: Option<f64>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct NodeOutcome {
-    pub(super) idle_gpus: f64,
-    pub(super) releasing_gpus: f64,
-    /// Quantities by resource, by the zone's position.
-    #[serde(default)]
-    pub(super) numa_zones_available: BTreeMap<usize, BTreeMap<String, String>>,
-}
-
 /// Task fields that ask for more than whole devices, and what they ask for.
 const BEYOND_WHOLE_DEVICES: [(&str, &str); 1] =
     [("resource_claim_templates", "claims from templates")];
@@ -438,9 +426,15 @@ impl Case {
         jobs.flat_map(|job| &job.tasks).map(|(id, task)| (id.as_str(), task))
     }
 
-    /// What must have become of it. Where that is told in words, it is what was recorded.
+    /// There are jobs, and neither what is expected nor what was recorded says anything of them.
+    pub(super) fn shows_nothing(&self) -> bool {
+        !self.jobs.is_empty() && self.expected().is_empty()
+    }
+
+    /// What must have become of it. Where that is told in words or not at
+    /// all, it is what was recorded.
     pub(super) fn expected(&self) -> Expected {
-        if let Some(expected) = &self.expected {
+        if let Some(expected) = self.expected.as_ref().filter(|expected| !expected.is_empty()) {
             return expected.clone();
         }
         let recorded: BTreeMap<&str, &LastTask> = self.recorded().collect();

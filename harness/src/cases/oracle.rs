@@ -17,6 +17,11 @@ use schedlab_scheduler_core::{
 };
 use serde::Deserialize;
 
+use super::read;
+
+/// Stands for a share without bound; sums of several stay in range.
+const UNLIMITED: i64 = i64::MAX / 1024;
+
 /// One decision and its inputs.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
@@ -140,18 +145,31 @@ struct Amounts {
 
 impl Entry {
     /// Which decision it is shows in its fields.
-    pub(super) fn read(value: Value) -> Result<Self, serde_json::Error> {
+    pub(super) fn read(value: Value) -> Result<Self, String> {
         let has = |field: &str| value.get(field).is_some();
         if has("left") {
-            return schedlab_json::from_value(value).map(Box::new).map(Self::Order);
+            return read::typed(value).map(Box::new).map(Self::Order);
         }
         if has("fair_share") {
-            return schedlab_json::from_value(value).map(Self::Division);
+            return read::typed(value).map(Self::Division);
         }
-        if has("victims") {
-            return schedlab_json::from_value(value).map(Self::Reclaimable);
-        }
-        schedlab_json::from_value(value).map(Self::CanReclaim)
+        let entry = if has("victims") {
+            read::typed(value).map(Self::Reclaimable)
+        } else {
+            read::typed(value).map(Self::CanReclaim)
+        }?;
+        entry.circle().map_or(Ok(entry), Err)
+    }
+
+    /// A queue that is above itself.
+    fn circle(&self) -> Option<String> {
+        let (Self::Reclaimable(Reclaimable { queues, .. })
+        | Self::CanReclaim(CanReclaim { queues, .. })) = self
+        else {
+            return None;
+        };
+        let above = queues.iter().map(|(name, queue)| (name.as_str(), Some(&*queue.parent)));
+        read::circle(&above.collect())
     }
 
     /// How the core's decision differs from the recorded one; `None`: it does not.
@@ -177,6 +195,7 @@ impl Division {
         };
         let of_unit = |value: f64| rounded(value * f64::from(unit));
         let bound = |value: f64| bound(value, f64::from(unit));
+        let scale = self.weight_scale();
         let demands: Vec<QueueDemand> = self
             .queues
             .iter()
@@ -186,8 +205,8 @@ impl Division {
                 created: Time(queue.creation),
                 quota: bound(queue.deserved),
                 limit: bound(queue.limit),
-                weight_milli: rounded(queue.over_quota_weight * 1000.0),
-                usage_micro: rounded(queue.usage * 1000.0) * 1000,
+                weight_milli: rounded(queue.over_quota_weight * scale),
+                usage_micro: rounded(queue.usage * 1e6),
                 request: of_unit(queue.request),
             })
             .collect();
@@ -198,11 +217,27 @@ impl Division {
         let share = |name: &String| of_unit(self.fair_share.get(name).copied().unwrap_or(0.0));
         let expected: Vec<i64> = self.queues.keys().map(share).collect();
         let rest = of_unit(self.remaining);
-        (division.shares != expected || division.rest != rest).then(|| {
-            let (shares, left) = (division.shares, division.rest);
+        let (shares, left) = (division.shares, division.rest);
+        let mut pairs = shares.iter().zip(&expected).chain([(&left, &rest)]);
+        let is_other = pairs.any(|(decided, recorded)| is_apart(total, *decided, *recorded));
+        is_other.then(|| {
             format!("decided {shares:?} and rest {left}, recorded {expected:?} and rest {rest}")
         })
     }
+
+    /// Weights count among each other only: thousandths, or millionths where one needs them.
+    fn weight_scale(&self) -> f64 {
+        let in_thousandths = |weight: f64| (weight * 1e3 - (weight * 1e3).round()).abs() < 1e-9;
+        let coarse = self.queues.values().all(|queue| in_thousandths(queue.over_quota_weight));
+        if coarse { 1e3 } else { 1e6 }
+    }
+}
+
+/// By more than recorded numbers are rounded, which were sums of floating-point ones.
+fn is_apart(total: i64, decided: i64, recorded: i64) -> bool {
+    const EXACT_MAX: i64 = 1 << 53;
+    let tolerated = if total > EXACT_MAX { i128::from(total) / 1_000_000_000 } else { 0 };
+    (i128::from(decided) - i128::from(recorded)).abs() > tolerated
 }
 
 impl Order {
@@ -295,7 +330,7 @@ impl QueueAccount {
             created: Time(self.creation),
             quota: of(|queue| queue.deserved).bounds(),
             limit: of(|queue| queue.limit).bounds(),
-            fair_share: of(|queue| queue.fair_share).exact(),
+            fair_share: of(|queue| queue.fair_share).unless_unlimited(),
             allocated: of(|queue| queue.allocated).exact(),
             allocated_non_preemptible: of(|queue| queue.allocated_non_preemptible).exact(),
             requested: PerResource::default(),
@@ -310,6 +345,11 @@ impl Amounts {
             cpu: rounded(self.cpu),
             memory: rounded(self.memory),
         }
+    }
+
+    /// Where there is no bound, more than anybody asks for.
+    fn unless_unlimited(self) -> PerResource<i64> {
+        self.bounds().map(|bound| bound.or(UNLIMITED))
     }
 
     fn bounds(self) -> PerResource<Amount> {
@@ -333,4 +373,53 @@ fn bound(value: f64, unit: f64) -> Amount {
 #[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
 fn rounded(value: f64) -> i64 {
     value.round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_share_of_minus_one_is_unlimited() {
+        let standing = |fair_share: f64| json!({ "allocated": 0, "deserved": 0, "fair_share": fair_share, "limit": -1 });
+        let told = |fair_share: f64| {
+            let amounts = standing(fair_share);
+            let entry = Entry::read(json!({
+                "queues": { "q": { "priority": 100, "GPU": amounts, "CPU": amounts, "Memory": amounts } },
+                "reclaimer": { "queue": "q", "preemptible": true, "requested": { "GPU": 1 } },
+                "result": true,
+            }));
+            entry.unwrap().difference()
+        };
+        assert_eq!(told(-1.0), None);
+        assert!(told(0.5).is_some());
+    }
+
+    #[test]
+    fn small_weights_and_usage_count_and_great_numbers_are_rounded() {
+        let queue = |weight: f64, usage: f64, request: f64| {
+            json!({
+                "priority": 100, "creation": 0, "deserved": 0, "limit": -1,
+                "over_quota_weight": weight, "usage": usage, "request": request,
+            })
+        };
+        let told = |total: f64, sides: [Value; 2], shares: [f64; 2]| {
+            let [a, b] = sides;
+            let entry = Entry::read(json!({
+                "resource": "CPU", "total": total, "k_value": 1000.0, "queues": { "a": a, "b": b },
+                "fair_share": { "a": shares[0], "b": shares[1] },
+                "remaining": total - shares[0] - shares[1],
+            }));
+            entry.unwrap().difference()
+        };
+        let weights = [queue(0.0001, 0.0, 100.0), queue(0.0003, 0.0, 100.0)];
+        assert_eq!(told(100.0, weights, [25.0, 75.0]), None);
+        // (0.5 + 1000 (0.5 - usage)) of twice that less the usage of `a` alone.
+        let usage = [queue(1.0, 0.0004, 1e6), queue(1.0, 0.0, 1e6)];
+        assert_eq!(told(1e6, usage, [499_800.0, 500_200.0]), None);
+        let great = [queue(1.0, 0.0, 3.0), queue(1.0, 0.0, 0.0)];
+        assert_eq!(told(1e18, great, [3.0, 0.0]), None);
+    }
 }

@@ -28,6 +28,9 @@ pub struct Judged {
     /// What it is about; empty for entries.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
+    /// What of it was passed over.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Passed or not.
     #[serde(flatten)]
     pub verdict: Verdict,
@@ -81,6 +84,11 @@ impl Report {
             if let Verdict::Failed(differences) = &judged.verdict {
                 let differences = differences.join("\n  ");
                 let _ = writeln!(text, "\nfailed: {} {}\n  {differences}", judged.id, judged.title);
+            }
+        }
+        for judged in self.files.iter().flat_map(|file| &file.judged) {
+            for note in &judged.notes {
+                let _ = writeln!(text, "\nnote: {}: {note}", judged.id);
             }
         }
         let Counts { passed, failed, not_applicable } = self.counts();

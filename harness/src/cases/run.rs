@@ -16,10 +16,15 @@ use super::{
     report::Verdict,
 };
 
+pub(super) const NOTHING_EXPECTED: &str = "nothing is expected of it, in `expected` or `observed`";
+
 /// Runs the case, if the core knows what it needs.
 pub(super) fn verdict(case: &Case) -> Verdict {
     if let Some(why) = differs::reason(&case.id).or_else(|| case.unsupported()) {
         return Verdict::NotApplicable(why.to_owned());
+    }
+    if case.shows_nothing() {
+        return Verdict::NotApplicable(NOTHING_EXPECTED.to_owned());
     }
     match build::config(case) {
         Ok(config) => match differences(case, &config.profile) {
@@ -37,7 +42,7 @@ fn differences(case: &Case, profile: &Profile) -> Vec<String> {
         return in_rounds(case, rounds, snapshot, profile);
     }
     let plan = schedule(&snapshot, profile);
-    let mut found = compare::differences(case, &snapshot, &fates(&snapshot, &plan));
+    let mut found = compare::differences(case, &snapshot, &fates(case, &snapshot, &plan));
     found.extend(compare::message::differences(case, &plan));
     found.extend(calls_over_limit(case.call_limits(), &plan));
     found
@@ -55,17 +60,19 @@ fn in_rounds(
     for _ in 0..rounds.until_match {
         let plan = schedule(&snapshot, profile);
         found.extend(calls_over_limit(limits, &plan));
-        snapshot = next_round(case, &snapshot, &fates(&snapshot, &plan), delay);
+        snapshot = next_round(case, &snapshot, &fates(case, &snapshot, &plan), delay);
     }
     let nothing = Plan::default();
-    found.extend(compare::differences(case, &snapshot, &fates(&snapshot, &nothing)));
+    found.extend(compare::differences(case, &snapshot, &fates(case, &snapshot, &nothing)));
     for round in 0..rounds.after_match {
         if !found.is_empty() {
             break;
         }
         let plan = schedule(&snapshot, profile);
-        let outcome = fates(&snapshot, &plan);
-        let moved = compare::differences(case, &snapshot, &outcome);
+        let outcome = fates(case, &snapshot, &plan);
+        let mut moved = compare::differences(case, &snapshot, &outcome);
+        moved.extend(compare::message::differences(case, &plan));
+        moved.extend(calls_over_limit(limits, &plan));
         found.extend(moved.into_iter().map(|text| format!("moved in round {round}: {text}")));
         snapshot = next_round(case, &snapshot, &outcome, delay);
     }
@@ -100,6 +107,7 @@ fn next_round(case: &Case, snapshot: &Snapshot, fates: &[Fate], delay: Duration)
 
 fn wait_again(pod: &mut Pod) {
     (pod.status, pod.node, pod.released_since) = (PodStatus::Pending, None, None);
+    pod.nominated = None;
     pod.gpu_groups.clear();
     pod.zones.clear();
 }
@@ -116,3 +124,6 @@ fn calls_over_limit(limits: Option<CallLimits>, plan: &Plan) -> Vec<String> {
     over.map(|(what, made, allowed)| format!("{made} {what} in one session, {allowed} allowed"))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

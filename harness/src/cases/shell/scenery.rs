@@ -48,7 +48,9 @@ fn life<'a>(job: &'a Job, task: &'a Task, before: i64) -> Vec<(i64, Step<'a>)> {
         | State::Bound
         | State::Running
         | State::Succeeded
-        | State::Failed => vec![(before, made)],
+        | State::Failed
+        | State::Pipelined
+        | State::Deleted => vec![(before, made)],
     }
 }
 

@@ -1,0 +1,83 @@
+//! The queues of a case: those below one that is not there are left out, and work goes to leaves.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use schedlab_scheduler_core::{
+    model::{Queue, QueueId, QueueProblem, Time},
+    resources::PerResource,
+};
+
+use super::{
+    super::format::{QueueSpec, Share},
+    START, amount, name, whole,
+};
+
+/// The queues that can be used, and what becomes of a job that names a queue.
+pub(super) struct Queues<'a> {
+    pub(super) usable: Vec<Queue>,
+    pub(super) answers: BTreeMap<&'a str, Result<QueueId, QueueProblem>>,
+}
+
+/// No queue is above itself: such a case is not run.
+pub(super) fn tree(specs: &[QueueSpec]) -> Queues<'_> {
+    let by_name: BTreeMap<&str, &QueueSpec> =
+        specs.iter().map(|spec| (spec.name.as_str(), spec)).collect();
+    let usable = || specs.iter().filter(|spec| missing_above(&by_name, spec).is_none());
+    let ids: BTreeMap<&str, QueueId> =
+        usable().zip(0..).map(|(spec, at)| (spec.name.as_str(), QueueId(at))).collect();
+    let answer = |spec: &QueueSpec| {
+        let queue = name(&spec.name);
+        if let Some(parent) = missing_above(&by_name, spec) {
+            return Err(QueueProblem::ParentMissing { queue, parent: name(parent) });
+        }
+        let child = specs.iter().find(|child| child.parent.as_deref() == Some(&*spec.name));
+        match child.map(|child| name(&child.name)) {
+            Some(child) => Err(QueueProblem::NotALeaf { queue, child }),
+            None => Ok(ids[spec.name.as_str()]),
+        }
+    };
+    let answers = specs.iter().map(|spec| (spec.name.as_str(), answer(spec))).collect();
+    Queues { usable: usable().map(|spec| queue(spec, &ids)).collect(), answers }
+}
+
+/// The parent that it, or one above it, names and that is not there.
+fn missing_above<'a>(
+    by_name: &BTreeMap<&str, &'a QueueSpec>,
+    spec: &'a QueueSpec,
+) -> Option<&'a str> {
+    let mut at = spec;
+    loop {
+        let parent = at.parent.as_deref()?;
+        match by_name.get(parent) {
+            Some(above) => at = above,
+            None => return Some(parent),
+        }
+    }
+}
+
+fn queue(spec: &QueueSpec, ids: &BTreeMap<&str, QueueId>) -> Queue {
+    let (gpu, cpu, memory) =
+        (&spec.resources.gpu, &spec.resources.cpu_millis, &spec.resources.memory_mb);
+    let amounts = |of: fn(&Share) -> f64| PerResource {
+        gpu: amount(of(gpu), 1e3),
+        cpu: amount(of(cpu), 1.0),
+        memory: amount(of(memory), 1e6),
+    };
+    let weight = |share: &Share| whole(share.over_quota_weight * 1000.0);
+    Queue {
+        name: name(&spec.name),
+        parent: spec.parent.as_deref().and_then(|parent| ids.get(parent).copied()),
+        priority: spec.priority,
+        quota: amounts(|share| share.quota),
+        limit: amounts(|share| share.limit),
+        over_quota_weight_milli: PerResource {
+            gpu: weight(gpu),
+            cpu: weight(cpu),
+            memory: weight(memory),
+        },
+        created: Time(START.0 + spec.created_offset_s * 1000),
+        preempt_min_runtime: spec.preempt_min_runtime_s.map(Duration::from_secs),
+        reclaim_min_runtime: spec.reclaim_min_runtime_s.map(Duration::from_secs),
+        historical_usage_micro: PerResource::default(),
+    }
+}

@@ -1,0 +1,63 @@
+//! What must have become of jobs, tasks and nodes.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// What is not listed is not compared.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(in super::super) struct Expected {
+    #[serde(default)]
+    pub(in super::super) jobs: BTreeMap<String, Outcome>,
+    #[serde(default)]
+    pub(in super::super) tasks: BTreeMap<String, Outcome>,
+    #[serde(default)]
+    pub(in super::super) nodes: BTreeMap<String, NodeOutcome>,
+    #[serde(default)]
+    pub(in super::super) dead_task_ids: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(in super::super) struct Outcome {
+    pub(in super::super) status: String,
+    #[serde(default)]
+    pub(in super::super) node: Option<String>,
+    pub(in super::super) gpus_requested_sum: f64,
+    #[serde(flatten)]
+    pub(in super::super) sums: Sums,
+    /// The text of its fit errors.
+    #[serde(default, rename = "error_message")]
+    pub(in super::super) message: Option<String>,
+    #[serde(default)]
+    pub(in super::super) running_for_more_than_s: Option<u64>,
+    /// Positions of zones, where they are compared.
+    #[serde(default)]
+    pub(in super::super) numa_zones: Option<Vec<usize>>,
+}
+
+/// What its tasks ask for together, where that is compared.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(in super::super) struct Sums {
+    /// GPUs of those that have a node, as parts of that node's.
+    #[serde(default, rename = "gpus_accepted_sum")]
+    pub(in super::super) gpus_accepted: Option<f64>,
+    #[serde(default, rename = "cpu_millis_sum")]
+    pub(in super::super) cpu_millis: Option<f64>,
+    #[serde(default, rename = "memory_bytes_sum")]
+    pub(in super::super) memory_bytes: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(in super::super) struct NodeOutcome {
+    pub(in super::super) idle_gpus: f64,
+    pub(in super::super) releasing_gpus: f64,
+    /// Quantities by resource, by the zone's position.
+    #[serde(default)]
+    pub(in super::super) numa_zones_available: BTreeMap<usize, BTreeMap<String, String>>,
+}
+
+impl Expected {
+    pub(in super::super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.tasks.is_empty() && self.nodes.is_empty()
+    }
+}

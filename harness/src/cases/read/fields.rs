@@ -1,0 +1,95 @@
+//! Fields that the format does not have: whoever misspells one would have it passed over.
+
+use schedlab_json::Value;
+
+/// Where objects stand (`[]` is any item, `*` any key), and the fields they may have.
+const KNOWN: [(&str, &str); 16] = [
+    (
+        "",
+        "id title test_function go_test table_index mode rounds actions checks config \
+         call_limits_per_session cluster queues jobs expected fair_share_at_start observed \
+         assertions_in_words note notes",
+    ),
+    ("/call_limits_per_session", "binds evictions pipelines"),
+    ("/rounds", "until_match after_match delay_between_rounds_s"),
+    (
+        "/config",
+        "plugins plugin_arguments predicates_plugin_active numa_plugin_active \
+         scheduler_conf_override scenario_search_budgets",
+    ),
+    ("/cluster", "nodes topologies dra"),
+    (
+        "/cluster/nodes/[]",
+        "name gpus gpu_memory_mib mig_strategy mig_instances allocatable labels numa",
+    ),
+    ("/cluster/topologies/[]", "name levels"),
+    ("/cluster/topologies/[]/levels/[]", "nodeLabel alias"),
+    (
+        "/queues/[]",
+        "name role index parent created_offset_s priority resources reclaim_min_runtime_s \
+         preempt_min_runtime_s",
+    ),
+    ("/queues/[]/resources", "gpu cpu_millis memory_mb"),
+    ("/queues/[]/resources/*", "quota limit over_quota_weight"),
+    (
+        "/jobs/[]",
+        "name namespace queue priority preemptibility preemptibility_given age_s gang tasks \
+         running_for_s stale_for_s staleness_grace_period_s preemption_delay_s best_effort \
+         qos_class delete_when_released",
+    ),
+    (
+        "/jobs/[]/tasks/[]",
+        "id state node subgroup request gpus_total gpu_fraction gpu_memory_mib \
+         gpu_fraction_devices gpu_groups gpu_groups_given mig_instances legacy_mig \
+         task_priority_label required_node_affinity_in labels pod_affinity_topology_key \
+         pod_anti_affinity_topology_key resource_claim_names resource_claim_templates pvc_names \
+         annotations",
+    ),
+    ("/expected", "jobs tasks nodes dead_task_ids"),
+    ("/expected/jobs/*", OUTCOME),
+    ("/expected/tasks/*", OUTCOME),
+];
+
+const OUTCOME: &str = "status node gpus_requested_sum gpus_accepted_sum cpu_millis_sum \
+                       memory_bytes_sum error_message running_for_more_than_s numa_zones \
+                       gpu_groups skip_gpu_group_check";
+
+/// Each with its place and what may stand there.
+pub(super) fn unknown(case: &Value) -> Vec<String> {
+    KNOWN.iter().flat_map(|(place, known)| at(case, place, known)).collect()
+}
+
+fn at(case: &Value, place: &str, known: &str) -> Vec<String> {
+    let mut found = vec![(String::new(), case)];
+    for step in place.split('/').skip(1) {
+        found = found.into_iter().flat_map(|(path, value)| below(&path, value, step)).collect();
+    }
+    let mut wrong = Vec::new();
+    for (path, value) in found {
+        for (key, _) in value.as_object().into_iter().flatten() {
+            if !known.split_whitespace().any(|field| field == key.as_str()) {
+                let allowed = known.split_whitespace().collect::<Vec<_>>().join(", ");
+                let place = format!("{path}.{key}");
+                let place = place.trim_start_matches('.');
+                wrong.push(format!("{place}: unknown field, allowed: {allowed}"));
+            }
+        }
+    }
+    wrong
+}
+
+fn below<'v>(path: &str, value: &'v Value, step: &str) -> Vec<(String, &'v Value)> {
+    match step {
+        "[]" => {
+            let items = value.as_array().into_iter().flatten().enumerate();
+            items.map(|(at, item)| (format!("{path}[{at}]"), item)).collect()
+        }
+        "*" => {
+            let fields = value.as_object().into_iter().flatten();
+            fields.map(|(key, value)| (format!("{path}.{key}"), value)).collect()
+        }
+        field => {
+            value.get(field).map(|value| (format!("{path}.{field}"), value)).into_iter().collect()
+        }
+    }
+}
