@@ -367,7 +367,7 @@ fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
     let told = [
         told(&gpu("quota: -7")),
         told(&gpu("limit: 1.0e+30")),
-        told(&gpu("overQuotaWeight: -1")),
+        told(&gpu("overQuotaWeight: -3")),
         told(&queue("preemptMinRuntime: soon")),
         told(&queue("parentQueue: ghost")),
         told(&queue("parentQueue: bad")),
@@ -379,7 +379,7 @@ fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
     assert_snapshot!(told.concat(), @r#"
     Queue: "Queue 'bad' cannot be used: spec.resources.gpu.quota: found -7, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"
     Queue: "Queue 'bad' cannot be used: spec.resources.gpu.limit: found 1e+30, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"
-    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: found -1, allowed: 0 to 9200000000000000"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: found -3, allowed: -1 (none, as 0), or 0 to 9200000000000000"
     Queue: "Queue 'bad' cannot be used: spec.preemptMinRuntime: found \"soon\", allowed: a duration such as 90s or 1h30m, not negative"
     Queue: "Queue 'bad' cannot be used: its parent 'ghost' does not exist"
     Queue: "Queue 'bad' cannot be used: its chain of parents is a circle"

@@ -46,7 +46,7 @@ pub(crate) struct QueueTold {
     pub(crate) conditions: BTreeMap<Name, Condition>,
 }
 
-const WEIGHT: &str = "0 to 9200000000000000";
+const WEIGHT: &str = "-1 (none, as 0), or 0 to 9200000000000000";
 const RUNTIME: &str = "a duration such as 90s or 1h30m, not negative";
 const PRIORITY: &str = "an integer of 32 bits";
 
@@ -122,7 +122,12 @@ impl Reader<'_> {
     }
 
     fn weight(&mut self, resource: &str) -> i64 {
-        let number = self.number(resource, "overQuotaWeight");
+        let number = match self.number(resource, "overQuotaWeight") {
+            // As KAI does, which has it where a quota is unlimited: whoever has no positive weight
+            // gets nothing of what quotas leave over.
+            -1.0 => 0.0,
+            number => number,
+        };
         // Thousandths whatever the resource, as devices are counted.
         self.exact(number * 1000.0, (resource, "overQuotaWeight"), WEIGHT)
     }

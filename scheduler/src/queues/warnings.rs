@@ -29,13 +29,15 @@ pub(super) fn of(
             let [status, reason] = ["True", kind].map(Name::from);
             conditions.insert(kind.into(), Condition { status, reason, message: message.into() });
         };
-        if let Some(problem) = queue_problem(queues, name) {
+        let problem = queue_problem(queues, name);
+        if let Some(problem) = &problem {
             add("Unusable", problem.to_string());
         }
         if !record.unset.is_empty() {
             add("PartialConfiguration", unset(record));
         }
-        if let (None, true, Some(message)) = (&record.parent, deserves(record), &over_capacity) {
+        let is_counted = deserves(record) && problem.is_none();
+        if let (None, true, Some(message)) = (&record.parent, is_counted, &over_capacity) {
             add("GuaranteesAboveCapacity", message.clone());
         }
         if let Some(sums) = above(queues, Some(name), record.quota) {
@@ -57,7 +59,7 @@ fn bounds(capacity: PerResource<i64>) -> PerResource<Amount> {
 fn unset(record: &QueueRecord) -> String {
     if record.unset.len() == 9 {
         return "No resources are set: quota and limit are 0, so nothing may run. \
-                Set spec.resources, -1 for unlimited"
+                Set spec.resources, quota and limit to -1 for unlimited"
             .to_owned();
     }
     let counts = match record.unset.as_slice() {
@@ -69,11 +71,21 @@ fn unset(record: &QueueRecord) -> String {
     } else {
         ""
     };
-    format!("Partial configuration: {counts}{limit}. Set -1 for unlimited")
+    let is_bound = |field: &String| !field.ends_with(".overQuotaWeight");
+    let advice = match (record.unset.iter().any(is_bound), record.unset.iter().all(is_bound)) {
+        (true, true) => "Set -1 for unlimited",
+        (false, _) => "Set a weight above 0 for a part of what quotas leave over",
+        (true, false) => {
+            "Set quota and limit to -1 for unlimited, and a weight above 0 for a part of what quotas \
+             leave over"
+        }
+    };
+    format!("Partial configuration: {counts}{limit}. {advice}")
 }
 
+/// A guarantee that adds to a sum; without a bound it is told of no amount.
 fn deserves(record: &QueueRecord) -> bool {
-    record.quota.values().iter().any(|quota| *quota != Amount::Exactly(0))
+    record.quota.values().iter().any(|quota| quota.or(0) > 0)
 }
 
 /// The resources of which the queues below `parent` deserve more than there is.
@@ -82,8 +94,10 @@ fn above(
     parent: Option<&Name>,
     bound: PerResource<Amount>,
 ) -> Option<String> {
-    let children: Vec<_> =
-        queues.values().filter(|record| record.parent.as_ref() == parent).collect();
+    let is_counted = |(name, record): &(&Name, &QueueRecord)| {
+        record.parent.as_ref() == parent && queue_problem(queues, name).is_none()
+    };
+    let children: Vec<_> = queues.iter().filter(is_counted).map(|(_, record)| record).collect();
     let mut sums = Vec::new();
     for (position, (unit, divisor)) in
         [("GPUs", 1000), ("CPU cores", 1000), ("bytes of memory", 1)].into_iter().enumerate()
@@ -133,6 +147,16 @@ mod tests {
     }
 
     #[test]
+    fn a_weight_of_minus_one_is_none() {
+        let mut resources = gpus(1.0);
+        resources["gpu"]["overQuotaWeight"] = json!(-1);
+        let spec = json!({ "resources": resources });
+        assert_eq!(told(&[("a", spec.clone())]), "");
+        let record = QueueRecord::read(&json!({ "spec": spec }));
+        assert_eq!(record.over_quota_weight_milli.gpu, 0);
+    }
+
+    #[test]
     fn a_sound_queue_has_no_warnings() {
         assert_eq!(told(&[("a", json!({ "resources": gpus(100.0) }))]), "");
     }
@@ -143,12 +167,15 @@ mod tests {
             ("a", json!({ "resources": gpus(80.0) })),
             ("a1", json!({ "resources": gpus(80.5), "parentQueue": "a" })),
             ("b", json!({ "resources": gpus(30.0) })),
+            ("unlimited", json!({ "resources": gpus(-1.0) })),
+            ("unusable", json!({ "resources": gpus(50.0), "priority": "high" })),
         ];
-        insta::assert_snapshot!(told(&queues), @r"
+        insta::assert_snapshot!(told(&queues), @r#"
         a GuaranteesAboveCapacity: Quotas of the top queues add up to more than the cluster has: 110 of 100 GPUs
         a GuaranteesAboveQuota: Quotas of the queues below add up to more than its own: 80.5 of 80 GPUs
         b GuaranteesAboveCapacity: Quotas of the top queues add up to more than the cluster has: 110 of 100 GPUs
-        ");
+        unusable Unusable: Queue 'unusable' cannot be used: spec.priority: found "high", allowed: an integer of 32 bits
+        "#);
     }
 
     #[test]
@@ -165,7 +192,7 @@ mod tests {
         ];
         insta::assert_snapshot!(told(&queues), @r"
         a PartialConfiguration: Partial configuration: cpu.limit is not set and counts as 0; a resource whose limit is 0 cannot be used. Set -1 for unlimited
-        b PartialConfiguration: No resources are set: quota and limit are 0, so nothing may run. Set spec.resources, -1 for unlimited
+        b PartialConfiguration: No resources are set: quota and limit are 0, so nothing may run. Set spec.resources, quota and limit to -1 for unlimited
         c Unusable: Queue 'c' cannot be used: spec.resources.gpu.quota: found -5.0, allowed: -1 (unlimited), or 0 to 9200000000000000 devices
         ");
     }

@@ -22,7 +22,9 @@ pub(super) fn inexpressible(case: &Case) -> Option<&'static str> {
     if case.cluster.nodes.iter().any(|node| node.numa.is_some()) {
         return Some("through the shell: zones of nodes, of which nobody tells between rounds");
     }
-    if tasks.any(|task| matches!(task.state, State::Succeeded | State::Failed)) {
+    let has_ended =
+        |task: &Task| matches!(task.state, State::Succeeded | State::Failed | State::Deleted);
+    if tasks.any(has_ended) {
         return Some("through the shell: tasks that ended before it began");
     }
     devices::inexpressible(case)
@@ -83,7 +85,7 @@ pub(super) fn queue(spec: &QueueSpec) -> Value {
         json!({
             "quota": share.quota,
             "limit": share.limit,
-            "overQuotaWeight": share.over_quota_weight.max(0.0),
+            "overQuotaWeight": share.over_quota_weight,
         })
     };
     let mut told = json!({
@@ -216,5 +218,5 @@ fn constraint(spec: &ConstraintSpec) -> Value {
 
 /// It is on a node when the case begins.
 pub(super) fn is_placed(task: &Task) -> bool {
-    !matches!(task.state, State::Pending | State::Gated)
+    !matches!(task.state, State::Pending | State::Gated | State::Pipelined)
 }
