@@ -2,6 +2,7 @@
 
 mod amounts;
 mod auditor;
+mod bystanders;
 mod claims;
 mod consolidate;
 mod explained;

@@ -1,0 +1,122 @@
+//! Others wait, too, beside the job for which somebody leaves: who of them may have the room.
+
+use std::fmt::Write as _;
+
+use insta::assert_snapshot;
+
+use crate::testing::{plan_of, rounds_of};
+
+#[test]
+fn a_gang_that_frees_more_than_one_job_needs_leaves_though_another_waits_behind() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        queue a quota=0 weight=0
+        queue b quota=4
+        gang borrowed pods=4 gpus=1 queue=a on n1 n1 n1 n1
+        job first gpus=1 queue=b
+        job second gpus=1 queue=b
+    "), @r"
+    1: borrowed leaves n1 x4 for first (reclaim)
+    1: first waits for n1
+    2: first runs on n1
+    2: second runs on n1
+    steady after 2
+    ");
+}
+
+#[test]
+fn an_owner_is_served_though_one_that_deserves_nothing_would_gain_by_it() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        queue a quota=0
+        queue b quota=4
+        queue c quota=0 weight=0
+        gang borrowed pods=4 gpus=1 queue=a on n1 n1 n1 n1
+        job owner gpus=1 queue=b
+        job undeserving gpus=1 queue=c
+    "), @r"
+    1: borrowed leaves n1 x4 for owner (reclaim)
+    1: owner waits for n1
+    2: owner runs on n1
+    2: undeserving runs on n1
+    steady after 2
+    ");
+}
+
+#[test]
+fn one_whom_others_keep_away_does_not_stand_for_those_who_ask_for_the_same() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=1 label zone=a
+        queue a quota=0 weight=0
+        queue b quota=1
+        queue c quota=0
+        job borrowed gpus=1 queue=a on n1
+        job keeper cpu=1 queue=c non-preemptible far app=x/zone on n1
+        job kept-away gpus=1 queue=b label app=x
+        job owner gpus=1 queue=b
+    "), @r"
+    borrowed leaves n1 for owner (reclaim)
+    owner waits for n1
+    kept-away pending: Resources were not found for pod default/kept-away due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    owner pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn an_owner_gets_its_quota_though_others_who_cannot_take_back_come_first() {
+    let mut cluster = "
+        node n1 gpus=8
+        node n2 gpus=8
+        node n3 gpus=8
+        queue d0 quota=16
+        queue d0q0 parent=d0 quota=9
+        queue d0q1 parent=d0 quota=2 weight=0
+        queue d1 quota=4
+        queue d1q0 parent=d1 quota=4
+        queue d1q1 parent=d1 quota=0
+        "
+    .to_owned();
+    for at in 0..24 {
+        let (queue, node) =
+            (["d1q1", "d0q0", "d0q1"][usize::from(at >= 7) + usize::from(at >= 17)], 1 + at % 3);
+        writeln!(cluster, "job j{at:02} gpus=1 queue={queue} on n{node}")
+            .expect("a string takes all");
+    }
+    cluster.push_str("job waits gpus=1 queue=d0q1\n");
+    for at in 0..6 {
+        writeln!(cluster, "job owner{at} gpus=1 queue=d1q0").expect("a string takes all");
+    }
+    let rounds = rounds_of(&cluster);
+    let run = rounds.lines().filter(|line| line.contains("owner") && line.contains(" runs on"));
+    assert!(run.count() >= 4, "{rounds}");
+    assert!(rounds.contains("steady"), "{rounds}");
+}
+
+#[test]
+fn an_owner_is_served_whoever_gets_what_is_left_over() {
+    let plan = |priority: i32| {
+        plan_of(&format!(
+            "
+            node n1 gpus=2
+            queue left quota=0
+            queue other quota=0 priority={priority}
+            queue right quota=1
+            job big gpus=2 queue=left on n1
+            job small gpus=1 queue=other
+            job own gpus=1 queue=right
+        "
+        ))
+    };
+    assert_snapshot!(plan(50), @r"
+    big leaves n1 for own (reclaim)
+    own waits for n1
+    own pending: Room was promised on n1 and is being released by pods that are leaving
+    small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+    assert_snapshot!(plan(150), @r"
+    big leaves n1 for own (reclaim)
+    own waits for n1
+    own pending: Room was promised on n1 and is being released by pods that are leaving
+    small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    ");
+}
