@@ -226,6 +226,12 @@ impl Target {
                 known.join(", ")
             );
         }
+        if let Some(odd) = file.files.keys().find(|name| !is_plain_name(name)) {
+            anyhow::bail!(
+                "{place}: files: found {odd:?}, allowed is the name of a file in the scheduler's \
+                 folder, without a path, and neither \"kubeconfig\" nor \"log\""
+            );
+        }
         let queues =
             QueueApi::named(&file.queues).map_err(|unknown| anyhow!("{place}: {unknown}"))?;
         let which = match (which, file.command) {
@@ -315,6 +321,12 @@ fn rename_scheduler(value: &mut Value, new: &str) {
     }
 }
 
+/// A file of its own in the folder of a scheduler's process, beside those that we put there.
+fn is_plain_name(name: &str) -> bool {
+    let path = Path::new(name);
+    path.file_name().is_some_and(|only| only == path) && !["kubeconfig", "log"].contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use schedlab_json::json;
@@ -331,6 +343,17 @@ mod tests {
         let allowed = "t.yaml: queues: found \"volcano\", allowed are scheduling.run.ai/v2, \
                        kueue.x-k8s.io/v1beta2, none";
         assert_eq!(error.unwrap_err().to_string(), allowed);
+        for name in ["../../x.yaml", "/x.yaml", "sub/x.yaml", "..", "", "kubeconfig", "log"] {
+            let text =
+                format!("name: x\nqueues: none\ncapabilities: []\nfiles: {{{name:?}: text}}");
+            let error = Target::read("t.yaml", &text, &Which::Ours).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("t.yaml: files: found {name:?}, allowed is")),
+                "{error}"
+            );
+        }
+        let text = "name: x\nqueues: none\ncapabilities: []\nfiles: {a.yaml: text}";
+        assert!(Target::read("t.yaml", text, &Which::Ours).is_ok());
     }
 
     #[test]
