@@ -114,6 +114,11 @@ impl FromStr for Which {
     }
 }
 
+/// What is put in the folder of a scheduler's process beside the target's files: how it reaches the
+/// cluster, and what it prints.
+pub(crate) const KUBECONFIG: &str = "kubeconfig";
+pub(crate) const LOG: &str = "log";
+
 /// What stands for what in the command of a process.
 const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{scheduler-name}", "{profile}", "{dir}"];
 
@@ -229,7 +234,7 @@ impl Target {
         if let Some(odd) = file.files.keys().find(|name| !is_plain_name(name)) {
             anyhow::bail!(
                 "{place}: files: found {odd:?}, allowed is the name of a file in the scheduler's \
-                 folder, without a path, and neither \"kubeconfig\" nor \"log\""
+                 folder, without a path, and neither {KUBECONFIG:?} nor {LOG:?}"
             );
         }
         let queues =
@@ -324,7 +329,7 @@ fn rename_scheduler(value: &mut Value, new: &str) {
 /// A file of its own in the folder of a scheduler's process, beside those that we put there.
 fn is_plain_name(name: &str) -> bool {
     let path = Path::new(name);
-    path.file_name().is_some_and(|only| only == path) && !["kubeconfig", "log"].contains(&name)
+    path.file_name().is_some_and(|only| only == path) && ![KUBECONFIG, LOG].contains(&name)
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ fn is_stuck(snapshot: &Snapshot, pod: &Pod) -> bool {
 
 /// Where `fates` differ from what the case expects, one line each.
 pub(super) fn differences(case: &Case, snapshot: &Snapshot, fates: &[Fate]) -> Vec<String> {
-    let expected = case.expected();
+    let expected = &case.expected;
     let tasks: Vec<Played<'_>> = case
         .jobs
         .iter()
@@ -113,8 +113,8 @@ pub(super) fn differences(case: &Case, snapshot: &Snapshot, fates: &[Fate]) -> V
         }
     }
     found.extend(apart(case, &tasks));
-    found.extend(node_differences((case, &expected), snapshot, &tasks));
-    found.extend(zones::differences((case, &expected), snapshot, fates));
+    found.extend(node_differences((case, expected), snapshot, &tasks));
+    found.extend(zones::differences((case, expected), snapshot, fates));
     found
 }
 

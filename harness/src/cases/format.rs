@@ -6,7 +6,7 @@ mod expected;
 use std::collections::BTreeMap;
 
 use schedlab_json::{Value, json};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub(super) use expected::{Expected, Outcome, Sums};
 
@@ -31,8 +31,10 @@ pub(super) struct Case {
     pub(super) cluster: Cluster,
     pub(super) queues: Vec<QueueSpec>,
     pub(super) jobs: Vec<Job>,
-    #[serde(default)]
-    expected: Option<Expected>,
+    /// What must have become of it. Where the file tells that in words or not at all, it is what
+    /// was recorded, once [`Self::expect_what_was_recorded`] was called.
+    #[serde(default, deserialize_with = "or_nothing")]
+    pub(super) expected: Expected,
     #[serde(default)]
     observed: Option<Observed>,
     /// What of it is passed over, found when it was read.
@@ -279,6 +281,10 @@ const fn default_priority() -> i32 {
     100
 }
 
+fn or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Expected, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Shares {
     pub(super) gpu: Share,
@@ -389,19 +395,24 @@ pub(super) struct Task {
     pub(super) other: BTreeMap<String, Value>,
 }
 
+pub(super) const NOTHING_EXPECTED: &str = "nothing is expected of it, in `expected` or `observed`";
+
 /// Task fields that ask for more than whole devices, and what they ask for.
 const BEYOND_WHOLE_DEVICES: [(&str, &str); 1] =
     [("resource_claim_templates", "claims from templates")];
 
 impl Case {
-    /// What it needs that the core does not know yet; `None`: it can be run.
+    /// What it needs that the core does not know yet, or that it would show nothing; `None`: it can
+    /// be run.
     pub(super) fn unsupported(&self) -> Option<&'static str> {
         let tasks = self.jobs.iter().flat_map(|job| &job.tasks);
-        tasks.flat_map(|task| task.other.iter()).find_map(|(field, value)| {
+        let mut beyond = tasks.flat_map(|task| task.other.iter()).filter_map(|(field, value)| {
             let empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
             let known = BEYOND_WHOLE_DEVICES.iter().find(|(name, _)| name == field);
             known.filter(|_| !empty).map(|(_, what)| *what)
-        })
+        });
+        let shows_nothing = !self.jobs.is_empty() && self.expected.is_empty();
+        beyond.next().or(shows_nothing.then_some(NOTHING_EXPECTED))
     }
 }
 
@@ -426,16 +437,10 @@ impl Case {
         jobs.flat_map(|job| &job.tasks).map(|(id, task)| (id.as_str(), task))
     }
 
-    /// There are jobs, and neither what is expected nor what was recorded says anything of them.
-    pub(super) fn shows_nothing(&self) -> bool {
-        !self.jobs.is_empty() && self.expected().is_empty()
-    }
-
-    /// What must have become of it. Where that is told in words or not at
-    /// all, it is what was recorded.
-    pub(super) fn expected(&self) -> Expected {
-        if let Some(expected) = self.expected.as_ref().filter(|expected| !expected.is_empty()) {
-            return expected.clone();
+    /// Where nothing else is expected.
+    pub(super) fn expect_what_was_recorded(&mut self) {
+        if !self.expected.is_empty() {
+            return;
         }
         let recorded: BTreeMap<&str, &LastTask> = self.recorded().collect();
         let tasks = self.jobs.iter().flat_map(|job| &job.tasks).filter_map(|task| {
@@ -447,7 +452,7 @@ impl Case {
                 Outcome { status, node, gpus_requested_sum, ..Outcome::default() },
             ))
         });
-        Expected { tasks: tasks.collect(), ..Expected::default() }
+        self.expected = Expected { tasks: tasks.collect(), ..Expected::default() };
     }
 }
 

@@ -45,6 +45,7 @@ fn with_defaults(mut case: Case) -> Case {
         Some(Mode::Rounds) => Some(case.rounds.take().unwrap_or_default()),
         None => case.rounds.take(),
     };
+    case.expect_what_was_recorded();
     for job in &mut case.jobs {
         let Gang { pod_sets, sub_groups, .. } = &mut job.gang;
         if pod_sets.is_empty() && sub_groups.is_empty() {

@@ -16,15 +16,10 @@ use super::{
     report::Verdict,
 };
 
-pub(super) const NOTHING_EXPECTED: &str = "nothing is expected of it, in `expected` or `observed`";
-
 /// Runs the case, if the core knows what it needs.
 pub(super) fn verdict(case: &Case) -> Verdict {
     if let Some(why) = differs::reason(&case.id).or_else(|| case.unsupported()) {
         return Verdict::NotApplicable(why.to_owned());
-    }
-    if case.shows_nothing() {
-        return Verdict::NotApplicable(NOTHING_EXPECTED.to_owned());
     }
     match build::config(case) {
         Ok(config) => match differences(case, &config.profile) {

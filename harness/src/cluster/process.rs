@@ -10,7 +10,7 @@ use super::gate::Gate;
 use super::lives::Supervised;
 use crate::leftovers::Run;
 use crate::processes::Kept;
-use crate::target::Target;
+use crate::target::{KUBECONFIG, LOG, Target, Which};
 use anyhow::Context as _;
 use schedlab_control_plane::Process as _;
 use schedlab_scheduler::{Config, Flavor};
@@ -73,15 +73,15 @@ impl Start {
             let path = folder.join(name);
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
         };
-        write("kubeconfig", &gate.kubeconfig)?;
+        write(KUBECONFIG, &gate.kubeconfig)?;
         for (name, text) in &self.target.files {
             write(name, &self.filled(text, &folder))?;
         }
-        let crate::target::Which::Process(command) = &self.target.which else {
+        let Which::Process(command) = &self.target.which else {
             anyhow::bail!("{} has no command", self.target.name)
         };
         let words = ["-c".to_owned(), format!("exec {}", self.filled(command, &folder))];
-        let log = folder.join("log");
+        let log = folder.join(LOG);
         let path = self.path();
         let environment = path.iter().map(|path| ("PATH", path.as_str())).collect::<Vec<_>>();
         let shell = Path::new("/bin/sh");
@@ -107,7 +107,7 @@ impl Start {
             Flavor::Kube => "kube",
         };
         let folder = folder.display().to_string();
-        text.replace("{kubeconfig}", &format!("{folder}/kubeconfig"))
+        text.replace("{kubeconfig}", &format!("{folder}/{KUBECONFIG}"))
             .replace("{scheduler-name}", &self.config.scheduler_name)
             .replace("{profile}", profile)
             .replace("{dir}", &folder)

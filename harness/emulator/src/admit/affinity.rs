@@ -100,31 +100,14 @@ fn check_weight(preferred: &Value, place: &str, errors: &mut FieldErrors) {
 
 fn check_term(term: &Value, field: &str, errors: &mut FieldErrors) {
     for (index, expression) in list(term, &["matchExpressions"]).iter().enumerate() {
-        let place = |name: &str| format!("{field}.matchExpressions[{index}].{name}");
-        let values = list(expression, &["values"]).len();
-        let operator = text(expression, &["operator"]);
-        match operator {
-            "In" | "NotIn" if values == 0 => {
-                let rule = "must be specified when `operator` is 'In' or 'NotIn'";
-                errors.required(place("values"), rule);
-            }
-            "Exists" | "DoesNotExist" if values > 0 => {
-                let rule = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                errors.forbidden(place("values"), rule);
-            }
-            "Gt" | "Lt" if values != 1 => {
-                let rule = "must be specified single value when `operator` is 'Lt' or 'Gt'";
-                errors.required(place("values"), rule);
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-            other => {
-                errors.invalid(place("operator"), &other.into(), "not a valid selector operator");
-            }
+        let place = format!("{field}.matchExpressions[{index}]");
+        let by_number = ["Gt", "Lt"];
+        let is_by_number = by_number.contains(&text(expression, &["operator"]));
+        if is_by_number && list(expression, &["values"]).len() != 1 {
+            let rule = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+            errors.required(format!("{place}.values"), rule);
         }
-        let key = text(expression, &["key"]);
-        for rule in names::qualified_name(key) {
-            errors.invalid(place("key"), &key.into(), &rule);
-        }
+        selector::check_expression(expression, &place, &by_number, errors);
     }
 }
 

@@ -17,11 +17,24 @@ pub(super) fn check(selector: &Value, field: &str, errors: &mut FieldErrors) {
         }
     }
     for (index, expression) in list(selector, &["matchExpressions"]).iter().enumerate() {
-        check_expression(expression, &format!("{field}.matchExpressions[{index}]"), errors);
+        let place = format!("{field}.matchExpressions[{index}]");
+        check_expression(expression, &place, &[], errors);
+        for (index, value) in list(expression, &["values"]).iter().enumerate() {
+            if let Some(rule) = value.as_str().and_then(names::label_value) {
+                errors.invalid(format!("{place}.values[{index}]"), value, &rule);
+            }
+        }
     }
 }
 
-fn check_expression(expression: &Value, field: &str, errors: &mut FieldErrors) {
+/// Checks operator and key of the expression that stands at `field`. Whether there are as many
+/// values as it needs is known for all operators but `others`, which are allowed besides.
+pub(super) fn check_expression(
+    expression: &Value,
+    field: &str,
+    others: &[&str],
+    errors: &mut FieldErrors,
+) {
     let place = |name: &str| format!("{field}.{name}");
     let values = list(expression, &["values"]);
     match text(expression, &["operator"]) {
@@ -34,15 +47,11 @@ fn check_expression(expression: &Value, field: &str, errors: &mut FieldErrors) {
             errors.forbidden(place("values"), rule);
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other if others.contains(&other) => {}
         other => errors.invalid(place("operator"), &other.into(), "not a valid selector operator"),
     }
     let key = text(expression, &["key"]);
     for rule in names::qualified_name(key) {
         errors.invalid(place("key"), &key.into(), &rule);
-    }
-    for (index, value) in values.iter().enumerate() {
-        if let Some(rule) = value.as_str().and_then(names::label_value) {
-            errors.invalid(format!("{field}.values[{index}]"), value, &rule);
-        }
     }
 }

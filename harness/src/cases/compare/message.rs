@@ -38,10 +38,10 @@ const NOWHERE: &str = "Resources were not found for pod";
 
 /// Where what jobs are told differs from what the case expects, one line each.
 pub(in super::super) fn differences(case: &Case, plan: &Plan) -> Vec<String> {
-    let expected = case.expected();
     let mut found = Vec::new();
     for (job, at) in case.jobs.iter().zip(0..) {
-        let recorded = expected.jobs.get(&job.name).and_then(|outcome| outcome.message.as_deref());
+        let recorded =
+            case.expected.jobs.get(&job.name).and_then(|outcome| outcome.message.as_deref());
         let Some(recorded) = recorded else { continue };
         let ours = plan.waiting.get(&PodGroupId(at));
         let text = ours.map(ToString::to_string).unwrap_or_default();

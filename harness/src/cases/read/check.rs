@@ -59,7 +59,7 @@ fn add_pod_sets<'a>(gang: &'a Gang, sets: &mut BTreeSet<&'a str>) {
 
 /// What is expected of somebody who is not there would never fail.
 fn of_expected(case: &Case) -> Vec<String> {
-    let expected = case.expected();
+    let expected = &case.expected;
     let jobs: BTreeSet<&String> = case.jobs.iter().map(|job| &job.name).collect();
     let tasks: BTreeSet<&String> =
         case.jobs.iter().flat_map(|job| &job.tasks).map(|task| &task.id).collect();

@@ -1,7 +1,7 @@
 use schedlab_json::{Value, json};
 
 use super::{
-    super::{example::changed, read},
+    super::{example::changed, format::NOTHING_EXPECTED, read},
     *,
 };
 

@@ -76,10 +76,10 @@ fn an_owner_gets_its_quota_though_others_who_cannot_take_back_come_first() {
         queue d1q1 parent=d1 quota=0
         "
     .to_owned();
-    for at in 0..24 {
-        let (queue, node) =
-            (["d1q1", "d0q0", "d0q1"][usize::from(at >= 7) + usize::from(at >= 17)], 1 + at % 3);
-        writeln!(cluster, "job j{at:02} gpus=1 queue={queue} on n{node}")
+    let running = [("d1q1", 7), ("d0q0", 10), ("d0q1", 7)];
+    let queues = running.into_iter().flat_map(|(queue, jobs)| std::iter::repeat_n(queue, jobs));
+    for (at, queue) in queues.enumerate() {
+        writeln!(cluster, "job j{at:02} gpus=1 queue={queue} on n{}", 1 + at % 3)
             .expect("a string takes all");
     }
     cluster.push_str("job waits gpus=1 queue=d0q1\n");

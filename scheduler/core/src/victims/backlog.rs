@@ -20,7 +20,8 @@ pub(crate) struct Backlog {
     race: Race,
 }
 
-/// What tells a job of a queue from others that ask for as much. `None`: it is like no other.
+/// What tells a job of a queue from others that ask for as much: its next pods, how many they are,
+/// and whether it is preemptible. `None`: it is like no other.
 pub(super) type Kind = Option<(Likeness, usize, bool)>;
 
 /// What a job asks for next, and its kind.

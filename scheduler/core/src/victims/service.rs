@@ -112,14 +112,18 @@ fn serve_each(
             break;
         }
         let wanted = Wanted::of(session, job);
-        if !may_search(session, &ground.rooms, &wanted, purpose)
-            || hopeless.covers(session, &wanted)
-        {
+        if !may_search(session, &ground.rooms, &wanted, purpose) {
+            continue;
+        }
+        let demand = Demand::of(session, &wanted);
+        if demand.as_ref().is_some_and(|demand| hopeless.covers(demand)) {
             continue;
         }
         let mark = session.changed_nodes().mark();
         let Some((solution, causes)) = search(session, ground, &wanted, purpose) else {
-            hopeless.remember(session, &wanted);
+            if let Some(demand) = demand {
+                hopeless.remember(demand);
+            }
             continue;
         };
         preemptions += usize::from(!solution.victims.is_empty());
@@ -232,31 +236,39 @@ fn catch_up(rooms: &mut Rooms, session: &Session<'_>, mark: Mark) {
 #[derive(Default)]
 struct Hopeless(BTreeMap<(QueueId, bool, Likeness), Vec<Failed>>);
 
+/// What a job asks for, as far as others ask for the like.
+struct Demand {
+    /// Its queue, whether it is preemptible, and its pods.
+    alike: (QueueId, bool, Likeness),
+    how_much: Failed,
+}
+
 struct Failed {
     priority: i32,
     /// Of each shape.
     pods: Vec<u64>,
 }
 
-impl Hopeless {
-    fn covers(&self, session: &Session<'_>, wanted: &Wanted) -> bool {
-        let Some(alike) = Likeness::of(session, wanted.group, &wanted.pods) else { return false };
-        let Some(failed) = self.0.get(&(wanted.queue, wanted.preemptible, alike)) else {
-            return false;
-        };
+impl Demand {
+    /// `None`: it is like no other.
+    fn of(session: &Session<'_>, wanted: &Wanted) -> Option<Self> {
+        let likeness = Likeness::of(session, wanted.group, &wanted.pods)?;
         let priority = session.group(wanted.group).priority;
-        let pods: Vec<u64> = wanted.pods_by_shape(session).into_values().collect();
-        failed.iter().any(|failed| {
-            priority <= failed.priority
-                && failed.pods.iter().zip(&pods).all(|(then, now)| then <= now)
+        let pods = wanted.pods_by_shape(session).into_values().collect();
+        let alike = (wanted.queue, wanted.preemptible, likeness);
+        Some(Self { alike, how_much: Failed { priority, pods } })
+    }
+}
+
+impl Hopeless {
+    fn covers(&self, Demand { alike, how_much }: &Demand) -> bool {
+        self.0.get(alike).into_iter().flatten().any(|failed| {
+            how_much.priority <= failed.priority
+                && failed.pods.iter().zip(&how_much.pods).all(|(then, now)| then <= now)
         })
     }
 
-    fn remember(&mut self, session: &Session<'_>, wanted: &Wanted) {
-        let Some(alike) = Likeness::of(session, wanted.group, &wanted.pods) else { return };
-        let pods = wanted.pods_by_shape(session).into_values().collect();
-        let priority = session.group(wanted.group).priority;
-        let key = (wanted.queue, wanted.preemptible, alike);
-        self.0.entry(key).or_default().push(Failed { priority, pods });
+    fn remember(&mut self, Demand { alike, how_much }: Demand) {
+        self.0.entry(alike).or_default().push(how_much);
     }
 }
