@@ -63,14 +63,14 @@ pub(crate) fn decide<'s>(
     let (ready, mut reasons) = pre_enqueue(&session);
 
     // 3. The actions, each on what the ones before left.
-    let mut staleness = Staleness::default();
+    let (mut staleness, mut served) = (Staleness::default(), Vec::new());
     for &action in &profile.actions {
         onlooker.begins(action, &session);
         match action {
             Action::Allocate => allocate::run(&mut session, ready.clone(), &mut reasons),
-            Action::Consolidate => consolidate::run(&mut session),
-            Action::Reclaim => reclaim::run(&mut session),
-            Action::Preempt => preempt::run(&mut session),
+            Action::Consolidate => consolidate::run(&mut session, &mut served),
+            Action::Reclaim => reclaim::run(&mut session, &mut served),
+            Action::Preempt => preempt::run(&mut session, &mut served),
             Action::StaleGangEviction => staleness = stale_gangs::run(&mut session),
         }
         onlooker.ended(action, &session);

@@ -98,6 +98,11 @@ pub trait QueueSort: Debug + Send + Sync {
 
 /// Pod groups in the order in which they are served, which changes as they are.
 pub trait Line {
+    /// The next of those that speak badly for their queues: where there is no room for one, it
+    /// should be taken out, so that the queue's next one speaks.
+    fn reaching(&mut self, session: &Session<'_>) -> Option<PodGroupId>;
+    /// It steps aside.
+    fn remove(&mut self, session: &Session<'_>, group: PodGroupId);
     /// Who is next.
     fn pop(&mut self, session: &Session<'_>) -> Option<PodGroupId>;
     /// It has more to ask for.

@@ -8,6 +8,7 @@ mod claims;
 mod commit;
 mod demand;
 mod device;
+mod fleet;
 mod free;
 mod members;
 mod node;
@@ -60,6 +61,7 @@ pub struct Session<'s> {
     log: Vec<Change>,
     changed: ChangedNodes,
     candidates: candidates::Candidates,
+    empty_fleet: fleet::EmptyFleet,
     customs: Customs,
     looks_ahead: bool,
     /// The most zones of a node, where they are published.
@@ -115,6 +117,7 @@ impl<'s> Session<'s> {
             log: Vec::new(),
             changed: ChangedNodes::default(),
             candidates: candidates::Candidates::default(),
+            empty_fleet: fleet::EmptyFleet::of(snapshot.nodes.iter().map(|node| &node.allocatable)),
             customs: Customs::of(snapshot),
             looks_ahead: false,
             zones_max: zones::most(snapshot),

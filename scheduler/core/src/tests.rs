@@ -27,6 +27,7 @@ mod remedies;
 mod reservations;
 mod restraint;
 mod scores;
+mod speakers;
 mod stale;
 mod steady;
 mod time;

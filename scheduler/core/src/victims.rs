@@ -29,6 +29,7 @@ use crate::{
 };
 
 pub(crate) use candidates::{first_to_leave, reclaim_candidates};
+pub(crate) use kept::Served;
 pub(crate) use service::{Purpose, serve};
 pub(crate) use units::{Piece, Unit};
 

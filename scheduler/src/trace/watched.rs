@@ -63,12 +63,26 @@ struct WatchedLine {
     name: String,
 }
 
+impl WatchedLine {
+    fn says(&self, session: &Session<'_>, group: PodGroupId, verdict: &str) {
+        self.trace.says(("QueueSort", &self.name), &group_name(session, group), verdict);
+    }
+}
+
 impl Line for WatchedLine {
+    fn reaching(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
+        self.line.reaching(session)
+    }
+
+    fn remove(&mut self, session: &Session<'_>, group: PodGroupId) {
+        self.line.remove(session, group);
+        self.says(session, group, "steps aside");
+    }
+
     fn pop(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
         let next = self.line.pop(session);
         if let Some(group) = next {
-            let about = ("QueueSort", &*self.name);
-            self.trace.says(about, &group_name(session, group), "is next");
+            self.says(session, group, "is next");
         }
         next
     }

@@ -1,12 +1,16 @@
 //! Allocate: waiting work gets free room, queue by queue and job by job in serving order. What a
 //! gang misses of its minimum is placed at once or not at all; whoever has its minimum gets one
 //! more pod and lines up again, so that elastic jobs grow in turns. Nobody is evicted for it,
-//! but by a PostFilter plugin.
+//! but by a PostFilter plugin. What could not run whoever left does not speak for its queue in the
+//! line, so that it keeps nobody from what the queue deserves: what would not fit on empty nodes,
+//! and what would take the queue beyond its share and is refused by its limit or quota. (KAI lets
+//! it speak.)
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
     decision::{Quantity, Reason},
+    framework::Line,
     model::{Name, PodGroupId, PodId, ShapeId},
     queues::Shortfall,
     resources::Resources,
@@ -18,13 +22,16 @@ pub(crate) type Reasons = BTreeMap<PodGroupId, Reason>;
 
 /// Serves all of `groups` that wait; `reasons` tells why some still do.
 pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &mut Reasons) {
-    // Who asks for more than there is must not speak for its queue in the line.
-    let fleet = session.fleet();
-    let (too_large, groups): (Vec<_>, Vec<_>) =
-        groups.into_iter().partition(|group| session.exceeds(&fleet, *group));
+    let could_fit = |group: &PodGroupId| {
+        let pods = session.next_chunk(*group);
+        session.fit_empty_fleet(&pods)
+    };
+    let (groups, too_large): (Vec<_>, Vec<_>) = groups.into_iter().partition(could_fit);
     let mut line = session.profile.plugins.queue_sort.line_up(session, groups);
-    let mut hopeless = Hopeless::default();
-    while let Some(group) = line.pop(session) {
+    let (mut hopeless, mut aside) = (Hopeless::default(), VecDeque::from(too_large));
+    loop {
+        step_aside(session, &mut *line, &mut aside);
+        let Some(group) = line.pop(session).or_else(|| aside.pop_front()) else { break };
         match place_next(session, group, &mut hopeless) {
             Outcome::Placed => {
                 session.commit();
@@ -39,12 +46,18 @@ pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &
             Outcome::IsHopeless => {}
         }
     }
-    for group in too_large {
-        if let Outcome::Waits(reason) = place_next(session, group, &mut hopeless) {
-            reasons.insert(group, reason);
+    hopeless.explain(session, reasons);
+}
+
+/// Those that speak badly for their queues, and that PreFilter plugins refuse, have their turns
+/// last.
+fn step_aside(session: &mut Session<'_>, line: &mut dyn Line, aside: &mut VecDeque<PodGroupId>) {
+    while let Some(group) = line.reaching(session) {
+        if !session.may_be_placed(group) {
+            line.remove(session, group);
+            aside.push_back(group);
         }
     }
-    hopeless.explain(session, reasons);
 }
 
 /// What came of a group's turn.
@@ -61,10 +74,8 @@ fn place_next(session: &mut Session<'_>, group: PodGroupId, hopeless: &mut Hopel
     let Some(&first) = pods.first() else {
         return Outcome::Waits(nothing_to_gain(session, group));
     };
-    for plugin in &session.profile.plugins.pre_filter {
-        if let Err(reason) = plugin.pre_filter(session, group, &pods) {
-            return Outcome::Waits(reason);
-        }
+    if let Err(reason) = session.pre_filter(group, &pods) {
+        return Outcome::Waits(reason);
     }
     let key = Hopeless::key(session, &pods);
     if let Some(groups) = key.as_ref().and_then(|key| hopeless.0.get_mut(key)) {

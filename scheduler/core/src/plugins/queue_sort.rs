@@ -32,6 +32,16 @@ impl QueueSort for QueueTree {
 struct TreeLine(JobLine);
 
 impl Line for TreeLine {
+    fn reaching(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
+        self.0.reaching(session.ledger()).map(|job| job.key.group())
+    }
+
+    fn remove(&mut self, session: &Session<'_>, group: PodGroupId) {
+        if let Some(job) = waiting(session, group) {
+            self.0.remove(session.ledger(), &job);
+        }
+    }
+
     fn pop(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
         self.0.pop(session.ledger()).map(|job| job.key.group())
     }
@@ -59,24 +69,34 @@ fn waiting(session: &Session<'_>, id: PodGroupId) -> Option<Waiting> {
 
 impl QueueSort for PrioritySort {
     fn line_up(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn Line> {
-        let key = |group: PodGroupId| {
-            let of = session.group(group);
-            (Reverse(of.priority), of.created, group)
-        };
-        Box::new(PriorityLine(groups.into_iter().map(key).collect()))
+        Box::new(PriorityLine(groups.into_iter().map(|group| place(session, group)).collect()))
     }
 }
 
-struct PriorityLine(BTreeSet<(Reverse<i32>, Time, PodGroupId)>);
+struct PriorityLine(BTreeSet<Place>);
+
+type Place = (Reverse<i32>, Time, PodGroupId);
+
+fn place(session: &Session<'_>, id: PodGroupId) -> Place {
+    let group = session.group(id);
+    (Reverse(group.priority), group.created, id)
+}
 
 impl Line for PriorityLine {
+    fn reaching(&mut self, _: &Session<'_>) -> Option<PodGroupId> {
+        None
+    }
+
+    fn remove(&mut self, session: &Session<'_>, group: PodGroupId) {
+        self.0.remove(&place(session, group));
+    }
+
     fn pop(&mut self, _: &Session<'_>) -> Option<PodGroupId> {
         self.0.pop_first().map(|(.., group)| group)
     }
 
     fn push(&mut self, session: &Session<'_>, group: PodGroupId) {
-        let of = session.group(group);
-        self.0.insert((Reverse(of.priority), of.created, group));
+        self.0.insert(place(session, group));
     }
 
     fn served(&mut self, _: &Session<'_>, _: PodGroupId) {}

@@ -186,6 +186,12 @@ impl Account {
         self.allocated_non_preemptible.plus(request).within(self.quota)
     }
 
+    /// With `more` it would use more than its quota, or than its fair share, of something.
+    pub fn is_beyond_share(&self, more: PerResource<i64>) -> bool {
+        let after = self.allocated.plus(more);
+        !after.within(self.quota) || !after.within(self.fair_share.map(Amount::Exactly))
+    }
+
     /// As far as it may go without being a victim: its limit, but no more than the larger of
     /// quota and fair share.
     pub fn allocatable(&self) -> PerResource<Amount> {

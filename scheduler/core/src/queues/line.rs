@@ -103,6 +103,20 @@ impl JobLine {
         line
     }
 
+    /// A first job that would take its queue, or one above it, beyond its share, and so speaks
+    /// badly for it. Each is told once for each place that its queue takes.
+    pub fn reaching(&mut self, ledger: &Ledger) -> Option<Waiting> {
+        let queue = self.race.reaching(ledger)?;
+        let (key, request) = self.jobs[queue.0 as usize].first_key_value()?;
+        Some(Waiting { queue, key: *key, request: *request })
+    }
+
+    /// Takes a job out before its turn.
+    pub fn remove(&mut self, ledger: &Ledger, job: &Waiting) {
+        self.jobs[job.queue.0 as usize].remove(&job.key);
+        self.accounts_changed(ledger, job.queue);
+    }
+
     /// Takes out the job that is next.
     pub fn pop(&mut self, ledger: &Ledger) -> Option<Waiting> {
         let queue = self.race.best()?;

@@ -30,6 +30,8 @@ pub struct Race {
     direction: Direction,
     top: Siblings,
     nodes: Vec<Node>,
+    /// Queues in line with others whose place was taken since [`Self::reaching`] looked at them.
+    moved: BTreeSet<QueueId>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,7 +51,8 @@ struct Siblings {
 impl Race {
     /// Nobody runs yet.
     pub fn new(ledger: &Ledger, direction: Direction) -> Self {
-        Self { direction, top: Siblings::default(), nodes: vec![Node::default(); ledger.len()] }
+        let (top, nodes) = (Siblings::default(), vec![Node::default(); ledger.len()]);
+        Self { direction, top, nodes, moved: BTreeSet::new() }
     }
 
     /// `leaf` has this to offer now (`None`: nothing); its place and that of all queues above it
@@ -74,11 +77,27 @@ impl Race {
 
     /// The leaf queue that is next.
     pub fn best(&self) -> Option<QueueId> {
-        let mut best = self.first(&self.top)?;
-        while let Some(child) = self.first(&self.nodes[best.0 as usize].children) {
-            best = child;
+        Some(self.speaker(self.first(&self.top)?))
+    }
+
+    /// A leaf queue whose next job speaks for it, or for one above it, among siblings, and would
+    /// take that beyond its share. Each is told once for each place that it takes.
+    pub fn reaching(&mut self, ledger: &Ledger) -> Option<QueueId> {
+        while let Some(queue) = self.moved.pop_first() {
+            let entry = self.nodes[queue.0 as usize].entry.as_ref();
+            if entry.is_some_and(|(offer, _)| ledger.account(queue).is_beyond_share(offer.job)) {
+                return Some(self.speaker(queue));
+            }
         }
-        Some(best)
+        None
+    }
+
+    /// The leaf queue whose offer is that of `queue`.
+    fn speaker(&self, mut queue: QueueId) -> QueueId {
+        while let Some(child) = self.first(&self.nodes[queue.0 as usize].children) {
+            queue = child;
+        }
+        queue
     }
 
     fn first(&self, siblings: &Siblings) -> Option<QueueId> {
@@ -119,6 +138,9 @@ impl Race {
         let standing = Standing::of(ledger, queue, offer.job, offer.victims);
         *stands = Some(standing.clone());
         self.siblings(parent).several.insert(standing);
+        if self.direction == Direction::ToServe {
+            self.moved.insert(queue);
+        }
     }
 
     fn leave(&mut self, parent: Option<QueueId>, queue: QueueId) {

@@ -8,10 +8,9 @@ use super::{
     topology::{Place, Together},
 };
 use crate::{
-    decision::Misfits,
+    decision::{Misfits, Reason},
     framework::Permission,
     model::{NodeId, PodGroupId, PodId},
-    resources::Resources,
 };
 
 /// There was no node for one of several pods.
@@ -37,20 +36,16 @@ enum Gets {
 }
 
 impl Session<'_> {
-    /// What all nodes offer together.
-    pub fn fleet(&self) -> Resources {
-        self.snapshot
-            .nodes
-            .iter()
-            .fold(Resources::default(), |sum, node| sum.plus(&node.allocatable))
+    /// What PreFilter plugins say about the next pods of a group, wherever they would be.
+    pub fn pre_filter(&self, group: PodGroupId, pods: &[PodId]) -> Result<(), Reason> {
+        let mut plugins = self.profile.plugins.pre_filter.iter();
+        plugins.try_for_each(|plugin| plugin.pre_filter(self, group, pods))
     }
 
-    /// The next pods of the group ask for more than `fleet`, so that nothing helps but nodes.
-    pub fn exceeds(&self, fleet: &Resources, group: PodGroupId) -> bool {
-        let pods = self.next_chunk(group).into_iter();
-        let asked =
-            pods.fold(Resources::default(), |sum, pod| sum.plus(&self.shape_of(pod).requests));
-        !asked.fits_in(fleet)
+    /// The group has pods to place next, and no PreFilter plugin refuses them.
+    pub fn may_be_placed(&self, group: PodGroupId) -> bool {
+        let pods = self.next_chunk(group);
+        !pods.is_empty() && self.pre_filter(group, &pods).is_ok()
     }
 
     /// All of `pods` get room, at once or when it is free; all or none of them. What permit

@@ -227,32 +227,3 @@ fn zones_that_were_filled_in_one_cycle_are_full_in_the_next() {
     steady after 1
     ");
 }
-
-#[test]
-fn who_left_for_one_job_does_not_come_before_it_once_others_left_too() {
-    assert_snapshot!(rounds_of("
-        node n1 gpus=6 by-claim
-        node n2 gpus=8 numa=single/pod zone z0:gpus=4 zone z1:gpus=4
-        node n3 gpus=2 numa=single/pod zone z0:gpus=1 zone z1:gpus=1
-        queue left
-        queue right weight=2
-        queue left-a parent=left quota=4
-        queue left-b parent=left
-        queue right-a parent=right
-        job held pods=2 gpus=1 by-claim queue=right-a priority=75
-        gang huge pods=4 gpus=4 queue=right-a
-        gang loan pods=4 gpus=2 queue=left-a
-        gang owner pods=2 gpus=3 queue=right-a
-        gang small pods=3 gpus=1 queue=left-a
-        job other gpus=1 queue=left-b
-    "), @r"
-    1: held runs on n1 x2
-    1: loan runs on n2@z0 x2, n2@z1 x2
-    1: other runs on n3@z0
-    2: loan leaves n2 x4 for owner (reclaim)
-    2: owner waits for n2@z0, n2@z1
-    3: owner runs on n2@z0, n2@z1
-    3: small runs on n3@z1, n2@z0, n2@z1
-    steady after 3
-    ");
-}

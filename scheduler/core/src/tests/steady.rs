@@ -176,3 +176,37 @@ fn consolidation_is_done_once() {
     steady after 2
     ");
 }
+
+#[test]
+fn who_leaves_for_one_action_does_not_come_before_whom_the_next_one_serves() {
+    assert_snapshot!(rounds_of("
+        node n0 gpus=8
+        node n1 gpus=8
+        node n2 gpus=4 by-claim
+        queue left quota=4
+        queue left-a parent=left
+        queue left-b
+        queue right-a
+        queue right-b
+        job j00 pods=5 min=3 gpus=3 queue=right-b
+        job j01 part=0.1 queue=left-a
+        job j03 pods=2 gpus=1 queue=right-a
+        job j05 pods=4 min=4 part=0.3 queue=right-b
+        job j06 pods=4 min=4 gpus=1 queue=left-b
+        job j07 gpus=2 queue=right-a non-preemptible
+    "), @r"
+    1: j01 runs on n0/j01
+    1: j03 runs on n0 x2
+    1: j00 runs on n0, n1 x2
+    1: j05 runs on n0/j01 x3, n0/j05-3
+    2: j05 leaves n0 for j00 (consolidation)
+    2: j05 waits for n1/j05-3
+    2: j03 leaves n0 for j00 (consolidation)
+    2: j03 waits for n1
+    2: j00 waits for n0
+    3: j03 runs on n1
+    3: j05 runs on n1/j05-3
+    3: j00 runs on n0
+    steady after 3
+    ");
+}

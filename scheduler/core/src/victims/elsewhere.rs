@@ -37,8 +37,7 @@ impl Elsewhere {
     /// have it. KAI does not ask, and may evict the same pods again and again.
     pub(super) fn gains(&mut self, session: &mut Session<'_>, group: PodGroupId) -> Vec<PodId> {
         let pods = session.next_chunk(group);
-        let mut may = session.profile.plugins.pre_filter.iter();
-        if pods.is_empty() || !may.all(|plugin| plugin.pre_filter(session, group, &pods).is_ok()) {
+        if !session.may_be_placed(group) {
             return Vec::new();
         }
         let alike = Likeness::of(session, group, &pods).map(|alike| (alike, pods.len()));

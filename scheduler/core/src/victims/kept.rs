@@ -1,6 +1,7 @@
-//! What the next cycle would make of all that an action solved. Each solution was tried alone, on
-//! accounts that the later ones change: who was evicted for the first job may come before it once
-//! others have left its queue, too, and the same pods would be evicted again and again.
+//! What the next cycle would make of all that the actions of this one solved. Each solution was
+//! tried alone, on accounts that the later ones change: who was evicted for the first job may come
+//! before it once others have left its queue, too, and the same pods would be evicted again and
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -17,39 +18,51 @@ use crate::{
 };
 
 /// A job that was served, and who leaves or moves for it.
-pub(super) struct Served {
+pub(crate) struct Served {
     pub(super) wanted: Wanted,
     pub(super) solution: Solution,
     /// What the pods that are evicted are told.
     pub(super) causes: BTreeMap<PodId, EvictionCause>,
 }
 
-/// Nothing, if every job keeps what it was promised. Otherwise the session is as it was at
-/// `start`, and the first job is told that does not go with those before it.
+/// Nothing, if every job of this action keeps what it was promised, with what the actions before
+/// it solved. Otherwise the session is as it was at `start`, and the first job is told that does
+/// not go with those before it.
 pub(super) fn spoiler(
     session: &mut Session<'_>,
     start: Checkpoint,
     backlog: &Backlog,
-    served: &[Served],
+    (earlier, served): (&[Served], &[Served]),
 ) -> Option<PodGroupId> {
     let evicts = served.iter().any(|served| served.solution.units().next().is_some());
-    if served.len() < 2 || !evicts || are_kept(session, backlog, served) {
+    let alone = earlier.is_empty() && served.len() < 2;
+    if alone || !evicts || are_kept(session, backlog, (earlier, served)) {
         return None;
     }
     session.undo_to(start);
-    let (mut kept, mut spoiled) = (1, served.len());
+    let (mut kept, mut spoiled) = (usize::from(earlier.is_empty()), served.len());
     while spoiled - kept > 1 {
         let middle = kept.midpoint(spoiled);
-        if are_kept(session, backlog, &served[..middle]) { kept = middle } else { spoiled = middle }
+        if are_kept(session, backlog, (earlier, &served[..middle])) {
+            kept = middle;
+        } else {
+            spoiled = middle;
+        }
     }
     Some(served[spoiled - 1].wanted.group)
 }
 
 /// All are served again in their turns, with those that left and those that wait, as if everybody
 /// had left. The session is as it was afterwards.
-fn are_kept(session: &mut Session<'_>, backlog: &Backlog, served: &[Served]) -> bool {
+fn are_kept(
+    session: &mut Session<'_>,
+    backlog: &Backlog,
+    (earlier, served): (&[Served], &[Served]),
+) -> bool {
+    let all = || earlier.iter().chain(served);
+    let is_new = |job: &Wanted| served.iter().any(|served| served.wanted.pods == job.pods);
     let start = session.checkpoint();
-    let evicted = || served.iter().flat_map(|served| served.solution.units());
+    let evicted = || all().flat_map(|served| served.solution.units());
     for (pod, _) in evicted().flat_map(|unit| &unit.pods) {
         if matches!(session.state(*pod), PodState::Holding(_)) {
             session.evict(*pod);
@@ -57,21 +70,24 @@ fn are_kept(session: &mut Session<'_>, backlog: &Backlog, served: &[Served]) -> 
             session.withdraw(*pod);
         }
     }
-    let jobs = || served.iter().map(|served| &served.wanted);
+    let jobs = || all().map(|served| &served.wanted);
     jobs().flat_map(|job| &job.pods).for_each(|pod| session.withdraw(*pod));
     let free = session.node_ids().map(|node| Free::of(session, node).accounted());
     let free = free.fold(PerResource::default(), PerResource::plus);
     let mut elsewhere = Elsewhere::new(free, Manner::Evict);
     let mut returning = Returning::new(session, backlog, jobs(), evicted());
     let (mut are_kept, mut waiting) = (true, served.len());
-    while are_kept
-        && waiting > 0
-        && let Some(entry) = returning.next(session.ledger())
-    {
+    while are_kept && waiting > 0 {
+        returning.let_step_aside(session);
+        let Some(entry) = returning.next(session.ledger()) else { break };
         let (queue, amount) = match entry {
             Entry::Job(job) => {
-                are_kept = job.promise(session);
-                waiting -= 1;
+                let (is_new, is_served) = (is_new(job), job.promise(session));
+                are_kept = is_served || !is_new;
+                waiting -= usize::from(is_new);
+                if !is_served {
+                    continue;
+                }
                 (job.queue, job.request)
             }
             Entry::Unit(unit) if elsewhere.find_place(session, unit) => (unit.queue, unit.amount),

@@ -80,6 +80,19 @@ impl<'p> Returning<'p> {
         returning
     }
 
+    /// Those that wait, would take their queues beyond their shares, and are refused whoever
+    /// leaves, step aside as in the next cycle ([`crate::actions::allocate`]).
+    pub(super) fn let_step_aside(&mut self, session: &mut Session<'_>) {
+        while let Some(queue) = self.race.reaching(session.ledger()) {
+            if let Some(Entry::Bystander(first)) = self.first(queue)
+                && !session.may_be_placed(first.key.group())
+            {
+                self.take_turn(queue);
+                self.accounts_changed(session.ledger(), queue);
+            }
+        }
+    }
+
     /// Whose turn it is; units of broken groups never come.
     pub(super) fn next(&mut self, ledger: &Ledger) -> Option<Entry<'p>> {
         while self.left > 0 {
@@ -137,18 +150,24 @@ impl<'p> Returning<'p> {
 
     /// To be called when something returned to `queue`.
     pub(super) fn accounts_changed(&mut self, ledger: &Ledger, queue: QueueId) {
-        let leaf = self.leaves.entry(queue).or_default();
-        let entry = leaf.entries.first_key_value();
-        let ahead = self.backlog.first(queue, leaf.passed, entry.map(|(key, _)| key.0));
-        let offer = match (ahead, entry.map(|(_, entry)| entry)) {
-            (Some((_, request)), _) => Some(request),
-            (None, Some(Entry::Job(job))) => Some(job.share),
-            (None, Some(Entry::Unit(unit))) => Some(unit.amount),
-            (None, Some(Entry::Bystander(more))) => Some(more.request),
-            (None, None) => None,
-        };
-        let offer = offer.map(|job| Offer { job, victims: PerResource::default() });
+        let request = self.first(queue).map(|first| match first {
+            Entry::Job(job) => job.share,
+            Entry::Unit(unit) => unit.amount,
+            Entry::Bystander(bystander) => bystander.request,
+        });
+        let offer = request.map(|job| Offer { job, victims: PerResource::default() });
         self.race.update(ledger, queue, offer);
+    }
+
+    /// Whose turn it is in this queue.
+    fn first(&self, queue: QueueId) -> Option<Entry<'p>> {
+        let leaf = self.leaves.get(&queue);
+        let entry = leaf.and_then(|leaf| leaf.entries.first_key_value());
+        let (passed, end) = (leaf.and_then(|leaf| leaf.passed), entry.map(|(key, _)| key.0));
+        match self.backlog.first(queue, passed, end) {
+            Some((key, request)) => Some(Entry::Bystander(Bystander { queue, key, request })),
+            None => entry.map(|(_, entry)| *entry),
+        }
     }
 }
 

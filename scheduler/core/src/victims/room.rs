@@ -42,8 +42,6 @@ struct ShapeRoom {
     counts: Vec<u32>,
     nodes: BTreeSet<NodeId>,
     total: u64,
-    /// Would fit, were all gone that runs.
-    most: u64,
 }
 
 impl Rooms {
@@ -113,11 +111,6 @@ impl Rooms {
         self.shapes[&shape].total
     }
 
-    /// How many pods of a watched shape would fit, were all gone that runs, whoever may go.
-    pub(crate) fn most(&self, shape: ShapeId) -> u64 {
-        self.shapes[&shape].most
-    }
-
     /// How many pods of a watched shape fit on `node`.
     pub(crate) fn on(&self, shape: ShapeId, node: NodeId) -> u32 {
         self.shapes[&shape].counts[node.0 as usize]
@@ -149,10 +142,8 @@ impl ShapeRoom {
         };
         let alike = if shape.takes_every_device() { nodes } else { &nodes[..1.min(nodes.len())] };
         let requests = alike.iter().map(|node| shape.requests_and_claims_on(node)).collect();
-        let mut room =
-            Self { requests, parts, eligible, counts, nodes: BTreeSet::new(), total: 0, most: 0 };
+        let mut room = Self { requests, parts, eligible, counts, nodes: BTreeSet::new(), total: 0 };
         for (at, free) in free.iter().enumerate() {
-            room.most += u64::from(room.times(at, &Free::of_empty(&nodes[at]), None));
             room.recount(at, free, None);
         }
         room
@@ -189,23 +180,6 @@ fn node_id(at: usize) -> NodeId {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_most_is_what_eligible_nodes_hold_when_they_are_empty() {
-        let gpus = |gpu_milli| Resources { gpu_milli, pods: 110, ..Resources::default() };
-        let of = |gpu_milli| Node { allocatable: gpus(gpu_milli), ..Node::default() };
-        let nodes = [of(8000), of(8000), of(1000)];
-        let shape = PodShape { requests: gpus(2000), ..PodShape::default() };
-        let shape = PodShape { requests: Resources { pods: 1, ..shape.requests }, ..shape };
-        let most = |eligible: [bool; 3]| {
-            let mut rooms = Rooms::new(vec![Free::default(); 3]);
-            let about = |_| About { shape: &shape, nodes: &nodes, eligible: eligible.to_vec() };
-            rooms.focus([(PodId(0), ShapeId(0))].into_iter(), about);
-            assert_eq!(rooms.total(ShapeId(0)), 0, "nothing is free");
-            rooms.most(ShapeId(0))
-        };
-        assert_eq!([most([true; 3]), most([true, false, true]), most([false; 3])], [8, 4, 0]);
-    }
 
     #[test]
     fn counts_follow_what_is_free_and_what_is_imagined_gone() {

@@ -52,28 +52,34 @@ struct Ground {
     backlog: Backlog,
 }
 
-/// Serves every waiting job that may start, so that all of them keep what they are promised.
-pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose) {
+/// Serves every waiting job that may start, so that all of them keep what they are promised, with
+/// what was solved `earlier` in the cycle; what is solved is added to it.
+pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, earlier: &mut Vec<Served>) {
     let jobs = session.groups().filter_map(|group| waiting(session, group));
     let mut jobs: Vec<Waiting> = jobs.collect();
     if jobs.is_empty() {
         return;
     }
-    let fleet = session.fleet();
-    jobs.retain(|job| !session.exceeds(&fleet, job.key.group()));
     if let Some(depth) = session.profile.queue_depth.get(&purpose.action()) {
         jobs = first_of_each(jobs, *depth);
     }
+    jobs.retain(|job| {
+        let pods = session.next_chunk(job.key.group());
+        session.fit_empty_fleet(&pods)
+    });
     let mut spoilers = BTreeSet::new();
     loop {
         let Some(mut ground) = Ground::of(session, &jobs, purpose) else { return };
         let start = session.checkpoint();
         session.look_ahead(true);
         let in_line = jobs.iter().filter(|job| !spoilers.contains(&job.key.group()));
-        let served = serve_each(session, &mut ground, in_line.copied(), purpose);
-        let spoiler = spoiler(session, start, &ground.backlog, &served);
+        let mut served = serve_each(session, &mut ground, in_line.copied(), purpose);
+        let spoiler = spoiler(session, start, &ground.backlog, (earlier, &served));
         session.look_ahead(false);
-        let Some(spoiler) = spoiler else { break commit(session, &served, purpose) };
+        let Some(spoiler) = spoiler else {
+            commit(session, &served, purpose);
+            break earlier.append(&mut served);
+        };
         spoilers.insert(spoiler);
     }
 }
@@ -174,6 +180,9 @@ fn search(
     wanted: &Wanted,
     purpose: &impl Purpose,
 ) -> Option<(Solution, BTreeMap<PodId, EvictionCause>)> {
+    if !session.fit_empty_fleet(&wanted.pods) {
+        return None;
+    }
     let ledger = session.ledger().clone();
     let before = Before::of(session, &ledger, rooms);
     let about = |pod: PodId| About {
@@ -182,10 +191,6 @@ fn search(
         eligible: session.eligible_nodes(pod),
     };
     rooms.focus(wanted.pods.iter().map(|pod| (*pod, session.pod(*pod).shape)), about);
-    let needed = wanted.pods_by_shape(session);
-    if needed.iter().any(|(shape, count)| rooms.most(*shape) < *count) {
-        return None;
-    }
     let queues = pool.queues().filter(|queue| purpose.may_take_from(&before, wanted, *queue));
     let may_go = |unit: &Unit| {
         unit.group != wanted.group && purpose.protected_for(&before, wanted, unit).is_none()

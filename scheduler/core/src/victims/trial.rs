@@ -142,7 +142,11 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.manner);
         let mut returning = Returning::new(self.session, self.backlog, [self.wanted], evicted);
         let (mut job_is_served, mut apart, mut ahead) = (false, Vec::new(), Vec::new());
-        while let Some(entry) = returning.next(self.session.ledger()) {
+        loop {
+            if !job_is_served {
+                returning.let_step_aside(self.session);
+            }
+            let Some(entry) = returning.next(self.session.ledger()) else { break };
             let (queue, amount, served) = match entry {
                 Entry::Job(job) => {
                     job_is_served = self.wanted.promise(self.session);

@@ -1,0 +1,92 @@
+//! What the nodes would hold, were all gone that runs.
+
+use std::collections::BTreeMap;
+
+use super::{Asked, Free, Session, parts_on};
+use crate::{
+    model::{PodId, ShapeId},
+    resources::Resources,
+};
+
+/// All nodes, as if nothing ran on them.
+#[derive(Clone, Debug)]
+pub(super) struct EmptyFleet {
+    offered: Resources,
+    /// How many pods of a shape, of those asked about so far.
+    pods: BTreeMap<ShapeId, u64>,
+}
+
+impl EmptyFleet {
+    pub(super) fn of<'a>(nodes: impl IntoIterator<Item = &'a Resources>) -> Self {
+        let offered = nodes.into_iter().fold(Resources::default(), |sum, node| sum.plus(node));
+        Self { offered, pods: BTreeMap::new() }
+    }
+}
+
+impl Session<'_> {
+    /// Nodes would hold these pods, were all gone that runs, as far as counts can tell.
+    pub fn fit_empty_fleet(&mut self, pods: &[PodId]) -> bool {
+        let mut asked = Resources::default();
+        let mut shapes: BTreeMap<ShapeId, (PodId, u64)> = BTreeMap::new();
+        for &pod in pods {
+            asked.add(&self.shape_of(pod).requests);
+            shapes.entry(self.pod(pod).shape).or_insert((pod, 0)).1 += 1;
+        }
+        asked.fits_in(&self.empty_fleet.offered)
+            && shapes.into_values().all(|(pod, count)| count <= self.most_like(pod))
+    }
+
+    /// How many pods like this one the nodes would hold.
+    fn most_like(&mut self, pod: PodId) -> u64 {
+        let shape = self.pod(pod).shape;
+        if let Some(most) = self.empty_fleet.pods.get(&shape) {
+            return *most;
+        }
+        let of = self.shape_of(pod);
+        let nodes = self.snapshot.nodes.iter().zip(self.eligible_nodes(pod));
+        let times = nodes.filter(|(_, eligible)| *eligible).map(|(node, _)| {
+            let resources = &of.requests_and_claims_on(node);
+            let parts = parts_on(node, of.shared_gpu.as_ref());
+            u64::from(Free::of_empty(node).times(None, Asked { resources, parts }))
+        });
+        let most = times.sum();
+        self.empty_fleet.pods.insert(shape, most);
+        most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Profile, model::PodGroupId, testing::snapshot_of};
+
+    /// Would nodes hold the last pod group's next pods, were all gone that runs?
+    fn could_fit(text: &str) -> bool {
+        let nodes = "node n1 gpus=8\nnode n2 gpus=8 label zone=z\nnode n3 gpus=1\n";
+        let (snapshot, profile) = (snapshot_of(&format!("{nodes}{text}")), Profile::kai());
+        let group = (0..).map(PodGroupId).zip(&snapshot.pod_groups).last().expect("a job").0;
+        let mut session = Session::new(&snapshot, &profile);
+        let pods = session.next_chunk(group);
+        session.fit_empty_fleet(&pods)
+    }
+
+    #[test]
+    fn what_runs_does_not_matter() {
+        assert!(could_fit(
+            "gang all pods=8 gpus=2 on n1 n1 n1 n1 n2 n2 n2 n2\ngang x pods=8 gpus=2"
+        ));
+        assert!(could_fit("job all gpus=8 on n1\njob x gpus=8"));
+    }
+
+    #[test]
+    fn what_nodes_could_never_hold_does() {
+        for never in ["gang x pods=9 gpus=2", "gang x pods=18 gpus=1", "job x gpus=9"] {
+            assert!(!could_fit(never), "{never}");
+        }
+        assert!(could_fit("gang x pods=4 gpus=2 needs zone=z"));
+        assert!(!could_fit("gang x pods=5 gpus=2 needs zone=z"));
+        assert!(!could_fit("gang x pods=2 gpus=1 needs zone=y"));
+        assert!(could_fit("gang x\npart a pods=2 gpus=8\npart b pods=1 gpus=1"));
+        assert!(!could_fit("gang x\npart a pods=2 gpus=8\npart b pods=1 gpus=2"));
+    }
+}
