@@ -128,6 +128,14 @@ pub fn set_default(value: &mut Value, path: &[&str], new: impl Into<Value>) {
     }
 }
 
+/// The same for a text that is no pointer in the API's own types, where an empty one is not set.
+pub fn fill_text(value: &mut Value, path: &[&str], text: &str) {
+    if at(value, path).is_some_and(|found| found == "") {
+        set(value, path, text.into());
+    }
+    set_default(value, path, text);
+}
+
 /// Takes away what stands at `path`.
 pub fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
     let (last, way) = path.split_last()?;

@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use super::template::{fill_spec, items_mut};
 use super::webhook;
 use crate::kinds::Kind;
-use crate::object::{self, set_default};
+use crate::object::{self, fill_text, set_default};
 use schedlab_json::{Value, json};
 
 /// What a new object's status is, where Go writes a status before anybody has set it.
@@ -41,12 +41,12 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("networking.k8s.io", "NetworkPolicy") => fill_network_policy(&mut object["spec"]),
         ("", "PersistentVolumeClaim") => {
             set_default(object, &["spec", "volumeMode"], "Filesystem");
-            set_default(object, &["status", "phase"], "Pending");
+            fill_text(object, &["status", "phase"], "Pending");
         }
         ("", "PersistentVolume") => {
-            set_default(object, &["spec", "persistentVolumeReclaimPolicy"], "Retain");
+            fill_text(object, &["spec", "persistentVolumeReclaimPolicy"], "Retain");
             set_default(object, &["spec", "volumeMode"], "Filesystem");
-            set_default(object, &["status", "phase"], "Pending");
+            fill_text(object, &["status", "phase"], "Pending");
         }
         ("apps", "Deployment") => fill_deployment(object),
         ("apps", "ReplicaSet") => {
@@ -95,7 +95,11 @@ fn fill_claim(spec: &mut Value) {
 }
 
 fn fill_device_count(request: &mut Value) {
-    set_default(request, &["allocationMode"], "ExactCount");
+    fill_text(request, &["allocationMode"], "ExactCount");
+    // A count of 0 is one that is not set.
+    if request["count"] == 0 {
+        object::remove(request, &["count"]);
+    }
     if request["allocationMode"] == "ExactCount" {
         set_default(request, &["count"], 1);
     }
@@ -103,7 +107,7 @@ fn fill_device_count(request: &mut Value) {
 
 /// Texts are stored beside the data, encoded like it.
 fn fill_secret(secret: &mut Value) {
-    set_default(secret, &["type"], "Opaque");
+    fill_text(secret, &["type"], "Opaque");
     let texts = object::remove(secret, &["stringData"]);
     for (key, text) in texts.iter().filter_map(Value::as_object).flatten() {
         let text = text.as_str().unwrap_or_default();
@@ -145,15 +149,15 @@ fn fill_template(template: &mut Value) {
 }
 
 fn fill_service(spec: &mut Value) {
-    set_default(spec, &["type"], "ClusterIP");
-    set_default(spec, &["sessionAffinity"], "None");
+    fill_text(spec, &["type"], "ClusterIP");
+    fill_text(spec, &["sessionAffinity"], "None");
     if spec["type"] != "ExternalName" {
         set_default(spec, &["internalTrafficPolicy"], "Cluster");
         set_default(spec, &["ipFamilies"], json!(["IPv4"]));
         set_default(spec, &["ipFamilyPolicy"], "SingleStack");
     }
     for port in items_mut(spec, "ports") {
-        set_default(port, &["protocol"], "TCP");
+        fill_text(port, &["protocol"], "TCP");
         let number = port["port"].clone();
         set_default(port, &["targetPort"], number);
     }
@@ -169,7 +173,7 @@ fn fill_deployment(object: &mut Value) {
     set_default(object, &["spec", "replicas"], 1);
     set_default(object, &["spec", "revisionHistoryLimit"], 10);
     set_default(object, &["spec", "progressDeadlineSeconds"], 600);
-    set_default(object, &["spec", "strategy", "type"], "RollingUpdate");
+    fill_text(object, &["spec", "strategy", "type"], "RollingUpdate");
     if object["spec"]["strategy"]["type"] == "RollingUpdate" {
         let rolling = ["spec", "strategy", "rollingUpdate"];
         for field in ["maxSurge", "maxUnavailable"] {
@@ -181,9 +185,9 @@ fn fill_deployment(object: &mut Value) {
 
 fn fill_stateful_set(object: &mut Value) {
     set_default(object, &["spec", "replicas"], 1);
-    set_default(object, &["spec", "podManagementPolicy"], "OrderedReady");
+    fill_text(object, &["spec", "podManagementPolicy"], "OrderedReady");
     set_default(object, &["spec", "revisionHistoryLimit"], 10);
-    set_default(object, &["spec", "updateStrategy", "type"], "RollingUpdate");
+    fill_text(object, &["spec", "updateStrategy", "type"], "RollingUpdate");
     if object["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
         set_default(object, &["spec", "updateStrategy", "rollingUpdate", "partition"], 0);
     }
@@ -193,16 +197,16 @@ fn fill_stateful_set(object: &mut Value) {
     }
     fill_template(&mut object["spec"]["template"]);
     for claim in items_mut(&mut object["spec"], "volumeClaimTemplates") {
-        set_default(claim, &["apiVersion"], "v1");
+        fill_text(claim, &["apiVersion"], "v1");
         set_default(claim, &["kind"], "PersistentVolumeClaim");
         set_default(claim, &["spec", "volumeMode"], "Filesystem");
-        set_default(claim, &["status", "phase"], "Pending");
+        fill_text(claim, &["status", "phase"], "Pending");
     }
 }
 
 fn fill_daemon_set(object: &mut Value) {
     set_default(object, &["spec", "revisionHistoryLimit"], 10);
-    set_default(object, &["spec", "updateStrategy", "type"], "RollingUpdate");
+    fill_text(object, &["spec", "updateStrategy", "type"], "RollingUpdate");
     if object["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
         set_default(object, &["spec", "updateStrategy", "rollingUpdate", "maxSurge"], 0);
         set_default(object, &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"], 1);
@@ -225,14 +229,14 @@ fn fill_job(spec: &mut Value) {
     let policy = spec.get_mut("podFailurePolicy").into_iter();
     for rule in policy.flat_map(|policy| items_mut(policy, "rules")) {
         for condition in items_mut(rule, "onPodConditions") {
-            set_default(condition, &["status"], "True");
+            fill_text(condition, &["status"], "True");
         }
     }
     fill_template(&mut spec["template"]);
 }
 
 fn fill_cron_job(object: &mut Value) {
-    set_default(object, &["spec", "concurrencyPolicy"], "Allow");
+    fill_text(object, &["spec", "concurrencyPolicy"], "Allow");
     set_default(object, &["spec", "suspend"], false);
     set_default(object, &["spec", "successfulJobsHistoryLimit"], 3);
     set_default(object, &["spec", "failedJobsHistoryLimit"], 1);

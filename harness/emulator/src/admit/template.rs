@@ -1,15 +1,15 @@
 //! Defaults of a pod's spec, wherever it stands: in a pod or in the template of a workload.
 
-use crate::object::{as_map, set_default};
+use crate::object::{as_map, fill_text, set_default};
 use schedlab_json::{Value, json};
 
 /// Fills in what every pod spec has.
 pub(super) fn fill_spec(spec: &mut Value) {
-    set_default(spec, &["dnsPolicy"], "ClusterFirst");
-    set_default(spec, &["restartPolicy"], "Always");
+    fill_text(spec, &["dnsPolicy"], "ClusterFirst");
+    fill_text(spec, &["restartPolicy"], "Always");
     set_default(spec, &["securityContext"], json!({}));
     set_default(spec, &["terminationGracePeriodSeconds"], 30);
-    set_default(spec, &["schedulerName"], "default-scheduler");
+    fill_text(spec, &["schedulerName"], "default-scheduler");
     if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
         spec["terminationGracePeriodSeconds"] = 1.into();
     }
@@ -45,12 +45,12 @@ fn fill_container(container: &mut Value) {
     let tag = image.rsplit('/').next().and_then(|name| name.split_once(':')).map(|(_, tag)| tag);
     let is_latest = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
     let pull = if is_latest { "Always" } else { "IfNotPresent" };
-    set_default(container, &["imagePullPolicy"], pull);
-    set_default(container, &["terminationMessagePath"], "/dev/termination-log");
-    set_default(container, &["terminationMessagePolicy"], "File");
+    fill_text(container, &["imagePullPolicy"], pull);
+    fill_text(container, &["terminationMessagePath"], "/dev/termination-log");
+    fill_text(container, &["terminationMessagePolicy"], "File");
     set_default(container, &["resources"], json!({}));
     for port in items_mut(container, "ports") {
-        set_default(port, &["protocol"], "TCP");
+        fill_text(port, &["protocol"], "TCP");
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = container.get_mut(probe) {
@@ -59,7 +59,7 @@ fn fill_container(container: &mut Value) {
     }
     for variable in items_mut(container, "env") {
         if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
-            set_default(field, &["apiVersion"], "v1");
+            fill_text(field, &["apiVersion"], "v1");
         }
     }
 }
@@ -70,8 +70,8 @@ fn fill_probe(probe: &mut Value) {
     set_default(probe, &["successThreshold"], 1);
     set_default(probe, &["failureThreshold"], 3);
     if let Some(get) = probe.get_mut("httpGet") {
-        set_default(get, &["path"], "/");
-        set_default(get, &["scheme"], "HTTP");
+        fill_text(get, &["path"], "/");
+        fill_text(get, &["scheme"], "HTTP");
     }
 }
 
