@@ -382,7 +382,7 @@ fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
     Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: found -3, allowed: -1 (none, as 0), or 0 to 9200000000000000"
     Queue: "Queue 'bad' cannot be used: spec.preemptMinRuntime: found \"soon\", allowed: a duration such as 90s or 1h30m, not negative"
     Queue: "Queue 'bad' cannot be used: its parent 'ghost' does not exist"
-    Queue: "Queue 'bad' cannot be used: its chain of parents is a circle"
+    Queue: "Queue 'bad' cannot be used: spec.parentQueue leads round in a circle, bad -> bad"
     odd Pending -: PodGroup odd cannot be scheduled: spec.stalenessGracePeriod: found "soon", allowed: a duration such as 90s or 1h30m
     event: PodGroup Malformed spec.stalenessGracePeriod: found "soon", allowed: a duration such as 90s or 1h30m
     odd Pending -: PodGroup odd cannot be scheduled: spec.preemptionDelay: found "later", allowed: a duration such as 90s or 1h30m

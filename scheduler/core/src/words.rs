@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::{
     decision::EvictionCause,
-    model::{PodGroupId, PodId, QueueProblem},
+    model::{Name, PodGroupId, PodId, QueueProblem},
     snapshot::Snapshot,
 };
 
@@ -37,6 +37,12 @@ pub fn eviction_message(snapshot: &Snapshot, pod: PodId, cause: &EvictionCause) 
     }
 }
 
+/// The circle from its first queue back to it.
+pub(crate) fn round(circle: &[Name]) -> String {
+    let way: Vec<&str> = circle.iter().chain(circle.first()).map(|queue| &**queue).collect();
+    way.join(" -> ")
+}
+
 impl fmt::Display for QueueProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -44,18 +50,28 @@ impl fmt::Display for QueueProblem {
                 write!(f, "The workload names no queue: spec.queue of its pod group is empty")
             }
             Self::Missing { queue } => write!(f, "Queue '{queue}' does not exist"),
-            Self::ParentMissing { queue, parent } => {
-                write!(f, "Queue '{queue}' cannot be used: its parent '{parent}' does not exist")
+            Self::ParentMissing { queue, child, parent } => {
+                let which = if child == queue {
+                    format!("its parent '{parent}'")
+                } else {
+                    format!("the parent '{parent}' of queue '{child}', above it,")
+                };
+                write!(f, "Queue '{queue}' cannot be used: {which} does not exist")
             }
-            Self::Cycle { queue } => {
-                write!(f, "Queue '{queue}' cannot be used: its chain of parents is a circle")
-            }
+            Self::Cycle { queue, circle } => write!(
+                f,
+                "Queue '{queue}' cannot be used: spec.parentQueue leads round in a circle, {}",
+                round(circle)
+            ),
             Self::NotALeaf { queue, child } => write!(
                 f,
                 "Queue '{queue}' takes no workloads: it has queues below it, such as '{child}'"
             ),
-            Self::Malformed { queue, detail } => {
+            Self::Malformed { queue, whose, detail } if whose == queue => {
                 write!(f, "Queue '{queue}' cannot be used: {detail}")
+            }
+            Self::Malformed { queue, whose, detail } => {
+                write!(f, "Queue '{queue}' cannot be used: queue {whose}: {detail}")
             }
         }
     }
@@ -70,7 +86,17 @@ mod tests {
     fn a_queue_problem_names_the_queue_and_what_to_mend() {
         let problems = [
             QueueProblem::Missing { queue: "a".into() },
-            QueueProblem::ParentMissing { queue: "a".into(), parent: "b".into() },
+            QueueProblem::ParentMissing {
+                queue: "a".into(),
+                child: "a".into(),
+                parent: "b".into(),
+            },
+            QueueProblem::ParentMissing {
+                queue: "a".into(),
+                child: "b".into(),
+                parent: "c".into(),
+            },
+            QueueProblem::Cycle { queue: "a".into(), circle: vec!["b".into(), "c".into()] },
             QueueProblem::NotALeaf { queue: "a".into(), child: "b".into() },
         ];
         let told: Vec<_> = problems.map(|problem| Reason::Queue(problem).to_string()).into();
@@ -79,6 +105,8 @@ mod tests {
             [
                 "Queue 'a' does not exist",
                 "Queue 'a' cannot be used: its parent 'b' does not exist",
+                "Queue 'a' cannot be used: the parent 'c' of queue 'b', above it, does not exist",
+                "Queue 'a' cannot be used: spec.parentQueue leads round in a circle, b -> c -> b",
                 "Queue 'a' takes no workloads: it has queues below it, such as 'b'",
             ]
         );

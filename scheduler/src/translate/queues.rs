@@ -62,16 +62,28 @@ pub(crate) fn problem(records: &BTreeMap<Name, QueueRecord>, queue: &Name) -> Op
     for _ in 0..=records.len() {
         let record = records.get(at)?;
         if let Some(malformed) = &record.malformed {
-            let whose = if at == queue { String::new() } else { format!("queue {at}: ") };
-            let detail = format!("{whose}{malformed}").into();
-            return Some(QueueProblem::Malformed { queue: Name::clone(queue), detail });
+            let (queue, whose) = (Name::clone(queue), Name::clone(at));
+            let detail = malformed.to_string().into();
+            return Some(QueueProblem::Malformed { queue, whose, detail });
         }
         let parent = record.parent.as_ref()?;
         if !records.contains_key(parent) {
             let parent = Name::clone(parent);
-            return Some(QueueProblem::ParentMissing { queue: Name::clone(queue), parent });
+            let (queue, child) = (Name::clone(queue), Name::clone(at));
+            return Some(QueueProblem::ParentMissing { queue, child, parent });
         }
         at = parent;
     }
-    Some(QueueProblem::Cycle { queue: Name::clone(queue) })
+    Some(QueueProblem::Cycle { queue: Name::clone(queue), circle: circle(records, at) })
+}
+
+/// The queues of the circle that `inside` is one of, from the first by name.
+fn circle(records: &BTreeMap<Name, QueueRecord>, inside: &Name) -> Vec<Name> {
+    let parent = |at: &&Name| records.get(*at)?.parent.as_ref();
+    let way = std::iter::successors(Some(inside), parent).skip(1);
+    let mut circle: Vec<Name> = way.take_while(|at| *at != inside).cloned().collect();
+    circle.push(Name::clone(inside));
+    let first = circle.iter().enumerate().min_by_key(|(_, queue)| *queue).map_or(0, |(at, _)| at);
+    circle.rotate_left(first);
+    circle
 }

@@ -216,8 +216,8 @@ fn a_broken_queue_is_told_to_those_who_name_it() {
     p5 Pending group=g5 node=- gpu=1000
     g0 priority=50 preemptible queue=leaf
     g1 priority=50 preemptible queue=Queue 'root' takes no workloads: it has queues below it, such as 'leaf'
-    g2 priority=50 preemptible queue=Queue 'below-orphan' cannot be used: its parent 'nobody' does not exist
-    g3 priority=50 preemptible queue=Queue 'round' cannot be used: its chain of parents is a circle
+    g2 priority=50 preemptible queue=Queue 'below-orphan' cannot be used: the parent 'nobody' of queue 'orphan', above it, does not exist
+    g3 priority=50 preemptible queue=Queue 'round' cannot be used: spec.parentQueue leads round in a circle, round -> trip -> round
     g4 priority=50 preemptible queue=Queue 'bad' cannot be used: spec.resources.gpu.limit: found 1e+30, allowed: -1 (unlimited), or 0 to 9200000000000000 devices
     g5 priority=50 preemptible queue=Queue 'nobody' does not exist
     ");

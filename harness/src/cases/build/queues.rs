@@ -27,8 +27,9 @@ pub(super) fn tree(specs: &[QueueSpec]) -> Queues<'_> {
         usable().zip(0..).map(|(spec, at)| (spec.name.as_str(), QueueId(at))).collect();
     let answer = |spec: &QueueSpec| {
         let queue = name(&spec.name);
-        if let Some(parent) = missing_above(&by_name, spec) {
-            return Err(QueueProblem::ParentMissing { queue, parent: name(parent) });
+        if let Some((child, parent)) = missing_above(&by_name, spec) {
+            let (child, parent) = (name(&child.name), name(parent));
+            return Err(QueueProblem::ParentMissing { queue, child, parent });
         }
         let child = specs.iter().find(|child| child.parent.as_deref() == Some(&*spec.name));
         match child.map(|child| name(&child.name)) {
@@ -40,17 +41,17 @@ pub(super) fn tree(specs: &[QueueSpec]) -> Queues<'_> {
     Queues { usable: usable().map(|spec| queue(spec, &ids)).collect(), answers }
 }
 
-/// The parent that it, or one above it, names and that is not there.
+/// It, or one above it, with the parent that it names and that is not there.
 fn missing_above<'a>(
     by_name: &BTreeMap<&str, &'a QueueSpec>,
     spec: &'a QueueSpec,
-) -> Option<&'a str> {
+) -> Option<(&'a QueueSpec, &'a str)> {
     let mut at = spec;
     loop {
         let parent = at.parent.as_deref()?;
         match by_name.get(parent) {
             Some(above) => at = above,
-            None => return Some(parent),
+            None => return Some((at, parent)),
         }
     }
 }

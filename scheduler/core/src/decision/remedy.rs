@@ -8,6 +8,7 @@ use crate::{
     model::{CPU_WORKER, GPU_WORKER, Name, QueueProblem},
     resources::{ResourceName, Shortage},
     session::{NoPlace, NotReady},
+    words::round,
 };
 
 /// What would let the pod group run.
@@ -187,18 +188,18 @@ fn of_queue(problem: &QueueProblem) -> Remedy {
     match problem {
         QueueProblem::Missing { queue } if queue.is_empty() => Remedy::NameQueue,
         QueueProblem::Missing { queue } => Remedy::CreateQueue { queue: Name::clone(queue) },
-        QueueProblem::ParentMissing { queue, parent } => {
-            Remedy::CreateParent { parent: Name::clone(parent), queue: Name::clone(queue) }
+        QueueProblem::ParentMissing { child, parent, .. } => {
+            Remedy::CreateParent { parent: Name::clone(parent), queue: Name::clone(child) }
         }
-        QueueProblem::Cycle { queue } => Remedy::MendQueue {
-            queue: Name::clone(queue),
-            what: "its spec.parentQueue, which leads round in a circle".into(),
+        QueueProblem::Cycle { queue, circle } => Remedy::MendQueue {
+            queue: Name::clone(circle.first().unwrap_or(queue)),
+            what: format!("its spec.parentQueue leads round in a circle, {}", round(circle)).into(),
         },
         QueueProblem::NotALeaf { queue, child } => {
             Remedy::UseLeaf { queue: Name::clone(queue), leaf: Name::clone(child) }
         }
-        QueueProblem::Malformed { queue, detail } => {
-            Remedy::MendQueue { queue: Name::clone(queue), what: Name::clone(detail) }
+        QueueProblem::Malformed { whose, detail, .. } => {
+            Remedy::MendQueue { queue: Name::clone(whose), what: Name::clone(detail) }
         }
     }
 }

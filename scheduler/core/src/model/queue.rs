@@ -43,6 +43,8 @@ pub enum QueueProblem {
     ParentMissing {
         /// The name asked for.
         queue: Name,
+        /// The queue that names the parent.
+        child: Name,
         /// The parent that is not there.
         parent: Name,
     },
@@ -50,6 +52,8 @@ pub enum QueueProblem {
     Cycle {
         /// The name asked for.
         queue: Name,
+        /// The queues of the circle, each followed by its parent.
+        circle: Vec<Name>,
     },
     /// Only leaf queues accept work.
     NotALeaf {
@@ -58,10 +62,12 @@ pub enum QueueProblem {
         /// One of its children.
         child: Name,
     },
-    /// The Queue object cannot be read.
+    /// The object of the queue, or of one above it, cannot be read.
     Malformed {
         /// The name asked for.
         queue: Name,
+        /// The queue whose object it is.
+        whose: Name,
         /// Which field is wrong, what was found, what is allowed.
         detail: Name,
     },
