@@ -5,6 +5,7 @@
 
 mod database;
 mod kept;
+mod moments;
 mod past;
 mod prometheus;
 
@@ -19,6 +20,7 @@ use schedlab_scheduler_core::{
 };
 
 pub use database::{Asked, Reached, Timing, UsageDatabase, Window};
+pub use moments::Moments;
 pub(crate) use past::Past;
 
 /// The history of all queues, and of the cluster they share.

@@ -12,7 +12,10 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::prometheus::{self, Shares};
+use super::{
+    moments::Moments,
+    prometheus::{self, Shares},
+};
 
 /// A Prometheus that knows what queues used, and how it is asked.
 #[derive(Clone, Debug)]
@@ -41,7 +44,7 @@ pub enum Reached {
 }
 
 /// Which time counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Window {
     /// The last so long.
     Sliding(Duration),
@@ -52,6 +55,8 @@ pub enum Window {
         /// How long each lasts.
         size: Duration,
     },
+    /// What has passed since the last of these moments.
+    Cron(Moments),
 }
 
 /// Of each resource what queues use and what the cluster has, in `PromQL`.
@@ -80,14 +85,15 @@ pub struct Timing {
 
 impl Window {
     /// How long it has lasted.
-    pub(super) fn millis(self, now: Time) -> i64 {
+    pub(super) fn millis(&self, now: Time) -> i64 {
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         match self {
-            Self::Sliding(size) => millis(size),
+            Self::Sliding(size) => millis(*size),
             Self::Tumbling { start, size } => {
                 let since = now.0.saturating_sub(start.as_millisecond());
-                if since < 0 { 0 } else { since % millis(size).max(1) }
+                if since < 0 { 0 } else { since % millis(*size).max(1) }
             }
+            Self::Cron(moments) => moments.millis_since_last(now),
         }
     }
 }

@@ -212,6 +212,8 @@ fn a_usage_database_is_set_up_by_kais_names() {
         database(&format!("connectionString: 'https://p/x/', usageParams: {{ {params} }}"))
     };
     assert!(there("halfLifePeriod: 0s").contains("half_life: None"));
+    let cron = there("windowType: cron, windowSize: 1w, cronString: '0 0 * * 1'");
+    assert!(cron.contains("window: Cron(\"0 0 * * 1\")"), "{cron}");
 }
 
 #[test]
@@ -230,7 +232,10 @@ fn what_is_wrong_with_a_usage_database_is_told() {
     assert_snapshot!(there("windowType: tumbling"), @"usageDBConfig.usageParams.tumblingWindowStartTime: found nothing, allowed: a moment as 2026-01-05T00:00:00Z");
     assert_snapshot!(there("tumblingWindowStartTime: 2026-01-05T00:00:00Z"), @"usageDBConfig.usageParams.tumblingWindowStartTime: found 2026-01-05T00:00:00Z, allowed: nothing without windowType: tumbling");
     assert_snapshot!(there("windowType: tumbling, tumblingWindowStartTime: monday"), @"usageDBConfig.usageParams.tumblingWindowStartTime: found monday, allowed: a moment as 2026-01-05T00:00:00Z");
-    assert_snapshot!(there("windowType: cron"), @"usageDBConfig.usageParams.windowType: unknown variant `cron`, expected `sliding` or `tumbling` at line 1 column 99");
+    assert_snapshot!(there("windowType: cron"), @"usageDBConfig.usageParams.cronString: found nothing, allowed: a cron expression as 0 0 * * 1");
+    assert_snapshot!(there("windowType: cron, cronString: '0 0 31 2 *'"), @"usageDBConfig.usageParams.cronString: found 0 0 31 2 *, allowed: a cron expression as 0 0 * * 1");
+    assert_snapshot!(there("cronString: '0 0 * * 1'"), @"usageDBConfig.usageParams.cronString: found 0 0 * * 1, allowed: nothing without windowType: cron");
+    assert_snapshot!(there("windowType: hopping"), @"usageDBConfig.usageParams.windowType: unknown variant `hopping`, expected one of `sliding`, `tumbling`, `cron` at line 1 column 99");
     assert_snapshot!(there("extraParams: { gpuMetric: a }"), @"usageDBConfig.usageParams.extraParams: unknown field `gpuMetric`, expected one of `gpuAllocationMetric`, `cpuAllocationMetric`, `memoryAllocationMetric`, `gpuCapacityMetric`, `cpuCapacityMetric`, `memoryCapacityMetric`, `usageQueryTimeout`, `queryResolution` at line 1 column 102");
 }
 

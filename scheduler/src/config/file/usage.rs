@@ -46,6 +46,8 @@ pub struct UsageParams {
     pub window_type: Option<WindowType>,
     /// When the first tumbling window begins, as `2026-01-05T00:00:00Z`.
     pub tumbling_window_start_time: Option<String>,
+    /// When windows of type cron begin, in UTC, as `0 0 * * 1`.
+    pub cron_string: Option<String>,
     /// From one answer to the next question [default: 1m].
     #[schemars(with = "Option<String>")]
     pub fetch_interval: Option<Time>,
@@ -68,6 +70,8 @@ pub enum WindowType {
     Sliding,
     /// What has passed of the window; windows follow each other.
     Tumbling,
+    /// What has passed since the last moment that the cron string names.
+    Cron,
 }
 
 /// What only Prometheus is told; metrics are `PromQL`.
@@ -172,18 +176,32 @@ impl UsageDbSetting {
 impl UsageParams {
     fn window(&self) -> Result<Window, FileError> {
         let size = self.window_size.map_or(Duration::from_hours(7 * 24), |size| size.0);
+        let of_type = self.window_type.unwrap_or(WindowType::Sliding);
         let start = self.tumbling_window_start_time.as_deref();
-        let wrong = |found: Option<&str>, allowed| {
-            let field = "usageDBConfig.usageParams.tumblingWindowStartTime";
+        let cron = self.cron_string.as_deref().filter(|text| !text.is_empty());
+        let wrong = |field, found: Option<&str>, allowed| {
             let found = found.unwrap_or("nothing").to_owned();
             Err(FileError::Value { field, found, allowed })
         };
-        match (self.window_type.unwrap_or(WindowType::Sliding), start) {
-            (WindowType::Sliding, None) => Ok(Window::Sliding(size)),
-            (WindowType::Sliding, Some(_)) => wrong(start, "nothing without windowType: tumbling"),
-            (WindowType::Tumbling, _) => match start.and_then(|start| start.parse().ok()) {
+        let (start_field, cron_field) = (
+            "usageDBConfig.usageParams.tumblingWindowStartTime",
+            "usageDBConfig.usageParams.cronString",
+        );
+        if of_type != WindowType::Tumbling && start.is_some() {
+            return wrong(start_field, start, "nothing without windowType: tumbling");
+        }
+        if of_type != WindowType::Cron && cron.is_some() {
+            return wrong(cron_field, cron, "nothing without windowType: cron");
+        }
+        match of_type {
+            WindowType::Sliding => Ok(Window::Sliding(size)),
+            WindowType::Tumbling => match start.and_then(|start| start.parse().ok()) {
                 Some(start) => Ok(Window::Tumbling { start, size }),
-                None => wrong(start, "a moment as 2026-01-05T00:00:00Z"),
+                None => wrong(start_field, start, "a moment as 2026-01-05T00:00:00Z"),
+            },
+            WindowType::Cron => match cron.and_then(|text| text.parse().ok()) {
+                Some(moments) => Ok(Window::Cron(moments)),
+                None => wrong(cron_field, cron, "a cron expression as 0 0 * * 1"),
             },
         }
     }

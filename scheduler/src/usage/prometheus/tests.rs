@@ -32,19 +32,22 @@ fn database(window: Window, half_life: Option<Duration>) -> UsageDatabase {
 
 #[test]
 fn values_are_added_up_over_the_window() {
-    let ask = |window, half_life: Option<u64>, millis| {
-        let database = database(window, half_life.map(Duration::from_secs));
+    let ask = |window: &Window, half_life: Option<u64>, millis| {
+        let database = database(window.clone(), half_life.map(Duration::from_secs));
         over_window(&database, "kai_queue_allocated_gpus", Time(millis)).unwrap_or_default()
     };
     let sliding = Window::Sliding(Duration::from_hours(24));
-    assert_snapshot!(ask(sliding, None, 0), @"sum_over_time((kai_queue_allocated_gpus)[86400000ms:60000ms])");
-    assert_snapshot!(ask(sliding, Some(600), 1_767_225_600_250), @"sum_over_time(((kai_queue_allocated_gpus) * 0.5 ^ ((1767225600.250 - time()) / 600))[86400000ms:60000ms])");
-    let start = "2026-01-05T00:00:00Z".parse().unwrap();
+    assert_snapshot!(ask(&sliding, None, 0), @"sum_over_time((kai_queue_allocated_gpus)[86400000ms:60000ms])");
+    assert_snapshot!(ask(&sliding, Some(600), 1_767_225_600_250), @"sum_over_time(((kai_queue_allocated_gpus) * 0.5 ^ ((1767225600.250 - time()) / 600))[86400000ms:60000ms])");
+    let start: jiff::Timestamp = "2026-01-05T00:00:00Z".parse().unwrap();
     let tumbling = Window::Tumbling { start, size: Duration::from_hours(24) };
-    let after = |seconds: i64| ask(tumbling, None, start.as_millisecond() + seconds * 1000);
+    let after = |seconds: i64| ask(&tumbling, None, start.as_millisecond() + seconds * 1000);
     assert_snapshot!(after(3 * 24 * 3600 + 90), @"sum_over_time((kai_queue_allocated_gpus)[90000ms:60000ms])");
     assert_snapshot!(after(-90), @"");
     assert_snapshot!(after(24 * 3600), @"");
+    let cron = Window::Cron("0 0 * * 1".parse().unwrap());
+    let monday_and_a_half = start.as_millisecond() + 36 * 3_600_000;
+    assert_snapshot!(ask(&cron, None, monday_and_a_half), @"sum_over_time((kai_queue_allocated_gpus)[129600000ms:60000ms])");
 }
 
 /// What an answer with this status and text says of queues.
