@@ -1,11 +1,13 @@
 //! A version of our scheduler as a process, for tests of `schedlab upgrade`: as it is, or wrong
 //! in a way that an upgrade must not be.
-//! usage: `one_version KUBECONFIG SCHEDULER_NAME [elects] [evicts|overbooks|forgets|idles]`
+//! usage: `one_version KUBECONFIG SCHEDULER_NAME [elects] [WRONG]`, where WRONG is one of
+//! evicts, overbooks, forgets, idles, boundless, flat, mute
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab::api::Api;
 use schedlab_emulator::clock::Clock;
@@ -20,9 +22,7 @@ async fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let [kubeconfig, name, how @ ..] = words.as_slice() else {
-        anyhow::bail!(
-            "usage: one_version KUBECONFIG SCHEDULER_NAME [elects] [evicts|overbooks|forgets|idles]"
-        )
+        anyhow::bail!("usage: one_version KUBECONFIG SCHEDULER_NAME [elects] [WRONG]")
     };
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let options = KubeConfigOptions::default();
@@ -32,14 +32,47 @@ async fn main() -> anyhow::Result<()> {
         ["elects", wrong @ ..] => (true, wrong),
         wrong => (false, wrong),
     };
-    do_wrong(&Api::new(client.clone()), wrong.first().copied()).await?;
-    let config = Config { scheduler_name: (*name).to_owned(), ..Config::kai() };
+    let mut config = Config { scheduler_name: (*name).to_owned(), ..Config::kai() };
+    let client = match wrong {
+        ["boundless"] => {
+            // Limits are this plugin's.
+            config.go_without(["proportion".to_owned()].into());
+            client
+        }
+        ["flat"] => {
+            // Queues above queues do not count.
+            config.full_hierarchy_fairness = false;
+            client
+        }
+        ["mute"] => mute(client),
+        wrong => {
+            do_wrong(&Api::new(client.clone()), wrong.first().copied()).await?;
+            client
+        }
+    };
     if elects { elected(client, config).await } else { work(client, config).await }
 }
 
 async fn work(client: kube::Client, config: Config) -> anyhow::Result<()> {
     let clock = Clock::real();
     schedlab_scheduler::run(client, config, Arc::new(move || clock.now())).await
+}
+
+/// A client that says of no pod why it waits: what would be written of it is only read.
+fn mute(client: kube::Client) -> kube::Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |mut request: http::Request<Body>| {
+        let of_pod = request.uri().path().strip_suffix("/status");
+        let of_pod = of_pod.filter(|path| path.contains("/pods/")).map(str::parse);
+        if let (&http::Method::PATCH, Some(Ok(pod))) = (request.method(), of_pod) {
+            *request.method_mut() = http::Method::GET;
+            *request.uri_mut() = pod;
+            *request.body_mut() = Body::empty();
+        }
+        let client = client.clone();
+        async move { client.send(request).await }
+    });
+    kube::Client::new(service, namespace)
 }
 
 /// Works while it holds the lease, and gives it up when it is asked to end.

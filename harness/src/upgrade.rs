@@ -8,13 +8,13 @@ mod process;
 mod spec;
 mod state;
 mod version;
+mod watching;
 mod work;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -22,11 +22,11 @@ use crate::api::Api;
 use crate::ground::Installation;
 use crate::leftovers::Run;
 use crate::progress::Progress;
-use crate::view::View;
 pub use checks::Check;
 pub use spec::Spec;
 use state::State;
 use version::Version;
+use watching::Watching;
 use work::Round;
 
 /// How long a version may take for what it is waited for.
@@ -112,7 +112,7 @@ pub async fn upgrade(
     way: Way,
     progress: &mut Progress,
 ) -> anyhow::Result<Verdict> {
-    let mut view = View::open(&bench.api).await?;
+    let mut view = Watching::open(&bench.api).await?;
     work::queues(&mut bench.api, &mut view).await?;
     let step = progress.begin("the old version at work", Duration::from_secs(10));
     let mut old = Version::start(bench, from, "old").await?;
@@ -138,7 +138,7 @@ pub async fn upgrade(
 /// Replaces the running scheduler and judges what came of it.
 async fn replace(
     bench: &mut Bench,
-    view: &mut View,
+    view: &mut Watching,
     (old, to): (Version, &Spec),
     round: Round,
     progress: &mut Progress,
@@ -147,17 +147,26 @@ async fn replace(
     let step = format!("{}, {}", round.name(), round.way());
     let step = progress.begin(&step, Duration::from_secs(15));
     view.drain().await?;
-    let before = State::of(view);
-    let (new, finished) = match round.way() {
+    view.forget();
+    let before = view.state();
+    let (mut new, finished) = match round.way() {
         Way::Rolling => roll(bench, view, (old, to), round).await?,
         Way::StopAndStart => stop_and_start(bench, view, (old, to), round).await?,
     };
-    let after = State::of(view);
+    let told = match work::told(&view.state(), round) {
+        Err(_) if finished.is_ok() => {
+            wait(view, &mut new, |state| work::told(state, round)).await?
+        }
+        told => told,
+    };
+    let after = view.state();
     let mut checks = checks::all(&before, &after);
+    checks.push(checks::within_limits(&after, view.over()));
     if let Err(why) = finished {
         checks.push(Check::failed("new work is scheduled", vec![why, new.last_words().await]));
     } else {
         checks.push(Check::held_by("new work is scheduled", "a gang finished, a new pod runs"));
+        checks.push(checks::told(told));
     }
     progress.done(step);
     Ok((Move { title, checks, diff: state::diff(&before, &after) }, new))
@@ -167,7 +176,7 @@ async fn replace(
 /// half done just then is finished by either. Answers why new work was not scheduled.
 async fn roll(
     bench: &mut Bench,
-    view: &mut View,
+    view: &mut Watching,
     (old, to): (Version, &Spec),
     round: Round,
 ) -> anyhow::Result<(Version, Result<(), String>)> {
@@ -177,7 +186,7 @@ async fn roll(
         let mut new = Version::start(bench, to, round.name()).await?;
         if let Some(why) = new.ended() {
             // The old one has gone on meanwhile.
-            settle(view).await?;
+            view.settle().await?;
             return Ok((new, Err(why)));
         }
         let finished = finish(bench, view, &mut new, round).await?;
@@ -196,12 +205,12 @@ async fn roll(
 /// Nobody is there for a while: what is half done then, the new version finds so.
 async fn stop_and_start(
     bench: &mut Bench,
-    view: &mut View,
+    view: &mut Watching,
     (old, to): (Version, &Spec),
     round: Round,
 ) -> anyhow::Result<(Version, Result<(), String>)> {
     old.end().await?;
-    work::forget_queue_status(&bench.api, view).await?;
+    work::forget_queue_status(&bench.api, view.view()).await?;
     work::half_bound(bench, view, round).await?;
     let mut new = Version::start(bench, to, round.name()).await?;
     let finished = finish(bench, view, &mut new, round).await?;
@@ -211,7 +220,7 @@ async fn stop_and_start(
 /// Waits until what was half done is done, and what is submitted now as well.
 async fn finish(
     bench: &mut Bench,
-    view: &mut View,
+    view: &mut Watching,
     new: &mut Version,
     round: Round,
 ) -> anyhow::Result<Result<(), String>> {
@@ -226,12 +235,12 @@ async fn finish(
 /// Waits until something is so and nothing changes any more. `Err` inside: it did not come to
 /// that, and what was missing last.
 async fn wait(
-    view: &mut View,
+    view: &mut Watching,
     scheduler: &mut Version,
     is_so: impl Fn(&State) -> Result<(), String>,
 ) -> anyhow::Result<Result<(), String>> {
     let end = Instant::now() + PATIENCE;
-    let mut last = State::of(view);
+    let mut last = view.state();
     let mut since = Instant::now();
     loop {
         let so = is_so(&last);
@@ -239,29 +248,18 @@ async fn wait(
             return Ok(Ok(()));
         }
         if let Some(why) = scheduler.ended() {
-            settle(view).await?;
+            view.settle().await?;
             return Ok(Err(why));
         }
         if Instant::now() >= end {
             let why = so.err().unwrap_or_else(|| "it never came to rest".to_owned());
             return Ok(Err(format!("not within {} s: {why}", PATIENCE.as_secs())));
         }
-        match tokio::time::timeout(QUIET, view.next()).await {
-            Ok(taken) => taken.context("the cluster is gone")?,
-            Err(_) => continue,
-        }
-        let now = State::of(view);
+        let Ok(taken) = tokio::time::timeout(QUIET, view.next()).await else { continue };
+        let now = taken?;
         if now != last {
             last = now;
             since = Instant::now();
         }
     }
-}
-
-/// Takes in what was written, until nothing is for a while.
-async fn settle(view: &mut View) -> anyhow::Result<()> {
-    while let Ok(taken) = tokio::time::timeout(QUIET, view.next()).await {
-        taken.context("the cluster is gone")?;
-    }
-    Ok(())
 }

@@ -104,6 +104,32 @@ fn a_version_that_loses_objects_is_caught() {
 }
 
 #[test]
+fn a_version_that_binds_beyond_a_queues_limit_is_caught() {
+    let ended = upgrade(&version("boundless"), &["--way", "stop-and-start"]);
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    let told = ended.told.to_string();
+    assert!(broken(&ended).contains(&"no queue exceeds its limit"), "{:#}", ended.told);
+    assert!(told.contains("queue upgrade-capped has a limit of 2 GPUs and used 3"), "{told}");
+}
+
+#[test]
+fn a_version_that_binds_beyond_the_limit_of_a_queue_above_is_caught() {
+    let ended = upgrade(&version("flat"), &["--way", "stop-and-start"]);
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    let told = ended.told.to_string();
+    assert!(broken(&ended).contains(&"no queue exceeds its limit"), "{:#}", ended.told);
+    assert!(told.contains("queue upgrade-bounded has a limit of 1 GPUs and used 2"), "{told}");
+}
+
+#[test]
+fn a_version_that_tells_nobody_why_it_waits_is_caught() {
+    let ended = upgrade(&version("mute"), &["--way", "stop-and-start"]);
+    assert_eq!((broken(&ended), ended.code), (vec!["new work that waits is told why"], 1));
+    let told = ended.told.to_string();
+    assert!(told.contains("beyond-capped-there waits and is not told why"), "{told}");
+}
+
+#[test]
 fn a_version_that_does_not_start_is_caught_with_its_own_words() {
     let ended = upgrade("process:echo no such flag", &["--way", "stop-and-start"]);
     assert_eq!(ended.code, 1, "{}", ended.err);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schedlab_json::Value;
 use serde::Serialize;
 
-use super::state::{PodState, State, words};
-use super::work::counts_new_work;
+use super::state::{PodState, QueueState, State, words};
+use super::work::{BEYOND, new_work_changes};
 use crate::view::Phase;
 use schedlab_emulator::quantity::thousandths;
 
@@ -123,34 +123,24 @@ fn queue_status(before: &State, after: &State) -> Check {
     for (name, is) in &after.queues {
         let said = is.status.get("allocated").map(|all| &all["nvidia.com/gpu"]);
         let said = said.and_then(thousandths).unwrap_or(0);
-        let held = held_by(after, name);
+        let held = after.charged(name);
         if said != held {
             let (said, held) = (said / 1000, held / 1000);
             broken
                 .push(format!("queue {name} says {said} GPUs are allocated, its pods hold {held}"));
         }
         let Some(was) = before.queues.get(name) else { continue };
-        let moved = counts_new_work(name);
-        if !moved && was.status != is.status {
-            let show = |status: &BTreeMap<String, Value>| {
-                serde_json::to_string(status).unwrap_or_default()
-            };
-            broken.push(format!(
-                "queue {name} said {} and says {}",
-                show(&was.status),
-                show(&is.status)
-            ));
+        let told = |queue: &QueueState| -> BTreeMap<String, Value> {
+            let status = queue.status.iter().filter(|(field, _)| !new_work_changes(name, field));
+            status.map(|(field, value)| (field.clone(), value.clone())).collect()
+        };
+        let (was, is) = (told(was), told(is));
+        if was != is {
+            let show = |status| serde_json::to_string(status).unwrap_or_default();
+            broken.push(format!("queue {name} said {} and says {}", show(&was), show(&is)));
         }
     }
     Check::of(claim, format!("{} queues", after.queues.len()), broken)
-}
-
-/// GPUs in thousandths that pods of a queue and of the queues below it hold.
-fn held_by(state: &State, queue: &str) -> i128 {
-    let own = state.pods.values().filter(|pod| pod.queue.as_deref() == Some(queue));
-    let own: i128 = own.filter(|pod| pod.holds_room()).map(|pod| pod.gpu_milli).sum();
-    let below = state.queues.iter().filter(|(_, one)| one.parent == queue);
-    own + below.map(|(name, _)| held_by(state, name)).sum::<i128>()
 }
 
 /// What the old version wrote is there, unchanged, and waiting work is still told why it waits.
@@ -172,11 +162,11 @@ fn still_read(before: &State, after: &State) -> Check {
             Some(_) => {}
         }
     }
-    let told = before.pods.iter().filter(|(_, pod)| pod.waits.is_some());
+    let told = before.pods.iter().filter(|(_, pod)| pod.is_told());
     for (name, _) in told {
         match after.pods.get(name) {
             None => broken.push(format!("{name} waited and is gone")),
-            Some(is) if is.phase == Phase::Pending && is.waits.is_none() => {
+            Some(is) if is.phase == Phase::Pending && !is.is_told() => {
                 broken.push(format!("{name} waits and is no longer told why"));
             }
             Some(_) => {}
@@ -184,4 +174,15 @@ fn still_read(before: &State, after: &State) -> Check {
     }
     let seen = format!("{} queues, {} pod groups", before.queues.len(), before.groups.len());
     Check::of("objects of the old version still load", seen, broken)
+}
+
+/// Those that used more did so at some moment of the move.
+pub(super) fn within_limits(after: &State, over: Vec<String>) -> Check {
+    Check::of("no queue exceeds its limit", format!("{} queues", after.queues.len()), over)
+}
+
+/// What came after the move and cannot run is told why by the new version alone.
+pub(super) fn told(told: Result<(), String>) -> Check {
+    let claim = "new work that waits is told why";
+    Check::of(claim, format!("{} pods", BEYOND.len()), told.err().into_iter().collect())
 }

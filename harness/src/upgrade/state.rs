@@ -47,6 +47,11 @@ impl PodState {
     pub(super) fn holds_room(&self) -> bool {
         !self.node.is_empty() && !matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
+
+    /// Whether it is told why it waits.
+    pub(super) fn is_told(&self) -> bool {
+        self.waits.as_ref().is_some_and(|why| !why.trim().is_empty())
+    }
 }
 
 impl State {
@@ -83,6 +88,30 @@ impl State {
     pub(super) fn held(&self, node: &str) -> i128 {
         let here = self.pods.values().filter(|pod| pod.node == node && pod.holds_room());
         here.map(|pod| pod.gpu_milli).sum()
+    }
+
+    /// GPUs in thousandths that pods of a queue and of the queues below it hold.
+    pub(super) fn charged(&self, queue: &str) -> i128 {
+        let own = self.pods.values().filter(|pod| pod.queue.as_deref() == Some(queue));
+        let own: i128 = own.filter(|pod| pod.holds_room()).map(|pod| pod.gpu_milli).sum();
+        let below = self.queues.iter().filter(|(_, one)| one.parent == queue);
+        own + below.map(|(name, _)| self.charged(name)).sum::<i128>()
+    }
+
+    /// Queues that use more than their limits, and how much.
+    pub(super) fn over_limit(&self) -> Vec<(String, String)> {
+        let mut over = Vec::new();
+        for (name, queue) in &self.queues {
+            let limit = at(&queue.spec, "/resources/gpu/limit").and_then(thousandths);
+            let used = self.charged(name);
+            // Below zero there is none.
+            if let Some(limit) = limit.filter(|limit| 0 <= *limit && *limit < used) {
+                let (limit, used) = (limit / 1000, used / 1000);
+                let why = format!("queue {name} has a limit of {limit} GPUs and used {used}");
+                over.push((name.clone(), why));
+            }
+        }
+        over
     }
 }
 

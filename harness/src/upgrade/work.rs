@@ -3,7 +3,8 @@
 
 use schedlab_json::{Value, json};
 
-use super::state::State;
+use super::state::{PodState, State};
+use super::watching::Watching;
 use super::{Bench, PATIENCE, Way};
 use crate::api::{Api, is_not_found, refusal};
 use crate::view::{Kind, Phase, View};
@@ -14,12 +15,31 @@ const ROOT: &str = "upgrade";
 /// Queue of what is submitted while schedulers change.
 const NEW: &str = "upgrade-new";
 
-/// Leaf queues with their quotas and limits in GPUs; -1 is none.
-const LEAVES: [(&str, i32, i32); 4] =
-    [("upgrade-steady", 10, -1), ("upgrade-gangs", 8, -1), ("upgrade-capped", 2, 2), (NEW, 12, -1)];
+/// Queue at its limit.
+const CAPPED: &str = "upgrade-capped";
+
+/// Queue at its limit, where all work is of the queue below it, which has none.
+const BOUNDED: &str = "upgrade-bounded";
+
+/// Queue below [`BOUNDED`].
+const INNER: &str = "upgrade-inner";
+
+/// Queues with their parents, and their quotas and limits in GPUs; -1 is none.
+const QUEUES: [(&str, Option<&str>, (i32, i32)); 7] = [
+    (ROOT, None, (32, -1)),
+    ("upgrade-steady", Some(ROOT), (10, -1)),
+    ("upgrade-gangs", Some(ROOT), (8, -1)),
+    (CAPPED, Some(ROOT), (2, 2)),
+    (BOUNDED, Some(ROOT), (1, 1)),
+    (INNER, Some(BOUNDED), (1, -1)),
+    (NEW, Some(ROOT), (11, 12)),
+];
 
 /// Members of the gang that is caught half-bound.
 const MEMBERS: usize = 4;
+
+/// What is submitted afterwards and has no room below a limit.
+pub(super) const BEYOND: [(&str, &str); 2] = [("capped", CAPPED), ("inner", INNER)];
 
 /// There or back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,24 +77,33 @@ impl Round {
     fn fresh(self) -> String {
         format!("fresh-{}", self.name())
     }
+
+    fn beyond(self, name: &str) -> String {
+        format!("beyond-{name}-{}", self.name())
+    }
 }
 
-/// Whether work that is submitted while schedulers change counts in that queue.
-pub(super) fn counts_new_work(queue: &str) -> bool {
-    queue == NEW || queue == ROOT
+/// Whether work that is submitted while schedulers change makes this field of a queue's status
+/// another.
+pub(super) fn new_work_changes(queue: &str, field: &str) -> bool {
+    match queue {
+        NEW | ROOT => true,
+        // What comes there waits.
+        CAPPED | BOUNDED | INNER => field == "requested",
+        _ => false,
+    }
 }
 
 /// Makes the queues, where the cluster knows queues.
-pub(super) async fn queues(api: &mut Api, view: &mut View) -> anyhow::Result<()> {
+pub(super) async fn queues(api: &mut Api, view: &mut Watching) -> anyhow::Result<()> {
     let kind = "/apis/scheduling.run.ai/v2";
     match api.get(kind).await {
         Ok(_) => {}
         Err(error) if is_not_found(&error) => return Ok(()),
         Err(error) => return Err(refusal(error)),
     }
-    api.create(&queue(ROOT, None, (32, -1))).await?;
-    for (name, quota, limit) in LEAVES {
-        api.create(&queue(name, Some(ROOT), (quota, limit))).await?;
+    for (name, parent, bounds) in QUEUES {
+        api.create(&queue(name, parent, bounds)).await?;
     }
     view.drain().await
 }
@@ -94,7 +123,7 @@ fn queue(name: &str, parent: Option<&str>, (quota, limit): (i32, i32)) -> Value 
 }
 
 /// Submits what stands before the upgrade: 10 single pods and a gang that run, a gang that never
-/// fits, and a queue at its limit.
+/// fits, and queues at their limits.
 pub(super) async fn standing(api: &mut Api, scheduler: &str) -> anyhow::Result<()> {
     for number in 0..10 {
         let name = format!("steady-{number}");
@@ -104,7 +133,11 @@ pub(super) async fn standing(api: &mut Api, scheduler: &str) -> anyhow::Result<(
     gang(api, ("giant", "upgrade-gangs", scheduler), 5, 8).await?;
     for number in 0..4 {
         let name = format!("capped-{number}");
-        api.create(&pod(&name, "upgrade-capped", (scheduler, None), 1)).await?;
+        api.create(&pod(&name, CAPPED, (scheduler, None), 1)).await?;
+    }
+    for number in 0..2 {
+        let name = format!("inner-{number}");
+        api.create(&pod(&name, INNER, (scheduler, None), 1)).await?;
     }
     Ok(())
 }
@@ -122,6 +155,8 @@ pub(super) fn stands(state: &State) -> Result<(), String> {
         ("giant-", Phase::Pending, 5),
         ("capped-", Phase::Running, 2),
         ("capped-", Phase::Pending, 2),
+        ("inner-", Phase::Running, 1),
+        ("inner-", Phase::Pending, 1),
     ];
     for (prefix, phase, wanted) in wanted {
         let found = count(prefix, phase);
@@ -129,9 +164,12 @@ pub(super) fn stands(state: &State) -> Result<(), String> {
             return Err(format!("{found} of {wanted} pods {prefix}* are {phase}"));
         }
     }
-    let untold =
-        state.pods.iter().find(|(_, pod)| pod.phase == Phase::Pending && pod.waits.is_none());
-    match untold {
+    all_told(state.pods.iter())
+}
+
+/// Whether those that wait are told why.
+fn all_told<'a>(mut pods: impl Iterator<Item = (&'a String, &'a PodState)>) -> Result<(), String> {
+    match pods.find(|(_, pod)| pod.phase == Phase::Pending && !pod.is_told()) {
         Some((name, _)) => Err(format!("{name} waits and is not told why")),
         None => Ok(()),
     }
@@ -140,7 +178,7 @@ pub(super) fn stands(state: &State) -> Result<(), String> {
 /// A gang of which two members are bound, as by a scheduler that ended between two writes.
 pub(super) async fn half_bound(
     bench: &mut Bench,
-    view: &mut View,
+    view: &mut Watching,
     round: Round,
 ) -> anyhow::Result<()> {
     let name = round.gang();
@@ -151,7 +189,7 @@ pub(super) async fn half_bound(
     for number in 0..2 {
         let pod = make(number);
         api.create(&pod).await?;
-        let state = State::of(view);
+        let state = view.state();
         let mut free = state.nodes.iter().filter(|(node, has)| state.held(node) + 1000 <= **has);
         let Some((node, _)) = free.next() else { anyhow::bail!("no node has a free GPU") };
         let binding = json!({
@@ -174,9 +212,9 @@ pub(super) async fn half_bound(
 }
 
 /// Waits until the view shows a pod's node.
-async fn shown_bound(view: &mut View, pod: &str) -> anyhow::Result<()> {
+async fn shown_bound(view: &mut Watching, pod: &str) -> anyhow::Result<()> {
     let shown = async {
-        while view.pod(pod).is_none_or(|pod| pod.node().is_empty()) {
+        while view.view().pod(pod).is_none_or(|pod| pod.node().is_empty()) {
             view.next().await?;
         }
         Ok(())
@@ -196,9 +234,14 @@ pub(super) fn gang_is_whole(state: &State, round: Round) -> Result<(), String> {
     Err(format!("{running} of {MEMBERS} members of the half-bound gang {} run", round.gang()))
 }
 
-/// Submits a pod that only the new version can see.
+/// Submits pods that only the new version can see: at last one that has room, before it two that
+/// are beyond limits.
 pub(super) async fn fresh(api: &mut Api, scheduler: &str, round: Round) -> anyhow::Result<()> {
-    api.create(&pod(&round.fresh(), NEW, (scheduler, None), 1)).await.map(drop)
+    let beyond = BEYOND.into_iter().map(|(name, queue)| (round.beyond(name), queue));
+    for (name, queue) in beyond.chain([(round.fresh(), NEW)]) {
+        api.create(&pod(&name, queue, (scheduler, None), 1)).await?;
+    }
+    Ok(())
 }
 
 /// Whether it runs.
@@ -209,6 +252,13 @@ pub(super) fn fresh_runs(state: &State, round: Round) -> Result<(), String> {
         Some(pod) => Err(format!("{name}, submitted afterwards, is {}", pod.phase)),
         None => Err(format!("{name}, submitted afterwards, is gone")),
     }
+}
+
+/// Whether those beyond limits are told why they wait. Whether they do is another question.
+pub(super) fn told(state: &State, round: Round) -> Result<(), String> {
+    let names: Vec<String> =
+        BEYOND.iter().map(|(name, _)| format!("default/{}", round.beyond(name))).collect();
+    all_told(state.pods.iter().filter(|(name, _)| names.contains(name)))
 }
 
 /// Takes away what the old version computed, so that the new one has to compute it anew.
