@@ -1,5 +1,6 @@
 //! The programs of others that real clusters need, and what to do when they fail.
 
+mod command;
 mod endpoint;
 mod remedy;
 
@@ -7,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+pub use command::has_program;
 pub use endpoint::{DOCKER_HOST, Endpoint, is_named};
 pub use remedy::remedy;
 

@@ -36,6 +36,7 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     if let Some(message) = report::unwritable(&args.results, &args.reporter) {
         return Err(UsageError(message).into());
     }
+    stage::has_program(&args.stage, &settings.target)?;
     let interrupted = Interrupt::listen()?;
     settings.interrupted = interrupted.clone();
     settings.ground = match ground((&args.stage, &settings.target.which), &interrupted, &mut output)

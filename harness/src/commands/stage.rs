@@ -1,9 +1,12 @@
 //! Where a run is asked for: what cannot be there, or means nothing there, is refused.
 
+use schedlab_control_plane::{Assets, PROGRAMS};
+
 use super::UsageError;
 use crate::cli::{ClusterName, Stage};
 use crate::ground::Kubelets;
 use crate::target::{Target, Which};
+use crate::tools;
 
 use ClusterName::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
 
@@ -15,6 +18,18 @@ pub(super) fn target(stage: &Stage) -> anyhow::Result<Target> {
         Some(message) => Err(UsageError(message).into()),
         None => Ok(target),
     }
+}
+
+/// Whether the scheduler's program is there, before a cluster boots for it.
+pub(super) fn has_program(stage: &Stage, target: &Target) -> anyhow::Result<()> {
+    let Which::Process(command) = &target.which else { return Ok(()) };
+    // A control plane that is not there is told when it boots.
+    let beside = match stage.cluster {
+        ControlPlane => schedlab_control_plane::find(stage.assets.as_deref(), &PROGRAMS).ok(),
+        Emulator | Kubeconfig | Container | Kind => None,
+    };
+    tools::has_program(command, beside.as_ref().map(Assets::folder))
+        .map_err(|lacking| anyhow::anyhow!("scheduler {}: {lacking}", target.name))
 }
 
 /// An option that means nothing on the cluster.

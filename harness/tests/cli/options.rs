@@ -34,3 +34,20 @@ fn nothing_is_installed_on_a_control_plane_of_ours() {
     let said = refused(&["control-plane", "--scheduler", "installed:kai-scheduler"]);
     assert!(said.contains("nothing is installed on a control plane of ours"), "{said}");
 }
+
+#[test]
+fn a_scheduler_whose_program_is_not_there_is_told_before_anything_boots() {
+    for (scheduler, told) in [
+        ("process:/no/such", "scheduler schedlab-scheduler: there is no program /no/such"),
+        ("process:no-such-program x", "there is no no-such-program on the PATH"),
+    ] {
+        let lab = Lab::of("passes");
+        let state = lab.path("state");
+        let args = ["run", "--cluster", "control-plane", "--scheduler", scheduler];
+        let args = [&args[..], &["--target", "schedlab-scheduler"]].concat();
+        let ended = lab.run_with(&args, &[("XDG_STATE_HOME", state.to_str().expect("text"))]);
+        assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
+        assert!(ended.err.contains(told), "{}", ended.all());
+        assert!(!lab.exists("state"), "no run began: {}", ended.all());
+    }
+}

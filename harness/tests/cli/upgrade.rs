@@ -58,6 +58,19 @@ fn a_chart_that_runs_nothing_is_no_scheduler() {
 }
 
 #[test]
+fn a_program_that_is_not_there_is_told_before_a_cluster_boots() {
+    let there = "process:/bin/sh -c true";
+    let said = [
+        refused(&[], ["process:/no/such", there], &[]),
+        refused(&[], [there, "process:no-such-program x"], &[]),
+    ];
+    insta::assert_snapshot!(said.concat(), @r"
+    schedlab: --from process:/no/such: there is no program /no/such
+    schedlab: --to process:no-such-program x: there is no no-such-program on the PATH
+    ");
+}
+
+#[test]
 fn versions_are_of_one_sort_and_on_a_cluster_that_runs_it() {
     let process = "process:true";
     let said = [

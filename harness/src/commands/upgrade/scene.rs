@@ -22,6 +22,7 @@ use crate::interrupt::Interrupt;
 use crate::leftovers::Run;
 use crate::progress::Progress;
 use crate::target::Which;
+use crate::tools;
 use crate::upgrade::Spec;
 
 /// What takes its time to boot.
@@ -57,7 +58,14 @@ impl Scene {
         interrupt: &Interrupt,
         progress: &mut Progress,
     ) -> anyhow::Result<Self> {
-        match place(args)? {
+        let place = place(args)?;
+        for (option, version) in [("--from", &args.from), ("--to", &args.to)] {
+            if let Spec::Process(command) = version {
+                tools::has_program(command, None)
+                    .map_err(|lacking| anyhow::anyhow!("{option} {version}: {lacking}"))?;
+            }
+        }
+        match place {
             UpgradeCluster::Emulator => Ok(Self::Emulator),
             UpgradeCluster::Kind => kind(args, interrupt, progress),
             UpgradeCluster::ControlPlane => {
