@@ -28,6 +28,7 @@ pub mod world;
 pub mod api;
 pub mod cluster;
 pub mod ground;
+mod kubeconfig;
 pub mod leftovers;
 mod processes;
 pub mod progress;

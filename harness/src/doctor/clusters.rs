@@ -9,6 +9,7 @@ use super::programs::{ask, version};
 use super::{Ability, Target, machine};
 use crate::api::{Api, causes, is_unauthorized};
 use crate::ground::LOG_IN;
+use crate::kubeconfig;
 use crate::tools::{ANSWER_MAX, Endpoint, Tool, is_named};
 
 /// What brings all that kind needs.
@@ -135,14 +136,10 @@ async fn node_images(ability: &mut Ability) {
 pub(super) async fn kubeconfig() -> Ability {
     let mut ability = Ability::of(Target::Kubeconfig);
     let absent = "set KUBECONFIG to the path of one, or write ~/.kube/config";
-    let config = match Kubeconfig::read() {
-        Ok(config) if config.contexts.is_empty() => {
-            ability.lacks("the kubeconfig has no context", absent);
-            return ability;
-        }
+    let config = match kubeconfig::place(None).and_then(|place| kubeconfig::read(&place)) {
         Ok(config) => config,
         Err(error) => {
-            ability.lacks(causes(&error), absent);
+            ability.lacks(format!("{error:#}"), absent);
             return ability;
         }
     };

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use http::Request;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 
 use crate::api::{causes, is_unauthorized, refusal};
+use crate::kubeconfig;
 
 /// How long a server may take to answer at all.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -30,14 +31,18 @@ pub struct Access {
 impl Access {
     /// Reads the kubeconfig; answers it with its path and context.
     pub(super) async fn connect(&self) -> anyhow::Result<(kube::Config, PathBuf, String)> {
-        let path = self.file()?;
-        let kubeconfig = Kubeconfig::read_from(&path).map_err(|error| {
-            anyhow!("cannot read kubeconfig {}: {}", path.display(), causes(&error))
-        })?;
+        let path = kubeconfig::place(self.path.as_deref())?;
+        let kubeconfig = kubeconfig::read(&path)?;
         let current = kubeconfig.current_context.clone().unwrap_or_default();
         let contexts: Vec<&str> =
             kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
         let Some(confirmed) = &self.confirmed else {
+            anyhow::ensure!(
+                !current.is_empty(),
+                "{} has no current context: name one with --yes-this-cluster; it has: {}",
+                path.display(),
+                contexts.join(", ")
+            );
             anyhow::bail!(
                 "{} means the cluster {current:?}; if that is the one in which schedlab shall \
                  make nodes and namespaces: --yes-this-cluster {current}",
@@ -57,22 +62,7 @@ impl Access {
             .with_context(|| format!("kubeconfig {} names no usable cluster", path.display()))?;
         config.connect_timeout = Some(ANSWER_WITHIN);
         // It is noted, and cleaned up from wherever.
-        let path = std::path::absolute(&path).context("there is no current folder")?;
-        Ok((config, path, confirmed.clone()))
-    }
-
-    fn file(&self) -> anyhow::Result<PathBuf> {
-        if let Some(path) = &self.path {
-            return Ok(path.clone());
-        }
-        let named = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
-        if let Some(named) = named {
-            // Of several the first has the current context.
-            return std::env::split_paths(&named).next().context("KUBECONFIG names no file");
-        }
-        let home = std::env::var_os("HOME")
-            .context("no kubeconfig: name one with --kubeconfig, or set KUBECONFIG")?;
-        Ok(PathBuf::from(home).join(".kube/config"))
+        Ok((config, kubeconfig::absolute(&path)?, confirmed.clone()))
     }
 }
 

@@ -5,12 +5,13 @@ use std::path::Path;
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use http::Request;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 use kube::core::WatchEvent;
 use schedlab_json::Value;
 
 use super::OBJECT_LABEL;
 use crate::api::{Api, is_not_found, refusal};
+use crate::kubeconfig;
 
 /// How long an object may take to go.
 const SECONDS_MAX: u32 = 90;
@@ -18,8 +19,7 @@ const SECONDS_MAX: u32 = 90;
 /// A client of the cluster that a kubeconfig means.
 pub(super) async fn connect(path: &Path, context: Option<&str>) -> anyhow::Result<Api> {
     let shown = path.display();
-    let kubeconfig =
-        Kubeconfig::read_from(path).with_context(|| format!("cannot read kubeconfig {shown}"))?;
+    let kubeconfig = kubeconfig::read(path)?;
     let options =
         KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;

@@ -106,6 +106,35 @@ fn a_cluster_whose_name_nobody_said_is_not_touched() {
 }
 
 #[test]
+fn all_files_of_the_variable_are_one_kubeconfig() {
+    let lab = Lab::of("passes");
+    let (server, _) = without_all_rights();
+    lab.write("first", &kubeconfig("https://127.0.0.1:1"));
+    let second = kubeconfig(&server).replace("name: here", "name: there");
+    let second = second.replace("name: c,", "name: d,").replace("cluster: c,", "cluster: d,");
+    lab.write("second", &second);
+    let here = |variable: &str, more: &[&str]| {
+        let args = [&["run", "--cluster", "kubeconfig"], more].concat();
+        let state = lab.path("state");
+        let environment = [("KUBECONFIG", variable), ("XDG_STATE_HOME", state.to_str().unwrap())];
+        let ended = lab.run_with(&args, &environment);
+        assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
+        ended.err
+    };
+    let said = here("first:absent:second", &["--yes-this-cluster", "there"]);
+    assert!(said.contains(&format!("{server}/ does not let us do everything")), "{said}");
+    let said = here("first:second", &[]);
+    assert!(said.contains("first:second means the cluster \"here\""), "{said}");
+    let said = here("first:second", &["--yes-this-cluster", "nowhere"]);
+    assert!(said.contains("no such context; it has: here, there"), "{said}");
+    lab.write("empty", "");
+    let said = here("empty", &["--yes-this-cluster", "here"]);
+    assert!(said.contains("schedlab: kubeconfig empty is empty: allowed is"), "{said}");
+    let doctor = lab.run_with(&["doctor", "kubeconfig"], &[("KUBECONFIG", "first:second")]);
+    assert!(doctor.out.contains("contexts here there"), "{}", doctor.out);
+}
+
+#[test]
 fn who_may_not_do_everything_is_told_so_and_nothing_is_written() {
     let (server, writes) = without_all_rights();
     let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"];

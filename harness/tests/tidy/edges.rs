@@ -80,7 +80,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
     (
         "harness",
         "
-            api exit fenced fields progress report text tools
+            api exit fenced fields kubeconfig progress report text tools
             happenings interrupt leftovers
             audit
             processes veil
