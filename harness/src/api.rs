@@ -2,6 +2,7 @@
 //! discovery, so any kind that the cluster knows can be written.
 
 mod schema;
+mod version;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +15,7 @@ use schedlab_json::{Value, json};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::fields;
+pub use version::NoVersion;
 
 /// Our field manager and User-Agent.
 const MANAGER: &str = "schedlab";

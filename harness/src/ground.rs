@@ -33,7 +33,7 @@ pub use installation::Chart;
 pub(crate) use installation::{Installation, is_local};
 pub use kind::KindCluster;
 pub use kubeconfig::Access;
-pub(crate) use kubeconfig::LOG_IN;
+pub(crate) use kubeconfig::{LOG_IN, NO_PROXY};
 use kwok::Player;
 pub use kwok::{Kubelets, Kwok};
 

@@ -7,8 +7,8 @@ use schedlab_control_plane::PROGRAMS;
 
 use super::programs::{ask, version};
 use super::{Ability, Target, machine};
-use crate::api::{Api, causes, is_unauthorized};
-use crate::ground::LOG_IN;
+use crate::api::{Api, NoVersion, causes, is_unauthorized};
+use crate::ground::{LOG_IN, NO_PROXY};
 use crate::kubeconfig;
 use crate::tools::{ANSWER_MAX, Endpoint, Tool, is_named};
 
@@ -188,8 +188,10 @@ async fn server(config: Kubeconfig) -> Result<(String, bool), Unusable> {
         let config = config.map_err(|error| Unusable::silent(causes(&error)))?;
         let client = kube::Client::try_from(config).map_err(|error| Unusable::of(&error))?;
         let api = Api::new(client);
-        let version = api.get("/version").await.map_err(|error| Unusable::of(&error))?;
-        let version = version["gitVersion"].as_str().unwrap_or("unknown").to_owned();
+        let version = api.version().await.map_err(|error| match error {
+            NoVersion::Untold(error) => Unusable::of(&error),
+            NoVersion::Stranger { .. } => Unusable { why: error.to_string(), remedy: NO_PROXY },
+        })?;
         let allowed = api.allows_everything().await.map_err(|error| Unusable::of(&error))?;
         Ok((version, allowed))
     };

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use http::Request;
 use kube::config::KubeConfigOptions;
 
-use crate::api::{causes, is_unauthorized, refusal};
+use crate::api::{NoVersion, causes, is_unauthorized, refusal};
 use crate::kubeconfig;
 
 /// How long a server may take to answer at all.
@@ -16,6 +16,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// What to do where a server does not know who asks.
 pub(crate) const LOG_IN: &str =
     "log in there again: the credentials of that context are not valid, or no longer";
+
+/// What to do where something else answers.
+pub(crate) const NO_PROXY: &str =
+    "is there a proxy or a sign-in page on the way? kubectl get --raw /version shows what answers";
 
 /// How to get at a cluster.
 #[derive(Clone, Debug, Default)]
@@ -83,10 +87,15 @@ pub(super) async fn is_ready(config: &kube::Config) -> anyhow::Result<()> {
 pub(super) async fn examine(config: &kube::Config) -> anyhow::Result<String> {
     let api = super::api(config)?;
     let url = &config.cluster_url;
-    let version = tokio::time::timeout(ANSWER_WITHIN, api.get("/version")).await;
+    let version = tokio::time::timeout(ANSWER_WITHIN, api.version()).await;
     let version = version
         .with_context(|| format!("{url} does not answer within {ANSWER_WITHIN:?}"))?
-        .map_err(|error| unusable(url, error))?;
+        .map_err(|error| match error {
+            NoVersion::Untold(error) => unusable(url, error),
+            stranger @ NoVersion::Stranger { .. } => {
+                anyhow!("{url}: {stranger}\nto do: {NO_PROXY}")
+            }
+        })?;
     let allowed = api.allows_everything().await.map_err(refusal);
     anyhow::ensure!(
         allowed.with_context(|| format!("{url} refuses to tell our rights"))?,
@@ -94,7 +103,7 @@ pub(super) async fn examine(config: &kube::Config) -> anyhow::Result<String> {
          rights of an administrator there, as ClusterRole cluster-admin gives them; nothing was \
          changed",
     );
-    Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned())
+    Ok(version)
 }
 
 /// Why a server does not tell its version.

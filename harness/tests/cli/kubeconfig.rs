@@ -175,6 +175,28 @@ fn who_is_not_known_is_told_to_log_in() {
 }
 
 #[test]
+fn a_page_in_the_place_of_a_cluster_is_told_as_such() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            answer_with(stream, 200, &|_| "<html>\nPlease sign in</html>".to_owned());
+        }
+    });
+    let lab = Lab::of("passes");
+    let words = ["--kubeconfig", "kubeconfig", "--yes-this-cluster", "here"];
+    let said = refused(&lab, &server, &words);
+    let what = "what answers there is no Kubernetes API server: status 200 OK, it says \"<html> \
+                Please sign in</html>\"\n";
+    assert!(
+        said.contains(&format!("schedlab: {server}/: {what}to do: is there a proxy")),
+        "{said}"
+    );
+    let doctor = lab.run_with(&["doctor", "kubeconfig"], &[("KUBECONFIG", "kubeconfig")]);
+    assert!(doctor.out.contains(&format!("context here: {what}")), "{}", doctor.out);
+}
+
+#[test]
 fn a_busy_port_is_named() {
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = busy.local_addr().unwrap().port().to_string();
