@@ -122,6 +122,9 @@ pub(crate) const LOG: &str = "log";
 /// What stands for what in the command of a process.
 const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{scheduler-name}", "{profile}", "{dir}"];
 
+/// What stands for a program of the command line in the command of a target file.
+const PROGRAM: &str = "{program}";
+
 /// Whether a command has no placeholders but these. What is not written as one is the shell's.
 pub(crate) fn only_placeholders(command: &str, known: &[&str]) -> Result<(), String> {
     let named = command.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
@@ -172,6 +175,10 @@ struct File {
     files: BTreeMap<String, String>,
 }
 
+fn known(name: &str) -> Option<&'static (&'static str, &'static str)> {
+    KNOWN.iter().find(|(known, _)| *known == name)
+}
+
 impl Target {
     /// Ours, in this process.
     pub fn ours() -> Self {
@@ -186,11 +193,15 @@ impl Target {
         }
     }
 
+    /// Whether it names one that is known, none of them ours in this process, and no file.
+    pub(crate) fn is_known(file: &Path) -> bool {
+        file.to_str().and_then(known).is_some() && !file.exists()
+    }
+
     /// What a command line asks for; `file` declares it where it is not known, or names one that is.
     pub fn find(which: &Which, file: Option<&Path>) -> anyhow::Result<Self> {
-        let known = |name: &str| KNOWN.iter().find(|(known, _)| *known == name);
         if let Some(path) = file {
-            let named = path.to_str().and_then(known).filter(|_| !path.exists());
+            let named = path.to_str().and_then(known).filter(|_| Self::is_known(path));
             if let Some((name, text)) = named {
                 return Self::read(name, text, which);
             }
@@ -240,10 +251,17 @@ impl Target {
         let queues =
             QueueApi::named(&file.queues).map_err(|unknown| anyhow!("{place}: {unknown}"))?;
         let which = match (which, file.command) {
-            (Which::Ours, Some(command)) => Which::Process(command),
+            (Which::Ours, Some(command)) => {
+                anyhow::ensure!(
+                    !command.contains(PROGRAM),
+                    "{place}: command: {PROGRAM} stands for what --scheduler process:PROGRAM \
+                     names, and nothing is named"
+                );
+                Which::Process(command)
+            }
             (Which::Process(command), Some(rest)) if !command.contains(' ') => {
                 // The program alone: the file knows its arguments.
-                Which::Process(rest.replacen("{program}", command, 1))
+                Which::Process(rest.replacen(PROGRAM, command, 1))
             }
             // What runs there is known by its own name, or by that of its target.
             (Which::Installed(name), _) if *name == file.name => {

@@ -12,6 +12,9 @@ use ClusterName::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
 
 /// The scheduler that is asked for, where it can run and every option means something.
 pub(super) fn target(stage: &Stage) -> anyhow::Result<Target> {
+    if let Some(message) = of_another(stage) {
+        return Err(UsageError(message).into());
+    }
     let target = Target::find(&stage.scheduler, stage.target.as_deref())?;
     let refused = misplaced(stage).or_else(|| impossible(stage.cluster, &target.which));
     match refused {
@@ -30,6 +33,19 @@ pub(super) fn has_program(stage: &Stage, target: &Target) -> anyhow::Result<()> 
     };
     tools::has_program(command, beside.as_ref().map(Assets::folder))
         .map_err(|lacking| anyhow::anyhow!("scheduler {}: {lacking}", target.name))
+}
+
+/// A target that is declared, and ours that is tested.
+fn of_another(stage: &Stage) -> Option<String> {
+    let target = stage.target.as_ref().filter(|target| Target::is_known(target))?;
+    (stage.scheduler == Which::Ours).then(|| {
+        format!(
+            "--target {}: it declares another scheduler than ours, which is tested unless \
+             --scheduler names one; allowed with it are process:COMMAND, installed:NAME and \
+             deployment[:IMAGE]",
+            target.display()
+        )
+    })
 }
 
 /// An option that means nothing on the cluster.

@@ -36,6 +36,32 @@ fn nothing_is_installed_on_a_control_plane_of_ours() {
 }
 
 #[test]
+fn the_target_of_another_scheduler_is_not_ours() {
+    for target in ["kube-scheduler", "schedlab-scheduler", "kai-scheduler", "kueue"] {
+        for cluster in ["emulator", "control-plane"] {
+            let said = refused(&[cluster, "--target", target]);
+            let told = format!(
+                "schedlab: --target {target}: it declares another scheduler than ours, which is \
+                 tested unless --scheduler names one; allowed with it are process:COMMAND,"
+            );
+            assert!(said.starts_with(&told), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_target_file_whose_program_nobody_names_is_refused() {
+    let lab = Lab::of("passes");
+    let text = "name: mine\nqueues: none\ncapabilities: []\ncommand: '{program} {kubeconfig}'\n";
+    lab.write("target.yaml", text);
+    let ended = lab.run(&["run", "--cluster", "control-plane", "--target", "target.yaml"]);
+    assert_eq!((ended.code, &*ended.out), (3, ""), "{}", ended.all());
+    let told = "schedlab: target.yaml: command: {program} stands for what --scheduler \
+                process:PROGRAM names, and nothing is named\n";
+    assert_eq!(ended.err, told);
+}
+
+#[test]
 fn a_scheduler_whose_program_is_not_there_is_told_before_anything_boots() {
     for (scheduler, told) in [
         ("process:/no/such", "scheduler schedlab-scheduler: there is no program /no/such"),
