@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
 use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS};
-use schedlab_emulator::clock::Clock;
 use schedlab_scheduler::crds;
 
 use crate::api::Api;
@@ -244,7 +243,7 @@ impl Ground {
         let classes = crds::priority_classes();
         let name =
             |class: &schedlab_json::Value| class["metadata"]["name"].as_str().map(str::to_owned);
-        let run_name = run_name();
+        let run_name = run.name();
         Ok(Self {
             hub: Hub::start(found.config.clone(), &run_name)?,
             config: found.config,
@@ -463,20 +462,6 @@ fn end(run: Run) -> Vec<String> {
         Ok(swept) => swept.iter().filter_map(told).collect(),
         Err(error) => vec![format!("{error:#}")],
     }
-}
-
-/// A name that no other run has, and that occurs in no other word.
-fn run_name() -> String {
-    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz";
-    let mut state =
-        Clock::real().now().as_nanosecond().unsigned_abs() ^ (u128::from(std::process::id()) << 64);
-    let mut name = "q".to_owned();
-    for _ in 0..5 {
-        let index = usize::try_from(state % LETTERS.len() as u128).unwrap_or(0);
-        state = (state / LETTERS.len() as u128) ^ state.rotate_left(29);
-        name.push(char::from(LETTERS[index]));
-    }
-    name
 }
 
 fn on_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {

@@ -29,6 +29,7 @@
 
 mod cluster;
 mod docker;
+mod news;
 mod objects;
 mod processes;
 mod record;
@@ -160,6 +161,11 @@ impl Run {
         &self.0.id
     }
 
+    /// Begins the names of all that scenarios make on a cluster: see [`name_of`].
+    pub fn name(&self) -> String {
+        name_of(self.id())
+    }
+
     /// The label for docker's `--label`.
     pub fn label(&self) -> String {
         format!("{DOCKER_LABEL}={}", self.id())
@@ -230,6 +236,22 @@ impl Run {
     fn record(&self) -> MutexGuard<'_, Record> {
         self.0.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A word for a run by its id, short and without vowels: it occurs in no other word.
+fn name_of(id: &str) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz";
+    // FNV-1a: whoever cleans up knows the same word.
+    let mut hash = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut name = "q".to_owned();
+    for _ in 0..5 {
+        let index = usize::try_from(hash % LETTERS.len() as u64).unwrap_or(0);
+        hash /= LETTERS.len() as u64;
+        name.push(char::from(LETTERS[index]));
+    }
+    name
 }
 
 impl Thing {

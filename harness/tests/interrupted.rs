@@ -11,11 +11,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
-use futures::{StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Client;
-use kube::api::{Api, PostParams, WatchEvent, WatchParams};
-use schedlab_control_plane::{Assets, PROGRAMS, Temporary, assets_for_a_test};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
+use schedlab_control_plane::{Assets, Kept, PROGRAMS, Temporary, assets_for_a_test};
 use schedlab_json::Value;
 use tempfile::TempDir;
 
@@ -247,6 +247,49 @@ impl Others {
         }
     }
 
+    /// Starts the controller that tells of nodes; it goes when it is dropped.
+    fn tells_of_nodes(&self) -> Kept {
+        let kubeconfig = format!("--kubeconfig={}", self.plane.kubeconfig_file().display());
+        let more = ["--controllers=node-lifecycle-controller", "--leader-elect=false"];
+        let more = more.into_iter().chain(["--secure-port=0"]).map(str::to_owned);
+        let arguments: Vec<String> = more.chain([kubeconfig]).collect();
+        self.plane.start("kube-controller-manager", &arguments).unwrap()
+    }
+
+    /// Names of nodes, in the order in which the node controller tells of them for this reason.
+    async fn told_of_nodes(&self, reason: &str) -> impl Stream<Item = String> + use<> {
+        let news: Api<Event> = Api::default_namespaced(self.client.clone());
+        let of_nodes = format!("involvedObject.kind=Node,reason={reason}");
+        let only = WatchParams::default().fields(&of_nodes);
+        let told = news.watch(&only, "0").await.unwrap().boxed();
+        told.filter_map(async |event| {
+            let WatchEvent::Added(event) = event.unwrap() else { return None };
+            event.involved_object.name
+        })
+        .boxed()
+    }
+
+    /// What is told of nodes, once the controller has told of all that came and went until now: it
+    /// tells of those that came before those that went.
+    async fn news_of_nodes(&self) -> Vec<String> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let node = schedlab_json::json!({"metadata": {"generateName": "last-"}});
+        let node = schedlab_json::from_value(node).unwrap();
+        let mut came = self.told_of_nodes("RegisteredNode").await;
+        let mut went = self.told_of_nodes("RemovingNode").await;
+        let last = nodes.create(&PostParams::default(), &node).await.unwrap();
+        let last = last.metadata.name.unwrap();
+        while came.next().await.unwrap() != last {}
+        nodes.delete(&last, &DeleteParams::default()).await.unwrap();
+        while went.next().await.unwrap() != last {}
+        let news: Api<Event> = Api::default_namespaced(self.client.clone());
+        let of_nodes = ListParams::default().fields("involvedObject.kind=Node");
+        let news = news.list(&of_nodes).await.unwrap().items.into_iter();
+        let told = news.map(|event| (event.involved_object.name.unwrap(), event.reason.unwrap()));
+        let others = told.filter(|(node, _)| !node.starts_with("last-"));
+        others.map(|(node, reason)| format!("{node} {reason}")).collect()
+    }
+
     /// A daemon's pod comes to a node, whatever its taints.
     async fn has_daemon(&self, node: &str) {
         let pod = schedlab_json::json!({
@@ -282,4 +325,22 @@ async fn on_a_cluster_of_somebody_else_a_run_that_ends_before_its_time_leaves_no
     assert!(cleaned.status.success(), "{cleaned:?}");
     assert_eq!(killed.left(), NOTHING);
     assert_eq!(others.names().await, before);
+}
+
+#[tokio::test]
+async fn on_a_cluster_of_somebody_else_no_news_of_a_runs_nodes_stays() {
+    let Some(assets) = assets_for_a_test(&PROGRAMS) else { return };
+    let others = Others::boot(&assets).await;
+    let _controller = others.tells_of_nodes();
+    for signal in ["-INT", "-KILL"] {
+        let mut came = others.told_of_nodes("RegisteredNode").await;
+        let (mut running, _) = others.running().await;
+        // All that its nodes are needed for takes its scenarios longer.
+        assert!(came.next().await.is_some());
+        running.end(signal);
+        let cleaned = schedlab(running.state.path()).arg("clean").output().unwrap();
+        assert!(cleaned.status.success(), "{cleaned:?}");
+        assert_eq!(running.left(), NOTHING);
+        assert_eq!(others.news_of_nodes().await, Vec::<String>::new(), "{signal}");
+    }
 }

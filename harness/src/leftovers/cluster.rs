@@ -9,7 +9,7 @@ use http::Request;
 use schedlab_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{OBJECT_LABEL, USE_LABEL};
+use super::{OBJECT_LABEL, USE_LABEL, news, objects};
 use crate::api::{Api, is_not_found, refusal};
 use crate::fenced::{FENCED, Fenced};
 
@@ -34,7 +34,8 @@ const ASK: Duration = Duration::from_millis(200);
 
 /// Whether anything of a run is there.
 pub(super) async fn has_any(api: &Api, run: &str) -> anyhow::Result<bool> {
-    Ok(!own(api, run).await?.is_empty() || !shared(api, run).await?.is_empty())
+    let has_own = !own(api, run).await?.is_empty() || !shared(api, run).await?.is_empty();
+    Ok(has_own || news::has_any(api, run).await?)
 }
 
 /// Takes everything of a run away and waits until it is gone.
@@ -69,7 +70,8 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
     if !nodes.is_empty() {
         end_guests(api, &|node| nodes.contains(node)).await?;
     }
-    delete(api, &format!("{NEWS}?labelSelector={OBJECT_LABEL}%3D{run}")).await?;
+    objects::end(api, &format!("{NEWS}?labelSelector={OBJECT_LABEL}%3D{run}")).await?;
+    news::remove_all(api, run).await?;
     for path in shared(api, run).await? {
         take_leave(api, &path, run).await?;
     }
@@ -84,19 +86,19 @@ pub(crate) async fn end_guests(api: &Api, was_ours: &dyn Fn(&str) -> bool) -> an
         if pod["spec"]["nodeName"].as_str().is_some_and(was_ours) {
             let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
             let path = format!("/api/v1/namespaces/{}/pods/{}", text("namespace"), text("name"));
-            gone(&path, api.delete_at_once(&path).await)?;
+            objects::gone(&path, api.delete_at_once(&path).await)?;
         }
     }
     Ok(())
 }
 
 async fn remove(api: &Api, path: &str) -> anyhow::Result<()> {
-    delete(api, path).await?;
+    objects::end(api, path).await?;
     if let Some(namespace) = path.strip_prefix("/api/v1/namespaces/") {
         // Nobody ends the containers of simulated nodes any more.
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
-        gone(&pods, api.delete_at_once(&pods).await)?;
-        gone(&pods, api.let_go(&pods).await.map(|()| Value::Null))?;
+        objects::gone(&pods, api.delete_at_once(&pods).await)?;
+        objects::gone(&pods, api.let_go(&pods).await.map(|()| Value::Null))?;
     }
     Ok(())
 }
@@ -128,17 +130,6 @@ async fn labelled(
         found.extend(names.map(|name| format!("{collection}/{name}")));
     }
     Ok(found)
-}
-
-async fn delete(api: &Api, path: &str) -> anyhow::Result<()> {
-    gone(path, api.delete(path).await)
-}
-
-fn gone(path: &str, deleted: Result<Value, kube::Error>) -> anyhow::Result<()> {
-    match deleted {
-        Err(error) if !is_not_found(&error) => Err(refusal(error)).context(path.to_owned()),
-        Ok(_) | Err(_) => Ok(()),
-    }
 }
 
 /// A run uses it no more; if nobody else does, it goes. Should another run begin to use it right

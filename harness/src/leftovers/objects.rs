@@ -59,3 +59,16 @@ pub(super) async fn remove(api: &Api, path: &str, object: &Value) -> anyhow::Res
     }
     anyhow::bail!("{path} was asked to go and is still there after {SECONDS_MAX} s")
 }
+
+/// Deletes it, or all of a collection, unless it is gone.
+pub(super) async fn end(api: &Api, path: &str) -> anyhow::Result<()> {
+    gone(path, api.delete(path).await)
+}
+
+/// What is not there any more needs no deletion.
+pub(super) fn gone(path: &str, deleted: Result<Value, kube::Error>) -> anyhow::Result<()> {
+    match deleted {
+        Err(error) if !is_not_found(&error) => Err(refusal(error)).context(path.to_owned()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}

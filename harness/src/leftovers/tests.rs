@@ -153,3 +153,10 @@ fn an_id_can_be_part_of_a_name_in_a_cluster() {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     assert!(run.id().chars().all(allowed) && run.id().len() < 40, "{}", run.id());
 }
+
+/// Whoever cleans up, with whatever build of this program, has to find it by the id.
+#[test]
+fn a_runs_word_follows_from_its_id() {
+    let ids = ["20261125t231021-1234", "20261125t231021-1235", "20261125t231022-1234"];
+    assert_eq!(ids.map(name_of), ["qjgvwd", "qwsjpn", "qcnnwq"]);
+}
