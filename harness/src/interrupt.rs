@@ -1,5 +1,6 @@
-//! A request to stop, seen by all threads: Ctrl-C, or SIGTERM as `timeout`, docker and CI send it.
-//! The first ends what is under way and takes away what was made; the second ends the process.
+//! A request to stop, seen by all threads: Ctrl-C, SIGTERM as `timeout`, docker and CI send it, or
+//! SIGHUP when a terminal is closed. The first ends what is under way and takes away what was made;
+//! the second ends the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,15 +30,14 @@ impl Interrupt {
             .context("cannot listen for Ctrl-C")?;
         let mut signals = {
             let _inside = runtime.enter();
-            let listen = |kind| signal(kind).context("cannot listen for Ctrl-C");
-            [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?]
+            Signals::listen()?
         };
         let heard = interrupt.clone();
         std::thread::spawn(move || {
             runtime.block_on(async {
-                one_of(&mut signals).await;
+                signals.asked().await;
                 heard.raise();
-                one_of(&mut signals).await;
+                signals.asked_again().await;
                 // It means now.
                 std::process::exit(i32::from(Exit::Interrupted.code()));
             });
@@ -92,8 +92,55 @@ impl Interrupt {
     }
 }
 
-async fn one_of([first, second]: &mut [Signal; 2]) {
-    tokio::select! { _ = first.recv() => {}, _ = second.recv() => {} }
+/// The signals that ask a process to end.
+#[derive(Debug)]
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// `None` where it is ignored: `nohup` lets a process outlive its terminal.
+    hang_up: Option<Signal>,
+}
+
+impl Signals {
+    /// Hears them from now on, on the current runtime.
+    pub fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for Ctrl-C");
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let hang_up = (!ignores_hang_up(&status)).then(|| listen(SignalKind::hangup()));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: hang_up.transpose()?,
+        })
+    }
+
+    /// Waits for one of them.
+    pub async fn asked(&mut self) {
+        let hung_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {},
+            _ = self.terminate.recv() => {},
+            _ = hung_up => {},
+        }
+    }
+
+    /// Waits for one that is sent on purpose: of a closed terminal both the kernel and the shell
+    /// tell.
+    async fn asked_again(&mut self) {
+        tokio::select! { _ = self.interrupt.recv() => {}, _ = self.terminate.recv() => {} }
+    }
+}
+
+/// By `/proc/self/status`: a bit for each signal that is ignored, the first for SIGHUP.
+fn ignores_hang_up(status: &str) -> bool {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    ignored.unwrap_or(0) & 1 == 1
 }
 
 #[cfg(test)]
@@ -123,6 +170,14 @@ mod tests {
         let never = std::future::pending::<anyhow::Result<()>>();
         let ended = interrupt.unless_after(grace, never).await;
         assert!(ended.unwrap_err().is::<Interrupted>());
+    }
+
+    #[test]
+    fn whether_hang_ups_are_ignored_is_the_lowest_bit() {
+        let status = |bits: &str| format!("SigBlk:\t0000000000000001\nSigIgn:\t{bits}\n");
+        assert!(ignores_hang_up(&status("0000000000001001")));
+        assert!(!ignores_hang_up(&status("0000000000001000")));
+        assert!(!ignores_hang_up(""));
     }
 
     #[tokio::test]

@@ -12,13 +12,13 @@ use schedlab_emulator::clock::Clock;
 use schedlab_emulator::serve::Server;
 use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::Config;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Output, UsageError};
 use crate::api::Api;
 use crate::cli::{ProfileName, Up};
 use crate::cluster::install;
 use crate::exit::Exit;
+use crate::interrupt::Signals;
 use crate::leftovers::{Run, Thing};
 
 /// The fleet of the operations lab.
@@ -75,8 +75,7 @@ fn answers(server: &str) -> bool {
 async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
     let mut output = Output::detect();
     // Before anything is printed: whoever reads it may end the cluster at once.
-    let mut terminated = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupted = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let mut signals = Signals::listen()?;
     let emulator = Emulator::start(Options::at(Clock::real()));
     emulator.add_fleet(fleet).map_err(|error| UsageError(error.to_string()))?;
     install(&Api::new(emulator.client())).await?;
@@ -114,8 +113,7 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
             };
             Err(error.context("the scheduler ended"))
         }
-        _ = interrupted.recv() => Ok(Exit::Passed),
-        _ = terminated.recv() => Ok(Exit::Passed),
+        () = signals.asked() => Ok(Exit::Passed),
     };
     server.shut_down().await;
     kubeconfig.take_back(&mut output).await;
