@@ -147,7 +147,68 @@ async fn names(api: &Api, collection: &str) -> anyhow::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::sync::Arc;
+
+    use kube::config::{KubeConfigOptions, Kubeconfig};
+    use schedlab_emulator::clock::Clock;
+    use schedlab_emulator::{Emulator, Fleet, Options};
+
     use super::*;
+
+    const FLEET: &str = "pools:\n- name: node\n  names: [node-1]\n  gpus: 8\n";
+
+    /// The images of the pods that are there and stay.
+    async fn running(api: &Api) -> Vec<String> {
+        let pods = api.get(PODS).await.unwrap();
+        let pods = pods["items"].as_array().unwrap().iter();
+        let stay = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        let image =
+            |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+        stay.map(image).collect()
+    }
+
+    /// Where helm is not on the `PATH` this is skipped; `SCHEDLAB_REQUIRE=helm` makes that a failure.
+    #[tokio::test]
+    #[expect(clippy::print_stdout, reason = "a test says what it leaves out")]
+    async fn the_real_helm_installs_our_chart_and_brings_another_version_in_its_place() {
+        if let Err(error) = Tool::Helm.run(&["version"]) {
+            let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
+            assert!(!required.contains("helm"), "{error}");
+            println!("skipped: {error}");
+            return;
+        }
+        let emulator = Emulator::start(Options::at(Clock::real()));
+        emulator.add_fleet(&Fleet::parse("fleet", FLEET).unwrap()).unwrap();
+        let api = Api::new(emulator.client());
+        crate::cluster::install(&api).await.unwrap();
+        let now: schedlab_scheduler::Clock = Arc::new(|| Clock::real().now());
+        let kube = schedlab_scheduler::Config::kube();
+        tokio::spawn(schedlab_scheduler::run(emulator.client(), kube, now));
+        let server = emulator.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, &server.kubeconfig).unwrap();
+        let (read, options) = (Kubeconfig::read_from(&kubeconfig), KubeConfigOptions::default());
+        let config = kube::Config::from_custom_kubeconfig(read.unwrap(), &options).await.unwrap();
+        let run = Run::begin_in(folder.path(), "test").unwrap();
+        let there = Installation { config, kubeconfig, run };
+        let chart = |set: &str| Chart {
+            chart: concat!(env!("CARGO_MANIFEST_DIR"), "/../kind-configs/chart").to_owned(),
+            arguments: vec!["--set".to_owned(), set.to_owned()],
+        };
+        for version in ["v1", "v2", "v1"] {
+            let (chart, image) = (chart(&format!("image.tag={version}")), "schedlab/scheduler");
+            let image = format!("{image}:{version}");
+            assert_eq!(chart.images().unwrap(), std::slice::from_ref(&image));
+            there.chart(&chart).await.unwrap();
+            assert_eq!(running(&api).await, [image.clone(), image]);
+        }
+        let refused = there.chart(&chart("config.kvalue=1")).await.unwrap_err().to_string();
+        assert!(refused.contains("kvalue"), "{refused}");
+        there.stop().await.unwrap();
+        assert_eq!(running(&api).await, [""; 0]);
+    }
 
     #[test]
     fn images_are_found_wherever_containers_are_and_once() {
