@@ -162,9 +162,9 @@ const IDLE: [&str; 7] = [
     "--cluster",
     "control-plane",
     "--from",
-    "process:exec sleep 600",
+    "process:sleep 600",
     "--to",
-    "process:exec sleep 600",
+    "process:sleep 600",
 ];
 
 #[test]
