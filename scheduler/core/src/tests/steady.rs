@@ -210,3 +210,41 @@ fn who_leaves_for_one_action_does_not_come_before_whom_the_next_one_serves() {
     steady after 3
     ");
 }
+
+#[test]
+fn a_solution_is_none_if_what_was_imagined_gone_for_it_stays() {
+    assert_snapshot!(rounds_of("
+        node n0 gpus=8
+        node n1 gpus=8
+        node n2 gpus=8
+        queue left-a quota=5 weight=2
+        queue left-b
+        queue right-a
+        job j00 pods=4 min=3 gpus=4 queue=left-b
+        job j01 pods=5 min=3 gpus=2 queue=left-a
+        job j02 pods=3 gpus=3 queue=left-a priority=75
+        job j05 pods=2 min=2 gpus=4 queue=right-a
+        job j06 pods=4 gpus=1 queue=right-a
+        job j07 pods=2 gpus=1 queue=left-b
+    "), @r"
+    1: j02 runs on n0 x2, n1
+    1: j01 runs on n0, n1 x2, n2 x2
+    1: j06 runs on n1, n2 x3
+    1: j07 runs on n2
+    2: j01 leaves n2 x2 for j07 (reclaim)
+    2: j01 waits for n0
+    2: j01 leaves n0 for j07 (reclaim)
+    2: j01 waits for n2
+    2: j01 leaves n1 for j07 (reclaim)
+    2: j01 waits for n2
+    2: j01 leaves n1 for j07 (reclaim)
+    2: j01 waits for n0
+    2: j02 leaves n0 for j07 (reclaim)
+    2: j02 waits for n1
+    2: j07 waits for n0
+    3: j02 runs on n1
+    3: j01 runs on n2 x2, n0 x2
+    3: j07 runs on n0
+    steady after 3
+    ");
+}

@@ -108,7 +108,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 
     /// Evicts, serves, and does so again with only those that left, until all of them leave: in
     /// the next cycle the others will not have moved. Where they are too few, since others come
-    /// before the job then, all leave. Then what it takes must be acceptable.
+    /// before the job then, all have to leave. Then what it takes must be acceptable.
     fn trial(&mut self, nodes: &BTreeSet<NodeId>) -> Option<Solution> {
         self.session.count_simulated();
         let start = self.session.checkpoint();
@@ -117,7 +117,9 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             if !self.serve_in_turn(&evicted, Returns::Anywhere) {
                 self.session.undo_to(start);
                 let more = more.filter(|more| self.serve_in_turn(more, Returns::Nowhere));
-                break more.map(|more| self.outcome(more));
+                let all_leave =
+                    |more: &Vec<Unit>| count_pods(&self.leaving(more)) == count_pods(more);
+                break more.filter(all_leave).map(|more| self.outcome(more));
             }
             let leaving = self.leaving(&evicted);
             if count_pods(&leaving) == count_pods(&evicted) {
