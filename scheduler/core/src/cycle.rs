@@ -144,6 +144,7 @@ fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
     });
     for (group, reason) in &mut reasons {
         deadlines::add_delay(session, *group, reason);
+        deadlines::add_protection(session, *group, reason);
     }
     for (group, mut nodes) in promised {
         nodes.sort_unstable();

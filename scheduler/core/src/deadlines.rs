@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     decision::Reason,
     model::{PodGroupId, PodStatus, QueueId},
-    session::Session,
+    session::{Protection, Session},
     victims::protection::{preemption_delay_left, still_to_run},
 };
 
@@ -44,6 +44,21 @@ pub(crate) fn add_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reas
             delay_millis: u64::try_from(group.preemption_delay.as_millis()).unwrap_or(u64::MAX),
         };
     }
+}
+
+/// A job for which others would leave, were they not protected for a time, waits for that, too.
+pub(crate) fn add_protection(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
+    if !matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. }) {
+        return;
+    }
+    let Some(Protection { victim, field, minimum }) = session.protection(id) else { return };
+    let victim = session.group(victim);
+    *reason = Reason::MinRuntime {
+        instead: Box::new(reason.clone()),
+        victim: format!("{}/{}", victim.namespace, victim.name).into(),
+        field,
+        minimum_millis: u64::try_from(minimum.as_millis()).unwrap_or(u64::MAX),
+    };
 }
 
 /// When the running gang loses the protection of each minimum run time that may apply to it.

@@ -6,6 +6,7 @@
 mod candidates;
 mod claims;
 mod commit;
+mod customs;
 mod demand;
 mod device;
 mod fleet;
@@ -14,6 +15,7 @@ mod members;
 mod node;
 mod parts;
 mod placing;
+mod protected;
 mod scenarios;
 mod state;
 mod topology;
@@ -28,12 +30,14 @@ use crate::{
     resources::PerResource,
 };
 pub use candidates::{ScoredNode, Verdicts};
+use customs::Customs;
 pub use device::{Choice, Device, SharedDevice};
 pub(crate) use free::{Asked, Free, Freed, parts_on};
 pub use members::{Members, NotReady, SubMembers};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
 use parts::{Parts, PodParts};
 pub use placing::Unplaced;
+pub use protected::Protection;
 pub use scenarios::Scenarios;
 use state::Hold;
 pub use state::{PodState, Stays};
@@ -73,16 +77,8 @@ pub struct Session<'s> {
     decisions: Vec<Decision>,
     /// Workloads for which others had to leave.
     preemptions: usize,
+    protections: BTreeMap<PodGroupId, Protection>,
     scenarios: Scenarios,
-}
-
-/// Pods that care for where others are, so that nobody else need be asked.
-#[derive(Clone, Debug)]
-struct Customs {
-    shunning: Vec<PodId>,
-    preferring: Vec<PodId>,
-    claiming: Vec<PodId>,
-    volumes: Vec<PodId>,
 }
 
 /// A pod changed its state; this is the one it had.
@@ -117,7 +113,7 @@ impl<'s> Session<'s> {
             log: Vec::new(),
             changed: ChangedNodes::default(),
             candidates: candidates::Candidates::default(),
-            empty_fleet: fleet::EmptyFleet::of(snapshot.nodes.iter().map(|node| &node.allocatable)),
+            empty_fleet: fleet::EmptyFleet::of(&snapshot.nodes),
             customs: Customs::of(snapshot),
             looks_ahead: false,
             zones_max: zones::most(snapshot),
@@ -125,6 +121,7 @@ impl<'s> Session<'s> {
             preferred_nodes: None,
             decisions: Vec::new(),
             preemptions: 0,
+            protections: BTreeMap::new(),
             scenarios: Scenarios::default(),
         };
         for at in 0..snapshot.pods.len() {
@@ -472,26 +469,4 @@ fn placed_pods(snapshot: &Snapshot) -> BTreeMap<PodGroupId, Vec<PodId>> {
         }
     }
     placed
-}
-
-impl Customs {
-    fn of(snapshot: &Snapshot) -> Self {
-        let with = |cares: fn(&PodShape) -> bool| {
-            let shapes: Vec<bool> = snapshot.shapes.iter().map(cares).collect();
-            if !shapes.contains(&true) {
-                return Vec::new();
-            }
-            let pods = snapshot.pods.iter().zip(0..);
-            let caring = pods.filter(|(pod, _)| shapes[pod.shape.0 as usize]);
-            caring.map(|(_, at)| PodId(at)).collect()
-        };
-        Self {
-            shunning: with(|shape| !shape.pod_anti_affinity.is_empty()),
-            claiming: with(|shape| !shape.claims.is_empty()),
-            volumes: with(|shape| !shape.volumes.is_empty()),
-            preferring: with(|shape| {
-                !shape.pod_preferences.is_empty() || !shape.pod_affinity.is_empty()
-            }),
-        }
-    }
 }

@@ -6,6 +6,7 @@
 mod backlog;
 mod candidates;
 mod elsewhere;
+mod hopeless;
 mod kept;
 mod likeness;
 mod line;

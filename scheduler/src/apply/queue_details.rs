@@ -26,6 +26,7 @@ pub(super) fn details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
         | Reason::BehindOthers { .. }
         | Reason::Promised { .. }
         | Reason::PreemptionDelay { .. }
+        | Reason::MinRuntime { .. }
         | Reason::Unschedulable { .. } => return None,
     };
     let known = (0..).map(QueueId).zip(&cycle.snapshot.queues);

@@ -86,6 +86,17 @@ pub enum Reason {
         /// changed with the clock would be told anew in every cycle.
         delay_millis: u64,
     },
+    /// Those that would leave for it have not yet run for as long as they may.
+    MinRuntime {
+        /// Why it does not fit as things are.
+        instead: Box<Reason>,
+        /// Namespace and name of the pod group that is protected for the longest.
+        victim: Name,
+        /// What protects it: `reclaimMinRuntime` or `preemptMinRuntime`.
+        field: &'static str,
+        /// For how long it may run, in milliseconds, not how long it still may, as above.
+        minimum_millis: u64,
+    },
     /// The pod fits on no node (profile `kube`).
     Unschedulable {
         /// Why not.
@@ -147,6 +158,8 @@ pub enum ReasonKind {
     Pipelined,
     /// Too young to make others leave.
     PreemptionDelayNotElapsed,
+    /// Who would leave is protected for a while.
+    MinRuntimeNotElapsed,
     /// No room on nodes (profile `kube`).
     Unschedulable,
 }
@@ -163,6 +176,7 @@ impl ReasonKind {
             Self::PodSchedulingErrors => "PodSchedulingErrors",
             Self::Pipelined => "Pipelined",
             Self::PreemptionDelayNotElapsed => "PreemptionDelayNotElapsed",
+            Self::MinRuntimeNotElapsed => "MinRuntimeNotElapsed",
             Self::Unschedulable => "Unschedulable",
         }
     }
@@ -184,6 +198,7 @@ impl Reason {
             | Self::NoPlace(_) => ReasonKind::PodSchedulingErrors,
             Self::Promised { .. } => ReasonKind::Pipelined,
             Self::PreemptionDelay { .. } => ReasonKind::PreemptionDelayNotElapsed,
+            Self::MinRuntime { .. } => ReasonKind::MinRuntimeNotElapsed,
             Self::Unschedulable { .. } => ReasonKind::Unschedulable,
         }
     }
@@ -243,6 +258,11 @@ impl fmt::Display for Reason {
                 f,
                 "{instead} It may make others leave when it is {} s old.",
                 delay_millis.div_ceil(1000)
+            ),
+            Self::MinRuntime { instead, victim, field, minimum_millis } => write!(
+                f,
+                "{instead} Others will leave for it when {victim} has run for {} s, its {field}.",
+                minimum_millis.div_ceil(1000)
             ),
             Self::Unschedulable { misfits, deallocation, preemption } => {
                 f.write_str(&misfits.in_kube_words())?;

@@ -129,6 +129,15 @@ pub enum Remedy {
         /// Its age from which on it may make others leave, in milliseconds.
         delay_millis: u64,
     },
+    /// Others may leave when they have run for long enough.
+    Outlast {
+        /// Namespace and name of the pod group that is protected for the longest.
+        victim: Name,
+        /// What protects it.
+        field: &'static str,
+        /// For how long it may run, in milliseconds.
+        minimum_millis: u64,
+    },
 }
 
 /// Which bound of a queue.
@@ -180,6 +189,11 @@ impl Reason {
             Self::PreemptionDelay { delay_millis, .. } => {
                 Remedy::GrowOlder { delay_millis: *delay_millis }
             }
+            Self::MinRuntime { victim, field, minimum_millis, .. } => Remedy::Outlast {
+                victim: Name::clone(victim),
+                field,
+                minimum_millis: *minimum_millis,
+            },
         }
     }
 }
@@ -332,12 +346,21 @@ impl fmt::Display for Remedy {
                  above {depth}"
             ),
             Self::Wait { nodes } => wait(f, nodes),
-            Self::GrowOlder { delay_millis } => {
-                let seconds = delay_millis.div_ceil(1000);
-                write!(f, "wait until it is {seconds} s old, or lower its preemption delay")
+            Self::GrowOlder { delay_millis } => grow_older(f, delay_millis.div_ceil(1000)),
+            Self::Outlast { victim, field, minimum_millis } => {
+                outlast(f, victim, field, minimum_millis.div_ceil(1000))
             }
         }
     }
+}
+
+fn grow_older(f: &mut fmt::Formatter<'_>, seconds: u64) -> fmt::Result {
+    write!(f, "wait until it is {seconds} s old, or lower its preemption delay")
+}
+
+fn outlast(f: &mut fmt::Formatter<'_>, victim: &str, field: &str, seconds: u64) -> fmt::Result {
+    let runs = format!("{victim} has run for {seconds} s");
+    write!(f, "wait until {runs}, or lower the {field} that protects it")
 }
 
 fn larger_devices(f: &mut fmt::Formatter<'_>, mib: i64) -> fmt::Result {

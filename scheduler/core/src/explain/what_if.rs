@@ -37,8 +37,9 @@ pub fn with_remedy(
         Remedy::LargerFleet { .. } | Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
         Remedy::Admit { misfit, .. } => cluster.admit(misfit)?,
         Remedy::Wait { .. } => cluster.let_leave(),
-        Remedy::GrowOlder { delay_millis } => {
-            let delay = i64::try_from(*delay_millis).unwrap_or(i64::MAX);
+        Remedy::GrowOlder { delay_millis: millis }
+        | Remedy::Outlast { minimum_millis: millis, .. } => {
+            let delay = i64::try_from(*millis).unwrap_or(i64::MAX);
             cluster.after.now = Time(cluster.after.now.0.saturating_add(delay));
         }
         Remedy::NameQueue

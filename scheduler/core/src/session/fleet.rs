@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Asked, Free, Session, parts_on};
 use crate::{
-    model::{PodId, ShapeId},
+    model::{Node, PodId, ShapeId},
     resources::Resources,
 };
 
@@ -17,8 +17,9 @@ pub(super) struct EmptyFleet {
 }
 
 impl EmptyFleet {
-    pub(super) fn of<'a>(nodes: impl IntoIterator<Item = &'a Resources>) -> Self {
-        let offered = nodes.into_iter().fold(Resources::default(), |sum, node| sum.plus(node));
+    pub(super) fn of(nodes: &[Node]) -> Self {
+        let offered = nodes.iter().map(|node| &node.allocatable);
+        let offered = offered.fold(Resources::default(), |sum, node| sum.plus(node));
         Self { offered, pods: BTreeMap::new() }
     }
 }

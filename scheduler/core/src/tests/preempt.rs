@@ -157,7 +157,7 @@ fn a_young_gang_is_protected_by_the_minimum_run_time_of_its_queue_or_one_above()
         queue a parent=lab quota=2
         gang young pods=2 gpus=1 queue=a priority=50 started=1m on n1 n1
         job high gpus=1 queue=a priority=75
-    "), @"high pending: Resources were not found for pod default/high due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+    "), @"high pending: Resources were not found for pod default/high due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Others will leave for it when default/young has run for 300 s, its preemptMinRuntime.");
 }
 
 #[test]

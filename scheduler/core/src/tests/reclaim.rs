@@ -261,7 +261,7 @@ fn a_young_gang_is_protected_by_its_minimum_run_time() {
         gang young pods=2 gpus=1 queue=a started=4m on n1 n1
         gang older pods=2 gpus=1 queue=a started=6m on n1 n1
         gang owner pods=4 gpus=1 queue=b
-    "), @"owner pending: Resources were found for 0 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.");
+    "), @"owner pending: Resources were found for 0 pods while 4 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Others will leave for it when default/young has run for 300 s, its reclaimMinRuntime.");
 }
 
 #[test]

@@ -294,6 +294,34 @@ fn who_is_too_young_to_make_others_leave_gets_older() {
 }
 
 #[test]
+fn whom_others_may_not_leave_for_yet_waits_until_they_have_run_for_long_enough() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        queue left quota=2
+        queue right quota=0 reclaim-min-runtime=5m
+        gang a pods=2 gpus=1 queue=right started=1m on n1 n1
+        job b gpus=2 queue=left
+    ", "b"), @r"
+    MinRuntimeNotElapsed
+    wait until default/a has run for 300 s, or lower the reclaimMinRuntime that protects it
+      then it runs on n1 (Later)
+    ");
+    // Their leaving would not be enough.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        queue left quota=2
+        queue right quota=1 reclaim-min-runtime=5m
+        job a gpus=1 queue=right non-preemptible on n1
+        job c gpus=1 queue=right started=1m on n1
+        job b gpus=2 queue=left
+    ", "b"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
 fn a_place_of_the_topology_is_made() {
     assert_snapshot!(remedies_of("
         node n1 gpus=4 label zone=a

@@ -10,6 +10,7 @@ use std::{
 use super::{
     About, Backlog, Before, Free, Kind, Likeness, Manner, Pool, Rooms, Search, Solution, Unit,
     VictimLine, Wanted,
+    hopeless::{Demand, Hopeless},
     kept::{Served, spoiler},
     protection,
 };
@@ -18,7 +19,7 @@ use crate::{
     model::{PodGroupId, PodId, QueueId},
     profile::Action,
     queues::{JobLine, Waiting, first_of_each},
-    session::{Mark, Session},
+    session::{Mark, Protection, Session},
 };
 
 /// Why work is evicted, and by which rules.
@@ -122,13 +123,16 @@ fn serve_each(
             continue;
         }
         let demand = Demand::of(session, &wanted);
-        if demand.as_ref().is_some_and(|demand| hopeless.covers(demand)) {
+        if let Some(failed) = demand.as_ref().and_then(|demand| hopeless.before(demand)) {
+            note(session, &wanted, failed.protection);
             continue;
         }
         let mark = session.changed_nodes().mark();
         let Some((solution, causes)) = search(session, ground, &wanted, purpose) else {
+            let protection = protection(session, ground, &wanted, purpose);
+            note(session, &wanted, protection);
             if let Some(demand) = demand {
-                hopeless.remember(demand);
+                hopeless.remember(demand, protection);
             }
             continue;
         };
@@ -176,39 +180,85 @@ fn may_search(
 /// Searches. What is found is done, and not committed.
 fn search(
     session: &mut Session<'_>,
-    Ground { pool, rooms, backlog }: &mut Ground,
+    ground: &mut Ground,
     wanted: &Wanted,
     purpose: &impl Purpose,
 ) -> Option<(Solution, BTreeMap<PodId, EvictionCause>)> {
-    if !session.fit_empty_fleet(&wanted.pods) {
-        return None;
-    }
     let ledger = session.ledger().clone();
-    let before = Before::of(session, &ledger, rooms);
-    let about = |pod: PodId| About {
-        shape: session.shape_of(pod),
-        nodes: &session.snapshot.nodes,
-        eligible: session.eligible_nodes(pod),
-    };
-    rooms.focus(wanted.pods.iter().map(|pod| (*pod, session.pod(*pod).shape)), about);
-    let queues = pool.queues().filter(|queue| purpose.may_take_from(&before, wanted, *queue));
-    let may_go = |unit: &Unit| {
-        unit.group != wanted.group && purpose.protected_for(&before, wanted, unit).is_none()
-    };
-    let candidates = VictimLine::new(pool, &ledger, queues, may_go);
-    let accepts = |solution: &Solution| purpose.accepts(&before, wanted, solution);
-    let manner = purpose.manner();
-    let places = session.required_places(wanted.group, &wanted.pods);
-    let (places, gone, is_contested) = (places.as_deref(), Vec::new(), false);
-    let search =
-        Search { session, rooms, backlog, wanted, accepts, manner, places, gone, is_contested };
-    let solution = search.run(candidates)?;
+    let before = Before::of(session, &ledger, &ground.rooms);
+    let may_go = |unit: &Unit| purpose.protected_for(&before, wanted, unit).is_none();
+    let solution = search_among(session, ground, (&before, wanted), purpose, may_go)?;
     let causes = solution
         .units()
         .map(|unit| (unit, purpose.cause(&before, wanted, unit)))
         .flat_map(|(unit, cause)| unit.pods.iter().map(move |(pod, _)| (*pod, cause.clone())))
         .collect();
     Some((solution, causes))
+}
+
+/// Of those that would leave for a job that is not served, if minimum run times were over, who is
+/// protected for the longest.
+fn protection(
+    session: &mut Session<'_>,
+    ground: &mut Ground,
+    wanted: &Wanted,
+    purpose: &impl Purpose,
+) -> Option<Protection> {
+    let ledger = session.ledger().clone();
+    let before = Before::of(session, &ledger, &ground.rooms);
+    let left = |unit: &Unit| purpose.protected_for(&before, wanted, unit).unwrap_or_default();
+    let may_go = |unit: &Unit| left(unit) < Duration::MAX;
+    let pool = &ground.pool;
+    let queues = pool.queues().filter(|queue| purpose.may_take_from(&before, wanted, *queue));
+    let mut units = queues.flat_map(|queue| pool.worst_first(queue, None));
+    if !units.any(|unit| may_go(unit) && !left(unit).is_zero()) {
+        return None;
+    }
+    drop(units);
+    let start = session.checkpoint();
+    let solution = search_among(session, ground, (&before, wanted), purpose, may_go);
+    session.undo_to(start);
+    let solution = solution?;
+    let longest = solution.units().max_by_key(|unit| left(unit))?;
+    let ran = session.snapshot.now.since(session.group(longest.group).last_start?);
+    let is_reclaim = purpose.action() == Action::Reclaim;
+    let field = if is_reclaim { "reclaimMinRuntime" } else { "preemptMinRuntime" };
+    Some(Protection { victim: longest.group, field, minimum: left(longest) + ran })
+}
+
+fn note(session: &mut Session<'_>, wanted: &Wanted, protection: Option<Protection>) {
+    if let Some(protection) = protection {
+        session.note_protection(wanted.group, protection);
+    }
+}
+
+/// Searches among the units that `may_go`.
+fn search_among(
+    session: &mut Session<'_>,
+    Ground { pool, rooms, backlog }: &mut Ground,
+    (before, wanted): (&Before<'_>, &Wanted),
+    purpose: &impl Purpose,
+    may_go: impl Fn(&Unit) -> bool,
+) -> Option<Solution> {
+    if !session.fit_empty_fleet(&wanted.pods) {
+        return None;
+    }
+    let about = |pod: PodId| About {
+        shape: session.shape_of(pod),
+        nodes: &session.snapshot.nodes,
+        eligible: session.eligible_nodes(pod),
+    };
+    rooms.focus(wanted.pods.iter().map(|pod| (*pod, session.pod(*pod).shape)), about);
+    let queues = pool.queues().filter(|queue| purpose.may_take_from(before, wanted, *queue));
+    let may_go = |unit: &Unit| unit.group != wanted.group && may_go(unit);
+    let candidates = VictimLine::new(pool, before.ledger, queues, may_go);
+    let accepts = |solution: &Solution| purpose.accepts(before, wanted, solution);
+    let manner = purpose.manner();
+    let places = session.required_places(wanted.group, &wanted.pods);
+    let (places, gone, is_contested) = (places.as_deref(), Vec::new(), false);
+    let search =
+        Search { session, rooms, backlog, wanted, accepts, manner, places, gone, is_contested };
+    search.run(candidates)
 }
 
 /// The job, if it has pods to place next.
@@ -233,47 +283,5 @@ fn catch_up(rooms: &mut Rooms, session: &Session<'_>, mark: Mark) {
     match session.changed_nodes().since(mark) {
         Some(nodes) => nodes.iter().for_each(|node| set(rooms, *node)),
         None => session.node_ids().for_each(|node| set(rooms, node)),
-    }
-}
-
-/// Jobs for which nothing was found in this action. One of the same queue that asks for no less
-/// is not searched for again.
-#[derive(Default)]
-struct Hopeless(BTreeMap<(QueueId, bool, Likeness), Vec<Failed>>);
-
-/// What a job asks for, as far as others ask for the like.
-struct Demand {
-    /// Its queue, whether it is preemptible, and its pods.
-    alike: (QueueId, bool, Likeness),
-    how_much: Failed,
-}
-
-struct Failed {
-    priority: i32,
-    /// Of each shape.
-    pods: Vec<u64>,
-}
-
-impl Demand {
-    /// `None`: it is like no other.
-    fn of(session: &Session<'_>, wanted: &Wanted) -> Option<Self> {
-        let likeness = Likeness::of(session, wanted.group, &wanted.pods)?;
-        let priority = session.group(wanted.group).priority;
-        let pods = wanted.pods_by_shape(session).into_values().collect();
-        let alike = (wanted.queue, wanted.preemptible, likeness);
-        Some(Self { alike, how_much: Failed { priority, pods } })
-    }
-}
-
-impl Hopeless {
-    fn covers(&self, Demand { alike, how_much }: &Demand) -> bool {
-        self.0.get(alike).into_iter().flatten().any(|failed| {
-            how_much.priority <= failed.priority
-                && failed.pods.iter().zip(&how_much.pods).all(|(then, now)| then <= now)
-        })
-    }
-
-    fn remember(&mut self, Demand { alike, how_much }: Demand) {
-        self.0.entry(alike).or_default().push(how_much);
     }
 }

@@ -1,0 +1,28 @@
+//! Jobs for which others would leave, were they not protected for a time.
+
+use std::time::Duration;
+
+use super::Session;
+use crate::model::PodGroupId;
+
+/// What keeps others from leaving for a job, for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protection {
+    /// Who is protected for the longest.
+    pub victim: PodGroupId,
+    /// By which field of a queue, or of the profile.
+    pub field: &'static str,
+    /// For how long it may run.
+    pub minimum: Duration,
+}
+
+impl Session<'_> {
+    /// What was found to keep others from leaving for the job, in this cycle.
+    pub fn protection(&self, job: PodGroupId) -> Option<Protection> {
+        self.protections.get(&job).copied()
+    }
+
+    pub(crate) fn note_protection(&mut self, job: PodGroupId, protection: Protection) {
+        self.protections.insert(job, protection);
+    }
+}
