@@ -174,19 +174,24 @@ impl Place {
     }
 }
 
-/// Every record in a state folder, sorted; what cannot be read comes with why.
+/// Every record in a state folder, the oldest first; what cannot be read comes with why.
 pub(super) fn records(state: &Path) -> Vec<(PathBuf, anyhow::Result<Record>)> {
     let entries = std::fs::read_dir(state.join("runs")).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "json"))
         .collect();
-    files.sort_by_key(|file| file.file_stem().map(std::ffi::OsStr::to_owned));
+    files.sort_by_key(|file| in_order(&file.file_stem().unwrap_or_default().to_string_lossy()));
     let read = |file: PathBuf| match Record::read(&file) {
         Ok(record) => record.map(|record| (file, Ok(record))),
         Err(error) => Some((file, Err(error))),
     };
     files.into_iter().filter_map(read).collect()
+}
+
+/// The parts of an id so that numbers are in the order of numbers.
+fn in_order(id: &str) -> Vec<(usize, String)> {
+    id.split('-').map(|part| (part.len(), part.to_owned())).collect()
 }
 
 /// Where this program keeps what must outlive a crash:

@@ -1,5 +1,6 @@
 use std::process::Stdio;
 
+use super::record::records;
 use super::*;
 
 fn sleeper() -> Command {
@@ -18,6 +19,15 @@ fn kill(state: &Path, run: &Run) {
 
 async fn cleaned(state: &Path, doing: Doing) -> Vec<RunReport> {
     clean(state, doing).await
+}
+
+#[test]
+fn records_are_in_the_order_in_which_runs_began() {
+    let state = tempfile::tempdir().unwrap();
+    let runs: Vec<Run> = (0..12).map(|_| Run::begin_in(state.path(), "run").unwrap()).collect();
+    let records = records(state.path()).into_iter().map(|(_, record)| record.unwrap().id);
+    let began: Vec<String> = runs.iter().map(|run| run.id().to_owned()).collect();
+    assert_eq!(records.collect::<Vec<_>>(), began);
 }
 
 #[tokio::test]
@@ -111,7 +121,7 @@ async fn a_folder_that_is_not_the_runs_own_stays_and_is_told() {
     assert_eq!(problems.len(), 1);
     assert!(precious.path().is_dir());
     // The record remains, for the next attempt.
-    assert_eq!(record::records(state.path()).len(), 1);
+    assert_eq!(records(state.path()).len(), 1);
 }
 
 #[tokio::test]
@@ -131,7 +141,7 @@ async fn the_way_to_a_cluster_stays_as_long_as_something_may_be_there() {
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(kubeconfig.exists());
     // Both are tried again, and the folder goes with what it led to.
-    assert_eq!(record::records(state.path())[0].1.as_ref().unwrap().things.len(), 2);
+    assert_eq!(records(state.path())[0].1.as_ref().unwrap().things.len(), 2);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
