@@ -25,3 +25,17 @@ Feature: A scheduler for each node pool
     Then gang "wide" has 4 pending pods and stays so for 5 cycles
     And the field "status.schedulingConditions.0.nodePool" of gang "wide" is "a100"
     And the field "status.schedulingConditions.0.status" of gang "wide" is "True"
+
+  Scenario: What runs on a node that leaves the pool goes on counting
+    Given a fleet:
+      | pool | nodes | gpus | labels                       |
+      | x    | 2     | 8    | kai.scheduler/node-pool=a100 |
+    And the scheduler serves node pool "a100"
+    And a queue "a" with a quota of 8
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | labels                       | preemptible |
+      | w    | deployment | a     | 12   | 1    | kai.scheduler/node-pool=a100 | no          |
+    And deployment "w" has 8 running and 4 pending pods
+    When the label "kai.scheduler/node-pool" of node "x-1" becomes "h100"
+    Then for 1 minute deployment "w" has 8 running and 4 pending pods
+    And queue "a" uses 8 GPUs

@@ -113,3 +113,14 @@ Feature: Nodes come and go under the pods
     Then pod "more" is pending because "untolerated taint {gpu: broken}"
     When the taint "gpu" of node "node-3" is removed
     Then pod "more" is on node "node-3"
+
+  Scenario: Pods of a node that is deleted count until they go, too
+    Given these queues:
+      | queue | quota | limit |
+      | a     | 8     | 8     |
+    And these workloads are submitted:
+      | name | kind       | queue | pods | gpus | preemptible |
+      | w    | deployment | a     | 12   | 1    | yes         |
+    And deployment "w" has 8 running and 4 pending pods
+    When node "node-1" is deleted
+    Then eventually within 2 minutes deployment "w" has 8 running pods and stays so for 5 cycles

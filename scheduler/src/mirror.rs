@@ -134,6 +134,8 @@ pub(crate) struct Mirror {
     workers_only: bool,
     pub(crate) namespaces: BTreeMap<Name, Labels>,
     pub(crate) nodes: BTreeMap<Name, NodeRecord>,
+    /// Nodes that are there and not looked at: of other pools, or no workers.
+    pub(crate) other_nodes: BTreeSet<Name>,
     pub(crate) classes: BTreeMap<Name, ClassRecord>,
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
     pub(crate) topologies: BTreeMap<Name, Topology>,

@@ -105,6 +105,7 @@ fn is_alive(pod: &Pod) -> bool {
         | PodStatus::Gated
         | PodStatus::Bound
         | PodStatus::Running
+        | PodStatus::Away
         | PodStatus::Releasing => true,
         PodStatus::Succeeded | PodStatus::Failed => false,
     }

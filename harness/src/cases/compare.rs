@@ -55,7 +55,7 @@ fn decided(snapshot: &Snapshot, plan: &Plan) -> Vec<Fate> {
                 PodStatus::Pending => "Pending",
                 PodStatus::Gated => "Gated",
                 PodStatus::Bound => "Bound",
-                PodStatus::Running => "Running",
+                PodStatus::Running | PodStatus::Away => "Running",
                 PodStatus::Releasing if is_stuck(snapshot, pod) => "StuckInReleasing",
                 PodStatus::Releasing => "Releasing",
                 PodStatus::Succeeded => "Succeeded",

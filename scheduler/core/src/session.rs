@@ -166,6 +166,7 @@ impl<'s> Session<'s> {
             | PodState::Stuck(_)
             | PodState::Promised(_)
             | PodState::Moving { .. }
+            | PodState::Away
             | PodState::Lost
             | PodState::Finished) => {
                 debug_assert!(false, "promised room while {other:?}");
@@ -201,6 +202,7 @@ impl<'s> Session<'s> {
             | PodState::Holding(_)
             | PodState::Releasing(_)
             | PodState::Stuck(_)
+            | PodState::Away
             | PodState::Lost
             | PodState::Finished => return,
         };

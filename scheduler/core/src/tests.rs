@@ -2,6 +2,7 @@
 
 mod amounts;
 mod auditor;
+mod away;
 mod bystanders;
 mod claims;
 mod consolidate;

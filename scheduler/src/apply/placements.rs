@@ -55,7 +55,8 @@ impl Applier {
     /// Tells what this cycle has bound: an event each, and when a group's first pod started.
     pub(super) async fn tell_bound(&mut self, mirror: &mut Mirror, cycle: &Cycle<'_>) {
         let pods = &cycle.snapshot.pods;
-        let is_active = |status| matches!(status, PodStatus::Bound | PodStatus::Running);
+        let is_active =
+            |status| matches!(status, PodStatus::Bound | PodStatus::Running | PodStatus::Away);
         let mut active: BTreeSet<PodGroupId> =
             pods.iter().filter(|pod| is_active(pod.status)).filter_map(|pod| pod.group).collect();
         let mut chains = Vec::new();

@@ -63,15 +63,17 @@ impl Mirror {
         Self { workers_only, ..self }
     }
 
-    /// A node that has left the pool, or the workers where only those count, is as good as gone.
+    /// A node that has left the pool, or the workers where only those count, is not looked at;
+    /// what of ours runs there goes on counting.
     pub(super) fn upsert_node(&mut self, name: Name, record: NodeRecord) {
         let is_worker = record.node.is_gpu_worker() || record.node.is_cpu_worker();
         if !self.is_in_pool(&record.node.labels) || (self.workers_only && !is_worker) {
-            if self.nodes.remove(&name).is_some() {
+            if self.nodes.remove(&name).is_some() | self.other_nodes.insert(name) {
                 self.everything_changed();
             }
             return;
         }
+        self.other_nodes.remove(&name);
         match self.nodes.get_mut(&name) {
             None => {
                 self.nodes.insert(name, record);

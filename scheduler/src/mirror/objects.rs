@@ -19,7 +19,10 @@ impl Mirror {
         self.changes.everything = true;
         match kind {
             Kind::Namespace => self.namespaces.clear(),
-            Kind::Node => self.nodes.clear(),
+            Kind::Node => {
+                self.nodes.clear();
+                self.other_nodes.clear();
+            }
             Kind::PriorityClass => self.classes.clear(),
             Kind::Queue => self.queues.clear(),
             Kind::Topology => self.topologies.clear(),
@@ -138,7 +141,10 @@ impl Mirror {
                 }
                 false
             }
-            Kind::Node => self.nodes.remove(&key.name).is_some(),
+            Kind::Node => {
+                let other = self.other_nodes.remove(&key.name);
+                self.nodes.remove(&key.name).is_some() || other
+            }
             Kind::PriorityClass => self.classes.remove(&key.name).is_some(),
             Kind::Queue => self.queues.remove(&key.name).is_some(),
             Kind::Topology => self.topologies.remove(&key.name).is_some(),

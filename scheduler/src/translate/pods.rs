@@ -159,9 +159,10 @@ fn status(record: &PodRecord, context: &Context<'_>) -> Option<(PodStatus, Optio
         return record.waits().then_some((status, None));
     };
     // A pod of a node that is gone is charged to its queue until it goes too, as the API has it.
-    let node = context.nodes.get(node).copied();
+    let (name, node) = (node, context.nodes.get(node).copied());
     let status = match (record.leaving_since, record.phase) {
         (Some(_), _) => PodStatus::Releasing,
+        (None, _) if node.is_none() && context.mirror.other_nodes.contains(name) => PodStatus::Away,
         (None, Phase::Running) => PodStatus::Running,
         (None, Phase::Pending | Phase::Succeeded | Phase::Failed) => PodStatus::Bound,
     };

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
+use schedlab_scheduler_core::model::PodStatus;
 
 use super::*;
-use crate::watch::Kind;
+use crate::{config::NodePool, mirror::Key, watch::Kind};
 
 fn mirror(objects: &[Value]) -> Mirror {
     let mut mirror = Mirror::new("kai-scheduler");
@@ -174,6 +175,37 @@ fn a_pod_of_a_deleted_node_takes_no_room_and_is_charged_until_it_goes() {
     waits Pending group=g node=- gpu=1000
     g priority=50 preemptible queue=The workload names no queue: spec.queue of its pod group is empty
     ");
+}
+
+#[test]
+fn a_pod_of_a_node_of_another_pool_is_away_until_that_node_is_gone() {
+    let elsewhere = |label: &str| {
+        let mut elsewhere = node("n1");
+        elsewhere["metadata"]["labels"] = json!({ "pool": label });
+        elsewhere
+    };
+    let mut mirror =
+        mirror(&[]).of_pool(Some(NodePool { label: "pool".into(), value: "ours".into() }));
+    let mut ours = in_phase(pod("p", "g", &json!({ "nodeName": "n1" })), "Running");
+    ours["metadata"]["labels"]["pool"] = json!("ours");
+    let mut group = group("g", &json!({}));
+    group["metadata"]["labels"] = json!({ "pool": "ours" });
+    mirror.upsert(Kind::PodGroup, &group);
+    mirror.upsert(Kind::Pod, &ours);
+    let mut translator = Translator::new(Flavor::Kai, 0);
+    let mut status = |mirror: &mut Mirror| {
+        translator.refresh(mirror);
+        translator.translation.snapshot.pods[0].status
+    };
+    assert_eq!(status(&mut mirror), PodStatus::Running);
+    mirror.upsert(Kind::Node, &elsewhere("theirs"));
+    assert_eq!(status(&mut mirror), PodStatus::Away);
+    mirror.upsert(Kind::Node, &elsewhere("ours"));
+    assert_eq!(status(&mut mirror), PodStatus::Running);
+    mirror.upsert(Kind::Node, &elsewhere("theirs"));
+    assert_eq!(status(&mut mirror), PodStatus::Away);
+    mirror.remove(Kind::Node, Key { namespace: "".into(), name: "n1".into() }, 1 << 40);
+    assert_eq!(status(&mut mirror), PodStatus::Running);
 }
 
 #[test]

@@ -137,6 +137,13 @@ impl Names<'_> {
         }
     }
 
+    /// One that is not in the snapshot has a name, too.
+    fn node_of(&self, pod: &Pod) -> Option<Name> {
+        let known = pod.node.map(|at| self.snapshot.nodes[at.0 as usize].name.clone());
+        let has_one = matches!(pod.status, PodStatus::Bound | PodStatus::Running | PodStatus::Away);
+        known.or_else(|| has_one.then(|| "elsewhere".into()))
+    }
+
     fn pod_view(&self, pod: &Pod) -> PodView {
         let shape = self.shape(pod);
         let group = pod.group.map(|at| &self.snapshot.pod_groups[at.0 as usize]);
@@ -146,12 +153,13 @@ impl Names<'_> {
             group: group.map(group_name),
             sub_group: part.map(|part| part.name.clone()),
             requests: amounts(&shape.requests),
-            node: pod.node.map(|at| self.snapshot.nodes[at.0 as usize].name.clone()),
+            node: self.node_of(pod),
             phase: match pod.status {
                 PodStatus::Gated => Phase::Gated,
                 PodStatus::Pending
                 | PodStatus::Bound
                 | PodStatus::Running
+                | PodStatus::Away
                 | PodStatus::Releasing => Phase::Alive,
                 PodStatus::Succeeded => Phase::Succeeded,
                 PodStatus::Failed => Phase::Failed,

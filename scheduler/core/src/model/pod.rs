@@ -72,6 +72,8 @@ pub enum PodStatus {
     Bound,
     /// Runs on its node.
     Running,
+    /// Has a node that is there, but not among those that are looked at (of another pool, say).
+    Away,
     /// Has a deletion timestamp and still holds its node's resources.
     Releasing,
     /// Finished well.

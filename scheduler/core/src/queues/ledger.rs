@@ -148,9 +148,11 @@ impl Ledger {
         };
         let Ok(Some(queue)) = group.queue else { return };
         match pod.status {
-            PodStatus::Bound | PodStatus::Running => {
-                let Some(node) = pod.node else { return };
-                let amount = prices.on(pod.shape, &snapshot.nodes[node.0 as usize]);
+            PodStatus::Bound | PodStatus::Running | PodStatus::Away => {
+                let amount = match pod.node {
+                    Some(node) => prices.on(pod.shape, &snapshot.nodes[node.0 as usize]),
+                    None => prices.to_share(pod.shape),
+                };
                 self.charge(queue, amount, group.preemptible);
                 self.request(queue, amount);
             }
@@ -215,9 +217,11 @@ fn shared_total(snapshot: &Snapshot, prices: &Prices) -> PerResource<i64> {
     snapshot.pods.iter().filter(|pod| pod.group.is_none()).fold(offered, |left, pod| {
         let takes_room = match pod.status {
             PodStatus::Bound | PodStatus::Running | PodStatus::Releasing => true,
-            PodStatus::Pending | PodStatus::Gated | PodStatus::Succeeded | PodStatus::Failed => {
-                false
-            }
+            PodStatus::Pending
+            | PodStatus::Gated
+            | PodStatus::Away
+            | PodStatus::Succeeded
+            | PodStatus::Failed => false,
         };
         let node = pod.node.map(|node| &snapshot.nodes[node.0 as usize]);
         match node.filter(|node| takes_room && node.ready) {

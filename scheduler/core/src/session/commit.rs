@@ -117,6 +117,7 @@ impl Session<'_> {
             | PodState::Gated
             | PodState::Releasing(_)
             | PodState::Stuck(_)
+            | PodState::Away
             | PodState::Lost
             | PodState::Finished => {}
         }

@@ -222,9 +222,10 @@ impl Members {
 impl SubMembers {
     fn count(&mut self, state: PodState, status: PodStatus) -> Option<&mut u32> {
         match state {
-            PodState::Holding(_) | PodState::Promised(_) | PodState::Moving { .. } => {
-                Some(&mut self.active)
-            }
+            PodState::Holding(_)
+            | PodState::Promised(_)
+            | PodState::Moving { .. }
+            | PodState::Away => Some(&mut self.active),
             PodState::Gated => Some(&mut self.gated),
             PodState::Releasing(_) | PodState::Stuck(_) | PodState::Lost => Some(&mut self.leaving),
             PodState::Finished => (status == PodStatus::Succeeded).then_some(&mut self.succeeded),

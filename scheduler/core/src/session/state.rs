@@ -30,7 +30,9 @@ pub enum PodState {
         /// Where it was promised room.
         to: NodeId,
     },
-    /// Bound to a node that no longer exists.
+    /// Bound to a node that is not looked at: its queue pays for it, and its gang has it.
+    Away,
+    /// Bound to a node that no longer exists: its queue pays until it goes, too.
     Lost,
     /// Succeeded or failed.
     Finished,
@@ -92,6 +94,7 @@ impl PodState {
             (PodStatus::Gated, _) => Self::Gated,
             (PodStatus::Bound | PodStatus::Running, Some(node)) => Self::Holding(node),
             (PodStatus::Bound | PodStatus::Running, None) => Self::Lost,
+            (PodStatus::Away, _) => Self::Away,
             (PodStatus::Releasing, Some(node)) => {
                 let since = pod.released_since.unwrap_or(now);
                 if release_max.is_some_and(|max| now.since(since) > max) {
@@ -116,7 +119,7 @@ impl PodState {
             Self::Moving { from, to } => {
                 [Some((from, Hold::Releases)), Some((to, Hold::IsPromised))]
             }
-            Self::Pending | Self::Gated | Self::Lost | Self::Finished => [None, None],
+            Self::Pending | Self::Gated | Self::Away | Self::Lost | Self::Finished => [None, None],
         };
         holds.into_iter().flatten()
     }
@@ -144,6 +147,7 @@ impl PodState {
             | Self::Gated
             | Self::Releasing(_)
             | Self::Stuck(_)
+            | Self::Away
             | Self::Lost
             | Self::Finished => None,
         }

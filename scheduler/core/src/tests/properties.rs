@@ -218,6 +218,7 @@ fn step(session: &mut Session<'_>, pod: PodId, node: NodeId) {
         | PodState::Releasing(_)
         | PodState::Stuck(_)
         | PodState::Promised(_)
+        | PodState::Away
         | PodState::Lost
         | PodState::Finished => {}
     }
