@@ -161,6 +161,11 @@ impl View {
         self.all(Kind::Pods).map(Pod)
     }
 
+    /// Pods that are there, and after them those that are gone.
+    pub(crate) fn pods_ever(&self) -> impl Iterator<Item = Pod<'_>> {
+        self.ever(Kind::Pods).map(Pod)
+    }
+
     /// A pod, by name or as `namespace/name`.
     pub fn pod(&self, name: &str) -> Option<Pod<'_>> {
         let (namespace, name) = name.split_once('/').map_or((None, name), |(n, p)| (Some(n), p));

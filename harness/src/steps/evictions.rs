@@ -1,11 +1,13 @@
 //! Who was evicted, and for whom: as the scheduler itself says in its events.
 
+use std::collections::BTreeSet;
+
 use cucumber::then;
 
 use super::StepResult;
 use super::parameters::{Count, Stays, When};
 use super::subjects::Subject;
-use crate::view::Eviction;
+use crate::view::{Eviction, Pod};
 use crate::world::World;
 
 /// So many pods were evicted by the scheduler since the scenario began.
@@ -27,7 +29,8 @@ async fn evicted(
     Ok(())
 }
 
-/// So many pods were evicted for a workload or queue: the scheduler's words name it.
+/// So many pods were evicted for a workload or queue: the scheduler's words name a pod of it, the
+/// pod's group or what made the pod.
 /// ```gherkin
 /// Then 4 pods of queue "team-b" were evicted for queue "team-a"
 /// Then 1 pod of job "low" was evicted for job "high"
@@ -42,10 +45,16 @@ async fn evicted_for(
     other: Subject,
     stays: Stays,
 ) -> StepResult {
-    let name = other.name().to_owned();
     let words = format!(" for {other}");
-    let claim =
-        |world: &World| counted(world, count, &subject, |eviction| eviction.names(&name), &words);
+    let claim = |world: &World| {
+        let pods: Vec<Pod<'_>> =
+            world.view.pods_ever().filter(|pod| other.means(*pod, &world.view)).collect();
+        let names: BTreeSet<&str> = pods.iter().flat_map(|pod| pod.names()).collect();
+        let is_for = |eviction: &Eviction<'_>| {
+            eviction.tells_of(&names) || tells_of_queue(world, eviction, &other)
+        };
+        counted(world, count, &subject, is_for, &words)
+    };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
 }
@@ -71,6 +80,12 @@ async fn evicted_with(
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
+}
+
+/// Words that name queues name the victim's own, too.
+fn tells_of_queue(world: &World, eviction: &Eviction<'_>, queue: &Subject) -> bool {
+    let is_victims = eviction.pod.is_none_or(|pod| queue.means(pod, &world.view));
+    queue.is_queue() && !is_victims && eviction.tells_of(&BTreeSet::from([queue.name()]))
 }
 
 fn counted(

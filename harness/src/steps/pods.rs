@@ -133,20 +133,40 @@ async fn stands(world: &mut World, which: Workload, state: State) -> StepResult 
 async fn whole(world: &mut World, when: When, which: Workload, stays: Stays) -> StepResult {
     let claim = |world: &World| {
         let pods = which.pods(&world.view);
-        let group = pods.first().and_then(|pod| pod.group(&world.view));
-        let min = group.and_then(|group| group["spec"]["minMember"].as_u64());
-        let min = min.and_then(|min| usize::try_from(min).ok()).unwrap_or(pods.len());
-        let placed = pods.iter().filter(|pod| pod.holds_room()).count();
-        if placed == 0 || placed >= min {
-            return Ok(());
+        let gangs = gangs(world, &pods);
+        if gangs.len() > 1 && gangs.iter().all(|(_, min)| *min <= 1) {
+            let alone = format!("{} pods in {} groups", pods.len(), gangs.len());
+            return Err(format!("{which} is no gang: {alone}, each of which needs one pod only"));
         }
-        Err(format!(
-            "{which} is torn: {placed} of at least {min} pods have a node: {}",
-            ByPhase::of(&pods)
-        ))
+        for (pods, min) in gangs {
+            let placed = pods.iter().filter(|pod| pod.holds_room()).count();
+            if placed > 0 && placed < min {
+                let have = format!("{placed} of at least {min} pods have a node");
+                return Err(format!("{which} is torn: {have}: {}", ByPhase::of(&pods)));
+            }
+        }
+        Ok(())
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
+}
+
+/// The pods of each group, and how many of them it needs; all of those that have no group.
+fn gangs<'v>(world: &'v World, pods: &[Pod<'v>]) -> Vec<(Vec<Pod<'v>>, usize)> {
+    let mut gangs: BTreeMap<Option<&str>, (Vec<Pod<'v>>, Option<usize>)> = BTreeMap::new();
+    for pod in pods {
+        let group = pod.group(&world.view);
+        let name = group.and_then(|group| group["metadata"]["uid"].as_str());
+        let min = group.and_then(|group| group["spec"]["minMember"].as_u64());
+        let gang = gangs.entry(name).or_default();
+        gang.0.push(*pod);
+        gang.1 = min.and_then(|min| usize::try_from(min).ok());
+    }
+    let of = |(pods, min): (Vec<Pod<'v>>, Option<usize>)| {
+        let min = min.unwrap_or(pods.len());
+        (pods, min)
+    };
+    gangs.into_values().map(of).collect()
 }
 
 /// The first pod of one workload started before the first of another.

@@ -47,6 +47,11 @@ impl Subject {
         &self.name
     }
 
+    /// Whether it is a queue.
+    pub(crate) fn is_queue(&self) -> bool {
+        self.word == "queue"
+    }
+
     /// The pods that are meant, in the order of their names.
     pub(crate) fn pods<'v>(&self, view: &'v View) -> Vec<Pod<'v>> {
         if self.word == "queue" {

@@ -1,5 +1,6 @@
 //! Pods and evictions as steps speak of them, read from the raw objects.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use schedlab_emulator::object;
@@ -139,6 +140,16 @@ impl<'a> Pod<'a> {
         view.at(Kind::PodGroups, (self.namespace(), name))
     }
 
+    /// Names by which schedulers speak of it: its own, its group's, and the ids of it and of what
+    /// made it.
+    pub fn names(self) -> impl Iterator<Item = &'a str> {
+        let owners = fields::list(self.0, "/metadata/ownerReferences").iter();
+        let made_by = owners.filter_map(|owner| fields::text(owner, "/uid"));
+        let group = object::annotation(self.0, "pod-group-name");
+        let own = [Some(self.name()), group, fields::text(self.0, "/metadata/uid")];
+        own.into_iter().flatten().chain(made_by)
+    }
+
     /// Whether it belongs to the workload of that name: by the label that tables give, else by
     /// its owner's name, else by its own.
     pub fn belongs_to(self, workload: &str) -> bool {
@@ -185,15 +196,11 @@ pub struct Eviction<'a> {
 }
 
 impl Eviction<'_> {
-    /// Whether the scheduler's words name this workload or queue: as a word, or in front of a
-    /// hyphen, as pods and groups are named after what made them.
-    pub fn names(&self, name: &str) -> bool {
-        let part = |c: char| c.is_alphanumeric() || c == '_';
-        self.message.match_indices(name).any(|(at, _)| {
-            let before = self.message.get(..at).and_then(|text| text.chars().next_back());
-            let after = self.message.get(at + name.len()..).and_then(|text| text.chars().next());
-            !before.is_some_and(part) && !after.is_some_and(part)
-        })
+    /// Whether the scheduler's words have one of these names in them, other than the victim's own.
+    pub fn tells_of(&self, names: &BTreeSet<&str>) -> bool {
+        let part = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+        let words = self.message.split(|c: char| !part(c)).map(|word| word.trim_matches('.'));
+        words.filter(|word| *word != self.name).any(|word| names.contains(word))
     }
 }
 
@@ -262,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eviction_names_whole_words() {
+    fn an_eviction_tells_of_others_by_whole_names() {
         let eviction = Eviction {
             namespace: "default",
             name: "a",
@@ -270,9 +277,17 @@ mod tests {
             message: "Pod default/a was preempted by workload default/train-7f3c of queue prod.",
             time: "",
         };
-        assert!(eviction.names("train"));
-        assert!(eviction.names("prod"));
-        assert!(!eviction.names("trai"));
-        assert!(!eviction.names("rain"));
+        let tells_of = |name: &str| eviction.tells_of(&BTreeSet::from(["other", name]));
+        assert!(tells_of("train-7f3c") && tells_of("prod"));
+        for not in ["a", "train", "7f3c", "pro", "default/a"] {
+            assert!(!tells_of(not), "{not}");
+        }
+    }
+
+    #[test]
+    fn schedulers_name_a_pod_its_group_or_its_owner() {
+        let pod = json!({"metadata": {"name": "p", "uid": "u",
+            "annotations": {"pod-group-name": "g"}, "ownerReferences": [{"uid": "o"}]}});
+        assert_eq!(Pod(&pod).names().collect::<Vec<_>>(), ["p", "g", "u", "o"]);
     }
 }

@@ -75,3 +75,22 @@ fn nodes_and_queues_that_never_were() {
     let queue = "features/f.feature:5: there is no queue \"b\" and there was none; known are: a";
     assert_eq!(told, [[node; 9].join("\n"), [queue; 3].join("\n")].join("\n"));
 }
+
+#[test]
+fn claims_that_only_sound_as_if_they_held() {
+    let reclaimed = "Given these queues:\n| queue | quota |\n| q | 4 |\n| r | 4 |\nAnd these workloads are submitted:\n| name | kind | queue | pods | gpus | priority |\n| a | deployment | q | 8 | 1 | train |\nAnd queue \"q\" has 8 running pods\nWhen 4 pods \"o\" with 1 GPU each are submitted to queue \"r\"\nThen eventually within 2 minutes queue \"r\" has 4 running pods\nAnd 4 pods of queue \"q\" were evicted for queue \"r\"\nAnd 4 pods of deployment \"a\" were evicted for pod \"o\"\n";
+    let claims = [
+        "And 4 pods of queue \"q\" were evicted for queue \"q\"",
+        "And 4 pods of deployment \"a\" were evicted for deployment \"a\"",
+        "And gang \"o\" is whole or absent",
+    ];
+    let steps = claims.map(|claim| format!("{FLEET}{reclaimed}{claim}"));
+    let told = all_told(&steps.each_ref().map(String::as_str));
+    let verdict = |line: &&str| line.starts_with("expected") || line.contains("no gang");
+    let verdicts: Vec<&str> = told.lines().filter(verdict).map(str::trim_end).collect();
+    assert_snapshot!(verdicts.join("\n"), @r#"
+    expected 4 pods of queue "q" evicted for queue "q", found 0; evicted were:
+    expected 4 pods of deployment "a" evicted for deployment "a", found 0; evicted were:
+    gang "o" is no gang: 4 pods in 4 groups, each of which needs one pod only
+    "#);
+}
