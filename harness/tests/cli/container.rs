@@ -153,6 +153,6 @@ fn who_does_not_want_to_wait_for_an_image_any_more_is_heard() {
     let absent = "case $1 in version) echo 28.0.0 ;; image) exit 1 ;; esac";
     let (lab, mut command) = command(&[("docker", absent)], &["container"]);
     command.env("DOCKER_HOST", daemon(&lab, &[("/images/create", NEVER, "")]));
-    let ended = ended_when(command, "starting a container", &["-INT"]);
+    let ended = ended_when(&command, "starting a container", &["-INT"]);
     assert_eq!((ended.code, &*ended.out, records(&lab)), (130, "", 0), "{}", ended.all());
 }

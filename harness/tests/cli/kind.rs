@@ -57,9 +57,23 @@ pub(super) fn records(lab: &Lab) -> usize {
     std::fs::read_dir(lab.path("state/schedlab/runs")).map_or(0, Iterator::count)
 }
 
+/// The command, run by another.
+fn within(command: &Command, by: &[&str]) -> Command {
+    let mut outer = Command::new(by[0]);
+    outer.args(&by[1..]).arg(command.get_program()).args(command.get_args());
+    let environment = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    outer.envs(environment).current_dir(command.get_current_dir().unwrap());
+    outer
+}
+
 /// Sends it signals, one right after the other, as soon as its standard error says this.
-pub(super) fn ended_when(mut command: Command, words: &str, signals: &[&str]) -> Ended {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+pub(super) fn ended_when(command: &Command, words: &str, signals: &[&str]) -> Ended {
+    // Whoever runs the tests may have been told to outlive its terminal.
+    let mut child = within(command, &["/usr/bin/env", "--default-signal=HUP"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut text = String::new();
     while !text.contains(words) {
@@ -82,7 +96,7 @@ fn who_does_not_want_to_wait_for_a_cluster_any_more_is_heard_and_nothing_is_left
     // Of a terminal that is closed both the kernel and the shell tell.
     for signals in [&["-INT"][..], &["-TERM"], &["-HUP", "-HUP"]] {
         let (lab, command) = command(&[("docker", DOCKER), ("kind", boots)], &["kind"]);
-        let ended = ended_when(command, "creating kind cluster", signals);
+        let ended = ended_when(&command, "creating kind cluster", signals);
         assert_eq!((ended.code, &*ended.out, records(&lab)), (130, "", 0), "{}", ended.all());
     }
 }
@@ -92,11 +106,8 @@ fn who_was_told_to_outlive_its_terminal_does() {
     // It goes on, and so ends well: an interrupted run ends with 130.
     let boots = "case \"$1 $2\" in 'create cluster') kill -HUP \"$SCHEDLAB\"; exit 1 ;; esac";
     let (lab, command) = command(&[("docker", DOCKER), ("kind", boots)], &["kind"]);
-    let mut nohup = Command::new("/bin/sh");
-    nohup.args(["-c", "trap '' HUP; export SCHEDLAB=$$; exec \"$0\" \"$@\""]);
-    nohup.arg(command.get_program()).args(command.get_args());
-    let environment = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
-    nohup.envs(environment).current_dir(command.get_current_dir().unwrap());
+    let outlives = "trap '' HUP; export SCHEDLAB=$$; exec \"$0\" \"$@\"";
+    let mut nohup = within(&command, &["/bin/sh", "-c", outlives]);
     let ended = Ended::of(nohup.output().unwrap());
     could_not_start(&(lab, ended), &["`kind create cluster"]);
 }
@@ -232,7 +243,7 @@ fn a_run_that_is_killed_has_noted_where_its_docker_is() {
     let boots = "case \"$1 $2\" in 'create cluster') exec /bin/sleep 600 ;; esac";
     let (lab, mut command) = command(&[("docker", docker), ("kind", boots)], &["kind"]);
     command.env_remove("DOCKER_HOST");
-    ended_when(command, "creating kind cluster", &["-KILL"]);
+    ended_when(&command, "creating kind cluster", &["-KILL"]);
     let (_other, mut clean) = with_programs(&[], &["clean"]);
     let runs = std::fs::read_dir(lab.path("state/schedlab/runs")).unwrap();
     let records: Vec<String> =

@@ -97,6 +97,8 @@ pub enum Remedy {
         misfit: Misfit,
         /// How many of them.
         nodes: u32,
+        /// How many pods have none.
+        pods: u32,
     },
     /// The topology, or a level of it, does not exist.
     CreateTopology {
@@ -258,7 +260,9 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
         (Some(EvenWhenEmpty::Yes), ..) => Remedy::LargerNodes { short },
         (Some(EvenWhenEmpty::No), ..) | (None, None, None) => Remedy::MakeRoom { pods, short },
         (None, Some(mib), _) => Remedy::LargerDevices { mib },
-        (None, None, Some((misfit, nodes))) => Remedy::Admit { misfit: misfit.clone(), nodes },
+        (None, None, Some((misfit, nodes))) => {
+            Remedy::Admit { misfit: misfit.clone(), nodes, pods }
+        }
     }
 }
 
@@ -331,7 +335,7 @@ impl fmt::Display for Remedy {
             Self::LargerFleet { more } => {
                 write!(f, "add nodes with {more} more, or let fewer pods suffice")
             }
-            Self::Admit { misfit, nodes } => admit(f, misfit, *nodes),
+            Self::Admit { misfit, nodes, pods } => admit(f, misfit, (*nodes, *pods)),
             Self::CreateTopology { topology, level } => {
                 write!(f, "create topology {topology} with level {level}, or name one that exists")
             }
@@ -397,8 +401,12 @@ fn of_what(before: &str, short: &[ResourceName]) -> String {
     if names.is_empty() { String::new() } else { format!("{before}{}", names.join(", ")) }
 }
 
-fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, nodes: u32) -> fmt::Result {
-    let of = if nodes == 1 { "the node".to_owned() } else { format!("one of {nodes} nodes") };
+fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, (nodes, pods): (u32, u32)) -> fmt::Result {
+    let of = match (nodes, pods) {
+        (1, _) => "the node".to_owned(),
+        (_, 0 | 1) => format!("one of {nodes} nodes"),
+        (_, _) => format!("as many of {nodes} nodes as its pods need"),
+    };
     match misfit {
         Misfit::Taint { key, value } => {
             write!(f, "tolerate taint {key}={value}, or take it off {of}")

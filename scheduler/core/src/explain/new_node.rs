@@ -1,4 +1,4 @@
-//! A node that is added for pods: it has what they ask for, and they select it.
+//! Nodes that are added for pods: they have what the pods ask for, and the pods select them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,23 @@ use crate::{
     resources::Resources,
 };
 
-/// A node like those that are there on which `pods` pods of `shape` have room. `None`: they could
-/// select none.
-pub(super) fn for_pods(nodes: &[Node], (shape, pods): (&PodShape, i64)) -> Option<Node> {
+/// A node like those that are there on which `pods` pods of `shape` have room; for each of them
+/// one, where they have to be apart. `None`: they could select none.
+pub(super) fn for_pods(nodes: &[Node], (shape, pods): (&PodShape, i64)) -> Option<Vec<Node>> {
+    if shape.pod_anti_affinity.is_empty() && shape.topology_spread.is_empty() {
+        return Some(vec![for_some(nodes, "(new node)".into(), (shape, pods))?]);
+    }
+    let name = |at| if at == 1 { "(new node)".into() } else { format!("(new node {at})").into() };
+    (1..=pods).map(|at| for_some(nodes, name(at), (shape, 1))).collect()
+}
+
+fn for_some(nodes: &[Node], name: Name, (shape, pods): (&PodShape, i64)) -> Option<Node> {
     let like = nodes.first().cloned().unwrap_or_default();
-    let name: Name = "(new node)".into();
     let mut labels = like.labels;
-    labels.insert("kubernetes.io/hostname".into(), Name::clone(&name));
+    let apart = shape.pod_anti_affinity.iter().map(|term| &*term.topology_key);
+    for key in apart.chain(["kubernetes.io/hostname"]) {
+        labels.insert(key.into(), Name::clone(&name));
+    }
     // Its GPUs are given as they are asked for.
     labels.remove("node-role.kubernetes.io/mig-enabled");
     let node = Node {
@@ -126,7 +136,7 @@ mod tests {
         let there = Node { labels, ..Node::default() };
         match for_pods(&[there], (&shape, 1)) {
             None => "no node".to_owned(),
-            Some(node) => node.labels.get("k").map_or("no label", |value| &**value).to_owned(),
+            Some(nodes) => nodes[0].labels.get("k").map_or("no label", |value| &**value).to_owned(),
         }
     }
 

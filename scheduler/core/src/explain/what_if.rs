@@ -162,7 +162,7 @@ impl WhatIf<'_> {
         self.make_room(shapes.into_iter())
     }
 
-    /// For each shape a node that holds all pods of it.
+    /// For each shape a node that holds all pods of it, or one for each pod.
     fn make_room(&mut self, pods: impl Iterator<Item = ShapeId>) -> Option<()> {
         let mut counts: BTreeMap<ShapeId, i64> = BTreeMap::new();
         for shape in pods {
@@ -172,9 +172,9 @@ impl WhatIf<'_> {
             let shape = &self.after.shapes[shape.0 as usize];
             new_node::for_pods(&self.after.nodes, (shape, pods))
         };
-        let nodes: Option<Vec<Node>> = counts.into_iter().map(node_for).collect();
+        let nodes: Option<Vec<Vec<Node>>> = counts.into_iter().map(node_for).collect();
         let nodes = nodes.filter(|nodes| !nodes.is_empty())?;
-        self.after.nodes.extend(nodes);
+        self.after.nodes.extend(nodes.into_iter().flatten());
         Some(())
     }
 

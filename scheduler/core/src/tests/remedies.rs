@@ -322,6 +322,33 @@ fn whom_others_may_not_leave_for_yet_waits_until_they_have_run_for_long_enough()
 }
 
 #[test]
+fn a_gang_may_need_several_of_the_nodes_that_are_cordoned() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4 cordoned
+        node n2 gpus=4 cordoned
+        gang a pods=2 gpus=4
+    ", "a"), @r"
+    PodSchedulingErrors
+    uncordon as many of 2 nodes as its pods need
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn a_gang_whose_pods_are_apart_needs_a_node_for_each() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2 label host=a
+        node n2 gpus=2 label host=b
+        job o pods=3 gpus=1 non-preemptible on n1 n1 n2
+        gang own pods=4 gpus=1 label app=own far app=own/host
+    ", "own"), @r"
+    PodSchedulingErrors
+    make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on n2 (Now)
+    ");
+}
+
+#[test]
 fn a_place_of_the_topology_is_made() {
     assert_snapshot!(remedies_of("
         node n1 gpus=4 label zone=a
