@@ -13,6 +13,7 @@ mod kube;
 mod kube_claims;
 mod limits;
 mod mig;
+mod new_nodes;
 mod node_roles;
 mod numa;
 mod obstacles;

@@ -401,12 +401,16 @@ fn of_what(before: &str, short: &[ResourceName]) -> String {
     if names.is_empty() { String::new() } else { format!("{before}{}", names.join(", ")) }
 }
 
-fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, (nodes, pods): (u32, u32)) -> fmt::Result {
-    let of = match (nodes, pods) {
+fn of_nodes(nodes: u32, pods: u32) -> String {
+    match (nodes, pods) {
         (1, _) => "the node".to_owned(),
         (_, 0 | 1) => format!("one of {nodes} nodes"),
         (_, _) => format!("as many of {nodes} nodes as its pods need"),
-    };
+    }
+}
+
+fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, (nodes, pods): (u32, u32)) -> fmt::Result {
+    let of = of_nodes(nodes, pods);
     match misfit {
         Misfit::Taint { key, value } => {
             write!(f, "tolerate taint {key}={value}, or take it off {of}")

@@ -266,12 +266,12 @@ impl Builder {
         mut words: Words<'_>,
     ) -> Vec<(Pod, Option<Name>)> {
         let on = words.rest("on");
-        let states = [
+        let ways = [
             ("releasing", PodStatus::Releasing),
             ("bound", PodStatus::Bound),
             ("away", PodStatus::Away),
         ];
-        let said = states.into_iter().find(|(word, _)| words.flag(word));
+        let said = ways.into_iter().find(|(word, _)| words.flag(word));
         let held = said.map_or(PodStatus::Running, |(_, status)| status);
         let (gated, succeeded) = (words.count("gated"), words.count("succeeded").unwrap_or(0));
         let template = self.template(prefix, held, &mut words);

@@ -1,0 +1,84 @@
+//! Nodes that are added for who waits.
+
+use insta::assert_snapshot;
+
+use crate::testing::remedies_of;
+
+#[test]
+fn a_gang_whose_pods_are_apart_needs_a_node_for_each() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2 label host=a
+        node n2 gpus=2 label host=b
+        job o pods=3 gpus=1 non-preemptible on n1 n1 n2
+        gang own pods=4 gpus=1 label app=own far app=own/host
+    ", "own"), @r"
+    PodSchedulingErrors
+    make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on n2 (Now)
+    ");
+}
+
+#[test]
+fn a_new_node_has_what_is_asked_for_in_the_way_in_which_it_is() {
+    let told = |asks: &str| {
+        remedies_of(
+            &format!(
+                "
+                node n1 gpus=1 cpu=4 gpu-memory=8000 pods=3
+                job a gpus=1 cpu=3 port=80 label app=x non-preemptible on n1
+                job x {asks}
+            "
+            ),
+            "x",
+        )
+    };
+    assert_snapshot!(told("part=0.5"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("part=0.5 devices=2"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("part-memory=4000"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("gpus=1 by-claim"), @r"
+    PodSchedulingErrors
+    ask for GPUs as a resource, or add a node with a driver for claims
+      not tried
+    ");
+    assert_snapshot!(told("cpu=1 port=80"), @r"
+    PodSchedulingErrors
+    free its host port on a node, or add a node
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("cpu=1 far app=x/host"), @r"
+    PodSchedulingErrors
+    add a node without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("cpu=1 near app=y/host"), @r"
+    PodSchedulingErrors
+    start the pods that its pod affinity asks for
+      not tried
+    ");
+}
+
+#[test]
+fn a_new_node_is_for_those_who_ask_not_for_others_who_wait() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=1
+        job a gpus=1 needs kind=y
+        job b gpus=3 needs kind=y
+        job x gpus=2 needs kind=z
+    ", "x"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+}
