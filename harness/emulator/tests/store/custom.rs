@@ -323,6 +323,39 @@ fn rules_in_cel_are_kept() {
 }
 
 #[test]
+fn rules_may_ask_whether_there_was_an_old_one() {
+    let rule = "!oldSelf.hasValue() || oldSelf.value().queue == self.queue";
+    let mut lab = ruled(&json!([{"rule": rule, "optionalOldSelf": true}]));
+    lab.create(gang(&json!({"queue": "team"}))).unwrap();
+    let key = lab.key("lab.dev", "Gang", "a");
+    assert_snapshot!(said(lab.edit(key.clone(), &["spec", "queue"], json!("other"))), @r#"422 Invalid: Gang.lab.dev "a" is invalid: spec: Invalid value: failed rule: !oldSelf.hasValue() || oldSelf.value().queue == self.queue"#);
+    lab.edit(key, &["spec", "replicas"], json!(3)).unwrap();
+}
+
+#[test]
+fn rules_know_the_functions_of_kubernetes() {
+    let broken = |rule: &str, queue: &str| {
+        let mut spec = typical();
+        spec["properties"]["queue"] = json!({"type": "string"});
+        spec["x-kubernetes-validations"] = json!([{"rule": rule}]);
+        let mut lab = Lab::new();
+        lab.create(definition(&spec)).expect("a sound definition");
+        said(lab.create(gang(&json!({"queue": queue}))))
+    };
+    for (rule, sound, wrong) in [
+        ("isURL(self.queue)", "https://a/b", "nope"),
+        ("cidr(self.queue).prefixLength() == 8", "10.0.0.0/8", "11.0.0.0/16"),
+        ("cidr(self.queue).containsIP(ip('10.0.0.1'))", "10.0.0.0/8", "11.0.0.0/8"),
+        ("!format.dns1123Label().validate(self.queue).hasValue()", "a-b", "A_B"),
+        ("isSemver(self.queue)", "1.2.3", "x"),
+        ("semver(self.queue).isLessThan(semver('2.0.0'))", "1.2.3", "2.2.3"),
+    ] {
+        assert!(!broken(rule, sound).contains("Invalid"), "{rule}: {}", broken(rule, sound));
+        assert!(broken(rule, wrong).contains("failed rule"), "{rule}: {}", broken(rule, wrong));
+    }
+}
+
+#[test]
 fn a_rule_that_is_no_cel_is_refused() {
     let mut spec = typical();
     spec["x-kubernetes-validations"] = json!([{"rule": "self.replicas <="}]);

@@ -1,6 +1,8 @@
 //! `x-kubernetes-validations`: rules in CEL, with `oldSelf` for changes.
 //!
-//! A rule that calls what the CEL library lacks is passed over, as a real server would know it.
+//! A rule that calls what the CEL library lacks is passed over, as a real server would know it. An
+//! `oldSelf` that is optional is null to the library where there is none: rules are written so that
+//! they see the optional value that they ask for.
 
 use kube_cel::{CompiledSchema, ErrorKind, ValidationError, Validator, compile_schema};
 
@@ -9,7 +11,7 @@ use super::validate::named;
 use crate::error::FieldErrors;
 use crate::expression::{is_bounded, is_plain, with_room};
 use crate::object;
-use schedlab_json::{Value, json};
+use schedlab_json::{Map, Value, json};
 
 /// The rules of a whole schema.
 #[derive(Debug)]
@@ -26,8 +28,48 @@ pub(super) fn compile(raw: &Value) -> Option<CompiledRules> {
         return None;
     }
     let plain = rules.iter().all(|rule| is_plain(rule));
-    let compiled = with_room(plain, || compile_schema(&raw.clone().into()))?;
+    let compiled = with_room(plain, || compile_schema(&with_optional_old(raw).into()))?;
     Some(CompiledRules { compiled, plain })
+}
+
+/// `oldSelf` as an optional value.
+const OPTIONAL_OLD: &str = "(oldSelf == null ? optional.none() : optional.of(oldSelf))";
+
+/// The schema, with rules that see the optional value where they ask for one.
+fn with_optional_old(raw: &Value) -> Value {
+    match raw {
+        Value::Object(fields) => {
+            let asks = raw["optionalOldSelf"] == true;
+            let mut changed = Map::new();
+            for (field, value) in fields {
+                let value = match (value, field.as_str()) {
+                    (Value::String(text), "rule" | "messageExpression") if asks => {
+                        whole_words(text, "oldSelf", OPTIONAL_OLD).into()
+                    }
+                    _ => with_optional_old(value),
+                };
+                changed.insert(field.as_str(), value);
+            }
+            Value::Object(changed)
+        }
+        Value::Array(items) => items.iter().map(with_optional_old).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => raw.clone(),
+    }
+}
+
+/// The text with other words for one, where that stands alone and is no field's name.
+fn whole_words(text: &str, word: &str, other: &str) -> String {
+    let mut changed = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(word) {
+        let (before, after) = (&rest[..at], &rest[at + word.len()..]);
+        let part = |c: char| c.is_alphanumeric() || c == '_';
+        let alone = !before.ends_with(|c: char| part(c) || c == '.') && !after.starts_with(part);
+        changed.push_str(before);
+        changed.push_str(if alone { other } else { word });
+        rest = after;
+    }
+    changed + rest
 }
 
 /// All expressions that stand in a schema.
@@ -83,7 +125,8 @@ impl Schema {
         };
         let mut broken = broken.into_vec();
         broken.sort_by(|a, b| (&a.field_path, &a.rule).cmp(&(&b.field_path, &b.rule)));
-        for rule in broken {
+        for mut rule in broken {
+            rule.message = rule.message.replace(OPTIONAL_OLD, "oldSelf");
             let value = at(new, &rule.field_path);
             let is_old = old.is_some_and(|old| at(old, &rule.field_path) == value);
             if !is_old && rule.kind != ErrorKind::UnsupportedReference {
