@@ -134,6 +134,25 @@ fn chance_in_names_and_order_of_lists_change_nothing() {
 }
 
 #[test]
+fn parts_of_gpus_are_used_too() {
+    let part = |name: &str, annotation: (&str, &str)| {
+        let mut pod = pod(name, "q", Some(("n", "0")));
+        pod["metadata"]["annotations"][annotation.0] = annotation.1.into();
+        pod["spec"]["containers"][0]["resources"] = json!({});
+        pod
+    };
+    let mut node = node("n", 2);
+    node["metadata"]["labels"]["nvidia.com/gpu.memory"] = "8000".into();
+    let pods = [
+        part("half", ("gpu-fraction", "0.5")),
+        part("quarter", ("gpu-memory", "2000")),
+        pod("whole", "q", Some(("n", "1"))),
+    ];
+    let told = placed(&[node], &pods, &[queue("q", "", 2.0, -1.0)], &FairShares::new());
+    assert_snapshot!(told.lines().last().unwrap().trim(), @"q                2      -      ?   1.75");
+}
+
+#[test]
 fn cores_and_bytes_of_queues_show_when_they_are_bounded() {
     let mut bounded = queue("q", "", 1.0, -1.0);
     bounded["spec"]["resources"]["cpu"] = json!({"quota": 1500, "limit": 4000});

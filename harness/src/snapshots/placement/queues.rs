@@ -10,7 +10,7 @@ use super::{
     marks::{State, Workload},
     string,
 };
-use crate::audit::requests;
+use crate::audit::{gpu_memory_mib, paid_milli, requests};
 
 /// A resource that queues account for: its name in pods, its key in queues, how it is headed,
 /// and how many of the queue's units make one of the heading's, and of the pod's thousandths.
@@ -121,6 +121,17 @@ fn below<'a>(
     }
 }
 
+/// What a bound pod has, parts of GPUs included as queues pay for them.
+fn amount(cluster: &Cluster<'_>, pod: &Value, column: &Column) -> i128 {
+    let whole = requests(pod).get(column.resource).copied().unwrap_or(0);
+    if column.key != "gpu" {
+        return whole;
+    }
+    let named = |node: &&&Value| string(node, "/metadata/name") == string(pod, "/spec/nodeName");
+    let node = cluster.nodes.iter().find(named);
+    whole + paid_milli(pod, node.map_or(0, |node| gpu_memory_mib(node)))
+}
+
 /// What bound pods add up to in each queue and above it; leaving ones do not count.
 fn used<'a>(
     cluster: &Cluster<'a>,
@@ -132,8 +143,8 @@ fn used<'a>(
     let mut used: BTreeMap<&str, i128> = BTreeMap::new();
     for one in workloads {
         let staying = one.pods.iter().filter(|pod| pod.holds_room() && pod.state != State::Leaving);
-        let amounts = staying.filter_map(|pod| requests(pod.object).get(column.resource).copied());
-        let sum = amounts.sum::<i128>() / column.pod_units;
+        let sum = staying.map(|pod| amount(cluster, pod.object, column)).sum::<i128>();
+        let sum = sum / column.pod_units;
         let mut next = by_name.get_key_value(one.queue.as_str());
         // As many steps as there are queues: a circle of parents ends too.
         for _ in 0..by_name.len() {
