@@ -136,6 +136,14 @@ pub fn fill_text(value: &mut Value, path: &[&str], text: &str) {
     set_default(value, path, text);
 }
 
+/// The same for a count that is no pointer, where 0 is not set.
+pub fn fill_count(value: &mut Value, field: &str, count: i64) {
+    if value[field] == 0 {
+        remove(value, &[field]);
+    }
+    set_default(value, &[field], count);
+}
+
 /// Takes away what stands at `path`.
 pub fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
     let (last, way) = path.split_last()?;

@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use super::template::{fill_spec, items_mut};
 use super::webhook;
 use crate::kinds::Kind;
-use crate::object::{self, fill_text, set_default};
+use crate::object::{self, fill_count, fill_text, set_default};
 use schedlab_json::{Value, json};
 
 /// What a new object's status is, where Go writes a status before anybody has set it.
@@ -96,12 +96,10 @@ fn fill_claim(spec: &mut Value) {
 
 fn fill_device_count(request: &mut Value) {
     fill_text(request, &["allocationMode"], "ExactCount");
-    // A count of 0 is one that is not set.
-    if request["count"] == 0 {
-        object::remove(request, &["count"]);
-    }
     if request["allocationMode"] == "ExactCount" {
-        set_default(request, &["count"], 1);
+        fill_count(request, "count", 1);
+    } else if request["count"] == 0 {
+        object::remove(request, &["count"]);
     }
 }
 

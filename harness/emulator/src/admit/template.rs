@@ -1,6 +1,6 @@
 //! Defaults of a pod's spec, wherever it stands: in a pod or in the template of a workload.
 
-use crate::object::{as_map, fill_text, set_default};
+use crate::object::{as_map, fill_count, fill_text, set_default};
 use schedlab_json::{Value, json};
 
 /// Fills in what every pod spec has.
@@ -58,17 +58,30 @@ fn fill_container(container: &mut Value) {
         }
     }
     for variable in items_mut(container, "env") {
-        if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
-            fill_text(field, &["apiVersion"], "v1");
-        }
+        fill_refs(variable.get_mut("valueFrom"));
+    }
+}
+
+/// What a value is taken from.
+fn fill_refs(from: Option<&mut Value>) {
+    let Some(from) = from else { return };
+    if let Some(field) = from.get_mut("fieldRef") {
+        fill_text(field, &["apiVersion"], "v1");
+    }
+    if let Some(resource) = from.get_mut("resourceFieldRef") {
+        fill_text(resource, &["divisor"], "0");
     }
 }
 
 fn fill_probe(probe: &mut Value) {
-    set_default(probe, &["timeoutSeconds"], 1);
-    set_default(probe, &["periodSeconds"], 10);
-    set_default(probe, &["successThreshold"], 1);
-    set_default(probe, &["failureThreshold"], 3);
+    for (field, count) in [
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ] {
+        fill_count(probe, field, count);
+    }
     if let Some(get) = probe.get_mut("httpGet") {
         fill_text(get, &["path"], "/");
         fill_text(get, &["scheme"], "HTTP");
@@ -80,6 +93,22 @@ fn fill_volume(volume: &mut Value) {
         if let Some(source) = volume.get_mut(source) {
             set_default(source, &["defaultMode"], 420);
         }
+    }
+    for item in volume.get_mut("downwardAPI").into_iter().flat_map(|it| items_mut(it, "items")) {
+        fill_refs(Some(item));
+    }
+    for source in volume.get_mut("projected").into_iter().flat_map(|it| items_mut(it, "sources")) {
+        if let Some(token) = source.get_mut("serviceAccountToken") {
+            set_default(token, &["expirationSeconds"], 3600);
+        }
+        for item in source.get_mut("downwardAPI").into_iter().flat_map(|it| items_mut(it, "items"))
+        {
+            fill_refs(Some(item));
+        }
+    }
+    if let Some(claim) = volume.pointer_mut("/ephemeral/volumeClaimTemplate") {
+        set_default(claim, &["metadata"], json!({}));
+        set_default(claim, &["spec", "volumeMode"], "Filesystem");
     }
     if let Some(path) = volume.get_mut("hostPath") {
         set_default(path, &["type"], "");
