@@ -31,3 +31,11 @@ Feature: Why a workload waits, and what would let it run
       | wide | gang | team  | 1    | 9    |
     Then gang "wide" has 1 pending pod and stays so for 5 cycles
     And the explanation of gang "wide" says "node-1"
+
+  Scenario: A label that nobody could grant is explained as it is told
+    When these workloads are submitted:
+      | name | kind       | queue | pods | gpus | labels                             |
+      | web  | deployment | team  | 1    | 1    | kai.scheduler/preemptibility=maybe |
+    Then deployment "web" is pending because "label kai.scheduler/preemptibility: found maybe"
+    And the explanation of deployment "web" says "label kai.scheduler/preemptibility: found maybe"
+    And the explanation of deployment "web" says "preemptible or non-preemptible"

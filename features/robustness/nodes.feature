@@ -114,6 +114,7 @@ Feature: Nodes come and go under the pods
     When the taint "gpu" of node "node-3" is removed
     Then pod "more" is on node "node-3"
 
+  @quota
   Scenario: Pods of a node that is deleted count until they go, too
     Given these queues:
       | queue | quota | limit |

@@ -16,6 +16,7 @@ use crate::{
     api::{Api, ApiError, tree_of},
     config::{Clock, Config, Flavor},
     mirror::Mirror,
+    podgrouper,
     translate::{Translator, queue_problem},
     usage::{Past, Usage},
     watch::{Asking, Kind},
@@ -112,6 +113,7 @@ impl Seen {
             };
             mirror.relist(*kind, &objects);
         }
+        podgrouper::note_faults(&mut mirror);
         let mut translator = Translator::of(&config);
         translator.refresh(&mut mirror);
         let snapshot = &mut translator.translation.snapshot;

@@ -187,6 +187,15 @@ async fn discover(api: &Api, owner: &Owner) -> Result<Option<String>, ApiError> 
     Ok(found.and_then(|resource| resource["name"].as_str()).map(str::to_owned))
 }
 
+/// For whoever only looks on and groups nothing: pods that nobody could group as they stand.
+pub(crate) fn note_faults(mirror: &mut Mirror) {
+    let alone = mirror.pods.iter().filter(|(_, pod)| wants_group(pod));
+    let wrong = alone.filter_map(|(key, pod)| Some((key.clone(), fault(pod)?)));
+    for (key, wrong) in wrong.collect::<Vec<_>>() {
+        mirror.note_ungrouped(key, wrong);
+    }
+}
+
 fn wants_group(pod: &PodRecord) -> bool {
     pod.ours
         && pod.group.is_none()

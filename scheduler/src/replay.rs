@@ -16,6 +16,7 @@ use schedlab_scheduler_core::{
 use crate::{
     captured::{CaptureError, Captured, Wanted, read},
     mirror::Mirror,
+    podgrouper,
     translate::{Translation, Translator},
 };
 
@@ -29,6 +30,7 @@ pub fn replay(
     cycles: u32,
 ) -> Result<String, CaptureError> {
     let Captured { config, mut mirror, notes } = read(file, wanted)?;
+    podgrouper::note_faults(&mut mirror);
     let mut translator = Translator::of(&config);
     translator.refresh(&mut mirror);
     let Translation { mut snapshot, troubles } = translator.translation;

@@ -47,7 +47,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
             apply metrics podgrouper
             binder pod_groups queues
             admission captured explain preview run
-            replay -> captured config mirror translate
+            replay -> captured config mirror podgrouper translate
             leader -> api config
             health -> captured leader metrics status trace
             cli ->

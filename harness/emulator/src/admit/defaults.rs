@@ -157,6 +157,9 @@ fn fill_service(spec: &mut Value) {
     for port in items_mut(spec, "ports") {
         fill_text(port, &["protocol"], "TCP");
         let number = port["port"].clone();
+        if port["targetPort"] == 0 {
+            object::remove(port, &["targetPort"]);
+        }
         set_default(port, &["targetPort"], number);
     }
 }
