@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::anyhow;
 use cucumber::{given, when};
-use schedlab_emulator::DOWN;
+use schedlab_emulator::{DOWN, object};
 use schedlab_json::{Value, json};
 
 use super::StepResult;
@@ -31,7 +31,21 @@ async fn dies(world: &mut World, name: String) -> StepResult {
 /// ```
 #[when(expr = "node {string} returns")]
 async fn returns(world: &mut World, name: String) -> StepResult {
+    has(world, &name, "died", |node| object::annotation(node, DOWN).is_some()).await?;
     annotate(world, &name, Value::Null).await
+}
+
+/// What is to be undone was done.
+async fn has(
+    world: &mut World,
+    name: &str,
+    done: &str,
+    is_done: impl Fn(&Value) -> bool,
+) -> anyhow::Result<()> {
+    known(world, "node", name).await?;
+    let node = world.view.get(Kind::Nodes, name);
+    anyhow::ensure!(node.is_some_and(is_done), "found node {name:?}, allowed is one that {done}");
+    Ok(())
 }
 
 async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
@@ -80,6 +94,10 @@ async fn node_of_deleted(world: &mut World, which: Workload) -> StepResult {
 /// ```
 #[when(expr = "node {string} is added again")]
 async fn added_again(world: &mut World, name: String) -> StepResult {
+    world.catch_up().await?;
+    if world.view.get(Kind::Nodes, &name).is_some() {
+        return Err(anyhow!("found node {name:?}, allowed is one that is there no more").into());
+    }
     world.resubmit(&name).await?;
     Ok(())
 }
@@ -101,6 +119,7 @@ async fn cordoned(world: &mut World, name: String) -> StepResult {
 /// ```
 #[when(expr = "node {string} is uncordoned")]
 async fn uncordoned(world: &mut World, name: String) -> StepResult {
+    has(world, &name, "is cordoned", |node| node["spec"]["unschedulable"] == true).await?;
     let patch = json!({"spec": {"unschedulable": null}});
     change(world, &name, &patch).await
 }
@@ -157,7 +176,13 @@ async fn tainted(world: &mut World, name: String, taint: String) -> StepResult {
 #[when(expr = "the taint {string} of node {string} is removed")]
 async fn untainted(world: &mut World, key: String, name: String) -> StepResult {
     let mut taints = taints(world, &name).await?;
+    let before = taints.len();
     taints.retain(|taint| taint["key"] != *key);
+    if taints.len() == before {
+        return Err(
+            anyhow!("found no taint {key:?} on node {name:?}, allowed is one of its").into()
+        );
+    }
     set_taints(world, &name, taints).await
 }
 

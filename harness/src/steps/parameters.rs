@@ -98,7 +98,11 @@ impl FromStr for When {
         ];
         for (time, of) in timed {
             if let Some(time) = time {
-                return time.map(|time| Self(of(time)));
+                let time = time?;
+                if time.is_zero() && !text.starts_with("after") {
+                    return Err(format!("found {text}, allowed is more than 0 seconds"));
+                }
+                return Ok(Self(of(time)));
             }
         }
         Ok(Self(if text == "now" { TimeWord::Now } else { TimeWord::Settled }))
@@ -117,6 +121,9 @@ impl FromStr for Stays {
         let digits: String = text.chars().filter(char::is_ascii_digit).collect();
         match digits.as_str() {
             "" => Ok(Self(0)),
+            digits if digits.bytes().all(|digit| digit == b'0') => {
+                Err("found 0 cycles, allowed is at least one".to_owned())
+            }
             digits => digits.parse().map(Self).map_err(|_| format!("{digits} cycles: too many")),
         }
     }

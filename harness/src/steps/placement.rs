@@ -109,6 +109,9 @@ async fn within(
             |node: &str| view.get(Kind::Nodes, node)?["metadata"]["labels"][&label].as_str();
         let nodes = nodes_of(view, &which);
         let values: BTreeSet<&str> = nodes.iter().filter_map(|node| value(node)).collect();
+        if !view.all(Kind::Nodes).any(|node| node["metadata"]["labels"].get(&label).is_some()) {
+            return Err(format!("no node has a label {label:?}"));
+        }
         if count.means(values.len()) {
             Ok(())
         } else {

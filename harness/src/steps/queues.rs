@@ -92,6 +92,7 @@ async fn field_becomes(world: &mut World, field: Field, name: String, to: Amount
 async fn moves(world: &mut World, name: String, parent: String) -> StepResult {
     let patch = json!({"spec": {"parentQueue": parent}});
     known(world, "queue", &name).await?;
+    known(world, "queue", &parent).await?;
     world.patch(&format!("{QUEUES}/{name}"), &patch).await?;
     Ok(())
 }

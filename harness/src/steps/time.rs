@@ -1,5 +1,6 @@
 //! Time passes only when a step lets it.
 
+use anyhow::anyhow;
 use cucumber::{given, when};
 
 use super::StepResult;
@@ -23,6 +24,9 @@ async fn time_passes(world: &mut World, span: Span) -> StepResult {
 /// ```
 #[when(expr = "{int} cycle(s) pass(es)")]
 async fn cycles_pass(world: &mut World, cycles: u32) -> StepResult {
+    if cycles == 0 {
+        return Err(anyhow!("found 0 cycles, allowed is at least one").into());
+    }
     world.pass_cycles(cycles).await?;
     Ok(())
 }

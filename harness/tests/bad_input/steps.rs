@@ -94,3 +94,31 @@ fn claims_that_only_sound_as_if_they_held() {
     gang "o" is no gang: 4 pods in 4 groups, each of which needs one pod only
     "#);
 }
+
+#[test]
+fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
+    let steps = [
+        "When node \"node-1\" returns",
+        "When node \"node-1\" is added again",
+        "When node \"node-1\" is uncordoned",
+        "When the taint \"gpu\" of node \"node-1\" is removed",
+        "Given a queue \"q\" with a quota of 1\nWhen queue \"q\" moves under \"nowhere\"",
+        "When 0 cycles pass",
+        "Then never within 0 seconds node \"node-1\" is cordoned",
+        "Then no pods of the cluster were evicted and stays so for 0 cycles",
+        "Given a queue \"q\" with a quota of 1\nWhen 1 pods \"x\" with 1 GPU each are submitted to queue \"q\"\nThen pod \"x\" is within 0 \"rack\"",
+    ];
+    let steps = steps.map(|steps| format!("{FLEET}{steps}"));
+    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
+    found node "node-1", allowed is one that died
+    found node "node-1", allowed is one that is there no more
+    found node "node-1", allowed is one that is cordoned
+    found no taint "gpu" on node "node-1", allowed is one of its
+    features/f.feature:5: there is no queue "nowhere" and there was none; known are: q
+    found 0 cycles, allowed is at least one
+    features/f.feature:4: when: found never within 0 seconds, allowed is more than 0 seconds
+    features/f.feature:4: stays: found 0 cycles, allowed is at least one
+    no node has a label "rack"
+    (at +4.002s)
+    "#);
+}
