@@ -144,10 +144,11 @@ impl<'a> Row<'a> {
         &self.place
     }
 
-    /// A length of time as Go writes it.
+    /// A length of time as Go writes it: it has a unit, but for 0.
     pub(crate) fn duration(&self, column: &str) -> Result<Option<&'a str>, RowError> {
         let Some(cell) = self.text(column) else { return Ok(None) };
-        match parse_duration(cell) {
+        let has_unit = cell == "0" || cell.contains(|c: char| c.is_ascii_alphabetic());
+        match parse_duration(cell).filter(|_| has_unit) {
             Some(_) => Ok(Some(cell)),
             None => Err(self.error(column, cell, "a duration such as 90s or 1h30m")),
         }

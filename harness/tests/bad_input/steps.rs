@@ -26,6 +26,8 @@ fn amounts_of_nothing_and_less() {
         "When the scheduler dies before its write number 0",
         "When the scheduler dies before its write number 0 and is restarted",
         "When the scheduler dies after every 0 writes",
+        "Given these queues:\n| queue | reclaim min runtime |\n| q | 5 |",
+        "When these workloads are submitted:\n| name | kind | run time |\n| x | pod | 10 |",
     ];
     let steps = steps.map(|steps| format!("{FLEET}{steps}"));
     assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @"
@@ -48,6 +50,8 @@ fn amounts_of_nothing_and_less() {
     features/f.feature:4: write: found 0, allowed is a whole number from 1 to 2147483647
     features/f.feature:4: write: found 0, allowed is a whole number from 1 to 2147483647
     features/f.feature:4: writes: found 0, allowed is a whole number from 1 to 2147483647
+    features/f.feature:6: column `reclaim min runtime`: found 5, allowed is a duration such as 90s or 1h30m
+    features/f.feature:6: column `run time`: found 10, allowed is a duration such as 90s or 1h30m
     ");
 }
 
