@@ -321,6 +321,10 @@ impl ConfigFile {
             let (field, found, allowed) = ("components", "none".to_owned(), "one or more");
             return Err(FileError::Value { field, found, allowed });
         }
+        if self.scheduler_name.as_deref() == Some("") {
+            let (field, found) = ("schedulerName", "\"\"".to_owned());
+            return Err(FileError::Value { field, found, allowed: "a name" });
+        }
         let difference = self.preemption_policy.min_priority_difference;
         if let Some(found) = difference.filter(|difference| *difference < 1) {
             let (field, allowed) = ("preemptionPolicy.minPriorityDifference", "1 or more");

@@ -64,6 +64,7 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     assert_snapshot!(read("traceDecisions: 0"), @"traceDecisions: found 0, allowed: 1 to 1000000 at line 1 column 17");
     assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0 at line 1 column 9");
     assert_snapshot!(read("kValue: -1"), @"kValue: found -1, allowed: 0 to 1000 at line 1 column 9");
+    assert_snapshot!(read("schedulerName: ''"), @r#"schedulerName: found "", allowed: a name at line 1 column 16"#);
     assert_snapshot!(read("schedulerName: a\npreemptionPolicy:\n  gracePeriod: 0s\nkValue: 1"), @"preemptionPolicy.gracePeriod: found 0, allowed: a time above 0 at line 3 column 16");
     assert!(read("nonsense: 1").ends_with(" at line 1 column 1"), "{}", read("nonsense: 1"));
     assert_snapshot!(read("preemptionPolicy: { minPriorityDifference: 0 }"), @"preemptionPolicy.minPriorityDifference: found 0, allowed: 1 or more at line 1 column 44");
