@@ -8,7 +8,7 @@
 //! objects. Who feeds the [`View`] and applies the writes (here [`crate::driver`]) is not known
 //! here.
 //!
-//! Left out: cron jobs, daemon sets, adoption of orphans by selector, provisioning of volumes,
+//! Left out: cron jobs, daemon sets, provisioning of volumes,
 //! and services.
 
 mod fields;
@@ -27,6 +27,7 @@ mod namespace_defaults;
 mod namespaces;
 mod pod_gc;
 
+mod adoption;
 mod deployment;
 mod disruption;
 mod job;
@@ -137,18 +138,22 @@ impl Default for KubeletDefaults {
 pub(crate) fn refused(task: (&Actor, &Key), refusal: &Refusal, ctx: &Context) -> Vec<Request> {
     let (actor, key) = task;
     let Some(object) = ctx.view.get(key) else { return Vec::new() };
-    let (reason, verb) =
-        if refusal.creates { ("FailedCreate", "creating") } else { ("FailedUpdate", "writing") };
-    let notice = step::Notice {
-        component: actor.name,
-        kind: "Warning",
-        reason,
-        message: format!("Error {verb}: {}", refusal.error),
+    let makes_sets = refusal.creates && actor.name == deployment::ACTOR.name;
+    let (reason, message) = match (makes_sets, refusal.creates) {
+        (true, _) => ("ReplicaSetCreateError", deployment::not_made(refusal)),
+        (false, true) => ("FailedCreate", format!("Error creating: {}", refusal.error)),
+        (false, false) => ("FailedUpdate", format!("Error writing: {}", refusal.error)),
     };
+    let notice = step::Notice { component: actor.name, kind: "Warning", reason, message };
     let gist = refusal.error.message.replace(&*refusal.name, "*");
-    let status = (key.resource == *kinds::REPLICA_SETS && actor.name == replica_set::ACTOR.name)
-        .then(|| replica_set::failed(key, refusal, ctx));
-    notice.about_as(&gist, object, ctx).into_iter().chain(status.flatten()).collect()
+    let status = if makes_sets {
+        deployment::failed(key, refusal, ctx)
+    } else if key.resource == *kinds::REPLICA_SETS && actor.name == replica_set::ACTOR.name {
+        replica_set::failed(key, refusal, ctx)
+    } else {
+        None
+    };
+    notice.about_as(&gist, object, ctx).into_iter().chain(status).collect()
 }
 
 /// A write that the API refused.

@@ -290,6 +290,8 @@ fn start_objects(workload_kinds: bool) -> Vec<Write> {
 }
 
 #[cfg(test)]
+mod adoption_tests;
+#[cfg(test)]
 mod claim_tests;
 #[cfg(test)]
 mod facade_tests;

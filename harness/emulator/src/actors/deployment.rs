@@ -5,11 +5,12 @@
 mod rollout;
 mod status;
 
+use super::adoption::{adopters, claim};
 use super::fields::texts;
 use super::kinds::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use super::step::Notice;
 use super::workload::{concern, count_at, from_template, mark, revision_of};
-use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
+use super::{Actor, Change, Context, Refusal, Request, Step, View, Watched, controller};
 use crate::object::{annotation, is_deleting, label, name, remove, set, text, uid};
 use crate::store::{Key, Object};
 use schedlab_json::{Value, json};
@@ -34,10 +35,12 @@ pub(super) const ACTOR: Actor = Actor {
     step,
 };
 
-/// A deployment, its sets, and pods that are gone: `Recreate` waits for them.
+/// A deployment, its sets and those that it may take, and pods that are gone: `Recreate` waits for them.
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
     if change.key.resource != *PODS {
-        return concern(change, view, &DEPLOYMENTS, &REPLICA_SETS);
+        let mut keys = concern(change, view, &DEPLOYMENTS, &REPLICA_SETS);
+        keys.extend(adopters(change, view, &DEPLOYMENTS, &REPLICA_SETS));
+        return keys;
     }
     let gone = change.before.as_ref().filter(|_| change.after.is_none());
     let above = |object: &Object| view.by_uid(controller(object)?.uid);
@@ -71,6 +74,10 @@ fn step(key: &Key, ctx: &Context) -> Step {
     if is_deleting(deployment) {
         return Step::rest();
     }
+    let claims = claim(deployment, &REPLICA_SETS, |_| true, ctx);
+    if !claims.is_empty() {
+        return Step::of(claims);
+    }
     let mut old: Vec<_> = ctx.view.controlled(uid(deployment), &REPLICA_SETS).collect();
     old.retain(|(_, set)| !is_deleting(set));
     old.sort_by_key(|(key, set)| (revision(set), Key::clone(key)));
@@ -95,6 +102,17 @@ fn step(key: &Key, ctx: &Context) -> Step {
         return status::observe(&sets, ctx);
     }
     Step::of(writes)
+}
+
+/// Why there is no ReplicaSet of the current template.
+pub(super) fn not_made(refusal: &Refusal) -> String {
+    format!("Failed to create new replica set \"{}\": {}", refusal.name, refusal.error.message)
+}
+
+/// Says it in the deployment's status.
+pub(super) fn failed(key: &Key, refusal: &Refusal, ctx: &Context) -> Option<Request> {
+    let deployment = ctx.view.get(key).filter(|deployment| !is_deleting(deployment))?;
+    Request::status(key, deployment, status::failed(deployment, &not_made(refusal), ctx.now))
 }
 
 /// The revision a ReplicaSet was made for.

@@ -17,6 +17,7 @@ mod tally;
 
 use jiff::Timestamp;
 
+use super::adoption::{adopters, claim};
 use super::fields::{
     Condition, after_secs, find_condition, flag, set_condition, stamp, stamp_condition, time,
 };
@@ -25,7 +26,7 @@ use super::step::Notice;
 use super::workload::{concern, delete_pod};
 use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
 use crate::object::{condition, finalizers, is_deleting, number, set, text, uid};
-use crate::store::{Key, Object};
+use crate::store::{Key, Object, Op};
 use schedlab_json::{Value, json};
 
 use tally::Tally;
@@ -54,7 +55,9 @@ fn concerns(change: &Change, view: &View) -> Vec<Key> {
     if lost.is_some() {
         return vec![change.key.clone()];
     }
-    concern(change, view, &JOBS, &PODS)
+    let mut keys = concern(change, view, &JOBS, &PODS);
+    keys.extend(adopters(change, view, &JOBS, &PODS));
+    keys
 }
 
 /// Whether a pod is held for a job that is no more.
@@ -87,7 +90,21 @@ fn step(key: &Key, ctx: &Context) -> Step {
             Step::of(released)
         };
     }
-    live(key, object, &all, ctx)
+    let claims = claimed(object, ctx);
+    if claims.is_empty() { live(key, object, &all, ctx) } else { Step::of(claims) }
+}
+
+/// Pods that the job takes, to be tracked, and those that it lets go of.
+fn claimed(job: &Value, ctx: &Context) -> Vec<Request> {
+    let mut claims = claim(job, &PODS, |_| true, ctx);
+    for claim in &mut claims {
+        let Op::Update(_, pod) = &mut claim.op else { continue };
+        let others = finalizers(pod).filter(|one| *one != TRACKING);
+        let is_own = controller(pod).map(|_| TRACKING);
+        let left: Vec<Value> = others.chain(is_own).map(Value::from).collect();
+        set(pod, &["metadata", "finalizers"], left.into());
+    }
+    claims
 }
 
 /// Whether a job has come to its end.

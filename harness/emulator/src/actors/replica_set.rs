@@ -1,7 +1,8 @@
 //! ReplicaSets: as many active pods as asked for.
 //!
-//! Left out: adopting pods by selector; only pods that name the set as controller are its own.
+//! Pods that nobody controls and that its selector matches are its own too, once it has taken them.
 
+use super::adoption::{adopters, claim};
 use super::fields::{Condition, drop_condition, find_condition, set_condition, set_counts};
 use super::kinds::{PODS, REPLICA_SETS};
 use super::kubelet::is_finished;
@@ -21,12 +22,23 @@ pub(super) const ACTOR: Actor = Actor {
     name: COMPONENT,
     manager: "kube-controller-manager",
     watches: Watched::Kinds(&[&REPLICA_SETS, &PODS]),
-    concerns: |change: &Change, view: &View| concern(change, view, &REPLICA_SETS, &PODS),
+    concerns,
     step,
 };
 
+/// A set, its pods, and those that it may take.
+fn concerns(change: &Change, view: &View) -> Vec<Key> {
+    let mut keys = concern(change, view, &REPLICA_SETS, &PODS);
+    keys.extend(adopters(change, view, &REPLICA_SETS, &PODS));
+    keys
+}
+
 fn step(key: &Key, ctx: &Context) -> Step {
     let Some(set) = ctx.view.get(key).filter(|set| !is_deleting(set)) else { return Step::rest() };
+    let claims = claim(set, &PODS, is_active, ctx);
+    if !claims.is_empty() {
+        return Step::of(claims);
+    }
     let all = ctx.view.controlled(uid(set), &PODS);
     let active: Vec<(&Key, &Object)> = all.filter(|(_, pod)| is_active(pod)).collect();
     let wanted = count_at(set, &["spec", "replicas"], 1);

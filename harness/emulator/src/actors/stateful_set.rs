@@ -6,6 +6,7 @@ mod revisions;
 
 use std::collections::BTreeMap;
 
+use super::adoption::{adopters, claim};
 use super::fields::set_counts;
 use super::kinds::{CONTROLLER_REVISIONS, PODS, STATEFUL_SETS};
 use super::kubelet::is_finished;
@@ -35,7 +36,9 @@ pub(super) const ACTOR: Actor = Actor {
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
     let child =
         if change.key.resource == *CONTROLLER_REVISIONS { &CONTROLLER_REVISIONS } else { &PODS };
-    concern(change, view, &STATEFUL_SETS, child)
+    let mut keys = concern(change, view, &STATEFUL_SETS, child);
+    keys.extend(adopters(change, view, &STATEFUL_SETS, child));
+    keys
 }
 
 /// A set and its pods by number.
@@ -57,6 +60,11 @@ fn step(key: &Key, ctx: &Context) -> Step {
     let Some((key, set)) = ctx.view.entry(key) else { return Step::rest() };
     if is_deleting(set) {
         return Step::rest();
+    }
+    let mut claims = claim(set, &CONTROLLER_REVISIONS, |_| true, ctx);
+    claims.extend(claim(set, &PODS, |pod| ordinal(set, pod).is_some(), ctx));
+    if !claims.is_empty() {
+        return Step::of(claims);
     }
     let first = count_at(set, &["spec", "ordinals", "start"], 0);
     let wanted = count_at(set, &["spec", "replicas"], 1);

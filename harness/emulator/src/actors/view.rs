@@ -29,6 +29,9 @@ impl Change {
     }
 }
 
+/// The plurals of the kinds that controllers adopt.
+const ADOPTABLE: [&str; 3] = ["pods", "replicasets", "controllerrevisions"];
+
 /// The cache.
 #[derive(Debug, Default)]
 pub struct View {
@@ -38,6 +41,7 @@ pub struct View {
     by_owner: BTreeMap<String, BTreeSet<Key>>,
     by_node: BTreeMap<String, BTreeSet<Key>>,
     by_namespace: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    orphans: BTreeSet<Key>,
     unseen: BTreeSet<Resource>,
 }
 
@@ -137,6 +141,20 @@ impl View {
         })
     }
 
+    /// The objects of an adoptable kind in a namespace that nobody controls.
+    pub fn orphans<'v>(
+        &'v self,
+        resource: &'v Resource,
+        namespace: &'v str,
+    ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
+        let first = Key::new(resource.clone(), namespace, "");
+        let keys = self
+            .orphans
+            .range((Bound::Included(first), Bound::Unbounded))
+            .take_while(move |key| key.resource == *resource && &*key.namespace == namespace);
+        keys.filter_map(|key| self.objects.get_key_value(key))
+    }
+
     /// The pods bound to a node.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = (&Key, &Object)> {
         let keys = self.by_node.get(node).into_iter().flatten();
@@ -160,6 +178,9 @@ impl View {
         if !key.namespace.is_empty() {
             self.by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(key.clone());
         }
+        if ADOPTABLE.contains(&&*key.resource.plural) && controller(object).is_none() {
+            self.orphans.insert(key.clone());
+        }
     }
 
     fn unindex(&mut self, key: &Key, object: &Object) {
@@ -173,6 +194,7 @@ impl View {
             drop_from(&mut self.by_node, node, key);
         }
         drop_from(&mut self.by_namespace, &key.namespace, key);
+        self.orphans.remove(key);
     }
 }
 

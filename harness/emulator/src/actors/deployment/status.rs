@@ -104,6 +104,13 @@ fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<
     None
 }
 
+/// A deployment whose ReplicaSet could not be made.
+pub(super) fn failed(deployment: &Value, why: &str, now: Timestamp) -> Value {
+    let mut seen = deployment.clone();
+    say(&mut seen, &progressing(["False", "ReplicaSetCreateError", why]), now);
+    seen
+}
+
 fn progressing([status, reason, message]: [&str; 3]) -> Condition<'_> {
     Condition { kind: PROGRESS, status, reason, message }
 }
