@@ -294,6 +294,8 @@ mod adoption_tests;
 #[cfg(test)]
 mod claim_tests;
 #[cfg(test)]
+mod claimed_tests;
+#[cfg(test)]
 mod facade_tests;
 #[cfg(test)]
 mod history_tests;

@@ -1,18 +1,19 @@
-//! StatefulSets: numbered pods, one after the other or all at once, and replaced in place.
+//! StatefulSets: numbered pods with claims on volumes, one after the other or all at once, and
+//! replaced in place.
 //!
-//! Left out: volume claims, `minReadySeconds`.
+//! Left out: `minReadySeconds`.
 
+mod claims;
 mod revisions;
 
 use std::collections::BTreeMap;
 
 use super::adoption::{adopters, claim};
 use super::fields::set_counts;
-use super::kinds::{CONTROLLER_REVISIONS, PODS, STATEFUL_SETS};
+use super::kinds::{CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS};
 use super::kubelet::is_finished;
-use super::workload::{
-    BURST, concern, count_at, counted, create_pod, delete_pod, is_active, is_ready, mark, pod_from,
-};
+use super::step::Notice;
+use super::workload::{BURST, concern, count_at, counted, is_active, is_ready, mark, pod_from};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{is_deleting, label, name, number, set, text, uid};
 use crate::store::{Key, Object};
@@ -27,13 +28,18 @@ const HASH: &str = "controller-revision-hash";
 pub(super) const ACTOR: Actor = Actor {
     name: COMPONENT,
     manager: "kube-controller-manager",
-    watches: Watched::Kinds(&[&STATEFUL_SETS, &CONTROLLER_REVISIONS, &PODS]),
+    watches: Watched::Kinds(&[&STATEFUL_SETS, &CONTROLLER_REVISIONS, &PODS, &VOLUME_CLAIMS]),
     concerns,
     step,
 };
 
-/// A set, its pods, and its history.
+/// A set, its pods, and its history; a claim that is gone is made anew for a pod that needs it.
 fn concerns(change: &Change, view: &View) -> Vec<Key> {
+    if change.key.resource == *VOLUME_CLAIMS {
+        let is_gone = change.after.is_none();
+        let sets = view.within(&STATEFUL_SETS, &change.key.namespace).filter(|_| is_gone);
+        return sets.map(|(key, _)| key.clone()).collect();
+    }
     let child =
         if change.key.resource == *CONTROLLER_REVISIONS { &CONTROLLER_REVISIONS } else { &PODS };
     let mut keys = concern(change, view, &STATEFUL_SETS, child);
@@ -85,15 +91,22 @@ fn step(key: &Key, ctx: &Context) -> Step {
         current_template: revisions.template(&current).unwrap_or(&set["spec"]["template"]),
         current,
     };
-    let in_order = text(set, &["spec", "podManagementPolicy"]) != "Parallel";
-    let mut writes = if in_order { in_turn(&sets, ctx) } else { at_once(&sets, ctx) };
+    let mended = claims::mend(&sets, ctx);
+    let step = go_on(&sets, &revisions, ctx);
+    Step::of(mended.into_iter().chain(step.writes)).by(step.again)
+}
+
+/// Makes and deletes pods, or says how it stands.
+fn go_on(sets: &Numbered, revisions: &Revisions, ctx: &Context) -> Step {
+    let in_order = text(sets.set, &["spec", "podManagementPolicy"]) != "Parallel";
+    let mut writes = if in_order { in_turn(sets, ctx) } else { at_once(sets, ctx) };
     if writes.is_empty() {
-        writes.extend(replace_outdated(&sets, ctx).into_iter().flatten());
+        writes.extend(replace_outdated(sets, ctx).into_iter().flatten());
     }
     if writes.is_empty() {
-        writes.extend(revisions.forget(&sets));
+        writes.extend(revisions.forget(sets));
     }
-    if writes.is_empty() { observe(&sets) } else { Step::of(writes) }
+    if writes.is_empty() { observe(sets) } else { Step::of(writes) }
 }
 
 /// The number in a pod's name.
@@ -141,7 +154,7 @@ fn in_turn(sets: &Numbered, ctx: &Context) -> Vec<Request> {
         }
     }
     let last = surplus(sets).next().filter(|(_, pod)| !is_deleting(pod));
-    last.map(|pod| delete_pod(pod, sets.set, COMPONENT, ctx)).unwrap_or_default()
+    last.map(|pod| delete(pod, sets, ctx)).unwrap_or_default()
 }
 
 fn at_once(sets: &Numbered, ctx: &Context) -> Vec<Request> {
@@ -157,7 +170,7 @@ fn at_once(sets: &Numbered, ctx: &Context) -> Vec<Request> {
         }
     }
     for (key, pod) in surplus(sets).filter(|(_, pod)| !is_deleting(pod)) {
-        writes.extend(delete_pod((key, pod), sets.set, COMPONENT, ctx));
+        writes.extend(delete((key, pod), sets, ctx));
     }
     writes
 }
@@ -182,12 +195,32 @@ fn create(sets: &Numbered, number: i64, ctx: &Context) -> Vec<Request> {
     if !service.is_empty() {
         set(&mut pod, &["spec", "subdomain"], json!(service));
     }
-    create_pod(pod, sets.set, COMPONENT, ctx)
+    let claims = claims::of(sets.set, number);
+    if claims::leave(&claims, ctx) {
+        return Vec::new();
+    }
+    claims::mount(&mut pod, &claims);
+    let mut writes = claims::make(&claims, &pod_name, sets.set, ctx);
+    writes.push(Request::create(&PODS, pod));
+    writes.extend(tell("Create", &pod_name, sets, ctx));
+    writes
 }
 
 fn remove(sets: &Numbered, number: i64, ctx: &Context) -> Vec<Request> {
     let pod = sets.pods.get(&number);
-    pod.map(|pod| delete_pod(*pod, sets.set, COMPONENT, ctx)).unwrap_or_default()
+    pod.map(|pod| delete(*pod, sets, ctx)).unwrap_or_default()
+}
+
+fn delete((key, pod): (&Key, &Object), sets: &Numbered, ctx: &Context) -> Vec<Request> {
+    [Request::delete(key, pod)].into_iter().chain(tell("Delete", name(pod), sets, ctx)).collect()
+}
+
+/// Says that a pod was made or deleted.
+fn tell(done: &str, pod: &str, sets: &Numbered, ctx: &Context) -> Option<Request> {
+    let reason = format!("Successful{done}");
+    let of = name(sets.set);
+    let message = format!("{done} Pod {pod} in StatefulSet {of} successful");
+    Notice { component: COMPONENT, kind: "Normal", reason: &reason, message }.about(sets.set, ctx)
 }
 
 fn outdated(sets: &Numbered, pod: &Value) -> bool {
@@ -210,7 +243,7 @@ fn replace_outdated(sets: &Numbered, ctx: &Context) -> Option<Vec<Request>> {
     let old = sets.pods.range(first..).rev().find(|(_, (_, pod))| outdated(sets, pod))?;
     // A pod that is outdated and not ready is what an update is to mend.
     let broken = !is_deleting(old.1.1) && !is_ready(old.1.1);
-    (settled || broken).then(|| delete_pod(*old.1, sets.set, COMPONENT, ctx))
+    (settled || broken).then(|| delete(*old.1, sets, ctx))
 }
 
 fn observe(sets: &Numbered) -> Step {

@@ -108,6 +108,11 @@ fn volumes<'v>(spec: &'v Value, field: &str, errors: &mut FieldErrors) -> BTreeS
         if !name.is_empty() && !seen.insert(name) {
             errors.duplicate(place, &name.into());
         }
+        let claim = &volume["persistentVolumeClaim"];
+        if !claim.is_null() && text(claim, &["claimName"]).is_empty() {
+            let place = format!("{field}.volumes[{index}].persistentVolumeClaim.claimName");
+            errors.required(place, "");
+        }
         let there = SOURCES.iter().filter(|source| !volume[**source].is_null());
         for source in there.skip(1) {
             let place = format!("{field}.volumes[{index}].{source}");

@@ -2,8 +2,8 @@
 
 use super::container::amount;
 use crate::error::FieldErrors;
-use crate::object::{list, text};
-use schedlab_json::Value;
+use crate::object::{self, list, text};
+use schedlab_json::{Value, json};
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -13,6 +13,30 @@ pub(super) fn check_claim(spec: &Value, field: &str, errors: &mut FieldErrors) {
     check_modes(spec, (field, rule), errors);
     let size = &spec["resources"]["requests"]["storage"];
     check_size(size, &format!("{field}.resources[storage]"), errors);
+}
+
+/// The spec of a StatefulSet's pods with a volume for each of its claims, whatever number the pod
+/// has: they come first, and instead of others of their names.
+pub(super) fn with_claims(set: &Value, pod: &Value) -> Value {
+    let mut volumes: Vec<Value> = Vec::new();
+    let claims = list(set, &["volumeClaimTemplates"]).iter().map(|claim| {
+        let name = text(claim, &["metadata", "name"]);
+        json!({"name": name, "persistentVolumeClaim": {"claimName": name}})
+    });
+    for volume in claims {
+        if !volumes.iter().any(|known| known["name"] == volume["name"]) {
+            volumes.push(volume);
+        }
+    }
+    let named = |volume: &&Value| volumes.iter().any(|known| known["name"] == volume["name"]);
+    let others: Vec<Value> =
+        list(pod, &["volumes"]).iter().filter(|volume| !named(volume)).cloned().collect();
+    volumes.extend(others);
+    let mut pod = pod.clone();
+    if !volumes.is_empty() {
+        object::set(&mut pod, &["volumes"], volumes.into());
+    }
+    pod
 }
 
 /// Checks a volume.

@@ -1,7 +1,7 @@
 //! Workloads: their selectors, their templates, and what of them can change.
 
 use super::pod::{check_pace, check_spec};
-use super::{Admission, job, strategy};
+use super::{Admission, job, storage, strategy};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
 use crate::object::{self, text};
@@ -68,7 +68,7 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
         return;
     }
     check_selector(kind, new, errors);
-    check_template((old, new), errors);
+    check_template(kind, (old, new), errors);
     if kind.is("apps", "Deployment") {
         strategy::check_deployment(new, errors);
     }
@@ -119,21 +119,36 @@ fn in_words(kind: &Kind) -> &'static str {
     }
 }
 
-fn check_template((old, new): Change<'_>, errors: &mut FieldErrors) {
+fn check_template(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldErrors) {
     let old = old.map(|old| &old["spec"]["template"]);
     let template = &new["spec"]["template"];
     check_pace((old, template), "spec.template.metadata.annotations", errors);
-    let spec = &new["spec"]["template"]["spec"];
     let field = "spec.template.spec";
-    if !new["spec"]["template"].is_object() {
+    if !template.is_object() {
         errors.required("spec.template", "");
         return;
     }
-    check_spec(spec, field, errors);
+    let spec = &template["spec"];
+    if kind.is("apps", "StatefulSet") {
+        if !spec["activeDeadlineSeconds"].is_null() {
+            let rule = "activeDeadlineSeconds in StatefulSet is not Supported";
+            errors.forbidden(format!("{field}.activeDeadlineSeconds"), rule);
+        }
+        check_spec(&storage::with_claims(&new["spec"], spec), field, errors);
+    } else {
+        check_spec(spec, field, errors);
+    }
     let policy = text(spec, &["restartPolicy"]);
     let place = format!("{field}.restartPolicy");
     if policy != "Always" {
         errors.unsupported(place, &policy.into(), &["Always"]);
+    }
+    for (index, claim) in object::list(new, &["spec", "volumeClaimTemplates"]).iter().enumerate() {
+        storage::check_claim(
+            &claim["spec"],
+            &format!("spec.volumeClaimTemplates[{index}].spec"),
+            errors,
+        );
     }
 }
 
