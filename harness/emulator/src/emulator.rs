@@ -314,6 +314,8 @@ mod pods_tests;
 #[cfg(test)]
 mod quota_tests;
 #[cfg(test)]
+mod sidecar_tests;
+#[cfg(test)]
 mod training_tests;
 #[cfg(test)]
 mod volume_tests;

@@ -5,9 +5,10 @@
 //!    └───► Failed         └◄─ restart, with CrashLoopBackOff
 //! deleted at any time: the containers end within the grace period, then the object goes
 //! ```
-//! All containers of a pod start and end together; init containers take no time. They wait for the
-//! config maps and secrets that they need. Images, probes and other volumes are left out: a
-//! container that runs is ready.
+//! All containers of a pod start and end together; init containers take no time, and sidecars among
+//! them run from before the others' start until those have ended. Containers wait for the config
+//! maps and secrets that they need. Images, probes and other volumes are left out: a container that
+//! runs is ready.
 
 mod admission;
 pub(super) mod beside;
@@ -247,7 +248,9 @@ fn end(held: &Held, ctx: &Context) -> Step {
     let grace = number(held.pod, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
     let graceful = after(after_secs(latest, grace.saturating_neg()), held.pace.termination);
     let over = latest.min(graceful);
-    let containers = list(held.pod, &["spec", "containers"]).iter();
+    let sidecars = list(held.pod, &["spec", "initContainers"]).iter();
+    let sidecars = sidecars.filter(|container| status::is_sidecar(container));
+    let containers = list(held.pod, &["spec", "containers"]).iter().chain(sidecars);
     let notice = |container| Notice {
         component: "kubelet",
         kind: "Normal",

@@ -118,6 +118,7 @@ pub(super) fn finished(pod: &mut Value, exit: &Exit, now: Timestamp) {
     set(pod, &["status", "phase"], json!(phase));
     conditions(pod, ["False", "True", "False", "False"], reason, now);
     containers(pod, &|old| terminated(old, exit, now), false);
+    end_sidecars(pod, now);
 }
 
 /// Its containers ended and run again at once.
@@ -191,29 +192,48 @@ fn containers(pod: &mut Value, state: &dyn Fn(&Value) -> Value, ready: bool) {
     set(pod, &["status", "containerStatuses"], Value::Array(made));
 }
 
+/// Init containers have ended at once; sidecars among them run on.
 fn init_containers(pod: &mut Value, now: Timestamp) {
     let made: Vec<Value> = list(pod, &["spec", "initContainers"])
         .iter()
         .map(|container| {
+            let stays = is_sidecar(container);
+            let started = json!({"running": {"startedAt": stamp(now)}});
+            let ended = || terminated(&Value::Null, &Exit::of_run(0), now);
             json!({
                 "name": name_of(container),
                 "image": text(container, &["image"]),
                 "imageID": text(container, &["image"]),
                 "containerID": format!("schedlab://{}/{}", uid(pod), name_of(container)),
                 "ready": true,
+                "started": stays,
                 "restartCount": 0,
-                "state": {"terminated": {
-                    "exitCode": 0,
-                    "reason": "Completed",
-                    "startedAt": stamp(now),
-                    "finishedAt": stamp(now),
-                }},
+                "state": if stays { started } else { ended() },
                 "lastState": {},
             })
         })
         .collect();
     if !made.is_empty() {
         set(pod, &["status", "initContainerStatuses"], Value::Array(made));
+    }
+}
+
+/// An init container that runs beside the others: with them it ends.
+pub(super) fn is_sidecar(init_container: &Value) -> bool {
+    text(init_container, &["restartPolicy"]) == "Always"
+}
+
+/// Its sidecars are stopped, after all else.
+fn end_sidecars(pod: &mut Value, now: Timestamp) {
+    let mut all = list(pod, &["status", "initContainerStatuses"]).to_vec();
+    for status in all.iter_mut().filter(|one| at(one, &["state", "running"]).is_some()) {
+        let ended = terminated(&status["state"], &Exit::of_run(0), now);
+        set(status, &["state"], ended);
+        set(status, &["ready"], json!(false));
+        set(status, &["started"], json!(false));
+    }
+    if !all.is_empty() {
+        set(pod, &["status", "initContainerStatuses"], Value::Array(all));
     }
 }
 
