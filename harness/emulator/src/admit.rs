@@ -95,6 +95,11 @@ pub(crate) fn check_update(
         metadata::check(admission, new)?;
     }
     if subresource == Subresource::Status {
+        if admission.kind.is("", "Node") {
+            let mut errors = FieldErrors::new();
+            node::check_amounts(new, &mut errors);
+            errors.refuse(admission.kind, &admission.key.name)?;
+        }
         return custom::check(admission, true, Some(old), new);
     }
     custom::check(admission, false, Some(old), new)?;

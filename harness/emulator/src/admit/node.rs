@@ -40,11 +40,7 @@ pub(super) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors)
         let rule = "node updates may not change providerID except from \"\" to valid";
         errors.forbidden("spec.providerID", rule);
     }
-    for field in ["capacity", "allocatable"] {
-        for (name, quantity) in map(node, &["status", field]).into_iter().flatten() {
-            check_quantity(&format!("status.{field}[{name}]"), (name, quantity), errors);
-        }
-    }
+    check_amounts(node, errors);
     check_pace((old, node), "metadata.annotations", errors);
     let taints = list(node, &["spec", "taints"]);
     for (index, taint) in taints.iter().enumerate() {
@@ -75,6 +71,15 @@ pub(super) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors)
                 &shown,
                 "taints must be unique by key and effect pair",
             );
+        }
+    }
+}
+
+/// Checks what a node says that it has.
+pub(super) fn check_amounts(node: &Value, errors: &mut FieldErrors) {
+    for field in ["capacity", "allocatable"] {
+        for (name, quantity) in map(node, &["status", field]).into_iter().flatten() {
+            check_quantity(&format!("status.{field}.{name}"), (name, quantity), errors);
         }
     }
 }

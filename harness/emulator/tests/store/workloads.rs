@@ -156,7 +156,7 @@ fn a_nodes_broken_amounts_and_taints_are_refused() {
     let mut lab = Lab::new();
     let node = |spec: Value, status: Value| json!({"kind": "Node", "metadata": {"name": "n1"}, "spec": spec, "status": status});
     let negative = node(json!({}), json!({"capacity": {"cpu": "-1"}}));
-    assert_snapshot!(said(lab.create(negative)), @r#"422 Invalid: Node "n1" is invalid: [status.capacity[cpu]: Invalid value: "-1": must be greater than or equal to 0, status.allocatable[cpu]: Invalid value: "-1": must be greater than or equal to 0]"#);
+    assert_snapshot!(said(lab.create(negative)), @r#"422 Invalid: Node "n1" is invalid: [status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0, status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0]"#);
     let odd = node(json!({"taints": [{"key": "a", "effect": "Never"}]}), json!({}));
     assert_snapshot!(said(lab.create(odd)), @r#"422 Invalid: Node "n1" is invalid: metadata.taints[0].effect: Unsupported value: "Never": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute""#);
 }
