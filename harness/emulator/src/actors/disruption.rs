@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::fields::{Condition, after_secs, set_condition, time};
+use super::fields::{Condition, after_secs, note_in_condition, set_condition, time};
 use super::kinds::{BUDGETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS};
 use super::workload::{count_at, counted, is_active, is_ready, share};
 use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
@@ -56,12 +56,13 @@ fn step(key: &Key, ctx: &Context) -> Step {
     let (expected, desired) = expectation(budget, &covered, ctx.view);
     let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
     let mut seen = Value::clone(budget);
+    let generation = number(budget, &["metadata", "generation"]).unwrap_or(0);
     let counts = [
         ("currentHealthy", healthy),
         ("desiredHealthy", desired),
         ("expectedPods", expected),
         ("disruptionsAllowed", allowed),
-        ("observedGeneration", number(budget, &["metadata", "generation"]).unwrap_or(0)),
+        ("observedGeneration", generation),
     ];
     for (field, count) in counts {
         set(&mut seen, &["status", field], json!(count));
@@ -75,6 +76,7 @@ fn step(key: &Key, ctx: &Context) -> Step {
         if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
     let condition = Condition { kind: "DisruptionAllowed", status, reason, message: "" };
     set_condition(&mut seen, &condition, ctx.now);
+    note_in_condition(&mut seen, condition.kind, "observedGeneration", json!(generation));
     Step::of(Request::status(key, budget, seen)).by(again)
 }
 

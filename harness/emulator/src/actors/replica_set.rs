@@ -8,7 +8,7 @@ use super::kinds::{PODS, REPLICA_SETS};
 use super::kubelet::is_finished;
 use super::workload::{
     BURST, available_at, cheapest, concern, count_at, counted, create_pod, delete_pod, free_names,
-    is_active, is_ready, pod_from, size,
+    generated_pod, is_active, is_ready, size,
 };
 use super::{Actor, Change, Context, Refusal, Request, Step, View, Watched};
 use crate::object::{is_deleting, name, number, uid};
@@ -69,8 +69,9 @@ pub(super) fn failed(key: &Key, refusal: &Refusal, ctx: &Context) -> Option<Requ
 
 fn grow(set: &Value, count: usize, ctx: &Context) -> Vec<Request> {
     let template = &set["spec"]["template"];
-    let names = free_names(set, &format!("{}-", name(set)), count, ctx);
-    let pods = names.iter().map(|name| pod_from(template, set, name));
+    let prefix = format!("{}-", name(set));
+    let names = free_names(set, &prefix, count, ctx);
+    let pods = names.iter().map(|name| generated_pod(template, set, [&prefix, name]));
     pods.flat_map(|pod| create_pod(pod, set, COMPONENT, ctx)).collect()
 }
 

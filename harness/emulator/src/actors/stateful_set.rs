@@ -13,7 +13,9 @@ use super::fields::set_counts;
 use super::kinds::{CONTROLLER_REVISIONS, PODS, STATEFUL_SETS, VOLUME_CLAIMS};
 use super::kubelet::is_finished;
 use super::step::Notice;
-use super::workload::{BURST, concern, count_at, counted, is_active, is_ready, mark, pod_from};
+use super::workload::{
+    BURST, concern, count_at, counted, generated_pod, is_active, is_ready, mark,
+};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{is_deleting, label, name, number, set, text, uid};
 use crate::store::{Key, Object};
@@ -183,7 +185,7 @@ fn create(sets: &Numbered, number: i64, ctx: &Context) -> Vec<Request> {
     } else {
         (&sets.set["spec"]["template"], &sets.revision)
     };
-    let mut pod = pod_from(template, sets.set, &pod_name);
+    let mut pod = generated_pod(template, sets.set, [&format!("{}-", name(sets.set)), &pod_name]);
     let marks = [
         ("statefulset.kubernetes.io/pod-name", &*pod_name),
         ("apps.kubernetes.io/pod-index", &number.to_string()),

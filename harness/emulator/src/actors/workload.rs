@@ -77,6 +77,14 @@ pub(super) fn pod_from(template: &Value, owner: &Value, new_name: &str) -> Value
     pod
 }
 
+/// A pod from a template that also tells which prefix its name was made after.
+pub(super) fn generated_pod(template: &Value, owner: &Value, names: [&str; 2]) -> Value {
+    let [prefix, new_name] = names;
+    let mut pod = pod_from(template, owner, new_name);
+    set(&mut pod, &["metadata", "generateName"], json!(prefix));
+    pod
+}
+
 /// Sets labels or annotations of an object (or template).
 pub(super) fn mark(object: &mut Value, field: &str, marks: &[(&str, &str)]) {
     for (key, value) in marks {

@@ -9,8 +9,8 @@ use super::tally::{INDEX, Tally, ended, index, is_indexed, waits_for_end};
 use super::{COMPONENT, TRACKING, dismiss};
 use crate::actors::fields::after;
 use crate::actors::workload::{
-    BURST, cheapest, count_at, counted, create_pod, free_name, free_names, mark, pod_from, set_env,
-    size,
+    BURST, cheapest, count_at, counted, create_pod, free_name, free_names, generated_pod, mark,
+    set_env, size,
 };
 use crate::actors::{Context, Step};
 use crate::object::{finalizers, name, number, set, uid};
@@ -45,8 +45,9 @@ pub(super) fn manage(job: &Value, tally: &Tally, ctx: &Context) -> Step {
             Err(ready) => return Step::at(ready),
         }
     } else {
-        let names = free_names(job, &format!("{}-", name(job)), missing, ctx);
-        names.iter().map(|name| pod(job, name)).collect()
+        let prefix = format!("{}-", name(job));
+        let names = free_names(job, &prefix, missing, ctx);
+        names.iter().map(|name| pod(job, [&prefix, name])).collect()
     };
     Step::of(made.into_iter().flat_map(|pod| create_pod(pod, job, COMPONENT, ctx)))
 }
@@ -88,9 +89,9 @@ fn again_after(failures: i64, last: Timestamp) -> Timestamp {
     after(last, wait.min(BACK_OFF_MAX))
 }
 
-/// A pod of the job.
-fn pod(job: &Value, pod_name: &str) -> Value {
-    let mut pod = pod_from(&job["spec"]["template"], job, pod_name);
+/// A pod of the job: the prefix of its name, and the name.
+fn pod(job: &Value, names: [&str; 2]) -> Value {
+    let mut pod = generated_pod(&job["spec"]["template"], job, names);
     let marks = [
         ("batch.kubernetes.io/controller-uid", uid(job)),
         ("batch.kubernetes.io/job-name", name(job)),
@@ -128,8 +129,9 @@ fn numbered(
 
 fn numbered_pod(job: &Value, index: i64, tally: &Tally, ctx: &Context) -> Value {
     let host = format!("{}-{index}", name(job));
-    let pod_name = free_name(&crate::actors::kinds::PODS, job, &format!("{host}-"), ctx);
-    let mut pod = pod(job, &pod_name);
+    let prefix = format!("{host}-");
+    let pod_name = free_name(&crate::actors::kinds::PODS, job, &prefix, ctx);
+    let mut pod = pod(job, [&prefix, &pod_name]);
     let number = index.to_string();
     mark(&mut pod, "annotations", &[(INDEX, &number)]);
     mark(&mut pod, "labels", &[(INDEX, &number)]);
