@@ -30,6 +30,7 @@ mod workload;
 
 pub use node::NOT_READY;
 pub(crate) use node::UNREACHABLE;
+pub(crate) use storage::{default_class, is_default, names_class};
 
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Kind;

@@ -5,10 +5,12 @@
 //! Left out: making, emptying and deleting volumes. A claim that a provisioner would serve waits
 //! until somebody makes a volume for it.
 
+use super::fields::stamp;
 use super::kinds::{PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES};
 use super::kubelet::is_finished;
 use super::workload::controlled_by;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
+use crate::admit::{default_class, names_class};
 use crate::object::{
     annotation, at, finalizers, is_deleting, list, name, namespace, set, text, uid,
 };
@@ -23,6 +25,8 @@ const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// On a claim that pods may use.
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
+/// On a volume that a claim may have.
+const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
 
 /// The persistent volume binder.
 pub(super) const ACTOR: Actor = Actor {
@@ -133,8 +137,15 @@ fn step_volume(key: &Key, volume: &Object, ctx: &Context) -> Step {
         None if !wanted.is_empty() => "Released",
         Some(_) | None => "Available",
     };
+    let is_held = finalizers(volume).any(|one| one == VOLUME_FINALIZER);
+    if is_deleting(volume) && is_held && phase != "Bound" {
+        return Step::of([Request::drop_finalizer(key, volume, VOLUME_FINALIZER)]);
+    }
     let mut told = Value::clone(volume);
-    set(&mut told, &["status", "phase"], json!(phase));
+    if text(volume, &["status", "phase"]) != phase {
+        set(&mut told, &["status", "phase"], json!(phase));
+        set(&mut told, &["status", "lastPhaseTransitionTime"], json!(stamp(ctx.now)));
+    }
     Step::of(Request::status(key, volume, told))
 }
 
@@ -155,13 +166,25 @@ fn step_claim(key: &Key, claim: &Object, ctx: &Context) -> Step {
     if let Some((volume_key, volume)) = kept {
         return bind(key, claim, (volume_key, volume));
     }
-    let smallest = if waits(claim, ctx) { None } else { smallest(claim, ctx) };
-    Step::of(smallest.map(|(volume_key, volume)| {
-        let mut kept = Value::clone(volume);
-        set(&mut kept, &["metadata", "annotations", BY_CONTROLLER], json!("yes"));
-        set(&mut kept, &["spec", "claimRef"], reference(claim));
-        Request::update(volume_key, kept)
-    }))
+    if waits(claim, ctx) {
+        return Step::rest();
+    }
+    let Some((volume_key, volume)) = smallest(claim, ctx) else {
+        return Step::of(classify(key, claim, ctx));
+    };
+    let mut kept = Value::clone(volume);
+    set(&mut kept, &["metadata", "annotations", BY_CONTROLLER], json!("yes"));
+    set(&mut kept, &["spec", "claimRef"], reference(claim));
+    Step::of([Request::update(volume_key, kept)])
+}
+
+/// A claim that names no class, and finds no volume, is given the default one that has come since.
+fn classify(key: &Key, claim: &Object, ctx: &Context) -> Option<Request> {
+    let classes = ctx.view.all(&STORAGE_CLASSES).map(|(_, class)| class);
+    let default = default_class(classes).filter(|_| !names_class(claim))?;
+    let mut classified = Value::clone(claim);
+    set(&mut classified, &["spec", "storageClassName"], json!(default));
+    Some(Request::update(key, classified))
 }
 
 /// A pod that has a node, and has not ended, uses it.

@@ -45,6 +45,9 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         }
         ("", "PersistentVolume") => {
             fill_text(object, &["spec", "persistentVolumeReclaimPolicy"], "Retain");
+            if object["spec"]["hostPath"].is_object() {
+                set_default(object, &["spec", "hostPath", "type"], "");
+            }
             set_default(object, &["spec", "volumeMode"], "Filesystem");
             fill_text(object, &["status", "phase"], "Pending");
         }

@@ -11,13 +11,8 @@ use schedlab_json::{Map, Value, json};
 pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
     match (&*admission.kind.resource.group, &*admission.kind.kind) {
         ("", "Service") => give_address(admission, object),
-        ("", "PersistentVolumeClaim") => {
-            object::set_default(
-                object,
-                &["metadata", "finalizers"],
-                json!(["kubernetes.io/pvc-protection"]),
-            );
-        }
+        ("", "PersistentVolumeClaim") => storage::complete_claim(admission, object),
+        ("", "PersistentVolume") => storage::complete_volume(object),
         ("scheduling.k8s.io", "PriorityClass") => priority::complete_class(admission, object)?,
         _ => {}
     }
@@ -65,7 +60,12 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),
         ("", "Service") => ports::check_service(new, errors),
         ("", "LimitRange") => range::check(new, errors),
-        ("", "PersistentVolumeClaim") => storage::check_claim(&new["spec"], "spec", errors),
+        ("", "PersistentVolumeClaim") => {
+            storage::check_claim(&new["spec"], "spec", errors);
+            if let Some(old) = old {
+                storage::check_claim_update(old, new, errors);
+            }
+        }
         ("", "PersistentVolume") => storage::check_volume(new, errors),
         ("storage.k8s.io", "StorageClass") => storage::check_class(new, errors),
         ("policy", "PodDisruptionBudget") => check_budget(new, errors),

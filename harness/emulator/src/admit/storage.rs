@@ -1,11 +1,64 @@
 //! Volumes, claims of them, and their classes.
 
+use std::cmp::Reverse;
+
+use super::Admission;
 use super::container::amount;
 use crate::error::FieldErrors;
 use crate::object::{self, list, text};
+use crate::store::{Object, Resource};
 use schedlab_json::{Value, json};
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// Gives a new claim the default class where it names none; while it is used, it stays.
+pub(super) fn complete_claim(admission: &Admission<'_>, claim: &mut Value) {
+    let classes = Resource::new("storage.k8s.io", "storageclasses");
+    let default = default_class(admission.store.list(&classes, None));
+    if let Some(default) = default.filter(|_| !names_class(claim)) {
+        object::set(claim, &["spec", "storageClassName"], default.into());
+    }
+    hold(claim, "kubernetes.io/pvc-protection");
+}
+
+/// A new volume stays while a claim has it, and tells since when it is in its phase.
+pub(super) fn complete_volume(volume: &mut Value) {
+    hold(volume, "kubernetes.io/pv-protection");
+    let now = volume["metadata"]["creationTimestamp"].clone();
+    object::set(volume, &["status", "lastPhaseTransitionTime"], now);
+}
+
+/// Whether a claim says of which class it is: that it is of none, too.
+pub(crate) fn names_class(claim: &Value) -> bool {
+    let old = object::annotation(claim, "volume.beta.kubernetes.io/storage-class");
+    old.is_some() || !claim["spec"]["storageClassName"].is_null()
+}
+
+/// The class of claims that name none: of several the newest.
+pub(crate) fn default_class<'c>(classes: impl Iterator<Item = &'c Object>) -> Option<&'c str> {
+    let defaults = classes.filter(|class| is_default(class));
+    let made = |class: &Object| text(class, &["metadata", "creationTimestamp"]).to_owned();
+    let newest = defaults.min_by_key(|class| (Reverse(made(class)), object::name(class)));
+    newest.map(|class| object::name(class))
+}
+
+/// Whether a class is for claims that name none.
+pub(crate) fn is_default(class: &Value) -> bool {
+    let keys = [
+        "storageclass.kubernetes.io/is-default-class",
+        "storageclass.beta.kubernetes.io/is-default-class",
+    ];
+    keys.iter().any(|key| object::annotation(class, key) == Some("true"))
+}
+
+/// Adds a finalizer to a new object.
+fn hold(object: &mut Value, finalizer: &str) {
+    let mut all = list(object, &["metadata", "finalizers"]).to_vec();
+    if !all.iter().any(|one| one == finalizer) {
+        all.push(finalizer.into());
+        object::set(object, &["metadata", "finalizers"], all.into());
+    }
+}
 
 /// Checks the spec of a claim that stands at `field`.
 pub(super) fn check_claim(spec: &Value, field: &str, errors: &mut FieldErrors) {
@@ -37,6 +90,30 @@ pub(super) fn with_claims(set: &Value, pod: &Value) -> Value {
         object::set(&mut pod, &["volumes"], volumes.into());
     }
     pod
+}
+
+/// What of a claim may change: it gets its volume once, and a class if it named none; what it has
+/// may grow.
+pub(super) fn check_claim_update(old: &Value, new: &Value, errors: &mut FieldErrors) {
+    let (mut before, mut after) = (old["spec"].clone(), new["spec"].clone());
+    if text(&before, &["volumeName"]).is_empty() {
+        object::remove(&mut before, &["volumeName"]);
+        object::remove(&mut after, &["volumeName"]);
+    }
+    if !names_class(old) {
+        object::remove(&mut after, &["storageClassName"]);
+    }
+    if text(new, &["status", "phase"]) == "Bound" {
+        for spec in [&mut before, &mut after] {
+            object::remove(spec, &["resources", "requests", "storage"]);
+            object::remove(spec, &["volumeAttributesClassName"]);
+        }
+    }
+    if before != after {
+        let rule = "spec is immutable after creation except resources.requests and \
+                    volumeAttributesClassName for bound claims";
+        errors.forbidden("spec", rule);
+    }
 }
 
 /// Checks a volume.

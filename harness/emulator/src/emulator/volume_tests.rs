@@ -114,6 +114,9 @@ async fn a_volume_outlives_its_claim_and_a_claim_that_lost_its_volume_says_so() 
     lab.apply(&claim("d", "now", "2Gi"));
     lab.rest().await;
     lab.delete("persistentvolumes", "/w");
+    lab.edit("persistentvolumes", "/w", |volume| {
+        crate::object::remove(volume, &["metadata", "finalizers"]);
+    });
     lab.rest().await;
     assert_eq!(shown(&lab), "d Lost w, v Released");
 }
@@ -171,4 +174,43 @@ async fn a_claim_is_made_for_a_pod_and_goes_with_it() {
     lab.delete("pods", "p");
     lab.secs(60).await;
     assert_eq!(shown(&lab), "v Released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_a_claim_has_stays_until_the_claim_is_gone() {
+    let lab = lab(&[volume("v1", "now", "5Gi"), volume("v2", "now", "5Gi")]).await;
+    lab.apply(&claim("c1", "now", "1Gi"));
+    lab.rest().await;
+    for name in ["v1", "v2"] {
+        lab.delete("persistentvolumes", &format!("/{name}"));
+    }
+    lab.rest().await;
+    assert_eq!(shown(&lab), "c1 Bound v1, v1 Bound");
+    lab.delete("persistentvolumeclaims", "c1");
+    lab.rest().await;
+    assert_eq!(shown(&lab), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_a_class_gets_the_newest_default_one_when_it_comes() {
+    let lab = lab(&[claim("c1", "now", "1Gi").replace("storageClassName: now", "")]).await;
+    let class = |name: &str| {
+        let claim = lab.get("persistentvolumeclaims", name);
+        text(&claim, &["spec", "storageClassName"]).to_owned()
+    };
+    assert_eq!(class("c1"), "");
+    let key = "storageclass.kubernetes.io/is-default-class";
+    for (index, name) in ["first", "second"].into_iter().enumerate() {
+        lab.apply(
+            &CLASSES[0].replace(
+                "{name: now}",
+                &format!("{{name: {name}, annotations: {{{key}: 'true'}}}}"),
+            ),
+        );
+        lab.secs(1).await;
+        let name_of_claim = format!("d{index}");
+        lab.apply(&claim(&name_of_claim, "now", "1Gi").replace("storageClassName: now", ""));
+        assert_eq!(class(&name_of_claim), name);
+    }
+    assert_eq!(class("c1"), "first");
 }

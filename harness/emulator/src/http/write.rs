@@ -167,7 +167,8 @@ impl Call<'_> {
             "serviceaccounts",
             "services",
         ];
-        self.kind.resource.group.is_empty() && shown.contains(&&*self.kind.resource.plural)
+        (self.kind.resource.group.is_empty() && shown.contains(&&*self.kind.resource.plural))
+            || self.kind.is("storage.k8s.io", "StorageClass")
     }
 
     pub(super) async fn delete_collection(&self) -> Result<Reply, ApiError> {

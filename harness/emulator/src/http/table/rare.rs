@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::duration::since;
 use super::{NONE, or_none};
+use crate::admit;
 use crate::object::{at, list, map, number, text};
 use crate::select::LabelSelector;
 use schedlab_json::{Value, json};
@@ -159,10 +160,7 @@ const STORAGE_CLASS: &[Rare] = &[
     column("Provisioner", Text(&["provisioner"])),
     column("ReclaimPolicy", Text(&["reclaimPolicy"])),
     column("VolumeBindingMode", Text(&["volumeBindingMode"])),
-    column(
-        "AllowVolumeExpansion",
-        Made(|class| (class["allowVolumeExpansion"] == true).to_string()),
-    ),
+    Rare { kind: "string", ..column("AllowVolumeExpansion", Flag(&["allowVolumeExpansion"])) },
     AGE,
 ];
 const DRIVER: &[Rare] = &[
@@ -200,7 +198,9 @@ const POLICY_BINDING: &[Rare] = &[
 
 /// The row of an object.
 pub(super) fn cells(columns: &[Rare], object: &Value, now: Timestamp) -> Vec<Value> {
-    let name = json!(text(object, &["metadata", "name"]));
+    let is_default = text(object, &["kind"]) == "StorageClass" && admit::is_default(object);
+    let mark = if is_default { " (default)" } else { "" };
+    let name = json!(format!("{}{mark}", text(object, &["metadata", "name"])));
     let cell = |column: &Rare| match column.cell {
         Age => json!(since(at(object, &["metadata", "creationTimestamp"]), now)),
         Text(path) => json!(text(object, path)),
