@@ -76,7 +76,7 @@ fn step(key: &Key, ctx: &Context) -> Step {
         if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
     let condition = Condition { kind: "DisruptionAllowed", status, reason, message: "" };
     set_condition(&mut seen, &condition, ctx.now);
-    note_in_condition(&mut seen, condition.kind, "observedGeneration", json!(generation));
+    note_in_condition(&mut seen, condition.kind, "observedGeneration", &json!(generation));
     Step::of(Request::status(key, budget, seen)).by(again)
 }
 

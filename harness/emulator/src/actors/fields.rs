@@ -123,11 +123,11 @@ pub(crate) fn drop_condition(object: &mut Value, kind: &str) {
 
 /// Notes the moment in a field of a condition, such as `lastHeartbeatTime`.
 pub(crate) fn stamp_condition(object: &mut Value, kind: &str, field: &str, now: Timestamp) {
-    note_in_condition(object, kind, field, json!(stamp(now)));
+    note_in_condition(object, kind, field, &json!(stamp(now)));
 }
 
 /// Sets a further field of a condition.
-pub(crate) fn note_in_condition(object: &mut Value, kind: &str, field: &str, new: Value) {
+pub(crate) fn note_in_condition(object: &mut Value, kind: &str, field: &str, new: &Value) {
     for one in conditions(object).iter_mut().filter(|one| text(one, &["type"]) == kind) {
         set(one, &[field], new.clone());
     }
