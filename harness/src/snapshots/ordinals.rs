@@ -37,6 +37,16 @@ impl Shown {
     }
 }
 
+/// What stands before the letters by chance in a pod's name. A `StatefulSet`'s pods have a prefix and
+/// a number.
+pub(super) fn chance_prefix(pod: &Value) -> Option<&str> {
+    let labels = pod.pointer("/metadata/labels");
+    let is_numbered =
+        labels.is_some_and(|labels| labels.get("statefulset.kubernetes.io/pod-name").is_some());
+    let prefix = pod.pointer("/metadata/generateName")?.as_str()?;
+    (!prefix.is_empty() && !is_numbered).then_some(prefix)
+}
+
 impl Ordinals {
     /// Takes note of a pod; the first of its kind is number 0.
     pub(super) fn note(&mut self, pod: &Value) {
@@ -45,9 +55,9 @@ impl Ordinals {
         if self.shown.contains_key(&key) {
             return;
         }
-        let shown = match field("/metadata/generateName") {
-            prefix if prefix.is_empty() => Shown::plain(&key.1),
-            prefix => {
+        let shown = match chance_prefix(pod) {
+            None => Shown::plain(&key.1),
+            Some(prefix) => {
                 let stem = format!("{}#", without_hash(pod, prefix.trim_end_matches('-')));
                 let next = self.next.entry((key.0.clone(), stem.clone())).or_default();
                 *next += 1;
@@ -192,6 +202,18 @@ mod tests {
             "Pod default/web#1 was preempted by workload default/pg-train."
         );
         assert_eq!(ordinals.shown("team", "web-1").text(), "team/web-1");
+    }
+
+    #[test]
+    fn pods_of_a_stateful_set_keep_their_numbers() {
+        let mut ordinals = Ordinals::default();
+        for name in ["train-1", "train-0"] {
+            ordinals.note(&json!({"metadata": {
+                "namespace": "default", "name": name, "generateName": "train-",
+                "labels": {"statefulset.kubernetes.io/pod-name": name},
+            }}));
+        }
+        assert_eq!(ordinals.shown("default", "train-1").text(), "train-1");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use schedlab_json::Value;
 use super::{Cluster, string};
 use crate::{
     happenings::waiting_reason,
-    snapshots::ordinals::{Ordinals, Shown, without_hash},
+    snapshots::ordinals::{Ordinals, Shown, chance_prefix, without_hash},
 };
 
 /// Pods of one owner, or with one name and a number.
@@ -85,7 +85,7 @@ pub(super) fn marked<'a>(cluster: &Cluster<'a>) -> Vec<Workload<'a>> {
     // Siblings with names of chance can be told apart by nothing but when they came and where
     // they are; numbering them so keeps the text the same when chance changes.
     pods.sort_by_cached_key(|pod| {
-        let chance = !string(pod, "/metadata/generateName").is_empty();
+        let chance = chance_prefix(pod).is_some();
         let name = string(pod, "/metadata/name").to_owned();
         let place = (string(pod, "/spec/nodeName").to_owned(), devices(pod));
         let created = string(pod, "/metadata/creationTimestamp").to_owned();
