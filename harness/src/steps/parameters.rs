@@ -97,13 +97,12 @@ impl FromStr for When {
             (word("for "), TimeWord::For),
         ];
         for (time, of) in timed {
-            if let Some(time) = time {
-                let time = time?;
-                if time.is_zero() && !text.starts_with("after") {
-                    return Err(format!("found {text}, allowed is more than 0 seconds"));
-                }
-                return Ok(Self(of(time)));
+            let Some(time) = time else { continue };
+            let time = time?;
+            if time.is_zero() && !text.starts_with("after") {
+                return Err(format!("found {text}, allowed is more than 0 seconds"));
             }
+            return Ok(Self(of(time)));
         }
         Ok(Self(if text == "now" { TimeWord::Now } else { TimeWord::Settled }))
     }

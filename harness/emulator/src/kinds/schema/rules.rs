@@ -61,8 +61,7 @@ fn with_optional_old(raw: &Value) -> Value {
 fn whole_words(text: &str, word: &str, other: &str) -> String {
     let mut changed = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find(word) {
-        let (before, after) = (&rest[..at], &rest[at + word.len()..]);
+    while let Some((before, after)) = rest.split_once(word) {
         let part = |c: char| c.is_alphanumeric() || c == '_';
         let alone = !before.ends_with(|c: char| part(c) || c == '.') && !after.starts_with(part);
         changed.push_str(before);
