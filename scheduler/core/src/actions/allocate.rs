@@ -22,11 +22,8 @@ pub(crate) type Reasons = BTreeMap<PodGroupId, Reason>;
 
 /// Serves all of `groups` that wait; `reasons` tells why some still do.
 pub(crate) fn run(session: &mut Session<'_>, groups: Vec<PodGroupId>, reasons: &mut Reasons) {
-    let could_fit = |group: &PodGroupId| {
-        let pods = session.next_chunk(*group);
-        session.fit_empty_fleet(&pods)
-    };
-    let (groups, too_large): (Vec<_>, Vec<_>) = groups.into_iter().partition(could_fit);
+    let (groups, too_large): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|group| session.could_fit(*group));
     let mut line = session.profile.plugins.queue_sort.line_up(session, groups);
     let (mut hopeless, mut aside) = (Hopeless::default(), VecDeque::from(too_large));
     loop {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Asked, Free, Session, parts_on};
 use crate::{
-    model::{Node, PodId, ShapeId},
+    model::{Node, PodGroupId, PodId, ShapeId},
     resources::Resources,
 };
 
@@ -25,6 +25,12 @@ impl EmptyFleet {
 }
 
 impl Session<'_> {
+    /// Nodes would hold the next pods of the group, were all gone that runs.
+    pub fn could_fit(&mut self, group: PodGroupId) -> bool {
+        let pods = self.next_chunk(group);
+        self.fit_empty_fleet(&pods)
+    }
+
     /// Nodes would hold these pods, were all gone that runs, as far as counts can tell.
     pub fn fit_empty_fleet(&mut self, pods: &[PodId]) -> bool {
         let mut asked = Resources::default();
@@ -59,16 +65,14 @@ impl Session<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Profile, model::PodGroupId, testing::snapshot_of};
+    use crate::{Profile, testing::snapshot_of};
 
     /// Would nodes hold the last pod group's next pods, were all gone that runs?
     fn could_fit(text: &str) -> bool {
         let nodes = "node n1 gpus=8\nnode n2 gpus=8 label zone=z\nnode n3 gpus=1\n";
         let (snapshot, profile) = (snapshot_of(&format!("{nodes}{text}")), Profile::kai());
         let group = (0..).map(PodGroupId).zip(&snapshot.pod_groups).last().expect("a job").0;
-        let mut session = Session::new(&snapshot, &profile);
-        let pods = session.next_chunk(group);
-        session.fit_empty_fleet(&pods)
+        Session::new(&snapshot, &profile).could_fit(group)
     }
 
     #[test]

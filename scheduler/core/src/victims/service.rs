@@ -64,10 +64,7 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, earlier: 
     if let Some(depth) = session.profile.queue_depth.get(&purpose.action()) {
         jobs = first_of_each(jobs, *depth);
     }
-    jobs.retain(|job| {
-        let pods = session.next_chunk(job.key.group());
-        session.fit_empty_fleet(&pods)
-    });
+    jobs.retain(|job| session.could_fit(job.key.group()));
     let mut spoilers = BTreeSet::new();
     loop {
         let Some(mut ground) = Ground::of(session, &jobs, purpose) else { return };
@@ -128,8 +125,10 @@ fn serve_each(
             continue;
         }
         let mark = session.changed_nodes().mark();
-        let Some((solution, causes)) = search(session, ground, &wanted, purpose) else {
-            let protection = protection(session, ground, &wanted, purpose);
+        let ledger = session.ledger().clone();
+        let before = Before::of(session, &ledger, &ground.rooms);
+        let Some((solution, causes)) = search(session, ground, (&before, &wanted), purpose) else {
+            let protection = protection(session, ground, (&before, &wanted), purpose);
             note(session, &wanted, protection);
             if let Some(demand) = demand {
                 hopeless.remember(demand, protection);
@@ -181,16 +180,14 @@ fn may_search(
 fn search(
     session: &mut Session<'_>,
     ground: &mut Ground,
-    wanted: &Wanted,
+    (before, wanted): (&Before<'_>, &Wanted),
     purpose: &impl Purpose,
 ) -> Option<(Solution, BTreeMap<PodId, EvictionCause>)> {
-    let ledger = session.ledger().clone();
-    let before = Before::of(session, &ledger, &ground.rooms);
-    let may_go = |unit: &Unit| purpose.protected_for(&before, wanted, unit).is_none();
-    let solution = search_among(session, ground, (&before, wanted), purpose, may_go)?;
+    let may_go = |unit: &Unit| purpose.protected_for(before, wanted, unit).is_none();
+    let solution = search_among(session, ground, (before, wanted), purpose, may_go)?;
     let causes = solution
         .units()
-        .map(|unit| (unit, purpose.cause(&before, wanted, unit)))
+        .map(|unit| (unit, purpose.cause(before, wanted, unit)))
         .flat_map(|(unit, cause)| unit.pods.iter().map(move |(pod, _)| (*pod, cause.clone())))
         .collect();
     Some((solution, causes))
@@ -201,22 +198,20 @@ fn search(
 fn protection(
     session: &mut Session<'_>,
     ground: &mut Ground,
-    wanted: &Wanted,
+    (before, wanted): (&Before<'_>, &Wanted),
     purpose: &impl Purpose,
 ) -> Option<Protection> {
-    let ledger = session.ledger().clone();
-    let before = Before::of(session, &ledger, &ground.rooms);
-    let left = |unit: &Unit| purpose.protected_for(&before, wanted, unit).unwrap_or_default();
+    let left = |unit: &Unit| purpose.protected_for(before, wanted, unit).unwrap_or_default();
     let may_go = |unit: &Unit| left(unit) < Duration::MAX;
     let pool = &ground.pool;
-    let queues = pool.queues().filter(|queue| purpose.may_take_from(&before, wanted, *queue));
+    let queues = pool.queues().filter(|queue| purpose.may_take_from(before, wanted, *queue));
     let mut units = queues.flat_map(|queue| pool.worst_first(queue, None));
     if !units.any(|unit| may_go(unit) && !left(unit).is_zero()) {
         return None;
     }
     drop(units);
     let start = session.checkpoint();
-    let solution = search_among(session, ground, (&before, wanted), purpose, may_go);
+    let solution = search_among(session, ground, (before, wanted), purpose, may_go);
     session.undo_to(start);
     let solution = solution?;
     let longest = solution.units().max_by_key(|unit| left(unit))?;
