@@ -17,6 +17,7 @@ fn docker_test(faults: &[(&str, &str)], environment: &[(&str, &str)]) -> (Ended,
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../kind-configs");
     let well = [
         ("bin/docker", DOCKER),
+        ("bin/df", "echo Avail; echo 90000000"), // KiB
         ("kind/engine/start", "echo unix:///nowhere"),
         ("kind/engine/stop", "echo stopped >>log"),
         ("kind/programs", "echo folder"),
