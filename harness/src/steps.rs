@@ -5,6 +5,7 @@ mod allowed;
 mod evictions;
 mod failure;
 mod faults;
+mod fields;
 mod fleet;
 mod parameters;
 mod placement;
@@ -40,6 +41,7 @@ pub(crate) const SOURCES: &[(&str, &str, &str)] = &[
     ("placement", "steps/placement.rs", include_str!("steps/placement.rs")),
     ("use of queues", "steps/usage.rs", include_str!("steps/usage.rs")),
     ("reasons and events", "steps/reasons.rs", include_str!("steps/reasons.rs")),
+    ("fields", "steps/fields.rs", include_str!("steps/fields.rs")),
     ("evictions", "steps/evictions.rs", include_str!("steps/evictions.rs")),
     ("snapshots", "steps/snapshots.rs", include_str!("steps/snapshots.rs")),
 ];

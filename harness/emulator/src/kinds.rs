@@ -164,6 +164,12 @@ impl Kind {
         }
     }
 
+    /// Whether its objects can have something at this path of keys and positions
+    /// (`spec.containers.0.env`), in the version that is stored.
+    pub fn declares(&self, path: &str) -> bool {
+        declared::Declared::object(self, self.stored().schema.as_deref()).knows(path)
+    }
+
     /// Whether it is this built-in or custom kind.
     pub fn is(&self, group: &str, kind: &str) -> bool {
         &*self.kind == kind && &*self.resource.group == group
@@ -236,6 +242,18 @@ impl Kinds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_knows_which_paths_lead_somewhere() {
+        let kinds = Kinds::built_in();
+        let pod = kinds.by_kind("", "Pod").unwrap();
+        for path in ["spec.containers.0.env", "metadata.annotations.a.dev/b.c", "status"] {
+            assert!(pod.declares(path), "{path}");
+        }
+        for path in ["spec.container.0.env", "spec.containers.0.env.x", "status.phase.0", "stat"] {
+            assert!(!pod.declares(path), "{path}");
+        }
+    }
 
     #[test]
     fn a_kind_is_found_by_path_and_by_kind() {

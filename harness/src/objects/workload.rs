@@ -65,8 +65,6 @@ pub(super) struct Draft {
     pub(super) namespace: String,
     /// How many pods; `None`: one, which bears the workload's own name.
     pub(super) pods: Option<u32>,
-    /// How many of its own pods, the last of them, wait for a gate to be lifted.
-    gated: u32,
     /// Labels of its owner and pods.
     pub(super) labels: Map,
     /// Annotations of its pods.
@@ -99,7 +97,6 @@ impl Draft {
         Ok(Self {
             namespace: row.text("namespace").unwrap_or("default").to_owned(),
             pods: row.objects("pods", 1)?,
-            gated: gated(row)?,
             annotations: annotations(row)?,
             pod_spec: pod_spec(row, &name, scheduler, class)?,
             labels,
@@ -132,17 +129,9 @@ impl Draft {
         pod
     }
 
-    /// Pods of its own by these names; the last of them may be gated.
+    /// Pods of its own by these names.
     pub(super) fn own_pods(&self, names: &[String]) -> Vec<Value> {
-        let open = names.len().saturating_sub(self.gated as usize);
-        let pods = names.iter().enumerate().map(|(index, name)| {
-            let mut pod = self.pod(name);
-            if index >= open {
-                pod["spec"]["schedulingGates"] = json!([{"name": "schedlab.dev/gate"}]);
-            }
-            pod
-        });
-        pods.collect()
+        names.iter().map(|name| self.pod(name)).collect()
     }
 
     /// Names of pods of its own.
@@ -156,15 +145,6 @@ impl Draft {
     /// How many pods, one when the row does not say.
     pub(super) fn pod_count(&self) -> u32 {
         self.pods.unwrap_or(1)
-    }
-}
-
-/// How many pods are gated: a number, or all of them.
-fn gated(row: &Row<'_>) -> Result<u32, RowError> {
-    match row.text("gated") {
-        Some("yes") => Ok(u32::MAX),
-        Some("no") | None => Ok(0),
-        Some(cell) => cell.parse().map_err(|_| row.error("gated", cell, "yes, no or a number")),
     }
 }
 
@@ -304,6 +284,7 @@ mod tests {
         assert_snapshot!(of("deployment", "min", "banana"), @"f:3: column `min` is not for deployments: found banana, allowed is an empty cell, or a kind that has it (gang, job, pytorchjob)");
         assert_snapshot!(of("pod", "min", "1"), @"f:3: column `min` is not for pods: found 1, allowed is an empty cell, or a kind that has it (gang, job, pytorchjob)");
         assert_snapshot!(of("job", "gated", "yes"), @"f:3: column `gated` is not for jobs: found yes, allowed is an empty cell, or a kind that has it (pod, gang)");
+        assert_snapshot!(of("pod", "gated", "2"), @"f:3: column `gated`: found 2, allowed is yes, no or a number up to 1");
         assert_snapshot!(of("deployment", "gang", "nope"), @"f:3: column `gang` is not for deployments: found nope, allowed is an empty cell, or a kind that has it (pod)");
         assert_snapshot!(of("job", "sub-groups", "leader 1"), @"f:3: column `sub-groups` is not for jobs: found leader 1, allowed is an empty cell, or a kind that has it (gang)");
         assert_snapshot!(of("jobset", "min", ""), @"JobSet default/a");

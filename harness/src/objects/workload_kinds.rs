@@ -28,7 +28,7 @@ pub(super) fn objects(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowErr
         no_other_kinds_columns(row, kind)?;
     }
     match kind {
-        "pod" => Ok(pods(row, draft)),
+        "pod" => pods(row, draft),
         "gang" => gang(row, draft),
         "job" => job(row, draft),
         "deployment" => Ok(deployment(draft)),
@@ -55,14 +55,34 @@ fn no_other_kinds_columns(row: &Row<'_>, kind: &str) -> Result<(), RowError> {
 }
 
 /// Single pods, or further members of a gang.
-fn pods(row: &Row<'_>, draft: &Draft) -> Vec<Value> {
+fn pods(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
     let mut pods = draft.own_pods(&draft.pod_names());
+    gate(row, &mut pods)?;
     if let Some(gang) = row.text("gang") {
         for pod in &mut pods {
             join(pod, gang);
         }
     }
-    pods
+    Ok(pods)
+}
+
+/// The last of these pods wait for a gate to be lifted: as many as the row says, or all.
+fn gate(row: &Row<'_>, pods: &mut [Value]) -> Result<(), RowError> {
+    let gated = match row.text("gated") {
+        Some("yes") => pods.len(),
+        Some("no") | None => 0,
+        Some(cell) => match cell.parse() {
+            Ok(count) if count <= pods.len() => count,
+            Ok(_) | Err(_) => {
+                let allowed = format!("yes, no or a number up to {}", pods.len());
+                return Err(row.error("gated", cell, &allowed));
+            }
+        },
+    };
+    for pod in pods.iter_mut().rev().take(gated) {
+        pod["spec"]["schedulingGates"] = json!([{"name": "schedlab.dev/gate"}]);
+    }
+    Ok(())
 }
 
 /// Makes a pod a member of a group that is there.
@@ -103,9 +123,9 @@ fn gang(row: &Row<'_>, draft: &Draft) -> Result<Vec<Value>, RowError> {
         "metadata": draft.metadata(),
         "spec": spec,
     });
-    let mut objects = vec![group];
-    objects.extend(members(draft, &sub_groups));
-    Ok(objects)
+    let mut members = members(draft, &sub_groups);
+    gate(row, &mut members)?;
+    Ok([vec![group], members].concat())
 }
 
 /// How many of its pods must run together: not more than there are.

@@ -14,6 +14,7 @@
 
 use std::path::Path;
 
+use schedlab_json::types_in_words;
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
@@ -244,11 +245,9 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(At, T)>, Fault> {
                 Ok(read) => Ok((at, read)),
                 Err(error) => {
                     let column = format!("column {}", error.column());
-                    let error = error.to_string();
+                    let error = types_in_words(&error.to_string());
                     let found = error.split(" at line").next().unwrap_or_default();
-                    let found = found.replace("u64", "a whole number from 0 on");
-                    let found = found.replace("f64", "a number");
-                    Err(at.fault(&column, &found, "one JSON object of this kind"))
+                    Err(at.fault(&column, found, "one JSON object of this kind"))
                 }
             }
         })

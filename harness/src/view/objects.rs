@@ -153,11 +153,11 @@ impl<'a> Pod<'a> {
     /// Whether it belongs to the workload of that name: by the label that tables give, else by
     /// its owner's name, else by its own.
     pub fn belongs_to(self, workload: &str) -> bool {
-        if self.name() == workload {
-            return true;
-        }
         if let Some(label) = self.label(WORKLOAD) {
             return label == workload;
+        }
+        if self.name() == workload {
+            return true;
         }
         let owner = fields::list(self.0, "/metadata/ownerReferences").first();
         let maker = owner.and_then(|owner| fields::text(owner, "/name")).unwrap_or(self.name());
@@ -265,6 +265,7 @@ mod tests {
         assert!(Pod(&owned).belongs_to("train-2"));
         let labelled = json!({"metadata": {"name": "train-2-0", "labels": {WORKLOAD: "train-2"}}});
         assert!(!Pod(&labelled).belongs_to("train"));
+        assert!(!Pod(&labelled).belongs_to("train-2-0"));
         assert!(Pod(&labelled).belongs_to("train-2"));
     }
 

@@ -87,15 +87,20 @@ fn claims_that_only_sound_as_if_they_held() {
         "And 4 pods of queue \"q\" were evicted for queue \"q\"",
         "And 4 pods of deployment \"a\" were evicted for deployment \"a\"",
         "And gang \"o\" is whole or absent",
+        "And the field \"status.podIPz\" of pod \"o-0\" is \"\"",
+        "And the field \"status.allocatd.cpu\" of queue \"q\" is \"\"",
     ];
     let steps = claims.map(|claim| format!("{FLEET}{reclaimed}{claim}"));
     let told = all_told(&steps.each_ref().map(String::as_str));
-    let verdict = |line: &&str| line.starts_with("expected") || line.contains("no gang");
+    let verdict =
+        |line: &&str| ["expected", "no gang", "no field"].iter().any(|words| line.contains(words));
     let verdicts: Vec<&str> = told.lines().filter(verdict).map(str::trim_end).collect();
     assert_snapshot!(verdicts.join("\n"), @r#"
     expected 4 pods of queue "q" evicted for queue "q", found 0; evicted were:
     expected 4 pods of deployment "a" evicted for deployment "a", found 0; evicted were:
     gang "o" is no gang: 4 pods in 4 groups, each of which needs one pod only
+    status.podIPz of pod "o-0" is no field of a Pod
+    status.allocatd.cpu of queue "q" is no field of a Queue
     "#);
 }
 

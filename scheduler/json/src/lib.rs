@@ -8,6 +8,7 @@ mod literal;
 mod map;
 mod serial;
 mod tree;
+mod words;
 
 use std::fmt;
 use std::ops;
@@ -16,6 +17,7 @@ pub use serde_json::Number;
 
 pub use map::{Entry, IntoIter, Iter, Map};
 pub use tree::to_value;
+pub use words::types_in_words;
 
 #[cfg(test)]
 mod tests;

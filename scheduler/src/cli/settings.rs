@@ -51,6 +51,7 @@ pub(super) fn of_another(arguments: &Explain) -> anyhow::Result<Config> {
         refuse(&[("--usage-window", arguments.usage_window.is_some())])?;
     }
     let given = GivenFile::read(arguments.config.as_deref())?;
+    config.usage_window = arguments.usage_window;
     given.apply(&mut config, |file| file.trace_decisions = None)?;
     if let Some(name) = &arguments.scheduler_name {
         config.scheduler_name.clone_from(name);
@@ -85,6 +86,7 @@ fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
         "{}: traceDecisions: needs --health-address, where the trace is served",
         given.shown
     );
+    config.usage_window = arguments.usage_window;
     let trace_decisions = arguments.trace_decisions.or(given.file.trace_decisions);
     Ok(given.apply(config, |file| file.trace_decisions = trace_decisions)?)
 }
@@ -194,6 +196,8 @@ mod tests {
         let file = "{ schedulerName: mine, usageWindow: 24h, kValue: 2.0, traceDecisions: 10 }";
         insta::assert_snapshot!(told("", file), @"mine Some(86400s) 2000");
         insta::assert_snapshot!(told("--usage-window 1h --scheduler-name other", file), @"other Some(3600s) 2000");
+        insta::assert_snapshot!(told("", "usageHalfLife: 6h"), @"FILE: usageHalfLife: found one without usageWindow, allowed: one beside usageWindow at line 1 column 16");
+        insta::assert_snapshot!(told("--usage-window 1h", "usageHalfLife: 6h"), @"kai-scheduler Some(3600s) 1000");
         insta::assert_snapshot!(told("", "nonsense: 1"), @"FILE: unknown field `nonsense`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `fullHierarchyFairness`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `queueLabelToMetricLabel`, `queueLabelToDefaultMetricValue`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `allowConsolidatingReclaim`, `maxConsolidationVictims` at line 1 column 1");
         insta::assert_snapshot!(told("--profile kube --usage-window 1h", ""), @"--usage-window: does nothing with --profile kube: leave it out");
     }

@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use schedlab_json::types_in_words;
 use schemars::{JsonSchema, Schema};
 use serde::{
     Deserialize, Deserializer,
@@ -271,7 +272,7 @@ pub enum FileError {
 
 /// An error of the YAML reader, which leaves the place out at the very beginning of a file.
 fn placed(error: &serde_yaml::Error) -> String {
-    let told = error.to_string();
+    let told = types_in_words(&error.to_string());
     match Place::of_error(error).filter(|_| !told.contains(" at line ")) {
         Some(place) => format!("{told} at {place}"),
         None => told,

@@ -3,6 +3,7 @@
 
 use super::schema::{Schema, Type};
 use super::typed::{self, Typed};
+use super::{Kind, Origin};
 
 /// What is declared about one place.
 #[derive(Clone, Copy)]
@@ -25,6 +26,19 @@ pub(crate) enum Holds {
     Text,
     Number,
     Switch,
+}
+
+impl<'t> Declared<'t> {
+    /// A whole object of a kind, in the version that this schema describes.
+    pub(crate) fn object(kind: &Kind, schema: Option<&'t Schema>) -> Self {
+        match (&kind.origin, schema) {
+            (Origin::Custom, Some(schema)) => Self::Resource(schema, typed::metadata()),
+            (Origin::Custom, None) => Self::Anything,
+            (Origin::BuiltIn | Origin::View, _) => {
+                typed::root(&kind.resource.group, &kind.kind).map_or(Self::Anything, Self::Typed)
+            }
+        }
+    }
 }
 
 impl Declared<'_> {
@@ -72,5 +86,18 @@ impl Declared<'_> {
             Self::Schema(schema) => schema.items.as_deref().map_or(Self::Anything, Self::Schema),
             Self::Anything | Self::Resource(..) => Self::Anything,
         }
+    }
+
+    /// Whether a path of keys and positions leads to something that is declared; keys may have
+    /// dots of their own.
+    pub(super) fn knows(self, path: &str) -> bool {
+        if path.is_empty() || matches!(self, Self::Anything) {
+            return true;
+        }
+        let dots = path.match_indices('.').map(|(at, _)| (&path[..at], &path[at + 1..]));
+        dots.chain([(path, "")]).any(|(key, rest)| match self.holds() {
+            Holds::Items => key.parse::<usize>().is_ok() && self.item().knows(rest),
+            _ => self.field(key).is_some_and(|field| field.knows(rest)),
+        })
     }
 }

@@ -4,8 +4,6 @@
 use super::request::Request;
 use crate::error::ApiError;
 use crate::kinds::declared::{Declared, Holds};
-use crate::kinds::schema::Schema;
-use crate::kinds::{Kind, Origin, typed};
 use crate::object;
 use crate::patch::{self, ListShape, Shape};
 use schedlab_json::{Text, Value};
@@ -15,7 +13,7 @@ pub(super) fn check(request: &Request, wanted: &Value, shape: &Shape) -> Result<
     let mut walk = Walk { wrong: Vec::new() };
     let version = object::text(wanted, &["apiVersion"]).rsplit('/').next().unwrap_or_default();
     let schema = request.kind.version(version).and_then(|version| version.schema.as_deref());
-    let root = declared(&request.asked, schema);
+    let root = Declared::object(&request.asked, schema);
     for (name, field) in wanted.as_object().into_iter().flatten() {
         if !matches!(name.as_str(), "apiVersion" | "kind") {
             walk.field((root, shape), name, field, "");
@@ -27,15 +25,6 @@ pub(super) fn check(request: &Request, wanted: &Value, shape: &Shape) -> Result<
         several => format!("errors:\n  {}", several.join("\n  ")),
     };
     Err(patch::untyped_patch(wanted, &what))
-}
-
-fn declared<'t>(kind: &Kind, schema: Option<&'t Schema>) -> Declared<'t> {
-    match (&kind.origin, schema) {
-        (Origin::Custom, Some(schema)) => Declared::Resource(schema, typed::metadata()),
-        (Origin::Custom, None) => Declared::Anything,
-        (Origin::BuiltIn | Origin::View, _) => typed::root(&kind.resource.group, &kind.kind)
-            .map_or(Declared::Anything, Declared::Typed),
-    }
 }
 
 struct Walk {

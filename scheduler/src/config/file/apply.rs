@@ -59,11 +59,7 @@ impl ConfigFile {
             config.queue_metric_labels = metric_labels::of(self);
         }
         config.period = self.period.map_or(config.period, |period| period.0);
-        config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
-        config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);
-        if let Some(database) = &self.usage_db_config {
-            config.usage_database = Some(database.settings(|name| std::env::var(name).ok())?);
-        }
+        self.apply_usage(config)?;
         if let Some(writes) = self.writes_at_once {
             config.writes_at_once = usize::from(writes.get());
         }
@@ -75,6 +71,20 @@ impl ConfigFile {
         plugins::give_arguments(&self.plugins, &mut config.profile)?;
         if let Some(lines) = self.trace_decisions {
             config.trace(usize::try_from(lines).unwrap_or(usize::MAX));
+        }
+        Ok(())
+    }
+
+    /// How the past counts.
+    fn apply_usage(&self, config: &mut Config) -> Result<(), FileError> {
+        config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
+        config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);
+        if self.usage_half_life.is_some() && config.usage_window.is_none() {
+            let (field, found) = ("usageHalfLife", "one without usageWindow".to_owned());
+            return Err(FileError::Value { field, found, allowed: "one beside usageWindow" });
+        }
+        if let Some(database) = &self.usage_db_config {
+            config.usage_database = Some(database.settings(|name| std::env::var(name).ok())?);
         }
         Ok(())
     }
