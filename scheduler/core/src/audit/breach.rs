@@ -108,3 +108,14 @@ pub(super) fn amount(thousandths: i128) -> String {
     let text = format!("{sign}{whole}.{rest:03}");
     text.trim_end_matches('0').to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::amount;
+
+    #[test]
+    fn amounts_are_told_with_their_sign_and_no_more_digits_than_they_have() {
+        let told = [0, 500, -500, -1500, -2000, 1005].map(amount);
+        assert_eq!(told, ["0", "0.5", "-0.5", "-1.5", "-2", "1.005"]);
+    }
+}

@@ -185,6 +185,20 @@ fn equal_priority_never_preempts() {
 }
 
 #[test]
+fn nobody_is_moved_to_make_room() {
+    let plan = kube_plan_of(
+        "
+        node n1 gpus=2
+        node n2 gpus=2
+        job left gpus=1 on n1
+        job right gpus=1 on n2
+        job a gpus=2
+    ",
+    );
+    assert!(!plan.contains("leaves") && plan.starts_with("a pending"), "{plan}");
+}
+
+#[test]
 fn who_never_preempts_waits() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=1

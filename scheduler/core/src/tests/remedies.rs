@@ -457,3 +457,15 @@ fn who_was_tried_once_is_let_try_again() {
       then it runs on n1 (Now)
     ");
 }
+
+#[test]
+fn of_many_steps_the_first_four_are_told_and_what_is_in_the_way_then() {
+    let taints = ["a", "b", "c", "d", "e"].map(|key| format!("taint {key}=1:NoSchedule"));
+    let told = remedies_of(&format!("node n1 gpus=1 {}\njob a gpus=1", taints.join(" ")), "a");
+    let steps: Vec<&str> = told.lines().filter(|line| line.starts_with("tolerate")).collect();
+    assert_eq!(
+        steps,
+        ["a", "b", "c", "d"].map(|key| format!("tolerate taint {key}=1, or take it off the node"))
+    );
+    assert!(told.trim_end().ends_with("untolerated taint {e: 1}."), "{told}");
+}
