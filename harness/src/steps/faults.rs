@@ -98,7 +98,7 @@ async fn added_again(world: &mut World, name: String) -> StepResult {
     if world.view.get(Kind::Nodes, &name).is_some() {
         return Err(anyhow!("found node {name:?}, allowed is one that is there no more").into());
     }
-    world.resubmit(&name).await?;
+    world.resubmit(("node", &name)).await?;
     Ok(())
 }
 

@@ -30,9 +30,9 @@ pub(crate) struct Subject {
 pub(crate) struct Workload(pub(crate) Subject);
 
 impl Workload {
-    /// Its name.
-    pub(crate) fn name(&self) -> &str {
-        &self.0.name
+    /// The word for its kind, and its name.
+    pub(crate) fn key(&self) -> (&str, &str) {
+        (&self.0.word, &self.0.name)
     }
 
     /// Its pods.
@@ -76,7 +76,7 @@ impl Subject {
             "claim" => claim_names(pod.0).any(|name| name == self.name),
             // Pods that were submitted together are known by the name they were given.
             "pod" => is_named(pod, &self.name) || pod.label(WORKLOAD) == Some(&self.name),
-            _ => pod.belongs_to(&self.name) || is_in_group(pod, &self.name),
+            word => pod.belongs_to(word, &self.name) || is_in_group(pod, &self.name),
         }
     }
 }

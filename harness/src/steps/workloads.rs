@@ -259,7 +259,7 @@ async fn priority_class(world: &mut World, name: String, value: i32) -> StepResu
 #[when(expr = "{workload} is deleted")]
 async fn deleted(world: &mut World, which: Workload) -> StepResult {
     let live = which.0.pods(&world.view).len();
-    match world.submitted(which.name()) {
+    match world.submitted(which.key()) {
         Ok(objects) => world.withdraw(&objects).await?,
         Err(error) if live == 0 => return Err(error.into()),
         Err(_) => delete_pods(world, &which, live).await?,
@@ -296,7 +296,7 @@ async fn delete_pods(world: &mut World, which: &Workload, count: usize) -> StepR
 /// ```
 #[when(expr = "{workload} is submitted again")]
 async fn again(world: &mut World, which: Workload) -> StepResult {
-    world.resubmit(which.name()).await?;
+    world.resubmit(which.key()).await?;
     Ok(())
 }
 
@@ -306,7 +306,7 @@ async fn again(world: &mut World, which: Workload) -> StepResult {
 /// ```
 #[when(expr = "{workload} is scaled to {int}")]
 async fn scaled(world: &mut World, which: Workload, replicas: u32) -> StepResult {
-    let objects = world.submitted(which.name())?;
+    let objects = world.submitted(which.key())?;
     for object in objects {
         let patch = match object["kind"].as_str() {
             Some("Deployment" | "StatefulSet") => json!({"spec": {"replicas": replicas}}),

@@ -150,19 +150,40 @@ impl<'a> Pod<'a> {
         own.into_iter().flatten().chain(made_by)
     }
 
-    /// Whether it belongs to the workload of that name: by the label that tables give, else by
-    /// its owner's name, else by its own.
-    pub fn belongs_to(self, workload: &str) -> bool {
-        if let Some(label) = self.label(WORKLOAD) {
-            return label == workload;
-        }
-        if self.name() == workload {
-            return true;
-        }
+    /// Whether it belongs to the workload of that kind (`workload`: of any) and name: by the label
+    /// that tables give, else by its owner's name, else by its own.
+    pub fn belongs_to(self, kind: &str, workload: &str) -> bool {
         let owner = fields::list(self.0, "/metadata/ownerReferences").first();
-        let maker = owner.and_then(|owner| fields::text(owner, "/name")).unwrap_or(self.name());
-        let rest = maker.strip_prefix(workload);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        let text = |field: &str| owner.and_then(|owner| fields::text(owner, field));
+        let owner = text("/kind").zip(text("/name"));
+        let is_kind = match kind {
+            "job" => matches!(owner, Some(("Job", _))),
+            "deployment" => matches!(owner, Some(("ReplicaSet", _))),
+            "statefulset" => matches!(owner, Some(("StatefulSet", _))),
+            "jobset" | "trainjob" => matches!(owner, Some(("Job", _))),
+            "pytorchjob" => matches!(owner, Some(("PyTorchJob", _))),
+            _ => true,
+        };
+        let is_named = || match (self.label(WORKLOAD), owner) {
+            (Some(label), _) => label == workload,
+            (None, Some(owner)) => self.name() == workload || self.is_made_for(owner, workload),
+            (None, None) => self.name() == workload,
+        };
+        is_kind && is_named()
+    }
+
+    /// Whether its owner is the workload of this name or was made for it.
+    fn is_made_for(self, (kind, name): (&str, &str), workload: &str) -> bool {
+        let rest = name.strip_prefix(workload);
+        let suffix = rest.and_then(|rest| rest.strip_prefix('-'));
+        let of_set = || self.label("jobset.sigs.k8s.io/jobset-name") == Some(workload);
+        let is_made = match kind {
+            "ReplicaSet" => suffix.is_some_and(|hash| !hash.contains('-')),
+            "Job" => suffix.is_some_and(|time| time.parse::<u64>().is_ok()) || of_set(),
+            "StatefulSet" | "PyTorchJob" => false,
+            _ => suffix.is_some(),
+        };
+        is_made || rest == Some("")
     }
 
     /// A label's value.
@@ -260,13 +281,23 @@ mod tests {
 
     #[test]
     fn a_workload_owns_what_its_label_or_owner_says() {
-        let owned = json!({"metadata": {"name": "train-2-0",
-            "ownerReferences": [{"name": "train-2"}]}});
-        assert!(Pod(&owned).belongs_to("train-2"));
+        let owned = |kind: &str, owner: &str| {
+            json!({"metadata": {"name": "train-2-0",
+                "ownerReferences": [{"kind": kind, "name": owner}]}})
+        };
+        let belongs = |owner: (&str, &str), to: (&str, &str)| {
+            Pod(&owned(owner.0, owner.1)).belongs_to(to.0, to.1)
+        };
+        assert!(belongs(("Job", "train-2"), ("job", "train-2")));
+        assert!(belongs(("Job", "cron-29012"), ("workload", "cron")));
+        assert!(belongs(("ReplicaSet", "web-5d9f"), ("deployment", "web")));
+        assert!(!belongs(("Job", "train-large"), ("job", "train")));
+        assert!(!belongs(("StatefulSet", "web-large"), ("workload", "web")));
+        assert!(!belongs(("ReplicaSet", "web-5d9f"), ("job", "web")));
         let labelled = json!({"metadata": {"name": "train-2-0", "labels": {WORKLOAD: "train-2"}}});
-        assert!(!Pod(&labelled).belongs_to("train"));
-        assert!(!Pod(&labelled).belongs_to("train-2-0"));
-        assert!(Pod(&labelled).belongs_to("train-2"));
+        assert!(!Pod(&labelled).belongs_to("workload", "train"));
+        assert!(!Pod(&labelled).belongs_to("workload", "train-2-0"));
+        assert!(Pod(&labelled).belongs_to("workload", "train-2"));
     }
 
     #[test]

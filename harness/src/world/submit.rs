@@ -128,10 +128,10 @@ impl World {
         }
     }
 
-    /// Creates again what was submitted under a name and is gone.
-    pub(crate) async fn resubmit(&mut self, name: &str) -> anyhow::Result<()> {
+    /// Creates again what was submitted as a workload and is gone.
+    pub(crate) async fn resubmit(&mut self, (kind, name): (&str, &str)) -> anyhow::Result<()> {
         self.rest = None;
-        let objects = self.submitted(name)?;
+        let objects = self.submitted((kind, name))?;
         self.until_gone(&objects).await?;
         for object in objects {
             self.api.ensure(&object).await?;
@@ -139,12 +139,24 @@ impl World {
         Ok(())
     }
 
-    /// The objects that were submitted under a name.
-    pub(crate) fn submitted(&self, name: &str) -> anyhow::Result<Vec<Value>> {
-        self.submitted.get(name).cloned().with_context(|| {
-            let names: Vec<&str> = self.submitted.keys().map(String::as_str).collect();
-            format!("nothing was submitted as {name:?}; submitted were: {}", names.join(", "))
-        })
+    /// The objects that were submitted as a workload of this kind (`workload`, `gang`, `pod`: of
+    /// any) and name.
+    pub(crate) fn submitted(&self, (kind, name): (&str, &str)) -> anyhow::Result<Vec<Value>> {
+        let is_meant = |object: &&Value| {
+            let found = object["kind"].as_str().unwrap_or_default();
+            match kind {
+                "workload" | "gang" | "pod" => is_work(object),
+                _ => found.eq_ignore_ascii_case(kind),
+            }
+        };
+        let objects = self.submitted.get(name).into_iter().flatten();
+        let meant: Vec<Value> = objects.filter(is_meant).cloned().collect();
+        anyhow::ensure!(
+            !meant.is_empty(),
+            "nothing was submitted as {kind} {name:?}; submitted were: {}",
+            self.names_submitted().join(", ")
+        );
+        Ok(meant)
     }
 
     /// Everything that was submitted.
@@ -154,7 +166,6 @@ impl World {
 
     /// Names of the work that was submitted or arrives by itself.
     pub(crate) fn names_submitted(&self) -> Vec<String> {
-        let is_work = |object: &Value| object["kind"] != "Queue" && object["kind"] != "Node";
         let work = self.submitted.iter().filter(|(_, objects)| objects.iter().any(is_work));
         work.map(|(name, _)| name).chain(self.streams.keys()).cloned().collect()
     }
@@ -162,8 +173,9 @@ impl World {
     /// Kinds of the objects that were submitted under a name.
     pub(crate) fn kinds_submitted(&self, name: &str) -> Vec<String> {
         let objects = self.submitted.get(name).into_iter().flatten();
+        let work = objects.filter(|object| is_work(object));
         let mut kinds: Vec<String> =
-            objects.filter_map(|object| object["kind"].as_str()).map(str::to_owned).collect();
+            work.filter_map(|object| object["kind"].as_str()).map(str::to_owned).collect();
         kinds.sort_unstable();
         kinds.dedup();
         kinds
@@ -200,6 +212,11 @@ impl World {
         deleted.map_err(crate::api::refusal).with_context(|| path.to_owned())?;
         self.retell_queues_without(path).await
     }
+}
+
+/// Neither a queue nor a node of the name that a workload may bear, too.
+fn is_work(object: &Value) -> bool {
+    object["kind"] != "Queue" && object["kind"] != "Node"
 }
 
 async fn arrivals(mut api: Api, every: Duration, make: impl Fn(usize) -> (Vec<Value>, Vec<Value>)) {

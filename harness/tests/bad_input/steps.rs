@@ -105,6 +105,25 @@ fn claims_that_only_sound_as_if_they_held() {
 }
 
 #[test]
+fn a_word_for_a_kind_means_that_kind_alone() {
+    let named = "Given these queues:\n| queue | quota |\n| web | 8 |\nAnd these workloads are submitted:\n| name | kind | queue | pods | gpus |\n| web | deployment | web | 2 | 1 |\n| web | job | web | 2 | 1 |\nAnd queue \"web\" has 4 running pods\n";
+    let claims = [
+        "Then job \"web\" has 4 running pods",
+        "When job \"web\" is deleted\nThen deployment \"web\" has 1 running pod",
+        "When workload \"web\" is deleted\nThen queue \"web\" has 4 running pods",
+    ];
+    let steps = claims.map(|claim| format!("{FLEET}{named}{claim}"));
+    let told = all_told(&steps.each_ref().map(String::as_str));
+    let verdicts = told.lines().filter(|line| line.starts_with("expected"));
+    let verdicts: Vec<&str> = verdicts.filter_map(|line| line.split(": ").next()).collect();
+    assert_snapshot!(verdicts.join("\n"), @r#"
+    expected 4 running pods of job "web", found 2
+    expected 1 running pods of deployment "web", found 2
+    expected 4 running pods of queue "web", found 0
+    "#);
+}
+
+#[test]
 fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
     let steps = [
         "When node \"node-1\" returns",
