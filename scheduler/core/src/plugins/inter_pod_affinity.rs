@@ -10,7 +10,7 @@ use super::{
 use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
-    model::{Name, NodeId, Pod, PodAffinityTerm, PodId, PodShape},
+    model::{Name, NodeId, Pod, PodAffinityTerm, PodId, PodShape, PodStatus},
     session::{Fits, Session, Stays},
 };
 
@@ -87,7 +87,9 @@ impl<'a> Terms<'a> {
         (other, node, stays): (PodId, NodeId, Stays),
     ) {
         let (of_other, shape) = (session.pod(other), self.shape);
-        if wants(session, shape, (pod, of_other)) {
+        // Who would leave for this pod is gone when it comes; who is leaving anyway is still there.
+        let leaves_for_others = stays == Stays::No && of_other.status != PodStatus::Releasing;
+        if !leaves_for_others && wants(session, shape, (pod, of_other)) {
             for term in &shape.pod_affinity {
                 self.wanted.add(session, (node, &term.topology_key), 1);
             }

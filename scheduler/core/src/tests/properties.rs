@@ -34,6 +34,7 @@ fn job() -> impl Strategy<Value = Job> {
         12 => Just(""),
         1 => Just("label app=x far app=x/host"),
         1 => Just("label app=x near app=x/zone"),
+        1 => Just("near app=x/host"),
         1 => Just("label app=x spread app=x/zone/1"),
         1 => Just("label app=x likes app=x/zone"),
         1 => Just("needs zone=a"),

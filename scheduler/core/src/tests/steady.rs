@@ -248,3 +248,20 @@ fn a_solution_is_none_if_what_was_imagined_gone_for_it_stays() {
     steady after 3
     ");
 }
+
+#[test]
+fn nobody_leaves_for_a_pod_that_wants_to_be_with_it() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=1 label host=n1
+        queue a quota=2
+        queue b quota=0
+        job partner gpus=1 label app=x queue=b on n1
+        job fan gpus=1 near app=x/host queue=a
+    "), @"steady after 0");
+    assert_snapshot!(rounds_of("
+        node n1 gpus=1 label host=n1
+        node n2 gpus=1 label host=n2
+        job fan gpus=1 near app=x/host
+        job partner gpus=1 label app=x on n1
+    "), @"steady after 0");
+}
