@@ -147,9 +147,11 @@ fn reason(
     let several = group.sub_groups.len() > 1;
     let misses_minimum = below_minimum || members.of_sub_group(at).active < sub_group.min_member;
     if misses_minimum && (sub_group.min_member > 1 || several) {
+        let waiting = u32::try_from(pods.len()).expect("pod ids are 32 bits");
         return Reason::GangTooLarge {
             found: found + members.active(),
             required: sub_group.min_member,
+            missing: waiting.saturating_sub(found).max(1),
             sub_group: several.then(|| sub_group.name.clone()),
             misfits,
         };

@@ -48,10 +48,12 @@ pub enum Reason {
     },
     /// There are nodes for some pods of the gang, but not for enough of them.
     GangTooLarge {
-        /// For how many pods there was room.
+        /// For how many pods of the gang there was room.
         found: u32,
-        /// How many the gang needs.
+        /// How many the gang needs, or this part of it.
         required: u32,
+        /// For how many of all that have to start together there was no room.
+        missing: u32,
         /// Which part of the gang, where it has several.
         sub_group: Option<Name>,
         /// Why there was no more.
@@ -235,7 +237,7 @@ impl fmt::Display for Reason {
             Self::NoNode { pod, misfits } => {
                 write!(f, "Resources were not found for pod {pod} due to: {misfits}")
             }
-            Self::GangTooLarge { found, required, sub_group, misfits } => {
+            Self::GangTooLarge { found, required, sub_group, misfits, .. } => {
                 gang_too_large(f, (*found, *required), sub_group.as_deref(), misfits)
             }
             Self::LargerThanFleet { pods, requested, offered } => write!(

@@ -171,9 +171,7 @@ impl Reason {
             Self::NoNode { misfits, .. } | Self::Unschedulable { misfits, .. } => {
                 of_misfits(misfits, 1)
             }
-            Self::GangTooLarge { found, required, misfits, .. } => {
-                of_misfits(misfits, required.saturating_sub(*found).max(1))
-            }
+            Self::GangTooLarge { missing, misfits, .. } => of_misfits(misfits, *missing),
             Self::LargerThanFleet { requested, offered, .. } => {
                 let amount = requested.amount.saturating_sub(offered.amount);
                 Remedy::LargerFleet { more: Quantity { amount, ..requested.clone() } }

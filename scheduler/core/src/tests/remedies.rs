@@ -469,3 +469,20 @@ fn of_many_steps_the_first_four_are_told_and_what_is_in_the_way_then() {
     );
     assert!(told.trim_end().ends_with("untolerated taint {e: 1}."), "{told}");
 }
+
+#[test]
+fn room_is_made_for_all_parts_of_a_gang_at_once() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        job others pods=2 gpus=4 non-preemptible on n1 n2
+        gang a
+          part head gpus=5
+          part left gpus=5
+          part right gpus=5
+    ", "a"), @r"
+    PodSchedulingErrors
+    make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
