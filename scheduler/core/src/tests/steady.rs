@@ -265,3 +265,23 @@ fn nobody_leaves_for_a_pod_that_wants_to_be_with_it() {
         job partner gpus=1 label app=x on n1
     "), @"steady after 0");
 }
+
+#[test]
+fn nobody_is_moved_whose_new_place_somebody_else_would_take() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=4
+        node n2 gpus=4
+        job s part=0.7 on n1/g1
+        job p gpus=2 on n2
+        job w1 part=0.3 devices=2
+        job w2 gpus=2
+        gang v pods=4 gpus=1 on n1 n2 n1 n1
+    "), @r"
+    1: v leaves n1 for w1 (consolidation)
+    1: v waits for n2
+    1: w1 waits for n1/g1+w1
+    2: w1 runs on n1/g1+w1
+    2: v runs on n2
+    steady after 2
+    ");
+}

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Backlog, Free, Manner, Solution, Wanted,
+    Backlog, Free, Manner, Solution, Unit, Wanted,
     elsewhere::Elsewhere,
     returning::{Entry, Returning},
 };
@@ -32,18 +32,20 @@ pub(super) fn spoiler(
     session: &mut Session<'_>,
     start: Checkpoint,
     backlog: &Backlog,
-    (earlier, served): (&[Served], &[Served]),
+    (earlier, served, manner): (&[Served], &[Served], Manner),
 ) -> Option<PodGroupId> {
     let evicts = served.iter().any(|served| served.solution.units().next().is_some());
-    let alone = earlier.is_empty() && served.len() < 2;
-    if alone || !evicts || are_kept(session, backlog, (earlier, served)) {
+    // Whoever else comes before those that move was not asked when they were promised a place.
+    let alone = manner == Manner::Evict && earlier.is_empty() && served.len() < 2;
+    if alone || !evicts || are_kept(session, backlog, (earlier, served, manner)) {
         return None;
     }
     session.undo_to(start);
-    let (mut kept, mut spoiled) = (usize::from(earlier.is_empty()), served.len());
+    let first_is_kept = manner == Manner::Evict && earlier.is_empty();
+    let (mut kept, mut spoiled) = (usize::from(first_is_kept), served.len());
     while spoiled - kept > 1 {
         let middle = kept.midpoint(spoiled);
-        if are_kept(session, backlog, (earlier, &served[..middle])) {
+        if are_kept(session, backlog, (earlier, &served[..middle], manner)) {
             kept = middle;
         } else {
             spoiled = middle;
@@ -53,11 +55,11 @@ pub(super) fn spoiler(
 }
 
 /// All are served again in their turns, with those that left and those that wait, as if everybody
-/// had left. The session is as it was afterwards.
+/// had left; who only moves comes back somewhere. The session is as it was afterwards.
 fn are_kept(
     session: &mut Session<'_>,
     backlog: &Backlog,
-    (earlier, served): (&[Served], &[Served]),
+    (earlier, served, manner): (&[Served], &[Served], Manner),
 ) -> bool {
     let all = || earlier.iter().chain(served);
     let is_new = |job: &Wanted| served.iter().any(|served| served.wanted.pods == job.pods);
@@ -73,11 +75,15 @@ fn are_kept(
     let jobs = || all().map(|served| &served.wanted);
     jobs().flat_map(|job| &job.pods).for_each(|pod| session.withdraw(*pod));
     let free = session.node_ids().map(|node| Free::of(session, node).accounted());
-    let free = free.fold(PerResource::default(), PerResource::plus);
+    // What pods share by claims is free once, and each of them asks for it.
+    let shares =
+        |unit: &&Unit| unit.pods.iter().any(|(pod, _)| !session.shape_of(*pod).claims.is_empty());
+    let shared = evicted().filter(shares).map(|unit| unit.amount);
+    let free = free.chain(shared).fold(PerResource::default(), PerResource::plus);
     let mut elsewhere = Elsewhere::new(free, Manner::Evict);
     let mut returning = Returning::new(session, backlog, jobs(), evicted());
     let (mut are_kept, mut waiting) = (true, served.len());
-    while are_kept && waiting > 0 {
+    while are_kept && (waiting > 0 || manner == Manner::Move) {
         returning.let_step_aside(session);
         let Some(entry) = returning.next(session.ledger()) else { break };
         let (queue, amount) = match entry {
@@ -92,6 +98,7 @@ fn are_kept(
             }
             Entry::Unit(unit) if elsewhere.find_place(session, unit) => (unit.queue, unit.amount),
             Entry::Unit(unit) => {
+                are_kept = manner == Manner::Evict;
                 returning.lost(unit);
                 continue;
             }

@@ -72,7 +72,8 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, earlier: 
         session.look_ahead(true);
         let in_line = jobs.iter().filter(|job| !spoilers.contains(&job.key.group()));
         let mut served = serve_each(session, &mut ground, in_line.copied(), purpose);
-        let spoiler = spoiler(session, start, &ground.backlog, (earlier, &served));
+        let spoiler =
+            spoiler(session, start, &ground.backlog, (earlier, &served, purpose.manner()));
         session.look_ahead(false);
         let Some(spoiler) = spoiler else {
             commit(session, &served, purpose);

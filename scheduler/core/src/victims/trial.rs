@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Limits, Piece, Search, Solution, Unit, UnitKey,
+    Limits, Manner, Piece, Search, Solution, Unit, UnitKey,
     elsewhere::{Elsewhere, within_limits},
     returning::{Entry, Returning},
 };
@@ -164,7 +164,10 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 Entry::Unit(unit) => {
                     let may_stay = job_is_served && !elsewhere.moves(unit.group);
                     let stays = may_stay && keep(self.session, unit, &apart);
-                    let served = stays || elsewhere.find_place(self.session, unit);
+                    let some_stay = || may_stay && self.manner == Manner::Move;
+                    let served = stays
+                        || some_stay() && keep_some(self.session, unit, &apart)
+                        || elsewhere.find_place(self.session, unit);
                     (unit.queue, unit.amount, served)
                 }
                 Entry::Bystander(_) if job_is_served => continue,
@@ -192,17 +195,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 
     /// Of the evicted, those that do not stay.
     fn leaving(&self, evicted: &[Unit]) -> Vec<Unit> {
-        let stays =
-            |(pod, _): &(PodId, NodeId)| matches!(self.session.state(*pod), PodState::Holding(_));
-        let mut leaving = Vec::new();
-        for unit in evicted {
-            let mut unit = unit.clone();
-            unit.pods.retain(|pod| !stays(pod));
-            if !unit.pods.is_empty() {
-                leaving.push(unit);
-            }
-        }
-        leaving
+        let stays = |pod: PodId| matches!(self.session.state(pod), PodState::Holding(_));
+        evicted.iter().filter_map(|unit| unit.without(self.session, stays)).collect()
     }
 
     /// What becomes of those that leave.
@@ -240,6 +234,28 @@ fn keep(session: &mut Session<'_>, unit: &Unit, apart: &[PodId]) -> bool {
             fits
         })
         && apart.iter().all(|pod| session.is_apart(*pod));
+    if !fits {
+        session.undo_to(start);
+    }
+    fits
+}
+
+/// The same of those of its pods that can stay, while the others go elsewhere.
+fn keep_some(session: &mut Session<'_>, unit: &Unit, apart: &[PodId]) -> bool {
+    if !within_limits(session.ledger(), unit) {
+        return false;
+    }
+    let (start, mut others) = (session.checkpoint(), Vec::new());
+    for &(pod, node) in &unit.pods {
+        if can_stay(session, pod, node) {
+            session.restore(pod);
+        } else {
+            others.push(pod);
+        }
+    }
+    let fits = others.len() < unit.pods.len()
+        && apart.iter().all(|pod| session.is_apart(*pod))
+        && session.promise_all(&others);
     if !fits {
         session.undo_to(start);
     }

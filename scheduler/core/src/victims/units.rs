@@ -77,19 +77,30 @@ pub(crate) fn units_of(
             Piece::Surplus => Shortfall::AboveMinimum,
             Piece::Core => Shortfall::AtMinimum,
         };
-        let amount = pods.iter().fold(PerResource::default(), |sum, (pod, node)| {
-            sum.plus(session.price_on(*pod, *node))
-        });
-        Unit {
-            key: (session.job_key(id, shortfall), count - from_end),
-            queue,
-            group: id,
-            piece,
-            pods,
-            amount,
-        }
+        let key = (session.job_key(id, shortfall), count - from_end);
+        let amount = amount_of(session, &pods);
+        Unit { key, queue, group: id, piece, pods, amount }
     };
     (0..).zip(pieces).map(unit).collect()
+}
+
+fn amount_of(session: &Session<'_>, pods: &Pods) -> PerResource<i64> {
+    let amounts = pods.iter().map(|(pod, node)| session.price_on(*pod, *node));
+    amounts.fold(PerResource::default(), PerResource::plus)
+}
+
+impl Unit {
+    /// Those of its pods that do not stay.
+    pub(super) fn without(
+        &self,
+        session: &Session<'_>,
+        stays: impl Fn(PodId) -> bool,
+    ) -> Option<Self> {
+        let leaving = self.pods.iter().filter(|(pod, _)| !stays(*pod));
+        let pods: Pods = leaving.copied().collect();
+        let amount = amount_of(session, &pods);
+        (!pods.is_empty()).then(|| Self { pods, amount, ..self.clone() })
+    }
 }
 
 impl<'a> Job<'a> {
