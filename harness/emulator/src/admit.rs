@@ -3,10 +3,10 @@
 
 mod affinity;
 mod autoscaler;
-mod claim;
 mod container;
 mod custom;
 mod defaults;
+mod device;
 mod event;
 mod job;
 mod limits;
@@ -96,11 +96,13 @@ pub(crate) fn check_update(
         metadata::check(admission, new)?;
     }
     if subresource == Subresource::Status {
-        if admission.kind.is("", "Node") {
-            let mut errors = FieldErrors::new();
-            node::check_amounts(new, &mut errors);
-            errors.refuse(admission.kind, &admission.key.name)?;
+        let mut errors = FieldErrors::new();
+        match (&*admission.kind.resource.group, &*admission.kind.kind) {
+            ("", "Node") => node::check_amounts(new, &mut errors),
+            ("resource.k8s.io", "ResourceClaim") => device::check_status(old, new, &mut errors),
+            _ => {}
         }
+        errors.refuse(admission.kind, &admission.key.name)?;
         return custom::check(admission, true, Some(old), new);
     }
     custom::check(admission, false, Some(old), new)?;
@@ -135,6 +137,7 @@ fn check_built_in(
         ("", "Node") => node::check(old, new, &mut errors),
         ("", "Event") => event::check(admission.by_view && old.is_none(), new, &mut errors),
         ("scheduling.k8s.io", "PriorityClass") => priority::check_class(old, new, &mut errors),
+        ("resource.k8s.io", _) => device::check(admission, old, new, &mut errors),
         _ if webhook::is_configuration(kind) => webhook::check(new, &mut errors),
         ("apps" | "batch", _) | ("", "ReplicationController") => {
             workload::check(kind, (old, new), &mut errors);

@@ -43,6 +43,18 @@ pub(crate) fn dns_1035_label(name: &str) -> Option<String> {
     })
 }
 
+/// A name as programs in C have them.
+pub(crate) fn c_identifier(name: &str) -> Option<&'static str> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let fine =
+        name.bytes().all(is_part) && name.bytes().next().is_some_and(|it| !it.is_ascii_digit());
+    (!fine).then_some(
+        "a valid C identifier must start with alphabetic character or '_', followed by a string of \
+         alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used \
+         for validation is '[A-Za-z_][A-Za-z0-9_]*')",
+    )
+}
+
 fn is_dns_label(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))

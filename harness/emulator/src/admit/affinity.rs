@@ -73,21 +73,26 @@ fn check_tolerations(spec: &Value, field: &str, errors: &mut FieldErrors) {
 fn check_node_affinity(affinity: &Value, field: &str, errors: &mut FieldErrors) {
     let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
     if required.is_object() {
-        let place =
-            format!("{field}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
-        let terms = list(required, &["nodeSelectorTerms"]);
-        if terms.is_empty() {
-            errors.required(&*place, "must have at least one node selector term");
-        }
-        for (index, term) in terms.iter().enumerate() {
-            check_term(term, &format!("{place}[{index}]"), errors);
-        }
+        let place = format!("{field}.requiredDuringSchedulingIgnoredDuringExecution");
+        check_node_selector(required, &place, errors);
     }
     let preferred = list(affinity, &["preferredDuringSchedulingIgnoredDuringExecution"]);
     for (index, one) in preferred.iter().enumerate() {
         let place = format!("{field}.preferredDuringSchedulingIgnoredDuringExecution[{index}]");
         check_weight(one, &place, errors);
         check_term(&one["preference"], &format!("{place}.preference"), errors);
+    }
+}
+
+/// Checks the selector of nodes that stands at `field`.
+pub(super) fn check_node_selector(selector: &Value, field: &str, errors: &mut FieldErrors) {
+    let place = format!("{field}.nodeSelectorTerms");
+    let terms = list(selector, &["nodeSelectorTerms"]);
+    if terms.is_empty() {
+        errors.required(&*place, "must have at least one node selector term");
+    }
+    for (index, term) in terms.iter().enumerate() {
+        check_term(term, &format!("{place}[{index}]"), errors);
     }
 }
 

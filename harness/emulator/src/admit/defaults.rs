@@ -71,7 +71,10 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("batch", "Job") => fill_job(&mut object["spec"]),
         ("batch", "CronJob") => fill_cron_job(object),
         ("resource.k8s.io", "ResourceClaim") => fill_claim(&mut object["spec"]),
-        ("resource.k8s.io", "ResourceClaimTemplate") => fill_claim(&mut object["spec"]["spec"]),
+        ("resource.k8s.io", "ResourceClaimTemplate") => {
+            set_default(object, &["spec", "metadata"], json!({}));
+            fill_claim(&mut object["spec"]["spec"]);
+        }
         ("scheduling.k8s.io", "PriorityClass") => {
             set_default(object, &["preemptionPolicy"], "PreemptLowerPriority");
         }

@@ -13,14 +13,7 @@ const ANNOTATION_BYTES: usize = 256 * 1024;
 pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     check_name(admission, object, &mut errors);
-    for (key, value) in object::map(object, &["metadata", "labels"]).into_iter().flatten() {
-        for rule in names::qualified_name(key) {
-            errors.invalid("metadata.labels", &key.as_str().into(), &rule);
-        }
-        if let Some(rule) = value.as_str().and_then(names::label_value) {
-            errors.invalid("metadata.labels", value, &rule);
-        }
-    }
+    check_labels(object, "metadata.labels", &mut errors);
     let mut bytes = 0;
     for (key, value) in object::map(object, &["metadata", "annotations"]).into_iter().flatten() {
         bytes += key.len() + value.as_str().map_or(0, str::len);
@@ -46,6 +39,18 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
     }
     check_owners(object, &mut errors);
     errors.refuse(admission.kind, &admission.key.name)
+}
+
+/// Checks the labels of an object, or of one that is made after it, which stand at `field`.
+pub(super) fn check_labels(object: &Value, field: &str, errors: &mut FieldErrors) {
+    for (key, value) in object::map(object, &["metadata", "labels"]).into_iter().flatten() {
+        for rule in names::qualified_name(key) {
+            errors.invalid(field, &key.as_str().into(), &rule);
+        }
+        if let Some(rule) = value.as_str().and_then(names::label_value) {
+            errors.invalid(field, value, &rule);
+        }
+    }
 }
 
 fn check_name(admission: &Admission<'_>, object: &Value, errors: &mut FieldErrors) {

@@ -53,10 +53,6 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
         }
         ("autoscaling", "HorizontalPodAutoscaler") => super::autoscaler::check(new, errors),
         ("", "ResourceQuota") => super::quota::check(old, new, errors),
-        ("resource.k8s.io", "ResourceClaim") => super::claim::check(&new["spec"], "spec", errors),
-        ("resource.k8s.io", "ResourceClaimTemplate") => {
-            super::claim::check(&new["spec"]["spec"], "spec.spec", errors);
-        }
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),
         ("", "Service") => ports::check_service(new, errors),
         ("", "LimitRange") => range::check(new, errors),

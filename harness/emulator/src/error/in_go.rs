@@ -15,8 +15,7 @@ pub(crate) fn in_go(value: &Value, fields: &[Field]) -> String {
         }
         Value::Object(_) if !fields.is_empty() => {
             let shown = fields.iter().map(|Field(name, below)| {
-                let (first, rest) = name.split_at(1);
-                format!("\"{}{rest}\":{}", first.to_uppercase(), in_go(&value[*name], below))
+                format!("\"{}\":{}", name_in_go(name), in_go(&value[*name], below))
             });
             format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
         }
@@ -26,6 +25,12 @@ pub(crate) fn in_go(value: &Value, fields: &[Field]) -> String {
         | Value::String(_)
         | Value::Object(_)) => plain.to_string(),
     }
+}
+
+/// A field's name there: an abbreviation is all in capitals.
+fn name_in_go(name: &str) -> String {
+    let (first, rest) = name.split_at(1);
+    if name == "cel" { "CEL".to_owned() } else { first.to_uppercase() + rest }
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ impl Call<'_> {
             "services",
         ];
         (self.kind.resource.group.is_empty() && shown.contains(&&*self.kind.resource.plural))
-            || self.kind.is("storage.k8s.io", "StorageClass")
+            || ["resource.k8s.io", "storage.k8s.io"].contains(&&*self.kind.resource.group)
     }
 
     pub(super) async fn delete_collection(&self) -> Result<Reply, ApiError> {
