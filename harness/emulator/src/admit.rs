@@ -21,6 +21,7 @@ mod quota;
 mod range;
 mod schedule;
 mod selector;
+mod source;
 mod storage;
 mod strategy;
 mod template;

@@ -55,6 +55,37 @@ pub(crate) fn c_identifier(name: &str) -> Option<&'static str> {
     )
 }
 
+/// What is wrong with a port's name.
+pub(crate) fn port_name(name: &str) -> Vec<&'static str> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    [
+        (name.len() > 15, "must be no more than 15 characters"),
+        (
+            !name.bytes().all(is_part),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (
+            !name.bytes().any(|byte| byte.is_ascii_lowercase()),
+            "must contain at least one letter (a-z)",
+        ),
+        (name.contains("--"), "must not contain consecutive hyphens"),
+        (name.starts_with('-') || name.ends_with('-'), "must not begin or end with a hyphen"),
+    ]
+    .into_iter()
+    .filter_map(|(is_wrong, rule)| is_wrong.then_some(rule))
+    .collect()
+}
+
+/// A key of a config map or a secret.
+pub(crate) fn config_key(key: &str) -> Option<&'static str> {
+    let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (key.is_empty() || !key.chars().all(letter)).then_some(
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
+         'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
+         '[-._a-zA-Z0-9]+')",
+    )
+}
+
 fn is_dns_label(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))

@@ -12,7 +12,6 @@ pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExec
 
 /// Checks everything about placement in a pod spec that stands at `field`.
 pub(super) fn check_placement(spec: &Value, field: &str, errors: &mut FieldErrors) {
-    check_tolerations(spec, field, errors);
     for (key, value) in map(spec, &["nodeSelector"]).into_iter().flatten() {
         let place = format!("{field}.nodeSelector");
         for rule in names::qualified_name(key) {
@@ -30,11 +29,12 @@ pub(super) fn check_placement(spec: &Value, field: &str, errors: &mut FieldError
     for kind in ["podAffinity", "podAntiAffinity"] {
         check_pod_affinity(&spec["affinity"][kind], &format!("{field}.affinity.{kind}"), errors);
     }
-    check_spreading(spec, field, errors);
     check_gates(spec, field, errors);
+    check_spreading(spec, field, errors);
 }
 
-fn check_tolerations(spec: &Value, field: &str, errors: &mut FieldErrors) {
+/// Checks the tolerations of a pod spec that stands at `field`.
+pub(super) fn check_tolerations(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (index, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
         let place = |field_name: &str| format!("{field}.tolerations[{index}].{field_name}");
         let of = |field: &str| text(toleration, &[field]);
@@ -131,9 +131,11 @@ fn check_pod_affinity(affinity: &Value, field: &str, errors: &mut FieldErrors) {
 
 fn check_affinity_term(term: &Value, place: &str, errors: &mut FieldErrors) {
     check_topology_key(term, place, errors);
+    check_domain(text(term, &["topologyKey"]), place, errors);
     for field in ["labelSelector", "namespaceSelector"] {
         selector::check(&term[field], &format!("{place}.{field}"), errors);
     }
+    check_label_keys(term, place, errors);
     for namespace in list(term, &["namespaces"]) {
         if let Some(rule) = namespace.as_str().and_then(names::dns_label) {
             errors.invalid(format!("{place}.namespace"), namespace, &rule);
@@ -141,12 +143,38 @@ fn check_affinity_term(term: &Value, place: &str, errors: &mut FieldErrors) {
     }
 }
 
+/// Labels of the pod itself that narrow the selector, or widen it.
+fn check_label_keys(term: &Value, place: &str, errors: &mut FieldErrors) {
+    let fields = ["matchLabelKeys", "mismatchLabelKeys"];
+    for field in fields {
+        let keys = list(term, &[field]);
+        if !keys.is_empty() && term["labelSelector"].is_null() {
+            let rule = "must not be specified when labelSelector is not set";
+            errors.forbidden(format!("{place}.{field}"), rule);
+            continue;
+        }
+        for (index, key) in keys.iter().enumerate() {
+            for rule in names::qualified_name(key.as_str().unwrap_or_default()) {
+                errors.invalid(format!("{place}.{field}[{index}]"), key, &rule);
+            }
+        }
+    }
+    let [same, other] = fields.map(|field| list(term, &[field]));
+    for (index, key) in same.iter().enumerate().filter(|(_, key)| other.contains(key)) {
+        let rule = "exists in both matchLabelKeys and mismatchLabelKeys";
+        errors.invalid(format!("{place}.matchLabelKeys[{index}]"), key, rule);
+    }
+}
+
 fn check_topology_key(term: &Value, place: &str, errors: &mut FieldErrors) {
     let key = text(term, &["topologyKey"]);
     if key.is_empty() {
         errors.required(format!("{place}.topologyKey"), "can not be empty");
-        return;
     }
+}
+
+/// A domain is a label of nodes.
+fn check_domain(key: &str, place: &str, errors: &mut FieldErrors) {
     for rule in names::qualified_name(key) {
         errors.invalid(format!("{place}.topologyKey"), &key.into(), &rule);
     }
@@ -174,6 +202,10 @@ fn check_spreading(spec: &Value, field: &str, errors: &mut FieldErrors) {
             errors.duplicate(place, &shown.into());
         }
         check_spread_nodes(spread, (&place, action), errors);
+        if !list(spread, &["matchLabelKeys"]).is_empty() && spread["labelSelector"].is_null() {
+            let rule = "must not be specified when labelSelector is not set";
+            errors.forbidden(format!("{place}.matchLabelKeys"), rule);
+        }
         selector::check(&spread["labelSelector"], &format!("{place}.labelSelector"), errors);
     }
 }
@@ -199,7 +231,15 @@ fn check_spread_nodes(spread: &Value, (place, action): (&str, &str), errors: &mu
     }
 }
 
+/// What keeps the pod from being ready, and from being scheduled.
 fn check_gates(spec: &Value, field: &str, errors: &mut FieldErrors) {
+    for (index, gate) in list(spec, &["readinessGates"]).iter().enumerate() {
+        let condition = text(gate, &["conditionType"]);
+        for rule in names::qualified_name(condition) {
+            let place = format!("{field}.readinessGates[{index}].conditionType");
+            errors.invalid(place, &condition.into(), &rule);
+        }
+    }
     let gates = list(spec, &["schedulingGates"]);
     let mut seen = BTreeSet::new();
     for (index, gate) in gates.iter().enumerate() {
@@ -211,9 +251,5 @@ fn check_gates(spec: &Value, field: &str, errors: &mut FieldErrors) {
         if !seen.insert(name) {
             errors.duplicate(place, &name.into());
         }
-    }
-    if !gates.is_empty() && !text(spec, &["nodeName"]).is_empty() {
-        let rule = "cannot be set until all schedulingGates have been cleared";
-        errors.forbidden(format!("{field}.nodeName"), rule);
     }
 }

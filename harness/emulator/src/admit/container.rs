@@ -1,93 +1,87 @@
-//! Rules for containers, their resources, and their mounts.
+//! Rules for containers and their resources.
 
-use std::collections::BTreeSet;
+mod environment;
+mod mounts;
+mod probe;
+pub(super) mod security;
 
-use super::ports;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::pod::claims;
+use super::{ports, source};
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, map, text};
+use crate::object::{list, map, number, text};
 use crate::quantity::{self, Milli};
 use schedlab_json::Value;
 
-/// Types of volumes, in the order in which the real server looks for them.
-const SOURCES: [&str; 10] = [
-    "emptyDir",
-    "hostPath",
-    "secret",
-    "nfs",
-    "persistentVolumeClaim",
-    "downwardAPI",
-    "configMap",
-    "projected",
-    "csi",
-    "ephemeral",
-];
+/// The volumes of a pod by their names.
+type Volumes<'v> = BTreeMap<&'v str, &'v Value>;
 
-/// Checks the containers of a pod spec that stands at `field`.
+/// Checks the containers of a pod spec that stands at `field`, and what they have in common.
 pub(super) fn check_containers(spec: &Value, field: &str, errors: &mut FieldErrors) {
+    let volumes = volumes(spec, field, errors);
+    claims::check(spec, field, errors);
     if list(spec, &["containers"]).is_empty() {
         errors.required(format!("{field}.containers"), "");
     }
-    ports::check_host(spec, field, errors);
-    let volumes = volumes(spec, field, errors);
     let mut seen = BTreeSet::new();
-    for kind in ["initContainers", "containers"] {
+    let grace = number(spec, &["terminationGracePeriodSeconds"]).unwrap_or(30);
+    for kind in ["containers", "initContainers"] {
         for (index, container) in list(spec, &[kind]).iter().enumerate() {
             let place = format!("{field}.{kind}[{index}]");
+            check_container((spec, container), (&place, &volumes), errors);
             let name = text(container, &["name"]);
-            check_name(name, &format!("{place}.name"), errors);
             if !name.is_empty() && !seen.insert(name) {
                 errors.duplicate(format!("{place}.name"), &name.into());
             }
-            let image = text(container, &["image"]);
-            if image.is_empty() {
-                errors.required(format!("{place}.image"), "");
-            } else if image != image.trim() {
-                let rule = "must not have leading or trailing whitespace";
-                errors.invalid(format!("{place}.image"), &image.into(), rule);
+            if kind == "containers" || container["restartPolicy"] == "Always" {
+                probe::check(container, (&place, grace), errors);
+            } else {
+                probe::check_absent(container, &place, errors);
             }
-            check_choices(container, &place, errors);
-            check_probes(container, &place, errors);
-            check_resources(&container["resources"], &format!("{place}.resources"), errors);
-            ports::check(container, &place, errors);
-            check_mounts(container, (&place, &volumes), errors);
+        }
+        if kind == "containers" {
+            ports::check_host(spec, field, errors);
         }
     }
 }
 
-/// A probe asks in some way.
-fn check_probes(container: &Value, place: &str, errors: &mut FieldErrors) {
-    for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        let probe = &container[field];
-        let handlers = ["exec", "httpGet", "tcpSocket", "grpc"];
-        if !probe.is_null() && handlers.iter().all(|handler| probe[*handler].is_null()) {
-            errors.required(format!("{place}.{field}"), "must specify a handler type");
-        }
+fn check_container(
+    (spec, container): (&Value, &Value),
+    (place, volumes): (&str, &Volumes<'_>),
+    errors: &mut FieldErrors,
+) {
+    check_name(text(container, &["name"]), &format!("{place}.name"), errors);
+    let image = text(container, &["image"]);
+    if image.is_empty() {
+        errors.required(format!("{place}.image"), "");
+    } else if image != image.trim() {
+        let rule = "must not have leading or trailing whitespace";
+        errors.invalid(format!("{place}.image"), &image.into(), rule);
     }
+    let policies = ["File", "FallbackToLogsOnError"];
+    check_choice(container, (place, "terminationMessagePolicy"), &policies, errors);
+    ports::check(container, place, errors);
+    environment::check(container, place, errors);
+    mounts::check(container, (place, volumes), errors);
+    let policies = ["Always", "IfNotPresent", "Never"];
+    check_choice(container, (place, "imagePullPolicy"), &policies, errors);
+    let resources = &container["resources"];
+    check_resources(resources, &format!("{place}.resources"), errors);
+    claims::check_used((spec, resources), &format!("{place}.resources"), errors);
+    security::check(&container["securityContext"], &format!("{place}.securityContext"), errors);
 }
 
-fn check_choices(container: &Value, place: &str, errors: &mut FieldErrors) {
-    let choices: [(&str, &[&str]); 2] = [
-        ("terminationMessagePolicy", &["File", "FallbackToLogsOnError"]),
-        ("imagePullPolicy", &["Always", "IfNotPresent", "Never"]),
-    ];
-    for (field, allowed) in choices {
-        let value = text(container, &[field]);
-        if !value.is_empty() && !allowed.contains(&value) {
-            errors.unsupported(format!("{place}.{field}"), &value.into(), allowed);
-        }
-    }
-    for (index, variable) in list(container, &["env"]).iter().enumerate() {
-        let name = text(variable, &["name"]);
-        let is_name = name.chars().all(|c| (' '..='~').contains(&c) && c != '=');
-        let place = format!("{place}.env[{index}].name");
-        if name.is_empty() {
-            errors.required(place, "");
-        } else if !is_name {
-            let rule = "a valid environment variable name must consist only of printable ASCII \
-                        characters other than '='";
-            errors.invalid(place, &name.into(), rule);
-        }
+fn check_choice(
+    container: &Value,
+    (place, field): (&str, &str),
+    allowed: &[&str],
+    errors: &mut FieldErrors,
+) {
+    let value = text(container, &[field]);
+    if !value.is_empty() && !allowed.contains(&value) {
+        errors.unsupported(format!("{place}.{field}"), &value.into(), allowed);
     }
 }
 
@@ -99,46 +93,18 @@ fn check_name(name: &str, place: &str, errors: &mut FieldErrors) {
     }
 }
 
-fn volumes<'v>(spec: &'v Value, field: &str, errors: &mut FieldErrors) -> BTreeSet<&'v str> {
-    let mut seen = BTreeSet::new();
+fn volumes<'v>(spec: &'v Value, field: &str, errors: &mut FieldErrors) -> Volumes<'v> {
+    let mut seen = Volumes::new();
     for (index, volume) in list(spec, &["volumes"]).iter().enumerate() {
+        let place = format!("{field}.volumes[{index}]");
+        source::check(volume, (&place, &source::OF_PODS), errors);
         let name = text(volume, &["name"]);
-        let place = format!("{field}.volumes[{index}].name");
-        check_name(name, &place, errors);
-        if !name.is_empty() && !seen.insert(name) {
-            errors.duplicate(place, &name.into());
-        }
-        let claim = &volume["persistentVolumeClaim"];
-        if !claim.is_null() && text(claim, &["claimName"]).is_empty() {
-            let place = format!("{field}.volumes[{index}].persistentVolumeClaim.claimName");
-            errors.required(place, "");
-        }
-        let there = SOURCES.iter().filter(|source| !volume[**source].is_null());
-        for source in there.skip(1) {
-            let place = format!("{field}.volumes[{index}].{source}");
-            errors.forbidden(place, "may not specify more than 1 volume type");
+        check_name(name, &format!("{place}.name"), errors);
+        if !name.is_empty() && seen.insert(name, volume).is_some() {
+            errors.duplicate(format!("{place}.name"), &name.into());
         }
     }
     seen
-}
-
-fn check_mounts(
-    container: &Value,
-    (place, volumes): (&str, &BTreeSet<&str>),
-    errors: &mut FieldErrors,
-) {
-    for (index, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
-        let name = text(mount, &["name"]);
-        let place = format!("{place}.volumeMounts[{index}]");
-        if name.is_empty() {
-            errors.required(format!("{place}.name"), "");
-        } else if !volumes.contains(name) {
-            errors.missing(format!("{place}.name"), &name.into());
-        }
-        if text(mount, &["mountPath"]).is_empty() {
-            errors.required(format!("{place}.mountPath"), "");
-        }
-    }
 }
 
 /// Checks `requests` and `limits` that stand at `field`.

@@ -4,6 +4,7 @@
 use super::{Admission, ports, priority, range, selector, storage};
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Kind;
+use crate::names;
 use crate::object::{self, number, text};
 use schedlab_json::{Map, Value, json};
 
@@ -81,16 +82,9 @@ fn check_fixed(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
 }
 
 fn check_keys(object: &Value, errors: &mut FieldErrors) {
-    let is_key = |key: &str| {
-        let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        !key.is_empty() && key.chars().all(letter)
-    };
     for field in ["data", "binaryData"] {
         for key in object::map(object, &[field]).into_iter().flat_map(Map::keys) {
-            if !is_key(key) {
-                let rule = "a valid config key must consist of alphanumeric characters, '-', '_' \
-                            or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used \
-                            for validation is '[-._a-zA-Z0-9]+')";
+            if let Some(rule) = names::config_key(key) {
                 errors.invalid(format!("{field}[{key}]"), &key.as_str().into(), rule);
             }
         }

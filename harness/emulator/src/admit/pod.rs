@@ -1,11 +1,12 @@
 //! Pods: what the server adds to a new one, and what may be written into one.
 
 mod account;
+pub(super) mod claims;
 mod quality;
 mod update;
 
-use super::affinity::check_placement;
-use super::container::check_containers;
+use super::affinity::{check_placement, check_tolerations};
+use super::container::{check_containers, security};
 use super::node::{NOT_READY, UNREACHABLE};
 use super::{Admission, limits, priority};
 use crate::error::{ApiError, FieldErrors};
@@ -120,6 +121,9 @@ pub(super) fn complete_status(admission: &Admission<'_>, old: &Value, new: &mut 
 pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     check_pace((old, new), "metadata.annotations", errors);
     check_spec(&new["spec"], "spec", errors);
+    if old.is_none() && !list(new, &["spec", "ephemeralContainers"]).is_empty() {
+        errors.forbidden("spec.ephemeralContainers", "cannot be set on create");
+    }
     if let Some(old) = old {
         update::check(&old["spec"], &new["spec"], errors);
     }
@@ -144,7 +148,6 @@ pub(super) fn check_pace(
 /// Checks a pod spec that stands at `field`: a pod's own, or a template's.
 pub(super) fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
     check_containers(spec, field, errors);
-    check_placement(spec, field, errors);
     let choices: [(&str, &[&str]); 3] = [
         ("restartPolicy", &["Always", "OnFailure", "Never"]),
         ("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]),
@@ -156,41 +159,69 @@ pub(super) fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
             errors.unsupported(format!("{field}.{name}"), &value.into(), allowed);
         }
     }
-    check_host(spec, field, errors);
+    security::check_pod(spec, field, errors);
+    check_placement(spec, field, errors);
+    check_names(spec, field, errors);
     let deadline = object::number(spec, &["activeDeadlineSeconds"]);
     if let Some(seconds) = deadline.filter(|seconds| !(1..=i64::from(i32::MAX)).contains(seconds)) {
         let rule = "must be between 1 and 2147483647, inclusive";
         errors.invalid(format!("{field}.activeDeadlineSeconds"), &seconds.into(), rule);
     }
-    for name in ["nodeName", "serviceAccountName", "priorityClassName"] {
+    check_tolerations(spec, field, errors);
+    check_host(spec, field, errors);
+}
+
+/// What the pod says of names: its own, and those of others.
+fn check_names(spec: &Value, field: &str, errors: &mut FieldErrors) {
+    type Rule = fn(&str) -> Option<String>;
+    let rules: [(&str, Rule); 5] = [
+        ("nodeName", names::dns_subdomain),
+        ("serviceAccountName", names::dns_subdomain),
+        ("hostname", names::dns_label),
+        ("subdomain", names::dns_label),
+        ("priorityClassName", names::dns_subdomain),
+    ];
+    for (name, rule) in rules {
         let value = text(spec, &[name]);
-        if value.is_empty() {
-            continue;
-        }
-        if let Some(rule) = names::dns_subdomain(value) {
+        if !value.is_empty()
+            && let Some(rule) = rule(value)
+        {
             errors.invalid(format!("{field}.{name}"), &value.into(), &rule);
         }
     }
+    let servers = list(spec, &["dnsConfig", "nameservers"]);
+    if spec["dnsPolicy"] == "None" && spec["dnsConfig"].is_null() {
+        let rule = "must provide `dnsConfig` when `dnsPolicy` is None";
+        errors.required(format!("{field}.dnsConfig"), rule);
+    } else if spec["dnsPolicy"] == "None" && servers.is_empty() {
+        let rule = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+        errors.required(format!("{field}.dnsConfig.nameservers"), rule);
+    }
+    for (index, address) in servers.iter().enumerate() {
+        let address = address.as_str().unwrap_or_default();
+        check_address(address, &format!("{field}.dnsConfig.nameservers[{index}]"), errors);
+    }
 }
 
-/// What the pod says of the machine that it would be on, and of when it is ready.
+fn check_address(address: &str, place: &str, errors: &mut FieldErrors) {
+    if address.parse::<std::net::IpAddr>().is_err() {
+        let rule = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        errors.invalid(place, &address.into(), rule);
+    }
+}
+
+/// What the pod says of the machine that it would be on.
 fn check_host(spec: &Value, field: &str, errors: &mut FieldErrors) {
+    for (index, alias) in list(spec, &["hostAliases"]).iter().enumerate() {
+        let place = format!("{field}.hostAliases[{index}].ip");
+        check_address(text(alias, &["ip"]), &place, errors);
+    }
     let system = text(spec, &["os", "name"]);
     if !system.is_empty() && !["linux", "windows"].contains(&system) {
         errors.unsupported(format!("{field}.os"), &system.into(), &["linux", "windows"]);
     }
-    for (index, alias) in list(spec, &["hostAliases"]).iter().enumerate() {
-        let address = text(alias, &["ip"]);
-        if address.parse::<std::net::IpAddr>().is_err() {
-            let rule = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            errors.invalid(format!("{field}.hostAliases[{index}].ip"), &address.into(), rule);
-        }
-    }
-    for (index, gate) in list(spec, &["readinessGates"]).iter().enumerate() {
-        let condition = text(gate, &["conditionType"]);
-        for rule in names::qualified_name(condition) {
-            let place = format!("{field}.readinessGates[{index}].conditionType");
-            errors.invalid(place, &condition.into(), &rule);
-        }
+    if !list(spec, &["schedulingGates"]).is_empty() && !text(spec, &["nodeName"]).is_empty() {
+        let rule = "cannot be set until all schedulingGates have been cleared";
+        errors.forbidden(format!("{field}.nodeName"), rule);
     }
 }

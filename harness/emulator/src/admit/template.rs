@@ -27,9 +27,6 @@ pub(super) fn fill_spec(spec: &mut Value) {
     for volume in items_mut(spec, "volumes") {
         fill_volume(volume);
     }
-    for spread in items_mut(spec, "topologySpreadConstraints") {
-        set_default(spread, &["whenUnsatisfiable"], "DoNotSchedule");
-    }
 }
 
 /// The items of a list field.

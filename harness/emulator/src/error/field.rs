@@ -134,6 +134,11 @@ impl FieldErrors {
         self.add("FieldValueNotFound", field, format!("Not found: {value}"));
     }
 
+    /// The same, where it is said among which it was looked for.
+    pub fn missing_as(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
+        self.add("FieldValueNotFound", field, format!("Not found: {value}: {rule}"));
+    }
+
     /// Longer than `limit` bytes.
     pub fn too_long(&mut self, field: impl Into<String>, limit: usize) {
         let message = format!("Too long: may not be more than {limit} bytes");

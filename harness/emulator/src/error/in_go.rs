@@ -29,8 +29,14 @@ pub(crate) fn in_go(value: &Value, fields: &[Field]) -> String {
 
 /// A field's name there: an abbreviation is all in capitals.
 fn name_in_go(name: &str) -> String {
-    let (first, rest) = name.split_at(1);
-    if name == "cel" { "CEL".to_owned() } else { first.to_uppercase() + rest }
+    match name {
+        "cel" => "CEL".to_owned(),
+        "seLinuxOptions" => "SELinuxOptions".to_owned(),
+        _ => {
+            let (first, rest) = name.split_at(1);
+            first.to_uppercase() + rest
+        }
+    }
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ fn sound() -> Vec<Value> {
             "tolerations": [{"key": "a", "operator": "Exists"}],
             "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
                 {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}]}},
-            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}],
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
         },
     });
     let mut pod = template.clone();
