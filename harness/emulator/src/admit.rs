@@ -67,7 +67,8 @@ pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(),
     workload::complete(admission, object);
     metadata::check(admission, object)?;
     custom::check(admission, false, None, object)?;
-    check_built_in(admission, None, object)
+    check_built_in(admission, None, object)?;
+    limits::check(admission, object)
 }
 
 /// Defaults and completes a new state of an object that is there.
@@ -110,7 +111,12 @@ pub(crate) fn check_update(
     volume::check_growth(admission, old, new)?;
     // A pod is resized, and given ephemeral containers, past the rules for its own update.
     let old = Some(old).filter(|_| subresource != Subresource::Other);
-    check_built_in(admission, old, new)
+    check_built_in(admission, old, new)?;
+    if admission.kind.is("", "PersistentVolumeClaim") {
+        limits::check(admission, new)
+    } else {
+        Ok(())
+    }
 }
 
 /// Refuses to delete what the system itself needs.

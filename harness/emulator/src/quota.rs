@@ -167,6 +167,11 @@ impl Amount {
     }
 }
 
+/// An amount in canonical form, in powers of 1024 or of ten.
+pub(crate) fn shown(milli: Milli, binary: bool) -> String {
+    Amount { milli, binary }.shown()
+}
+
 /// The names of an object's containers, of both kinds.
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     let of = |field: &'static str| list(pod, &["spec", field]).iter();

@@ -156,11 +156,13 @@ fn may_overcommit(name: &str) -> bool {
     is_native(name) && !name.starts_with("hugepages-")
 }
 
-fn is_standard(name: &str) -> bool {
+/// Whether containers know it without a domain.
+pub(super) fn is_standard(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
 }
 
-fn check_resource_name(name: &str, place: &str, errors: &mut FieldErrors) {
+/// Checks the name of what containers have, which is said at `place`.
+pub(super) fn check_resource_name(name: &str, place: &str, errors: &mut FieldErrors) {
     let value = Value::from(name);
     let rules = names::qualified_name(name);
     for rule in &rules {

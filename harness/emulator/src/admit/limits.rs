@@ -1,4 +1,6 @@
-//! Limit ranges of a namespace, for pods.
+//! Limit ranges of a namespace, for pods and for claims on volumes.
+
+use std::collections::BTreeMap;
 
 use super::Admission;
 use super::container::amount;
@@ -6,6 +8,9 @@ use super::template::items_mut;
 use crate::error::ApiError;
 use crate::kinds::Resource;
 use crate::object::{self, list, map, text};
+use crate::quantity::Milli;
+use crate::quota;
+use crate::requests::{Amounts, limited, requested};
 use schedlab_json::{Text, Value};
 
 /// Where it is told what was filled in.
@@ -58,17 +63,31 @@ fn fill_amounts(container: &mut Value, kind: &str, defaults: &Value) -> Vec<Text
     filled
 }
 
-/// Refuses a pod outside a limit range.
-pub(super) fn check(admission: &Admission<'_>, pod: &Value) -> Result<(), ApiError> {
+/// Amounts by resource, and how each is told.
+type Told = BTreeMap<String, (Milli, String)>;
+
+/// Refuses a pod, or a claim on a volume, outside a limit range.
+pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), ApiError> {
+    let is_pod = admission.kind.is("", "Pod");
+    if !is_pod && !admission.kind.is("", "PersistentVolumeClaim") {
+        return Ok(());
+    }
     let ranges = Resource::new("", "limitranges");
     let mut wrongs = Vec::new();
     for range in admission.store.list(&ranges, Some(&admission.key.namespace)) {
         for limit in list(range, &["spec", "limits"]) {
-            if limit["type"] != "Container" {
-                continue;
-            }
-            for container in list(pod, &["spec", "containers"]) {
-                check_bounds(&container["resources"], limit, &mut wrongs);
+            match (is_pod, text(limit, &["type"])) {
+                (true, "Container") => check_containers(object, limit, &mut wrongs),
+                (true, "Pod") => {
+                    let requests = told(&requested(object), (object, "requests"));
+                    let limits = told(&limited(object), (object, "limits"));
+                    check_bounds((&requests, Some(&limits)), limit, &mut wrongs);
+                }
+                (false, "PersistentVolumeClaim") => {
+                    let requests = amounts(&object["spec"]["resources"], "requests");
+                    check_bounds((&requests, None), limit, &mut wrongs);
+                }
+                _ => {}
             }
         }
     }
@@ -79,33 +98,95 @@ pub(super) fn check(admission: &Admission<'_>, pod: &Value) -> Result<(), ApiErr
     }
 }
 
-fn check_bounds(resources: &Value, limit: &Value, wrongs: &mut Vec<String>) {
-    for (name, least) in map(limit, &["min"]).into_iter().flatten() {
-        let bound = least.as_str().unwrap_or_default();
-        match resources["requests"].get(name.as_str()) {
-            None => wrongs.push(format!(
-                "minimum {name} usage per Container is {bound}.  No request is specified"
-            )),
-            Some(request) if amount(request) < amount(least) => wrongs.push(format!(
-                "minimum {name} usage per Container is {bound}, but request is {}",
-                request.as_str().unwrap_or_default()
-            )),
-            Some(_) => {}
+fn check_containers(pod: &Value, limit: &Value, wrongs: &mut Vec<String>) {
+    for kind in ["containers", "initContainers"] {
+        for container in list(pod, &["spec", kind]) {
+            let [requests, limits] =
+                ["requests", "limits"].map(|field| amounts(&container["resources"], field));
+            check_bounds((&requests, Some(&limits)), limit, wrongs);
         }
     }
-    for (name, most) in map(limit, &["max"]).into_iter().flatten() {
-        let bound = most.as_str().unwrap_or_default();
-        match resources["limits"].get(name.as_str()) {
-            None => wrongs.push(format!(
-                "maximum {name} usage per Container is {bound}.  No limit is specified"
-            )),
-            Some(limit) if amount(limit) > amount(most) => wrongs.push(format!(
-                "maximum {name} usage per Container is {bound}, but limit is {}",
-                limit.as_str().unwrap_or_default()
-            )),
-            Some(_) => {}
+}
+
+fn amounts(resources: &Value, field: &str) -> Told {
+    let all = map(resources, &[field]).into_iter().flatten();
+    let all = all.map(|(name, found)| (name.to_string(), (amount(found), in_words(found))));
+    all.collect()
+}
+
+/// A pod's sums, each told in the form in which its containers have it.
+fn told(sums: &Amounts, (pod, field): (&Value, &str)) -> Told {
+    let is_binary = |resource: &str| {
+        let all = ["containers", "initContainers"].into_iter();
+        let all = all.flat_map(|kind| list(pod, &["spec", kind]));
+        let mut parts = all.map(|container| text(container, &["resources", field, resource]));
+        parts.any(|part| part.ends_with('i'))
+    };
+    let all = sums.iter();
+    all.map(|(name, sum)| (name.clone(), (*sum, quota::shown(*sum, is_binary(name))))).collect()
+}
+
+fn in_words(quantity: &Value) -> String {
+    quantity.as_str().unwrap_or_default().to_owned()
+}
+
+/// What is asked for, and what may be used, against a limit's least, its most and its ratio of
+/// the two. Volumes are asked for only.
+fn check_bounds(
+    (requests, limits): (&Told, Option<&Told>),
+    limit: &Value,
+    wrongs: &mut Vec<String>,
+) {
+    let of = text(limit, &["type"]);
+    let bounds = |field: &str| amounts(limit, field).into_iter();
+    for (name, (least, bound)) in bounds("min") {
+        let rule = format!("minimum {name} usage per {of} is {bound}");
+        let limit = limits.and_then(|limits| limits.get(&name));
+        match (requests.get(&name), limit) {
+            (None, _) => wrongs.push(format!("{rule}.  No request is specified")),
+            (Some((found, words)), _) if *found < least => {
+                wrongs.push(format!("{rule}, but request is {words}"));
+            }
+            (_, Some((found, words))) if *found < least => {
+                wrongs.push(format!("{rule}, but limit is {words}"));
+            }
+            _ => {}
         }
     }
+    for (name, (most, bound)) in bounds("max") {
+        let rule = format!("maximum {name} usage per {of} is {bound}");
+        let limit = limits.map(|limits| limits.get(&name));
+        match (limit, requests.get(&name)) {
+            (Some(None), _) => wrongs.push(format!("{rule}.  No limit is specified")),
+            (Some(Some((found, words))), _) if *found > most => {
+                wrongs.push(format!("{rule}, but limit is {words}"));
+            }
+            (_, Some((found, words))) if *found > most => {
+                wrongs.push(format!("{rule}, but request is {words}"));
+            }
+            _ => {}
+        }
+    }
+    let Some(limits) = limits else { return };
+    for (name, (ratio, bound)) in bounds("maxLimitRequestRatio") {
+        let rule = format!("{name} max limit to request ratio per {of} is {bound}, but");
+        let found = |all: &Told| all.get(&name).map_or(0, |(found, _)| *found);
+        match (found(requests), found(limits)) {
+            (0, _) => wrongs.push(format!("{rule} no request is specified or request is 0")),
+            (_, 0) => wrongs.push(format!("{rule} no limit is specified or limit is 0")),
+            (asked, used) if used * 1000 > ratio * asked => {
+                let found = quotient(used, asked);
+                wrongs.push(format!("{rule} provided ratio is {found}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How often one amount goes into another, to six places, as the real server shows it.
+pub(super) fn quotient(amount: Milli, by: Milli) -> String {
+    let millionths = (amount * 2_000_000 / by + 1) / 2;
+    format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000)
 }
 
 fn refuse(admission: &Admission<'_>, why: &str) -> ApiError {
