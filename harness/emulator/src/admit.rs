@@ -2,6 +2,7 @@
 //! and what it refuses. One file a concern; each answers in the real server's words.
 
 mod affinity;
+mod attachment;
 mod autoscaler;
 mod container;
 mod custom;
@@ -19,8 +20,11 @@ mod ports;
 mod priority;
 mod quota;
 mod range;
+mod roles;
 mod schedule;
 mod selector;
+mod service;
+mod settings;
 mod source;
 mod storage;
 mod strategy;

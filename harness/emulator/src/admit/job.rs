@@ -37,10 +37,6 @@ pub(super) fn check(job: &Value, errors: &mut FieldErrors) {
     check_manager(spec, errors);
     check_mode(spec, errors);
     policy::check(spec, errors);
-    if !spec["template"].is_object() {
-        errors.required("spec.template", "");
-        return;
-    }
     check_spec(&spec["template"]["spec"], "spec.template.spec", errors);
     check_restarts(spec, errors);
 }
@@ -60,6 +56,10 @@ fn check_manager(spec: &Value, errors: &mut FieldErrors) {
 }
 
 fn check_mode(spec: &Value, errors: &mut FieldErrors) {
+    // Templates of jobs leave it out.
+    if spec["completionMode"].is_null() {
+        return;
+    }
     match text(spec, &["completionMode"]) {
         "Indexed" => check_indexed(spec, errors),
         "NonIndexed" => {

@@ -1,5 +1,7 @@
 //! Nodes: a new one is tainted until it is ready.
 
+use std::net::IpAddr;
+
 use super::Admission;
 use super::container::check_quantity;
 use super::pod::check_pace;
@@ -40,6 +42,7 @@ pub(super) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors)
         let rule = "node updates may not change providerID except from \"\" to valid";
         errors.forbidden("spec.providerID", rule);
     }
+    check_ranges(node, errors);
     check_amounts(node, errors);
     check_pace((old, node), "metadata.annotations", errors);
     let taints = list(node, &["spec", "taints"]);
@@ -71,6 +74,21 @@ pub(super) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors)
                 &shown,
                 "taints must be unique by key and effect pair",
             );
+        }
+    }
+}
+
+/// Checks the addresses that a node has for its pods.
+fn check_ranges(node: &Value, errors: &mut FieldErrors) {
+    let is_range = |text: &str| {
+        let parts = text.split_once('/');
+        let parts = parts.and_then(|(ip, bits)| Some((ip.parse().ok()?, bits.parse().ok()?)));
+        parts.is_some_and(|(ip, bits): (IpAddr, u8)| bits <= if ip.is_ipv4() { 32 } else { 128 })
+    };
+    for (index, range) in list(node, &["spec", "podCIDRs"]).iter().enumerate() {
+        if !range.as_str().is_some_and(is_range) {
+            let rule = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            errors.invalid(format!("spec.podCIDRs[{index}]"), range, rule);
         }
     }
 }

@@ -1,12 +1,11 @@
-//! Small rules of kinds that schedulers meet at the edge: services, budgets, leases,
-//! config maps.
+//! Small rules of kinds that schedulers meet at the edge: budgets, leases, runtime classes.
 
-use super::{Admission, ports, priority, range, selector, storage};
+use super::{Admission, priority, range, selector, storage};
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Kind;
 use crate::names;
 use crate::object::{self, number, text};
-use schedlab_json::{Map, Value, json};
+use schedlab_json::{Value, json};
 
 /// What the server adds to a new object.
 pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
@@ -48,14 +47,16 @@ type Change<'c> = (Option<&'c Value>, &'c Value);
 
 pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldErrors) {
     match (&*kind.resource.group, &*kind.kind) {
-        ("", "ConfigMap" | "Secret") => {
-            check_fixed(old, new, errors);
-            check_keys(new, errors);
+        ("", "ConfigMap" | "Secret") => super::settings::check(kind, (old, new), errors),
+        ("", "PodTemplate") => {
+            super::pod::check_spec(&new["template"]["spec"], "template.spec", errors)
         }
+        ("rbac.authorization.k8s.io", _) => super::roles::check(kind, new, errors),
+        ("node.k8s.io", "RuntimeClass") => check_runtime(new, errors),
         ("autoscaling", "HorizontalPodAutoscaler") => super::autoscaler::check(new, errors),
         ("", "ResourceQuota") => super::quota::check(old, new, errors),
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),
-        ("", "Service") => ports::check_service(new, errors),
+        ("", "Service") => super::service::check(new, errors),
         ("", "LimitRange") => range::check(new, errors),
         ("", "PersistentVolumeClaim") => {
             storage::check_claim(&new["spec"], "spec", errors);
@@ -65,29 +66,9 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
         }
         ("", "PersistentVolume") => storage::check_volume(new, errors),
         ("storage.k8s.io", "StorageClass") => storage::check_class(new, errors),
+        ("storage.k8s.io", _) => super::attachment::check(kind, new, errors),
         ("policy", "PodDisruptionBudget") => check_budget(new, errors),
         _ => {}
-    }
-}
-
-fn check_fixed(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
-    let Some(old) = old.filter(|old| old["immutable"] == true) else {
-        return;
-    };
-    for field in ["immutable", "data", "binaryData"] {
-        if old[field] != new[field] {
-            errors.forbidden(field, "field is immutable when `immutable` is set");
-        }
-    }
-}
-
-fn check_keys(object: &Value, errors: &mut FieldErrors) {
-    for field in ["data", "binaryData"] {
-        for key in object::map(object, &[field]).into_iter().flat_map(Map::keys) {
-            if let Some(rule) = names::config_key(key) {
-                errors.invalid(format!("{field}[{key}]"), &key.as_str().into(), rule);
-            }
-        }
     }
 }
 
@@ -100,6 +81,16 @@ fn check_lease(lease: &Value, errors: &mut FieldErrors) {
             errors.invalid(format!("spec.{field}"), &value.into(), rule);
         }
     }
+}
+
+fn check_runtime(class: &Value, errors: &mut FieldErrors) {
+    let handler = text(class, &["handler"]);
+    if let Some(rule) = names::dns_label(handler) {
+        errors.invalid("handler", &handler.into(), &rule);
+    }
+    let overhead = json!({"limits": class["overhead"]["podFixed"]});
+    super::container::check_resources(&overhead, "overhead", errors);
+    super::affinity::check_tolerations(&class["scheduling"], "scheduling", errors);
 }
 
 fn check_budget(budget: &Value, errors: &mut FieldErrors) {
@@ -115,6 +106,11 @@ fn check_budget(budget: &Value, errors: &mut FieldErrors) {
         );
         let rule = "minAvailable and maxUnavailable cannot be both set";
         errors.invalid_in_go("spec", &shown, rule);
+    }
+    let policy = text(spec, &["unhealthyPodEvictionPolicy"]);
+    let allowed = ["AlwaysAllow", "IfHealthyBudget"];
+    if !policy.is_empty() && !allowed.contains(&policy) {
+        errors.unsupported("spec.unhealthyPodEvictionPolicy", &policy.into(), &allowed);
     }
     for field in ["minAvailable", "maxUnavailable"] {
         let place = format!("spec.{field}");

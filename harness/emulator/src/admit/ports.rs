@@ -1,17 +1,32 @@
-//! Ports of containers and services.
+//! Ports of containers.
 
 use std::collections::BTreeSet;
 
 use crate::error::FieldErrors;
+use crate::names;
 use crate::object::{list, text};
 use schedlab_json::Value;
 
-const RANGE: &str = "must be between 1 and 65535, inclusive";
+pub(super) const RANGE: &str = "must be between 1 and 65535, inclusive";
+pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 /// Checks the ports of the container that stands at `place`.
 pub(super) fn check(container: &Value, place: &str, errors: &mut FieldErrors) {
+    let mut seen = BTreeSet::new();
     for (index, port) in list(container, &["ports"]).iter().enumerate() {
         let place = format!("{place}.ports[{index}]");
+        let name = text(port, &["name"]);
+        let rules = if name.is_empty() { Vec::new() } else { names::port_name(name) };
+        for rule in &rules {
+            errors.invalid(format!("{place}.name"), &name.into(), rule);
+        }
+        if rules.is_empty() && !name.is_empty() && !seen.insert(name) {
+            errors.duplicate(format!("{place}.name"), &name.into());
+        }
+        let protocol = text(port, &["protocol"]);
+        if !protocol.is_empty() && !PROTOCOLS.contains(&protocol) {
+            errors.unsupported(format!("{place}.protocol"), &protocol.into(), &PROTOCOLS);
+        }
         if number(&port["containerPort"]) == 0 {
             errors.required(format!("{place}.containerPort"), "");
         }
@@ -49,21 +64,7 @@ pub(super) fn check_host(spec: &Value, field: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks the ports of a service.
-pub(super) fn check_service(service: &Value, errors: &mut FieldErrors) {
-    for (index, port) in list(service, &["spec", "ports"]).iter().enumerate() {
-        let numbered = |field: &str| !port[field].is_string();
-        for field in ["port", "targetPort"].into_iter().filter(|field| numbered(field)) {
-            // It is that of the service where it is left out.
-            let found = if port[field].is_null() { &port["port"] } else { &port[field] };
-            if !(1..=65535).contains(&number(found)) {
-                let place = format!("spec.ports[{index}].{field}");
-                errors.invalid(place, &number(found).into(), RANGE);
-            }
-        }
-    }
-}
-
-fn number(value: &Value) -> i64 {
+/// A port's number; 0 where there is none.
+pub(super) fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }

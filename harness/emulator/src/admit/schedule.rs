@@ -1,13 +1,15 @@
 //! When a `CronJob` starts its jobs: five fields, or a name that stands for them, refused in the
 //! words of the library that the real server reads them with.
 
+use super::job;
 use crate::error::FieldErrors;
-use crate::object::text;
+use crate::object::{self, text};
 use schedlab_json::Value;
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+const POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 const NAMES: [&str; 7] =
     ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
@@ -17,13 +19,65 @@ type Bounds = (u32, u32, &'static [&'static str]);
 const FIELDS: [Bounds; 5] =
     [(0, 59, &[]), (0, 23, &[]), (1, 31, &[]), (1, 12, &MONTHS), (0, 6, &DAYS)];
 
+/// How long a name may be that jobs' names begin with.
+const NAME_MAX: usize = 52;
+
 pub(super) fn check(cron_job: &Value, errors: &mut FieldErrors) {
+    let spec = &cron_job["spec"];
+    let name = object::name(cron_job);
+    if name.len() > NAME_MAX {
+        let rule = format!("must be no more than {NAME_MAX} characters");
+        errors.invalid("metadata.name", &name.into(), &rule);
+    }
+    check_zone(spec["timeZone"].as_str(), errors);
+    for field in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"]
+    {
+        if let Some(count) = object::number(spec, &[field]).filter(|count| *count < 0) {
+            let rule = "must be greater than or equal to 0";
+            errors.invalid(format!("spec.{field}"), &count.into(), rule);
+        }
+    }
+    let policy = text(spec, &["concurrencyPolicy"]);
+    if !POLICIES.contains(&policy) {
+        errors.unsupported("spec.concurrencyPolicy", &policy.into(), &POLICIES);
+    }
+    let mut part = FieldErrors::new();
+    job::check(&spec["jobTemplate"], &mut part);
+    errors.extend_below("spec.jobTemplate", part);
+    let job = &spec["jobTemplate"]["spec"];
+    if !job["selector"].is_null() {
+        let rule = "`selector` will be auto-generated";
+        errors.invalid("spec.jobTemplate.spec.selector", &job["selector"], rule);
+    }
+    if job["manualSelector"] == true {
+        let place = "spec.jobTemplate.spec.manualSelector";
+        errors.unsupported(place, &true.into(), &["nil", "false"]);
+    }
     let schedule = text(cron_job, &["spec", "schedule"]);
     if schedule.is_empty() {
         errors.required("spec.schedule", "");
+    } else if schedule.contains("TZ") {
+        let rule = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        errors.invalid("spec.schedule", &schedule.into(), rule);
     } else if let Err(why) = parsed(schedule) {
         errors.invalid("spec.schedule", &schedule.into(), &why);
     }
+}
+
+/// The zone by whose clock jobs begin; a machine that knows no zones takes any.
+fn check_zone(zone: Option<&str>, errors: &mut FieldErrors) {
+    let Some(zone) = zone else { return };
+    let known = jiff::tz::db();
+    let rule = match zone {
+        "" => "timeZone must be nil or non-empty string".to_owned(),
+        _ if zone.eq_ignore_ascii_case("local") => {
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+                .to_owned()
+        }
+        _ if known.is_definitively_empty() || known.get(zone).is_ok() => return,
+        _ => format!("unknown time zone {zone}"),
+    };
+    errors.invalid("spec.timeZone", &zone.into(), &rule);
 }
 
 fn parsed(schedule: &str) -> Result<(), String> {

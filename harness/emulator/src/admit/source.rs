@@ -27,6 +27,30 @@ pub(super) const OF_PODS: [&str; 16] = [
     "ephemeral",
     "image",
 ];
+/// The same of persistent volumes.
+pub(super) const OF_VOLUMES: [&str; 21] = [
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "csi",
+];
 /// What must be said of a source.
 const NEEDED: [(&str, &[&str]); 13] = [
     ("awsElasticBlockStore", &["volumeID"]),
@@ -54,19 +78,19 @@ const HOST_TYPES: [&str; 8] = [
     "Socket",
 ];
 
-/// Checks the sources of the volume that stands at `place`; whether it has any.
+/// Checks the sources of the volume that stands at `place`, and answers which one counts.
 pub(super) fn check(
     volume: &Value,
-    (place, sources): (&str, &[&str]),
+    (place, sources): (&str, &[&'static str]),
     errors: &mut FieldErrors,
-) -> bool {
+) -> Option<&'static str> {
     let mut there = sources.iter().filter(|source| !volume[**source].is_null());
-    let Some(first) = there.next() else { return false };
+    let first = there.next()?;
     check_one(&volume[*first], (first, &format!("{place}.{first}")), errors);
     for source in there {
         errors.forbidden(format!("{place}.{source}"), "may not specify more than 1 volume type");
     }
-    true
+    Some(first)
 }
 
 fn check_one(source: &Value, (kind, place): (&str, &str), errors: &mut FieldErrors) {

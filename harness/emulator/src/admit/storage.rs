@@ -2,13 +2,17 @@
 
 use std::cmp::Reverse;
 
-use super::Admission;
 use super::container::amount;
+use super::{Admission, affinity, selector, source};
 use crate::error::FieldErrors;
-use crate::object::{self, list, text};
+use crate::names;
+use crate::object::{self, list, map, text};
 use crate::store::{Object, Resource};
 use schedlab_json::{Value, json};
 
+const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+const POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
+const PARAMETER_BYTES_MAX: usize = 256 * 1024;
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 /// Gives a new claim the default class where it names none; while it is used, it stays.
@@ -64,8 +68,35 @@ fn hold(object: &mut Value, finalizer: &str) {
 pub(super) fn check_claim(spec: &Value, field: &str, errors: &mut FieldErrors) {
     let rule = "at least 1 access mode is required";
     check_modes(spec, (field, rule), errors);
+    selector::check(&spec["selector"], &format!("{field}.selector"), errors);
     let size = &spec["resources"]["requests"]["storage"];
     check_size(size, &format!("{field}.resources[storage]"), errors);
+    check_names(spec, (field, &["storageClassName", "volumeAttributesClassName"]), errors);
+    check_choice(spec, (field, "volumeMode"), &VOLUME_MODES, errors);
+}
+
+/// Names of other objects, which stand in fields of `field`.
+fn check_names(spec: &Value, (field, names): (&str, &[&str]), errors: &mut FieldErrors) {
+    for name in names {
+        let found = text(spec, &[name]);
+        if !found.is_empty()
+            && let Some(rule) = names::dns_subdomain(found)
+        {
+            errors.invalid(format!("{field}.{name}"), &found.into(), &rule);
+        }
+    }
+}
+
+fn check_choice(
+    spec: &Value,
+    (field, name): (&str, &str),
+    allowed: &[&str],
+    errors: &mut FieldErrors,
+) {
+    let found = text(spec, &[name]);
+    if !found.is_empty() && !allowed.contains(&found) {
+        errors.unsupported(format!("{field}.{name}"), &found.into(), allowed);
+    }
 }
 
 /// The spec of a StatefulSet's pods with a volume for each of its claims, whatever number the pod
@@ -120,26 +151,66 @@ pub(super) fn check_claim_update(old: &Value, new: &Value, errors: &mut FieldErr
 pub(super) fn check_volume(volume: &Value, errors: &mut FieldErrors) {
     let spec = &volume["spec"];
     check_modes(spec, ("spec", ""), errors);
-    if spec["capacity"].is_null() {
-        errors.required("spec.capacity", "");
-        errors.unsupported("spec.capacity", &Value::Null, &["storage"]);
-    } else {
-        check_size(&spec["capacity"]["storage"], "spec.capacity[storage]", errors);
+    check_capacity(&spec["capacity"], errors);
+    let source = source::check(spec, ("spec", &source::OF_VOLUMES), errors);
+    match source {
+        None => errors.required("spec", "must specify a volume type"),
+        Some("csi") if text(spec, &["csi", "volumeHandle"]).is_empty() => {
+            errors.required("spec.csi.volumeHandle", "");
+        }
+        Some("local") if spec["nodeAffinity"].is_null() => {
+            errors.required("spec.nodeAffinity", "Local volume requires node affinity");
+        }
+        Some(_) => {}
     }
-    let besides = [
-        "accessModes",
-        "capacity",
-        "claimRef",
-        "mountOptions",
-        "nodeAffinity",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "volumeAttributesClassName",
-        "volumeMode",
-    ];
-    let is_source = |field: &str| !besides.contains(&field);
-    if !spec.as_object().into_iter().flatten().any(|(field, _)| is_source(field)) {
-        errors.required("spec", "must specify a volume type");
+    check_names(spec, ("spec", &["storageClassName", "volumeAttributesClassName"]), errors);
+    check_choice(spec, ("spec", "volumeMode"), &VOLUME_MODES, errors);
+    check_choice(spec, ("spec", "persistentVolumeReclaimPolicy"), &POLICIES, errors);
+    let is_root = |source: &Value| source["path"] == "/";
+    if spec["persistentVolumeReclaimPolicy"] == "Recycle" && is_root(&spec["hostPath"]) {
+        let rule = "may not be 'recycle' for a hostPath mount of '/'";
+        errors.forbidden("spec.persistentVolumeReclaimPolicy", rule);
+    }
+    check_place(spec, errors);
+    match spec["volumeAttributesClassName"].as_str() {
+        Some("") => {
+            let rule = "an empty string is disallowed";
+            errors.required("spec.volumeAttributesClassName", rule);
+        }
+        Some(_) if spec["csi"].is_null() => {
+            let rule = "has to be specified when using volumeAttributesClassName";
+            errors.required("spec.csi", rule);
+        }
+        _ => {}
+    }
+}
+
+/// A volume has room, and nothing else.
+fn check_capacity(capacity: &Value, errors: &mut FieldErrors) {
+    if capacity.is_null() {
+        errors.required("spec.capacity", "");
+    }
+    let size = &capacity["storage"];
+    if size.is_null() || map(capacity, &[]).is_some_and(|all| all.len() > 1) {
+        errors.unsupported("spec.capacity", capacity, &["storage"]);
+        return;
+    }
+    if amount(size) < 0 {
+        let rule = "must be a valid resource quantity";
+        errors.invalid_in_go("spec.capacity[storage]", &(amount(size) / 1000).to_string(), rule);
+    }
+    check_size(size, "spec.capacity[storage]", errors);
+}
+
+/// From which nodes it can be reached.
+fn check_place(spec: &Value, errors: &mut FieldErrors) {
+    let affinity = &spec["nodeAffinity"];
+    if !affinity.is_null() && affinity["required"].is_null() {
+        let rule = "must specify required node constraints";
+        errors.required("spec.nodeAffinity.required", rule);
+    } else if !affinity.is_null() {
+        let field = "spec.nodeAffinity.required";
+        affinity::check_node_selector(&affinity["required"], field, errors);
     }
 }
 
@@ -167,8 +238,23 @@ fn check_size(size: &Value, place: &str, errors: &mut FieldErrors) {
 
 /// Checks a class of volumes.
 pub(super) fn check_class(class: &Value, errors: &mut FieldErrors) {
-    if text(class, &["provisioner"]).is_empty() {
+    let provisioner = text(class, &["provisioner"]);
+    if provisioner.is_empty() {
         errors.required("provisioner", "");
+    } else {
+        for rule in names::qualified_name(&provisioner.to_lowercase()) {
+            errors.invalid("provisioner", &provisioner.into(), &rule);
+        }
+    }
+    let mut bytes = 0;
+    for (key, value) in map(class, &["parameters"]).into_iter().flatten() {
+        bytes += key.len() + value.as_str().map_or(0, str::len);
+        if key.is_empty() {
+            errors.invalid("parameters", &"".into(), "field can not be empty.");
+        }
+    }
+    if bytes > PARAMETER_BYTES_MAX {
+        errors.too_long("parameters", PARAMETER_BYTES_MAX);
     }
     let choices: [(&str, [&str; 2]); 2] = [
         ("reclaimPolicy", ["Delete", "Retain"]),
@@ -176,8 +262,30 @@ pub(super) fn check_class(class: &Value, errors: &mut FieldErrors) {
     ];
     for (field, allowed) in choices {
         let found = text(class, &[field]);
-        if !found.is_empty() && !allowed.contains(&found) {
+        if !allowed.contains(&found) {
             errors.unsupported(field, &found.into(), &allowed);
+        }
+    }
+    for (index, term) in list(class, &["allowedTopologies"]).iter().enumerate() {
+        check_topology(term, &format!("allowedTopologies[{index}]"), errors);
+    }
+}
+
+fn check_topology(term: &Value, place: &str, errors: &mut FieldErrors) {
+    for (index, expression) in list(term, &["matchLabelExpressions"]).iter().enumerate() {
+        let place = format!("{place}.matchLabelExpressions[{index}]");
+        let values = list(expression, &["values"]);
+        if values.is_empty() {
+            errors.required(format!("{place}.values"), "");
+        }
+        for (index, value) in values.iter().enumerate() {
+            if values.iter().take(index).any(|other| other == value) {
+                errors.duplicate(format!("{place}.values[{index}]"), value);
+            }
+        }
+        let key = text(expression, &["key"]);
+        for rule in names::qualified_name(key) {
+            errors.invalid(format!("{place}.key"), &key.into(), &rule);
         }
     }
 }

@@ -4,9 +4,10 @@ use super::pod::{check_pace, check_spec};
 use super::{Admission, job, storage, strategy};
 use crate::error::FieldErrors;
 use crate::kinds::Kind;
+use crate::names;
 use crate::object::{self, text};
 use crate::select::LabelSelector;
-use schedlab_json::{Map, Value};
+use schedlab_json::{Map, Text, Value};
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
@@ -56,6 +57,12 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
     let is_set = kind.is("apps", "StatefulSet");
     if is_set {
         strategy::check_stateful_set(new, errors);
+        let service = text(new, &["spec", "serviceName"]);
+        if !service.is_empty()
+            && let Some(rule) = names::dns_label(service)
+        {
+            errors.invalid("spec.serviceName", &service.into(), &rule);
+        }
     }
     strategy::check_count(new, &["replicas"], errors);
     if !kind.is("apps", "Deployment") {
@@ -65,7 +72,7 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
         strategy::check_count(new, &["ordinals", "start"], errors);
     }
     if kind.is("", "ReplicationController") {
-        return;
+        return check_replication(new, errors);
     }
     check_selector(kind, new, errors);
     check_template(kind, (old, new), errors);
@@ -86,11 +93,10 @@ fn check_selector(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
     if selector.is_null() {
         errors.required("spec.selector", "");
         let labels = &new["spec"]["template"]["metadata"]["labels"];
-        if labels.is_object() && !kind.is("batch", "Job") {
-            errors.invalid("spec.template.metadata.labels", labels, MISMATCH);
-        }
+        errors.invalid("spec.template.metadata.labels", labels, MISMATCH);
         return;
     }
+    check_generated(kind, new, errors);
     let selects = match LabelSelector::from_object(selector) {
         Ok(selector) if selector.is_empty() => {
             let rule = format!("empty selector is invalid for {}", in_words(kind));
@@ -106,6 +112,35 @@ fn check_selector(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
     if !selects {
         let labels = &new["spec"]["template"]["metadata"]["labels"];
         errors.invalid("spec.template.metadata.labels", labels, MISMATCH);
+    }
+}
+
+fn check_replication(new: &Value, errors: &mut FieldErrors) {
+    let (selector, template) = (&new["spec"]["selector"], &new["spec"]["template"]);
+    let has =
+        |(key, value): (&Text, &Value)| template["metadata"]["labels"][key.as_str()] == *value;
+    if selector.as_object().is_none_or(Map::is_empty) {
+        errors.required("spec.selector", "");
+    } else if template.is_object() && !selector.as_object().into_iter().flatten().all(has) {
+        let labels = &template["metadata"]["labels"];
+        errors.invalid("spec.template.metadata.labels", labels, MISMATCH);
+    }
+    if template.is_object() {
+        check_spec(&template["spec"], "spec.template.spec", errors);
+    } else {
+        errors.required("spec.template", "");
+    }
+}
+
+/// A job that does not select by hand selects by its uid, and nothing else.
+fn check_generated(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
+    if !kind.is("batch", "Job") || new["spec"]["manualSelector"] == true {
+        return;
+    }
+    let selector = &new["spec"]["selector"];
+    let labels = object::map(selector, &["matchLabels"]).map_or(0, Map::len);
+    if labels != 1 || !object::list(selector, &["matchExpressions"]).is_empty() {
+        errors.invalid("spec.selector", selector, "`selector` not auto-generated");
     }
 }
 
@@ -125,7 +160,7 @@ fn check_template(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldErrors)
     check_pace((old, template), "spec.template.metadata.annotations", errors);
     let field = "spec.template.spec";
     if !template.is_object() {
-        errors.required("spec.template", "");
+        errors.required("spec.template.spec.containers", "");
         return;
     }
     let spec = &template["spec"];

@@ -45,7 +45,7 @@ pub(super) fn check(spec: &Value, errors: &mut FieldErrors) {
     let allowed: &[&str] =
         if failure.is_object() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
     let found = text(spec, &["podReplacementPolicy"]);
-    if !allowed.contains(&found) {
+    if !spec["podReplacementPolicy"].is_null() && !allowed.contains(&found) {
         errors.unsupported("spec.podReplacementPolicy", &found.into(), allowed);
     }
 }

@@ -1,0 +1,98 @@
+//! Services: their types, ports and addresses.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::ports::{PROTOCOLS, RANGE, number};
+use crate::error::FieldErrors;
+use crate::names;
+use crate::object::{list, map, text};
+use schedlab_json::Value;
+
+const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+
+pub(super) fn check(service: &Value, errors: &mut FieldErrors) {
+    let spec = &service["spec"];
+    let kind = text(spec, &["type"]);
+    let ports = list(spec, &["ports"]);
+    if ports.is_empty() && kind != "ExternalName" && spec["clusterIP"] != "None" {
+        errors.required("spec.ports", "");
+    }
+    check_ports(ports, kind, errors);
+    for (key, value) in map(spec, &["selector"]).into_iter().flatten() {
+        for rule in names::qualified_name(key) {
+            errors.invalid("spec.selector", &key.as_str().into(), &rule);
+        }
+        if let Some(rule) = value.as_str().and_then(names::label_value) {
+            errors.invalid("spec.selector", value, &rule);
+        }
+    }
+    let choices: [(&str, &[&str]); 3] = [
+        ("type", &TYPES),
+        ("sessionAffinity", &["ClientIP", "None"]),
+        ("internalTrafficPolicy", &["Cluster", "Local"]),
+    ];
+    for (field, allowed) in choices {
+        let found = text(spec, &[field]);
+        if !found.is_empty() && !allowed.contains(&found) {
+            errors.unsupported(format!("spec.{field}"), &found.into(), allowed);
+        }
+    }
+    check_addresses(spec, kind, errors);
+}
+
+fn check_ports(ports: &[Value], kind: &str, errors: &mut FieldErrors) {
+    let mut seen = BTreeSet::new();
+    for (index, port) in ports.iter().enumerate() {
+        let place = format!("spec.ports[{index}]");
+        let name = text(port, &["name"]);
+        if name.is_empty() && ports.len() > 1 {
+            errors.required(format!("{place}.name"), "");
+        } else if let Some(rule) = names::dns_label(name).filter(|_| !name.is_empty()) {
+            errors.invalid(format!("{place}.name"), &name.into(), &rule);
+        } else if !name.is_empty() && !seen.insert(name) {
+            errors.duplicate(format!("{place}.name"), &name.into());
+        }
+        let numbered = |field: &str| !port[field].is_string();
+        for field in ["port", "targetPort"].into_iter().filter(|field| numbered(field)) {
+            // It is that of the service where it is left out.
+            let found = if port[field].is_null() { &port["port"] } else { &port[field] };
+            if !(1..=65535).contains(&number(found)) {
+                errors.invalid(format!("{place}.{field}"), &number(found).into(), RANGE);
+            }
+        }
+        if let Some(target) = port["targetPort"].as_str() {
+            for rule in names::port_name(target) {
+                errors.invalid(format!("{place}.targetPort"), &target.into(), rule);
+            }
+        }
+        let protocol = text(port, &["protocol"]);
+        if !protocol.is_empty() && !PROTOCOLS.contains(&protocol) {
+            errors.unsupported(format!("{place}.protocol"), &protocol.into(), &PROTOCOLS);
+        }
+        if kind == "ClusterIP" && number(&port["nodePort"]) != 0 {
+            let rule = "may not be used when `type` is 'ClusterIP'";
+            errors.forbidden(format!("{place}.nodePort"), rule);
+        }
+    }
+}
+
+fn check_addresses(spec: &Value, kind: &str, errors: &mut FieldErrors) {
+    const RULE: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+    if kind == "ExternalName" {
+        let name = text(spec, &["externalName"]);
+        if name.is_empty() {
+            errors.required("spec.externalName", "");
+        } else if let Some(rule) = names::dns_subdomain(name.trim_end_matches('.')) {
+            errors.invalid("spec.externalName", &name.into(), &rule);
+        }
+    }
+    for field in ["clusterIPs", "externalIPs"] {
+        for (index, address) in list(spec, &[field]).iter().enumerate() {
+            let is_address = |text: &str| text == "None" || text.parse::<IpAddr>().is_ok();
+            if !address.as_str().is_some_and(is_address) {
+                errors.invalid(format!("spec.{field}[{index}]"), address, RULE);
+            }
+        }
+    }
+}
