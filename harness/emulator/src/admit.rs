@@ -4,6 +4,7 @@
 mod affinity;
 mod attachment;
 mod autoscaler;
+mod condition;
 mod container;
 mod custom;
 mod defaults;

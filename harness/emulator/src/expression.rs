@@ -1,8 +1,16 @@
-//! How deep CEL expressions may go. The library reads and judges them by recursion with large
+//! CEL expressions: whether they can be compiled, and how deep they may go. The library reads and judges them by recursion with large
 //! frames, and panics on some: what has more than a few steps is looked at on a stack of its own,
 //! and what makes the library panic is no expression.
 
+mod check;
+mod functions;
+mod kind;
+mod place;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub(crate) use check::{Scope, check};
+pub(crate) use kind::Kind;
 
 /// How many bytes an expression may have; `resource.k8s.io` allows no more.
 const LENGTH_MAX: usize = 10 * 1024;

@@ -13,7 +13,7 @@ use crate::object::{list, name, number, text};
 use crate::store::{Consultation, Store, Webhook};
 use schedlab_json::Value;
 
-pub(crate) use conditions::{is_expression, needs_authorizer};
+pub(crate) use conditions::needs_authorizer;
 pub(crate) use review::{answered, denial, failure, review};
 
 static MUTATING: LazyLock<Resource> = LazyLock::new(|| configurations("mutating"));

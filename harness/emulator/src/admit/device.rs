@@ -7,9 +7,11 @@ mod slice;
 mod status;
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use super::Admission;
 use crate::error::FieldErrors;
+use crate::expression::{self, Kind, Scope};
 use crate::names;
 use crate::object::{list, text};
 use schedlab_json::Value;
@@ -19,6 +21,7 @@ pub(super) use status::check as check_status;
 const DRIVER_MAX: usize = 63;
 const IDENTIFIER_MAX: usize = 32;
 const POOL_MAX: usize = 253;
+const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
 const PARAMETER_BYTES_MAX: usize = 10 * 1024;
 /// How many selectors, requests, constraints or configurations one list may have.
 const ITEMS_MAX: usize = 32;
@@ -139,9 +142,43 @@ fn check_selectors(owner: &Value, place: &str, errors: &mut FieldErrors) {
             errors.required(format!("{place}.cel"), "");
             continue;
         }
-        let _ = text(selector, &["cel", "expression"]);
+        check_expression(
+            text(selector, &["cel", "expression"]),
+            &format!("{place}.cel.expression"),
+            errors,
+        );
     }
 }
+
+/// What is said of a device holds for it, or does not.
+fn check_expression(expression: &str, place: &str, errors: &mut FieldErrors) {
+    if expression.len() > EXPRESSION_BYTES_MAX {
+        return errors.too_long(place, EXPRESSION_BYTES_MAX);
+    }
+    match expression::check(expression, &DEVICE) {
+        Err(why) => {
+            errors.invalid(place, &expression.into(), &format!("compilation failed: {why}"));
+        }
+        Ok(kind) if !kind.fits(&Kind::Bool) => {
+            let name = if kind == Kind::Null { "null_type".to_owned() } else { kind.to_string() };
+            let rule = format!("must evaluate to bool or the unknown type, not {name}");
+            errors.invalid(place, &expression.into(), &rule);
+        }
+        Ok(_) => {}
+    }
+}
+
+/// What selectors speak of.
+static DEVICE: LazyLock<Scope> = LazyLock::new(|| {
+    let quantity = Kind::Named("kubernetes.Quantity");
+    let fields = [
+        ("driver".to_owned(), Kind::Text),
+        ("attributes".to_owned(), Kind::map(Kind::map(Kind::Any))),
+        ("capacity".to_owned(), Kind::map(Kind::map(quantity))),
+    ];
+    let device = Kind::object("kubernetes.DRADevice", fields);
+    Scope { variables: vec![("device".to_owned(), device)], binds: true }
+});
 
 /// What a driver is told, in its own words.
 fn check_opaque(configuration: &Value, place: &str, errors: &mut FieldErrors) {

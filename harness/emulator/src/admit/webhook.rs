@@ -1,8 +1,9 @@
 //! Configurations of admission webhooks: what is filled in, and what they may be.
 
+use super::condition;
 use super::template::items_mut;
 use crate::error::FieldErrors;
-use crate::hooks::{is_expression, needs_authorizer};
+use crate::hooks::needs_authorizer;
 use crate::kinds::Kind;
 use crate::object::{list, number, set_default, text};
 use schedlab_json::{Value, json};
@@ -234,8 +235,8 @@ fn check_conditions(place: &str, webhook: &Value, errors: &mut FieldErrors) {
             let rule = "schedlab's emulator has no authorizer to ask: conditions may speak of \
                         object, oldObject and request";
             errors.invalid(field, &expression.into(), rule);
-        } else if !is_expression(expression) {
-            errors.invalid(field, &expression.into(), "compilation failed");
+        } else {
+            condition::check(expression, &field, errors);
         }
     }
 }

@@ -3,20 +3,14 @@
 
 use kube_cel::{
     AdmissionRequest, GroupVersionKind, GroupVersionResource, VapEvaluator, VapExpression,
-    cel::Program,
 };
 
-use crate::expression::{is_bounded, is_plain, with_room};
+use crate::expression::{is_plain, with_room};
 use crate::object::{list, text};
 use schedlab_json::Value;
 
 /// What the evaluator says of an expression that is false.
 const FALSE: &str = "false";
-
-/// Whether an expression can be parsed.
-pub(crate) fn is_expression(text: &str) -> bool {
-    is_bounded(text) && with_room(is_plain(text), || Program::compile(text).is_ok()) == Some(true)
-}
 
 /// Whether it asks for what nobody here can answer.
 pub(crate) fn needs_authorizer(text: &str) -> bool {
@@ -126,16 +120,11 @@ mod tests {
     fn long_and_nested_expressions_are_judged_like_others() {
         let nested = format!("{}object.a == 1{}", "(".repeat(90), ")".repeat(90));
         let long = format!("{}1 > 0", "1 + ".repeat(2500));
-        assert!(is_expression(&nested) && is_expression(&long));
         assert_eq!(held(&[&nested, &long]), Ok(true));
     }
 
     #[test]
-    fn an_expression_is_parsed_and_its_words_are_looked_at() {
-        assert!(is_expression("object.a == 1") && !is_expression("object.a =="));
-        for odd in ["", "'", "1 +", &"(".repeat(10 * 1024), &"true?1:".repeat(200)] {
-            assert!(!is_expression(odd), "{odd:?}");
-        }
+    fn the_words_of_an_expression_are_looked_at() {
         assert!(needs_authorizer("authorizer.group('')") && !needs_authorizer("my_authorizer"));
     }
 }

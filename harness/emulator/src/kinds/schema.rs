@@ -5,6 +5,7 @@
 
 mod compile;
 mod default;
+mod kinds;
 mod place;
 mod prune;
 mod rules;

@@ -6,12 +6,13 @@
 
 use kube_cel::{CompiledSchema, ErrorKind, ValidationError, Validator, compile_schema};
 
-use super::Schema;
 use super::validate::named;
+use super::{Schema, kinds};
 use crate::error::FieldErrors;
-use crate::expression::{is_bounded, is_plain, with_room};
+use crate::error::in_go::{Field, in_go};
+use crate::expression::{self, Kind, Scope, is_bounded, is_plain, with_room};
 use crate::object;
-use schedlab_json::{Map, Value, json};
+use schedlab_json::{Map, Value};
 
 /// The rules of a whole schema.
 #[derive(Debug)]
@@ -93,16 +94,101 @@ fn expressions(list: &Value) -> Vec<&str> {
     each.flat_map(of).collect()
 }
 
-/// Refuses rules that are no CEL.
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const RULE: &[Field] = &[
+    Field("rule", &[]),
+    Field("message", &[]),
+    Field("messageExpression", &[]),
+    Field("reason", &[]),
+    Field("fieldPath", &[]),
+    Field("optionalOldSelf", &[]),
+];
+
+/// Refuses rules that are not whole, or cannot be compiled for the part of the schema that stands
+/// at `field`.
 pub(super) fn check(raw: &Value, field: &str, errors: &mut FieldErrors) {
-    let rules = raw["x-kubernetes-validations"].as_array().into_iter().flatten();
-    for (index, rule) in rules.enumerate() {
-        let alone = json!({"x-kubernetes-validations": [rule]});
-        if compile(&alone).is_none_or(|rules| rules.compiled.has_errors()) {
-            let place = format!("{field}.x-kubernetes-validations[{index}].rule");
-            errors.invalid(place, &rule["rule"], "compilation failed");
-        }
+    let rules = object::list(raw, &["x-kubernetes-validations"]);
+    if rules.is_empty() {
+        return;
     }
+    let mut unwhole = FieldErrors::new();
+    let place = |index: usize| format!("{field}.x-kubernetes-validations[{index}]");
+    for (index, rule) in rules.iter().enumerate() {
+        check_whole(rule, &place(index), &mut unwhole);
+    }
+    if !unwhole.is_empty() {
+        return errors.extend(unwhole);
+    }
+    let is_root = field.ends_with("openAPIV3Schema");
+    let kind = if is_root { kinds::of_root(raw) } else { kinds::of(raw) };
+    for (index, rule) in rules.iter().enumerate() {
+        check_compiles((rule, &kind), &place(index), errors);
+    }
+}
+
+fn check_whole(rule: &Value, place: &str, errors: &mut FieldErrors) {
+    let of = |field: &str| object::text(rule, &[field]);
+    if of("rule").trim().is_empty() {
+        errors.required(format!("{place}.rule"), "rule is not specified");
+    }
+    if of("message").contains('\n') {
+        let message = of("message").into();
+        errors.invalid(format!("{place}.message"), &message, "must not contain line breaks");
+    } else if of("message").is_empty() && of("rule").trim().contains('\n') {
+        let why = "message must be specified if rule contains line breaks";
+        errors.required(format!("{place}.message"), why);
+    }
+    if !of("messageExpression").is_empty() && of("messageExpression").trim().is_empty() {
+        let why = "messageExpression must be non-empty if specified";
+        errors.required(format!("{place}.messageExpression"), why);
+    }
+    if !rule["reason"].is_null() && !REASONS.contains(&of("reason")) {
+        errors.unsupported(format!("{place}.reason"), &rule["reason"], &REASONS);
+    }
+}
+
+fn check_compiles((rule, kind): (&Value, &Kind), place: &str, errors: &mut FieldErrors) {
+    let old = if rule["optionalOldSelf"] == true { Kind::Dyn } else { kind.clone() };
+    let scope = Scope {
+        variables: vec![("self".to_owned(), kind.clone()), ("oldSelf".to_owned(), old)],
+        binds: false,
+    };
+    let mut refuse = |field: &str, why: &str| {
+        errors.invalid_in_go(format!("{place}.{field}"), &shown(rule), why);
+    };
+    match expression::check(object::text(rule, &["rule"]), &scope) {
+        Err(why) => return refuse("rule", &format!("compilation failed: {why}")),
+        Ok(kind) if !kind.fits(&Kind::Bool) => {
+            return refuse("rule", "cel expression must evaluate to a bool");
+        }
+        Ok(_) => {}
+    }
+    let message = object::text(rule, &["messageExpression"]);
+    if message.is_empty() {
+        return;
+    }
+    let field = "messageExpression";
+    match expression::check(message, &scope) {
+        Err(why) => refuse(field, &format!("{field} compilation failed: {why}")),
+        Ok(kind) if !kind.fits(&Kind::Text) => {
+            refuse(field, &format!("{field} must evaluate to a string"));
+        }
+        Ok(_) => {}
+    }
+}
+
+/// A rule as Go shows it.
+fn shown(rule: &Value) -> String {
+    let mut whole = rule.clone();
+    for field in ["message", "messageExpression", "fieldPath"] {
+        object::set_default(&mut whole, &[field], "");
+    }
+    let mut shown = in_go(&whole, RULE);
+    for (letter, escape) in [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026")] {
+        shown = shown.replace(letter, escape);
+    }
+    shown
 }
 
 impl Schema {
@@ -128,7 +214,11 @@ impl Schema {
             rule.message = rule.message.replace(OPTIONAL_OLD, "oldSelf");
             let value = at(new, &rule.field_path);
             let is_old = old.is_some_and(|old| at(old, &rule.field_path) == value);
-            if !is_old && rule.kind != ErrorKind::UnsupportedReference {
+            let is_passed_over = matches!(
+                rule.kind,
+                ErrorKind::UnsupportedReference | ErrorKind::CompilationFailure
+            );
+            if !is_old && !is_passed_over {
                 report(&rule, value, &mut errors);
             }
         }
