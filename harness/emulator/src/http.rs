@@ -37,7 +37,7 @@ use hyper::body::Bytes;
 
 use crate::calls::Webhooks;
 use crate::error::ApiError;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Origin};
 use crate::shared::SharedStore;
 use schedlab_json::json;
 
@@ -173,12 +173,14 @@ impl Router {
         Ok(call.answer(&parts.method).await)
     }
 
-    /// 404: as a Status where the group's version is served, as a page where nothing is.
+    /// 404: as a Status where the group's version is served, or the group is the server's own; as
+    /// a page where nothing is.
     fn no_such_kind(&self, group: &str, version: &str) -> Result<Reply, ApiError> {
         let is_served = self.store.read(|store| {
             store.kinds().iter().any(|kind| {
                 *kind.resource.group == *group
-                    && kind.version(version).is_some_and(|version| version.served)
+                    && (kind.origin != Origin::Custom
+                        || kind.version(version).is_some_and(|version| version.served))
             })
         });
         if is_served || group.is_empty() {

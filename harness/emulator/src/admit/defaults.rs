@@ -76,6 +76,7 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
             fill_claim(&mut object["spec"]["spec"]);
         }
         ("scheduling.k8s.io", "PriorityClass") => {
+            set_default(object, &["value"], 0);
             set_default(object, &["preemptionPolicy"], "PreemptLowerPriority");
         }
         _ if webhook::is_configuration(kind) => webhook::fill(kind, object),
@@ -174,6 +175,7 @@ fn fill_network_policy(spec: &mut Value) {
     let types =
         if spec["egress"].is_array() { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
     set_default(spec, &["policyTypes"], types);
+    set_default(spec, &["podSelector"], json!({}));
 }
 
 fn fill_deployment(object: &mut Value) {

@@ -49,7 +49,7 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
     match (&*kind.resource.group, &*kind.kind) {
         ("", "ConfigMap" | "Secret") => super::settings::check(kind, (old, new), errors),
         ("", "PodTemplate") => {
-            super::pod::check_spec(&new["template"]["spec"], "template.spec", errors)
+            super::pod::check_spec(&new["template"]["spec"], "template.spec", errors);
         }
         ("rbac.authorization.k8s.io", _) => super::roles::check(kind, new, errors),
         ("node.k8s.io", "RuntimeClass") => check_runtime(new, errors),

@@ -66,14 +66,14 @@ fn check_type(limit: &Value, (place, of): (&str, &str), errors: &mut FieldErrors
                 }
             }
         }
-        "PersistentVolumeClaim" => {
-            if ["min", "max"].iter().all(|field| limit[*field]["storage"].is_null()) {
-                let rule = "either minimum or maximum storage value is required, but neither was \
-                            provided";
-                errors.required(format!("{place}.limits"), rule);
-            }
+        "PersistentVolumeClaim"
+            if ["min", "max"].iter().all(|field| limit[*field]["storage"].is_null()) =>
+        {
+            let rule = "either minimum or maximum storage value is required, but neither was \
+                        provided";
+            errors.required(format!("{place}.limits"), rule);
         }
-        "Container" => {}
+        "PersistentVolumeClaim" | "Container" => {}
         _ if rules.is_empty() && !of.contains('/') => {
             errors.invalid(field, &of.into(), "must be a standard limit type or fully qualified");
         }

@@ -20,9 +20,9 @@ pub(super) fn check(kind: &Kind, object: &Value, errors: &mut FieldErrors) {
 }
 
 fn check_rules(role: &Value, is_namespaced: bool, errors: &mut FieldErrors) {
-    for (index, rule) in list(role, &["rules"]).iter().enumerate() {
+    for (index, right) in list(role, &["rules"]).iter().enumerate() {
         let place = format!("rules[{index}]");
-        let is_empty = |field: &str| list(rule, &[field]).is_empty();
+        let is_empty = |field: &str| list(right, &[field]).is_empty();
         if is_empty("verbs") {
             errors.required(format!("{place}.verbs"), "verbs must contain at least one value");
         }
@@ -33,7 +33,7 @@ fn check_rules(role: &Value, is_namespaced: bool, errors: &mut FieldErrors) {
                 (_, true) => "rules cannot apply to both regular resources and non-resource URLs",
                 (false, false) => continue,
             };
-            errors.invalid(format!("{place}.nonResourceURLs"), &rule["nonResourceURLs"], why);
+            errors.invalid(format!("{place}.nonResourceURLs"), &right["nonResourceURLs"], why);
             continue;
         }
         for (field, one) in [("apiGroups", "api group"), ("resources", "resource")] {
@@ -45,8 +45,8 @@ fn check_rules(role: &Value, is_namespaced: bool, errors: &mut FieldErrors) {
     }
     let aggregation = &role["aggregationRule"];
     if !aggregation.is_null() && list(aggregation, &["clusterRoleSelectors"]).is_empty() {
-        let rule = "at least one clusterRoleSelector required if aggregationRule is non-nil";
-        errors.required("aggregationRule.clusterRoleSelectors", rule);
+        let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        errors.required("aggregationRule.clusterRoleSelectors", why);
     }
 }
 

@@ -155,6 +155,14 @@ fn check_upward(source: &Value, place: &str, errors: &mut FieldErrors) {
     }
 }
 
+/// Keys of a secret or a config map, which is named in one way wherever it is one of several.
+fn check_named_files(source: &Value, place: &str, errors: &mut FieldErrors) {
+    if text(source, &["name"]).is_empty() {
+        errors.required(format!("{place}.name"), "");
+    }
+    check_files(source, place, errors);
+}
+
 /// Keys that become files.
 fn check_files(source: &Value, place: &str, errors: &mut FieldErrors) {
     check_mode(source, &format!("{place}.defaultMode"), errors);
@@ -217,12 +225,7 @@ fn check_projected(source: &Value, place: &str, errors: &mut FieldErrors) {
             match *kind {
                 "downwardAPI" => check_facts(part, &place, errors),
                 "serviceAccountToken" => {}
-                _ => {
-                    if text(part, &["name"]).is_empty() {
-                        errors.required(format!("{place}.name"), "");
-                    }
-                    check_files(part, &place, errors);
-                }
+                _ => check_named_files(part, &place, errors),
             }
         }
         if there.len() > 1 {

@@ -144,29 +144,31 @@ impl Checker {
     }
 
     fn field(&mut self, id: u64, of: &Kind, field: &str) -> Kind {
-        match of {
-            Kind::Dyn | Kind::Any => Kind::Dyn,
-            Kind::Map(_, value) => Kind::clone(value),
-            Kind::Object(object) => match object.fields.get(field) {
-                Some(kind) => kind.clone(),
-                None => self.refuse(id, format!("undefined field '{field}'")),
-            },
-            other => self.refuse(id, format!("type '{other}' does not support field selection")),
+        if let Kind::Map(_, value) = of {
+            return Kind::clone(value);
         }
+        if let Kind::Object(object) = of {
+            let found = object.fields.get(field).cloned();
+            return found.unwrap_or_else(|| self.refuse(id, format!("undefined field '{field}'")));
+        }
+        if of.is_open() {
+            return Kind::Dyn;
+        }
+        self.refuse(id, format!("type '{of}' does not support field selection"))
     }
 
     fn comprehended(&mut self, id: u64, loops: &ComprehensionExpr) -> Kind {
         let range = self.kind(&loops.iter_range);
-        let item = match &range {
-            Kind::List(item) | Kind::Map(item, _) => Kind::clone(item),
-            other if other.is_open() => Kind::Dyn,
-            other => {
-                let why = format!(
-                    "expression of type '{other}' cannot be range of a comprehension (must be \
-                     list, map, or dynamic)"
-                );
-                self.refuse(id, why)
-            }
+        let item = if let Kind::List(item) | Kind::Map(item, _) = &range {
+            Kind::clone(item)
+        } else if range.is_open() {
+            Kind::Dyn
+        } else {
+            let why = format!(
+                "expression of type '{range}' cannot be range of a comprehension (must be list, \
+                 map, or dynamic)"
+            );
+            self.refuse(id, why)
         };
         let result = self.kind(&loops.accu_init);
         let names = [(loops.accu_var.as_str(), result), (loops.iter_var.as_str(), item)];
@@ -180,10 +182,7 @@ impl Checker {
         match (name, call.args.as_slice()) {
             ("_&&_" | "_||_", parts) => {
                 for part in parts {
-                    let kind = self.kind(part);
-                    if !kind.fits(&Kind::Bool) {
-                        self.refuse(part.id, format!("expected type 'bool' but found '{kind}'"));
-                    }
+                    self.test(part);
                 }
                 return Kind::Bool;
             }
@@ -225,6 +224,14 @@ impl Checker {
         })
     }
 
+    /// What is joined with others is true or false.
+    fn test(&mut self, part: &IdedExpr) {
+        let kind = self.kind(part);
+        if !kind.fits(&Kind::Bool) {
+            self.refuse(part.id, format!("expected type 'bool' but found '{kind}'"));
+        }
+    }
+
     /// Whether what stands before a function's name is a part of it.
     fn is_library(&self, target: &IdedExpr, name: &str) -> bool {
         let library = identifier(target);
@@ -246,10 +253,12 @@ impl Checker {
             return None;
         }
         let over = self.kind(target);
-        let kinds = match &over {
-            Kind::List(item) => [Kind::Int, Kind::clone(item)],
-            Kind::Map(key, value) => [Kind::clone(key), Kind::clone(value)],
-            _ => [Kind::Dyn, Kind::Dyn],
+        let kinds = if let Kind::List(item) = &over {
+            [Kind::Int, Kind::clone(item)]
+        } else if let Kind::Map(key, value) = &over {
+            [Kind::clone(key), Kind::clone(value)]
+        } else {
+            [Kind::Dyn, Kind::Dyn]
         };
         let names = arguments.len().min(3) - 1;
         let (variables, parts) = arguments.split_at(names);
@@ -263,10 +272,7 @@ impl Checker {
 }
 
 fn identifier(expr: &IdedExpr) -> &str {
-    match &expr.expr {
-        Expr::Ident(name) => name,
-        _ => "",
-    }
+    if let Expr::Ident(name) = &expr.expr { name } else { "" }
 }
 
 fn literal(value: &LiteralValue) -> Kind {

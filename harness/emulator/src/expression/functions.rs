@@ -1,8 +1,6 @@
 //! Functions and operators that expressions may call: their names, what they take, and what they
 //! give. Of some it is known only that they are there.
 
-use std::sync::Arc;
-
 use super::kind::Kind;
 
 const QUANTITY: Kind = Kind::Named("kubernetes.Quantity");
@@ -287,41 +285,43 @@ fn joined(name: &str, one: &Kind, other: &Kind) -> Option<Kind> {
             (is_open || is_ordered).then_some(Kind::Bool)
         }
         "@in" => {
-            let holds = match other {
-                Kind::List(of) => of.fits(one),
-                Kind::Map(key, _) => key.fits(one),
-                _ => other.is_open(),
+            let holds = if let Kind::List(of) | Kind::Map(of, _) = other {
+                of.fits(one)
+            } else {
+                other.is_open()
             };
             holds.then_some(Kind::Bool)
         }
-        "_[_]" => match other {
-            _ if one.is_open() => Some(Kind::Dyn),
-            _ => item(one, other),
-        },
+        "_[_]" if !one.is_open() => item(one, other),
         _ if is_open => Some(Kind::Dyn),
         _ => reckoned(name, one, other),
     }
 }
 
 fn item(of: &Kind, key: &Kind) -> Option<Kind> {
-    match of {
-        Kind::List(item) if Kind::Int.fits(key) => Some(Arc::unwrap_or_clone(Arc::clone(item))),
-        Kind::Map(keys, value) if keys.fits(key) => Some(Arc::unwrap_or_clone(Arc::clone(value))),
-        _ => None,
-    }
+    let (keys, found) = if let Kind::List(item) = of {
+        (&Kind::Int, item)
+    } else if let Kind::Map(keys, value) = of {
+        (&**keys, value)
+    } else {
+        return None;
+    };
+    keys.fits(key).then(|| Kind::clone(found))
 }
 
 fn reckoned(name: &str, one: &Kind, other: &Kind) -> Option<Kind> {
-    let is_same = one == other;
+    use Kind::{Bytes, Double, Duration, Int, List, Text, Timestamp, Uint};
     match (name, one, other) {
-        ("_+_", Kind::Text | Kind::Bytes, _) if is_same => Some(one.clone()),
-        ("_+_", Kind::List(_), Kind::List(_)) if one.fits(other) => Some(one.clone()),
-        ("_+_" | "_-_", Kind::Duration, Kind::Duration) => Some(Kind::Duration),
-        ("_+_" | "_-_", Kind::Timestamp, Kind::Duration)
-        | ("_+_", Kind::Duration, Kind::Timestamp) => Some(Kind::Timestamp),
-        ("_-_", Kind::Timestamp, Kind::Timestamp) => Some(Kind::Duration),
-        ("_%_", Kind::Int | Kind::Uint, _) if is_same => Some(one.clone()),
-        ("_+_" | "_-_" | "_*_" | "_/_", _, _) if is_same && one.is_number() => Some(one.clone()),
+        ("_+_", List(_), List(_)) if one.fits(other) => Some(one.clone()),
+        ("_+_" | "_-_", Duration, Duration) | ("_-_", Timestamp, Timestamp) => Some(Duration),
+        ("_+_" | "_-_", Timestamp, Duration) | ("_+_", Duration, Timestamp) => Some(Timestamp),
+        ("_+_", Text | Bytes | Int | Uint | Double, _)
+        | ("_-_" | "_*_" | "_/_", Int | Uint | Double, _)
+        | ("_%_", Int | Uint, _)
+            if one == other =>
+        {
+            Some(one.clone())
+        }
         _ => None,
     }
 }
