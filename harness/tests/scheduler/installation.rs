@@ -215,6 +215,7 @@ spec:
   capacity: {storage: 1Gi}
   accessModes: [ReadWriteOnce]
   local: {path: /disk}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: none, operator: DoesNotExist}]}]}}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
