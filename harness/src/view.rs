@@ -156,6 +156,12 @@ impl View {
         self.watches.iter().filter(|watch| watch.kind == kind).find_map(|watch| watch.object(place))
     }
 
+    /// The same as it is or, once it is gone, as it was.
+    pub(crate) fn at_ever(&self, kind: Kind, (namespace, name): (&str, &str)) -> Option<&Value> {
+        let gone = || self.gone.get(&(kind, (namespace.to_owned(), name.to_owned())));
+        self.at(kind, (namespace, name)).or_else(|| gone().map(|object| &**object))
+    }
+
     /// Pods of all namespaces, in the order of their names.
     pub fn pods(&self) -> impl Iterator<Item = Pod<'_>> {
         self.all(Kind::Pods).map(Pod)
@@ -177,7 +183,12 @@ impl View {
     /// A pod as it is or, once it is gone, as it was.
     pub(crate) fn pod_ever(&self, place: &Place) -> Option<Pod<'_>> {
         let now = self.pods().find(|pod| (pod.namespace(), pod.name()) == (&place.0, &place.1));
-        now.or_else(|| self.gone.get(&(Kind::Pods, place.clone())).map(|pod| Pod(pod)))
+        now.or_else(|| self.pod_gone(place))
+    }
+
+    /// A pod that is gone, as it was.
+    pub(crate) fn pod_gone(&self, place: &Place) -> Option<Pod<'_>> {
+        self.gone.get(&(Kind::Pods, place.clone())).map(|pod| Pod(pod))
     }
 
     /// Whether a node is there and ready.

@@ -85,7 +85,7 @@ async fn evicted_with(
 /// Words that name queues name the victim's own, too.
 fn tells_of_queue(world: &World, eviction: &Eviction<'_>, queue: &Subject) -> bool {
     let is_victims = eviction.pod.is_none_or(|pod| queue.means(pod, &world.view));
-    queue.is_queue() && !is_victims && eviction.tells_of(&BTreeSet::from([queue.name()]))
+    queue.is_queue() && !is_victims && eviction.tells_of_queue(queue.name())
 }
 
 fn counted(

@@ -1,5 +1,6 @@
 //! Single fields of objects.
 
+use anyhow::anyhow;
 use cucumber::then;
 use schedlab_emulator::kinds::{Kinds, from_crd};
 use schedlab_json::Value;
@@ -27,33 +28,52 @@ async fn field(
     value: String,
     stays: Stays,
 ) -> StepResult {
+    let kind = kind(&subject)?;
     let claim = |world: &World| {
-        let object = object(world, &subject).ok_or_else(|| format!("there is no {subject}"))?;
-        let found = at(object, &path).map(text);
-        if found.is_none() && !declares(object, &path) {
-            let kind = object.get("kind").map(text).unwrap_or_default();
-            return Err(format!("{path} of {subject} is no field of a {kind}"));
-        }
-        let found = found.unwrap_or_default();
+        let object = object(world.view.all(kind), &subject);
+        let object = object.ok_or_else(|| format!("there is no {subject}"))?;
+        let found = at(object, &path).map(text).unwrap_or_default();
         if found == value { Ok(()) } else { Err(format!("{path} of {subject} is {found:?}")) }
     };
     world.expect(when.0, stays.0, &claim).await?;
+    // What is not there is never so, and `""`.
+    let ever = object(world.view.ever(kind), &subject);
+    let ever = ever.ok_or_else(|| anyhow!("there is no {subject} and there was none"))?;
+    if at(ever, &path).is_none() && !declares(ever, &path) {
+        let kind = ever.get("kind").map(text).unwrap_or_default();
+        return Err(anyhow!("{path} of {subject} is no field of a {kind}").into());
+    }
     Ok(())
 }
 
-/// What a subject names.
-fn object<'w>(world: &'w World, subject: &Subject) -> Option<&'w Value> {
-    let title = subject.to_string();
-    let is = |kind: &Kind| match kind {
-        Kind::Queues => title.starts_with("queue"),
-        Kind::Pods => title.starts_with("pod "),
-        Kind::Nodes => title.starts_with("node"),
-        Kind::PodGroups => title.starts_with("gang") || title.starts_with("workload"),
-        Kind::Claims => title.starts_with("claim"),
-        Kind::Events => false,
+/// Of which kind is the object that a subject names?
+fn kind(subject: &Subject) -> anyhow::Result<Kind> {
+    match subject.word() {
+        "queue" => Ok(Kind::Queues),
+        "pod" => Ok(Kind::Pods),
+        "node" => Ok(Kind::Nodes),
+        "gang" | "workload" => Ok(Kind::PodGroups),
+        "claim" => Ok(Kind::Claims),
+        _ => Err(anyhow!(
+            "found {subject}, allowed is a queue, pod, node or claim, or a gang or workload, \
+             which is its pod group"
+        )),
+    }
+}
+
+/// The one of that name, which may have a namespace before it.
+fn object<'v>(
+    mut objects: impl Iterator<Item = &'v Value>,
+    subject: &Subject,
+) -> Option<&'v Value> {
+    let (namespace, name) = match subject.name().split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, subject.name()),
     };
-    let kinds = [Kind::Queues, Kind::Pods, Kind::Nodes, Kind::PodGroups, Kind::Claims];
-    kinds.into_iter().filter(is).find_map(|kind| world.view.get(kind, subject.name()))
+    objects.find(|object| {
+        let metadata = &object["metadata"];
+        metadata["name"] == *name && namespace.is_none_or(|of| metadata["namespace"] == *of)
+    })
 }
 
 /// Whether an object of this kind can have a field at a path; without its type, any.

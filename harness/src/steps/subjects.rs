@@ -47,6 +47,11 @@ impl Subject {
         &self.name
     }
 
+    /// The word for its kind.
+    pub(crate) fn word(&self) -> &str {
+        &self.word
+    }
+
     /// Whether it is a queue.
     pub(crate) fn is_queue(&self) -> bool {
         self.word == "queue"
@@ -101,7 +106,7 @@ fn is_in(queue: &str, other: &str, view: &View) -> bool {
         match at {
             Some(name) if name == other => return true,
             Some(name) => {
-                let object = view.at(Kind::Queues, ("", name));
+                let object = view.at_ever(Kind::Queues, ("", name));
                 at = object.and_then(|queue| queue["spec"]["parentQueue"].as_str());
             }
             None => return false,

@@ -134,10 +134,10 @@ impl<'a> Pod<'a> {
         of_group.or_else(|| self.label(QUEUE))
     }
 
-    /// Its pod group.
+    /// Its pod group, as it is or was.
     pub fn group(self, view: &'a View) -> Option<&'a Value> {
         let name = object::annotation(self.0, "pod-group-name")?;
-        view.at(Kind::PodGroups, (self.namespace(), name))
+        view.at_ever(Kind::PodGroups, (self.namespace(), name))
     }
 
     /// Names by which schedulers speak of it: its own, its group's, and the ids of it and of what
@@ -156,14 +156,15 @@ impl<'a> Pod<'a> {
         let owner = fields::list(self.0, "/metadata/ownerReferences").first();
         let text = |field: &str| owner.and_then(|owner| fields::text(owner, field));
         let owner = text("/kind").zip(text("/name"));
-        let is_kind = match kind {
-            "job" => matches!(owner, Some(("Job", _))),
-            "deployment" => matches!(owner, Some(("ReplicaSet", _))),
-            "statefulset" => matches!(owner, Some(("StatefulSet", _))),
-            "jobset" | "trainjob" => matches!(owner, Some(("Job", _))),
-            "pytorchjob" => matches!(owner, Some(("PyTorchJob", _))),
-            _ => true,
+        let maker = match kind {
+            "job" | "jobset" | "trainjob" => Some("Job"),
+            "deployment" => Some("ReplicaSet"),
+            "statefulset" => Some("StatefulSet"),
+            "pytorchjob" => Some("PyTorchJob"),
+            _ => None,
         };
+        let is_kind =
+            maker.is_none_or(|maker| owner.is_some_and(|(owner_kind, _)| owner_kind == maker));
         let is_named = || match (self.label(WORKLOAD), owner) {
             (Some(label), _) => label == workload,
             (None, Some(owner)) => self.name() == workload || self.is_made_for(owner, workload),
@@ -219,13 +220,23 @@ pub struct Eviction<'a> {
 impl Eviction<'_> {
     /// Whether the scheduler's words have one of these names in them, other than the victim's own.
     pub fn tells_of(&self, names: &BTreeSet<&str>) -> bool {
-        let part = |c: char| c.is_alphanumeric() || "_-.".contains(c);
-        let words = self.message.split(|c: char| !part(c)).map(|word| word.trim_matches('.'));
-        words.filter(|word| *word != self.name).any(|word| names.contains(word))
+        let mut words = words(self.message, "_-.").filter(|word| *word != self.name);
+        words.any(|word| names.contains(word))
+    }
+
+    /// Whether they have the name of a queue in them, not that of a namespace.
+    pub fn tells_of_queue(&self, queue: &str) -> bool {
+        words(self.message, "_-./").any(|word| word == queue)
     }
 }
 
-/// Events about pods in which a scheduler says that it evicted them.
+/// Words of letters, digits and `signs`.
+fn words<'m>(message: &'m str, signs: &str) -> impl Iterator<Item = &'m str> {
+    let part = move |c: char| c.is_alphanumeric() || signs.contains(c);
+    message.split(move |c: char| !part(c)).map(|word| word.trim_matches('.'))
+}
+
+/// Events in which a scheduler says that it evicted pods that have left since, or are leaving.
 pub(super) fn evictions(view: &View) -> Vec<Eviction<'_>> {
     let mut found: Vec<Eviction<'_>> =
         view.all(Kind::Events).filter_map(|event| eviction(view, event)).collect();
@@ -241,7 +252,16 @@ fn eviction<'a>(view: &'a View, event: &'a Value) -> Option<Eviction<'a>> {
     }
     let namespace = field("/involvedObject/namespace")?;
     let name = field("/involvedObject/name")?;
-    let pod = view.pod_ever(&(namespace.to_owned(), name.to_owned()));
+    let place = (namespace.to_owned(), name.to_owned());
+    let told_of = |pod: &Pod<'_>| {
+        pod.text("/metadata/uid") == field("/involvedObject/uid").unwrap_or_default()
+    };
+    let there = view.pods().find(|pod| (pod.namespace(), pod.name()) == (namespace, name));
+    let pod = match there.filter(told_of) {
+        Some(pod) if !pod.is_leaving() => return None,
+        Some(pod) => Some(pod),
+        None => view.pod_gone(&place).or(there),
+    };
     let message = field("/message").or_else(|| field("/note")).unwrap_or_default();
     let time = field("/metadata/creationTimestamp").unwrap_or_default();
     Some(Eviction { namespace, name, pod, message, time })

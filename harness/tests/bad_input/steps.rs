@@ -89,11 +89,17 @@ fn claims_that_only_sound_as_if_they_held() {
         "And gang \"o\" is whole or absent",
         "And the field \"status.podIPz\" of pod \"o-0\" is \"\"",
         "And the field \"status.allocatd.cpu\" of queue \"q\" is \"\"",
+        "And never within 1 hour the field \"status.replicas\" of deployment \"a\" is \"8\"",
+        "And never within 1 hour the field \"status.phase\" of pod \"o\" is \"Running\"",
+        "And never within 1 hour the field \"status.phas\" of pod \"o-0\" is \"Running\"",
     ];
     let steps = claims.map(|claim| format!("{FLEET}{reclaimed}{claim}"));
     let told = all_told(&steps.each_ref().map(String::as_str));
-    let verdict =
-        |line: &&str| ["expected", "no gang", "no field"].iter().any(|words| line.contains(words));
+    let verdict = |line: &&str| {
+        ["expected", "no gang", "no field", "allowed", "no pod"]
+            .iter()
+            .any(|words| line.contains(words))
+    };
     let verdicts: Vec<&str> = told.lines().filter(verdict).map(str::trim_end).collect();
     assert_snapshot!(verdicts.join("\n"), @r#"
     expected 4 pods of queue "q" evicted for queue "q", found 0; evicted were:
@@ -101,6 +107,9 @@ fn claims_that_only_sound_as_if_they_held() {
     gang "o" is no gang: 4 pods in 4 groups, each of which needs one pod only
     status.podIPz of pod "o-0" is no field of a Pod
     status.allocatd.cpu of queue "q" is no field of a Queue
+    found deployment "a", allowed is a queue, pod, node or claim, or a gang or workload, which is its pod group
+    there is no pod "o" and there was none
+    status.phas of pod "o-0" is no field of a Pod
     "#);
 }
 

@@ -94,10 +94,14 @@ impl Declared<'_> {
         if path.is_empty() || matches!(self, Self::Anything) {
             return true;
         }
-        let dots = path.match_indices('.').map(|(at, _)| (&path[..at], &path[at + 1..]));
-        dots.chain([(path, "")]).any(|(key, rest)| match self.holds() {
-            Holds::Items => key.parse::<usize>().is_ok() && self.item().knows(rest),
-            _ => self.field(key).is_some_and(|field| field.knows(rest)),
+        let dots = path.match_indices('.').filter_map(|(at, _)| path.split_at_checked(at));
+        let keys = dots.map(|(key, rest)| (key, rest.trim_start_matches('.')));
+        keys.chain([(path, "")]).any(|(key, rest)| {
+            if self.holds() == Holds::Items {
+                key.parse::<usize>().is_ok() && self.item().knows(rest)
+            } else {
+                self.field(key).is_some_and(|field| field.knows(rest))
+            }
         })
     }
 }

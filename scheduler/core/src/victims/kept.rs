@@ -76,10 +76,10 @@ fn are_kept(
     jobs().flat_map(|job| &job.pods).for_each(|pod| session.withdraw(*pod));
     let free = session.node_ids().map(|node| Free::of(session, node).accounted());
     // What pods share by claims is free once, and each of them asks for it.
-    let shares =
+    let claims =
         |unit: &&Unit| unit.pods.iter().any(|(pod, _)| !session.shape_of(*pod).claims.is_empty());
-    let shared = evicted().filter(shares).map(|unit| unit.amount);
-    let free = free.chain(shared).fold(PerResource::default(), PerResource::plus);
+    let more = evicted().filter(claims).map(|unit| unit.amount);
+    let free = free.chain(more).fold(PerResource::default(), PerResource::plus);
     let mut elsewhere = Elsewhere::new(free, Manner::Evict);
     let mut returning = Returning::new(session, backlog, jobs(), evicted());
     let (mut are_kept, mut waiting) = (true, served.len());
