@@ -190,10 +190,11 @@ fn load(args: &Args) -> Result<Trace, Fault> {
         None => one_queue(),
     };
     let trace = Trace { nodes, queues, jobs };
+    check_something(args, &trace)?;
     check_names(args, &trace)?;
+    check_members(args, &trace)?;
     check_queues(args, &trace)?;
     check_classes(args, &trace)?;
-    check_something(args, &trace)?;
     Ok(trace)
 }
 
@@ -218,6 +219,9 @@ fn check_something(args: &Args, trace: &Trace) -> Result<(), Fault> {
     if trace.jobs.is_empty() {
         return Err(fault((&args.pods, 0, ""), "no work".to_owned(), "at least one pod"));
     }
+    if trace.queues.is_empty() {
+        return Err(fault((queue_file(args), 0, ""), "no queue".to_owned(), "at least one"));
+    }
     Ok(())
 }
 
@@ -232,6 +236,26 @@ fn check_names(args: &Args, trace: &Trace) -> Result<(), Fault> {
         let mut seen = BTreeSet::new();
         if let Some((twice, line)) = names.into_iter().find(|(name, _)| !seen.insert(*name)) {
             return Err(fault((file, line, "name"), format!("{twice} again"), "each name once"));
+        }
+    }
+    Ok(())
+}
+
+/// No pod has the name of a member of a gang.
+fn check_members(args: &Args, trace: &Trace) -> Result<(), Fault> {
+    let gangs = trace.jobs.iter().filter(|job| job.pods > 1);
+    let gangs: BTreeMap<&str, &TraceJob> = gangs.map(|gang| (gang.name.as_str(), gang)).collect();
+    let gang_of = |name: &str| {
+        let (gang, number) = name.rsplit_once('-')?;
+        let gang = gangs.get(gang)?;
+        let at: u64 = number.parse().ok().filter(|at: &u64| at.to_string() == number)?;
+        (at < gang.pods).then_some(gang)
+    };
+    for pod in trace.jobs.iter().filter(|job| job.pods == 1) {
+        if let Some(gang) = gang_of(&pod.name) {
+            let (name, gang, line) = (&pod.name, &gang.name, gang.line);
+            let found = format!("{name}, a pod of {gang} in line {line}");
+            return Err(fault((&args.pods, pod.line, "name"), found, "each name once"));
         }
     }
     Ok(())

@@ -14,7 +14,7 @@
 
 use std::path::Path;
 
-use schedlab_json::types_in_words;
+use schedlab_json::{Value, types_in_words};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
@@ -241,13 +241,20 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(At, T)>, Fault> {
     lines
         .map(|(line, text)| {
             let at = At { file: file.clone(), line };
+            let allowed = "one JSON object of this kind";
+            // A list would be taken for the fields in their order.
+            if !text.trim_start().starts_with('{')
+                && let Ok(other) = serde_json::from_str::<Value>(text)
+            {
+                return Err(at.fault("", &other.to_string(), allowed));
+            }
             match serde_json::from_str(text) {
                 Ok(read) => Ok((at, read)),
                 Err(error) => {
                     let column = format!("column {}", error.column());
                     let error = types_in_words(&error.to_string());
                     let found = error.split(" at line").next().unwrap_or_default();
-                    Err(at.fault(&column, found, "one JSON object of this kind"))
+                    Err(at.fault(&column, found, allowed))
                 }
             }
         })

@@ -85,6 +85,8 @@ fn files_of_csv_that_are_empty_or_lack_columns() {
         refused([("nodes.csv", NODES), ("pods.csv", &pods), ("queues.csv", "name,parent\na,\n")]),
         refused([("nodes.csv", "sn,cpu_milli,memory_mib,gpu\n"), ("pods.csv", &pods), queues]),
         refused([("nodes.csv", NODES), ("pods.csv", PODS), queues]),
+        refused([("nodes.csv", NODES), ("pods.csv", &pods), ("queues.csv", "name,quota\n")]),
+        refused([("nodes.csv", NODES), ("pods.csv", &pods), ("queues.jsonl", "")]),
     ];
     assert_snapshot!(told.concat(), @r"
     schedlab: nodes.csv:1: found an empty file, allowed is a header of sn, cpu_milli, memory_mib, gpu, model
@@ -94,6 +96,8 @@ fn files_of_csv_that_are_empty_or_lack_columns() {
     schedlab: queues.csv:1: found the columns name, parent without quota, allowed is name, quota, parent, weight, limit, priority
     schedlab: nodes.csv: found no node, allowed is at least one
     schedlab: pods.csv: found no work, allowed is at least one pod
+    schedlab: queues.csv: found no queue, allowed is at least one
+    schedlab: queues.jsonl: found no queue, allowed is at least one
     ");
 }
 
@@ -229,8 +233,12 @@ fn lines_of_json_that_are_broken() {
         of(node, pod, "{\"name\": \"a\", \"parent\": \"b\", \"quota\": 8}"),
         of(node, pod, "{\"name\": \"a\", \"quota\": -8}"),
         of(node, pod, &format!("{queue}{queue}")),
+        of(node, "{\"name\": \"a\", \"pods\": 4}\n{\"name\": \"a-4\"}\n{\"name\": \"a-1\"}", queue),
+        of("[\"n1\"]", pod, queue),
+        of("8", pod, queue),
+        of("nodes", pod, queue),
     ];
-    assert_snapshot!(told.concat(), @"
+    assert_snapshot!(told.concat(), @r#"
     schedlab: nodes.jsonl:1: column 20: found unknown field `gpu`, expected one of `name`, `cpu_milli`, `memory_mib`, `gpus`, `model`, allowed is one JSON object of this kind
     schedlab: nodes.jsonl:1: column 13: found EOF while parsing an object, allowed is one JSON object of this kind
     schedlab: nodes.jsonl:1: column 25: found invalid value: integer `-8`, expected a whole number from 0 on, allowed is one JSON object of this kind
@@ -239,7 +247,11 @@ fn lines_of_json_that_are_broken() {
     schedlab: queues.jsonl:1: parent: found b, allowed is the name of another queue
     schedlab: queues.jsonl:1: quota: found -8, allowed is a number from 0 to 1000000000, or -1 for no bound
     schedlab: queues.jsonl:2: name: found a again, allowed is each name once
-    ");
+    schedlab: pods.jsonl:3: name: found a-1, a pod of a in line 1, allowed is each name once
+    schedlab: nodes.jsonl:1: found ["n1"], allowed is one JSON object of this kind
+    schedlab: nodes.jsonl:1: found 8, allowed is one JSON object of this kind
+    schedlab: nodes.jsonl:1: column 2: found a word that JSON does not have, allowed is one JSON object of this kind
+    "#);
 }
 
 #[test]
