@@ -37,6 +37,11 @@ pub(super) fn load(asked: &[Asked]) -> anyhow::Result<Suite> {
             let path = features::shown(&asked.path);
             return Err(UsageError(format!("{path}: no such file or folder")).into());
         }
+        if asked.line == Some(0) {
+            let path = features::shown(&asked.path);
+            let allowed = "allowed is the line of a scenario, from 1 on";
+            return Err(UsageError(format!("{path}:0: found line 0, {allowed}")).into());
+        }
     }
     let mut suite = features::load(asked)?;
     if suite.silent.is_empty() {

@@ -53,6 +53,18 @@ fn files_that_are_no_text_are_told_with_the_line() {
 }
 
 #[test]
+fn a_line_that_no_file_has() {
+    let lab = Lab::empty();
+    lab.write("features/f.feature", &format!("{SILENT}    Then the cluster has no pods\n"));
+    for verb in ["run", "list", "check"] {
+        let asked = lab.run(&[verb, "features/f.feature:0"]);
+        assert_eq!((asked.code, &*asked.out), (2, ""), "{}", asked.all());
+        let told = "schedlab: features/f.feature:0: found line 0, allowed is the line of a scenario, from 1 on\n";
+        assert_eq!(asked.err, told);
+    }
+}
+
+#[test]
 fn stars_and_examples_run_as_gherkin_has_them() {
     let lab = Lab::empty();
     lab.write(
