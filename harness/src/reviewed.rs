@@ -90,6 +90,12 @@ pub fn compare_form(
     )))
 }
 
+/// Whether a snapshot has this part of a text as it is.
+pub(crate) fn has(path: &Path, part: &str) -> bool {
+    let old = files::read(path).ok().flatten();
+    old.is_some_and(|old| old.contains(part.trim_end()))
+}
+
 /// Compares a text with its snapshot.
 pub fn compare(
     path: &Path,

@@ -235,6 +235,35 @@ fn a_new_snapshot_waits_is_accepted_and_then_guards() {
 }
 
 #[test]
+fn of_two_snapshot_steps_the_one_that_differs_did_not_hold() {
+    let lab = Lab::of("passes");
+    lab.write(
+        "features/both.feature",
+        "Feature: Both\n\n  Scenario: Both are shown\n    Given a fleet of 1 node with 8 GPUs each\n    \
+         Then the placement matches its snapshot\n    And the events match their snapshot\n",
+    );
+    let run = || lab.run(&["run", "features/both.feature"]);
+    assert_eq!(run().code, 5);
+    assert_eq!(lab.run(&["snapshot", "accept"]).code, 0);
+    let snapshot = "snapshots/both__both-are-shown.snap";
+    let reviewed = lab.read(snapshot);
+    for (title, marks) in [("placement", ["✘", "✔"]), ("events", ["✔", "✘"])] {
+        lab.write(
+            snapshot,
+            &reviewed.replace(&format!("## {title}\n"), &format!("## {title}\nmore")),
+        );
+        let run = run();
+        let [placement, events] = marks;
+        let steps = [
+            format!("{placement} Then the placement matches its snapshot"),
+            format!("{events} And the events match their snapshot"),
+        ];
+        assert_eq!(run.code, 1, "{}", run.all());
+        assert!(steps.iter().all(|step| run.out.contains(step)), "{}", run.all());
+    }
+}
+
+#[test]
 fn with_another_seed_a_snapshot_holds_up_to_names_and_ties() {
     let lab = Lab::of("passes");
     let feature = |pods: u32| {

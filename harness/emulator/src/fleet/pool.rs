@@ -76,7 +76,7 @@ struct FleetText {
 struct PoolText {
     name: Spanned<String>,
     count: Option<Spanned<Scalar>>,
-    names: Option<Vec<Spanned<String>>>,
+    names: Option<Spanned<Vec<Spanned<String>>>>,
     gpus: Option<Spanned<Scalar>>,
     #[serde(default)]
     gpus_by: GpusBy,
@@ -132,10 +132,7 @@ struct Seen {
 fn checked(place: Place, text: PoolText, seen: &mut Seen) -> Result<Pool, FleetError> {
     let node_names = node_names(place, &text, seen)?;
     let gpus = text.gpus.as_ref().map_or(Ok(0), |gpus| place.whole("gpus", gpus, [0, GPUS_MAX]))?;
-    let memory = match &text.gpu_memory {
-        Some(memory) => place.quantity("gpuMemory", memory)?.1,
-        None => 80 * (1000 << 30),
-    };
+    let gpu_memory_mib = text.gpu_memory.as_ref().map_or(Ok(80 << 10), |m| gpu_memory(place, m))?;
     let amounts = amounts(place, &text)?;
     let annotations = annotations(place, &text)?;
     let gpu_product = match text.gpu_product {
@@ -146,7 +143,7 @@ fn checked(place: Place, text: PoolText, seen: &mut Seen) -> Result<Pool, FleetE
         node_names,
         gpus,
         gpus_by: text.gpus_by,
-        gpu_memory_mib: memory / (1000 << 20),
+        gpu_memory_mib,
         amounts,
         annotations,
         gpu_product,
@@ -155,6 +152,17 @@ fn checked(place: Place, text: PoolText, seen: &mut Seen) -> Result<Pool, FleetE
         topology: labels::topology(place, &text.topology)?,
         objects: text.objects,
     })
+}
+
+/// In whole MiB, as nodes tell it in their labels.
+fn gpu_memory(place: Place, memory: &Spanned<Scalar>) -> Result<Milli, FleetError> {
+    match place.quantity("gpuMemory", memory)?.1 / (1000 << 20) {
+        0 => {
+            let message = format!("gpuMemory: found {}, allowed is at least 1Mi", memory.value.0);
+            Err(place.error(memory.referenced, message))
+        }
+        mib => Ok(mib),
+    }
 }
 
 fn node_names(
@@ -170,7 +178,11 @@ fn node_names(
             let message = "count: found beside names, allowed is one of them".to_owned();
             return Err(place.error(count.referenced, message));
         }
-        (Some(names), None) => names.clone(),
+        (Some(names), None) if names.value.is_empty() => {
+            let message = "names: found none, allowed is at least one".to_owned();
+            return Err(place.error(names.referenced, message));
+        }
+        (Some(names), None) => names.value.clone(),
         (None, count) => {
             let count = count
                 .as_ref()

@@ -85,6 +85,9 @@ fn field(path: &str) -> String {
     if let Some((taint, rest)) = inner.split_once(']').filter(|_| inner.starts_with("taints[")) {
         return format!("{taint}]{}", rest.strip_prefix(".value").unwrap_or(rest));
     }
+    if let Some(rest) = inner.strip_prefix("names.value[") {
+        return format!("names[{}", rest.strip_suffix(".value").unwrap_or(rest));
+    }
     inner.strip_suffix(".value").unwrap_or(inner).to_owned()
 }
 

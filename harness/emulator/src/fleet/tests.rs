@@ -87,6 +87,8 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
         "pools:\n- name: a\n  memory: 99999999999Ei\n",
         "pools:\n- name: a\n  memory: 0\n",
         "pools:\n- name: a\n  memory: -4Gi\n",
+        "pools:\n- name: a\n  gpuMemory: 80\n",
+        "pools:\n- name: a\n  names: []\n",
         "pools:\n- name: a\n- name: a\n",
         "pools:\n- name: a\n  count: 2\n- name: b\n  names: [x, a-1]\n",
         "pools:\n- name: Big_One\n",
@@ -117,6 +119,8 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     fleet.yaml:3:11: memory: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
     fleet.yaml:3:11: memory: found 0: allowed is more than zero
     fleet.yaml:3:11: memory: found -4Gi: negative; allowed is more than zero
+    fleet.yaml:3:14: gpuMemory: found 80, allowed is at least 1Mi
+    fleet.yaml:3:10: names: found none, allowed is at least one
     fleet.yaml:3:9: name: found a again, which fleet.yaml:2:9 has already; pools need names of their own
     fleet.yaml:5:14: found node a-1 again, which fleet.yaml:2:9 has already; nodes need names of their own
     fleet.yaml:2:9: name: found "Big_One", allowed are lower-case letters, digits, - and ., a letter or digit at both ends and around each ., and at most 63 characters in all
