@@ -274,9 +274,9 @@ impl World {
         self.shown.push(format!("## {title}\n\n{}\n", text.trim_end()));
     }
 
-    /// What snapshot steps showed, when there was one.
-    pub(crate) fn shown(&self) -> Option<String> {
-        (!self.shown.is_empty()).then(|| self.shown.join("\n"))
+    /// What snapshot steps showed, one after another.
+    pub(crate) fn shown(&self) -> &[String] {
+        &self.shown
     }
 
     /// Every change so far.

@@ -18,7 +18,7 @@ use crate::features::Case;
 use crate::interrupt::Interrupted;
 use crate::reviewed::{self, Verdict};
 use crate::snapshots::{showing, symmetric, symmetric_but_shares};
-use crate::steps::stranger;
+use crate::steps::{shows, stranger};
 use crate::world::World;
 
 /// What came of one run.
@@ -151,7 +151,7 @@ async fn play(
         Some(Broken { kind, line, message }) => {
             fail(&mut report, kind, line, message, settings);
         }
-        None => compare_snapshot(case, world, settings, &mut report),
+        None => compare_snapshot(case, (world, steps), settings, &mut report),
     }
     let history = if settings.repeat.get() > 1 { world.history() } else { Vec::new() };
     Attempt { report, history, deaths: 0 }
@@ -296,15 +296,23 @@ fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {
 }
 
 /// Compares what the case's snapshot steps showed with the reviewed file.
-fn compare_snapshot(case: &Case, world: &World, settings: &Settings, report: &mut CaseReport) {
+fn compare_snapshot(
+    case: &Case,
+    (world, steps): (&World, &Collection<World>),
+    settings: &Settings,
+    report: &mut CaseReport,
+) {
     report.outcome = Outcome::Passed;
-    let Some(text) = world.shown() else { return };
+    let parts = world.shown();
+    if parts.is_empty() {
+        return;
+    }
+    let text = parts.join("\n");
     let path = case.snapshot();
     let file = &case.place.file;
+    let as_reviewed = settings.ground.is_none() && settings.seed == REVIEWED_SEED;
     let compared = match settings.ground {
-        None if settings.seed == REVIEWED_SEED => {
-            reviewed::compare(&path, file, &case.name, &text, settings.update)
-        }
+        None if as_reviewed => reviewed::compare(&path, file, &case.name, &text, settings.update),
         // Another seed gives pods other names and breaks ties in another way, as real time does.
         None => reviewed::compare_form(&path, &text, symmetric),
         Some(_) if settings.target.tells_shares() => {
@@ -318,16 +326,28 @@ fn compare_snapshot(case: &Case, world: &World, settings: &Settings, report: &mu
         Ok(Verdict::Differs(message)) => (Outcome::Failed, message),
         Err(error) => (Outcome::Failed, format!("{error:#}")),
     };
-    let line = mark_snapshot_step(case, report, outcome);
+    // A form has no parts that could be looked for.
+    let holds = |part: &String| as_reviewed && reviewed::has(&path, part);
+    let held: Vec<bool> = parts.iter().map(holds).collect();
+    let showing = case.steps.iter().map(|step| shows(step, steps));
+    let showing = showing.zip(&mut report.steps).filter(|(shows, _)| *shows).map(|(_, step)| step);
+    let line = mark(showing.zip(held), outcome).unwrap_or(case.place.line);
     fail(report, FailureKind::Snapshot, line, message, settings);
     report.outcome = outcome;
 }
 
-/// The last step that showed something is the one that did not hold: what all of them showed is
-/// one text. Answers its line.
-fn mark_snapshot_step(case: &Case, report: &mut CaseReport, outcome: Outcome) -> usize {
-    let shows = |step: &&mut StepReport| step.text.contains("snapshot");
-    let Some(step) = report.steps.iter_mut().rev().find(shows) else { return case.place.line };
-    step.outcome = outcome;
-    step.line
+/// Steps whose part is as reviewed held, the others did not; where only the order of parts or their
+/// number differs, the last did not. Answers the line of the first that did not.
+fn mark<'r>(
+    showing: impl Iterator<Item = (&'r mut StepReport, bool)>,
+    outcome: Outcome,
+) -> Option<usize> {
+    let (held, mut broken): (Vec<_>, Vec<_>) = showing.partition(|(_, held)| *held);
+    if broken.is_empty() {
+        broken.extend(held.into_iter().next_back());
+    }
+    for (step, _) in &mut broken {
+        step.outcome = outcome;
+    }
+    broken.first().map(|(step, _)| step.line)
 }
