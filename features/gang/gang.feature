@@ -17,6 +17,20 @@ Feature: A gang runs whole or not at all
     Then eventually within 1 minute gang "train" has 10 running pods
     And gang "train" is whole or absent
 
+  @virtual-time
+  Scenario: A gang is whole all along while it starts, runs and finishes
+    Given these workloads are submitted:
+      | name   | kind | queue  | pods | gpus | run time |
+      | filler | pod  | team-a | 32   | 1    | 5m       |
+    And queue "team-a" has 32 running pods
+    When these workloads are submitted:
+      | name  | kind | queue  | pods | gpus | run time |
+      | train | gang | team-a | 8    | 1    | 10m      |
+    Then for 10 minutes gang "train" is whole or absent
+    When 1 pod of gang "train" finishes
+    Then gang "train" has 7 running and 1 succeeded pods
+    And gang "train" is whole or absent
+
   Scenario Outline: A <kind> is one gang
     Given 29 pods "filler" with 1 GPU each are submitted to queue "team-a"
     And queue "team-a" has 29 running pods

@@ -21,6 +21,13 @@ Feature: A gang of several parts needs the minimum of each
     When 1 pod of pod "filler" finishes
     Then gang "ray" has 5 running pods
 
+  Scenario: Parts that have more than their minimum are whole without the rest
+    When these workloads are submitted:
+      | name | kind | queue    | gpus | sub-groups           |
+      | ray  | gang | training | 4    | head 1, workers 2/12 |
+    Then gang "ray" has 8 running and 5 pending pods
+    And gang "ray" is whole or absent
+
   Scenario: A part whose members do not all exist is named
     When these workloads are submitted:
       | name | kind | queue    | pods | gpus | sub-groups          |

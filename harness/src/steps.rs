@@ -7,6 +7,7 @@ mod failure;
 mod faults;
 mod fields;
 mod fleet;
+mod gangs;
 mod parameters;
 mod placement;
 mod pods;

@@ -27,7 +27,7 @@ use crate::ground::Ground;
 use crate::target::Target;
 use crate::view::{Phase, Pod, View};
 
-pub(crate) use claims::TimeWord;
+pub(crate) use claims::{Claim, TimeWord};
 pub use pace::Pace;
 
 /// How long a step waits for pods to start or to leave before it takes them as they are.
@@ -37,6 +37,9 @@ const MOTION_MAX: Duration = Duration::from_mins(10);
 /// writes the same again and again.
 const BUSY_MAX: Duration = Duration::from_mins(3);
 const BUSY_MAX_REAL: Duration = Duration::from_mins(10);
+
+/// How long the writes of one decision may take to come one after another.
+const MOMENT_REAL: Duration = Duration::from_secs(5);
 
 /// How long the watches may lag behind what was written.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
@@ -221,6 +224,11 @@ impl World {
             (Place::Emulated(_), rest) => rest == Some((self.cluster.writes(), Instant::now())),
             (Place::Real(_), Some((writes, _))) => writes == self.cluster.writes(),
         }
+    }
+
+    /// How long what is written as one may take: in virtual time no time passes meanwhile.
+    pub(crate) fn moment(&self) -> Duration {
+        if self.is_real() { MOMENT_REAL } else { Duration::ZERO }
     }
 
     /// Whether its time is real.

@@ -2,15 +2,18 @@
 //! `eventually within T`, `for T`, `never within T`, `after T`) and end in `and stays so for N
 //! cycles`; without a time word everything settles first.
 
+use std::cell::RefCell;
 use std::{collections::BTreeMap, fmt};
 
 use cucumber::{given, then};
+use tokio::time::Instant;
 
 use super::StepResult;
+use super::gangs::{Gang, gangs};
 use super::parameters::{Span, State, Stays, Tally, When};
 use super::subjects::{Subject, Workload};
 use crate::view::{Phase, Pod};
-use crate::world::{TimeWord, World};
+use crate::world::{Claim, TimeWord, World};
 
 /// Pods by state: of a queue (and those below it), a workload, a node, a namespace or the
 /// cluster. States: running, pending, gated, starting, terminating, succeeded, failed; only
@@ -125,7 +128,8 @@ async fn stands(world: &mut World, which: Workload, state: State) -> StepResult 
     is_in_state(world, When(TimeWord::Settled), which, state, Stays(0)).await
 }
 
-/// A gang is never in between: as many pods as its minimum hold a node, or none does.
+/// A gang is never in between: as many pods as its minimum hold a node or have succeeded, or none
+/// does. `for` and `and stays so` mean what lasts: binds of one moment come one after another.
 /// ```gherkin
 /// Then for 10 minutes gang "train" is whole or absent
 /// ```
@@ -133,40 +137,49 @@ async fn stands(world: &mut World, which: Workload, state: State) -> StepResult 
 async fn whole(world: &mut World, when: When, which: Workload, stays: Stays) -> StepResult {
     let claim = |world: &World| {
         let pods = which.pods(&world.view);
-        let gangs = gangs(world, &pods);
-        if gangs.len() > 1 && gangs.iter().all(|(_, min)| *min <= 1) {
-            let alone = format!("{} pods in {} groups", pods.len(), gangs.len());
-            return Err(format!("{which} is no gang: {alone}, each of which needs one pod only"));
+        let gangs = gangs(&world.view, &pods);
+        if !gangs.is_empty() && gangs.iter().all(|gang| gang.least() <= 1) {
+            let alone = match gangs.len() {
+                1 => format!("its group of {} needs", pods.len()),
+                groups => format!("{} pods in {groups} groups, each of which needs", pods.len()),
+            };
+            return Err(format!("{which} is no gang: {alone} one pod only"));
         }
-        for (pods, min) in gangs {
-            let placed = pods.iter().filter(|pod| pod.holds_room()).count();
-            if placed > 0 && placed < min {
-                let have = format!("{placed} of at least {min} pods have a node");
-                return Err(format!("{which} is torn: {have}: {}", ByPhase::of(&pods)));
-            }
+        match gangs.iter().find_map(Gang::torn) {
+            None => Ok(()),
+            Some(have) => Err(format!("{which} is torn: {have}: {}", ByPhase::of(&pods))),
         }
-        Ok(())
     };
-    world.expect(when.0, stays.0, &claim).await?;
+    let (first, then) = match when.0 {
+        TimeWord::For(_) => (TimeWord::Settled, when.0),
+        other => (other, TimeWord::Now),
+    };
+    world.expect(first, 0, &claim).await?;
+    if first != when.0 || stays.0 > 0 {
+        world.expect(then, stays.0, &lasting(&claim)).await?;
+    }
     Ok(())
 }
 
-/// The pods of each group, and how many of them it needs; all of those that have no group.
-fn gangs<'v>(world: &'v World, pods: &[Pod<'v>]) -> Vec<(Vec<Pod<'v>>, usize)> {
-    let mut gangs: BTreeMap<Option<&str>, (Vec<Pod<'v>>, Option<usize>)> = BTreeMap::new();
-    for pod in pods {
-        let group = pod.group(&world.view);
-        let name = group.and_then(|group| group["metadata"]["uid"].as_str());
-        let min = group.and_then(|group| group["spec"]["minMember"].as_u64());
-        let gang = gangs.entry(name).or_default();
-        gang.0.push(*pod);
-        gang.1 = min.and_then(|min| usize::try_from(min).ok());
+/// The same claim, which fails only when time moves on from a moment that it did not hold in.
+fn lasting(claim: Claim<'_>) -> impl Fn(&World) -> Result<(), String> {
+    let broken: RefCell<Option<(Instant, String)>> = RefCell::default();
+    move |world| {
+        let now = Instant::now();
+        let mut broken = broken.borrow_mut();
+        if let Some((since, found)) = &*broken
+            && *since + world.moment() < now
+        {
+            return Err(found.clone());
+        }
+        match claim(world) {
+            Ok(()) => *broken = None,
+            Err(found) => {
+                broken.get_or_insert((now, found));
+            }
+        }
+        Ok(())
     }
-    let of = |(pods, min): (Vec<Pod<'v>>, Option<usize>)| {
-        let min = min.unwrap_or(pods.len());
-        (pods, min)
-    };
-    gangs.into_values().map(of).collect()
 }
 
 /// The first pod of one workload started before the first of another.

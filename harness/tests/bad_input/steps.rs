@@ -87,6 +87,7 @@ fn claims_that_only_sound_as_if_they_held() {
         "And 4 pods of queue \"q\" were evicted for queue \"q\"",
         "And 4 pods of deployment \"a\" were evicted for deployment \"a\"",
         "And gang \"o\" is whole or absent",
+        "And pod \"o-0\" is whole or absent",
         "And the field \"status.podIPz\" of pod \"o-0\" is \"\"",
         "And the field \"status.allocatd.cpu\" of queue \"q\" is \"\"",
         "And never within 1 hour the field \"status.replicas\" of deployment \"a\" is \"8\"",
@@ -105,6 +106,7 @@ fn claims_that_only_sound_as_if_they_held() {
     expected 4 pods of queue "q" evicted for queue "q", found 0; evicted were:
     expected 4 pods of deployment "a" evicted for deployment "a", found 0; evicted were:
     gang "o" is no gang: 4 pods in 4 groups, each of which needs one pod only
+    pod "o-0" is no gang: its group of 1 needs one pod only
     status.podIPz of pod "o-0" is no field of a Pod
     status.allocatd.cpu of queue "q" is no field of a Queue
     found deployment "a", allowed is a queue, pod, node or claim, or a gang or workload, which is its pod group
