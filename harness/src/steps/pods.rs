@@ -215,8 +215,9 @@ async fn later(world: &mut World, late: Workload, by: Span, early: Workload) -> 
     Ok(())
 }
 
+/// When its first pod started, whether or not that is still there.
 fn start(world: &World, which: &Workload) -> Result<jiff::Timestamp, String> {
-    let pods = which.pods(&world.view);
+    let pods: Vec<Pod<'_>> = which.pods_ever(&world.view).collect();
     let starts = pods.iter().filter_map(|pod| pod.started().parse().ok());
     starts.min().ok_or_else(|| format!("{which} has not started: {}", ByPhase::of(&pods)))
 }

@@ -39,6 +39,11 @@ impl Workload {
     pub(crate) fn pods<'v>(&self, view: &'v View) -> Vec<Pod<'v>> {
         self.0.pods(view)
     }
+
+    /// Its pods that are there, and those that are gone.
+    pub(crate) fn pods_ever<'v>(&'v self, view: &'v View) -> impl Iterator<Item = Pod<'v>> {
+        view.pods_ever().filter(|pod| self.0.means(*pod, view))
+    }
 }
 
 impl Subject {

@@ -135,6 +135,13 @@ fn a_word_for_a_kind_means_that_kind_alone() {
 }
 
 #[test]
+fn the_first_start_counts_though_its_pod_is_gone() {
+    let steps = "Given a queue \"q\" with a quota of 8\nAnd these workloads are submitted:\n| name | kind | queue | pods | gpus |\n| x | job | q | 1 | 1 |\nAnd job \"x\" is running\nWhen 2 minutes pass\nAnd 1 pods \"y\" with 1 GPU each are submitted to queue \"q\"\nAnd 10 seconds pass\nAnd 1 pod of job \"x\" is deleted\nThen pod \"y\" started before job \"x\"";
+    let told = all_told(&[&format!("{FLEET}{steps}")]);
+    assert!(told.starts_with("pod \"y\" started at 2"), "{told}");
+}
+
+#[test]
 fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
     let steps = [
         "When node \"node-1\" returns",
