@@ -341,7 +341,9 @@ pub struct Refusal {
 pub fn refusal(error: kube::Error) -> anyhow::Error {
     let kube::Error::Api(status) = error else { return error.into() };
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    let cause = causes.map(|cause| cause.field.clone()).find(|field| !field.is_empty());
+    // Of a patch as a whole a server says `patch`, and the field in its words.
+    let is_field = |field: &String| !field.is_empty() && field != "patch";
+    let cause = causes.map(|cause| cause.field.clone()).find(is_field);
     let undecodable = || undecodable_field(&status.message).map(str::to_owned);
     Refusal {
         unknown: status.message.contains("unknown field \""),
@@ -382,6 +384,11 @@ pub fn is_unauthorized(error: &kube::Error) -> bool {
 /// Whether the answer was 404.
 pub fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// Whether the answer was 429: what was asked may be asked again later.
+pub fn is_too_early(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 429)
 }
 
 fn root(version: &str) -> String {

@@ -12,7 +12,7 @@ mod workload;
 mod workload_kinds;
 
 pub(crate) use fleet::{FLEET_COLUMNS, fleet};
-pub(crate) use manifest::{Document, distinct, documents};
+pub(crate) use manifest::{Document, change, distinct, documents};
 pub(crate) use origin::{Columns, Origin, Text};
 pub(crate) use quantities::bad_quantity;
 pub(crate) use queue::{QUEUE_COLUMNS, QueueTree, queue, set_queue_field};

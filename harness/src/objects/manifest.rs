@@ -39,6 +39,15 @@ pub(crate) fn documents(whole: &Text) -> Result<Vec<Document>, String> {
     Ok(found)
 }
 
+/// Fields of an object that is there, which a text changes.
+pub(crate) fn change(whole: Text) -> Result<Document, String> {
+    let place = whole.place(None);
+    let found = read(&whole)?.filter(Value::is_object);
+    let object =
+        found.ok_or_else(|| format!("{place}: found no fields, allowed are one or more"))?;
+    Ok(Document { origin: Origin::Document(Arc::new(whole), String::new()), object })
+}
+
 /// The YAML of a part; nothing when it holds nothing.
 fn read(part: &Text) -> Result<Option<Value>, String> {
     let parsed: Result<Option<Value>, _> = serde_saphyr::from_str(&part.content);

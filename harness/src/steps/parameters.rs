@@ -24,6 +24,19 @@ impl FromStr for Span {
     }
 }
 
+impl Span {
+    /// As objects say it: in whole seconds or, where there is a part of one, in milliseconds.
+    pub(crate) fn written(self) -> anyhow::Result<String> {
+        let Self(time) = self;
+        if time.subsec_nanos() == 0 {
+            return Ok(format!("{}s", time.as_secs()));
+        }
+        let is_whole = time.subsec_nanos().is_multiple_of(1_000_000);
+        anyhow::ensure!(is_whole, "found {time:?}, allowed is a whole number of milliseconds");
+        Ok(format!("{}ms", time.as_millis()))
+    }
+}
+
 /// The same, and more than none.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(

@@ -1,12 +1,13 @@
 //! Workloads: what is submitted, changed and deleted.
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use cucumber::{given, then, when};
 use gherkin::Step;
 use schedlab_json::json;
 
 use super::StepResult;
 use super::parameters::{SomeTime, Span};
+use super::reasons::check_words;
 use super::subjects::Workload;
 use crate::objects::{WORKLOAD_COLUMNS, workload};
 use crate::view::{Phase, Pod};
@@ -132,7 +133,7 @@ fn stream(
     time: Span,
     queue: String,
 ) -> StepResult {
-    let time = format!("{}s", time.0.as_secs());
+    let time = time.written().with_context(|| world.here())?;
     let cells = [
         ("name", &*name),
         ("pods", &pods),
@@ -227,6 +228,7 @@ async fn status(world: &mut World, step: &Step) -> StepResult {
 #[when(expr = "this manifest is refused with {string}:")]
 #[then(expr = "this manifest is refused with {string}:")]
 async fn refused(world: &mut World, step: &Step, words: String) -> StepResult {
+    check_words(&words)?;
     let documents = world.read_docstring(step)?;
     match world.apply(documents).await {
         Ok(()) => Err(anyhow!("the API server took it").into()),
@@ -409,16 +411,22 @@ async fn patch_pods(
 /// ```
 #[when(expr = "the pod group of {workload} becomes:")]
 async fn pod_group(world: &mut World, step: &Step, which: Workload) -> StepResult {
-    let text = step.docstring.as_deref().unwrap_or_default();
-    let patch: schedlab_json::Value = serde_saphyr::from_str(text)?;
+    let mut change = world.read_change(step)?;
     world.catch_up().await?;
     let pods = which.pods(&world.view);
-    let group = pods.first().and_then(|pod| pod.group(&world.view));
+    let group = pods.first().and_then(|pod| pod.group(&world.view)).cloned();
     let Some(group) = group else { return Err(anyhow!("{which} has no pod group").into()) };
     let field = |name: &str| group["metadata"][name].as_str().unwrap_or_default().to_owned();
     let groups = "/apis/scheduling.run.ai/v2alpha2/namespaces";
     let at = format!("{groups}/{}/podgroups/{}", field("namespace"), field("name"));
-    world.patch(&at, &patch).await?;
+    if let Err(error) = world.patch(&at, &change.object).await {
+        // The server's words about a patch name no object.
+        for part in ["apiVersion", "kind"] {
+            change.object[part] = group[part].clone();
+        }
+        change.object["metadata"]["name"] = json!(field("name"));
+        return Err(world.told(&change, error).await.into());
+    }
     Ok(())
 }
 
@@ -429,7 +437,7 @@ async fn pod_group(world: &mut World, step: &Step, which: Workload) -> StepResul
 #[given(expr = "pods of {workload} run for {duration}")]
 #[when(expr = "pods of {workload} run for {duration}")]
 async fn run_time(world: &mut World, which: Workload, time: Span) -> StepResult {
-    let text = format!("{}s", time.0.as_secs());
+    let text = time.written().with_context(|| world.here())?;
     let annotations = json!({"schedlab.dev/run-time": text});
     patch_pods(world, &which, &json!({"metadata": {"annotations": annotations}})).await
 }

@@ -8,7 +8,7 @@ use schedlab_json::Value;
 use super::World;
 use crate::api::Refusal;
 use crate::objects::{
-    Columns, Document, Origin, Row, RowError, Rows, Text, bad_quantity, distinct, documents,
+    Columns, Document, Origin, Row, RowError, Rows, Text, bad_quantity, change, distinct, documents,
 };
 
 impl World {
@@ -65,6 +65,15 @@ impl World {
 
     /// The objects of a step's doc string.
     pub(crate) fn read_docstring(&self, step: &Step) -> anyhow::Result<Vec<Document>> {
+        documents(&self.docstring(step)?).map_err(anyhow::Error::msg)
+    }
+
+    /// The fields in a step's doc string, which an object that is there shall have.
+    pub(crate) fn read_change(&self, step: &Step) -> anyhow::Result<Document> {
+        change(self.docstring(step)?).map_err(anyhow::Error::msg)
+    }
+
+    fn docstring(&self, step: &Step) -> anyhow::Result<Text> {
         let text = step.docstring.clone().with_context(|| {
             format!(
                 "{}: this step needs a manifest below it: YAML between two lines of three quotes",
@@ -74,8 +83,7 @@ impl World {
         // The text begins with the end of the line of its quotes.
         let first_line = step.position.line + 1;
         let file = self.case.place.file.clone();
-        let whole = Text { file, first_line, columns: Columns::Moved, content: text };
-        documents(&whole).map_err(anyhow::Error::msg)
+        Ok(Text { file, first_line, columns: Columns::Moved, content: text })
     }
 
     /// The rows of a step's table.
@@ -107,7 +115,7 @@ impl World {
     }
 
     /// Why an object was refused, with the place of the field that is wrong.
-    pub(super) async fn told(&self, document: &Document, error: anyhow::Error) -> anyhow::Error {
+    pub(crate) async fn told(&self, document: &Document, error: anyhow::Error) -> anyhow::Error {
         let Document { origin, object } = document;
         let refusal = error.downcast_ref::<Refusal>();
         let field = refusal.and_then(|refusal| refusal.field.clone());
