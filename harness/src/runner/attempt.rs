@@ -241,8 +241,18 @@ async fn run_step(
     if let Some(message) = world.dead_scheduler() {
         return broken((FailureKind::Panic, message));
     }
-    let stranger = (step.ty == StepType::Then).then(|| stranger(world, &step.value)).flatten();
+    let stranger = is_claim(step, steps).then(|| stranger(world, &step.value)).flatten();
     stranger.map_or(Ended::Held, |message| broken((FailureKind::Step, message)))
+}
+
+/// Whether a step says what is, and not what comes to be.
+fn is_claim(step: &Step, steps: &Collection<World>) -> bool {
+    let as_claim = || Step { ty: StepType::Then, ..step.clone() };
+    match step.ty {
+        StepType::Then => true,
+        StepType::Given => matches!(steps.find(&as_claim()), Ok(Some(_))),
+        StepType::When => false,
+    }
 }
 
 /// What a step that did not hold says; a real panic says where, too. `words` are the values in

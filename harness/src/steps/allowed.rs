@@ -3,7 +3,9 @@
 
 use cucumber::codegen::Parameter;
 
-use super::parameters::{Amount, Count, Field, Resource, Span, State, Stays, Tally, When};
+use super::parameters::{
+    Amount, Condition, Count, Field, Resource, Span, State, Stays, Tally, When,
+};
 use super::subjects::{Subject, Workload};
 
 /// A kind of value.
@@ -18,7 +20,7 @@ pub(crate) struct Allowed {
 }
 
 /// Every kind of value.
-pub(crate) const ALLOWED: [Allowed; 14] = [
+pub(crate) const ALLOWED: [Allowed; 15] = [
     of::<Span>("a length of time such as 90 seconds, 10m or 2 hours"),
     of::<When>(
         "`eventually within`, `never within`, `after` or `for` and a length of time, `now`, or nothing",
@@ -30,6 +32,7 @@ pub(crate) const ALLOWED: [Allowed; 14] = [
          succeeded, failed), such as `8 running and 4 pending pods` or `no pods`",
     ),
     of::<State>("running, pending, gated, starting, terminating, succeeded, failed or gone"),
+    of::<Condition>("ready, not ready, cordoned or gone"),
     of::<Field>("quota, weight or limit, the same after `cpu` or `memory`, or priority"),
     of::<Amount>("a number, `unlimited` or `unset`"),
     of::<Resource>("GPUs, CPU cores or GB of memory"),

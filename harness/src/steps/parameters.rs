@@ -170,10 +170,15 @@ impl FromStr for Count {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let number = |text: &str| match text {
             "no" => Ok(0),
-            digits => digits.parse().map_err(|_| format!("`{digits}` is no count")),
+            digits => digits.parse().map_err(|_| {
+                format!("found {digits}, allowed is a whole number from 0 to {}", usize::MAX)
+            }),
         };
         match (text.strip_prefix("at least "), text.strip_prefix("at most ")) {
-            (Some(rest), _) => number(rest).map(Self::AtLeast),
+            (Some(rest), _) => match number(rest)? {
+                0 => Err(format!("found {text}, which all are; allowed is `at least 1` or more")),
+                count => Ok(Self::AtLeast(count)),
+            },
             (_, Some(rest)) => number(rest).map(Self::AtMost),
             (None, None) => number(text).map(Self::Exactly),
         }
@@ -236,6 +241,45 @@ impl FromStr for State {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(Self(phase(text)))
+    }
+}
+
+/// The state of a node.
+#[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
+#[param(name = "condition", regex = "ready|not ready|cordoned|gone")]
+pub(crate) enum Condition {
+    /// It is there and its heartbeats come.
+    Ready,
+    /// It is there and they do not.
+    NotReady,
+    /// No new pod may go to it.
+    Cordoned,
+    /// It is not there.
+    Gone,
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "ready" => Ok(Self::Ready),
+            "not ready" => Ok(Self::NotReady),
+            "cordoned" => Ok(Self::Cordoned),
+            "gone" => Ok(Self::Gone),
+            _ => Err(format!("found {text}, allowed are ready, not ready, cordoned and gone")),
+        }
+    }
+}
+
+impl std::fmt::Display for Condition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Ready => "ready",
+            Self::NotReady => "not ready",
+            Self::Cordoned => "cordoned",
+            Self::Gone => "gone",
+        })
     }
 }
 
@@ -307,6 +351,34 @@ mod tests {
         assert_eq!(of("never within 1m "), Ok(TimeWord::NeverWithin(minute)));
         assert_eq!(of("after 60 seconds "), Ok(TimeWord::After(minute)));
         assert!(of("after 3 moons ").is_err());
+    }
+
+    #[test]
+    fn parts_of_a_second_are_kept() {
+        let written = |text: &str| text.parse::<Span>().unwrap().written().ok();
+        assert_eq!(written("10 minutes").as_deref(), Some("600s"));
+        assert_eq!(written("900 ms").as_deref(), Some("900ms"));
+        assert_eq!(written("1.9 seconds").as_deref(), Some("1900ms"));
+        assert_eq!(written("0.5 ms"), None);
+    }
+
+    #[test]
+    fn a_bound_that_all_keep_is_none() {
+        let told = |text: &str| text.parse::<Count>().unwrap_err();
+        assert_eq!(
+            told("at least no"),
+            "found at least no, which all are; allowed is `at least 1` or more"
+        );
+        assert_eq!(
+            told("at least 0"),
+            "found at least 0, which all are; allowed is `at least 1` or more"
+        );
+        assert!("at least no running pods".parse::<Tally>().is_err());
+        assert_eq!("at most no".parse(), Ok(Count::AtMost(0)));
+        assert_eq!(
+            told("99999999999999999999"),
+            "found 99999999999999999999, allowed is a whole number from 0 to 18446744073709551615"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use cucumber::{given, then};
 use schedlab_emulator::quantity::thousandths;
 
 use super::StepResult;
-use super::parameters::{Count, Stays, When};
+use super::parameters::{Condition, Count, Stays, When};
 use super::subjects::Workload;
 use crate::view::{Kind, Pod, View};
 use crate::world::{TimeWord, World};
@@ -172,46 +172,33 @@ async fn free_in_all(world: &mut World, when: When, count: Count, stays: Stays) 
     Ok(())
 }
 
-/// A node is `ready`, `not ready`, `cordoned` or `gone`.
+/// A node is `ready`, `not ready` (it is there and does not answer), `cordoned` or `gone`.
 /// ```gherkin
 /// Then eventually within 2 minutes node "node-1" is not ready
 /// ```
-#[then(expr = "{when}node {string} is ready/cordoned/gone{stays}")]
+#[then(expr = "{when}node {string} is {condition}{stays}")]
 async fn node_state(
     world: &mut World,
-    step: &gherkin::Step,
     when: When,
     node: String,
+    wanted: Condition,
     stays: Stays,
 ) -> StepResult {
-    let wanted = ["ready", "cordoned", "gone"]
-        .into_iter()
-        .find(|word| step.value.contains(&format!("\" is {word}")));
     let claim = |world: &World| {
         let object = world.view.get(Kind::Nodes, &node);
+        let lives = world.view.node_lives(&node);
         let holds = match wanted {
-            Some("ready") => world.view.node_lives(&node),
-            Some("cordoned") => object.is_some_and(|o| o["spec"]["unschedulable"] == true),
-            _ => object.is_none(),
+            Condition::Ready => lives,
+            Condition::NotReady => object.is_some() && !lives,
+            Condition::Cordoned => object.is_some_and(|o| o["spec"]["unschedulable"] == true),
+            Condition::Gone => object.is_none(),
         };
-        if holds { Ok(()) } else { Err(format!("node {node:?} is not {}", wanted.unwrap_or("so"))) }
-    };
-    world.expect(when.0, stays.0, &claim).await?;
-    Ok(())
-}
-
-/// A node is there and not ready.
-/// ```gherkin
-/// Then eventually within 2 minutes node "node-1" is not ready
-/// ```
-#[then(expr = "{when}node {string} is not ready{stays}")]
-async fn node_down(world: &mut World, when: When, node: String, stays: Stays) -> StepResult {
-    let claim = |world: &World| {
-        let there = world.view.get(Kind::Nodes, &node).is_some();
-        if there && !world.view.node_lives(&node) {
-            return Ok(());
-        }
-        Err(format!("node {node:?} is {}", if there { "ready" } else { "gone" }))
+        let found = match (object, lives) {
+            (None, _) => "gone",
+            (Some(_), true) => "ready",
+            (Some(_), false) => "not ready",
+        };
+        if holds { Ok(()) } else { Err(format!("node {node:?} is {found}, expected {wanted}")) }
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())

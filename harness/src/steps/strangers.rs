@@ -8,25 +8,29 @@ use regex::Regex;
 use schedlab_json::Value;
 
 use super::subjects::Subject;
+use crate::audit::claim_names;
 use crate::view::{Kind, Pod};
 use crate::world::World;
 
 /// Names are listed up to so many.
 const NAMES_MAX: usize = 12;
 
+/// Subjects by kind and name, and texts in quotes: what stands in those is no subject.
 static SUBJECTS: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r#"\b(queue|namespace|node|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) "([^"]+)""#;
+    let pattern = r#"\b(queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) (?:"([^"]*)"|'([^']*)')|"[^"]*"|'[^']*'"#;
     Regex::new(pattern).expect("it is written here")
 });
 
 /// The first subject of a sentence that never was, in words.
 pub(crate) fn stranger(world: &World, sentence: &str) -> Option<String> {
     SUBJECTS.captures_iter(sentence).find_map(|found| {
-        let (subject, kind, name) = (&found[0], &found[1], &found[2]);
-        let names = match kind {
+        let (subject, kind) = (&found[0], &found.get(1)?.as_str());
+        let name = found.get(2).or_else(|| found.get(3))?.as_str();
+        let names = match *kind {
             "queue" => unknown(world, Kind::Queues, name)?,
             "node" => unknown(world, Kind::Nodes, name)?,
             "namespace" => namespaces(world, name)?,
+            "claim" => claims(world, name)?,
             _ => return no_workload(world, subject, (kind, name)),
         };
         Some(format!("there is no {subject} and there was none; known are: {}", listed(&names)))
@@ -56,6 +60,14 @@ fn namespaces(world: &World, name: &str) -> Option<Vec<String>> {
     });
     let seen = world.view.ever(Kind::Pods).filter_map(|pod| text(pod, "namespace"));
     let names: Vec<String> = made.chain(seen).collect();
+    (!names.iter().any(|known| known == name)).then_some(names)
+}
+
+/// Claims that are or were, and those that pods are waiting for.
+fn claims(world: &World, name: &str) -> Option<Vec<String>> {
+    let made = unknown(world, Kind::Claims, name)?;
+    let asked = world.view.ever(Kind::Pods).flat_map(claim_names).map(str::to_owned);
+    let names: Vec<String> = made.into_iter().chain(asked).collect();
     (!names.iter().any(|known| known == name)).then_some(names)
 }
 

@@ -14,7 +14,7 @@ use crate::view::{Kind, Pod, View, WORKLOAD};
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "subject",
-    regex = "(?:queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) \"[^\"]*\"|the cluster"
+    regex = "(?:queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) (?:\"[^\"]*\"|'[^']*')|the cluster"
 )]
 pub(crate) struct Subject {
     word: String,
@@ -25,7 +25,7 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "workload",
-    regex = "(?:workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) \"[^\"]*\""
+    regex = "(?:workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob) (?:\"[^\"]*\"|'[^']*')"
 )]
 pub(crate) struct Workload(pub(crate) Subject);
 
@@ -124,12 +124,15 @@ impl FromStr for Subject {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once(" \"") {
-            Some((word, name)) => {
-                Ok(Self { word: word.to_owned(), name: name.trim_end_matches('"').to_owned() })
-            }
-            None => Ok(Self { word: text.to_owned(), name: String::new() }),
+        let Some((word, quoted)) = text.split_once(' ').filter(|(word, _)| *word != "the") else {
+            return Ok(Self { word: text.to_owned(), name: String::new() });
+        };
+        // Names have no quotes in them.
+        let name = quoted.trim_matches(['"', '\'']);
+        if name.is_empty() {
+            return Err(format!("found {text}, allowed is the name of a {word}"));
         }
+        Ok(Self { word: word.to_owned(), name: name.to_owned() })
     }
 }
 
@@ -151,5 +154,22 @@ impl fmt::Display for Subject {
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_quote_means_the_same_and_a_name_is_not_empty() {
+        let subject = |text: &str| text.parse::<Subject>();
+        assert_eq!(subject("queue 'a'"), subject("queue \"a\""));
+        assert_eq!(subject("the cluster").map(|cluster| cluster.name), Ok(String::new()));
+        assert_eq!(
+            subject("queue \"\""),
+            Err("found queue \"\", allowed is the name of a queue".to_owned())
+        );
+        assert!("pod ''".parse::<Workload>().is_err());
     }
 }

@@ -142,6 +142,62 @@ fn the_first_start_counts_though_its_pod_is_gone() {
 }
 
 #[test]
+fn claims_about_nobody_and_bounds_that_all_keep() {
+    let claims = [
+        "Given queue \"typo\" has no running pods",
+        "Given gang \"typo\" is gone",
+        "Then queue \"\" has no running pods",
+        "Then workload '' has no running pods",
+        "Then node \"\" is gone",
+        "Then claim \"nope\" has no running pods",
+        "Then an event of queue \"\" says \"Created\"",
+        "Then queue \"a\" has at least no running pods",
+        "Then at least 0 pods of queue \"a\" were evicted",
+        "Then 99999999999999999999 nodes have no GPU in use",
+        "Then this manifest is refused with \"\":\n\"\"\"\nkind: x\n\"\"\"",
+    ];
+    let steps = claims.map(|claim| format!("{FLEET}And a queue \"a\" with a quota of 1\n{claim}"));
+    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
+    there is no queue "typo" and there was none; known are: a
+    there is no gang "typo" and there was none; submitted were: none
+    features/f.feature:5: subject: found queue "", allowed is the name of a queue
+    features/f.feature:5: subject: found workload '', allowed is the name of a workload
+    there is no node "" and there was none; known are: node-1
+    there is no claim "nope" and there was none; known are: none
+    features/f.feature:5: subject: found queue "", allowed is the name of a queue
+    features/f.feature:5: tally: found at least no, which all are; allowed is `at least 1` or more
+    features/f.feature:5: count: found at least 0, which all are; allowed is `at least 1` or more
+    features/f.feature:5: count: found 99999999999999999999, allowed is a whole number from 0 to 18446744073709551615
+    found "", which every text contains; name some words
+    "#);
+}
+
+#[test]
+fn single_quotes_mean_the_same() {
+    let claims = [
+        "Then node 'nope' is gone",
+        "Then never within 1 minute node 'node-1' is ready",
+        "Then node 'node-1' is cordoned",
+        "Then queue 'typo' uses 0 GPUs",
+        "Then never within 1 minute node 'nope' has 4 free GPUs",
+        "Then queue 'typo' has no running pods",
+        "Then now gang 'g' is gone",
+    ];
+    let steps = claims.map(|claim| format!("{FLEET}And a queue \"a\" with a quota of 1\n{claim}"));
+    let told = all_told(&steps.each_ref().map(String::as_str));
+    let told: Vec<&str> = told.lines().filter(|line| !line.starts_with("(at")).collect();
+    assert_snapshot!(told.join("\n"), @r#"
+    there is no node 'nope' and there was none; known are: node-1
+    it came to be, and never should have
+    node "node-1" is ready, expected cordoned
+    there is no queue 'typo' and there was none; known are: a
+    there is no node 'nope' and there was none; known are: node-1
+    there is no queue 'typo' and there was none; known are: a
+    there is no gang 'g' and there was none; submitted were: none
+    "#);
+}
+
+#[test]
 fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
     let steps = [
         "When node \"node-1\" returns",
