@@ -105,13 +105,10 @@ async fn within(
 ) -> StepResult {
     let claim = |world: &World| {
         let view = &world.view;
-        let value =
-            |node: &str| view.get(Kind::Nodes, node)?["metadata"]["labels"][&label].as_str();
-        let nodes = nodes_of(view, &which);
-        let values: BTreeSet<&str> = nodes.iter().filter_map(|node| value(node)).collect();
         if !view.all(Kind::Nodes).any(|node| node["metadata"]["labels"].get(&label).is_some()) {
             return Err(format!("no node has a label {label:?}"));
         }
+        let values = domains(view, &which, &label)?;
         if count.means(values.len()) {
             Ok(())
         } else {
@@ -206,6 +203,19 @@ async fn node_state(
 
 fn nodes_of<'v>(view: &'v View, which: &Workload) -> BTreeSet<&'v str> {
     which.pods(view).into_iter().filter(|pod| pod.holds_room()).map(Pod::node).collect()
+}
+
+/// The values of a label of the nodes that a workload's pods are on, each of which has it.
+fn domains<'v>(view: &'v View, which: &Workload, label: &str) -> Result<BTreeSet<&'v str>, String> {
+    let value = |pod: Pod<'v>| {
+        let mut nodes = view.ever(Kind::Nodes);
+        let node = nodes.find(|node| node["metadata"]["name"] == *pod.node());
+        node.and_then(|node| node["metadata"]["labels"][label].as_str()).ok_or_else(|| {
+            let (pod, node) = (pod.name(), pod.node());
+            format!("pod {pod:?} is on node {node:?}, which has no label {label:?}")
+        })
+    };
+    which.pods(view).into_iter().filter(|pod| pod.holds_room()).map(value).collect()
 }
 
 fn named(names: &BTreeSet<&str>) -> String {

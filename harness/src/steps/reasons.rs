@@ -1,12 +1,15 @@
 //! Why pods wait, and what events say.
 
+use std::collections::BTreeSet;
+
 use cucumber::then;
+use schedlab_emulator::object;
 use schedlab_json::Value;
 
 use super::StepResult;
 use super::parameters::{Count, Stays, When};
 use super::subjects::Subject;
-use crate::view::{Kind, Phase};
+use crate::view::{Kind, Phase, Pod};
 use crate::world::World;
 
 /// There is at least one pending pod, and the reason of each contains these words.
@@ -32,9 +35,8 @@ async fn pending_because(
         if waiting.peek().is_none() {
             return Err(format!("{subject} has no pending pod"));
         }
-        let tells = |pod: &&crate::view::Pod<'_>| {
-            pod.waiting_reason().is_some_and(|reason| reason.contains(&words))
-        };
+        let tells =
+            |pod: &&Pod<'_>| pod.waiting_reason().is_some_and(|reason| reason.contains(&words));
         match waiting.find(|pod| !tells(pod)) {
             None => Ok(()),
             Some(pod) => {
@@ -156,7 +158,7 @@ pub(super) fn check_words(words: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn events<'w>(world: &'w World, subject: &Subject, words: &str) -> Vec<&'w Value> {
+fn events<'w>(world: &'w World, subject: &'w Subject, words: &str) -> Vec<&'w Value> {
     let says = |event: &&Value| {
         let text = |field: &str| event[field].as_str().unwrap_or_default();
         text("reason").contains(words)
@@ -166,22 +168,21 @@ fn events<'w>(world: &'w World, subject: &Subject, words: &str) -> Vec<&'w Value
     about(world, subject).filter(says).collect()
 }
 
-fn about<'w>(world: &'w World, subject: &Subject) -> impl Iterator<Item = &'w Value> {
+fn about<'w>(world: &'w World, subject: &'w Subject) -> impl Iterator<Item = &'w Value> {
     let view = &world.view;
+    // Pods that are gone are of their workload, too, and so are their pod groups.
+    let pods = view.pods_ever().filter(|pod| subject.means(*pod, view));
+    let of_pod = |pod: Pod<'w>| {
+        let group = object::annotation(pod.0, "pod-group-name").map(|name| ("PodGroup", name));
+        let both = [Some(("Pod", pod.name())), group].into_iter().flatten();
+        both.map(move |(kind, name)| (kind, pod.namespace(), name))
+    };
+    let its: BTreeSet<(&str, &str, &str)> = pods.flat_map(of_pod).collect();
     view.all(Kind::Events).filter(move |event| {
         let field = |name: &str| event["involvedObject"][name].as_str().unwrap_or_default();
-        let (namespace, name) = (field("namespace").to_owned(), field("name"));
-        if subject.name().is_empty() || name == subject.name() {
-            return true;
-        }
-        if field("kind") == "PodGroup" {
-            return subject
-                .pods(view)
-                .iter()
-                .any(|pod| pod.0["metadata"]["annotations"]["pod-group-name"] == *name);
-        }
-        let pod = view.pod_ever(&(namespace, name.to_owned()));
-        field("kind") == "Pod" && pod.is_some_and(|pod| subject.means(pod, view))
+        let (kind, namespace, name) = (field("kind"), field("namespace"), field("name"));
+        let is_it = name == subject.name() && subject.may_be_a(kind);
+        is_it || subject.is_all() || its.contains(&(kind, namespace, name))
     })
 }
 

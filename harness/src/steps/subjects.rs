@@ -62,6 +62,23 @@ impl Subject {
         self.word == "queue"
     }
 
+    /// Whether it is everybody.
+    pub(crate) fn is_all(&self) -> bool {
+        self.word == "the cluster"
+    }
+
+    /// Whether an object of this kind may be meant, if it has the name. A gang may be of any kind
+    /// that has pods, as a workload may.
+    pub(crate) fn may_be_a(&self, kind: &str) -> bool {
+        match self.word.as_str() {
+            "workload" | "gang" => {
+                !matches!(kind, "Queue" | "Namespace" | "Node" | "ResourceClaim")
+            }
+            "claim" => kind == "ResourceClaim",
+            word => kind.eq_ignore_ascii_case(word),
+        }
+    }
+
     /// The pods that are meant, in the order of their names.
     pub(crate) fn pods<'v>(&self, view: &'v View) -> Vec<Pod<'v>> {
         if self.word == "queue" {

@@ -198,6 +198,23 @@ fn single_quotes_mean_the_same() {
 }
 
 #[test]
+fn claims_about_others() {
+    let steps = [
+        "And these workloads are submitted:\n| name | kind | queue | pods | gpus |\n| a | job | b | 2 | 1 |\nThen an event of queue \"a\" says \"SuccessfulCreate\"",
+        "And the label \"rack\" of node \"node-1\" becomes \"r1\"\nAnd a node \"n2\" with 8 GPUs is added\nAnd a gang \"g\" of 16 pods with 1 GPU each is submitted to queue \"a\"\nThen gang \"g\" is within 1 \"rack\"",
+    ];
+    let queues = "Given a queue \"a\" with a quota of 16\nAnd a queue \"b\" with a quota of 16\n";
+    let steps = steps.map(|steps| format!("{FLEET}{queues}{steps}"));
+    let told = all_told(&steps.each_ref().map(String::as_str));
+    let told: Vec<&str> =
+        told.lines().filter(|line| line.starts_with(['n', 'p'])).map(str::trim_end).collect();
+    assert_snapshot!(told.join("\n"), @r#"
+    no event of queue "a" says "SuccessfulCreate"; they say:
+    pod "g-0" is on node "n2", which has no label "rack"
+    "#);
+}
+
+#[test]
 fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
     let steps = [
         "When node \"node-1\" returns",
