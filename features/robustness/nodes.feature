@@ -103,6 +103,23 @@ Feature: Nodes come and go under the pods
     Then eventually within 5 minutes job "train" has 16 running pods
     And job "train" is not on node "node-1"
 
+  @virtual-time
+  Scenario: What a budget protects leaves a drained node when others have taken its place
+    Given this manifest is applied:
+      """yaml
+      apiVersion: policy/v1
+      kind: PodDisruptionBudget
+      metadata: {name: keep, namespace: default}
+      spec: {minAvailable: 7, selector: {matchLabels: {app: web}}}
+      """
+    And these workloads are submitted:
+      | name | kind       | queue    | pods | gpus | labels  |
+      | web  | deployment | training | 8    | 1    | app=web |
+    And workload "web" is on 1 node
+    When node "node-1" is drained
+    Then queue "training" has 8 running pods
+    And workload "web" is not on node "node-1"
+
   Scenario: A taint that nobody tolerates empties the node
     Given 24 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running

@@ -1,6 +1,7 @@
 //! What happens to nodes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use cucumber::{given, when};
@@ -10,10 +11,16 @@ use schedlab_json::{Value, json};
 use super::StepResult;
 use super::strangers::known;
 use super::subjects::Workload;
-use crate::view::Kind;
+use crate::api;
+use crate::view::{Kind, Pod};
 use crate::world::World;
 
 const NODES: &str = "/api/v1/nodes";
+
+/// How long `kubectl drain` lets a pod be that its budget protects, before it tries again.
+const DRAIN_PERIOD: Duration = Duration::from_secs(5);
+/// How often it is tried again; kubectl itself never ends.
+const DRAIN_ROUNDS: usize = 60;
 
 /// A node stops answering: its heartbeats end, its pods run on or not, nobody knows.
 /// ```gherkin
@@ -124,30 +131,55 @@ async fn uncordoned(world: &mut World, name: String) -> StepResult {
     change(world, &name, &patch).await
 }
 
-/// Cordons a node and evicts its pods through the API, as `kubectl drain` does.
+/// Cordons a node and evicts its pods through the API, as `kubectl drain` does: what a disruption
+/// budget protects is tried again every 5 seconds, for 5 minutes.
 /// ```gherkin
 /// When node "node-1" is drained
 /// ```
 #[when(expr = "node {string} is drained")]
 async fn drained(world: &mut World, name: String) -> StepResult {
     cordoned(world, name.clone()).await?;
-    world.catch_up().await?;
-    let pods: Vec<(String, String)> = world
-        .view
-        .pods()
-        .filter(|pod| pod.node() == name && pod.holds_room())
-        .map(|pod| (pod.namespace().to_owned(), pod.name().to_owned()))
-        .collect();
-    for (namespace, pod) in pods {
-        let eviction = json!({
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"namespace": namespace, "name": pod},
-        });
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/eviction");
-        world.api.post(&path, &eviction).await.map_err(crate::api::refusal)?;
+    let mut rounds = 0..DRAIN_ROUNDS;
+    loop {
+        world.catch_up().await?;
+        let on_it = |pod: &Pod<'_>| pod.node() == name && pod.holds_room() && !pod.is_leaving();
+        let pods = world.view.pods().filter(on_it);
+        let pods: Vec<(String, String)> =
+            pods.map(|pod| (pod.namespace().to_owned(), pod.name().to_owned())).collect();
+        let mut kept = None;
+        for (namespace, pod) in pods {
+            let refused = evict(world, (&namespace, &pod)).await?;
+            kept = kept.or(refused.map(|error| error.context(format!("pod {namespace}/{pod}"))));
+        }
+        match (kept, rounds.next()) {
+            (None, _) => return Ok(()),
+            (Some(_), Some(_)) => world.pass(DRAIN_PERIOD).await?,
+            (Some(error), None) => {
+                return Err(error
+                    .context(format!("node {name:?} is not drained after 5 minutes"))
+                    .into());
+            }
+        }
     }
-    Ok(())
+}
+
+/// Evicts a pod; says why not, when its time may yet come.
+async fn evict(
+    world: &World,
+    (namespace, pod): (&str, &str),
+) -> anyhow::Result<Option<anyhow::Error>> {
+    let eviction = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": namespace, "name": pod},
+    });
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/eviction");
+    match world.api.post(&path, &eviction).await {
+        Ok(_) => Ok(None),
+        Err(error) if api::is_not_found(&error) => Ok(None),
+        Err(error) if api::is_too_early(&error) => Ok(Some(api::refusal(error))),
+        Err(error) => Err(api::refusal(error).context(format!("pod {namespace}/{pod}"))),
+    }
 }
 
 /// Adds a taint, as `key=value:Effect`.

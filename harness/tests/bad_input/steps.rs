@@ -215,6 +215,32 @@ fn claims_about_others() {
 }
 
 #[test]
+fn a_pod_group_that_cannot_be_changed_so_and_a_pod_that_cannot_be_drained() {
+    let gang = "And a gang \"g\" of 2 pods with 1 GPU each is submitted to queue \"a\"\nAnd gang \"g\" is running\n";
+    let change = |text: &str| {
+        format!("{gang}When the pod group of gang \"g\" becomes:\n\"\"\"yaml\n{text}\n\"\"\"")
+    };
+    let budget = "And this manifest is applied:\n\"\"\"yaml\napiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: keep, namespace: default}\nspec: {minAvailable: 2, selector: {}}\n\"\"\"";
+    let steps = [
+        change("spec: {minMembr: 4}"),
+        change("spec: {minMember: many}"),
+        change("spec: ["),
+        change(""),
+        format!("{gang}{budget}\nWhen node \"node-1\" is drained"),
+        format!("{gang}When pods of gang \"g\" run for 0.5 ms"),
+    ];
+    let steps = steps.map(|steps| format!("{FLEET}And a queue \"a\" with a quota of 8\n{steps}"));
+    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
+    features/f.feature:9: PodGroup g: found the unknown field spec.minMembr, allowed beside it are markUnschedulable, minMember, minSubGroup, preemptibility, preemptionDelay, priorityClassName, queue, schedulingBackoff, stalenessGracePeriod, subGroups, topologyConstraint
+    features/f.feature:9: /apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/g: PodGroup.scheduling.run.ai "g" is invalid: spec.minMember: Invalid value: "string": spec.minMember in body must be of type integer: "string" (Invalid)
+    features/f.feature:9: not YAML that can be read: unclosed bracket '['
+    features/f.feature:8: found no fields, allowed are one or more
+    node "node-1" is not drained after 5 minutes: pod default/g-0: Cannot evict pod as it would violate the pod's disruption budget. (TooManyRequests)
+    features/f.feature:7: found 500µs, allowed is a whole number of milliseconds
+    "#);
+}
+
+#[test]
 fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
     let steps = [
         "When node \"node-1\" returns",
