@@ -150,12 +150,11 @@ async fn whole(world: &mut World, when: When, which: Workload, stays: Stays) -> 
             Some(have) => Err(format!("{which} is torn: {have}: {}", ByPhase::of(&pods))),
         }
     };
-    let (first, then) = match when.0 {
-        TimeWord::For(_) => (TimeWord::Settled, when.0),
-        other => (other, TimeWord::Now),
-    };
+    let lasts = matches!(when.0, TimeWord::For(_));
+    let first = if lasts { TimeWord::Settled } else { when.0 };
     world.expect(first, 0, &claim).await?;
-    if first != when.0 || stays.0 > 0 {
+    if lasts || stays.0 > 0 {
+        let then = if lasts { when.0 } else { TimeWord::Now };
         world.expect(then, stays.0, &lasting(&claim)).await?;
     }
     Ok(())
