@@ -190,11 +190,11 @@ fn load(args: &Args) -> Result<Trace, Fault> {
         None => one_queue(),
     };
     let trace = Trace { nodes, queues, jobs };
-    check_something(args, &trace)?;
     check_names(args, &trace)?;
     check_members(args, &trace)?;
     check_queues(args, &trace)?;
     check_classes(args, &trace)?;
+    check_something(args, &trace)?;
     Ok(trace)
 }
 
@@ -218,9 +218,6 @@ fn check_something(args: &Args, trace: &Trace) -> Result<(), Fault> {
     }
     if trace.jobs.is_empty() {
         return Err(fault((&args.pods, 0, ""), "no work".to_owned(), "at least one pod"));
-    }
-    if trace.queues.is_empty() {
-        return Err(fault((queue_file(args), 0, ""), "no queue".to_owned(), "at least one"));
     }
     Ok(())
 }
@@ -261,9 +258,12 @@ fn check_members(args: &Args, trace: &Trace) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Parents exist and stand above, and work names leaves.
+/// There is one at least, parents exist and stand above, and work names leaves.
 fn check_queues(args: &Args, trace: &Trace) -> Result<(), Fault> {
     let file = queue_file(args);
+    if trace.queues.is_empty() {
+        return Err(fault((file, 0, ""), "no queue".to_owned(), "at least one"));
+    }
     let by_name: BTreeMap<&str, &TraceQueue> =
         trace.queues.iter().map(|queue| (queue.name.as_str(), queue)).collect();
     for queue in &trace.queues {
