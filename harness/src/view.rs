@@ -180,12 +180,6 @@ impl View {
         })
     }
 
-    /// A pod as it is or, once it is gone, as it was.
-    pub(crate) fn pod_ever(&self, place: &Place) -> Option<Pod<'_>> {
-        let now = self.pods().find(|pod| (pod.namespace(), pod.name()) == (&place.0, &place.1));
-        now.or_else(|| self.pod_gone(place))
-    }
-
     /// A pod that is gone, as it was.
     pub(crate) fn pod_gone(&self, place: &Place) -> Option<Pod<'_>> {
         self.gone.get(&(Kind::Pods, place.clone())).map(|pod| Pod(pod))
