@@ -39,8 +39,8 @@ pub struct PodGroup {
     pub staleness_grace: Option<StalenessGrace>,
     /// It triggers no victim search until it is this old.
     pub preemption_delay: Duration,
-    /// It was found unschedulable on this node pool, and one try is all it wants
-    /// (`spec.schedulingBackoff` 1).
+    /// No pod of it is started, nor started anew: it was found unschedulable on this node pool, and
+    /// one try is all it wants (`spec.schedulingBackoff` 1); or its object cannot be read.
     pub left_alone: bool,
 }
 

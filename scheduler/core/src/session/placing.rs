@@ -62,9 +62,27 @@ impl Session<'_> {
     }
 
     /// All of `pods` (waiting, or evicted since the last commit) are promised room, or none of
-    /// them. Queue limits are the caller's to check.
+    /// them. Queue limits are the caller's to check. Of a group that is left alone nobody would
+    /// start anew: its pods stay where they are, or go.
     pub fn promise_all(&mut self, pods: &[PodId]) -> bool {
+        let group = pods.first().and_then(|pod| self.pod(*pod).group);
+        if group.is_some_and(|group| self.group(group).left_alone) {
+            return self.promise_what_they_have(pods);
+        }
         self.settle(pods, Gets::Promise).is_ok()
+    }
+
+    fn promise_what_they_have(&mut self, pods: &[PodId]) -> bool {
+        let start = self.checkpoint();
+        for &pod in pods {
+            let own: BTreeSet<NodeId> = self.pod(pod).node.into_iter().collect();
+            let promised = self.settle_each(&[pod], Some(&own), Gets::Promise).is_ok();
+            if !promised || !self.is_promised_what_it_has(pod) {
+                self.undo_to(start);
+                return false;
+            }
+        }
+        true
     }
 
     /// Pods of one group.

@@ -352,3 +352,42 @@ fn nobody_leaves_for_who_is_left_alone() {
         job b gpus=2 queue=right on n1
     "), @"a pending: It was found unschedulable on this node pool once and is not tried here again, as its schedulingBackoff is 1");
 }
+
+#[test]
+fn who_is_left_alone_does_not_move_and_others_do() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        node n2 gpus=2
+        job a gpus=1 on n1
+        job b gpus=1 left-alone on n2
+        job c gpus=2
+    "), @r"
+    a leaves n1 for c (consolidation)
+    a waits for n2
+    c waits for n1
+    c pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+    assert_snapshot!(plan_of("
+        node n1 gpus=2
+        node n2 gpus=2
+        job a gpus=1 left-alone on n1
+        job b gpus=1 left-alone on n2
+        job c gpus=2
+    "), @"c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
+fn who_is_left_alone_and_evicted_is_promised_no_other_place() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=2 label kind=left
+        node n2 gpus=2
+        queue left quota=2
+        queue right quota=0
+        job a gpus=2 queue=left needs kind=left
+        job b gpus=2 queue=right left-alone on n1
+    "), @r"
+    b leaves n1 for a (reclaim)
+    a waits for n1
+    a pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
