@@ -144,3 +144,51 @@ Feature: What cannot be read stops nobody else, and says so
       spec: {queue: training, stalenessGracePeriod: 5m}
       """
     Then pod "bad-0" has 1 running pod
+
+  @quota @gang
+  Scenario: What runs of a pod group that becomes unreadable stays charged to its queue, and no more of it starts
+    Given these queues:
+      | queue   | quota | limit |
+      | limited | 2     | 2     |
+    And this manifest is applied:
+      """yaml
+      apiVersion: scheduling.run.ai/v2alpha2
+      kind: PodGroup
+      metadata: {name: torn, namespace: default}
+      spec: {queue: limited, subGroups: [{name: a, minMember: 1}]}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata:
+        name: torn-0
+        namespace: default
+        labels: {kai.scheduler/subgroup-name: a}
+        annotations: {pod-group-name: torn}
+      spec:
+        schedulerName: kai-scheduler
+        containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+      """
+    And pod "torn-0" has 1 running pod
+    When this manifest is applied:
+      """yaml
+      apiVersion: scheduling.run.ai/v2alpha2
+      kind: PodGroup
+      metadata: {name: torn, namespace: default}
+      spec: {queue: limited, minSubGroup: 3, subGroups: [{name: a, minMember: 1}]}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata:
+        name: torn-1
+        namespace: default
+        labels: {kai.scheduler/subgroup-name: a}
+        annotations: {pod-group-name: torn}
+      spec:
+        schedulerName: kai-scheduler
+        containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+      """
+    And 2 pods "good" with 1 GPU each are submitted to queue "limited"
+    Then pod "good" has 1 running and 1 pending pods and stays so for 5 cycles
+    And pod "good" is pending because "limited quota has reached the allowable limit of GPUs"
+    And pod "torn-1" is pending because "PodGroup torn cannot be scheduled: spec.minSubGroup"
+    And for 10 minutes pod "torn-0" has 1 running pod

@@ -6,6 +6,7 @@ mod amend;
 mod groups;
 mod pods;
 mod queues;
+mod sub_groups;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -19,6 +20,7 @@ pub(crate) use queues::problem as queue_problem;
 
 use pods::{Context, Entry, Shapes};
 use queues::QueueOf;
+use sub_groups::SubGroupProblem;
 
 use crate::{
     config::{Config, Flavor},
@@ -51,8 +53,8 @@ pub(crate) enum Trouble {
     Claim(ClaimProblem),
     /// Its containers do not start without config maps that do not exist.
     ConfigMaps(Vec<Name>),
-    /// Its pod group has no such sub-group.
-    SubGroupMissing { group: Name, sub_group: Name },
+    /// It has no place among the sub-groups of its pod group.
+    SubGroup(Name, SubGroupProblem),
 }
 
 impl Trouble {
@@ -75,9 +77,7 @@ impl Trouble {
             Self::Group(group, malformed) => mend(&format!("PodGroup {group}"), malformed),
             Self::Claim(problem) => problem.remedy(),
             Self::ConfigMaps(missing) => format!("create ConfigMap {}", missing.join(", ")),
-            Self::SubGroupMissing { group, sub_group } => {
-                format!("add sub-group {sub_group} to PodGroup {group}, or name one that it has")
-            }
+            Self::SubGroup(group, problem) => problem.remedy(group),
         }
     }
 }
@@ -102,11 +102,7 @@ impl fmt::Display for Trouble {
             Self::ConfigMaps(missing) => {
                 write!(f, "Missing required configmaps: [{}]", missing.join(" "))
             }
-            Self::SubGroupMissing { group, sub_group } => write!(
-                f,
-                "PodGroup {group} has no sub-group {sub_group}, \
-                 named in label kai.scheduler/subgroup-name"
-            ),
+            Self::SubGroup(group, problem) => f.write_str(&problem.words(group)),
         }
     }
 }

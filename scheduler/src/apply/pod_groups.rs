@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use schedlab_json::{Value, json};
-use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId, Time};
+use schedlab_scheduler_core::model::{Name, PodGroup, PodGroupId, StalenessGrace, Time};
 
 use super::{
     About, Applier, Cycle, Event, Level,
@@ -54,7 +54,7 @@ impl Applier {
                     about: &about(&key(group), &group.uid),
                     level: Level::Warning,
                     reason: "StaleJob",
-                    message: "Job has fewer pods than its minimum and will be evicted unless they return",
+                    message: stale_message(group),
                     gist: None,
                     occasion: &rfc3339(cycle.now),
                 };
@@ -97,7 +97,8 @@ impl Applier {
         let chains = groups.filter_map(|(id, group)| {
             while records.next_if(|(key, _)| comes_before(key, group)).is_some() {}
             let (key, record) = records.next_if(|(key, _)| is_of(key, group))?;
-            let waits = words.get(&id).map(|waits| &**waits);
+            let malformed = Waits::malformed((key, record));
+            let waits = malformed.as_ref().or_else(|| words.get(&id).map(|waits| &**waits));
             self.explain_group(
                 cycle,
                 (id, record),
@@ -123,7 +124,9 @@ impl Applier {
             return None;
         }
         let mut chain = Chain::new();
-        if let Some(Waits { code, message, .. }) = waits {
+        // Of a group that cannot be read, an event tells already.
+        let news = waits.filter(|_| record.malformed.is_none());
+        if let Some(Waits { code, message, .. }) = news {
             let (level, reason) = match *code {
                 "NotReady" => (Level::Normal, "NotReady"),
                 _ => (Level::Warning, "Unschedulable"),
@@ -170,6 +173,15 @@ impl Applier {
             "transitionID": transition.to_string(),
             "lastTransitionTime": rfc3339(cycle.now),
         })
+    }
+}
+
+fn stale_message(group: &PodGroup) -> &'static str {
+    match group.staleness_grace {
+        Some(StalenessGrace::Never) => "Job has fewer pods than its minimum",
+        Some(StalenessGrace::After(_)) | None => {
+            "Job has fewer pods than its minimum and will be evicted unless they return"
+        }
     }
 }
 

@@ -274,3 +274,11 @@ fn a_group_for_which_a_queue_is_too_small_is_told_for_programs_how_the_queue_sta
     let told = details(fixed);
     assert!(told.contains(r#""podGroupRequestedNonPreemptibleResources": {"#), "{told}");
 }
+
+#[test]
+fn a_group_that_cannot_be_read_is_told_so_whether_or_not_its_pods_run() {
+    let fields = json!({ "minMember": 2, "stalenessGracePeriod": "soon" });
+    let objects =
+        [node(2), queue("q", 2), group("g", &fields, &json!([])), pod("g", 0, Some("n1"))];
+    assert_snapshot!(told(&objects), @r#"patch /apis/scheduling.run.ai/v2alpha2/namespaces/ns/podgroups/g/status: {"status":{"schedulingConditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"PodGroup g cannot be scheduled: spec.stalenessGracePeriod: found \"soon\", allowed: a duration such as 90s or 1h30m. Remedy: mend PodGroup g: spec.stalenessGracePeriod allows a duration such as 90s or 1h30m","nodePool":"default","reason":"Malformed","reasons":[{"message":"PodGroup g cannot be scheduled: spec.stalenessGracePeriod: found \"soon\", allowed: a duration such as 90s or 1h30m","reason":"Malformed"}],"status":"True","transitionID":"1","type":"UnschedulableOnNodePool"}]}}"#);
+}

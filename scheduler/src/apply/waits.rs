@@ -9,7 +9,10 @@ use schedlab_scheduler_core::{
 };
 
 use super::{Cycle, pod_groups::key};
-use crate::mirror::Key;
+use crate::{
+    mirror::{GroupRecord, Key},
+    translate::Trouble,
+};
 
 /// What is told on a group that waits.
 #[derive(Debug)]
@@ -22,7 +25,16 @@ pub(super) struct Waits {
 
 impl Waits {
     fn of(reason: &Reason) -> Self {
-        let (code, remedy, reason) = (reason.code(), reason.remedy(), reason.to_string());
+        Self::new(reason.code(), reason.to_string(), &reason.remedy().to_string())
+    }
+
+    /// The group cannot be read, and no pod of it is started until it can.
+    pub(super) fn malformed((key, group): (&Key, &GroupRecord)) -> Option<Self> {
+        let trouble = Trouble::Group(Name::clone(&key.name), group.malformed.clone()?);
+        Some(Self::new("Malformed", trouble.to_string(), &trouble.remedy()))
+    }
+
+    fn new(code: &'static str, reason: String, remedy: &str) -> Self {
         let stop = if reason.ends_with('.') { "" } else { "." };
         let message = format!("{reason}{stop} Remedy: {remedy}");
         Self { code, reason, message }

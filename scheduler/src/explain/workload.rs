@@ -32,6 +32,9 @@ struct Meant {
     chain: Vec<Link>,
 }
 
+/// What of which name cannot be scheduled as it stands.
+type Wrong<'a> = (&'static str, &'a Key, Trouble);
+
 pub(super) async fn explain(
     seen: &Seen,
     (namespace, name): (&str, &str),
@@ -39,7 +42,8 @@ pub(super) async fn explain(
 ) -> anyhow::Result<String> {
     let meant = meant(seen, namespace, name).await?;
     let troubles = &seen.translator.translation.troubles;
-    let trouble = meant.pods.iter().find_map(|pod| Some((pod, troubles.get(pod)?)));
+    let of_pods = meant.pods.iter().find_map(|pod| Some(("pod", pod, troubles.get(pod)?.clone())));
+    let trouble = of_pods.or_else(|| meant.groups.iter().find_map(|key| of_group(seen, key)));
     let groups: Vec<(&Key, PodGroupId)> =
         meant.groups.iter().filter_map(|key| Some((key, find(seen, key)?))).collect();
     let waiting = schedule(seen.snapshot(), &seen.config.profile).waiting;
@@ -67,8 +71,8 @@ pub(super) async fn explain(
                 group["reason"] = json!(waiting.get(id).map(json::reason));
                 group
             });
-            let trouble = trouble.map(|(pod, trouble)| {
-                json!({ "pod": pod.to_string(), "message": trouble.to_string(),
+            let trouble = trouble.map(|(kind, key, trouble)| {
+                json!({ kind: key.to_string(), "message": trouble.to_string(),
                         "remedy": trouble.remedy() })
             });
             let shown = shown.map(|(of, notes)| json::group(seen.snapshot(), &of, &notes));
@@ -85,13 +89,17 @@ pub(super) async fn explain(
 
 fn in_words(
     seen: &Seen,
-    trouble: Option<(&Key, &Trouble)>,
+    trouble: Option<Wrong<'_>>,
     many: Option<String>,
     shown: Option<(Explanation, Vec<String>)>,
 ) -> String {
-    let trouble = trouble.map(|(pod, trouble)| {
+    let trouble = trouble.map(|(kind, key, trouble)| {
         let remedy = trouble.remedy();
-        format!("pod {pod} waits\n\nreason: {trouble}\n\nremedy: {remedy}\n")
+        let what = match kind {
+            "pod" => format!("pod {key} waits"),
+            _ => format!("pod group {key} starts no more pods"),
+        };
+        format!("{what}\n\nreason: {trouble}\n\nremedy: {remedy}\n")
     });
     let shown = shown.map(|(explanation, notes)| {
         let text = Told { snapshot: seen.snapshot(), explanation: &explanation }.to_string();
@@ -104,6 +112,12 @@ fn find(seen: &Seen, key: &Key) -> Option<PodGroupId> {
     let mut groups = (0..).map(PodGroupId).zip(&seen.snapshot().pod_groups);
     let is_meant = |group: &PodGroup| group.namespace == key.namespace && group.name == key.name;
     groups.find(|(_, group)| is_meant(group)).map(|(id, _)| id)
+}
+
+/// The group cannot be read: what runs of it runs on.
+fn of_group<'a>(seen: &Seen, key: &'a Key) -> Option<Wrong<'a>> {
+    let malformed = seen.mirror.groups.get(key)?.malformed.clone()?;
+    Some(("podGroup", key, Trouble::Group(Name::clone(&key.name), malformed)))
 }
 
 async fn meant(seen: &Seen, namespace: &str, name: &str) -> anyhow::Result<Meant> {

@@ -87,7 +87,7 @@ const TOPOLOGY: &str = "the name of a Topology";
 const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
 
 /// Of these reasons to wait none says that room was looked for in vain.
-const UNTRIED: [&str; 3] = ["QueueDoesNotExist", "NotReady", "Pipelined"];
+const UNTRIED: [&str; 4] = ["QueueDoesNotExist", "NotReady", "Pipelined", "Malformed"];
 
 impl GroupRecord {
     /// As the scheduler of this node pool sees it.

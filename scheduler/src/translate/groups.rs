@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_scheduler_core::model::{Name, PodGroup, QueueProblem, SubGroup};
+use schedlab_scheduler_core::model::{Name, PodGroup, QueueProblem, StalenessGrace, SubGroup};
 
-use super::queues::QueueOf;
+use super::{queues::QueueOf, sub_groups::place};
 use crate::{
     config::Flavor,
     mirror::{ClassRecord, GroupRecord, Key, Mirror, PodRecord, Tries},
@@ -27,7 +27,7 @@ pub(super) fn keys(mirror: &Mirror, flavor: Flavor) -> BTreeSet<Key> {
     }
 }
 
-/// The group that stands for a key: one that can be read and has pods which are not finished.
+/// The group that stands for a key: one that has pods which are not finished.
 pub(super) fn translate(
     mirror: &Mirror,
     flavor: Flavor,
@@ -37,11 +37,17 @@ pub(super) fn translate(
     let lives = |pod: &&PodRecord| pod.ours && !pod.is_finished();
     match flavor {
         Flavor::Kai => {
-            let record = mirror.groups.get(key).filter(|record| record.malformed.is_none())?;
-            mirror
-                .pods_of(key)
-                .any(|(_, pod)| lives(&pod))
-                .then(|| group(key, record, mirror, queue_of))
+            let record = mirror.groups.get(key)?;
+            if !mirror.pods_of(key).any(|(_, pod)| lives(&pod)) {
+                return None;
+            }
+            let group = group(key, record, mirror, queue_of);
+            let runs = |pod: &&PodRecord| lives(pod) && !pod.waits();
+            let running = mirror.pods_of(key).map(|(_, pod)| pod).filter(runs);
+            Some(match &record.malformed {
+                None => with_strays(group, running),
+                Some(_) => as_it_runs(group, running),
+            })
         }
         Flavor::Kube => mirror.pods.get(key).filter(lives).map(|pod| of_one_pod(key, pod)),
     }
@@ -91,6 +97,35 @@ fn group(key: &Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) -
     }
 }
 
+/// Pods that run count in some part of their group even where their label leads nowhere. Which part
+/// is short of pods is not known then, and none of them leaves for that.
+fn with_strays<'a>(group: PodGroup, mut running: impl Iterator<Item = &'a PodRecord>) -> PodGroup {
+    if running.all(|pod| place(&group.sub_groups, pod.sub_group()).is_ok()) {
+        return group;
+    }
+    PodGroup { staleness_grace: Some(StalenessGrace::Never), ..group }
+}
+
+/// What runs of a group that cannot be read is charged to its queue, and leaves together. None of
+/// what was to be read of its shape holds, nobody starts more of it, and it is not stale.
+fn as_it_runs<'a>(group: PodGroup, running: impl Iterator<Item = &'a PodRecord>) -> PodGroup {
+    let staying = running.filter(|pod| pod.node.is_some() && pod.leaving_since.is_none());
+    PodGroup {
+        sub_groups: vec![whole(position(staying.count()))],
+        min_sub_group: None,
+        topology: None,
+        staleness_grace: Some(StalenessGrace::Never),
+        left_alone: true,
+        ..group
+    }
+}
+
+/// A group without parts.
+fn whole(min_member: u32) -> SubGroup {
+    let name = "default".into();
+    SubGroup { name, min_member, parent: None, min_sub_group: None, topology: None }
+}
+
 /// It exists, or is one of KAI's own.
 pub(crate) fn is_known_class(classes: &BTreeMap<Name, ClassRecord>, class: &Name) -> bool {
     classes.contains_key(class) || WELL_KNOWN_CLASSES.iter().any(|(name, _)| *name == &**class)
@@ -110,13 +145,6 @@ fn priority(mirror: &Mirror, class: Option<&Name>) -> i32 {
 
 /// The group of its own that a pod has where the scheduler knows no others.
 fn of_one_pod(key: &Key, pod: &PodRecord) -> PodGroup {
-    let whole = SubGroup {
-        name: "default".into(),
-        min_member: 1,
-        parent: None,
-        min_sub_group: None,
-        topology: None,
-    };
     PodGroup {
         namespace: Name::clone(&key.namespace),
         name: Name::clone(&key.name),
@@ -124,7 +152,7 @@ fn of_one_pod(key: &Key, pod: &PodRecord) -> PodGroup {
         queue: Ok(None),
         priority: pod.priority,
         preemptible: true,
-        sub_groups: vec![whole],
+        sub_groups: vec![whole(1)],
         min_sub_group: None,
         topology: None,
         created: pod.created,

@@ -9,6 +9,7 @@ use schedlab_scheduler_core::model::{
 use super::{
     Trouble,
     groups::{find, group_key, position},
+    sub_groups::{first_leaf, place},
 };
 use crate::{
     config::Flavor,
@@ -192,20 +193,15 @@ fn membership(
     let group_key = group_key(key, name);
     let missing = || Trouble::GroupMissing(Name::clone(name));
     let group = context.mirror.groups.get(&group_key).ok_or_else(missing)?;
-    if let Some(malformed) = &group.malformed {
-        return Err(Trouble::Group(Name::clone(name), malformed.clone()));
+    let id = || id(&group_key).map_err(|_| missing());
+    match (&group.malformed, record.waits()) {
+        (Some(malformed), true) => Err(Trouble::Group(Name::clone(name), malformed.clone())),
+        (Some(_), false) => Ok((id()?, 0)),
+        (None, waits) => match place(&group.sub_groups, record.sub_group()) {
+            Ok(at) => Ok((id()?, at)),
+            Err(problem) if waits => Err(Trouble::SubGroup(Name::clone(name), problem)),
+            // Whatever its label says, it runs, and its queue and its group have it.
+            Err(_) => Ok((id()?, first_leaf(&group.sub_groups))),
+        },
     }
-    let id = id(&group_key).map_err(|_| missing())?;
-    let sub_group = match record.sub_group() {
-        None => 0,
-        Some(wanted) => {
-            group.sub_groups.iter().position(|has| has.name == *wanted).ok_or_else(|| {
-                Trouble::SubGroupMissing {
-                    group: Name::clone(name),
-                    sub_group: Name::clone(wanted),
-                }
-            })?
-        }
-    };
-    Ok((id, sub_group))
 }

@@ -1,6 +1,7 @@
 //! Objects in, snapshot out, as text that shows everything the result depends on.
 
 mod claims;
+mod malformed;
 
 use std::fmt::Write as _;
 
@@ -290,6 +291,8 @@ fn what_cannot_be_read_is_told_and_stops_nobody_else() {
     standing["nodeName"] = json!("n1");
     let mut labelled = pod("lost", "g", &json!({}));
     labelled["metadata"]["labels"] = json!({ "kai.scheduler/subgroup-name": "x" });
+    let mut good = pod("good", "g", &json!({}));
+    good["metadata"]["labels"] = json!({ "kai.scheduler/subgroup-name": "a" });
     let mut without = pod("without", "g", &json!({}));
     without["metadata"]["annotations"] = Value::Null;
     let objects = [
@@ -297,7 +300,7 @@ fn what_cannot_be_read_is_told_and_stops_nobody_else() {
         queue("q", ""),
         group("g", &json!({ "queue": "q", "subGroups": [{ "name": "a", "minMember": 1 }] })),
         group("bad", &json!({ "queue": "q", "stalenessGracePeriod": "soon" })),
-        pod("good", "g", &json!({})),
+        good,
         pod("negative", "g", &negative),
         pod("standing", "g", &standing),
         pod("of-bad", "bad", &json!({})),
@@ -308,6 +311,7 @@ fn what_cannot_be_read_is_told_and_stops_nobody_else() {
     assert_snapshot!(told(&objects), @r#"
     good Pending group=g node=- gpu=1000
     standing Bound group=g node=n1 gpu=0
+    bad priority=50 preemptible queue=q
     g priority=50 preemptible queue=q
     ns/lost: PodGroup g has no sub-group x, named in label kai.scheduler/subgroup-name
     ns/negative: The pod cannot be scheduled: spec.containers[a].resources.requests.nvidia.com/gpu: found "-4", allowed: a quantity from 0 to 9223372036854775.807
