@@ -2,22 +2,22 @@
 //! nothing arrives and nothing finishes; whoever is evicted waits again in the next cycle.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     io::{Read, Seek},
 };
 
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
-    model::{NodeId, PodGroupId, PodId, PodStatus, Time},
+    model::{DeviceClaim, Name, NodeId, Pod, PodGroupId, PodId, PodStatus, Time},
     schedule,
 };
 
 use crate::{
     captured::{CaptureError, Captured, Wanted, read},
-    mirror::Mirror,
+    mirror::{Key, Mirror},
     podgrouper,
-    translate::{Translation, Translator},
+    translate::{Translation, Translator, Trouble},
 };
 
 /// Replays at most `cycles` cycles of a snapshot in KAI's layout; fewer if one decides nothing.
@@ -33,7 +33,7 @@ pub fn replay(
     podgrouper::note_faults(&mut mirror);
     let mut translator = Translator::of(&config);
     translator.refresh(&mut mirror);
-    let Translation { mut snapshot, troubles } = translator.translation;
+    let Translation { mut snapshot, mut troubles } = translator.translation;
     snapshot.now = after_everything(&mirror);
     let mut told = format!(
         "{} nodes, {} queues, {} pod groups, {} pods, scheduler {}\n",
@@ -58,6 +58,8 @@ pub fn replay(
             break;
         }
         go_on(&mut snapshot, &plan, config.period.as_millis());
+        give_back_claims(&mut snapshot, &plan);
+        troubles.extend(not_to_return(&mut snapshot, &plan, &mirror));
     }
     if !troubles.is_empty() {
         told.push_str("\ncannot be scheduled as they stand\n");
@@ -151,5 +153,49 @@ fn go_on(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
             Some(_) => group.last_start = group.last_start.or(Some(snapshot.now)),
             None => group.last_eviction = Some(snapshot.now),
         }
+    }
+}
+
+/// Those that were evicted of a group that cannot be read: nobody starts them again.
+fn not_to_return(snapshot: &mut Snapshot, plan: &Plan, mirror: &Mirror) -> BTreeMap<Key, Trouble> {
+    let mut troubles = BTreeMap::new();
+    for decision in &plan.decisions {
+        let Decision::Evict { pod, .. } = decision else { continue };
+        let pod = &mut snapshot.pods[pod.0 as usize];
+        let Some(group) = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]) else {
+            continue;
+        };
+        let key = |name: &Name| Key { namespace: pod.namespace.clone(), name: name.clone() };
+        let record = mirror.groups.get(&key(&group.name));
+        if let Some(malformed) = record.and_then(|record| record.malformed.clone()) {
+            troubles.insert(key(&pod.name), Trouble::Group(group.name.clone(), malformed));
+            pod.status = PodStatus::Failed;
+        }
+    }
+    troubles
+}
+
+/// Claims that only pods had which were evicted are given back: their devices are free, and they
+/// are allocated anew, on any node.
+fn give_back_claims(snapshot: &mut Snapshot, plan: &Plan) {
+    let evicted = plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Evict { pod, .. } => Some(&snapshot.pods[pod.0 as usize]),
+        Decision::Bind { .. } | Decision::Pipeline { .. } => None,
+    });
+    let claims_of = |pod: &Pod| snapshot.shapes[pod.shape.0 as usize].claims.iter();
+    let is_alone = |claim: &&DeviceClaim| claim.reserved_for_others == 0;
+    let mut unused: BTreeSet<Name> =
+        evicted.flat_map(claims_of).filter(is_alone).map(|claim| claim.name.clone()).collect();
+    if unused.is_empty() {
+        return;
+    }
+    for pod in snapshot.pods.iter().filter(|pod| pod.node.is_some()) {
+        for claim in claims_of(pod) {
+            unused.remove(&claim.name);
+        }
+    }
+    let claims = snapshot.shapes.iter_mut().flat_map(|shape| &mut shape.claims);
+    for claim in claims.filter(|claim| unused.contains(&claim.name)) {
+        claim.allocated_on = None;
     }
 }
