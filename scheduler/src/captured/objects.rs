@@ -5,12 +5,15 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, QueueProblem};
 
 use crate::{
-    mirror::{Mirror, QueueRecord},
-    parse::{Malformed, shown, text},
+    mirror::{Key, Mirror, QueueRecord},
+    parse::{Malformed, at, int32, parse_time, shown, text},
     translate::queue_problem,
+    watch::Kind,
 };
 
 const OBJECT: &str = "an object";
+const MOMENT: &str = "a time such as 2026-01-31T12:00:00Z";
+const PRIORITY: &str = "an integer from -2147483648 to 2147483647";
 const NAME: &str = "a name";
 const PARENT: &str = "a queue that exists and is not below this one, or none";
 
@@ -22,6 +25,24 @@ pub(super) fn fault((list, at): (&str, usize), object: &Value) -> Option<Malform
     }
     let named = text(object, "/metadata/name").is_some_and(|name| !name.is_empty());
     (!named).then(|| Malformed::new(format!("{field}.metadata.name"), "nothing", NAME))
+}
+
+/// What of an object that was taken counts as something else than what stands there.
+pub(super) fn doubts(kind: Kind, object: &Value) -> Vec<String> {
+    let key = Key::of(object);
+    let name = if key.namespace.is_empty() { key.name.to_string() } else { key.to_string() };
+    let told = |field: &str, found: &Value, allowed, instead: &str| {
+        format!("{kind:?} {name}: {}; {instead}", Malformed::new(field, shown(found), allowed))
+    };
+    let said = |pointer| at(object, pointer).filter(|found| !found.is_null());
+    let created = said("/metadata/creationTimestamp")
+        .filter(|found| found.as_str().and_then(parse_time).is_none());
+    let created = created
+        .map(|found| told("metadata.creationTimestamp", found, MOMENT, "it counts as the oldest"));
+    let value = said("/value").filter(|_| kind == Kind::PriorityClass);
+    let value = value.filter(|_| int32(object, "/value").is_none());
+    let value = value.map(|found| told("value", found, PRIORITY, "it counts as 0"));
+    created.into_iter().chain(value).collect()
 }
 
 /// What is wrong with those that were taken. Pods that wait, and are ours, are told with the plan.

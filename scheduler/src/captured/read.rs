@@ -124,7 +124,10 @@ impl Objects {
     fn object(&mut self, (list, at): (&str, usize), object: &Value) {
         let Some(kind) = kind_of(list) else { return };
         match objects::fault((list, at), object) {
-            None => self.mirror.upsert(kind, object),
+            None => {
+                self.notes.extend(objects::doubts(kind, object));
+                self.mirror.upsert(kind, object);
+            }
             Some(fault) => self.wrong(&fault),
         }
     }
@@ -312,6 +315,25 @@ mod tests {
         Queue round: spec.parentQueue: found "round", which leads back to it, allowed: a queue that exists and is not below this one, or none; nothing runs in it or below it
         Queue short: spec.resources.gpu.quota: found -7, allowed: -1 (unlimited), or 0 to 9200000000000000 devices; nothing runs in it or below it
         PodGroup ns/g: spec.minMember: found -3, allowed: an integer from 0 to 2147483647; none of its pods is placed
+        "#);
+    }
+
+    #[test]
+    fn a_moment_that_is_none_and_a_priority_out_of_bounds_are_noted() {
+        let created =
+            |at: Value| json!({ "namespace": "ns", "name": "g", "creationTimestamp": at });
+        assert_snapshot!(notes(&json!({
+            "rawObjects": {
+                "priorityClasses": [{ "metadata": { "name": "big" }, "value": 99_999_999_999_i64 },
+                                    { "metadata": { "name": "good" }, "value": -7 }],
+                "podGroups": [{ "metadata": created(json!("yesterday")) }],
+                "pods": [{ "metadata": created(json!(3)) }],
+                "queues": [{ "metadata": { "name": "new", "creationTimestamp": null } }],
+            },
+        })), @r#"
+        PodGroup ns/g: metadata.creationTimestamp: found "yesterday", allowed: a time such as 2026-01-31T12:00:00Z; it counts as the oldest
+        Pod ns/g: metadata.creationTimestamp: found 3, allowed: a time such as 2026-01-31T12:00:00Z; it counts as the oldest
+        PriorityClass big: value: found 99999999999, allowed: an integer from -2147483648 to 2147483647; it counts as 0
         "#);
     }
 
