@@ -22,6 +22,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::watch;
 
+pub(crate) use file::Grace;
 pub use file::{ConfigFile, FileError};
 pub use given::{GivenError, GivenFile};
 

@@ -103,9 +103,9 @@ pub struct ConfigFile {
     /// Holds preemption back; nothing of it is on by default.
     #[serde(default)]
     pub preemption_policy: PreemptionSetting,
-    /// Grace of stale gangs that set none [default: 60s].
+    /// Grace of stale gangs that set none; a negative one, as -1s, never ends [default: 60s].
     #[schemars(with = "Option<String>")]
-    pub staleness_grace_period: Option<Time>,
+    pub staleness_grace_period: Option<Grace>,
     /// How much further from its fair share than the victim's queue a reclaimer must stay
     /// [default: 1].
     #[schemars(range(min = 1))]
@@ -233,15 +233,49 @@ impl<'de> Deserialize<'de> for Time {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Time, E> {
-                let span: Option<jiff::Span> = text.parse().ok();
-                let days = jiff::SpanRelativeTo::days_are_24_hours();
-                let signed = span.and_then(|span| span.to_duration(days).ok());
-                let time = signed.and_then(|it| it.try_into().ok());
-                time.map(Time).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+                let time = time_of(text).map(Time);
+                time.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
         deserializer.deserialize_str(Text)
     }
+}
+
+/// A time, or never, which is a negative one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grace(pub Duration);
+
+impl Grace {
+    /// As good as never.
+    pub(crate) const NEVER: Duration = Duration::from_hours(100 * 365 * 24);
+}
+
+impl<'de> Deserialize<'de> for Grace {
+    /// By a visitor, so that an error knows its place in the file.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Grace;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time as 90s, 500ms or 1h30m, or -1s for never")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Grace, E> {
+                let time = time_of(text.strip_prefix('-').unwrap_or(text));
+                let is_never = text.starts_with('-') && time != Some(Duration::ZERO);
+                let grace = time.map(|time| if is_never { Grace::NEVER } else { time });
+                grace.map(Grace).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+/// `None`: it is negative, or no time.
+fn time_of(text: &str) -> Option<Duration> {
+    let span: jiff::Span = text.parse().ok()?;
+    span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
 }
 
 /// Why a file cannot be used.

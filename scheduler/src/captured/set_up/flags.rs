@@ -6,10 +6,7 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::profile::Action;
 
 use super::{super::CaptureError, Fields, Learned, fields, found, is_said};
-use crate::config::{Config, NodePool};
-
-/// Where nobody is evicted for being stale.
-const NEVER: Duration = Duration::from_hours(100 * 365 * 24);
+use crate::config::{Config, Grace, NodePool};
 
 const NAME: &str = "the name of a scheduler";
 const NANOSECONDS: &str = "an integer of nanoseconds";
@@ -145,7 +142,7 @@ impl Learned<'_> {
             let field = format!("schedulerParams.{}", NUMBERS[1]);
             return self.wrong(&found(field, value, NANOSECONDS), "60s holds");
         };
-        let grace = u64::try_from(grace).map_or(NEVER, Duration::from_nanos);
+        let grace = u64::try_from(grace).map_or(Grace::NEVER, Duration::from_nanos);
         self.config.profile.staleness_grace = grace;
     }
 

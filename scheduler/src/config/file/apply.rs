@@ -197,7 +197,8 @@ impl ConfigFile {
         profile.preemptions_max = max_preemptions_per_cycle.or(profile.preemptions_max);
         profile.priority_difference_min =
             min_priority_difference.unwrap_or(profile.priority_difference_min);
-        profile.staleness_grace = or(self.staleness_grace_period, profile.staleness_grace);
+        profile.staleness_grace =
+            self.staleness_grace_period.map_or(profile.staleness_grace, |grace| grace.0);
         profile.k_value_milli = self.k_value.map_or(profile.k_value_milli, thousandths);
         let saturation = self.reclaim_saturation_multiplier;
         profile.reclaim_saturation_milli =

@@ -302,3 +302,17 @@ fn labels_of_queues_are_told_under_names_that_prometheus_takes() {
     assert_snapshot!(labels(&format!("{map}: {{ a: x, b: x }}")), @"queueLabelToMetricLabel: found x, allowed: a name that no other label of the metrics has at line 1 column 26");
     assert_snapshot!(labels(defaults), @"queueLabelToDefaultMetricValue: found tier, allowed: a label that queueLabelToMetricLabel names at line 1 column 33");
 }
+
+#[test]
+fn a_negative_grace_of_stale_gangs_never_ends() {
+    let grace = |text: &str| {
+        let file = ConfigFile::parse(&format!("stalenessGracePeriod: {text}"));
+        file.map(|file| file.staleness_grace_period.unwrap().0).map_err(|error| error.to_string())
+    };
+    assert_eq!(grace("-1s"), Ok(Grace::NEVER));
+    assert_eq!(grace("-2h30m"), Ok(Grace::NEVER));
+    assert_eq!(grace("-0s"), Ok(Duration::ZERO));
+    assert_eq!(grace("1m30s"), Ok(Duration::from_secs(90)));
+    assert_snapshot!(grace("-soon").unwrap_err(), @r#"stalenessGracePeriod: invalid value: string "-soon", expected a time as 90s, 500ms or 1h30m, or -1s for never at line 1 column 23"#);
+    assert_snapshot!(grace("--1s").unwrap_err(), @r#"stalenessGracePeriod: invalid value: string "--1s", expected a time as 90s, 500ms or 1h30m, or -1s for never at line 1 column 23"#);
+}
