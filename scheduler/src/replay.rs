@@ -199,3 +199,80 @@ fn give_back_claims(snapshot: &mut Snapshot, plan: &Plan) {
         claim.allocated_on = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use schedlab_json::{Value, json};
+
+    use schedlab_scheduler_core::EvictionCause;
+
+    use super::*;
+    use crate::config::Flavor;
+
+    fn pod(name: &str, node: Option<&str>) -> Value {
+        json!({ "kind": "Pod",
+                "metadata": { "namespace": "ns", "name": name, "uid": name,
+                              "annotations": { "pod-group-name": "g" } },
+                "spec": { "schedulerName": "kai-scheduler", "nodeName": node,
+                          "containers": [{ "name": "c" }],
+                          "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] },
+                "status": { "phase": if node.is_some() { "Running" } else { "Pending" } } })
+    }
+
+    /// Two pods on n1 share a claim that is allocated there, and these are evicted.
+    fn after_eviction(evicted: &[u32], group: &Value) -> (Snapshot, BTreeMap<Key, Trouble>) {
+        let name = |name: &str| json!({ "namespace": "ns", "name": name });
+        let result = json!({ "request": "r", "driver": "gpu.x", "pool": "n1", "device": "gpu-0" });
+        let exactly = json!({ "deviceClassName": "gpu.x" });
+        let user = |pod: &str| json!({ "resource": "pods", "name": pod, "uid": pod });
+        let objects = [
+            json!({ "kind": "Node", "metadata": { "name": "n1" } }),
+            json!({ "kind": "DeviceClass", "metadata": { "name": "gpu.x" }, "spec": {} }),
+            json!({ "kind": "ResourceSlice", "metadata": { "name": "s" }, "spec": {
+                "nodeName": "n1", "driver": "gpu.x", "devices": [{ "name": "gpu-0" }],
+                "pool": { "name": "n1", "generation": 1 } } }),
+            json!({ "kind": "ResourceClaim", "metadata": name("c"),
+                    "spec": { "devices": { "requests": [{ "name": "r", "exactly": exactly }] } },
+                    "status": { "allocation": { "devices": { "results": [result] } },
+                                "reservedFor": [user("a"), user("b")] } }),
+            json!({ "kind": "PodGroup", "metadata": name("g"), "spec": group }),
+            pod("a", Some("n1")),
+            pod("b", Some("n1")),
+        ];
+        let mut mirror = Mirror::of(&objects);
+        let mut translator = Translator::new(Flavor::Kai, 0);
+        translator.refresh(&mut mirror);
+        let mut snapshot = translator.translation.snapshot;
+        let cause = EvictionCause::StaleGang { min_member: 1 };
+        let evict = |pod: &u32| Decision::Evict { pod: PodId(*pod), cause: cause.clone() };
+        let plan = Plan { decisions: evicted.iter().map(evict).collect(), ..Plan::default() };
+        go_on(&mut snapshot, &plan, 1000);
+        give_back_claims(&mut snapshot, &plan);
+        let troubles = not_to_return(&mut snapshot, &plan, &mirror);
+        (snapshot, troubles)
+    }
+
+    #[test]
+    fn a_claim_goes_when_the_last_pod_that_has_it_is_evicted() {
+        let allocated = |evicted: &[u32]| {
+            let (snapshot, _) = after_eviction(evicted, &json!({}));
+            let mut claims = snapshot.shapes.iter().flat_map(|shape| &shape.claims);
+            claims.next().expect("they share one").allocated_on.clone()
+        };
+        assert_eq!(allocated(&[]).as_deref(), Some("n1"));
+        assert_eq!(allocated(&[1]).as_deref(), Some("n1"));
+        assert_eq!(allocated(&[0, 1]), None);
+    }
+
+    #[test]
+    fn who_is_evicted_waits_again_unless_its_group_cannot_be_read() {
+        let after = |group: Value| {
+            let (snapshot, troubles) = after_eviction(&[0], &group);
+            let told: Vec<String> = troubles.keys().map(Key::to_string).collect();
+            (snapshot.pods[0].status, told.join(" "))
+        };
+        assert_eq!(after(json!({})), (PodStatus::Pending, String::new()));
+        let malformed = json!({ "minMember": -1 });
+        assert_eq!(after(malformed), (PodStatus::Failed, "ns/a".to_owned()));
+    }
+}

@@ -187,6 +187,9 @@ impl Mirror {
                 Some("Node") => Kind::Node,
                 Some("Queue") => Kind::Queue,
                 Some("PodGroup") => Kind::PodGroup,
+                Some("DeviceClass") => Kind::DeviceClass,
+                Some("ResourceSlice") => Kind::ResourceSlice,
+                Some("ResourceClaim") => Kind::ResourceClaim,
                 _ => Kind::Pod,
             };
             mirror.upsert(kind, object);
