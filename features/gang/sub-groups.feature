@@ -70,3 +70,42 @@ Feature: A gang of several parts needs the minimum of each
     When 1 pod of pod "ray-head-0" fails
     Then for 50 seconds gang "ray" has 3 running pods
     And eventually within 20 seconds gang "ray" has no running pods
+
+  Scenario: A pod is told that its label names no part that takes pods, and does not count in another
+    When this manifest is applied:
+      """yaml
+      apiVersion: scheduling.run.ai/v2alpha2
+      kind: PodGroup
+      metadata: {name: tree, namespace: default}
+      spec: {queue: training, subGroups: [{name: rack}, {name: a, parent: rack, minMember: 1}]}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata:
+        name: inner
+        namespace: default
+        labels: {kai.scheduler/subgroup-name: rack}
+        annotations: {pod-group-name: tree}
+      spec: {schedulerName: kai-scheduler, containers: [{name: main, image: train}]}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: unlabelled, namespace: default, annotations: {pod-group-name: tree}}
+      spec: {schedulerName: kai-scheduler, containers: [{name: main, image: train}]}
+      """
+    Then pod "inner" is pending because "Sub-group rack of PodGroup tree, named in label kai.scheduler/subgroup-name, takes no pods"
+    And pod "unlabelled" is pending because "PodGroup tree has sub-groups, and label kai.scheduler/subgroup-name names none of them: a"
+    When this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Pod
+      metadata:
+        name: leaf
+        namespace: default
+        labels: {kai.scheduler/subgroup-name: a}
+        annotations: {pod-group-name: tree}
+      spec: {schedulerName: kai-scheduler, containers: [{name: main, image: train}]}
+      """
+    Then pod "leaf" has 1 running pod
+    And pod "inner" has 1 pending pod
+    And pod "unlabelled" has 1 pending pod

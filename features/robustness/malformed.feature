@@ -192,3 +192,5 @@ Feature: What cannot be read stops nobody else, and says so
     And pod "good" is pending because "limited quota has reached the allowable limit of GPUs"
     And pod "torn-1" is pending because "PodGroup torn cannot be scheduled: spec.minSubGroup"
     And for 10 minutes pod "torn-0" has 1 running pod
+    And no pods of pod "torn-0" were evicted
+    And the explanation of pod "torn-0" says "PodGroup torn cannot be scheduled: spec.minSubGroup"
