@@ -248,6 +248,14 @@ pub struct Grace(pub Duration);
 impl Grace {
     /// As good as never.
     pub(crate) const NEVER: Duration = Duration::from_hours(100 * 365 * 24);
+
+    fn read(text: &str) -> Option<Self> {
+        let Some(negative) = text.strip_prefix('-') else {
+            return time_of(text).map(Self);
+        };
+        let time = time_of(negative)?;
+        Some(Self(if time.is_zero() { time } else { Self::NEVER }))
+    }
 }
 
 impl<'de> Deserialize<'de> for Grace {
@@ -262,10 +270,8 @@ impl<'de> Deserialize<'de> for Grace {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Grace, E> {
-                let time = time_of(text.strip_prefix('-').unwrap_or(text));
-                let is_never = text.starts_with('-') && time != Some(Duration::ZERO);
-                let grace = time.map(|time| if is_never { Grace::NEVER } else { time });
-                grace.map(Grace).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+                let grace = Grace::read(text);
+                grace.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
         deserializer.deserialize_str(Text)
