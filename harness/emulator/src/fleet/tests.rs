@@ -87,8 +87,6 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
         "pools:\n- name: a\n  memory: 99999999999Ei\n",
         "pools:\n- name: a\n  memory: 0\n",
         "pools:\n- name: a\n  memory: -4Gi\n",
-        "pools:\n- name: a\n  gpuMemory: 80\n",
-        "pools:\n- name: a\n  names: []\n",
         "pools:\n- name: a\n- name: a\n",
         "pools:\n- name: a\n  count: 2\n- name: b\n  names: [x, a-1]\n",
         "pools:\n- name: Big_One\n",
@@ -104,7 +102,6 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
         "nodes: []\n",
         "pools: 3\n",
         "pools: [\n",
-        "pools: []\n",
         "pools:\n- name: a\n  labels: {k: x,\n    'bad key!': x}\n",
         "pools:\n- name: a\n  labels: {k: bad value!}\n",
         "pools:\n- name: a\n  taints: [\"k=v:Sometimes\"]\n",
@@ -119,8 +116,6 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     fleet.yaml:3:11: memory: found 99999999999Ei: too large: a quantity holds at most 9223372036854775807 (2^63 - 1)
     fleet.yaml:3:11: memory: found 0: allowed is more than zero
     fleet.yaml:3:11: memory: found -4Gi: negative; allowed is more than zero
-    fleet.yaml:3:14: gpuMemory: found 80, allowed is at least 1Mi
-    fleet.yaml:3:10: names: found none, allowed is at least one
     fleet.yaml:3:9: name: found a again, which fleet.yaml:2:9 has already; pools need names of their own
     fleet.yaml:5:14: found node a-1 again, which fleet.yaml:2:9 has already; nodes need names of their own
     fleet.yaml:2:9: name: found "Big_One", allowed are lower-case letters, digits, - and ., a letter or digit at both ends and around each ., and at most 63 characters in all
@@ -136,12 +131,22 @@ fn what_is_wrong_is_told_with_file_line_and_column() {
     fleet.yaml:1:1: unknown field `nodes`, expected one of pools
     fleet.yaml:1:8: pools: found 3, allowed is a list
     fleet.yaml:1:8: unclosed bracket '['
-    fleet.yaml:1:8: pools: found none, allowed is at least one
     fleet.yaml:4:17: labels: "bad key!": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
     fleet.yaml:3:15: labels.k: "bad value!": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
     fleet.yaml:3:12: taints: found k=v:Sometimes, allowed is key=value:Effect with NoSchedule, PreferNoSchedule or NoExecute
     fleet.yaml:3:21: unknown field `effekt`, expected one of key, value, effect
     "#);
+}
+
+#[test]
+fn what_would_be_a_fleet_of_nothing_is_told() {
+    let cases =
+        ["pools:\n- name: a\n  gpuMemory: 80\n", "pools:\n- name: a\n  names: []\n", "pools: []\n"];
+    insta::assert_snapshot!(cases.map(error).join("\n"), @r"
+    fleet.yaml:3:14: gpuMemory: found 80, allowed is at least 1Mi
+    fleet.yaml:3:10: names: found none, allowed is at least one
+    fleet.yaml:1:8: pools: found none, allowed is at least one
+    ");
 }
 
 #[test]
