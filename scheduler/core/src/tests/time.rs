@@ -69,6 +69,29 @@ fn work_that_ran_and_waits_again_is_protected_no_more() {
     assert_eq!(protected_for(""), None);
 }
 
+#[test]
+fn who_may_leave_at_once_is_not_what_a_job_waits_for() {
+    let plan = plan_after(
+        &snapshot_of(
+            "
+            node n0 gpus=4
+            node n1 gpus=3
+            queue lab quota=0 preempt-min-runtime=10s reclaim-min-runtime=10s
+            queue one parent=lab quota=0 preempt-min-runtime=10s reclaim-min-runtime=10s
+            queue two parent=lab quota=0 preempt-min-runtime=10s reclaim-min-runtime=20m
+            job j0 pods=2 min=1 gpus=1 queue=two priority=50 started=1m on n0 n0
+            job j1 pods=2 min=1 gpus=1 queue=two priority=40 started=1m on n0 n0
+            job j2 pods=3 min=1 gpus=1 queue=two priority=50 started=10m stale=20s on n1 n1 n1
+            job j3 pods=1 min=1 gpus=2 queue=one priority=40 started=1m
+            job j4 pods=1 min=1 gpus=1 queue=one priority=40 age=1m delay=90s
+            ",
+        ),
+        0,
+    );
+    let told: Vec<String> = plan.waiting.values().map(ToString::to_string).collect();
+    assert!(!told.iter().any(|told| told.contains("MinRuntime")), "{told:?}");
+}
+
 /// Two teams whose rules take time, and jobs of every age.
 fn cluster() -> impl Strategy<Value = String> {
     let times = prop_oneof![Just("10s"), Just("90s"), Just("5m"), Just("20m")];

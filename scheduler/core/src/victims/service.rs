@@ -215,7 +215,8 @@ fn protection(
     let solution = search_among(session, ground, (before, wanted), purpose, may_go);
     session.undo_to(start);
     let solution = solution?;
-    let longest = solution.units().max_by_key(|unit| left(unit))?;
+    let protected = solution.units().filter(|unit| !left(unit).is_zero());
+    let longest = protected.max_by_key(|unit| left(unit))?;
     let ran = session.snapshot.now.since(session.group(longest.group).last_start?);
     let is_reclaim = purpose.action() == Action::Reclaim;
     let field = if is_reclaim { "reclaimMinRuntime" } else { "preemptMinRuntime" };
