@@ -65,7 +65,7 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, earlier: 
         jobs = first_of_each(jobs, *depth);
     }
     jobs.retain(|job| session.could_fit(job.key.group()));
-    let mut spoilers = BTreeSet::new();
+    let mut spoilers: BTreeSet<PodGroupId> = losers_of(earlier).collect();
     loop {
         let Some(mut ground) = Ground::of(session, &jobs, purpose) else { return };
         let start = session.checkpoint();
@@ -81,6 +81,12 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, earlier: 
         };
         spoilers.insert(spoiler);
     }
+}
+
+/// Whoever lost pods in this cycle asks nobody to leave in it: those pods come first in the next.
+fn losers_of(served: &[Served]) -> impl Iterator<Item = PodGroupId> + '_ {
+    let units = served.iter().flat_map(|served| served.solution.units());
+    units.map(|unit| unit.group)
 }
 
 impl Ground {
@@ -112,12 +118,13 @@ fn serve_each(
     let mut line = JobLine::new(session.ledger(), jobs);
     let mut hopeless = Hopeless::default();
     let (mut served, mut preemptions) = (Vec::new(), 0);
+    let mut losers = BTreeSet::new();
     while let Some(job) = line.pop(session.ledger()) {
         if purpose.is_preemption() && !session.may_preempt(preemptions) {
             break;
         }
         let wanted = Wanted::of(session, job);
-        if !may_search(session, &ground.rooms, &wanted, purpose) {
+        if losers.contains(&wanted.group) || !may_search(session, &ground.rooms, &wanted, purpose) {
             continue;
         }
         let demand = Demand::of(session, &wanted);
@@ -144,6 +151,7 @@ fn serve_each(
         let mut touched = BTreeSet::from([wanted.queue]);
         for unit in solution.units() {
             ground.pool.remove(unit);
+            losers.insert(unit.group);
             touched.insert(unit.queue);
         }
         for queue in touched {
