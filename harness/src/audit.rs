@@ -36,7 +36,7 @@ pub(crate) use apart::Apart;
 use devices::Devices;
 pub(crate) use devices::{gpu_milli as gpu_milli_claimed, names as claim_names};
 use history::History;
-pub(crate) use parts::{gpu_memory_mib, paid_milli};
+pub(crate) use parts::{gpu_memory_mib, paid_milli, reserves, shared_devices};
 pub(crate) use read::{eviction, requests};
 
 /// Follows one cluster. Clones share what they know, so one can observe and another be asked.

@@ -33,20 +33,30 @@ pub(crate) fn paid_milli(pod: &Value, device_mib: i64) -> i128 {
 pub(super) fn add(mut view: PodView, pod: &Value, gpu_memory: &BTreeMap<Name, i64>) -> PodView {
     let Some(node) = &view.node else { return view };
     let device_mib = gpu_memory.get(node).copied().unwrap_or(0);
-    let reserves = text(pod, "/metadata/name").is_some_and(|name| name.starts_with(RESERVATION));
+    let reserves = reserves(pod);
     let asked = asked(pod, device_mib).or_else(|| reserves.then_some((0, 0)));
     let Some((milli, paid)) = asked else { return view };
-    let labels = at(pod, "/metadata/labels").and_then(Value::as_object);
-    let names = labels.into_iter().flatten().filter_map(|(key, value)| {
-        let several = key.strip_prefix(GROUP)?.strip_prefix('/');
-        several.or_else(|| value.as_str().filter(|_| key == GROUP))
-    });
-    view.parts = names.map(|device| Part { device: device.into(), milli }).collect();
+    let part = |device: &str| Part { device: device.into(), milli };
+    view.parts = shared_devices(pod).map(part).collect();
     if reserves {
         return view;
     }
     view.paid_besides.insert("nvidia.com/gpu".into(), paid);
     view
+}
+
+/// The devices of which the pod has a part, or which it holds for those that do.
+pub(crate) fn shared_devices(pod: &Value) -> impl Iterator<Item = &str> {
+    let labels = at(pod, "/metadata/labels").and_then(Value::as_object);
+    labels.into_iter().flatten().filter_map(|(key, value)| {
+        let several = key.strip_prefix(GROUP)?.strip_prefix('/');
+        several.or_else(|| value.as_str().filter(|_| key == GROUP))
+    })
+}
+
+/// Whether the pod holds a shared device for a device plugin to see.
+pub(crate) fn reserves(pod: &Value) -> bool {
+    text(pod, "/metadata/name").is_some_and(|name| name.starts_with(RESERVATION))
 }
 
 /// Thousandths of each device, and of all together as queues pay them.

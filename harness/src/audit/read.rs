@@ -167,8 +167,13 @@ fn requested(spec: &Value) -> Amounts {
         add(&mut running, &amounts(at(container, "/resources/requests")));
     }
     raise(&mut running, &peak);
+    // What is said of the pod as a whole counts instead.
+    running.extend(amounts(at(spec, "/resources/requests")));
     add(&mut running, &amounts(spec.get("overhead")));
     running.insert("pods".into(), 1000);
+    if let Some(memory) = running.get_mut("memory") {
+        *memory = (*memory + 999) / 1000 * 1000; // a part of a byte is a byte
+    }
     running
 }
 
@@ -251,4 +256,41 @@ fn count(object: &Value, path: &str) -> Option<usize> {
 
 fn as_i32(value: &Value) -> Option<i32> {
     i32::try_from(value.as_i64()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_json::json;
+
+    use super::*;
+
+    fn asked(spec: &Value, resource: &str) -> i128 {
+        requested(spec).get(resource).copied().unwrap_or(0)
+    }
+
+    fn container(requests: &Value) -> Value {
+        json!({"resources": {"requests": requests}})
+    }
+
+    #[test]
+    fn a_pod_asks_for_what_its_containers_need_at_once() {
+        let sidecar = json!({"restartPolicy": "Always",
+            "resources": {"requests": {"nvidia.com/gpu": "2"}}});
+        let spec = json!({"initContainers": [sidecar, container(&json!({"cpu": "4"}))],
+            "containers": [container(&json!({"cpu": "1", "nvidia.com/gpu": "1"}))]});
+        assert_eq!((asked(&spec, "nvidia.com/gpu"), asked(&spec, "cpu")), (3000, 4000));
+    }
+
+    #[test]
+    fn what_is_said_of_a_pod_as_a_whole_counts() {
+        let spec = json!({"containers": [container(&json!({"cpu": "1", "memory": "1Gi"}))],
+            "resources": {"requests": {"cpu": "4"}}, "overhead": {"cpu": "1"}});
+        assert_eq!((asked(&spec, "cpu"), asked(&spec, "memory")), (5000, 1000 << 30));
+    }
+
+    #[test]
+    fn a_part_of_a_byte_is_a_byte() {
+        let spec = json!({"containers": [container(&json!({"memory": "1500m"}))]});
+        assert_eq!(asked(&spec, "memory"), 2000);
+    }
 }

@@ -8,6 +8,7 @@ use schedlab_emulator::quantity::thousandths;
 use super::StepResult;
 use super::parameters::{Condition, Count, Stays, When};
 use super::subjects::Workload;
+use crate::audit::{claim_names, gpu_milli_claimed, reserves, shared_devices};
 use crate::view::{Kind, Pod, View};
 use crate::world::{TimeWord, World};
 
@@ -119,7 +120,7 @@ async fn within(
     Ok(())
 }
 
-/// So many nodes hold no pod that asks for a GPU.
+/// On so many nodes no pod holds a GPU, a part of one, or one by a claim.
 /// ```gherkin
 /// Then 2 nodes have no GPU in use
 /// ```
@@ -127,7 +128,9 @@ async fn within(
 async fn empty(world: &mut World, when: When, count: Count, stays: Stays) -> StepResult {
     let claim = |world: &World| {
         let view = &world.view;
-        let free: Vec<&str> = node_names(view).filter(|node| gpus_used(view, node) == 0).collect();
+        let free: Vec<&str> = node_names(view)
+            .filter(|node| gpus_used(view, node) == 0 && !has_gpus_by_claim(view, node))
+            .collect();
         if count.means(free.len()) {
             Ok(())
         } else {
@@ -229,8 +232,20 @@ fn node_names(view: &View) -> impl Iterator<Item = &str> {
     view.all(Kind::Nodes).filter_map(|node| node["metadata"]["name"].as_str())
 }
 
+/// In thousandths; a device that pods share is in use as a whole.
 fn gpus_used(view: &View, node: &str) -> i128 {
-    view.pods().filter(|pod| pod.node() == node && pod.holds_room()).map(Pod::gpu_milli).sum()
+    let pods = || view.pods().filter(|pod| pod.node() == node && pod.holds_room());
+    let whole: i128 = pods().filter(|pod| !reserves(pod.0)).map(Pod::gpu_milli).sum();
+    let shared: BTreeSet<&str> = pods().flat_map(|pod| shared_devices(pod.0)).collect();
+    whole + 1000 * i128::try_from(shared.len()).expect("fewer devices than that")
+}
+
+fn has_gpus_by_claim(view: &View, node: &str) -> bool {
+    let mut pods = view.pods().filter(|pod| pod.node() == node && pod.holds_room());
+    pods.any(|pod| {
+        let mut claims = claim_names(pod.0).filter_map(|name| view.get(Kind::Claims, name));
+        claims.any(|claim| gpu_milli_claimed(claim) > 0)
+    })
 }
 
 fn free_gpus(view: &View, node: &str) -> Result<i128, String> {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use schedlab_emulator::object;
-use schedlab_emulator::quantity::thousandths;
 use schedlab_json::Value;
 
 use super::{Kind, View};
+use crate::audit::requests;
 use crate::fields;
 use crate::happenings::waiting_reason;
 
@@ -113,14 +113,9 @@ impl<'a> Pod<'a> {
         self.asked("nvidia.com/gpu")
     }
 
-    /// What its containers ask for of a resource, in thousandths of the unit.
+    /// What it asks for of a resource, as Kubernetes adds it up, in thousandths of the unit.
     pub fn asked(self, resource: &str) -> i128 {
-        let asked = |container: &Value| {
-            let resources = &container["resources"];
-            let values = [&resources["requests"][resource], &resources["limits"][resource]];
-            values.into_iter().find_map(thousandths).unwrap_or(0)
-        };
-        fields::list(self.0, "/spec/containers").iter().map(asked).sum()
+        requests(self.0).get(resource).copied().unwrap_or(0)
     }
 
     /// Why the scheduler did not place it.

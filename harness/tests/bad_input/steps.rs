@@ -116,6 +116,23 @@ fn claims_that_only_sound_as_if_they_held() {
 }
 
 #[test]
+fn gpus_in_parts_are_in_use() {
+    let shared = "Given a queue \"q\" with a quota of 8\nAnd these workloads are submitted:\n| name | queue | annotations |\n| half | q | gpu-fraction=0.5 |\nAnd pod \"half\" is running\n";
+    let claims = ["8 GPUs are free", "1 node has no GPU in use", "node \"node-1\" has 8 free GPUs"];
+    let steps = claims.map(|claim| format!("{FLEET}{shared}Then {claim}"));
+    let told = all_told(&steps.each_ref().map(String::as_str));
+    let verdicts: Vec<&str> = told
+        .lines()
+        .filter(|line| line.starts_with("expected") || line.starts_with("nodes with"))
+        .collect();
+    assert_snapshot!(verdicts.join("\n"), @r"
+    expected 8 free GPUs, found 7
+    nodes with no GPU in use: 0 ()
+    expected 8 free GPUs, found 7
+    ");
+}
+
+#[test]
 fn a_word_for_a_kind_means_that_kind_alone() {
     let named = "Given these queues:\n| queue | quota |\n| web | 8 |\nAnd these workloads are submitted:\n| name | kind | queue | pods | gpus |\n| web | deployment | web | 2 | 1 |\n| web | job | web | 2 | 1 |\nAnd queue \"web\" has 4 running pods\n";
     let claims = [
