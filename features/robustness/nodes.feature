@@ -103,7 +103,6 @@ Feature: Nodes come and go under the pods
     Then eventually within 5 minutes job "train" has 16 running pods
     And job "train" is not on node "node-1"
 
-  @virtual-time
   Scenario: What a budget protects leaves a drained node when others have taken its place
     Given this manifest is applied:
       """yaml

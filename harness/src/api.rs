@@ -145,11 +145,25 @@ impl Api {
     /// Creates an object. A priority class may be there already: rows call for them by value.
     pub async fn create(&mut self, object: &Value) -> anyhow::Result<Made> {
         if object["kind"] == "PriorityClass" {
-            return self.ensure(object).await;
+            let made = self.ensure(object).await?;
+            if made == Made::Known {
+                self.known_priority_class(object).await?;
+            }
+            return Ok(made);
         }
         let (collection, _) = self.place(object).await?;
         let created = self.admitted(&collection, object).await;
         created.map(|_| Made::New).map_err(refusal).with_context(|| title(object))
+    }
+
+    /// A priority class that is there is no other than this one.
+    async fn known_priority_class(&mut self, object: &Value) -> anyhow::Result<()> {
+        let path = self.path(object).await?;
+        let there = self.get(&path).await.map_err(refusal)?;
+        let (found, known) = (&object["value"], &there["value"]);
+        let told = || format!("value: found {found}, allowed is {known}: the class is there");
+        anyhow::ensure!(found == known, "{}: {}", title(object), told());
+        Ok(())
     }
 
     /// Creates an object, unless it is there.
@@ -201,6 +215,8 @@ impl Api {
 
     /// Writes the status of an object that is there.
     pub async fn write_status(&mut self, object: &Value) -> anyhow::Result<()> {
+        let has_one = object.get("status").is_some();
+        anyhow::ensure!(has_one, "{}: found no status, allowed is one", title(object));
         let path = format!("{}/status", self.path(object).await?);
         let change = json!({ "status": object["status"] });
         let written = self.merge(&path, &change).await;

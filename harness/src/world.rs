@@ -16,7 +16,7 @@ use anyhow::Context as _;
 use schedlab_emulator::store::LogEntry;
 use schedlab_json::Value;
 use schedlab_scheduler::Config;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::api::Api;
@@ -68,7 +68,7 @@ pub struct World {
     /// What the target was last told of the queues, where it has an API of its own for them.
     retold: Vec<Value>,
     /// Work that arrives by itself, by name.
-    streams: BTreeMap<String, AbortHandle>,
+    streams: BTreeMap<String, Option<JoinHandle<anyhow::Error>>>,
     /// The line of the step that is run.
     line: usize,
     /// What the claim of this step found when it last did not hold.
@@ -163,6 +163,7 @@ impl World {
 
     /// Takes in everything that was written until now.
     pub(crate) async fn catch_up(&mut self) -> anyhow::Result<()> {
+        self.streams_flow().await?;
         self.view.drain().await?;
         let Some(marks) = self.cluster.marks() else { return Ok(()) };
         let end = Instant::now() + CATCH_UP_MAX;
@@ -177,6 +178,7 @@ impl World {
     /// Waits for one change and takes it in; `false` when none came until then, or the scheduler
     /// ended by itself.
     async fn change_before(&mut self, end: Instant) -> anyhow::Result<bool> {
+        self.streams_flow().await?;
         let ended = self.scheduler_ended();
         tokio::select! {
             biased;
@@ -239,7 +241,7 @@ impl World {
     /// Takes away everything that the scenario made. Answers what is left.
     pub(crate) async fn close(mut self) -> Vec<String> {
         self.stop_scheduler();
-        self.streams.values().for_each(AbortHandle::abort);
+        self.streams.values().flatten().for_each(JoinHandle::abort);
         self.cluster.close().await
     }
 

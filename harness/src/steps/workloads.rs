@@ -151,7 +151,7 @@ fn stream(
             object
         });
         numbered.collect()
-    });
+    })?;
     Ok(())
 }
 

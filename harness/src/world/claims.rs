@@ -55,7 +55,12 @@ impl World {
         claim: Claim<'_>,
     ) -> anyhow::Result<()> {
         self.begin();
-        if !matches!(when, TimeWord::NeverWithin(_)) {
+        let never = matches!(when, TimeWord::NeverWithin(_));
+        anyhow::ensure!(
+            !never || cycles == 0,
+            "found `never within` with `and stays so`, allowed is one of them: never says for how long"
+        );
+        if !never {
             self.judge(claim);
         }
         match when {
@@ -74,7 +79,7 @@ impl World {
                 self.holds(self.pace.watch(time), claim).await?;
             }
         }
-        if !matches!(when, TimeWord::NeverWithin(_)) {
+        if !never {
             claim(self).map_err(|found| self.mismatch(&found))?;
         }
         self.holds(self.period() * cycles, claim).await

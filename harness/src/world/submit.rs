@@ -91,7 +91,12 @@ impl World {
         name: &str,
         every: Duration,
         make: impl Fn(usize) -> Vec<Value> + Send + 'static,
-    ) {
+    ) -> anyhow::Result<()> {
+        let arrives = self.streams.contains_key(name);
+        anyhow::ensure!(
+            !arrives,
+            "found {name:?} again, allowed is a name under which no work arrived yet"
+        );
         let (every, pace) = (self.pace.of(every), self.pace);
         let (queues, scheduler) = (self.target.queues, self.scheduler_name());
         let make = move |number| {
@@ -104,15 +109,26 @@ impl World {
                 objects.iter().filter_map(|object| queues.entrance(object)).collect();
             (entrances, objects)
         };
-        let task = tokio::spawn(arrivals(self.api.clone(), every, make)).abort_handle();
-        if let Some(before) = self.streams.insert(name.to_owned(), task) {
-            before.abort();
+        let task = tokio::spawn(arrivals(self.api.clone(), every, make));
+        self.streams.insert(name.to_owned(), Some(task));
+        Ok(())
+    }
+
+    /// Work that is to arrive does, or was told not to any more.
+    pub(super) async fn streams_flow(&mut self) -> anyhow::Result<()> {
+        for (name, stream) in &mut self.streams {
+            if let Some(task) = stream.take_if(|task| task.is_finished())
+                && let Ok(why) = task.await
+            {
+                return Err(why.context(format!("no more work arrives as {name:?}")));
+            }
         }
+        Ok(())
     }
 
     /// Ends the arrival of work.
     pub(crate) fn end_stream(&mut self, name: &str) -> anyhow::Result<()> {
-        let stream = self.streams.remove(name);
+        let stream = self.streams.get_mut(name).and_then(Option::take);
         stream.with_context(|| format!("no work arrives as {name:?}"))?.abort();
         Ok(())
     }
@@ -219,17 +235,25 @@ fn is_work(object: &Value) -> bool {
     object["kind"] != "Queue" && object["kind"] != "Node"
 }
 
-async fn arrivals(mut api: Api, every: Duration, make: impl Fn(usize) -> (Vec<Value>, Vec<Value>)) {
+/// Until something is refused.
+async fn arrivals(
+    mut api: Api,
+    every: Duration,
+    make: impl Fn(usize) -> (Vec<Value>, Vec<Value>),
+) -> anyhow::Error {
     for number in 0.. {
         tokio::time::sleep(every).await;
         let (entrances, objects) = make(number);
         for entrance in entrances {
-            let opened = api.ensure(&entrance).await;
-            opened.expect("its namespace is there and takes objects of this kind");
+            if let Err(why) = api.ensure(&entrance).await {
+                return why;
+            }
         }
         for object in objects {
-            let created = api.create(&object).await;
-            created.expect("what could be made once can be made again under another name");
+            if let Err(why) = api.create(&object).await {
+                return why;
+            }
         }
     }
+    anyhow::anyhow!("more arrived than can be counted")
 }

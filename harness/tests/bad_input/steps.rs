@@ -133,6 +133,24 @@ fn gpus_in_parts_are_in_use() {
 }
 
 #[test]
+fn work_arrives_under_names_of_its_own() {
+    let arrive = "When every 1 minute 1 pod \"s\" with 1 GPU each that runs for 10 seconds arrives in queue \"q\"\n";
+    let queue = "Given a queue \"q\" with a quota of 8\n";
+    let steps = [
+        format!("{FLEET}{queue}{arrive}{arrive}"),
+        format!("{FLEET}{queue}{arrive}And no more pods \"s\" arrive\n{arrive}"),
+        format!(
+            "{FLEET}{queue}When 1 pod \"s-0\" with 1 GPU each is submitted to queue \"q\"\n{arrive}And 5 minutes pass"
+        ),
+    ];
+    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
+    found "s" again, allowed is a name under which no work arrived yet
+    found "s" again, allowed is a name under which no work arrived yet
+    no more work arrives as "s": Pod default/s-0-0: pods "s-0-0" already exists (AlreadyExists)
+    "#);
+}
+
+#[test]
 fn a_word_for_a_kind_means_that_kind_alone() {
     let named = "Given these queues:\n| queue | quota |\n| web | 8 |\nAnd these workloads are submitted:\n| name | kind | queue | pods | gpus |\n| web | deployment | web | 2 | 1 |\n| web | job | web | 2 | 1 |\nAnd queue \"web\" has 4 running pods\n";
     let claims = [
@@ -268,6 +286,9 @@ fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
         "When 0 cycles pass",
         "Then never within 0 seconds node \"node-1\" is cordoned",
         "Then no pods of the cluster were evicted and stays so for 0 cycles",
+        "Then never within 1 minute node \"node-1\" is cordoned and stays so for 5 cycles",
+        "Given a priority class \"urgent\" with value 90\nAnd a priority class \"urgent\" with value 200",
+        "Given this status is written:\n\"\"\"\napiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n\"\"\"",
         "Given a queue \"q\" with a quota of 1\nWhen 1 pods \"x\" with 1 GPU each are submitted to queue \"q\"\nThen pod \"x\" is within 0 \"rack\"",
     ];
     let steps = steps.map(|steps| format!("{FLEET}{steps}"));
@@ -280,6 +301,9 @@ fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
     found 0 cycles, allowed is at least one
     features/f.feature:4: when: found never within 0 seconds, allowed is more than 0 seconds
     features/f.feature:4: stays: found 0 cycles, allowed is at least one
+    found `never within` with `and stays so`, allowed is one of them: never says for how long
+    features/f.feature:5: PriorityClass urgent: value: found 200, allowed is 90: the class is there
+    features/f.feature:6: Node node-1: found no status, allowed is one
     no node has a label "rack"
     (at +4.002s)
     "#);
