@@ -18,6 +18,7 @@ mod placing;
 mod protected;
 mod scenarios;
 mod state;
+mod task_order;
 mod topology;
 mod zones;
 
@@ -104,7 +105,7 @@ impl<'s> Session<'s> {
             nodes: snapshot.nodes.iter().map(NodeRoom::empty).collect(),
             pods: snapshot.pods.iter().map(state_of).collect(),
             members: snapshot.pod_groups.iter().map(Members::of).collect(),
-            task_ranks: members::task_ranks(snapshot, &profile.task_order),
+            task_ranks: task_order::task_ranks(snapshot, &profile.task_order),
             age_ranks: OnceCell::new(),
             gpu_demand: OnceCell::new(),
             parts: Parts::of(snapshot),

@@ -2,16 +2,11 @@
 //! which order, and which of them are next. A sub-group is a leaf with a minimum of pods, or an
 //! inner node of which so many children must be satisfied.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::PodState;
 use crate::{
-    Snapshot,
-    model::{Leader, Name, Pod, PodGroup, PodId, PodStatus},
-    profile::TaskRule,
+    model::{Name, Pod, PodGroup, PodId, PodStatus},
     queues::Shortfall,
 };
 
@@ -53,45 +48,6 @@ pub struct NotReady {
     pub exist: u32,
     /// Of those, pods behind scheduling gates.
     pub gated: u32,
-}
-
-/// The place of every pod among its group's, first to be served first.
-pub(super) fn task_ranks(snapshot: &Snapshot, rules: &[TaskRule]) -> Vec<u32> {
-    let mut by_group = vec![Vec::new(); snapshot.pod_groups.len()];
-    for (pod, id) in snapshot.pods.iter().zip(0..) {
-        if let Some(group) = pod.group {
-            by_group[group.0 as usize].push(PodId(id));
-        }
-    }
-    let mut ranks = vec![0; snapshot.pods.len()];
-    for mut pods in by_group {
-        if pods.len() > 1 {
-            pods.sort_by(|a, b| {
-                let (left, right) = (&snapshot.pods[a.0 as usize], &snapshot.pods[b.0 as usize]);
-                compare(rules, left, right).then(a.cmp(b))
-            });
-        }
-        for (pod, rank) in pods.into_iter().zip(0..) {
-            ranks[pod.0 as usize] = rank;
-        }
-    }
-    ranks
-}
-
-/// By the rules, then the older first, then by uid.
-fn compare(rules: &[TaskRule], left: &Pod, right: &Pod) -> Ordering {
-    let by_rules = rules.iter().map(|rule| rank(*rule, left).cmp(&rank(*rule, right)));
-    let by_age = (left.created, &left.uid).cmp(&(right.created, &right.uid));
-    by_rules.fold(Ordering::Equal, Ordering::then).then(by_age)
-}
-
-/// What a rule makes of a pod; less is better.
-fn rank(rule: TaskRule, pod: &Pod) -> i64 {
-    match rule {
-        TaskRule::Kubeflow => i64::from(pod.leads != Some(Leader::Kubeflow)),
-        TaskRule::Ray => i64::from(pod.leads != Some(Leader::Ray)),
-        TaskRule::TaskOrder => pod.task_priority.map_or(i64::MAX, |priority| -i64::from(priority)),
-    }
 }
 
 impl Members {
@@ -209,6 +165,34 @@ impl Members {
             required: group.sub_groups.iter().map(|of| of.min_member).sum(),
             exist: self.sub_groups.iter().map(SubMembers::alive).sum::<u32>() + self.gated(),
             gated: self.gated(),
+        }
+    }
+
+    /// These pods, that had left the group, in the order in which they come back, and in the pieces;
+    /// what cannot come back is the last piece.
+    pub fn returning(&self, group: &PodGroup, left: &[(u32, PodId, usize)]) -> Vec<Vec<PodId>> {
+        let mut members = self.clone();
+        for sub_group in &mut members.sub_groups {
+            sub_group.waiting.clear();
+        }
+        for (rank, pod, sub_group) in left {
+            members.sub_groups[*sub_group].waiting.insert((*rank, *pod));
+        }
+        let mut pieces = Vec::new();
+        loop {
+            let piece = members.next_chunk(group);
+            if piece.is_empty() {
+                let rest: Vec<PodId> = members.waiting().collect();
+                pieces.extend((!rest.is_empty()).then_some(rest));
+                return pieces;
+            }
+            for sub_group in &mut members.sub_groups {
+                let waiting = sub_group.waiting.len();
+                sub_group.waiting.retain(|(_, pod)| !piece.contains(pod));
+                let placed = waiting - sub_group.waiting.len();
+                sub_group.active += u32::try_from(placed).expect("pod ids are 32 bits");
+            }
+            pieces.push(piece);
         }
     }
 
@@ -353,7 +337,7 @@ mod tests {
     use super::*;
     use crate::{
         Profile,
-        model::{NodeId, PodGroupId, Time},
+        model::{NodeId, PodGroupId},
         session::Session,
         testing::snapshot_of,
     };
@@ -383,36 +367,6 @@ mod tests {
         assert_eq!(standing("node n1\njob a pods=5 min=2 on n1 n1 n1"), "AboveMinimum: a-3");
         assert_eq!(standing("job a pods=2 min=0"), "AtMinimum: a-0");
         assert_eq!(standing("node n1\ngang a pods=2 gpus=1 on n1 n1"), "AtMinimum: ");
-    }
-
-    #[test]
-    fn the_highest_task_priority_comes_first_any_before_none_then_the_oldest() {
-        let mut snapshot = snapshot_of("job a pods=5");
-        for (pod, (priority, created)) in snapshot.pods.iter_mut().zip([
-            (None, 7),
-            (Some(1), 9),
-            (Some(5), 9),
-            (None, 3),
-            (None, 7),
-        ]) {
-            (pod.task_priority, pod.created) = (priority, Time(created));
-        }
-        assert_eq!(task_ranks(&snapshot, &TaskRule::ALL), [3, 1, 0, 2, 4]);
-    }
-
-    #[test]
-    fn the_first_rule_of_the_profile_that_tells_two_pods_apart_decides() {
-        let mut snapshot = snapshot_of("job a pods=4");
-        snapshot.pods[1].leads = Some(Leader::Ray);
-        snapshot.pods[2].leads = Some(Leader::Kubeflow);
-        snapshot.pods[3].task_priority = Some(1);
-        let [kubeflow, ray, task_order] = TaskRule::ALL;
-        assert_eq!(task_ranks(&snapshot, &[kubeflow, ray, task_order]), [3, 1, 0, 2]);
-        assert_eq!(task_ranks(&snapshot, &[ray, kubeflow, task_order]), [3, 0, 1, 2]);
-        assert_eq!(task_ranks(&snapshot, &[kubeflow, task_order, ray]), [3, 2, 0, 1]);
-        assert_eq!(task_ranks(&snapshot, &[task_order, kubeflow, ray]), [3, 2, 1, 0]);
-        assert_eq!(task_ranks(&snapshot, &[task_order]), [1, 2, 3, 0]);
-        assert_eq!(task_ranks(&snapshot, &[]), [0, 1, 2, 3]);
     }
 
     #[test]

@@ -285,3 +285,62 @@ fn nobody_is_moved_whose_new_place_somebody_else_would_take() {
     steady after 2
     ");
 }
+
+#[test]
+fn who_moves_comes_back_in_the_pieces_in_which_a_gang_is_placed() {
+    assert_snapshot!(rounds_of("
+        topology dc levels host
+        node n1 gpus=2 label host=n1
+        node n2 gpus=4 label host=n2
+        node n3 gpus=2 label host=n3
+        queue a quota=8
+        queue b quota=0
+        job f gpus=1 queue=a non-preemptible on n1
+        job g gpus=1 queue=a non-preemptible on n3
+        job h gpus=1 queue=a non-preemptible on n2
+        gang v needs=1 queue=a
+          part left gpus=1 on n2
+          part right pods=2 min=1 gpus=1 close=dc/host on n3 n1
+        job w gpus=1 queue=b needs host=n1
+    "), @"steady after 0");
+}
+
+#[test]
+fn who_lost_pods_asks_nobody_to_leave_in_that_cycle() {
+    let rounds = rounds_of(
+        "
+        topology dc levels zone rack
+        node n0 gpus=2 label zone=z0 label rack=r0
+        node n1 gpus=2 label zone=z0 label rack=r0
+        node n2 gpus=2 label zone=z0 label rack=r1
+        node n3 gpus=2 label zone=z0 label rack=r1
+        node n4 gpus=4 label zone=z1 label rack=r2
+        node n5 gpus=2 label zone=z1 label rack=r2
+        node n6 gpus=4 label zone=z1 label rack=r3
+        queue q0 quota=8
+        queue q1 quota=4
+        job j00 pods=2 min=1 gpus=2 priority=75 queue=q1 together=dc/rack on n0
+        job j01 pods=3 min=1 gpus=1 priority=50 queue=q1 on n6 n6 n6
+        gang j02 pods=4 gpus=1 priority=75 queue=q0 on n2 n2 n3 n3
+        job j04 pods=3 min=1 gpus=1 priority=75 queue=q0 together=dc/rack on n1 n1
+        gang j05 priority=75 queue=q0
+          part s0 gpus=2
+          part s1 pods=2 gpus=2
+          part s2 pods=2 gpus=2
+        job j06 pods=6 min=1 gpus=1 priority=75 queue=q1 on n4 n4 n4 n4 n5 n5
+    ",
+    );
+    assert_snapshot!(rounds, @r"
+    1: j00 leaves n0 for j04 (reclaim)
+    1: j04 waits for n0
+    2: j04 runs on n0
+    2: j01 leaves n6 for j00 (consolidation)
+    2: j01 waits for n0
+    2: j00 waits for n6
+    2: j01 leaves n6 x2 for j00 (preempt)
+    2: j00 waits for n6
+    3: j00 runs on n6 x2
+    3: j01 runs on n0
+    steady after 3
+    ");
+}

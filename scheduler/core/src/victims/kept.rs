@@ -9,6 +9,7 @@ use super::{
     Backlog, Free, Manner, Solution, Unit, Wanted,
     elsewhere::Elsewhere,
     returning::{Entry, Returning},
+    units::on_return,
 };
 use crate::{
     decision::EvictionCause,
@@ -81,7 +82,8 @@ fn are_kept(
     let more = evicted().filter(claims).map(|unit| unit.amount);
     let free = free.chain(more).fold(PerResource::default(), PerResource::plus);
     let mut elsewhere = Elsewhere::new(free, Manner::Evict);
-    let mut returning = Returning::new(session, backlog, jobs(), evicted());
+    let back: Vec<Unit> = on_return(session, &evicted().cloned().collect::<Vec<Unit>>());
+    let mut returning = Returning::new(session, backlog, jobs(), &back);
     let (mut are_kept, mut waiting) = (true, served.len());
     while are_kept && (waiting > 0 || manner == Manner::Move) {
         returning.let_step_aside(session);

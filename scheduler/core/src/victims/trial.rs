@@ -8,6 +8,7 @@ use super::{
     Limits, Manner, Piece, Search, Solution, Unit, UnitKey,
     elsewhere::{Elsewhere, within_limits},
     returning::{Entry, Returning},
+    units::on_return,
 };
 use crate::{
     model::{NodeId, PodGroupId, PodId, ShapeId},
@@ -142,7 +143,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             self.session.evict(*pod);
         }
         let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.manner);
-        let mut returning = Returning::new(self.session, self.backlog, [self.wanted], evicted);
+        let back = on_return(self.session, evicted);
+        let mut returning = Returning::new(self.session, self.backlog, [self.wanted], &back);
         let (mut job_is_served, mut apart, mut ahead) = (false, Vec::new(), Vec::new());
         loop {
             if !job_is_served {

@@ -1,6 +1,8 @@
 //! A job as pieces that can be evicted one after the other: its elastic surplus pod by pod (or
 //! sub-group by sub-group), worst first, and at last the rest of the gang as a whole.
 
+use std::collections::BTreeMap;
+
 use crate::{
     model::{NodeId, PodGroup, PodGroupId, PodId, QueueId},
     queues::{JobKey, Shortfall},
@@ -82,6 +84,49 @@ pub(crate) fn units_of(
         Unit { key, queue, group: id, piece, pods, amount }
     };
     (0..).zip(pieces).map(unit).collect()
+}
+
+/// What was evicted, in the pieces in which it comes back: those of a group with several sub-groups
+/// are others than the ones that it loses.
+pub(super) fn on_return(session: &Session<'_>, evicted: &[Unit]) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    let mut apart: BTreeMap<PodGroupId, Vec<&Unit>> = BTreeMap::new();
+    for unit in evicted {
+        if session.group(unit.group).sub_groups.len() > 1 {
+            apart.entry(unit.group).or_default().push(unit);
+        } else {
+            units.push(unit.clone());
+        }
+    }
+    for (id, evicted) in apart {
+        units.extend(pieces_on_return(session, id, &evicted));
+    }
+    units
+}
+
+fn pieces_on_return(session: &Session<'_>, id: PodGroupId, evicted: &[&Unit]) -> Vec<Unit> {
+    let (group, members) = (session.group(id), session.members(id));
+    let nodes: BTreeMap<PodId, NodeId> =
+        evicted.iter().flat_map(|unit| unit.pods.iter().copied()).collect();
+    let left = |pod: &PodId| (session.task_rank(*pod), *pod, session.pod(*pod).sub_group);
+    let left: Vec<(u32, PodId, usize)> = nodes.keys().map(left).collect();
+    let first = match members.shortfall(group) {
+        Shortfall::BelowMinimum => 1,
+        Shortfall::AtMinimum => 2,
+        Shortfall::AboveMinimum => 3,
+    };
+    let unit = |(place, piece): (u32, Vec<PodId>)| {
+        let piece_of = if place == 1 { Piece::Core } else { Piece::Surplus };
+        let shortfall = match piece_of {
+            Piece::Surplus => Shortfall::AboveMinimum,
+            Piece::Core => Shortfall::AtMinimum,
+        };
+        let pods: Pods = piece.into_iter().map(|pod| (pod, nodes[&pod])).collect();
+        let amount = amount_of(session, &pods);
+        let key = (session.job_key(id, shortfall), place);
+        Unit { key, queue: evicted[0].queue, group: id, piece: piece_of, pods, amount }
+    };
+    (first..).zip(members.returning(group, &left)).map(unit).collect()
 }
 
 fn amount_of(session: &Session<'_>, pods: &Pods) -> PerResource<i64> {
