@@ -17,6 +17,7 @@ Feature: A gang runs whole or not at all
     Then eventually within 1 minute gang "train" has 10 running pods
     And gang "train" is whole or absent
 
+  @virtual-time
   Scenario: A gang is whole all along while it starts, runs and finishes
     Given these workloads are submitted:
       | name   | kind | queue  | pods | gpus | run time |

@@ -114,7 +114,7 @@ Feature: Nodes come and go under the pods
     And these workloads are submitted:
       | name | kind       | queue    | pods | gpus | labels  |
       | web  | deployment | training | 8    | 1    | app=web |
-    And workload "web" is on 1 node
+    And workload "web" has 8 running pods
     When node "node-1" is drained
     Then queue "training" has 8 running pods
     And workload "web" is not on node "node-1"

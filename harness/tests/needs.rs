@@ -16,6 +16,10 @@ const EXACT: &[(&str, &str)] = &[
         "A drained node's gang starts again whole elsewhere",
         "a real Job controller makes no new pod for ten minutes after eight were evicted",
     ),
+    (
+        "A gang is whole all along while it starts, runs and finishes",
+        "where a machine is busy, the moment in which a gang starts is longer than any bound",
+    ),
     ("Pods with CPUs of their own go where one zone has them", ZONES),
     ("Devices of two zones are not given to one pod", ZONES),
     ("What is told of a zone later counts from then on", ZONES),
