@@ -17,6 +17,16 @@ pub struct Protection {
 }
 
 impl Session<'_> {
+    /// Whether anything may be protected for a time at all.
+    pub(crate) fn has_min_runtimes(&self) -> bool {
+        let profile = [self.profile.preempt_min_runtime, self.profile.reclaim_min_runtime];
+        let queues = self.snapshot.queues.iter();
+        let queues =
+            queues.flat_map(|queue| [queue.preempt_min_runtime, queue.reclaim_min_runtime]);
+        let mut all = queues.flatten().chain(profile);
+        self.profile.min_runtimes && all.any(|minimum| !minimum.is_zero())
+    }
+
     /// What was found to keep others from leaving for the job, in this cycle.
     pub fn protection(&self, job: PodGroupId) -> Option<Protection> {
         self.protections.get(&job).copied()

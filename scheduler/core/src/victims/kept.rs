@@ -3,7 +3,7 @@
 //! before it once others have left its queue, too, and the same pods would be evicted again and
 //! again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Backlog, Free, Manner, Solution, Unit, Wanted,
@@ -63,7 +63,8 @@ fn are_kept(
     (earlier, served, manner): (&[Served], &[Served], Manner),
 ) -> bool {
     let all = || earlier.iter().chain(served);
-    let is_new = |job: &Wanted| served.iter().any(|served| served.wanted.pods == job.pods);
+    let new: BTreeSet<&[PodId]> = served.iter().map(|served| &*served.wanted.pods).collect();
+    let is_new = |job: &Wanted| new.contains(&*job.pods);
     let start = session.checkpoint();
     let evicted = || all().flat_map(|served| served.solution.units());
     for (pod, _) in evicted().flat_map(|unit| &unit.pods) {

@@ -210,6 +210,9 @@ fn protection(
     (before, wanted): (&Before<'_>, &Wanted),
     purpose: &impl Purpose,
 ) -> Option<Protection> {
+    if !session.has_min_runtimes() {
+        return None;
+    }
     let left = |unit: &Unit| purpose.protected_for(before, wanted, unit).unwrap_or_default();
     let may_go = |unit: &Unit| left(unit) < Duration::MAX;
     let pool = &ground.pool;
