@@ -168,14 +168,18 @@ impl Members {
         }
     }
 
-    /// These pods, that had left the group, in the order in which they come back, and in the pieces;
-    /// what cannot come back is the last piece.
-    pub fn returning(&self, group: &PodGroup, left: &[(u32, PodId, usize)]) -> Vec<Vec<PodId>> {
+    /// These pods, that had left the group, with their sub-groups and places in task order: in the
+    /// pieces, and the order, in which they come back; what cannot come back is the last piece.
+    pub fn returning(
+        &self,
+        group: &PodGroup,
+        left: &BTreeMap<PodId, (usize, u32)>,
+    ) -> Vec<Vec<PodId>> {
         let mut members = self.clone();
         for sub_group in &mut members.sub_groups {
             sub_group.waiting.clear();
         }
-        for (rank, pod, sub_group) in left {
+        for (pod, (sub_group, rank)) in left {
             members.sub_groups[*sub_group].waiting.insert((*rank, *pod));
         }
         let mut pieces = Vec::new();
@@ -186,11 +190,10 @@ impl Members {
                 pieces.extend((!rest.is_empty()).then_some(rest));
                 return pieces;
             }
-            for sub_group in &mut members.sub_groups {
-                let waiting = sub_group.waiting.len();
-                sub_group.waiting.retain(|(_, pod)| !piece.contains(pod));
-                let placed = waiting - sub_group.waiting.len();
-                sub_group.active += u32::try_from(placed).expect("pod ids are 32 bits");
+            for pod in &piece {
+                let (sub_group, rank) = left[pod];
+                members.sub_groups[sub_group].waiting.remove(&(rank, *pod));
+                members.sub_groups[sub_group].active += 1;
             }
             pieces.push(piece);
         }

@@ -83,8 +83,8 @@ fn are_kept(
     let more = evicted().filter(claims).map(|unit| unit.amount);
     let free = free.chain(more).fold(PerResource::default(), PerResource::plus);
     let mut elsewhere = Elsewhere::new(free, Manner::Evict);
-    let back: Vec<Unit> = on_return(session, &evicted().cloned().collect::<Vec<Unit>>());
-    let mut returning = Returning::new(session, backlog, jobs(), &back);
+    let back = on_return(session, evicted());
+    let mut returning = Returning::new(session, backlog, jobs(), back.iter().map(AsRef::as_ref));
     let (mut are_kept, mut waiting) = (true, served.len());
     while are_kept && (waiting > 0 || manner == Manner::Move) {
         returning.let_step_aside(session);

@@ -144,7 +144,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         }
         let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.manner);
         let back = on_return(self.session, evicted);
-        let mut returning = Returning::new(self.session, self.backlog, [self.wanted], &back);
+        let units = back.iter().map(AsRef::as_ref);
+        let mut returning = Returning::new(self.session, self.backlog, [self.wanted], units);
         let (mut job_is_served, mut apart, mut ahead) = (false, Vec::new(), Vec::new());
         loop {
             if !job_is_served {
@@ -165,11 +166,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 }
                 Entry::Unit(unit) => {
                     let may_stay = job_is_served && !elsewhere.moves(unit.group);
-                    let stays = may_stay && keep(self.session, unit, &apart);
-                    let some_stay = || may_stay && self.manner == Manner::Move;
-                    let served = stays
-                        || some_stay() && keep_some(self.session, unit, &apart)
-                        || elsewhere.find_place(self.session, unit);
+                    let stays = may_stay && keep(self.session, unit, (&apart, self.manner));
+                    let served = stays || elsewhere.find_place(self.session, unit);
                     (unit.queue, unit.amount, served)
                 }
                 Entry::Bystander(_) if job_is_served => continue,
@@ -224,26 +222,9 @@ fn count_pods(units: &[Unit]) -> usize {
 }
 
 /// Takes the unit's eviction back, if nodes have the room and queues the limits, and it does not
-/// stand in the way of the pods `apart`.
-fn keep(session: &mut Session<'_>, unit: &Unit, apart: &[PodId]) -> bool {
-    let start = session.checkpoint();
-    let fits = within_limits(session.ledger(), unit)
-        && unit.pods.iter().all(|&(pod, node)| {
-            let fits = can_stay(session, pod, node);
-            if fits {
-                session.restore(pod);
-            }
-            fits
-        })
-        && apart.iter().all(|pod| session.is_apart(*pod));
-    if !fits {
-        session.undo_to(start);
-    }
-    fits
-}
-
-/// The same of those of its pods that can stay, while the others go elsewhere.
-fn keep_some(session: &mut Session<'_>, unit: &Unit, apart: &[PodId]) -> bool {
+/// stand in the way of the pods `apart`. Where others only move, a part of it stays, too, if the
+/// rest finds places elsewhere.
+fn keep(session: &mut Session<'_>, unit: &Unit, (apart, manner): (&[PodId], Manner)) -> bool {
     if !within_limits(session.ledger(), unit) {
         return false;
     }
@@ -253,11 +234,15 @@ fn keep_some(session: &mut Session<'_>, unit: &Unit, apart: &[PodId]) -> bool {
             session.restore(pod);
         } else {
             others.push(pod);
+            if manner == Manner::Evict {
+                break;
+            }
         }
     }
-    let fits = others.len() < unit.pods.len()
+    let may_part = manner == Manner::Move && others.len() < unit.pods.len();
+    let fits = (others.is_empty() || may_part)
         && apart.iter().all(|pod| session.is_apart(*pod))
-        && session.promise_all(&others);
+        && (others.is_empty() || session.promise_all(&others));
     if !fits {
         session.undo_to(start);
     }

@@ -1,7 +1,7 @@
 //! A job as pieces that can be evicted one after the other: its elastic surplus pod by pod (or
 //! sub-group by sub-group), worst first, and at last the rest of the gang as a whole.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use crate::{
     model::{NodeId, PodGroup, PodGroupId, PodId, QueueId},
@@ -75,58 +75,50 @@ pub(crate) fn units_of(
     }
     let count = u32::try_from(pieces.len()).expect("pod ids are 32 bits");
     let unit = |(from_end, (piece, pods)): (u32, (Piece, Pods))| {
-        let shortfall = match piece {
-            Piece::Surplus => Shortfall::AboveMinimum,
-            Piece::Core => Shortfall::AtMinimum,
-        };
-        let key = (session.job_key(id, shortfall), count - from_end);
-        let amount = amount_of(session, &pods);
-        Unit { key, queue, group: id, piece, pods, amount }
+        Unit::new(session, (id, queue), (piece, count - from_end), pods)
     };
     (0..).zip(pieces).map(unit).collect()
 }
 
 /// What was evicted, in the pieces in which it comes back: those of a group with several sub-groups
 /// are others than the ones that it loses.
-pub(super) fn on_return(session: &Session<'_>, evicted: &[Unit]) -> Vec<Unit> {
-    let mut units: Vec<Unit> = Vec::new();
-    let mut apart: BTreeMap<PodGroupId, Vec<&Unit>> = BTreeMap::new();
+pub(super) fn on_return<'u>(
+    session: &Session<'_>,
+    evicted: impl IntoIterator<Item = &'u Unit>,
+) -> Vec<Cow<'u, Unit>> {
+    let mut units: Vec<Cow<'_, Unit>> = Vec::new();
+    let mut apart: BTreeMap<(PodGroupId, QueueId), BTreeMap<PodId, NodeId>> = BTreeMap::new();
     for unit in evicted {
         if session.group(unit.group).sub_groups.len() > 1 {
-            apart.entry(unit.group).or_default().push(unit);
+            apart.entry((unit.group, unit.queue)).or_default().extend(unit.pods.iter().copied());
         } else {
-            units.push(unit.clone());
+            units.push(Cow::Borrowed(unit));
         }
     }
-    for (id, evicted) in apart {
-        units.extend(pieces_on_return(session, id, &evicted));
+    for (of, nodes) in apart {
+        units.extend(pieces_on_return(session, of, &nodes).map(Cow::Owned));
     }
     units
 }
 
-fn pieces_on_return(session: &Session<'_>, id: PodGroupId, evicted: &[&Unit]) -> Vec<Unit> {
+fn pieces_on_return(
+    session: &Session<'_>,
+    (id, queue): (PodGroupId, QueueId),
+    nodes: &BTreeMap<PodId, NodeId>,
+) -> impl Iterator<Item = Unit> {
     let (group, members) = (session.group(id), session.members(id));
-    let nodes: BTreeMap<PodId, NodeId> =
-        evicted.iter().flat_map(|unit| unit.pods.iter().copied()).collect();
-    let left = |pod: &PodId| (session.task_rank(*pod), *pod, session.pod(*pod).sub_group);
-    let left: Vec<(u32, PodId, usize)> = nodes.keys().map(left).collect();
+    let place = |pod: &PodId| (*pod, (session.pod(*pod).sub_group, session.task_rank(*pod)));
     let first = match members.shortfall(group) {
         Shortfall::BelowMinimum => 1,
         Shortfall::AtMinimum => 2,
         Shortfall::AboveMinimum => 3,
     };
-    let unit = |(place, piece): (u32, Vec<PodId>)| {
-        let piece_of = if place == 1 { Piece::Core } else { Piece::Surplus };
-        let shortfall = match piece_of {
-            Piece::Surplus => Shortfall::AboveMinimum,
-            Piece::Core => Shortfall::AtMinimum,
-        };
+    let pieces = members.returning(group, &nodes.keys().map(place).collect());
+    (first..).zip(pieces).map(move |(place, piece): (u32, _)| {
+        let of = if place == 1 { Piece::Core } else { Piece::Surplus };
         let pods: Pods = piece.into_iter().map(|pod| (pod, nodes[&pod])).collect();
-        let amount = amount_of(session, &pods);
-        let key = (session.job_key(id, shortfall), place);
-        Unit { key, queue: evicted[0].queue, group: id, piece: piece_of, pods, amount }
-    };
-    (first..).zip(members.returning(group, &left)).map(unit).collect()
+        Unit::new(session, (id, queue), (of, place), pods)
+    })
 }
 
 fn amount_of(session: &Session<'_>, pods: &Pods) -> PerResource<i64> {
@@ -135,6 +127,21 @@ fn amount_of(session: &Session<'_>, pods: &Pods) -> PerResource<i64> {
 }
 
 impl Unit {
+    fn new(
+        session: &Session<'_>,
+        (group, queue): (PodGroupId, QueueId),
+        (piece, place): (Piece, u32),
+        pods: Pods,
+    ) -> Self {
+        let shortfall = match piece {
+            Piece::Surplus => Shortfall::AboveMinimum,
+            Piece::Core => Shortfall::AtMinimum,
+        };
+        let key = (session.job_key(group, shortfall), place);
+        let amount = amount_of(session, &pods);
+        Self { key, queue, group, piece, pods, amount }
+    }
+
     /// Those of its pods that do not stay.
     pub(super) fn without(
         &self,
