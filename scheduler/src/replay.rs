@@ -167,8 +167,8 @@ fn not_to_return(snapshot: &mut Snapshot, plan: &Plan, mirror: &Mirror) -> BTree
         };
         let key = |name: &Name| Key { namespace: pod.namespace.clone(), name: name.clone() };
         let record = mirror.groups.get(&key(&group.name));
-        if let Some(malformed) = record.and_then(|record| record.malformed.clone()) {
-            troubles.insert(key(&pod.name), Trouble::Group(group.name.clone(), malformed));
+        if let Some(trouble) = record.and_then(|record| Trouble::of_group(&group.name, record)) {
+            troubles.insert(key(&pod.name), trouble);
             pod.status = PodStatus::Failed;
         }
     }

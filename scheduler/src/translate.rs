@@ -24,7 +24,7 @@ use sub_groups::SubGroupProblem;
 
 use crate::{
     config::{Config, Flavor},
-    mirror::{ClaimProblem, Key, Mirror},
+    mirror::{ClaimProblem, GroupRecord, Key, Mirror},
     parse::Malformed,
 };
 
@@ -58,6 +58,11 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
+    /// The pod group of this name cannot be read; `None`: it can.
+    pub(crate) fn of_group(name: &Name, group: &GroupRecord) -> Option<Self> {
+        Some(Self::Group(Name::clone(name), group.malformed.clone()?))
+    }
+
     /// What cures it.
     pub(crate) fn remedy(&self) -> String {
         let mend = |what: &str, malformed: &Malformed| {

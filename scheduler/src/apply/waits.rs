@@ -30,7 +30,7 @@ impl Waits {
 
     /// The group cannot be read, and no pod of it is started until it can.
     pub(super) fn malformed((key, group): (&Key, &GroupRecord)) -> Option<Self> {
-        let trouble = Trouble::Group(Name::clone(&key.name), group.malformed.clone()?);
+        let trouble = Trouble::of_group(&key.name, group)?;
         Some(Self::new("Malformed", trouble.to_string(), &trouble.remedy()))
     }
 

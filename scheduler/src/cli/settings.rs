@@ -39,7 +39,6 @@ pub(super) fn of(arguments: &Run) -> anyhow::Result<Config> {
     if arguments.no_grouping {
         config.components.remove(&Component::Podgrouper);
     }
-    config.usage_window = arguments.usage_window.or(config.usage_window);
     config.writes_at_once = arguments.writes_at_once.map_or(config.writes_at_once, usize::from);
     Ok(config)
 }
@@ -51,12 +50,13 @@ pub(super) fn of_another(arguments: &Explain) -> anyhow::Result<Config> {
         refuse(&[("--usage-window", arguments.usage_window.is_some())])?;
     }
     let given = GivenFile::read(arguments.config.as_deref())?;
-    config.usage_window = arguments.usage_window;
-    given.apply(&mut config, |file| file.trace_decisions = None)?;
+    given.apply(&mut config, |file| {
+        file.trace_decisions = None;
+        file.usage_window = arguments.usage_window.map(Into::into).or(file.usage_window);
+    })?;
     if let Some(name) = &arguments.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
-    config.usage_window = arguments.usage_window.or(config.usage_window);
     Ok(config)
 }
 
@@ -77,7 +77,7 @@ pub(super) fn of_snapshot(arguments: &Snapshot) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// The file, with the flag that stands for one of its keys.
+/// The file, with the flags that stand for keys of it.
 fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
     let given = GivenFile::read(arguments.config.as_deref())?;
     let served = arguments.health_address.is_some();
@@ -86,9 +86,10 @@ fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
         "{}: traceDecisions: needs --health-address, where the trace is served",
         given.shown
     );
-    config.usage_window = arguments.usage_window;
-    let trace_decisions = arguments.trace_decisions.or(given.file.trace_decisions);
-    Ok(given.apply(config, |file| file.trace_decisions = trace_decisions)?)
+    Ok(given.apply(config, |file| {
+        file.trace_decisions = arguments.trace_decisions.or(file.trace_decisions);
+        file.usage_window = arguments.usage_window.map(Into::into).or(file.usage_window);
+    })?)
 }
 
 /// Refuses flags that would do nothing in profile `kube`.

@@ -221,23 +221,16 @@ pub struct MinRuntime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub Duration);
 
+impl From<Duration> for Time {
+    fn from(time: Duration) -> Self {
+        Self(time)
+    }
+}
+
 impl<'de> Deserialize<'de> for Time {
-    /// By a visitor, so that an error knows its place in the file.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Time;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a time as 90s, 500ms or 1h30m")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Time, E> {
-                let time = time_of(text).map(Time);
-                time.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
-            }
-        }
-        deserializer.deserialize_str(Text)
+        let read = |text: &str| time_of(text).map(Self);
+        deserializer.deserialize_str(Written { read, allowed: "a time as 90s, 500ms or 1h30m" })
     }
 }
 
@@ -259,22 +252,28 @@ impl Grace {
 }
 
 impl<'de> Deserialize<'de> for Grace {
-    /// By a visitor, so that an error knows its place in the file.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Grace;
+        let allowed = "a time as 90s, 500ms or 1h30m, or -1s for never";
+        deserializer.deserialize_str(Written { read: Self::read, allowed })
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a time as 90s, 500ms or 1h30m, or -1s for never")
-            }
+/// Reads a text that stands for something, as a visitor, so that an error knows its place in the
+/// file.
+struct Written<T> {
+    read: fn(&str) -> Option<T>,
+    allowed: &'static str,
+}
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Grace, E> {
-                let grace = Grace::read(text);
-                grace.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
-            }
-        }
-        deserializer.deserialize_str(Text)
+impl<T> Visitor<'_> for Written<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.allowed)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        (self.read)(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
     }
 }
 

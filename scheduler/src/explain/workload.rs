@@ -116,8 +116,8 @@ fn find(seen: &Seen, key: &Key) -> Option<PodGroupId> {
 
 /// The group cannot be read: what runs of it runs on.
 fn of_group<'a>(seen: &Seen, key: &'a Key) -> Option<Wrong<'a>> {
-    let malformed = seen.mirror.groups.get(key)?.malformed.clone()?;
-    Some(("podGroup", key, Trouble::Group(Name::clone(&key.name), malformed)))
+    let trouble = Trouble::of_group(&key.name, seen.mirror.groups.get(key)?)?;
+    Some(("podGroup", key, trouble))
 }
 
 async fn meant(seen: &Seen, namespace: &str, name: &str) -> anyhow::Result<Meant> {

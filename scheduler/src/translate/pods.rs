@@ -194,8 +194,8 @@ fn membership(
     let missing = || Trouble::GroupMissing(Name::clone(name));
     let group = context.mirror.groups.get(&group_key).ok_or_else(missing)?;
     let id = || id(&group_key).map_err(|_| missing());
-    match (&group.malformed, record.waits()) {
-        (Some(malformed), true) => Err(Trouble::Group(Name::clone(name), malformed.clone())),
+    match (Trouble::of_group(name, group), record.waits()) {
+        (Some(trouble), true) => Err(trouble),
         (Some(_), false) => Ok((id()?, 0)),
         (None, waits) => match place(&group.sub_groups, record.sub_group()) {
             Ok(at) => Ok((id()?, at)),
