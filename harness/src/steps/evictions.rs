@@ -47,9 +47,7 @@ async fn evicted_for(
 ) -> StepResult {
     let words = format!(" for {other}");
     let claim = |world: &World| {
-        let pods: Vec<Pod<'_>> =
-            world.view.pods_ever().filter(|pod| other.means(*pod, &world.view)).collect();
-        let names: BTreeSet<&str> = pods.iter().flat_map(|pod| pod.names()).collect();
+        let names: BTreeSet<&str> = other.pods_ever(&world.view).flat_map(Pod::names).collect();
         let is_for = |eviction: &Eviction<'_>| {
             eviction.tells_of(&names) || tells_of_queue(world, eviction, &other)
         };

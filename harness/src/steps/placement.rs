@@ -8,7 +8,8 @@ use schedlab_emulator::quantity::thousandths;
 use super::StepResult;
 use super::parameters::{Condition, Count, Stays, When};
 use super::subjects::Workload;
-use crate::audit::{claim_names, gpu_milli_claimed, reserves, shared_devices};
+use super::usage::gpus_claimed;
+use crate::audit::{reserves, shared_devices};
 use crate::view::{Kind, Pod, View};
 use crate::world::{TimeWord, World};
 
@@ -242,10 +243,7 @@ fn gpus_used(view: &View, node: &str) -> i128 {
 
 fn has_gpus_by_claim(view: &View, node: &str) -> bool {
     let mut pods = view.pods().filter(|pod| pod.node() == node && pod.holds_room());
-    pods.any(|pod| {
-        let mut claims = claim_names(pod.0).filter_map(|name| view.get(Kind::Claims, name));
-        claims.any(|claim| gpu_milli_claimed(claim) > 0)
-    })
+    pods.any(|pod| gpus_claimed(view, pod) > 0)
 }
 
 fn free_gpus(view: &View, node: &str) -> Result<i128, String> {

@@ -171,13 +171,12 @@ fn events<'w>(world: &'w World, subject: &'w Subject, words: &str) -> Vec<&'w Va
 fn about<'w>(world: &'w World, subject: &'w Subject) -> impl Iterator<Item = &'w Value> {
     let view = &world.view;
     // Pods that are gone are of their workload, too, and so are their pod groups.
-    let pods = view.pods_ever().filter(|pod| subject.means(*pod, view));
     let of_pod = |pod: Pod<'w>| {
         let group = object::annotation(pod.0, "pod-group-name").map(|name| ("PodGroup", name));
         let both = [Some(("Pod", pod.name())), group].into_iter().flatten();
         both.map(move |(kind, name)| (kind, pod.namespace(), name))
     };
-    let its: BTreeSet<(&str, &str, &str)> = pods.flat_map(of_pod).collect();
+    let its: BTreeSet<(&str, &str, &str)> = subject.pods_ever(view).flat_map(of_pod).collect();
     view.all(Kind::Events).filter(move |event| {
         let field = |name: &str| event["involvedObject"][name].as_str().unwrap_or_default();
         let (kind, namespace, name) = (field("kind"), field("namespace"), field("name"));

@@ -42,7 +42,7 @@ impl Workload {
 
     /// Its pods that are there, and those that are gone.
     pub(crate) fn pods_ever<'v>(&'v self, view: &'v View) -> impl Iterator<Item = Pod<'v>> {
-        view.pods_ever().filter(|pod| self.0.means(*pod, view))
+        self.0.pods_ever(view)
     }
 }
 
@@ -91,6 +91,11 @@ impl Subject {
             return view.pods().filter(is_its).collect();
         }
         view.pods().filter(|pod| self.means(*pod, view)).collect()
+    }
+
+    /// The same, and those that are gone.
+    pub(crate) fn pods_ever<'v>(&'v self, view: &'v View) -> impl Iterator<Item = Pod<'v>> {
+        view.pods_ever().filter(|pod| self.means(*pod, view))
     }
 
     /// Whether a pod is one of those meant.

@@ -8,7 +8,7 @@ use super::StepResult;
 use super::parameters::{Resource, Stays, When};
 use super::subjects::Subject;
 use crate::audit::{claim_names, gpu_memory_mib, gpu_milli_claimed, paid_milli};
-use crate::view::{Kind, Pod};
+use crate::view::{Kind, Pod, View};
 use crate::world::World;
 
 /// What the running pods of a queue (and those below it) hold, counted from the pods; the
@@ -90,9 +90,14 @@ fn from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, Stri
 /// Whole GPUs, those of claims, and parts as queues pay them.
 fn gpus_paid(world: &World, pod: Pod<'_>) -> i128 {
     let node = world.view.get(Kind::Nodes, pod.node());
-    let claims = claim_names(pod.0).filter_map(|name| world.view.get(Kind::Claims, name));
-    let claimed: i128 = claims.map(gpu_milli_claimed).sum();
+    let claimed = gpus_claimed(&world.view, pod);
     pod.gpu_milli() + claimed + paid_milli(pod.0, node.map_or(0, gpu_memory_mib))
+}
+
+/// GPUs that the pod has by claims, in thousandths.
+pub(super) fn gpus_claimed(view: &View, pod: Pod<'_>) -> i128 {
+    let claims = claim_names(pod.0).filter_map(|name| view.get(Kind::Claims, name));
+    claims.map(gpu_milli_claimed).sum()
 }
 
 /// `status.allocated`, when the queue has one.
