@@ -39,6 +39,7 @@ Feature: GPUs by resource claims
     And the field "status.allocation.devices.results.0.device" of claim "pair" is "gpu-0"
     And the field "status.allocation.devices.results.1.device" of claim "pair" is "gpu-1"
     And the field "status.reservedFor.2.resource" of claim "pair" is "pods"
+    And queue "team-a" uses 2 GPUs
 
   Scenario: Pods that come at once are all written to the claim that they share
     When the manifest "claims/shared.yaml" is applied

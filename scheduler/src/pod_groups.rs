@@ -7,7 +7,7 @@ use schedlab_json::{Value, json};
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
     model::{Node, Pod, PodId, PodStatus},
-    queues::Prices,
+    queues::{Bill, Prices},
     resources::PerResource,
 };
 
@@ -81,22 +81,25 @@ fn uses(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
             Decision::Evict { .. } | Decision::Pipeline { .. } => None,
         })
         .collect();
-    let mut uses = vec![GroupResources::default(); snapshot.pod_groups.len()];
+    let mut bills = vec![(Bill::default(), Bill::default()); snapshot.pod_groups.len()];
     for (id, pod) in (0..).map(PodId).zip(&snapshot.pods) {
         let Some(group) = pod.group.filter(|_| is_alive(pod)) else { continue };
         let node = pod.node.map(|node| &snapshot.nodes[node.0 as usize]);
         let node = node.or_else(|| bound.get(&id).copied());
-        let asked = node.map_or_else(|| prices.to_share(pod.shape), |on| prices.on(pod.shape, on));
-        let of = &mut uses[group.0 as usize];
-        of.requested = plus(of.requested, asked);
+        let bill = node.map_or_else(|| prices.to_share(pod.shape), |on| prices.on(pod.shape, on));
+        let (requested, allocated) = &mut bills[group.0 as usize];
         if node.is_some() {
-            of.allocated = plus(of.allocated, asked);
-            if !snapshot.pod_groups[group.0 as usize].preemptible {
-                of.allocated_non_preemptible = plus(of.allocated_non_preemptible, asked);
-            }
+            allocated.add(bill.clone());
         }
+        requested.add(bill);
     }
-    uses
+    let uses = snapshot.pod_groups.iter().zip(bills).map(|(group, (requested, allocated))| {
+        let allocated = allocated.total();
+        let allocated_non_preemptible =
+            if group.preemptible { PerResource::default() } else { allocated };
+        GroupResources { requested: requested.total(), allocated, allocated_non_preemptible }
+    });
+    uses.collect()
 }
 
 fn is_alive(pod: &Pod) -> bool {
@@ -108,14 +111,6 @@ fn is_alive(pod: &Pod) -> bool {
         | PodStatus::Away
         | PodStatus::Releasing => true,
         PodStatus::Succeeded | PodStatus::Failed => false,
-    }
-}
-
-fn plus(sum: PerResource<i64>, one: PerResource<i64>) -> PerResource<i64> {
-    PerResource {
-        gpu: sum.gpu.saturating_add(one.gpu),
-        cpu: sum.cpu.saturating_add(one.cpu),
-        memory: sum.memory.saturating_add(one.memory),
     }
 }
 

@@ -243,7 +243,7 @@ fn gpus_used(view: &View, node: &str) -> i128 {
 
 fn has_gpus_by_claim(view: &View, node: &str) -> bool {
     let mut pods = view.pods().filter(|pod| pod.node() == node && pod.holds_room());
-    pods.any(|pod| gpus_claimed(view, pod) > 0)
+    pods.any(|pod| gpus_claimed(view, &[pod]) > 0)
 }
 
 fn free_gpus(view: &View, node: &str) -> Result<i128, String> {

@@ -1,5 +1,7 @@
 //! What queues use and deserve.
 
+use std::collections::BTreeSet;
+
 use cucumber::then;
 use schedlab_emulator::quantity::thousandths;
 use schedlab_json::Value;
@@ -81,22 +83,28 @@ fn from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, Stri
     let pods = subject.pods(&world.view);
     let held = pods.iter().filter(|pod| pod.holds_room());
     Ok(match resource {
-        Resource::Gpu => scaled(held.map(|pod| gpus_paid(world, *pod)).sum(), 1000.0),
+        Resource::Gpu => {
+            let held: Vec<Pod<'_>> = held.copied().collect();
+            scaled(gpus_paid(&world.view, &held), 1000.0)
+        }
         Resource::Cpu => scaled(held.map(|pod| pod.asked("cpu")).sum(), 1000.0),
         Resource::Memory => scaled(held.map(|pod| pod.asked("memory")).sum(), 1e12),
     })
 }
 
-/// Whole GPUs, those of claims, and parts as queues pay them.
-fn gpus_paid(world: &World, pod: Pod<'_>) -> i128 {
-    let node = world.view.get(Kind::Nodes, pod.node());
-    let claimed = gpus_claimed(&world.view, pod);
-    pod.gpu_milli() + claimed + paid_milli(pod.0, node.map_or(0, gpu_memory_mib))
+/// Whole GPUs, parts as queues pay them, and those of claims, once for all who share one.
+fn gpus_paid(view: &View, pods: &[Pod<'_>]) -> i128 {
+    let alone = pods.iter().map(|pod| {
+        let node = view.get(Kind::Nodes, pod.node());
+        pod.gpu_milli() + paid_milli(pod.0, node.map_or(0, gpu_memory_mib))
+    });
+    alone.sum::<i128>() + gpus_claimed(view, pods)
 }
 
-/// GPUs that the pod has by claims, in thousandths.
-pub(super) fn gpus_claimed(view: &View, pod: Pod<'_>) -> i128 {
-    let claims = claim_names(pod.0).filter_map(|name| view.get(Kind::Claims, name));
+/// GPUs that the pods have by claims, in thousandths.
+pub(super) fn gpus_claimed(view: &View, pods: &[Pod<'_>]) -> i128 {
+    let names: BTreeSet<&str> = pods.iter().flat_map(|pod| claim_names(pod.0)).collect();
+    let claims = names.into_iter().filter_map(|name| view.get(Kind::Claims, name));
     claims.map(gpu_milli_claimed).sum()
 }
 

@@ -2,6 +2,7 @@
 //! next ([`standing`]), the jobs in that order ([`JobLine`]), and who may take back from whom
 //! ([`reclaim`]). The division itself is in [`crate::fairshare`].
 
+mod claims;
 mod ledger;
 mod line;
 mod price;
@@ -12,7 +13,7 @@ mod usage;
 
 pub use ledger::{Account, Ledger};
 pub use line::{JobKey, JobLine, Shortfall, Waiting, first_of_each};
-pub use price::{Prices, with_mig};
+pub use price::{Bill, Prices, with_mig};
 pub use race::{Direction, Offer, Race};
 pub use usage::usage_lines;
 

@@ -27,7 +27,7 @@ use std::{cell::OnceCell, collections::BTreeMap};
 use crate::{
     Decision, Profile, Snapshot,
     model::{GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId, ShapeId},
-    queues::{JobKey, Ledger, Prices, Shortfall, age_ranks},
+    queues::{Bill, JobKey, Ledger, Prices, Shortfall, age_ranks},
     resources::PerResource,
 };
 pub use candidates::{ScoredNode, Verdicts};
@@ -228,22 +228,22 @@ impl<'s> Session<'s> {
         self.take_room(pod, after);
         if let Some((queue, group)) = self.account_of(pod) {
             let (before, after) = (before.charged_on(), after.charged_on());
-            let price = |node| self.price_on(pod, node);
-            let (before, after) = (before.map(price), after.map(price));
+            let bill = |node| self.bill_on(pod, node);
+            let (before, after) = (before.map(bill), after.map(bill));
             if before == after {
                 return;
             }
-            if let Some(amount) = before {
-                self.ledger.refund(queue, amount, group.preemptible);
+            if let Some(bill) = before {
+                self.ledger.refund(queue, &bill, group.preemptible);
             }
-            if let Some(amount) = after {
-                self.ledger.charge(queue, amount, group.preemptible);
+            if let Some(bill) = after {
+                self.ledger.charge(queue, &bill, group.preemptible);
             }
         }
     }
 
     /// What its queue pays for the pod while it has, or was promised, room on `node`.
-    pub fn price_on(&self, pod: PodId, node: NodeId) -> PerResource<i64> {
+    pub fn bill_on(&self, pod: PodId, node: NodeId) -> Bill {
         self.prices.on(self.pod(pod).shape, self.node(node))
     }
 
@@ -419,25 +419,29 @@ impl<'s> Session<'s> {
         self.members(group).next_chunk(self.group(group))
     }
 
-    /// What the waiting pods ask for together when it is asked whose turn it is, and what may be
-    /// taken back for them: as when shares are divided.
+    /// What the waiting pods of a job ask for together when it is asked whose turn it is, and what
+    /// may be taken back for them: as when shares are divided.
     pub fn share_of(&self, pods: &[PodId]) -> PerResource<i64> {
         self.sum_of(pods, Prices::to_share)
     }
 
-    /// What the waiting pods ask for together when limits and quotas are checked.
+    /// What the waiting pods of a job ask for together when limits and quotas are checked.
     pub fn request_of(&self, pods: &[PodId]) -> PerResource<i64> {
         self.sum_of(pods, Prices::to_keep_bounds)
     }
 
-    fn sum_of(
-        &self,
-        pods: &[PodId],
-        price: fn(&Prices, ShapeId) -> PerResource<i64>,
-    ) -> PerResource<i64> {
-        pods.iter()
-            .map(|pod| price(&self.prices, self.pod(*pod).shape))
-            .fold(PerResource::default(), PerResource::plus)
+    fn sum_of(&self, pods: &[PodId], bill: fn(&Prices, ShapeId) -> Bill) -> PerResource<i64> {
+        let Some(first) = pods.first() else { return PerResource::default() };
+        let bills = pods.iter().map(|pod| bill(&self.prices, self.pod(*pod).shape));
+        self.due(*first, &bills.collect())
+    }
+
+    /// What the queue of the pod would pay for the bill, besides what it pays now. For work that
+    /// cannot be preempted, claims count that only work that can be has.
+    pub fn due(&self, pod: PodId, bill: &Bill) -> PerResource<i64> {
+        let Some((queue, group)) = self.account_of(pod) else { return bill.total() };
+        let due = self.ledger.due(queue, bill, group.preemptible);
+        if group.preemptible { due.all } else { due.non_preemptible }
     }
 
     /// All pod groups, by name.

@@ -35,6 +35,15 @@ pub(super) struct QueueAccount {
     pub(super) non_preemptible: Amounts,
     /// Held by pods that are leaving.
     leaving: Amounts,
+    /// Pods that have claims on devices. A claim counts once in each sum.
+    claims: BTreeMap<Name, ClaimUsers>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct ClaimUsers {
+    stay: usize,
+    non_preemptible: usize,
+    leave: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,15 +143,61 @@ impl Accounts {
     fn charge_queues(&mut self, view: &View, pod: &PodView, sign: Sign) {
         let Some(group) = view.group_of(pod).filter(|_| pod.holds_room()) else { return };
         for queue in view.lineage(&group.queue) {
-            let account = self.queues.entry(queue).or_default();
-            if pod.leaving {
-                add(&mut account.leaving, pod.paid(), sign.factor());
-                continue;
+            self.queues.entry(queue).or_default().charge(pod, group.preemptible, sign);
+        }
+    }
+}
+
+impl QueueAccount {
+    /// What the queue pays for the pod, which has just come to it; claims that others of it have,
+    /// too, not included.
+    pub(super) fn brought_by(&self, pod: &PodView) -> Amounts {
+        let mut brought = Amounts::new();
+        add(&mut brought, pod.paid(), 1);
+        let users = |claim: &Name| self.claims.get(claim).copied().unwrap_or_default();
+        let alone = pod.claims.iter().filter(|(claim, _)| users(claim).stay <= 1);
+        alone.for_each(|(_, devices)| add(&mut brought, devices, 1));
+        brought
+    }
+
+    fn charge(&mut self, pod: &PodView, preemptible: bool, sign: Sign) {
+        let factor = sign.factor();
+        if pod.leaving {
+            add(&mut self.leaving, pod.paid(), factor);
+        } else {
+            add(&mut self.used, pod.paid(), factor);
+            if !preemptible {
+                add(&mut self.non_preemptible, pod.paid(), factor);
             }
-            add(&mut account.used, pod.paid(), sign.factor());
-            if !group.preemptible {
-                add(&mut account.non_preemptible, pod.paid(), sign.factor());
+        }
+        for (claim, devices) in &pod.claims {
+            let mut users = self.claims.remove(claim).unwrap_or_default();
+            self.pay(users, devices, -1);
+            let count = |count: &mut usize| {
+                *count = match sign {
+                    Sign::Plus => *count + 1,
+                    Sign::Minus => count.saturating_sub(1),
+                };
+            };
+            count(if pod.leaving { &mut users.leave } else { &mut users.stay });
+            if !pod.leaving && !preemptible {
+                count(&mut users.non_preemptible);
             }
+            self.pay(users, devices, 1);
+            if users.stay + users.leave > 0 {
+                self.claims.insert(claim.clone(), users);
+            }
+        }
+    }
+
+    fn pay(&mut self, users: ClaimUsers, devices: &Amounts, factor: i128) {
+        if users.stay > 0 {
+            add(&mut self.used, devices, factor);
+        } else if users.leave > 0 {
+            add(&mut self.leaving, devices, factor);
+        }
+        if users.non_preemptible > 0 {
+            add(&mut self.non_preemptible, devices, factor);
         }
     }
 }

@@ -180,8 +180,10 @@ fn judge_bounds(auditor: &mut Auditor, name: &Name, pod: &PodView) {
         let Some(account) = auditor.accounts.queue(&queue).cloned() else { continue };
         let Some(seen) = auditor.view.queues.get(&queue) else { continue };
         let seen: Vec<QueueView> = seen.seen(at).cloned().collect();
-        let over_limit = refusal(&seen, |view| excess(pod, &account.used, &view.limit));
-        let over_quota = refusal(&seen, |view| excess(pod, &account.non_preemptible, &view.quota))
+        let brought = account.brought_by(pod);
+        let fixed = &account.non_preemptible;
+        let over_limit = refusal(&seen, |view| excess(&brought, &account.used, &view.limit));
+        let over_quota = refusal(&seen, |view| excess(&brought, fixed, &view.quota))
             .filter(|_| !group.preemptible);
         let concerns = || vec![Concern::Pod(name.clone()), Concern::Queue(queue.clone())];
         if let Some(why) = over_limit.filter(|_| !seen.is_empty()) {
@@ -196,8 +198,8 @@ fn judge_bounds(auditor: &mut Auditor, name: &Name, pod: &PodView) {
     }
 }
 
-fn excess(pod: &PodView, used: &Amounts, bounds: &Amounts) -> Option<String> {
-    let mut asked = pod.paid().filter(|(_, asked)| **asked > 0);
+fn excess(brought: &Amounts, used: &Amounts, bounds: &Amounts) -> Option<String> {
+    let mut asked = brought.iter().filter(|(_, asked)| **asked > 0);
     let (resource, used, bound) = asked.find_map(|(resource, _)| {
         let used = used.get(resource).copied().unwrap_or(0);
         let bound = bounds.get(resource).copied()?;

@@ -226,9 +226,9 @@ impl PodView {
         self.holds_room() && !self.leaving
     }
 
-    /// What its queues pay: they pay for each user of a claim, as KAI's do.
+    /// What its queues pay besides its claims, which they pay once for all who share one.
     pub(super) fn paid(&self) -> impl Iterator<Item = (&Name, &i128)> {
-        self.requests.iter().chain(&self.paid_besides).chain(self.claims.values().flatten())
+        self.requests.iter().chain(&self.paid_besides)
     }
 
     /// What it has of its node, alone or with others.

@@ -46,7 +46,8 @@ fn for_some(nodes: &[Node], name: Name, (shape, pods): (&PodShape, i64)) -> Opti
 }
 
 fn room(shape: &PodShape, pods: i64) -> Resources {
-    let mut room = shape.requests_and_claims_on(&Node::default()).times(pods);
+    let claims = shape.new_claims_on(&Node::default());
+    let mut room = shape.requests.times(pods).plus(&claims);
     let devices = shape.shared_gpu.as_ref().map_or(0, |part| i64::from(part.devices));
     let shared = devices.saturating_mul(1000).saturating_mul(pods);
     room.gpu_milli = room.gpu_milli.saturating_add(shared);

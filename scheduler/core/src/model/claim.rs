@@ -64,6 +64,13 @@ impl PodShape {
         claims.fold(self.requests.clone(), |sum, devices| sum.plus(&devices))
     }
 
+    /// What its claims take on the node, once for all pods like it, unless they have it already.
+    pub fn new_claims_on(&self, node: &Node) -> Resources {
+        let new =
+            self.claims.iter().filter(|claim| claim.allocated_on.as_ref() != Some(&node.name));
+        new.fold(Resources::default(), |sum, claim| sum.plus(&claim.devices_on(node)))
+    }
+
     /// What it takes depends on the node.
     pub fn takes_every_device(&self) -> bool {
         self.claims.iter().any(|claim| !claim.every.is_empty())

@@ -49,7 +49,8 @@ impl Filter for QueueLimits {
         let shared = session.shape_of(pod).shared_gpu?;
         let asks_memory = matches!(shared.part, GpuPart::MemoryMib(_));
         let filter = move |node| {
-            let kept = keeps_bounds(session, group, session.price_on(pod, node));
+            let more = session.due(pod, &session.bill_on(pod, node));
+            let kept = keeps_bounds(session, group, more);
             let misfit = |reason: Reason| Misfit::QueueBound(reason.to_string().into());
             kept.map(|()| Fits::Now).map_err(misfit)
         };

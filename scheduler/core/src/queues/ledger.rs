@@ -1,6 +1,10 @@
 //! The accounts of every queue. A pod is booked on its leaf queue and on all queues above it.
 
-use super::{Prices, with_mig};
+use super::{
+    Bill, Prices,
+    claims::{Due, SharedClaims},
+    with_mig,
+};
 use crate::{
     Profile, Snapshot,
     fairshare::fair_shares,
@@ -35,6 +39,7 @@ pub struct Account {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
     accounts: Vec<Account>,
+    claims: SharedClaims,
     total: PerResource<i64>,
     fair_shares: bool,
 }
@@ -44,7 +49,8 @@ impl Ledger {
     pub fn open(snapshot: &Snapshot, profile: &Profile, prices: &Prices) -> Self {
         let accounts = snapshot.queues.iter().map(Account::empty).collect();
         let total = shared_total(snapshot, prices);
-        let mut ledger = Self { accounts, total, fair_shares: profile.fair_shares };
+        let claims = SharedClaims::default();
+        let mut ledger = Self { accounts, claims, total, fair_shares: profile.fair_shares };
         for pod in &snapshot.pods {
             ledger.book((snapshot, prices), pod);
         }
@@ -57,8 +63,8 @@ impl Ledger {
     }
 
     /// Accounts that were kept elsewhere, as recorded decisions are.
-    pub const fn of(accounts: Vec<Account>, total: PerResource<i64>) -> Self {
-        Self { accounts, total, fair_shares: true }
+    pub fn of(accounts: Vec<Account>, total: PerResource<i64>) -> Self {
+        Self { accounts, claims: SharedClaims::default(), total, fair_shares: true }
     }
 
     /// Are sibling queues told apart by their accounts, or by their age alone?
@@ -114,23 +120,28 @@ impl Ledger {
     }
 
     /// A pod of `queue` got, or was promised, a node.
-    pub fn charge(&mut self, queue: QueueId, amount: PerResource<i64>, preemptible: bool) {
+    pub fn charge(&mut self, queue: QueueId, bill: &Bill, preemptible: bool) {
+        let due = self.claims.enter(queue, bill, preemptible);
         self.change(queue, |account| {
-            account.allocated = account.allocated.plus(amount);
-            if !preemptible {
-                account.allocated_non_preemptible = account.allocated_non_preemptible.plus(amount);
-            }
+            account.allocated = account.allocated.plus(due.all);
+            let non_preemptible = account.allocated_non_preemptible.plus(due.non_preemptible);
+            account.allocated_non_preemptible = non_preemptible;
         });
     }
 
     /// A pod of `queue` that was charged is leaving.
-    pub fn refund(&mut self, queue: QueueId, amount: PerResource<i64>, preemptible: bool) {
+    pub fn refund(&mut self, queue: QueueId, bill: &Bill, preemptible: bool) {
+        let due = self.claims.leave(queue, bill, preemptible);
         self.change(queue, |account| {
-            account.allocated = account.allocated.minus(amount);
-            if !preemptible {
-                account.allocated_non_preemptible = account.allocated_non_preemptible.minus(amount);
-            }
+            account.allocated = account.allocated.minus(due.all);
+            let non_preemptible = account.allocated_non_preemptible.minus(due.non_preemptible);
+            account.allocated_non_preemptible = non_preemptible;
         });
+    }
+
+    /// What `queue` would be charged for more such pods, those together on one bill.
+    pub(crate) fn due(&self, queue: QueueId, bill: &Bill, preemptible: bool) -> Due {
+        self.claims.due(queue, bill, preemptible)
     }
 
     fn change(&mut self, queue: QueueId, change: impl Fn(&mut Account)) {
@@ -149,22 +160,29 @@ impl Ledger {
         let Ok(Some(queue)) = group.queue else { return };
         match pod.status {
             PodStatus::Bound | PodStatus::Running | PodStatus::Away => {
-                let amount = match pod.node {
+                let bill = match pod.node {
                     Some(node) => prices.on(pod.shape, &snapshot.nodes[node.0 as usize]),
                     None => prices.to_share(pod.shape),
                 };
-                self.charge(queue, amount, group.preemptible);
-                self.request(queue, amount);
+                self.charge(queue, &bill, group.preemptible);
+                self.ask(queue, &bill);
             }
             PodStatus::Pending if group.left_alone => {}
-            PodStatus::Pending => self.request(queue, prices.to_share(pod.shape)),
+            PodStatus::Pending => self.ask(queue, &prices.to_share(pod.shape)),
             PodStatus::Gated | PodStatus::Releasing | PodStatus::Succeeded | PodStatus::Failed => {}
         }
     }
 
-    /// `queue` asks for so much more, or less.
-    pub(crate) fn request(&mut self, queue: QueueId, amount: PerResource<i64>) {
-        self.change(queue, |account| account.requested = account.requested.plus(amount));
+    /// A pod of `queue` asks for what is on the bill.
+    pub(crate) fn ask(&mut self, queue: QueueId, bill: &Bill) {
+        let more = self.claims.ask(queue, bill);
+        self.change(queue, |account| account.requested = account.requested.plus(more));
+    }
+
+    /// A pod of `queue` that asked for it does so no more.
+    pub(crate) fn ask_no_more(&mut self, queue: QueueId, bill: &Bill) {
+        let less = self.claims.ask_no_more(queue, bill);
+        self.change(queue, |account| account.requested = account.requested.minus(less));
     }
 }
 
@@ -214,7 +232,8 @@ fn shared_total(snapshot: &Snapshot, prices: &Prices) -> PerResource<i64> {
     let offered = ready.fold(PerResource::default(), |sum: PerResource<i64>, node| {
         sum.plus(with_mig(&node.allocatable))
     });
-    snapshot.pods.iter().filter(|pod| pod.group.is_none()).fold(offered, |left, pod| {
+    let others = snapshot.pods.iter().filter(|pod| pod.group.is_none());
+    let bills = others.filter_map(|pod| {
         let takes_room = match pod.status {
             PodStatus::Bound | PodStatus::Running | PodStatus::Releasing => true,
             PodStatus::Pending
@@ -223,10 +242,8 @@ fn shared_total(snapshot: &Snapshot, prices: &Prices) -> PerResource<i64> {
             | PodStatus::Succeeded
             | PodStatus::Failed => false,
         };
-        let node = pod.node.map(|node| &snapshot.nodes[node.0 as usize]);
-        match node.filter(|node| takes_room && node.ready) {
-            Some(node) => left.minus(prices.on(pod.shape, node)),
-            None => left,
-        }
-    })
+        let node = &snapshot.nodes[pod.node?.0 as usize];
+        (takes_room && node.ready).then(|| prices.on(pod.shape, node))
+    });
+    offered.minus(bills.collect::<Bill>().total())
 }

@@ -2,12 +2,13 @@
 //! such. Memory of a GPU is a part only of a device: of the one it has, else, while it waits, of
 //! the smallest one of the cluster where shares are divided, of the largest one where limits and
 //! quotas are checked. All devices of a node are priced alike: of the node it has, else of the one
-//! with the fewest, or the most, of those that have room for it when they are empty.
+//! with the fewest, or the most, of those that have room for it when they are empty. Claims on
+//! GPUs that others may use, too, stand apart on the [`Bill`]: a queue pays for each once.
 
 use std::collections::BTreeMap;
 
 use crate::{
-    model::{Node, PodShape, ShapeId, SharedGpu, mig_gpus},
+    model::{Name, Node, PodShape, ShapeId, SharedGpu, mig_gpus},
     resources::{PerResource, Resources},
     snapshot::Snapshot,
 };
@@ -21,9 +22,9 @@ pub struct Prices {
     largest_mib: i64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Price {
-    fixed: PerResource<i64>,
+    fixed: Bill,
     shared: Option<SharedGpu>,
 }
 
@@ -31,8 +32,15 @@ struct Price {
 #[derive(Clone, Debug)]
 struct PriceByNode {
     shape: PodShape,
-    least: PerResource<i64>,
-    most: PerResource<i64>,
+    least: Bill,
+    most: Bill,
+}
+
+/// What one pod, or several, cost their queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bill {
+    alone: PerResource<i64>,
+    claims: Vec<(Name, PerResource<i64>)>,
 }
 
 impl Prices {
@@ -49,45 +57,101 @@ impl Prices {
     }
 
     /// For a pod that has, or was promised, room on `node`.
-    pub fn on(&self, shape: ShapeId, node: &Node) -> PerResource<i64> {
+    pub fn on(&self, shape: ShapeId, node: &Node) -> Bill {
         let fixed = self.by_node.get(&shape).map(|by_node| by_node.on(node));
         self.with_devices_of((shape, fixed), node.gpu_memory_mib)
     }
 
     /// What a waiting pod asks for when limits and quotas are checked.
-    pub fn to_keep_bounds(&self, shape: ShapeId) -> PerResource<i64> {
-        let fixed = self.by_node.get(&shape).map(|by_node| by_node.most);
+    pub fn to_keep_bounds(&self, shape: ShapeId) -> Bill {
+        let fixed = self.by_node.get(&shape).map(|by_node| by_node.most.clone());
         self.with_devices_of((shape, fixed), self.largest_mib)
     }
 
     /// What a waiting pod asks for when shares are divided, and when it is asked whose turn it is
     /// and what may be taken back.
-    pub fn to_share(&self, shape: ShapeId) -> PerResource<i64> {
-        let fixed = self.by_node.get(&shape).map(|by_node| by_node.least);
+    pub fn to_share(&self, shape: ShapeId) -> Bill {
+        let fixed = self.by_node.get(&shape).map(|by_node| by_node.least.clone());
         self.with_devices_of((shape, fixed), self.smallest_mib)
     }
 
-    fn with_devices_of(
-        &self,
-        (shape, by_node): (ShapeId, Option<PerResource<i64>>),
-        device_mib: i64,
-    ) -> PerResource<i64> {
-        let Price { fixed, shared } = self.shapes[shape.0 as usize];
-        let fixed = by_node.unwrap_or(fixed);
-        match shared {
-            None => fixed,
-            Some(shared) => {
-                let gpu = fixed.gpu.saturating_add(shared.milli_of(device_mib));
-                PerResource { gpu, ..fixed }
+    fn with_devices_of(&self, (shape, by_node): (ShapeId, Option<Bill>), device_mib: i64) -> Bill {
+        let Price { fixed, shared } = &self.shapes[shape.0 as usize];
+        let mut bill = by_node.unwrap_or_else(|| fixed.clone());
+        if let Some(shared) = shared {
+            bill.alone.gpu = bill.alone.gpu.saturating_add(shared.milli_of(device_mib));
+        }
+        bill
+    }
+}
+
+impl Bill {
+    fn of(shape: &PodShape, node: &Node) -> Self {
+        let mut bill = Self::from(with_mig(&shape.requests));
+        for claim in &shape.claims {
+            let cost = with_mig(&claim.devices_on(node));
+            if claim.is_gpu() && !claim.is_own {
+                bill.claims.push((claim.name.clone(), cost));
+            } else {
+                bill.alone = bill.alone.plus(cost);
+            }
+        }
+        bill
+    }
+
+    /// Claims that others may use, too, and what each costs.
+    pub fn claims(&self) -> impl Iterator<Item = &(Name, PerResource<i64>)> {
+        self.claims.iter()
+    }
+
+    /// With those of its claims that `pays` picks.
+    pub fn total_of(&self, pays: impl Fn(&Name) -> bool) -> PerResource<i64> {
+        let claims = self.claims.iter().filter(|(name, _)| pays(name));
+        claims.fold(self.alone, |sum, (_, cost)| sum.plus(*cost))
+    }
+
+    /// With all its claims.
+    pub fn total(&self) -> PerResource<i64> {
+        self.total_of(|_| true)
+    }
+
+    /// Without the claims that `pays` does not pick.
+    #[must_use]
+    pub fn with_claims(mut self, pays: impl Fn(&Name) -> bool) -> Self {
+        self.claims.retain(|(name, _)| pays(name));
+        self
+    }
+
+    /// One bill for both.
+    pub fn add(&mut self, other: Self) {
+        self.alone = self.alone.plus(other.alone);
+        for (name, cost) in other.claims {
+            if self.claims.iter().all(|(known, _)| *known != name) {
+                self.claims.push((name, cost));
             }
         }
     }
 }
 
+impl From<PerResource<i64>> for Bill {
+    /// Without claims that others may use, too.
+    fn from(alone: PerResource<i64>) -> Self {
+        Self { alone, claims: Vec::new() }
+    }
+}
+
+impl FromIterator<Self> for Bill {
+    /// One bill for all.
+    fn from_iter<I: IntoIterator<Item = Self>>(bills: I) -> Self {
+        let mut all = Self::default();
+        bills.into_iter().for_each(|bill| all.add(bill));
+        all
+    }
+}
+
 impl Price {
     fn of(shape: &PodShape) -> Self {
-        let like_nowhere = shape.requests_and_claims_on(&Node::default());
-        Self { fixed: with_mig(&like_nowhere), shared: shape.shared_gpu }
+        Self { fixed: Bill::of(shape, &Node::default()), shared: shape.shared_gpu }
     }
 }
 
@@ -107,12 +171,12 @@ impl PriceByNode {
         let nodes = || nodes.iter().filter(fits);
         let least = nodes().min_by_key(gpus).unwrap_or(&nowhere);
         let most = nodes().max_by_key(gpus).unwrap_or(&nowhere);
-        let on = |node| with_mig(&shape.requests_and_claims_on(node));
+        let on = |node| Bill::of(shape, node);
         Self { least: on(least), most: on(most), shape: shape.clone() }
     }
 
-    fn on(&self, node: &Node) -> PerResource<i64> {
-        with_mig(&self.shape.requests_and_claims_on(node))
+    fn on(&self, node: &Node) -> Bill {
+        Bill::of(&self.shape, node)
     }
 }
 
@@ -136,8 +200,9 @@ mod tests {
         let snapshot = snapshot_of(text);
         let prices = Prices::of(&snapshot);
         let pod = snapshot.pods.iter().find(|pod| pod.node.is_none()).expect("one waits");
-        let on = snapshot.nodes.iter().map(|node| prices.on(pod.shape, node).gpu);
-        (prices.to_share(pod.shape).gpu, prices.to_keep_bounds(pod.shape).gpu, on.collect())
+        let on = snapshot.nodes.iter().map(|node| prices.on(pod.shape, node).total().gpu);
+        let gpus = |bill: Bill| bill.total().gpu;
+        (gpus(prices.to_share(pod.shape)), gpus(prices.to_keep_bounds(pod.shape)), on.collect())
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use insta::assert_snapshot;
 
 use super::{
-    Account, Direction, JobKey, JobLine, Ledger, Offer, Race, Shortfall, Waiting,
+    Account, Bill, Direction, JobKey, JobLine, Ledger, Offer, Race, Shortfall, Waiting,
     reclaim::{Reclaimer, Victims},
 };
 use crate::{
@@ -269,7 +269,7 @@ fn order(queues: &str, jobs: &str) -> String {
     let mut line = JobLine::new(&ledger, waiting);
     let mut served = Vec::new();
     while let Some(job) = line.pop(&ledger) {
-        ledger.charge(job.queue, job.request, true);
+        ledger.charge(job.queue, &Bill::from(job.request), true);
         line.accounts_changed(&ledger, job.queue);
         served.push(jobs[job.key.group().0 as usize][0]);
     }

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use super::{device::SharedDevice, node::NodeRoom, state::Hold};
+use super::{Session, device::SharedDevice, node::NodeRoom, state::Hold};
 use crate::{
-    model::{Name, Node, PodShape},
+    model::{Name, Node, PodId, PodShape},
     resources::Resources,
 };
 
@@ -63,6 +63,20 @@ impl NodeRoom {
     /// Pods here have the claim, or were promised it, and do not all leave.
     fn claim(&self, name: &Name) -> Option<&SharedDevice> {
         self.claims.iter().find(|known| known.group == *name && known.later() > 0)
+    }
+}
+
+impl Session<'_> {
+    /// Of its queue's pods that have the claim and stay, the pod is the first, or there are none.
+    pub fn first_user(&self, pod: PodId, claim: &Name) -> bool {
+        let queue = |pod| self.account_of(pod).map(|(queue, _)| queue);
+        let has_it = |user: &PodId| {
+            let mut claims = self.shape_of(*user).claims.iter();
+            self.state(*user).charged_on().is_some()
+                && claims.any(|theirs| theirs.name == *claim)
+                && queue(*user) == queue(pod)
+        };
+        self.claiming_pods().iter().find(|user| has_it(user)).is_none_or(|first| *first == pod)
     }
 }
 

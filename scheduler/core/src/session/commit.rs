@@ -7,7 +7,6 @@ use crate::{
     Decision, EvictionCause,
     model::{GpuGroup, PodId, ZoneShare},
     queues::Ledger,
-    resources::PerResource,
 };
 
 impl Session<'_> {
@@ -82,15 +81,15 @@ impl Session<'_> {
                 Decision::Pipeline { .. } => continue,
             };
             let Some((queue, group)) = self.account_of(pod) else { continue };
-            let shape = self.pod(pod).shape;
             if let Some(node) = node {
-                let price = self.price_on(pod, node);
-                ledger.charge(queue, price, group.preemptible);
-                ledger.request(queue, price.minus(self.prices.to_share(shape)));
+                let bill = self.bill_on(pod, node);
+                ledger.charge(queue, &bill, group.preemptible);
+                ledger.ask(queue, &bill);
+                ledger.ask_no_more(queue, &self.prices.to_share(self.pod(pod).shape));
             } else if let Some(from) = self.pod(pod).node {
-                let price = self.price_on(pod, from);
-                ledger.refund(queue, price, group.preemptible);
-                ledger.request(queue, PerResource::default().minus(price));
+                let bill = self.bill_on(pod, from);
+                ledger.refund(queue, &bill, group.preemptible);
+                ledger.ask_no_more(queue, &bill);
             }
         }
     }

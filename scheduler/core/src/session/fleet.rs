@@ -52,9 +52,10 @@ impl Session<'_> {
         let of = self.shape_of(pod);
         let nodes = self.snapshot.nodes.iter().zip(self.eligible_nodes(pod));
         let times = nodes.filter(|(_, eligible)| *eligible).map(|(node, _)| {
-            let resources = &of.requests_and_claims_on(node);
+            let once = &of.new_claims_on(node);
             let parts = parts_on(node, of.shared_gpu.as_ref());
-            u64::from(Free::of_empty(node).times(None, Asked { resources, parts }))
+            let asked = Asked { resources: &of.requests, once, parts };
+            u64::from(Free::of_empty(node).times(None, asked))
         });
         let most = times.sum();
         self.empty_fleet.pods.insert(shape, most);
@@ -91,6 +92,8 @@ mod tests {
         assert!(could_fit("gang x pods=4 gpus=2 needs zone=z"));
         assert!(!could_fit("gang x pods=5 gpus=2 needs zone=z"));
         assert!(!could_fit("gang x pods=2 gpus=1 needs zone=y"));
+        assert!(could_fit("node n4 gpus=2 by-claim\njob x pods=9 min=9 claim c:2"));
+        assert!(!could_fit("node n4 gpus=2 by-claim\njob x pods=9 min=9 claim c:3"));
         assert!(could_fit("gang x\npart a pods=2 gpus=8\npart b pods=1 gpus=1"));
         assert!(!could_fit("gang x\npart a pods=2 gpus=8\npart b pods=1 gpus=2"));
     }

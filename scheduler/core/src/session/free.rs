@@ -29,7 +29,10 @@ pub(crate) struct Freed {
 /// What pods of one shape ask of one node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
+    /// For each.
     pub(crate) resources: &'a Resources,
+    /// For their claims: once for all.
+    pub(crate) once: &'a Resources,
     /// Units of one device of that node, and of how many devices.
     pub(crate) parts: Option<(i64, u32)>,
 }
@@ -71,7 +74,7 @@ impl Free {
 
     /// How many times what is asked for fits, with what is imagined gone.
     pub(crate) fn times(&self, freed: Option<&Freed>, asked: Asked<'_>) -> u32 {
-        let mut least = self.times_whole(freed, asked.resources);
+        let mut least = self.times_whole(freed, asked);
         if let Some((units, devices)) = asked.parts {
             let slots = self.slots(freed, units) / u64::from(devices.max(1));
             least = least.min(i64::try_from(slots).unwrap_or(i64::MAX));
@@ -79,24 +82,30 @@ impl Free {
         u32::try_from(least).unwrap_or(u32::MAX)
     }
 
-    fn times_whole(&self, freed: Option<&Freed>, asked: &Resources) -> i64 {
+    fn times_whole(&self, freed: Option<&Freed>, asked: Asked<'_>) -> i64 {
         let nothing = Resources::default();
         let (free, more) = (&self.resources, freed.map_or(&nothing, |freed| &freed.resources));
-        let fits = |free: i64, freed: i64, asked: i64| {
-            let room = free.saturating_add(freed).max(0);
-            if asked <= 0 { i64::MAX } else { room / asked }
+        let Asked { resources: each, once, .. } = asked;
+        let fits = |free: i64, freed: i64, once: i64, each: i64| {
+            let room = free.saturating_add(freed).saturating_sub(once);
+            match (each > 0, once > 0 && room < 0) {
+                (_, true) => 0,
+                (true, false) => room.max(0) / each,
+                (false, false) => i64::MAX,
+            }
         };
-        let gpu_milli = if asked.gpu_milli > 0 { self.whole_gpu_milli(freed) } else { 0 };
+        let asks_gpus = each.gpu_milli > 0 || once.gpu_milli > 0;
+        let gpu_milli = if asks_gpus { self.whole_gpu_milli(freed) } else { 0 };
         let plain = [
-            fits(gpu_milli, 0, asked.gpu_milli),
-            fits(free.cpu_milli, more.cpu_milli, asked.cpu_milli),
-            fits(free.memory_bytes, more.memory_bytes, asked.memory_bytes),
-            fits(free.pods, more.pods, asked.pods),
+            fits(gpu_milli, 0, once.gpu_milli, each.gpu_milli),
+            fits(free.cpu_milli, more.cpu_milli, once.cpu_milli, each.cpu_milli),
+            fits(free.memory_bytes, more.memory_bytes, once.memory_bytes, each.memory_bytes),
+            fits(free.pods, more.pods, once.pods, each.pods),
         ];
-        let extended = asked
-            .extended
-            .iter()
-            .map(|(name, asked)| fits(free.extended_of(name), more.extended_of(name), *asked));
+        let extended = each.extended.keys().chain(once.extended.keys()).map(|name| {
+            let of = |all: &Resources| all.extended_of(name);
+            fits(of(free), of(more), of(once), of(each))
+        });
         plain.into_iter().chain(extended).min().unwrap_or(0)
     }
 
@@ -160,7 +169,9 @@ mod tests {
         let nothing = PodShape::default();
         let asks = waiting.unwrap_or(&nothing);
         let parts = parts_on(node, asks.shared_gpu.as_ref());
-        look(&Free::of(&session, NodeId(0)), &freed, Asked { resources: &asks.requests, parts })
+        let once = &asks.new_claims_on(node);
+        let asked = Asked { resources: &asks.requests, once, parts };
+        look(&Free::of(&session, NodeId(0)), &freed, asked)
     }
 
     /// How often what the waiting pod asks for fits on the node once pods named `gone` are.
@@ -184,6 +195,15 @@ mod tests {
         assert_eq!(often("job a extended nic=1 on n1", "gpus=1 extended nic=3"), 3);
         assert_eq!(often("", ""), 11);
         assert_eq!(often("", "extended fpga=1"), 0);
+    }
+
+    #[test]
+    fn a_shared_claim_is_taken_once_however_often_its_shape_fits() {
+        let often = |asks: &str| times(&format!("node n1 gpus=4 by-claim cpu=6\njob x {asks}"));
+        assert_eq!(often("claim c:4 cpu=2"), 3);
+        assert_eq!(often("claim c:5 cpu=2"), 0);
+        assert_eq!(often("claim c:5/n1 cpu=2"), 3, "it is allocated there");
+        assert_eq!(often("claim c:all cpu=3"), 2);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{Asked, Free, Session, parts_on};
 use crate::{
     decision::Misfit,
     model::{Name, NodeId, PodGroupId, PodId, PodShape, Topology, TopologyConstraint},
-    resources::PerResource,
+    resources::{PerResource, Resources},
 };
 
 /// Nodes on which pods may be put together.
@@ -276,7 +276,8 @@ impl Grow<'_> {
     fn times(&self, node: NodeId, free: &Free) -> u64 {
         let Some(shape) = self.shape else { return 0 };
         let parts = parts_on(self.session.node(node), shape.shared_gpu.as_ref());
-        u64::from(free.times(None, Asked { resources: &shape.requests, parts }))
+        let once = &Resources::default(); // others may have the claims there
+        u64::from(free.times(None, Asked { resources: &shape.requests, once, parts }))
     }
 
     /// The one of whose free room the pods take the larger part comes first.

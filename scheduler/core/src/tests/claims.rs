@@ -251,3 +251,122 @@ fn all_devices_of_a_node_are_reclaimed_from_whoever_has_them() {
     steady after 2
     ");
 }
+
+#[test]
+fn a_queue_pays_once_for_a_claim_that_its_pods_share() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4 by-claim
+        queue q quota=2 limit=2
+        job a claim x:2@q queue=q
+        job b pods=2 claim x:2@q queue=q
+        job c gpus=1 by-claim queue=q
+    "), @r"
+    a runs on n1
+    b runs on n1 x2
+    c pending: q quota has reached the allowable limit of GPUs. Limit is 2 GPUs, currently 2 GPUs allocated and workload requested 1 GPUs
+    ");
+}
+
+#[test]
+fn a_queue_pays_for_a_claim_until_the_last_who_has_it_leaves() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4 by-claim
+        queue q quota=2 limit=2
+        job a claim x:2@q releasing queue=q on n1
+        job b claim x:2@q queue=q on n1
+        job c gpus=1 by-claim queue=q
+    "), @"c pending: q quota has reached the allowable limit of GPUs. Limit is 2 GPUs, currently 2 GPUs allocated and workload requested 1 GPUs");
+    assert_snapshot!(plan_of("
+        node n1 gpus=4 by-claim
+        queue q quota=2 limit=2
+        job a claim x:2@q releasing queue=q on n1
+        job c gpus=1 by-claim queue=q
+    "), @"c runs on n1");
+}
+
+#[test]
+fn a_shared_claim_counts_once_for_the_quota_of_what_cannot_be_preempted() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4 by-claim
+        queue q quota=2
+        job a claim x:2@q queue=q priority=100 on n1
+        job b pods=2 claim x:2@q queue=q priority=100
+        job c claim y:1@q queue=q on n1
+        job d claim y:1@q queue=q priority=100
+    "), @r"
+    b runs on n1 x2
+    d pending: Non-preemptible workload is over quota. Workload requested 1 GPUs, but q quota is 2 GPUs, while 2 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
+    ");
+}
+
+#[test]
+fn waiting_pods_that_share_a_claim_ask_for_it_once() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=2 by-claim
+        node n2 gpus=2 by-claim
+        queue left quota=0
+        queue right quota=0
+        job a gpus=1 by-claim queue=left on n1
+        job b gpus=1 by-claim queue=left on n1
+        job c gpus=1 by-claim queue=left on n2
+        job d pods=4 claim x:1@right queue=right on n2 n2 n2 n2
+        job e pods=2 claim y:1@right queue=right
+    "), @r"
+    1: c leaves n2 for e (reclaim)
+    1: e waits for n2
+    2: e runs on n2 x2
+    steady after 2
+    ");
+}
+
+#[test]
+fn the_room_of_a_shared_claim_is_reclaimed_below_a_limit_that_it_fills() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=2 by-claim
+        queue top quota=2 limit=1
+        queue left parent=top quota=0
+        queue right parent=top quota=1
+        job a claim x:1@left queue=left on n1
+        job b claim x:1@left queue=left on n1
+        job c gpus=1 by-claim queue=right
+    "), @r"
+    1: b leaves n1 for c (reclaim)
+    1: a leaves n1 for c (reclaim)
+    1: c waits for n1
+    2: c runs on n1
+    steady after 2
+    ");
+}
+
+#[test]
+fn room_is_reclaimed_for_a_gang_that_shares_a_claim() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=2 by-claim
+        queue left quota=0
+        queue right quota=2
+        job a pods=2 min=1 gpus=1 by-claim queue=left on n1 n1
+        job b pods=4 min=4 claim x:2@right queue=right
+    "), @r"
+    1: a leaves n1 x2 for b (reclaim)
+    1: b waits for n1 x4
+    2: b runs on n1 x4
+    steady after 2
+    ");
+}
+
+#[test]
+fn a_gang_that_shares_a_claim_speaks_for_its_queue() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=2 by-claim
+        node n2 gpus=2
+        queue top quota=5 limit=3
+        queue left parent=top weight=1
+        queue right parent=top weight=3
+        job a pods=4 min=4 claim x:2@left queue=left priority=75
+        job b pods=2 min=2 gpus=1 queue=right
+        job c pods=4 min=4 part=0.2 queue=left priority=40
+    "), @r"
+    1: b runs on n2 x2
+    steady after 1
+    ");
+}

@@ -82,6 +82,8 @@ enum Asks {
     Part,
     /// A claim that all its pods share.
     Shared,
+    /// A claim on two that other jobs of its queue share.
+    Common,
     /// A claim for each pod.
     Claims,
 }
@@ -107,6 +109,7 @@ fn job() -> impl Strategy<Value = JobLine> {
         8 => Just(Asks::Whole),
         1 => Just(Asks::Part),
         1 => Just(Asks::Shared),
+        1 => Just(Asks::Common),
         1 => Just(Asks::Claims),
     ];
     (0..4_usize, priority, shape, (fixed, asks), option::of(0..4_usize)).prop_map(
@@ -153,6 +156,7 @@ fn table(nodes: &[(u32, Gives)], queues: &[(u32, u32, Option<u32>)], jobs: &[Job
             Asks::Whole => format!("gpus={gpus}"),
             Asks::Part => format!("part=0.{gpus}"),
             Asks::Shared => format!("claim c{at}:{gpus}@{queue}"),
+            Asks::Common => format!("claim {queue}:2@{queue}"),
             Asks::Claims => format!("gpus={gpus} by-claim"),
         };
         let _ = write!(

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::{Likeness, Manner, Unit};
 use crate::{
     model::{PodGroupId, PodId, ShapeId},
-    queues::Ledger,
     resources::{Amount, PerResource},
     session::Session,
 };
@@ -64,7 +63,7 @@ impl Elsewhere {
         {
             return false;
         }
-        if !within_limits(session.ledger(), unit) {
+        if !within_limits(session, unit) {
             return false;
         }
         let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
@@ -94,7 +93,7 @@ impl Elsewhere {
 }
 
 /// Would the unit's queue, and all above it, keep their limits if it came back?
-pub(super) fn within_limits(ledger: &Ledger, unit: &Unit) -> bool {
-    let nothing = PerResource::default();
-    ledger.path(unit.queue).all(|queue| ledger.keeps_limit(queue, unit.amount, nothing))
+pub(super) fn within_limits(session: &Session<'_>, unit: &Unit) -> bool {
+    let (ledger, nothing, due) = (session.ledger(), PerResource::default(), unit.due(session));
+    ledger.path(unit.queue).all(|queue| ledger.keeps_limit(queue, due, nothing))
 }

@@ -77,13 +77,13 @@ fn are_kept(
     let jobs = || all().map(|served| &served.wanted);
     jobs().flat_map(|job| &job.pods).for_each(|pod| session.withdraw(*pod));
     let free = session.node_ids().map(|node| Free::of(session, node).accounted());
+    let back = on_return(session, evicted());
     // What pods share by claims is free once, and each of them asks for it.
     let claims =
         |unit: &&Unit| unit.pods.iter().any(|(pod, _)| !session.shape_of(*pod).claims.is_empty());
-    let more = evicted().filter(claims).map(|unit| unit.amount);
+    let more = back.iter().map(AsRef::as_ref).filter(claims).map(|unit| unit.amount);
     let free = free.chain(more).fold(PerResource::default(), PerResource::plus);
     let mut elsewhere = Elsewhere::new(free, Manner::Evict);
-    let back = on_return(session, evicted());
     let mut returning = Returning::new(session, backlog, jobs(), back.iter().map(AsRef::as_ref));
     let (mut are_kept, mut waiting) = (true, served.len());
     while are_kept && (waiting > 0 || manner == Manner::Move) {

@@ -33,8 +33,9 @@ pub(crate) struct About<'a> {
 
 #[derive(Clone, Debug)]
 struct ShapeRoom {
-    /// By node, where that depends on the node; else one for all.
-    requests: Vec<Resources>,
+    requests: Resources,
+    /// What claims take once, by node; empty where there are none.
+    claims: Vec<Resources>,
     /// Parts of devices asked for, by node; empty where whole ones are.
     parts: Vec<Option<(i64, u32)>>,
     /// May pods of this shape run there at all?
@@ -140,9 +141,12 @@ impl ShapeRoom {
             Some(_) => nodes.iter().map(|node| parts_on(node, shared)).collect(),
             None => Vec::new(),
         };
-        let alike = if shape.takes_every_device() { nodes } else { &nodes[..1.min(nodes.len())] };
-        let requests = alike.iter().map(|node| shape.requests_and_claims_on(node)).collect();
-        let mut room = Self { requests, parts, eligible, counts, nodes: BTreeSet::new(), total: 0 };
+        let claims = match shape.claims.as_slice() {
+            [] => Vec::new(),
+            _ => nodes.iter().map(|node| shape.new_claims_on(node)).collect(),
+        };
+        let (requests, nodes) = (shape.requests.clone(), BTreeSet::new());
+        let mut room = Self { requests, claims, parts, eligible, counts, nodes, total: 0 };
         for (at, free) in free.iter().enumerate() {
             room.recount(at, free, None);
         }
@@ -151,8 +155,9 @@ impl ShapeRoom {
 
     fn times(&self, at: usize, free: &Free, freed: Option<&Freed>) -> u32 {
         let parts = self.parts.get(at).copied().flatten();
-        let Some(resources) = self.requests.get(at).or(self.requests.first()) else { return 0 };
-        let asked = Asked { resources, parts };
+        let nothing = Resources::default();
+        let once = self.claims.get(at).unwrap_or(&nothing);
+        let asked = Asked { resources: &self.requests, once, parts };
         if self.eligible[at] { free.times(freed, asked) } else { 0 }
     }
 

@@ -2,7 +2,10 @@
 //! the job gets its places. What was evicted and not needed stays where it is, best first; what
 //! fits elsewhere is moved; the rest must be acceptable.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{
     Limits, Manner, Piece, Search, Solution, Unit, UnitKey,
@@ -142,8 +145,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
             self.session.evict(*pod);
         }
-        let mut elsewhere = Elsewhere::new(self.free_with_all_gone(evicted), self.manner);
         let back = on_return(self.session, evicted);
+        let mut elsewhere = Elsewhere::new(self.free_with_all_gone(&back), self.manner);
         let units = back.iter().map(AsRef::as_ref);
         let mut returning = Returning::new(self.session, self.backlog, [self.wanted], units);
         let (mut job_is_served, mut apart, mut ahead) = (false, Vec::new(), Vec::new());
@@ -188,9 +191,9 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         job_is_served
     }
 
-    fn free_with_all_gone(&self, evicted: &[Unit]) -> PerResource<i64> {
-        let free = self.rooms.free_in_all();
-        evicted.iter().fold(free, |sum, unit| sum.plus(unit.amount))
+    /// A claim that several share is counted for each of them, as each asks for it.
+    fn free_with_all_gone(&self, back: &[Cow<'_, Unit>]) -> PerResource<i64> {
+        back.iter().fold(self.rooms.free_in_all(), |sum, unit| sum.plus(unit.amount))
     }
 
     /// Of the evicted, those that do not stay.
@@ -225,7 +228,7 @@ fn count_pods(units: &[Unit]) -> usize {
 /// stand in the way of the pods `apart`. Where others only move, a part of it stays, too, if the
 /// rest finds places elsewhere.
 fn keep(session: &mut Session<'_>, unit: &Unit, (apart, manner): (&[PodId], Manner)) -> bool {
-    if !within_limits(session.ledger(), unit) {
+    if !within_limits(session, unit) {
         return false;
     }
     let (start, mut others) = (session.checkpoint(), Vec::new());

@@ -4,8 +4,8 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use crate::{
-    model::{NodeId, PodGroup, PodGroupId, PodId, QueueId},
-    queues::{JobKey, Shortfall},
+    model::{Name, NodeId, PodGroup, PodGroupId, PodId, QueueId},
+    queues::{Bill, JobKey, Shortfall},
     resources::PerResource,
     session::Session,
 };
@@ -92,7 +92,12 @@ pub(super) fn on_return<'u>(
         if session.group(unit.group).sub_groups.len() > 1 {
             apart.entry((unit.group, unit.queue)).or_default().extend(unit.pods.iter().copied());
         } else {
-            units.push(Cow::Borrowed(unit));
+            let amount = amount_on_return(session, &unit.pods);
+            units.push(if amount == unit.amount {
+                Cow::Borrowed(unit)
+            } else {
+                Cow::Owned(Unit { amount, ..unit.clone() })
+            });
         }
     }
     for (of, nodes) in apart {
@@ -117,13 +122,26 @@ fn pieces_on_return(
     (first..).zip(pieces).map(move |(place, piece): (u32, _)| {
         let of = if place == 1 { Piece::Core } else { Piece::Surplus };
         let pods: Pods = piece.into_iter().map(|pod| (pod, nodes[&pod])).collect();
-        Unit::new(session, (id, queue), (of, place), pods)
+        let amount = amount_on_return(session, &pods);
+        Unit { amount, ..Unit::new(session, (id, queue), (of, place), pods) }
     })
 }
 
+/// A claim that others of the queue have, too, counts for one of them alone: the first of those
+/// that stay.
 fn amount_of(session: &Session<'_>, pods: &Pods) -> PerResource<i64> {
-    let amounts = pods.iter().map(|(pod, node)| session.price_on(*pod, *node));
-    amounts.fold(PerResource::default(), PerResource::plus)
+    let bills = pods.iter().map(|(pod, node)| {
+        let pays = |claim: &Name| session.first_user(*pod, claim);
+        session.bill_on(*pod, *node).with_claims(pays)
+    });
+    bills.collect::<Bill>().total()
+}
+
+/// What the evicted pods ask for: claims that stay with others not included.
+fn amount_on_return(session: &Session<'_>, pods: &Pods) -> PerResource<i64> {
+    let Some((first, _)) = pods.first() else { return PerResource::default() };
+    let bills = pods.iter().map(|(pod, node)| session.bill_on(*pod, *node));
+    session.due(*first, &bills.collect())
 }
 
 impl Unit {
@@ -140,6 +158,11 @@ impl Unit {
         let key = (session.job_key(group, shortfall), place);
         let amount = amount_of(session, &pods);
         Self { key, queue, group, piece, pods, amount }
+    }
+
+    /// What its queue would be charged if it came back now.
+    pub(super) fn due(&self, session: &Session<'_>) -> PerResource<i64> {
+        amount_on_return(session, &self.pods)
     }
 
     /// Those of its pods that do not stay.
