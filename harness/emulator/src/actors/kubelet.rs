@@ -14,6 +14,7 @@ mod admission;
 pub(super) mod beside;
 mod mounts;
 mod pace;
+mod predicates;
 mod stage;
 mod status;
 
@@ -170,7 +171,10 @@ fn is_ready(pod: &Value) -> bool {
 /// Admits a pod or turns it away.
 fn arrive(held: &Held, ctx: &Context) -> Step {
     let mut writes: Vec<Request> = check_annotations(held.pod, ctx).into_iter().collect();
-    let devices = match admission::admit(held.key, held.pod, held.node, ctx.view) {
+    let (key, pod, node) = (held.key, held.pod, held.node);
+    let admitted = admission::admit(key, pod, node, ctx.view)
+        .and_then(|devices| predicates::check(key, pod, node, ctx.view).map(|()| devices));
+    let devices = match admitted {
         Ok(devices) => devices,
         Err(refusal) => {
             writes.extend(

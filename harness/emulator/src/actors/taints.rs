@@ -39,7 +39,7 @@ fn node_of<'v>(pod: &Value, view: &'v View) -> Option<&'v Value> {
     view.get(&key).map(|node| &**node)
 }
 
-fn executing(node: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn executing(node: &Value) -> impl Iterator<Item = &Value> {
     list(node, &["spec", "taints"]).iter().filter(|taint| text(taint, &["effect"]) == "NoExecute")
 }
 
@@ -89,7 +89,7 @@ fn leaves_at(pod: &Value, taint: &Value) -> Option<Timestamp> {
     }
 }
 
-fn tolerates(toleration: &Value, taint: &Value) -> bool {
+pub(super) fn tolerates(toleration: &Value, taint: &Value) -> bool {
     let effect = text(toleration, &["effect"]);
     let key = text(toleration, &["key"]);
     let exists = text(toleration, &["operator"]) == "Exists";

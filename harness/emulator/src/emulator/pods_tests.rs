@@ -2,6 +2,7 @@
 
 use crate::emulator::lab::Lab;
 use crate::object::{annotation, number, set, text};
+use schedlab_json::Value;
 
 #[tokio::test(start_paused = true)]
 async fn a_bound_pod_runs_and_one_without_a_node_does_not() {
@@ -84,6 +85,79 @@ async fn a_kubelet_refuses_what_its_node_cannot_hold() {
         "Pod was rejected: Node didn't have enough resource: nvidia.com/gpu, requested: 3, used: 6, capacity: 8"
     );
     assert_eq!(lab.events("b"), ["OutOfnvidia.com/gpu"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_refuses_who_must_not_run_on_its_node() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    let label = |node: &mut Value| {
+        set(node, &["metadata", "labels", "kubernetes.io/hostname"], "n1".into())
+    };
+    lab.edit("nodes", "n1", label);
+    let pod = |name: &str, spec: &str| {
+        lab.apply(&format!(
+            "
+            apiVersion: v1
+            kind: Pod
+            metadata: {{name: {name}}}
+            spec: {{nodeName: n1, containers: [{{name: c, image: i, ports: [{{containerPort: 80}}]}}], {spec}}}
+            "
+        ));
+    };
+    let affinity = |term: &str| {
+        format!(
+            "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{term}]}}}}}}"
+        )
+    };
+    pod("selected", "nodeSelector: {kubernetes.io/hostname: n1}");
+    pod("foreign", "nodeSelector: {kubernetes.io/hostname: n2}");
+    pod("near", &affinity("{matchFields: [{key: metadata.name, operator: In, values: [n1]}]}"));
+    pod(
+        "far",
+        &affinity(
+            "{matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: [n1]}]}",
+        ),
+    );
+    pod(
+        "either",
+        &affinity(
+            "{matchFields: [{key: metadata.name, operator: In, values: [n2]}]}, {matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}",
+        ),
+    );
+    let port = |name: &str, address: &str| {
+        let ports = format!("[{{containerPort: 80, hostPort: 8080, hostIP: '{address}'}}]");
+        lab.apply(&format!(
+            "
+            apiVersion: v1
+            kind: Pod
+            metadata: {{name: {name}}}
+            spec: {{nodeName: n1, containers: [{{name: c, image: i, ports: {ports}}}]}}
+        "
+        ));
+    };
+    lab.rest().await;
+    port("listens", "127.0.0.1");
+    lab.rest().await;
+    port("apart", "127.0.0.2");
+    port("clashes", "");
+    lab.rest().await;
+    insta::assert_snapshot!(lab.pods(), @r"
+    apart Running n1
+    clashes Failed NodePorts n1
+    either Running n1
+    far Failed NodeAffinity n1
+    foreign Failed NodeAffinity n1
+    listens Running n1
+    near Running n1
+    selected Running n1
+    ");
+    let refused = lab.get("pods", "far");
+    assert_eq!(
+        text(&refused, &["status", "message"]),
+        "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+    );
+    assert_eq!(lab.events("clashes"), ["NodePorts"]);
 }
 
 #[tokio::test(start_paused = true)]

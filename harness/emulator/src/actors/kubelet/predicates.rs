@@ -1,0 +1,89 @@
+//! Whether a pod belongs on its node at all, as a kubelet asks before it starts one: a scheduler,
+//! or whoever wrote `spec.nodeName`, may have put it where it must not run.
+
+use super::admission::Refusal;
+use super::{is_finished, node_name};
+use crate::actors::View;
+use crate::actors::taints::{executing, tolerates};
+use crate::object::{list, name, number, text};
+use crate::select::LabelSelector;
+use crate::store::Key;
+use schedlab_json::{Value, json};
+
+/// The first thing that speaks against the pod on its node.
+pub(super) fn check(key: &Key, pod: &Value, node: &Value, view: &View) -> Result<(), Refusal> {
+    if !selects(pod, node) {
+        let why = "node(s) didn't match Pod's node affinity/selector";
+        return Err(failed("NodeAffinity", why));
+    }
+    if !has_free_ports(key, pod, view) {
+        let why = "node(s) didn't have free ports for the requested pod ports";
+        return Err(failed("NodePorts", why));
+    }
+    let tolerations = list(pod, &["spec", "tolerations"]);
+    let tolerated = |taint| tolerations.iter().any(|toleration| tolerates(toleration, taint));
+    if !executing(node).all(tolerated) {
+        return Err(failed("TaintToleration", "node(s) had taints that the pod didn't tolerate"));
+    }
+    Ok(())
+}
+
+fn failed(predicate: &str, why: &str) -> Refusal {
+    Refusal {
+        reason: predicate.to_owned(),
+        message: format!("Pod was rejected: Predicate {predicate} failed: {why}"),
+    }
+}
+
+/// By its node selector, and by any term of its required node affinity.
+fn selects(pod: &Value, node: &Value) -> bool {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let required = &pod["spec"]["affinity"]["nodeAffinity"][REQUIRED];
+    let terms = || list(required, &["nodeSelectorTerms"]).iter();
+    LabelSelector::from_map(&pod["spec"]["nodeSelector"]).matches(node)
+        && (required.is_null() || terms().any(|term| term_selects(term, node)))
+}
+
+/// A term that says nothing selects nothing.
+fn term_selects(term: &Value, node: &Value) -> bool {
+    let [by_label, by_field] =
+        ["matchExpressions", "matchFields"].map(|of| list(term, &[of]).to_vec());
+    let is_empty = by_label.is_empty() && by_field.is_empty();
+    // The one field is the name.
+    let named = json!({ "metadata": { "labels": { "metadata.name": name(node) } } });
+    let holds = |expressions: Vec<Value>, of: &Value| {
+        let selector = LabelSelector::from_object(&json!({ "matchExpressions": expressions }));
+        selector.is_ok_and(|selector| selector.matches(of))
+    };
+    !is_empty && holds(by_label, node) && holds(by_field, &named)
+}
+
+/// A port of the node, and the address on which it is taken.
+type HostPort<'v> = (&'v str, i64, &'v str);
+
+fn has_free_ports(key: &Key, pod: &Value, view: &View) -> bool {
+    let others = view.pods_on(node_name(pod)).filter(|(other, _)| *other != key);
+    let running = others.filter(|(_, other)| {
+        !is_finished(other) && !text(other, &["status", "startTime"]).is_empty()
+    });
+    let taken: Vec<HostPort<'_>> = running.flat_map(|(_, other)| host_ports(other)).collect();
+    let clash = |(protocol, port, address): HostPort<'_>, other: &HostPort<'_>| {
+        let meet = address == other.2 || [address, other.2].contains(&"0.0.0.0");
+        (protocol, port) == (other.0, other.1) && meet
+    };
+    host_ports(pod).all(|port| !taken.iter().any(|other| clash(port, other)))
+}
+
+/// Of its containers, and of those that are started first and stay.
+fn host_ports(pod: &Value) -> impl Iterator<Item = HostPort<'_>> {
+    let first = list(pod, &["spec", "initContainers"]).iter();
+    let stay = first.filter(|container| text(container, &["restartPolicy"]) == "Always");
+    let containers = list(pod, &["spec", "containers"]).iter().chain(stay);
+    let ports = containers.flat_map(|container| list(container, &["ports"]));
+    ports.filter_map(|port| {
+        let or = |found, default| if found == "" { default } else { found };
+        let number = number(port, &["hostPort"]).filter(|number| *number > 0)?;
+        let protocol = or(text(port, &["protocol"]), "TCP");
+        Some((protocol, number, or(text(port, &["hostIP"]), "0.0.0.0")))
+    })
+}
