@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::anyhow;
 use cucumber::{given, then};
 use schedlab_emulator::quantity::thousandths;
 
@@ -118,7 +119,13 @@ async fn within(
         }
     };
     world.expect(when.0, stays.0, &claim).await?;
-    Ok(())
+    let mut nodes = world.view.ever(Kind::Nodes);
+    let was_there = nodes.any(|node| node["metadata"]["labels"].get(&label).is_some());
+    if was_there {
+        Ok(())
+    } else {
+        Err(anyhow!("no node ever had a label {label:?}: nothing is within one").into())
+    }
 }
 
 /// On so many nodes no pod holds a GPU, a part of one, or one by a claim.

@@ -93,11 +93,12 @@ fn claims_that_only_sound_as_if_they_held() {
         "And never within 1 hour the field \"status.replicas\" of deployment \"a\" is \"8\"",
         "And never within 1 hour the field \"status.phase\" of pod \"o\" is \"Running\"",
         "And never within 1 hour the field \"status.phas\" of pod \"o-0\" is \"Running\"",
+        "And never within 1 hour pod \"o-0\" is within 1 \"rackk\"",
     ];
     let steps = claims.map(|claim| format!("{FLEET}{reclaimed}{claim}"));
     let told = all_told(&steps.each_ref().map(String::as_str));
     let verdict = |line: &&str| {
-        ["expected", "no gang", "no field", "allowed", "no pod"]
+        ["expected", "no gang", "no field", "allowed", "no pod", "no node ever"]
             .iter()
             .any(|words| line.contains(words))
     };
@@ -112,6 +113,7 @@ fn claims_that_only_sound_as_if_they_held() {
     found deployment "a", allowed is a queue, pod, node or claim, or a gang or workload, which is its pod group
     there is no pod "o" and there was none
     status.phas of pod "o-0" is no field of a Pod
+    no node ever had a label "rackk": nothing is within one
     "#);
 }
 
