@@ -390,4 +390,19 @@ fn who_is_left_alone_and_evicted_is_promised_no_other_place() {
     a waits for n1
     a pending: Room was promised on n1 and is being released by pods that are leaving
     ");
+    assert_snapshot!(plan_of("
+        node n1 gpus=4 label kind=left
+        node n2 gpus=2
+        queue left quota=4
+        queue right quota=0
+        job a gpus=4 queue=left needs kind=left
+        job b gpus=2 queue=right left-alone on n1
+        job c gpus=2 queue=right on n1
+    "), @r"
+    c leaves n1 for a (reclaim)
+    c waits for n2
+    b leaves n1 for a (reclaim)
+    a waits for n1
+    a pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
 }

@@ -68,9 +68,10 @@ impl Elsewhere {
         }
         let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
         let found = session.promise_all(&pods);
+        let group = session.group(unit.group);
         if found {
             self.let_stay(session, unit.group, &pods);
-        } else if pods.len() == 1 && !session.group(unit.group).is_placed() {
+        } else if pods.len() == 1 && !(group.is_placed() || group.left_alone) {
             self.homeless.extend(shapes);
         }
         found
