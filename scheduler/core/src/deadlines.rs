@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::{
-    decision::Reason,
+    decision::{Reason, Since},
     model::{PodGroupId, PodStatus, QueueId},
     session::{Protection, Session},
     victims::protection::{preemption_delay_left, still_to_run},
@@ -29,21 +29,19 @@ pub(crate) fn next_end(session: &Session<'_>) -> Option<Duration> {
     delays.chain(protections).chain(stuck).min()
 }
 
-/// A job for which others could make room, and that is too young to make them leave, waits for
-/// that, too.
+/// A job for which others would leave, were it not too young to make them, waits for that, too.
 pub(crate) fn add_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
-    let (Reason::NoNode { misfits, .. } | Reason::GangTooLarge { misfits, .. }) = reason else {
+    let lacks_room = matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. });
+    if !lacks_room || !session.is_only_too_young(id) {
         return;
-    };
-    let could_make_room = misfits.are_curable();
-    let group = session.group(id);
-    let is_young = preemption_delay_left(session.snapshot.now, group).is_some();
-    if is_young && could_make_room {
-        *reason = Reason::PreemptionDelay {
-            instead: Box::new(reason.clone()),
-            delay_millis: u64::try_from(group.preemption_delay.as_millis()).unwrap_or(u64::MAX),
-        };
     }
+    let group = session.group(id);
+    let was_evicted = group.last_eviction.is_some_and(|evicted| evicted > group.created);
+    *reason = Reason::PreemptionDelay {
+        instead: Box::new(reason.clone()),
+        delay_millis: u64::try_from(group.preemption_delay.as_millis()).unwrap_or(u64::MAX),
+        since: if was_evicted { Since::Eviction } else { Since::Creation },
+    };
 }
 
 /// A job for which others would leave, were they not protected for a time, waits for that, too.

@@ -12,7 +12,7 @@ mod words;
 use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use device_misfit::DeviceMisfit;
 pub use misfit::{EvenWhenEmpty, Misfit, Misfits, Refusal};
-pub use reason::{Deallocation, Preemption, Reason, ReasonKind};
+pub use reason::{Deallocation, Preemption, Reason, ReasonKind, Since};
 pub use remedy::{Bound, Remedy};
 pub use volume_misfit::VolumeMisfit;
 pub(crate) use words::Decimal;

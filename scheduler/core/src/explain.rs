@@ -105,7 +105,7 @@ pub struct NodeGroup {
 }
 
 /// Most remedies that are told one after the other.
-const STEPS_MAX: usize = 4;
+const STEPS_MAX: usize = 12;
 
 /// Most cycles that are tried in search of them.
 const TRIES_MAX: usize = 64;
@@ -296,6 +296,13 @@ fn more_of(step: &Step, next: &Remedy) -> Option<Remedy> {
         }
         (Remedy::MakeRoom { pods, short }, Remedy::MakeRoom { pods: more, .. }) => {
             Some(Remedy::MakeRoom { pods: pods.saturating_add(*more), short: short.clone() })
+        }
+        (
+            Remedy::Admit { misfit, nodes, pods },
+            Remedy::Admit { misfit: again, pods: more, .. },
+        ) if misfit == again && misfit.needs_a_node_each() => {
+            let pods = pods.saturating_add(*more);
+            Some(Remedy::Admit { misfit: misfit.clone(), nodes: *nodes, pods })
         }
         _ => None,
     }

@@ -22,7 +22,10 @@ mod task_order;
 mod topology;
 mod zones;
 
-use std::{cell::OnceCell, collections::BTreeMap};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use crate::{
     Decision, Profile, Snapshot,
@@ -79,6 +82,7 @@ pub struct Session<'s> {
     /// Workloads for which others had to leave.
     preemptions: usize,
     protections: BTreeMap<PodGroupId, Protection>,
+    too_young: BTreeSet<PodGroupId>,
     scenarios: Scenarios,
 }
 
@@ -123,6 +127,7 @@ impl<'s> Session<'s> {
             decisions: Vec::new(),
             preemptions: 0,
             protections: BTreeMap::new(),
+            too_young: BTreeSet::new(),
             scenarios: Scenarios::default(),
         };
         for at in 0..snapshot.pods.len() {

@@ -109,6 +109,11 @@ pub enum EvenWhenEmpty {
 }
 
 impl Misfit {
+    /// Each pod to which it happens may need a node of its own.
+    pub const fn needs_a_node_each(&self) -> bool {
+        matches!(self, Self::PodAntiAffinity | Self::OthersAntiAffinity | Self::HostPort)
+    }
+
     /// Could it be cured by evicting somebody from the node?
     pub const fn is_curable(&self) -> bool {
         match self {
@@ -295,8 +300,6 @@ pub struct Refusal {
     pub first: Misfit,
     /// What stands most in the way.
     pub worst: Misfit,
-    /// Others could leave, and all that speaks against it would be cured.
-    pub is_curable: bool,
 }
 
 impl Misfits {
@@ -304,15 +307,8 @@ impl Misfits {
     pub fn count(&mut self, misfits: impl IntoIterator<Item = Misfit>) {
         let mut misfits = misfits.into_iter();
         let Some(first) = misfits.next() else { return };
-        let mut is_curable = first.is_curable();
-        let others = misfits.inspect(|other| is_curable &= other.is_curable());
-        let worst = worst(&first, others);
-        *self.counts.entry(Refusal { first, worst, is_curable }).or_default() += 1;
-    }
-
-    /// Could others leave so that it fits on some node?
-    pub fn are_curable(&self) -> bool {
-        self.counts.keys().any(|refusal| refusal.is_curable)
+        let worst = worst(&first, misfits);
+        *self.counts.entry(Refusal { first, worst }).or_default() += 1;
     }
 
     /// In kube-scheduler's words.

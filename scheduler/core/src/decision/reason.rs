@@ -84,9 +84,11 @@ pub enum Reason {
     PreemptionDelay {
         /// Why it does not fit as things are.
         instead: Box<Reason>,
-        /// How old it must be, in milliseconds. Not how long it still takes: a reason that
+        /// How long it must wait, in milliseconds. Not how long it still takes: a reason that
         /// changed with the clock would be told anew in every cycle.
         delay_millis: u64,
+        /// From when on.
+        since: Since,
     },
     /// Those that would leave for it have not yet run for as long as they may.
     MinRuntime {
@@ -206,6 +208,24 @@ impl Reason {
     }
 }
 
+/// From when on a preemption delay counts: from the later of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// The pod group was made.
+    Creation,
+    /// Pods of it were evicted last.
+    Eviction,
+}
+
+impl fmt::Display for Since {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Creation => "its creation",
+            Self::Eviction => "its last eviction",
+        })
+    }
+}
+
 impl Reason {
     /// The one word that clients match.
     pub const fn code(&self) -> &'static str {
@@ -256,9 +276,9 @@ impl fmt::Display for Reason {
                 "Room was promised on {} and is being released by pods that are leaving",
                 nodes.join(", ")
             ),
-            Self::PreemptionDelay { instead, delay_millis } => write!(
+            Self::PreemptionDelay { instead, delay_millis, since } => write!(
                 f,
-                "{instead} It may make others leave when it is {} s old.",
+                "{instead} It may make others leave {} s after {since}.",
                 delay_millis.div_ceil(1000)
             ),
             Self::MinRuntime { instead, victim, field, minimum_millis } => write!(

@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use super::{EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, misfit::short_name};
+use super::{
+    EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since, misfit::short_name,
+};
 use crate::{
     model::{CPU_WORKER, GPU_WORKER, Name, QueueProblem},
     resources::{ResourceName, Shortage},
@@ -126,10 +128,12 @@ pub enum Remedy {
         /// Where room was promised.
         nodes: Vec<Name>,
     },
-    /// It gets older by itself.
-    GrowOlder {
-        /// Its age from which on it may make others leave, in milliseconds.
+    /// Its time comes by itself.
+    WaitLonger {
+        /// When it may make others leave, in milliseconds.
         delay_millis: u64,
+        /// From when on.
+        since: Since,
     },
     /// Others may leave when they have run for long enough.
     Outlast {
@@ -174,7 +178,8 @@ impl Reason {
             Self::GangTooLarge { missing, misfits, .. } => of_misfits(misfits, *missing),
             Self::LargerThanFleet { requested, offered, .. } => {
                 let amount = requested.amount.saturating_sub(offered.amount);
-                Remedy::LargerFleet { more: Quantity { amount, ..requested.clone() } }
+                let more = Quantity { amount, ..requested.clone() };
+                Remedy::LargerFleet { more: more.rounded_up() }
             }
             Self::NoPlace(NoPlace { topology, level, pods, is_unknown, .. }) => {
                 let (topology, level) = (Name::clone(topology), Name::clone(level));
@@ -186,8 +191,8 @@ impl Reason {
             }
             Self::BehindOthers { depth } => Remedy::DeeperQueue { depth: *depth },
             Self::Promised { nodes } => Remedy::Wait { nodes: nodes.clone() },
-            Self::PreemptionDelay { delay_millis, .. } => {
-                Remedy::GrowOlder { delay_millis: *delay_millis }
+            Self::PreemptionDelay { delay_millis, since, .. } => {
+                Remedy::WaitLonger { delay_millis: *delay_millis, since: *since }
             }
             Self::MinRuntime { victim, field, minimum_millis, .. } => Remedy::Outlast {
                 victim: Name::clone(victim),
@@ -231,10 +236,10 @@ fn of_gang(NotReady { sub_group, required, exist, gated }: &NotReady) -> Remedy 
 }
 
 fn raise(queue: &Name, bound: Bound, [limit, used, asked]: [&Quantity; 3]) -> Remedy {
-    let to = used.amount.saturating_add(asked.amount);
-    let of = |amount| Quantity { resource: limit.resource.clone(), amount };
-    let by = of(to.saturating_sub(limit.amount));
-    Remedy::Raise { queue: Name::clone(queue), bound, by, to: of(to) }
+    let of = |amount| Quantity { resource: limit.resource.clone(), amount }.rounded_up();
+    let to = of(used.amount.saturating_add(asked.amount));
+    let by = of(to.amount.saturating_sub(limit.amount));
+    Remedy::Raise { queue: Name::clone(queue), bound, by, to }
 }
 
 /// Of the nodes that are nearest: room helps wherever it is only short; else what most of them have
@@ -348,7 +353,9 @@ impl fmt::Display for Remedy {
                  above {depth}"
             ),
             Self::Wait { nodes } => wait(f, nodes),
-            Self::GrowOlder { delay_millis } => grow_older(f, delay_millis.div_ceil(1000)),
+            Self::WaitLonger { delay_millis, since } => {
+                wait_longer(f, delay_millis.div_ceil(1000), *since)
+            }
             Self::Outlast { victim, field, minimum_millis } => {
                 outlast(f, victim, field, minimum_millis.div_ceil(1000))
             }
@@ -356,8 +363,8 @@ impl fmt::Display for Remedy {
     }
 }
 
-fn grow_older(f: &mut fmt::Formatter<'_>, seconds: u64) -> fmt::Result {
-    write!(f, "wait until it is {seconds} s old, or lower its preemption delay")
+fn wait_longer(f: &mut fmt::Formatter<'_>, seconds: u64, since: Since) -> fmt::Result {
+    write!(f, "wait until {seconds} s after {since}, or lower its preemption delay")
 }
 
 fn outlast(f: &mut fmt::Formatter<'_>, victim: &str, field: &str, seconds: u64) -> fmt::Result {
@@ -407,6 +414,11 @@ fn of_nodes(nodes: u32, pods: u32) -> String {
     }
 }
 
+/// A node for each pod.
+fn added(pods: u32) -> String {
+    if pods > 1 { format!("{pods} nodes") } else { "a node".to_owned() }
+}
+
 fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, (nodes, pods): (u32, u32)) -> fmt::Result {
     let of = of_nodes(nodes, pods);
     match misfit {
@@ -420,9 +432,9 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, (nodes, pods): (u32, u32))
         }
         Misfit::PodAffinity => f.write_str("start the pods that its pod affinity asks for"),
         Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity => {
-            f.write_str("add a node without the pods that anti-affinity keeps it from")
+            write!(f, "add {} without the pods that anti-affinity keeps it from", added(pods))
         }
-        Misfit::HostPort => f.write_str("free its host port on a node, or add a node"),
+        Misfit::HostPort => write!(f, "add {} on which its host port is free", added(pods)),
         Misfit::TopologySpread => {
             f.write_str("make room where its topology spread wants it, or allow a larger maxSkew")
         }

@@ -41,6 +41,14 @@ impl Quantity {
         Decimal { amount: self.amount, per_unit: self.per_unit() }.to_string()
     }
 
+    /// At least as much, of which no part is lost when it is written down.
+    #[must_use]
+    pub fn rounded_up(self) -> Self {
+        let step = (self.per_unit() / 1000).max(1);
+        let more = (step - self.amount.rem_euclid(step)) % step;
+        Self { amount: self.amount.saturating_add(more), ..self }
+    }
+
     const fn per_unit(&self) -> i64 {
         match self.resource {
             ResourceName::Gpu | ResourceName::Cpu => 1000,

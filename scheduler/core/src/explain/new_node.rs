@@ -10,11 +10,14 @@ use crate::{
 /// A node like those that are there on which `pods` pods of `shape` have room; for each of them
 /// one, where they have to be apart. `None`: they could select none.
 pub(super) fn for_pods(nodes: &[Node], (shape, pods): (&PodShape, i64)) -> Option<Vec<Node>> {
-    if shape.pod_anti_affinity.is_empty() && shape.topology_spread.is_empty() {
-        return Some(vec![for_some(nodes, "(new node)".into(), (shape, pods))?]);
-    }
+    let are_new = nodes.iter().filter(|node| node.name.starts_with("(new node"));
+    let first = i64::try_from(are_new.count()).unwrap_or(0) + 1;
     let name = |at| if at == 1 { "(new node)".into() } else { format!("(new node {at})").into() };
-    (1..=pods).map(|at| for_some(nodes, name(at), (shape, 1))).collect()
+    let are_apart = !(shape.pod_anti_affinity.is_empty()
+        && shape.topology_spread.is_empty()
+        && shape.host_ports.is_empty());
+    let (count, pods_each) = if are_apart { (pods, 1) } else { (1, pods) };
+    (first..first + count).map(|at| for_some(nodes, name(at), (shape, pods_each))).collect()
 }
 
 fn for_some(nodes: &[Node], name: Name, (shape, pods): (&PodShape, i64)) -> Option<Node> {

@@ -112,7 +112,12 @@ impl Told<'_> {
                 Tried::Untold => writeln!(f, "  not tried: a copy of the cluster cannot show it")?,
             }
         }
-        Ok(())
+        match self.explanation.remedies.last() {
+            Some(Step { tried: Tried::Waits(_), .. }) => {
+                writeln!(f, "\nno remedy is known that would let it run after these")
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

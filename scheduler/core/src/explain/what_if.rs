@@ -35,9 +35,9 @@ pub fn with_remedy(
             cluster.make_room_for_missing(1)?;
         }
         Remedy::LargerFleet { .. } | Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
-        Remedy::Admit { misfit, .. } => cluster.admit(misfit)?,
+        Remedy::Admit { misfit, pods, .. } => cluster.admit(misfit, *pods as usize)?,
         Remedy::Wait { .. } => cluster.let_leave(),
-        Remedy::GrowOlder { delay_millis: millis }
+        Remedy::WaitLonger { delay_millis: millis, .. }
         | Remedy::Outlast { minimum_millis: millis, .. } => {
             let delay = i64::try_from(*millis).unwrap_or(i64::MAX);
             cluster.after.now = Time(cluster.after.now.0.saturating_add(delay));
@@ -179,7 +179,7 @@ impl WhatIf<'_> {
     }
 
     /// Every node is as one would make one of them.
-    fn admit(&mut self, misfit: &Misfit) -> Option<()> {
+    fn admit(&mut self, misfit: &Misfit, pods: usize) -> Option<()> {
         let nodes = self.after.nodes.iter_mut();
         match misfit {
             Misfit::Taint { key, value } => nodes.for_each(|node| {
@@ -195,12 +195,12 @@ impl WhatIf<'_> {
             }),
             Misfit::NoGpuWorker => nodes.for_each(|node| node.label(GPU_WORKER)),
             Misfit::NoCpuWorker => nodes.for_each(|node| node.label(CPU_WORKER)),
+            Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity | Misfit::HostPort => {
+                self.make_room_for_missing(pods.max(1))?;
+            }
             Misfit::NodeAffinity
-            | Misfit::PodAntiAffinity
-            | Misfit::OthersAntiAffinity
             | Misfit::NotAligned { .. }
-            | Misfit::Devices(DeviceMisfit::TooFew { .. })
-            | Misfit::HostPort => self.make_room_for_missing(1)?,
+            | Misfit::Devices(DeviceMisfit::TooFew { .. }) => self.make_room_for_missing(1)?,
             Misfit::TooLittle { .. }
             | Misfit::DeviceMemory { .. }
             | Misfit::PodAffinity

@@ -32,6 +32,15 @@ impl Session<'_> {
         self.protections.get(&job).copied()
     }
 
+    /// Others would leave for the job, were it not too young to ask them to.
+    pub fn is_only_too_young(&self, job: PodGroupId) -> bool {
+        self.too_young.contains(&job)
+    }
+
+    pub(crate) fn note_too_young(&mut self, job: PodGroupId) {
+        self.too_young.insert(job);
+    }
+
     pub(crate) fn note_protection(&mut self, job: PodGroupId, protection: Protection) {
         self.protections.insert(job, protection);
     }

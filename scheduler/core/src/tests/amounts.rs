@@ -1,8 +1,11 @@
 //! Amounts are exact, and stop at the ends of their range.
 
+use insta::assert_snapshot;
+
 use crate::{
     decision::Quantity,
     resources::{Amount, PerResource, ResourceName, Resources},
+    testing::remedies_of,
 };
 
 fn gpus(gpu_milli: i64) -> Resources {
@@ -135,4 +138,25 @@ fn amounts_are_told_in_the_units_in_which_people_think() {
     assert_eq!(named(ResourceName::Memory), "memory");
     assert_eq!(named(ResourceName::Cpu), "CPU cores");
     assert_eq!(told(ResourceName::Gpu, i64::MAX), "9223372036854775.807 GPUs");
+}
+
+#[test]
+fn what_is_to_be_raised_is_rounded_up() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 memory=8Gi
+        queue q memory-limit=1G
+        job a memory=1Gi queue=q
+    ", "a"), @r"
+    OverLimit
+    raise the limit of queue q by 0.074 GB memory to 1.074 GB memory
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 memory=1000Mi
+        job a pods=2 min=2 memory=700Mi
+    ", "a"), @r"
+    PodSchedulingErrors
+    add nodes with 0.42 GB memory more, or let fewer pods suffice
+      then it runs on (new node) (Now)
+    ");
 }

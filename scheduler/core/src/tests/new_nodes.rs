@@ -54,7 +54,7 @@ fn a_new_node_has_what_is_asked_for_in_the_way_in_which_it_is() {
     ");
     assert_snapshot!(told("cpu=1 port=80"), @r"
     PodSchedulingErrors
-    free its host port on a node, or add a node
+    add a node on which its host port is free
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told("cpu=1 far app=x/host"), @r"
@@ -79,6 +79,26 @@ fn a_new_node_is_for_those_who_ask_not_for_others_who_wait() {
     ", "x"), @r"
     PodSchedulingErrors
     add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn as_many_nodes_are_added_as_pods_keep_apart() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job x pods=4 min=4 gpus=1 label app=x far app=x/host
+    ", "x"), @r"
+    PodSchedulingErrors
+    add 3 nodes without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job x pods=3 min=3 gpus=1 port=80
+    ", "x"), @r"
+    PodSchedulingErrors
+    add 2 nodes on which its host port is free
       then it runs on (new node) (Now)
     ");
 }

@@ -112,7 +112,7 @@ fn only_the_node_to_which_a_pod_is_pinned_counts() {
     ");
     assert_snapshot!(pinned("", "job r gpus=1 port=80 non-preemptible on g3"), @r"
     PodSchedulingErrors
-    free its host port on a node, or add a node
+    add a node on which its host port is free
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(pinned("", "job r gpus=8 non-preemptible on g3"), @r"
@@ -210,8 +210,6 @@ fn who_would_fit_nowhere_whoever_leaves_does_not_wait_to_get_older() {
     ", "x"), @r"
     PodSchedulingErrors
     uncordon the node
-      then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may make others leave when it is 600 s old.
-    wait until it is 600 s old, or lower its preemption delay
       then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     make room for 1 more pod of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
@@ -250,8 +248,8 @@ fn a_remedy_is_told_once() {
         job x pods=3 min=3 gpus=1 label app=x far app=x/host
     ", "x"), @r"
     PodSchedulingErrors
-    add a node without the pods that anti-affinity keeps it from
-      then it waits: Resources were found for 2 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) didn't match pod anti-affinity rules.
+    add 2 nodes without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
     ");
 }
 

@@ -350,7 +350,32 @@ fn a_job_asks_nobody_to_leave_before_its_delay_is_over() {
         queue b quota=1
         job victim gpus=1 queue=a on n1
         job owner gpus=1 queue=b delay=30s
-    "), @"owner pending: Resources were not found for pod default/owner due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may make others leave when it is 30 s old.");
+    "), @"owner pending: Resources were not found for pod default/owner due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. It may make others leave 30 s after its creation.");
+}
+
+#[test]
+fn a_delay_is_told_where_somebody_would_leave_and_from_when_on_it_counts() {
+    let waits = |victims: &str, owner: &str| {
+        plan_of(&format!(
+            "
+            node n1 gpus=2
+            queue a quota=0
+            queue b quota=2
+            {victims}
+            job owner queue=b {owner}
+        "
+        ))
+    };
+    let told = |victims: &str, owner: &str| waits(victims, owner).contains("It may make others");
+    let delay = "gpus=2 delay=600s age=10s";
+    assert!(told("job v gpus=2 queue=a on n1", delay));
+    assert!(!told("job v gpus=2 queue=a non-preemptible on n1", delay));
+    assert!(!told("job v gpus=2 queue=b on n1", delay), "its equal");
+    assert!(!told("job v gpus=2 queue=a on n1", "gpus=3 delay=600s age=10s"));
+    let half = "job v gpus=1 queue=a on n1\njob w gpus=1 queue=a non-preemptible on n1";
+    assert!(!told(half, delay));
+    let evicted = waits("job v gpus=2 queue=a on n1", "gpus=2 delay=600s age=60m evicted=30s");
+    assert!(evicted.contains("600 s after its last eviction"), "{evicted}");
 }
 
 #[test]

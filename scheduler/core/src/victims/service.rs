@@ -95,8 +95,8 @@ impl Ground {
         let free = session.node_ids().map(|node| Free::of(session, node));
         let rooms = Rooms::new(free.collect());
         // Only a job that is served changes what another may.
-        let may_start =
-            |job: &Waiting| may_search(session, &rooms, &Wanted::of(session, *job), purpose);
+        let before = Before::of(session, session.ledger(), &rooms);
+        let may_start = |job: &Waiting| purpose.may_start(&before, &Wanted::of(session, *job));
         if !jobs.iter().any(may_start) {
             return None;
         }
@@ -124,7 +124,10 @@ fn serve_each(
             break;
         }
         let wanted = Wanted::of(session, job);
-        if losers.contains(&wanted.group) || !may_search(session, &ground.rooms, &wanted, purpose) {
+        let is_lost = losers.contains(&wanted.group);
+        if is_lost
+            || !purpose.may_start(&Before::of(session, session.ledger(), &ground.rooms), &wanted)
+        {
             continue;
         }
         let demand = Demand::of(session, &wanted);
@@ -135,7 +138,14 @@ fn serve_each(
         let mark = session.changed_nodes().mark();
         let ledger = session.ledger().clone();
         let before = Before::of(session, &ledger, &ground.rooms);
-        let Some((solution, causes)) = search(session, ground, (&before, &wanted), purpose) else {
+        let start = session.checkpoint();
+        let found = search(session, ground, (&before, &wanted), purpose);
+        if found.is_some() && is_too_young(session, wanted.group) {
+            session.undo_to(start);
+            session.note_too_young(wanted.group);
+            continue;
+        }
+        let Some((solution, causes)) = found else {
             let protection = protection(session, ground, (&before, &wanted), purpose);
             note(session, &wanted, protection);
             if let Some(demand) = demand {
@@ -174,15 +184,9 @@ fn commit(session: &mut Session<'_>, served: &[Served], purpose: &impl Purpose) 
     session.commit_evictions(|pod| causes[&pod].clone());
 }
 
-fn may_search(
-    session: &Session<'_>,
-    rooms: &Rooms,
-    wanted: &Wanted,
-    purpose: &impl Purpose,
-) -> bool {
-    let group = session.group(wanted.group);
-    protection::preemption_delay_left(session.snapshot.now, group).is_none()
-        && purpose.may_start(&Before::of(session, session.ledger(), rooms), wanted)
+fn is_too_young(session: &Session<'_>, group: PodGroupId) -> bool {
+    let group = session.group(group);
+    protection::preemption_delay_left(session.snapshot.now, group).is_some()
 }
 
 /// Searches. What is found is done, and not committed.
