@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use schedlab_json::Value;
-use schedlab_scheduler::Config;
+use schedlab_scheduler::{Config, config::names};
 use serde::Deserialize;
 
 use crate::text;
@@ -242,6 +242,13 @@ impl Target {
                 known.join(", ")
             );
         }
+        let named = [("name", Some(&file.name)), ("schedulerName", file.scheduler_name.as_ref())];
+        for (field, name) in named {
+            let allowed = names::SCHEDULER_NAME;
+            if let Some(odd) = name.filter(|name| !names::is_scheduler_name(name)) {
+                anyhow::bail!("{place}: {field}: found {odd:?}, allowed: {allowed}");
+            }
+        }
         if let Some(odd) = file.files.keys().find(|name| !is_plain_name(name)) {
             anyhow::bail!(
                 "{place}: files: found {odd:?}, allowed is the name of a file in the scheduler's \
@@ -355,6 +362,21 @@ mod tests {
     use schedlab_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_target_and_its_scheduler_have_names() {
+        let read = |names: &str| {
+            let text = format!("{names}\nqueues: none\ncapabilities: []");
+            Target::read("t.yaml", &text, &Which::Ours).map(|_| ()).map_err(|e| e.to_string())
+        };
+        assert_eq!(read("name: x\nschedulerName: y"), Ok(()));
+        let allowed =
+            "allowed: 1 to 63 letters, digits, -, _ and ., a letter or digit first and last";
+        let told = format!("t.yaml: name: found \"\", {allowed}");
+        assert_eq!(read("name: ''"), Err(told));
+        let told = format!("t.yaml: schedulerName: found \"My Scheduler!\", {allowed}");
+        assert_eq!(read("name: x\nschedulerName: My Scheduler!"), Err(told));
+    }
 
     #[test]
     fn a_target_file_says_what_is_wrong_and_where() {

@@ -17,6 +17,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_scheduler::{
     Binding, Clock, Component, Config, ConfigFile, Metrics, Status,
     captured::Source,
+    config::names,
     crds, explain,
     health::{self, Health},
     leader::{Election, Standing, lead},
@@ -65,7 +66,7 @@ pub(crate) struct Replay {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     cycles: u32,
     /// Whose pods are scheduled [default: what the snapshot says, else kai-scheduler].
-    #[arg(long)]
+    #[arg(long, value_parser = names::scheduler_name)]
     scheduler_name: Option<String>,
     /// A configuration file; what it says wins over what the snapshot says of its scheduler.
     #[arg(long, value_name = "FILE")]
@@ -78,7 +79,7 @@ pub(crate) struct Snapshot {
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
     /// The scheduler whose input it is [default: kai-scheduler].
-    #[arg(long)]
+    #[arg(long, value_parser = names::scheduler_name)]
     scheduler_name: Option<String>,
     /// That scheduler's configuration file; the flag beside it wins.
     #[arg(long, value_name = "FILE")]
@@ -103,7 +104,7 @@ pub(crate) struct Explain {
     #[arg(long, value_enum, default_value_t = Profile::Kai)]
     profile: Profile,
     /// The workload's scheduler [default: kai-scheduler, or default-scheduler for profile kube].
-    #[arg(long)]
+    #[arg(long, value_parser = names::scheduler_name)]
     scheduler_name: Option<String>,
     /// That scheduler's configuration file; flags beside it win.
     #[arg(long, value_name = "FILE")]
@@ -129,7 +130,7 @@ pub(crate) struct Run {
     once: bool,
     /// Schedule the pods that name this scheduler [default: kai-scheduler, or default-scheduler
     /// for profile kube].
-    #[arg(long)]
+    #[arg(long, value_parser = names::scheduler_name)]
     scheduler_name: Option<String>,
     /// Time from one cycle to the next, as 1s or 500ms [default: 1s].
     #[arg(long, value_parser = period)]
@@ -190,10 +191,14 @@ struct ElectionArguments {
     #[arg(long = "leader-elect")]
     elect: bool,
     /// Namespace of the lease [default: that of the pod, or of the kubeconfig's context].
-    #[arg(long = "leader-elect-resource-namespace", value_name = "NAMESPACE")]
+    #[arg(
+        long = "leader-elect-resource-namespace",
+        value_name = "NAMESPACE",
+        value_parser = names::object_name
+    )]
     namespace: Option<String>,
     /// Name of the lease [default: the scheduler's].
-    #[arg(long = "leader-elect-resource-name", value_name = "NAME")]
+    #[arg(long = "leader-elect-resource-name", value_name = "NAME", value_parser = names::object_name)]
     name: Option<String>,
     /// How long others wait after the leader's last sign of life; whole seconds.
     #[arg(long = "leader-elect-lease-duration", value_name = "TIME", default_value = "15s", value_parser = period)]

@@ -3,6 +3,7 @@
 pub(crate) mod arguments;
 mod file;
 mod given;
+pub mod names;
 pub(crate) mod plugins;
 
 use std::{

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use schedlab_scheduler::config::names;
 
 use super::Format;
 
@@ -52,7 +53,7 @@ pub struct Upgrade {
     #[arg(long, value_name = "IMAGE")]
     pub node_image: Option<String>,
     /// The scheduler's name in `spec.schedulerName`.
-    #[arg(long, default_value = "kai-scheduler", value_name = "NAME")]
+    #[arg(long, default_value = "kai-scheduler", value_name = "NAME", value_parser = names::scheduler_name)]
     pub scheduler_name: String,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -10,6 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use schedlab_scheduler::{
     Component, Config,
     admission::{self, Admission, Certificate, Changed, Service},
+    config::names,
 };
 use tokio::net::TcpListener;
 
@@ -28,7 +29,7 @@ pub(crate) struct Webhooks {
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// The scheduler whose pods are given what they need to share GPUs.
-    #[arg(long, default_value = "kai-scheduler")]
+    #[arg(long, default_value = "kai-scheduler", value_parser = names::scheduler_name)]
     scheduler_name: String,
     /// The configuration sets blockNvidiaVisibleDevices: all its pods are changed, not only those
     /// that share GPUs.

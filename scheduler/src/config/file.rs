@@ -27,7 +27,7 @@ use place::Place;
 use plugins::{PluginName, PluginSetting};
 pub(crate) use usage::UsageDbSetting;
 
-use super::{Binding, Component};
+use super::{Binding, Component, names};
 
 /// What may stand in the file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -361,9 +361,10 @@ impl ConfigFile {
             let (field, found, allowed) = ("components", "none".to_owned(), "one or more");
             return Err(FileError::Value { field, found, allowed });
         }
-        if self.scheduler_name.as_deref() == Some("") {
-            let (field, found) = ("schedulerName", "\"\"".to_owned());
-            return Err(FileError::Value { field, found, allowed: "a name" });
+        self.names_are_names()?;
+        if let Some(found) = self.actions.as_ref().and_then(Actions::misfit) {
+            let allowed = "one or more, each once";
+            return Err(FileError::Value { field: "actions", found, allowed });
         }
         let difference = self.preemption_policy.min_priority_difference;
         if let Some(found) = difference.filter(|difference| *difference < 1) {
@@ -389,6 +390,26 @@ impl ConfigFile {
                 let (found, allowed) = ("0".to_owned(), "a time above 0");
                 return Err(FileError::Value { field, found, allowed });
             }
+        }
+        Ok(())
+    }
+
+    fn names_are_names(&self) -> Result<(), FileError> {
+        let wrong = |field, found: &str, allowed| {
+            Err(FileError::Value { field, found: format!("{found:?}"), allowed })
+        };
+        let not = |name: &Option<String>, is_name: fn(&str) -> bool| {
+            name.as_deref().filter(|name| !is_name(name)).map(str::to_owned)
+        };
+        if let Some(found) = not(&self.scheduler_name, names::is_scheduler_name) {
+            return wrong("schedulerName", &found, names::SCHEDULER_NAME);
+        }
+        let Some(PoolSetting { label, value }) = &self.node_pool else { return Ok(()) };
+        if let Some(found) = not(label, names::is_label_key) {
+            return wrong("nodePool.label", &found, names::LABEL_KEY);
+        }
+        if !names::is_label_value(value) {
+            return wrong("nodePool.value", value, names::LABEL_VALUE);
         }
         Ok(())
     }

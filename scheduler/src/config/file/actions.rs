@@ -55,6 +55,16 @@ const ALL: [ActionName; 5] = [
 ];
 
 impl Actions {
+    /// What of the list cannot be meant.
+    pub(super) fn misfit(&self) -> Option<String> {
+        let Self::Listed(list) = self else { return None };
+        if list.is_empty() {
+            return Some("none".to_owned());
+        }
+        let twice = list.iter().enumerate().find(|(at, name)| list[..*at].contains(name));
+        twice.map(|(_, name)| format!("{name:?} twice").to_lowercase())
+    }
+
     /// In the order in which they are done.
     pub(super) fn of_core(&self) -> Vec<Action> {
         let named = |names: &[ActionName]| names.iter().map(|name| name.of_core()).collect();

@@ -64,7 +64,12 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     assert_snapshot!(read("traceDecisions: 0"), @"traceDecisions: found 0, allowed: 1 to 1000000 at line 1 column 17");
     assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0 at line 1 column 9");
     assert_snapshot!(read("kValue: -1"), @"kValue: found -1, allowed: 0 to 1000 at line 1 column 9");
-    assert_snapshot!(read("schedulerName: ''"), @r#"schedulerName: found "", allowed: a name at line 1 column 16"#);
+    assert_snapshot!(read("schedulerName: ''"), @r#"schedulerName: found "", allowed: 1 to 63 letters, digits, -, _ and ., a letter or digit first and last at line 1 column 16"#);
+    assert_snapshot!(read("schedulerName: My Sched"), @r#"schedulerName: found "My Sched", allowed: 1 to 63 letters, digits, -, _ and ., a letter or digit first and last at line 1 column 16"#);
+    assert_snapshot!(read("nodePool: { value: a b }"), @r#"nodePool.value: found "a b", allowed: nothing, or 1 to 63 letters, digits, -, _ and ., a letter or digit first and last at line 1 column 20"#);
+    assert_snapshot!(read("nodePool: { label: a/b/c, value: x }"), @r#"nodePool.label: found "a/b/c", allowed: the name of a label, with or without its domain and / before it at line 1 column 20"#);
+    assert_snapshot!(read("actions: []"), @"actions: found none, allowed: one or more, each once at line 1 column 10");
+    assert_snapshot!(read("actions: [allocate, reclaim, allocate]"), @"actions: found allocate twice, allowed: one or more, each once at line 1 column 10");
     assert_snapshot!(read("schedulerName: a\npreemptionPolicy:\n  gracePeriod: 0s\nkValue: 1"), @"preemptionPolicy.gracePeriod: found 0, allowed: a time above 0 at line 3 column 16");
     assert!(read("nonsense: 1").ends_with(" at line 1 column 1"), "{}", read("nonsense: 1"));
     assert_snapshot!(read("preemptionPolicy: { minPriorityDifference: 0 }"), @"preemptionPolicy.minPriorityDifference: found 0, allowed: 1 or more at line 1 column 44");
