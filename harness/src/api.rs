@@ -74,6 +74,15 @@ impl Api {
         self.send(Request::get(path), None).await
     }
 
+    /// What tells the cluster from all others: the uid of its namespace `kube-system`.
+    pub async fn cluster_uid(&self) -> Result<Option<String>, kube::Error> {
+        match self.get("/api/v1/namespaces/kube-system").await {
+            Ok(namespace) => Ok(namespace["metadata"]["uid"].as_str().map(str::to_owned)),
+            Err(error) if is_not_found(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// PATCH by JSON merge.
     pub async fn merge(&self, path: &str, change: &Value) -> Result<Value, kube::Error> {
         let request =

@@ -149,8 +149,9 @@ impl Ground {
     ) -> anyhow::Result<Self> {
         let (config, kubeconfig, context) = on_runtime(interrupt.unless(access.connect()))?;
         let version = on_runtime(interrupt.unless(kubeconfig::examine(&config)))?;
+        let uid = on_runtime(interrupt.unless(kubeconfig::identity(&config)))?;
         let run = Run::begin("run")?;
-        run.note(Thing::Cluster { kubeconfig, context: Some(context) })?;
+        run.note(Thing::Cluster { kubeconfig, context: Some(context), uid })?;
         let found = Found {
             config,
             version,

@@ -55,6 +55,19 @@ pub(crate) fn read(place: &Path) -> anyhow::Result<Kubeconfig> {
     Ok(merged)
 }
 
+/// What a run leaves behind is found by the kubeconfig that led there: no pipe does.
+pub(crate) fn can_be_read_again(place: &Path) -> anyhow::Result<()> {
+    let is_odd = |file: &&PathBuf| file.metadata().is_ok_and(|found| !found.is_file());
+    match files(place).iter().find(is_odd) {
+        Some(odd) => bail!(
+            "kubeconfig {}: found what is no regular file, as `<(…)` makes it; allowed is a file \
+             that can be read again, when what was made on the cluster is taken away",
+            odd.display()
+        ),
+        None => Ok(()),
+    }
+}
+
 /// A file whose own name has a colon in it is one.
 fn files(place: &Path) -> Vec<PathBuf> {
     if place.exists() {
@@ -79,6 +92,15 @@ mod tests {
 
     fn told(place: &Path) -> String {
         read(place).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_can_be_read_once_only_is_no_way_back() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(can_be_read_again(&written(folder.path(), "plain", "")).is_ok());
+        assert!(can_be_read_again(&folder.path().join("absent")).is_ok(), "it is told elsewhere");
+        let told = can_be_read_again(Path::new("/dev/null")).unwrap_err().to_string();
+        assert!(told.starts_with("kubeconfig /dev/null: found what is no regular file"), "{told}");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! run.note(Thing::Docker)?;                            // then `docker run --label {run.label()}`
 //! run.note(Thing::KindCluster { name })?;              // then `kind create cluster --name …`
 //! run.note(Thing::Image { reference })?;               // then `docker build -t …` of one to drop
-//! run.note(Thing::Cluster { kubeconfig, context })?;   // then make what bears OBJECT_LABEL there
+//! run.note(Thing::Cluster { kubeconfig, context, uid })?; // then make what bears OBJECT_LABEL there
 //! run.note(Thing::KeptCluster { name, kubeconfig })?;  // the same on a kind cluster that stays
 //! run.note(Thing::Object { kubeconfig, context, path })?; // then POST, with label OBJECT_LABEL=id
 //! run.forget(&thing)?;                                 // once its maker has taken it away itself
@@ -112,6 +112,9 @@ pub enum Thing {
         kubeconfig: PathBuf,
         /// Which of its contexts, unless the current one.
         context: Option<String>,
+        /// Which cluster that was then: the uid of its namespace `kube-system`, if it has one.
+        #[serde(default)]
+        uid: Option<String>,
     },
     /// The same on a kind cluster that is kept; nothing once somebody has deleted that.
     KeptCluster {
@@ -285,7 +288,7 @@ impl std::fmt::Display for Thing {
             Self::KindCluster { name } => write!(f, "kind cluster {name}"),
             Self::Network { name } => write!(f, "docker network {name}"),
             Self::Image { reference } => write!(f, "docker image {reference}"),
-            Self::Cluster { kubeconfig, context } => {
+            Self::Cluster { kubeconfig, context, .. } => {
                 write!(f, "objects on the cluster of {}", kubeconfig.display())?;
                 context.as_ref().map_or(Ok(()), |context| write!(f, " ({context})"))
             }

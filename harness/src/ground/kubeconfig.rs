@@ -36,6 +36,7 @@ impl Access {
     /// Reads the kubeconfig; answers it with its path and context.
     pub(super) async fn connect(&self) -> anyhow::Result<(kube::Config, PathBuf, String)> {
         let path = kubeconfig::place(self.path.as_deref())?;
+        kubeconfig::can_be_read_again(&path)?;
         let kubeconfig = kubeconfig::read(&path)?;
         let current = kubeconfig.current_context.clone().unwrap_or_default();
         let contexts: Vec<&str> =
@@ -104,6 +105,13 @@ pub(super) async fn examine(config: &kube::Config) -> anyhow::Result<String> {
          changed",
     );
     Ok(version)
+}
+
+/// Which cluster it is.
+pub(super) async fn identity(config: &kube::Config) -> anyhow::Result<Option<String>> {
+    let url = &config.cluster_url;
+    let uid = super::api(config)?.cluster_uid().await.map_err(refusal);
+    uid.with_context(|| format!("{url} does not tell of namespace kube-system"))
 }
 
 /// Why a server does not tell its version.

@@ -27,6 +27,20 @@ pub(super) async fn connect(path: &Path, context: Option<&str>) -> anyhow::Resul
     Ok(Api::new(kube::Client::try_from(config).context("cannot make a client of it")?))
 }
 
+/// The cluster that answers is the one that answered the run: contexts of many clusters have the
+/// same names.
+pub(super) async fn is_still(api: &Api, uid: Option<&str>) -> anyhow::Result<()> {
+    let Some(uid) = uid else { return Ok(()) };
+    let now = api.cluster_uid().await.map_err(refusal).context("namespace kube-system")?;
+    let now = now.as_deref().unwrap_or("none");
+    anyhow::ensure!(
+        now == uid,
+        "another cluster answers there: its namespace kube-system has uid {now}, that of the run's \
+         has {uid}; bring the kubeconfig of that time back"
+    );
+    Ok(())
+}
+
 /// The object, if it is there and the run's own.
 pub(super) async fn own(api: &Api, path: &str, run: &str) -> anyhow::Result<Option<Value>> {
     match api.get(path).await {

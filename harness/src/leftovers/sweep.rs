@@ -267,8 +267,9 @@ async fn take_away(thing: &Thing, record: &Record, doing: Doing) -> anyhow::Resu
             Err(error) => Ok(unknown(&error, daemon)),
             Ok(there) => act(there, doing, || Ok(docker.remove_image(reference)?)),
         },
-        Thing::Cluster { kubeconfig, context } => {
+        Thing::Cluster { kubeconfig, context, uid } => {
             let api = objects::connect(kubeconfig, context.as_deref()).await?;
+            objects::is_still(&api, uid.as_deref()).await?;
             leave_cluster(&api, run, doing).await
         }
         Thing::KeptCluster { name, kubeconfig } => match docker.of_cluster(name) {

@@ -1,7 +1,11 @@
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
+
+use schedlab_emulator::{Emulator, Options};
 
 use super::record::records;
 use super::*;
+use crate::api::Api;
 
 fn sleeper() -> Command {
     let mut command = Command::new("sleep");
@@ -136,13 +140,36 @@ async fn the_way_to_a_cluster_stays_as_long_as_something_may_be_there() {
                   users: [{name: u, user: {token: t}}]\n\
                   contexts: [{name: x, context: {cluster: c, user: u}}]\n";
     std::fs::write(&kubeconfig, server).unwrap();
-    run.note(Thing::Cluster { kubeconfig: kubeconfig.clone(), context: None }).unwrap();
+    let uid = None;
+    run.note(Thing::Cluster { kubeconfig: kubeconfig.clone(), context: None, uid }).unwrap();
     let problems = run.end().await;
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(kubeconfig.exists());
     // Both are tried again, and the folder goes with what it led to.
     assert_eq!(records(state.path())[0].1.as_ref().unwrap().things.len(), 2);
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_cluster_that_took_the_place_of_the_runs_is_not_taken_for_it() {
+    let emulator = Emulator::start(Options::at(Clock::real()));
+    let server = emulator.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+    let uid = Api::new(emulator.client()).cluster_uid().await.unwrap().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let kubeconfig = state.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, &server.kubeconfig).unwrap();
+    let end = async |uid: &str| {
+        let run = Run::begin_in(state.path(), "run").unwrap();
+        let (kubeconfig, uid) = (kubeconfig.clone(), Some(uid.to_owned()));
+        run.note(Thing::Cluster { kubeconfig, context: None, uid }).unwrap();
+        run.end().await
+    };
+    let problems = end("of-another").await;
+    assert_eq!(problems.len(), 1);
+    let told = format!("{:?}", problems[0]);
+    assert!(told.contains(&format!("has uid {uid}, that of the run's has of-another")), "{told}");
+    assert_eq!(records(state.path()).len(), 1, "it is tried again");
+    assert!(end(&uid).await.is_empty());
 }
 
 #[test]

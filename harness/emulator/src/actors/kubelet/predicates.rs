@@ -81,9 +81,11 @@ fn host_ports(pod: &Value) -> impl Iterator<Item = HostPort<'_>> {
     let containers = list(pod, &["spec", "containers"]).iter().chain(stay);
     let ports = containers.flat_map(|container| list(container, &["ports"]));
     ports.filter_map(|port| {
-        let or = |found, default| if found == "" { default } else { found };
         let number = number(port, &["hostPort"]).filter(|number| *number > 0)?;
-        let protocol = or(text(port, &["protocol"]), "TCP");
-        Some((protocol, number, or(text(port, &["hostIP"]), "0.0.0.0")))
+        Some((or(text(port, &["protocol"]), "TCP"), number, or(text(port, &["hostIP"]), "0.0.0.0")))
     })
+}
+
+fn or<'v>(found: &'v str, default: &'v str) -> &'v str {
+    if found.is_empty() { default } else { found }
 }
