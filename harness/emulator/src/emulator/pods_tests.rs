@@ -2,7 +2,6 @@
 
 use crate::emulator::lab::Lab;
 use crate::object::{annotation, number, set, text};
-use schedlab_json::Value;
 
 #[tokio::test(start_paused = true)]
 async fn a_bound_pod_runs_and_one_without_a_node_does_not() {
@@ -91,64 +90,44 @@ async fn a_kubelet_refuses_what_its_node_cannot_hold() {
 async fn a_kubelet_refuses_who_must_not_run_on_its_node() {
     let lab = Lab::new();
     lab.nodes(&["n1"]).await;
-    let label = |node: &mut Value| {
-        set(node, &["metadata", "labels", "kubernetes.io/hostname"], "n1".into())
+    let hostname = ["metadata", "labels", "kubernetes.io/hostname"];
+    lab.edit("nodes", "n1", |node| {
+        set(node, &hostname, "n1".into());
+    });
+    let selector = |node: &str| format!("nodeSelector: {{kubernetes.io/hostname: {node}}}");
+    let term = |of: &str, key: &str, operator: &str, node: &str| {
+        format!("{{{of}: [{{key: {key}, operator: {operator}, values: [{node}]}}]}}")
     };
-    lab.edit("nodes", "n1", label);
-    let pod = |name: &str, spec: &str| {
-        lab.apply(&format!(
-            "
-            apiVersion: v1
-            kind: Pod
-            metadata: {{name: {name}}}
-            spec: {{nodeName: n1, containers: [{{name: c, image: i, ports: [{{containerPort: 80}}]}}], {spec}}}
-            "
-        ));
-    };
-    let affinity = |term: &str| {
+    let affinity = |terms: &[String]| {
+        let terms = terms.join(", ");
         format!(
-            "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{term}]}}}}}}"
+            "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: \
+             {{nodeSelectorTerms: [{terms}]}}}}}}"
         )
     };
-    pod("selected", "nodeSelector: {kubernetes.io/hostname: n1}");
-    pod("foreign", "nodeSelector: {kubernetes.io/hostname: n2}");
-    pod("near", &affinity("{matchFields: [{key: metadata.name, operator: In, values: [n1]}]}"));
-    pod(
-        "far",
-        &affinity(
-            "{matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: [n1]}]}",
-        ),
-    );
-    pod(
-        "either",
-        &affinity(
-            "{matchFields: [{key: metadata.name, operator: In, values: [n2]}]}, {matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}",
-        ),
-    );
-    let port = |name: &str, address: &str| {
-        let ports = format!("[{{containerPort: 80, hostPort: 8080, hostIP: '{address}'}}]");
+    let field = |node: &str| term("matchFields", "metadata.name", "In", node);
+    let label = |operator: &str| term("matchExpressions", "kubernetes.io/hostname", operator, "n1");
+    for (name, spec) in [
+        ("selected", selector("n1")),
+        ("foreign", selector("n2")),
+        ("near", affinity(&[field("n1")])),
+        ("far", affinity(&[label("NotIn")])),
+        ("either", affinity(&[field("n2"), label("In")])),
+    ] {
         lab.apply(&format!(
             "
             apiVersion: v1
             kind: Pod
             metadata: {{name: {name}}}
-            spec: {{nodeName: n1, containers: [{{name: c, image: i, ports: {ports}}}]}}
-        "
+            spec: {{nodeName: n1, containers: [{{name: c, image: i}}], {spec}}}
+            "
         ));
-    };
-    lab.rest().await;
-    port("listens", "127.0.0.1");
-    lab.rest().await;
-    port("apart", "127.0.0.2");
-    port("clashes", "");
+    }
     lab.rest().await;
     insta::assert_snapshot!(lab.pods(), @r"
-    apart Running n1
-    clashes Failed NodePorts n1
     either Running n1
     far Failed NodeAffinity n1
     foreign Failed NodeAffinity n1
-    listens Running n1
     near Running n1
     selected Running n1
     ");
@@ -157,6 +136,31 @@ async fn a_kubelet_refuses_who_must_not_run_on_its_node() {
         text(&refused, &["status", "message"]),
         "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_refuses_whose_host_port_is_taken() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    for (name, address) in [("listens", "127.0.0.1"), ("apart", "127.0.0.2"), ("clashes", "")] {
+        lab.apply(&format!(
+            "
+            apiVersion: v1
+            kind: Pod
+            metadata: {{name: {name}}}
+            spec:
+              nodeName: n1
+              containers:
+              - {{name: c, image: i, ports: [{{containerPort: 80, hostPort: 8080, hostIP: '{address}'}}]}}
+            "
+        ));
+        lab.rest().await;
+    }
+    insta::assert_snapshot!(lab.pods(), @r"
+    apart Running n1
+    clashes Failed NodePorts n1
+    listens Running n1
+    ");
     assert_eq!(lab.events("clashes"), ["NodePorts"]);
 }
 
