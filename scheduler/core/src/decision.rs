@@ -4,6 +4,7 @@
 mod device_misfit;
 mod misfit;
 mod obstacle;
+mod place_misfit;
 mod reason;
 mod remedy;
 mod volume_misfit;
@@ -12,6 +13,7 @@ mod words;
 use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use device_misfit::DeviceMisfit;
 pub use misfit::{EvenWhenEmpty, Misfit, Misfits, Refusal};
+pub use place_misfit::PlaceMisfit;
 pub use reason::{Deallocation, Preemption, Reason, ReasonKind, Since};
 pub use remedy::{Bound, Remedy};
 pub use volume_misfit::VolumeMisfit;

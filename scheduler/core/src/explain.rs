@@ -216,7 +216,8 @@ fn node_groups(session: &Session<'_>, (pod, missing): (PodId, &[PodId])) -> Vec<
             Err(misfit) => Some((plugin, Some(misfit))),
         });
         let out_of_place = out_of_place.remove(&node);
-        let out_of_place = out_of_place.map(|misfit| (TOPOLOGY.to_owned(), Some(misfit)));
+        let out_of_place =
+            out_of_place.map(|misfit| (TOPOLOGY.to_owned(), Some(Misfit::Place(misfit))));
         let refusals = refusals.chain(out_of_place).collect();
         let (room, of) = (session.room(node), session.node(node));
         let free_of_one = shared_gpu.map(|shared| shared.part_of(of, room.idle_of_one(of)));

@@ -12,6 +12,7 @@ mod device;
 mod fleet;
 mod free;
 mod members;
+mod no_place;
 mod node;
 mod parts;
 mod placing;
@@ -38,6 +39,7 @@ use customs::Customs;
 pub use device::{Choice, Device, SharedDevice};
 pub(crate) use free::{Asked, Free, Freed, parts_on};
 pub use members::{Members, NotReady, SubMembers};
+pub use no_place::NoPlace;
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
 use parts::{Parts, PodParts};
 pub use placing::Unplaced;
@@ -45,7 +47,7 @@ pub use protected::Protection;
 pub use scenarios::Scenarios;
 use state::Hold;
 pub use state::{PodState, Stays};
-pub use topology::NoPlace;
+
 pub use zones::{Counted, ZoneRoom};
 
 /// One cycle's view of the cluster: the snapshot and what was decided since.

@@ -34,4 +34,5 @@ mod stale;
 mod steady;
 mod time;
 mod topology;
+mod topology_told;
 mod volumes;

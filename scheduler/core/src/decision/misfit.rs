@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{DeviceMisfit, VolumeMisfit, obstacle::worst};
+use super::{DeviceMisfit, PlaceMisfit, VolumeMisfit, obstacle::worst};
 use crate::{
     model::Name,
     resources::{ResourceName, Shortage},
@@ -78,19 +78,12 @@ pub enum Misfit {
     GpusByClaim,
     /// The node's GPUs are not to be had by claims.
     GpusWithoutClaim,
-    /// It is in no place of a topology that holds those that are to run together.
-    OutOfPlace {
-        /// Which topology.
-        topology: Name,
-        /// On which level they need one place.
-        level: Name,
-        /// How many there are.
-        pods: u32,
-    },
     /// The pod asks for GPUs, and the node is not labelled for such work.
     NoGpuWorker,
     /// The pod asks for none, and the node is not labelled for such work.
     NoCpuWorker,
+    /// Places of a topology.
+    Place(PlaceMisfit),
     /// Volumes.
     Volume(VolumeMisfit),
     /// Claims on devices (profile `kube`).
@@ -120,6 +113,7 @@ impl Misfit {
             Self::TooLittle { even_when_empty, .. } | Self::NotAligned { even_when_empty } => {
                 matches!(even_when_empty, EvenWhenEmpty::No)
             }
+            Self::Place(misfit) => misfit.is_curable(),
             Self::Volume(misfit) => misfit.is_curable(),
             Self::PodAntiAffinity
             | Self::OthersAntiAffinity
@@ -127,7 +121,6 @@ impl Misfit {
             | Self::QueueBound(_)
             | Self::ClaimElsewhere(_)
             | Self::ClaimFull(_)
-            | Self::OutOfPlace { .. }
             | Self::TopologySpread => true,
             Self::DeviceMemory { .. }
             | Self::Taint { .. }
@@ -175,7 +168,7 @@ impl Misfit {
             | Self::NotAligned { .. }
             | Self::GpusByClaim
             | Self::GpusWithoutClaim
-            | Self::OutOfPlace { .. }
+            | Self::Place(_)
             | Self::NoGpuWorker
             | Self::NoCpuWorker
             | Self::Devices(_)
@@ -246,12 +239,9 @@ impl fmt::Display for Misfit {
             ),
             Self::GpusByClaim => f.write_str("node(s) give GPUs to resource claims only"),
             Self::GpusWithoutClaim => f.write_str("node(s) publish no GPUs for resource claims"),
-            Self::OutOfPlace { topology, level, pods } => write!(
-                f,
-                "node(s) are in no {level} of topology {topology} that holds {pods} required pods"
-            ),
             Self::NoGpuWorker => f.write_str("node(s) were not labelled as GPU workers"),
             Self::NoCpuWorker => f.write_str("node(s) were not labelled as CPU workers"),
+            Self::Place(misfit) => misfit.fmt(f),
             Self::Volume(misfit) => misfit.fmt(f),
             Self::Devices(misfit) => misfit.fmt(f),
             Self::QueueBound(why) => write!(f, "node(s) are too costly: {why}"),
@@ -303,12 +293,21 @@ pub struct Refusal {
 }
 
 impl Misfits {
-    /// One more node, and all that speaks against it. Where nothing does, it is not counted.
+    /// One more node, and all that speaks against it.
     pub fn count(&mut self, misfits: impl IntoIterator<Item = Misfit>) {
+        self.nodes += 1;
         let mut misfits = misfits.into_iter();
         let Some(first) = misfits.next() else { return };
         let worst = worst(&first, misfits);
         *self.counts.entry(Refusal { first, worst }).or_default() += 1;
+    }
+
+    /// Those of other nodes.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.nodes += other.nodes;
+        for (refusal, nodes) in other.counts {
+            *self.counts.entry(refusal).or_default() += nodes;
+        }
     }
 
     /// In kube-scheduler's words.

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{DeviceMisfit, EvenWhenEmpty, Misfit, Misfits, VolumeMisfit, misfit::Refusal};
+use super::{
+    DeviceMisfit, EvenWhenEmpty, Misfit, Misfits, PlaceMisfit, VolumeMisfit, misfit::Refusal,
+};
 use crate::model::{CORDONED_TAINT, NOT_READY_TAINTS};
 
 /// How much a misfit stands in the way, the least first.
@@ -39,9 +41,7 @@ impl Misfit {
             | Self::TopologySpreadLabel
             | Self::LegacyMigThere
             | Self::QueueBound(_) => Obstacle::Closed,
-            Self::NodeAffinity | Self::ClaimElsewhere(_) | Self::OutOfPlace { .. } => {
-                Obstacle::Elsewhere
-            }
+            Self::NodeAffinity | Self::ClaimElsewhere(_) => Obstacle::Elsewhere,
             Self::DeviceMemory { .. }
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly
@@ -54,9 +54,17 @@ impl Misfit {
             Self::LegacyMig | Self::ClaimFull(_) | Self::ClaimOfQueue { .. } => {
                 Obstacle::Everywhere
             }
+            Self::Place(misfit) => of_place(misfit),
             Self::Volume(misfit) => of_volume(misfit),
             Self::Devices(misfit) => of_devices(misfit),
         }
+    }
+}
+
+const fn of_place(misfit: &PlaceMisfit) -> Obstacle {
+    match misfit {
+        PlaceMisfit::TooFull { .. } | PlaceMisfit::Unlabelled { .. } => Obstacle::Elsewhere,
+        PlaceMisfit::Elsewhere { .. } => Obstacle::Everywhere,
     }
 }
 

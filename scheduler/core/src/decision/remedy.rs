@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::{
     EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since, misfit::short_name,
+    place_misfit::make_place,
 };
 use crate::{
     model::{CPU_WORKER, GPU_WORKER, Name, QueueProblem},
@@ -117,6 +118,10 @@ pub enum Remedy {
         level: Name,
         /// For how many pods.
         pods: u32,
+        /// One of these, if there are any.
+        kept_to: Vec<Name>,
+        /// To prefer the level would do, too.
+        or_prefer: bool,
     },
     /// More jobs of its queue have to be looked at.
     DeeperQueue {
@@ -181,14 +186,7 @@ impl Reason {
                 let more = Quantity { amount, ..requested.clone() };
                 Remedy::LargerFleet { more: more.rounded_up() }
             }
-            Self::NoPlace(NoPlace { topology, level, pods, is_unknown, .. }) => {
-                let (topology, level) = (Name::clone(topology), Name::clone(level));
-                if *is_unknown {
-                    Remedy::CreateTopology { topology, level }
-                } else {
-                    Remedy::MakePlace { topology, level, pods: *pods }
-                }
-            }
+            Self::NoPlace(no_place) => of_no_place(no_place),
             Self::BehindOthers { depth } => Remedy::DeeperQueue { depth: *depth },
             Self::Promised { nodes } => Remedy::Wait { nodes: nodes.clone() },
             Self::PreemptionDelay { delay_millis, since, .. } => {
@@ -201,6 +199,17 @@ impl Reason {
             },
         }
     }
+}
+
+fn of_no_place(no_place: &NoPlace) -> Remedy {
+    let NoPlace { topology, level, pods, places, are_in_use, would_spread, is_unknown } = no_place;
+    let (topology, level) = (Name::clone(topology), Name::clone(level));
+    if *is_unknown {
+        return Remedy::CreateTopology { topology, level };
+    }
+    let in_use = places.iter().filter(|_| *are_in_use).map(|(place, _)| Name::clone(place));
+    let (pods, kept_to, or_prefer) = (*pods, in_use.collect(), *would_spread);
+    Remedy::MakePlace { topology, level, pods, kept_to, or_prefer }
 }
 
 fn of_queue(problem: &QueueProblem) -> Remedy {
@@ -342,11 +351,10 @@ impl fmt::Display for Remedy {
             Self::CreateTopology { topology, level } => {
                 write!(f, "create topology {topology} with level {level}, or name one that exists")
             }
-            Self::MakePlace { topology, level, pods } => write!(
-                f,
-                "make room for {pods} pods in one {level} of topology {topology}, or only prefer \
-                 that level"
-            ),
+            Self::MakePlace { topology, level, pods, kept_to, or_prefer } => {
+                make_place(f, *pods, (level, kept_to, topology))?;
+                f.write_str(if *or_prefer { ", or only prefer that level" } else { "" })
+            }
             Self::DeeperQueue { depth } => write!(
                 f,
                 "end jobs of its queue that wait before it, or raise queueDepthPerAction.allocate \
@@ -393,7 +401,7 @@ fn wait(f: &mut fmt::Formatter<'_>, nodes: &[Name]) -> fmt::Result {
     write!(f, "nothing to do: it runs when pods have left {}", nodes.join(", "))
 }
 
-fn counted(pods: u32, what: &str) -> String {
+pub(super) fn counted(pods: u32, what: &str) -> String {
     if pods == 1 { format!("1 {what}") } else { format!("{pods} {what}s") }
 }
 
@@ -474,10 +482,9 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, (nodes, pods): (u32, u32))
         }
         Misfit::NoGpuWorker => write!(f, "label {of} {GPU_WORKER}, if it is for work with GPUs"),
         Misfit::NoCpuWorker => write!(f, "label {of} {CPU_WORKER}, if it is for work without GPUs"),
+        Misfit::Place(misfit) => misfit.remedy(f),
         Misfit::Volume(misfit) => misfit.remedy(f),
         Misfit::Devices(misfit) => misfit.remedy(f),
-        Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } | Misfit::OutOfPlace { .. } => {
-            write!(f, "make room on {of}")
-        }
+        Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } => write!(f, "make room on {of}"),
     }
 }

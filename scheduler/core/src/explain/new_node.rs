@@ -7,9 +7,13 @@ use crate::{
     resources::Resources,
 };
 
-/// A node like those that are there on which `pods` pods of `shape` have room; for each of them
-/// one, where they have to be apart. `None`: they could select none.
-pub(super) fn for_pods(nodes: &[Node], (shape, pods): (&PodShape, i64)) -> Option<Vec<Node>> {
+/// A node labelled `like` one that is there, on which `pods` pods of `shape` have room; for each of
+/// them one, where they have to be apart. `None`: they could select none.
+pub(super) fn for_pods(
+    nodes: &[Node],
+    like: Option<&Node>,
+    (shape, pods): (&PodShape, i64),
+) -> Option<Vec<Node>> {
     let are_new = nodes.iter().filter(|node| node.name.starts_with("(new node"));
     let first = i64::try_from(are_new.count()).unwrap_or(0) + 1;
     let name = |at| if at == 1 { "(new node)".into() } else { format!("(new node {at})").into() };
@@ -17,11 +21,16 @@ pub(super) fn for_pods(nodes: &[Node], (shape, pods): (&PodShape, i64)) -> Optio
         && shape.topology_spread.is_empty()
         && shape.host_ports.is_empty());
     let (count, pods_each) = if are_apart { (pods, 1) } else { (1, pods) };
-    (first..first + count).map(|at| for_some(nodes, name(at), (shape, pods_each))).collect()
+    (first..first + count).map(|at| for_some(nodes, like, name(at), (shape, pods_each))).collect()
 }
 
-fn for_some(nodes: &[Node], name: Name, (shape, pods): (&PodShape, i64)) -> Option<Node> {
-    let like = nodes.first().cloned().unwrap_or_default();
+fn for_some(
+    nodes: &[Node],
+    like: Option<&Node>,
+    name: Name,
+    (shape, pods): (&PodShape, i64),
+) -> Option<Node> {
+    let like = like.cloned().unwrap_or_default();
     let mut labels = like.labels;
     let apart = shape.pod_anti_affinity.iter().map(|term| &*term.topology_key);
     for key in apart.chain(["kubernetes.io/hostname"]) {
@@ -122,6 +131,8 @@ fn value_with(wanted: &[Requirement], now: Option<&Name>) -> Option<Name> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     fn wish((key, operator, values): (&str, Operator, &[&str])) -> Requirement {
@@ -138,7 +149,7 @@ mod tests {
         let shape = PodShape { node_affinity: Some(terms.collect()), ..PodShape::default() };
         let labels = BTreeMap::from([("k".into(), "2".into())]);
         let there = Node { labels, ..Node::default() };
-        match for_pods(&[there], (&shape, 1)) {
+        match for_pods(from_ref(&there), Some(&there), (&shape, 1)) {
             None => "no node".to_owned(),
             Some(nodes) => nodes[0].labels.get("k").map_or("no label", |value| &**value).to_owned(),
         }

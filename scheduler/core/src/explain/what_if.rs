@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::new_node;
 use crate::{
     Snapshot,
-    decision::{Bound, DeviceMisfit, Misfit, Quantity, Remedy},
+    decision::{Bound, DeviceMisfit, Misfit, PlaceMisfit, Quantity, Remedy},
     model::{
         CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, Pod, PodGroupId,
         PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time,
@@ -168,13 +168,48 @@ impl WhatIf<'_> {
         for shape in pods {
             *counts.entry(shape).or_default() += 1;
         }
+        let like = self.like();
         let node_for = |(shape, pods): (ShapeId, i64)| {
             let shape = &self.after.shapes[shape.0 as usize];
-            new_node::for_pods(&self.after.nodes, (shape, pods))
+            new_node::for_pods(&self.after.nodes, like, (shape, pods))
         };
         let nodes: Option<Vec<Vec<Node>>> = counts.into_iter().map(node_for).collect();
         let nodes = nodes.filter(|nodes| !nodes.is_empty())?;
         self.after.nodes.extend(nodes.into_iter().flatten());
+        Some(())
+    }
+
+    /// The node like which a new one is labelled: where the group has to keep to places, one
+    /// where pods like those that miss a node run, else one in its topology.
+    fn like(&self) -> Option<&Node> {
+        let Snapshot { nodes, pods, topologies, .. } = &self.after;
+        let group = &self.after.pod_groups[self.group.0 as usize];
+        let parts = group.sub_groups.iter().map(|part| &part.topology).chain([&group.topology]);
+        let kept_to: Vec<&Name> = parts.flatten().map(|all| &all.topology).collect();
+        if kept_to.is_empty() {
+            return nodes.first();
+        }
+        let running = pods.iter().filter(|pod| pod.group == Some(self.group) && pod.node.is_some());
+        let beside = running.max_by_key(|pod| self.missing.contains(&pod.shape));
+        let beside = beside.and_then(|pod| nodes.get(pod.node?.0 as usize));
+        let is_inside = |node: &&Node| {
+            let mut all = topologies.iter().filter(|topology| kept_to.contains(&&topology.name));
+            all.all(|topology| topology.path(&node.labels).is_some())
+        };
+        beside.or_else(|| nodes.iter().find(is_inside)).or_else(|| nodes.first())
+    }
+
+    /// Every node is where the first one is, on the levels of which it has no label.
+    fn label_all(&mut self, topology: &Name) -> Option<()> {
+        let Snapshot { nodes, topologies, .. } = &mut self.after;
+        let topology = topologies.iter().find(|known| known.name == *topology)?;
+        for level in &topology.levels {
+            let first = nodes.iter().find_map(|node| node.labels.get(&level.label)).cloned();
+            let value = first.unwrap_or_else(|| "any".into());
+            for node in nodes.iter_mut() {
+                node.labels.entry(Name::clone(&level.label)).or_insert_with(|| value.clone());
+            }
+        }
         Some(())
     }
 
@@ -201,6 +236,8 @@ impl WhatIf<'_> {
             Misfit::NodeAffinity
             | Misfit::NotAligned { .. }
             | Misfit::Devices(DeviceMisfit::TooFew { .. }) => self.make_room_for_missing(1)?,
+            Misfit::Place(PlaceMisfit::TooFull { .. }) => self.make_room_for_all()?,
+            Misfit::Place(PlaceMisfit::Unlabelled { topology }) => self.label_all(topology)?,
             Misfit::TooLittle { .. }
             | Misfit::DeviceMemory { .. }
             | Misfit::PodAffinity
@@ -215,7 +252,7 @@ impl WhatIf<'_> {
             | Misfit::ClaimOfQueue { .. }
             | Misfit::GpusByClaim
             | Misfit::GpusWithoutClaim
-            | Misfit::OutOfPlace { .. }
+            | Misfit::Place(PlaceMisfit::Elsewhere { .. })
             | Misfit::Volume(_)
             | Misfit::Devices(DeviceMisfit::Elsewhere(_) | DeviceMisfit::InUse(_))
             | Misfit::QueueBound(_) => return None,

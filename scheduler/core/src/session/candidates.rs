@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fits, Mark, Session};
 use crate::{
-    decision::{Misfit, Misfits},
+    decision::{Misfit, Misfits, PlaceMisfit},
     framework::{DependsOn, NodeFilter, NodeScore, Ranking, Scoring, WaitingRoom},
     model::{NodeId, PodId, ShapeId},
 };
@@ -68,14 +68,43 @@ impl Session<'_> {
 
     /// Why the pod fits on no node. Nodes on which it does are not counted.
     pub fn misfits(&self, pod: PodId, within: Option<&BTreeSet<NodeId>>) -> Misfits {
+        self.misfits_beside(pod, within, &BTreeMap::new())
+    }
+
+    /// The same, where nodes are `outside` of its places, too.
+    pub(super) fn misfits_beside(
+        &self,
+        pod: PodId,
+        within: Option<&BTreeSet<NodeId>>,
+        outside: &BTreeMap<NodeId, PlaceMisfit>,
+    ) -> Misfits {
         let filters = self.filters(pod, |_| true);
-        let nodes = within.map_or(self.snapshot.nodes.len(), BTreeSet::len);
-        let nodes = u32::try_from(nodes).expect("node ids are 32 bits");
-        let mut misfits = Misfits { nodes, ..Misfits::default() };
-        for node in self.node_ids().filter(|node| within.is_none_or(|all| all.contains(node))) {
-            misfits.count(filters.iter().filter_map(|filter| filter(node).err()));
+        let mut misfits = Misfits::default();
+        for node in self.nodes_among(within) {
+            let place = outside.get(&node).cloned().map(Misfit::Place);
+            misfits.count(filters.iter().filter_map(|filter| filter(node).err()).chain(place));
         }
         misfits
+    }
+
+    /// Something speaks against the pod on each of these nodes, whoever leaves.
+    pub(super) fn is_kept_from_all(
+        &self,
+        pod: PodId,
+        mut nodes: impl Iterator<Item = NodeId>,
+    ) -> bool {
+        let filters = self.filters(pod, |_| true);
+        let stays = |misfit: Misfit| !misfit.is_curable();
+        let is_kept_from = |node| filters.iter().any(|filter| filter(node).is_err_and(stays));
+        nodes.all(is_kept_from)
+    }
+
+    /// Those of `within`, or all.
+    pub(super) fn nodes_among<'a>(
+        &self,
+        within: Option<&'a BTreeSet<NodeId>>,
+    ) -> impl Iterator<Item = NodeId> + use<'a> {
+        self.node_ids().filter(move |node| within.is_none_or(|nodes| nodes.contains(node)))
     }
 
     /// The best node for a waiting or moving pod, among `within` or all, and when it fits there.
@@ -153,8 +182,7 @@ impl Session<'_> {
             WaitingRoom::AnyNode => true,
             WaitingRoom::NominatedNode => self.pod(pod).nominated == Some(node),
         };
-        self.node_ids()
-            .filter(|node| within.is_none_or(|nodes| nodes.contains(node)))
+        self.nodes_among(within)
             .filter_map(|node| all_pass(&filters, node).ok().map(|fits| (node, fits)))
             .filter(|(node, fits)| *fits == Fits::Now || waits_for(*node))
             .collect()

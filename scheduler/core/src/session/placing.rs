@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Fits, NoPlace, PodState, Session,
+    no_place::Sought,
     topology::{Place, Together},
 };
 use crate::{
@@ -24,6 +25,25 @@ pub struct Unplaced {
     pub misfits: Misfits,
     /// There was no place at all for it and those that it is put together with.
     pub no_place: Option<NoPlace>,
+}
+
+impl Unplaced {
+    /// No pod of them gets room before there is a place for all.
+    pub(super) fn in_no(no_place: NoPlace, together: Together<'_>) -> Self {
+        let (pod, no_place) = (together.pods[0], Some(no_place));
+        Self { pod, found: 0, misfits: Misfits::default(), no_place }
+    }
+
+    /// In neither of two places: the one with room for more pods counts for that.
+    pub(super) fn and(self, other: Self) -> Self {
+        let (mut most, other) =
+            if other.found > self.found { (other, self) } else { (self, other) };
+        most.misfits.add(other.misfits);
+        if let (Some(most), Some(other)) = (&mut most.no_place, other.no_place) {
+            most.add(other);
+        }
+        most
+    }
 }
 
 /// What a pod gets.
@@ -118,7 +138,6 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// In the first place in which all of them fit.
     fn settle_part(
         &mut self,
         together: Together<'_>,
@@ -126,18 +145,22 @@ impl Session<'_> {
         gets: Gets,
     ) -> Result<(), Unplaced> {
         let group = self.group(together.group);
-        let Some(constraint) = group.topology_of(together.part) else {
-            return self.settle_inside(together, within, gets);
+        match group.topology_of(together.part) {
+            Some(constraint) => self.settle_in_place(Sought { constraint, together, within }, gets),
+            None => self.settle_inside(together, within, gets),
+        }
+    }
+
+    /// In the first place in which all of them fit.
+    fn settle_in_place(&mut self, sought: Sought<'_>, gets: Gets) -> Result<(), Unplaced> {
+        let Sought { constraint, together, within } = sought;
+        let places = match (self.places(constraint, together, within), gets) {
+            (Ok(places), _) => places,
+            (Err(no_place), Gets::Room) => return Err(self.without_place(sought, no_place)),
+            (Err(no_place), Gets::Promise) => return Err(Unplaced::in_no(no_place, together)),
         };
-        let mut why = None;
-        let places = match self.places(constraint, together, within) {
-            Ok(places) => places,
-            Err(no_place) => {
-                let (pod, misfits) = (together.pods[0], Misfits::default());
-                return Err(Unplaced { pod, found: 0, misfits, no_place: Some(no_place) });
-            }
-        };
-        for Place { nodes, ranks } in places {
+        let (mut why, mut tried) = (Vec::new(), BTreeSet::new());
+        for Place { nodes, ranks, is_widest } in places {
             let wider = ranks.map(|ranks| self.preferred_nodes.replace(ranks));
             let settled = self.settle_inside(together, Some(&nodes), gets);
             if let Some(wider) = wider {
@@ -145,10 +168,25 @@ impl Session<'_> {
             }
             match settled {
                 Ok(()) => return Ok(()),
-                Err(unplaced) => why.get_or_insert(unplaced),
-            };
+                Err(unplaced) if is_widest => {
+                    why.push(unplaced);
+                    tried.extend(nodes);
+                }
+                Err(_) => {}
+            }
         }
-        Err(why.expect("there is a place, or it is said why there is none"))
+        Err(match gets {
+            Gets::Room => self.in_none_of(sought, &tried, why),
+            Gets::Promise => why.swap_remove(0),
+        })
+    }
+
+    /// Whether there is a place for them in which all of them fit; nothing comes of it.
+    pub(super) fn try_in_place(&mut self, sought: Sought<'_>) -> Result<(), Unplaced> {
+        let start = self.checkpoint();
+        let settled = self.settle_in_place(sought, Gets::Room);
+        self.undo_to(start);
+        settled
     }
 
     /// Part by part of what is put together.

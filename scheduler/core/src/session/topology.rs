@@ -5,12 +5,10 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
-    fmt,
 };
 
-use super::{Asked, Free, Session, parts_on};
+use super::{Asked, Free, NoPlace, Session, parts_on};
 use crate::{
-    decision::Misfit,
     model::{Name, NodeId, PodGroupId, PodId, PodShape, Topology, TopologyConstraint},
     resources::{PerResource, Resources},
 };
@@ -22,41 +20,9 @@ pub(super) struct Place {
     /// Which of them are better, where the place is wider than preferred: those of the emptiest
     /// places of the preferred level, among all that there are of that level.
     pub(super) ranks: Option<BTreeMap<NodeId, i64>>,
+    /// No other place is around it: it is one of the required level, or all there is.
+    pub(super) is_widest: bool,
 }
-
-/// There is no place for pods that are put together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoPlace {
-    /// The topology that they keep to.
-    pub topology: Name,
-    /// The level on which they need one place; the topology's name where none is required.
-    pub level: Name,
-    /// How many there are.
-    pub pods: u32,
-    /// Places of that level, and how many of them fit there.
-    pub places: Vec<(Name, u64)>,
-    /// There is no such topology, or no such level in it.
-    pub is_unknown: bool,
-}
-
-impl fmt::Display for NoPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { topology, level, pods, places, is_unknown } = self;
-        if *is_unknown {
-            return write!(f, "topology {topology} with level {level} does not exist");
-        }
-        for (place, fitting) in places.iter().take(TOLD_MAX) {
-            write!(f, "node-group {place} can allocate only {fitting} of {pods} required pods. ")?;
-        }
-        if let Some(more) = places.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
-            write!(f, "So it is with {more} more. ")?;
-        }
-        write!(f, "topology {topology}, requirement {level} couldn't be satisfied")
-    }
-}
-
-/// So many places are told one by one.
-const TOLD_MAX: usize = 3;
 
 /// Pods that are put together: `part` of a group (`None`: all of it).
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +30,28 @@ pub(super) struct Together<'a> {
     pub(super) group: PodGroupId,
     pub(super) part: Option<usize>,
     pub(super) pods: &'a [PodId],
+}
+
+/// A constraint, looked up in the cluster.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Levels<'a> {
+    topology: &'a Topology,
+    /// How deep the required level lies; 0: none is required.
+    required: usize,
+    preferred: Option<usize>,
+}
+
+impl Levels<'_> {
+    pub(super) const fn is_required(&self) -> bool {
+        self.required > 0
+    }
+
+    /// The place of the required level in which the node is. `None`: it lacks a label.
+    pub(super) fn place_of(&self, session: &Session<'_>, node: NodeId) -> Option<Vec<Name>> {
+        let mut path = self.topology.path(&session.node(node).labels)?;
+        path.truncate(self.required);
+        Some(path)
+    }
 }
 
 /// One place and those inside of it.
@@ -80,27 +68,35 @@ struct Domain {
 }
 
 impl Session<'_> {
-    /// The places for `together`, best first; or why there is none.
+    /// `None`: there is no such topology, or no such level in it.
+    pub(super) fn levels(&self, constraint: &TopologyConstraint) -> Option<Levels<'_>> {
+        let mut known = self.snapshot.topologies.iter();
+        let topology = known.find(|topology| topology.name == constraint.topology)?;
+        let depth = |level: &Option<Name>| match level {
+            Some(level) => topology.depth(level).map(Some),
+            None => Some(None),
+        };
+        let (required, preferred) = (depth(&constraint.required)?, depth(&constraint.preferred)?);
+        Some(Levels { topology, required: required.unwrap_or(0), preferred })
+    }
+
+    /// The places for `together`, best first; or why there is none. Where no level is required,
+    /// the whole topology is one, whatever is free there.
     pub(super) fn places(
         &self,
         constraint: &TopologyConstraint,
         together: Together<'_>,
         within: Option<&BTreeSet<NodeId>>,
     ) -> Result<Vec<Place>, NoPlace> {
-        let unknown = || no_place(constraint, together, Vec::new(), true);
-        let mut known = self.snapshot.topologies.iter();
-        let topology = known.find(|topology| topology.name == constraint.topology);
-        let topology = topology.ok_or_else(unknown)?;
-        let depth = |level: &Option<Name>| match level {
-            Some(level) => topology.depth(level).map(Some).ok_or_else(unknown),
-            None => Ok(None),
+        let Some(levels) = self.levels(constraint) else {
+            return Err(NoPlace { is_unknown: true, ..NoPlace::of(constraint, together) });
         };
-        let (required, preferred) = (depth(&constraint.required)?, depth(&constraint.preferred)?);
-        let required = required.unwrap_or(0);
+        let Levels { topology, required, preferred } = levels;
         let root = self.domains(topology, together.pods, within);
         let in_use = self.nodes_in_use(together);
         let mut may_be: Vec<&Domain> = root.at(required);
-        if required > 0 && !in_use.is_empty() {
+        let are_in_use = required > 0 && !in_use.is_empty();
+        if are_in_use {
             may_be.retain(|domain| domain.nodes.iter().any(|node| in_use.contains(node)));
         }
         let deepest = preferred.unwrap_or(required).max(required);
@@ -112,14 +108,16 @@ impl Session<'_> {
         let mut places = Vec::new();
         for depth in (required..=deepest).rev() {
             let domains = may_be.iter().flat_map(|domain| domain.at(depth - required));
-            places.extend(domains.filter(|domain| holds(domain)).map(|domain| Place {
+            let may_hold = domains.filter(|domain| depth == 0 || holds(domain));
+            places.extend(may_hold.map(|domain| Place {
                 nodes: domain.nodes.iter().copied().collect(),
                 ranks: (depth < deepest).then(|| ranks_of(domain)),
+                is_widest: depth == required,
             }));
         }
         if places.is_empty() {
             let places = may_be.iter().map(|domain| (domain.name.clone(), domain.pods)).collect();
-            return Err(no_place(constraint, together, places, false));
+            return Err(NoPlace { places, are_in_use, ..NoPlace::of(constraint, together) });
         }
         Ok(places)
     }
@@ -137,42 +135,19 @@ impl Session<'_> {
         let only = pods.iter().all(|pod| self.pod(*pod).sub_group == first);
         let constraint = of.topology_of(None).filter(|all| all.required.is_some());
         let constraint = constraint.or_else(|| of.topology_of(only.then_some(first)?.into()))?;
-        let mut known = self.snapshot.topologies.iter();
-        let topology = known.find(|topology| topology.name == constraint.topology)?;
-        let depth = topology.depth(constraint.required.as_ref()?)?;
+        let Levels { topology, required, .. } =
+            self.levels(constraint).filter(Levels::is_required)?;
         let root = self.domains(topology, pods, None);
         let in_use = self.nodes_in_use(together);
-        let mut places: Vec<BTreeSet<NodeId>> =
-            root.at(depth).into_iter().map(|place| place.nodes.iter().copied().collect()).collect();
+        let mut places: Vec<BTreeSet<NodeId>> = root
+            .at(required)
+            .into_iter()
+            .map(|place| place.nodes.iter().copied().collect())
+            .collect();
         if !in_use.is_empty() {
             places.retain(|place| !place.is_disjoint(&in_use));
         }
         Some(places)
-    }
-
-    /// Nodes outside of all places in which those of `pods` could run that are put together with
-    /// `pod`.
-    pub fn out_of_place(&self, pods: &[PodId], pod: PodId) -> BTreeMap<NodeId, Misfit> {
-        let mut out = BTreeMap::new();
-        let Some(id) = self.pod(pod).group else { return out };
-        let group = self.group(id);
-        let parts = group.lineage(self.pod(pod).sub_group).map(Some).chain([None]);
-        for (part, constraint) in parts.filter_map(|part| Some((part, group.topology_of(part)?))) {
-            let is_inside = |pod: &PodId| group.is_within(self.pod(*pod).sub_group, part);
-            let inside: Vec<PodId> = pods.iter().copied().filter(is_inside).collect();
-            let together = Together { group: id, part, pods: &inside };
-            let places = self.places(constraint, together, None).unwrap_or_default();
-            let holding: BTreeSet<NodeId> =
-                places.into_iter().flat_map(|place| place.nodes).collect();
-            let NoPlace { topology, level, pods, .. } =
-                no_place(constraint, together, Vec::new(), false);
-            let misfit = Misfit::OutOfPlace { topology, level, pods };
-            let others = self.node_ids().filter(|node| !holding.contains(node));
-            others.for_each(|node| {
-                out.entry(node).or_insert_with(|| misfit.clone());
-            });
-        }
-        out
     }
 
     /// The tree of places, fullest first.
@@ -182,8 +157,7 @@ impl Session<'_> {
         pods: &[PodId],
         within: Option<&BTreeSet<NodeId>>,
     ) -> Domain {
-        let nodes = self.node_ids().filter(|node| within.is_none_or(|nodes| nodes.contains(node)));
-        let nodes = nodes.filter(|node| self.node(*node).ready);
+        let nodes = self.nodes_among(within).filter(|node| self.node(*node).ready);
         let placed = nodes.filter_map(|at| Some((topology.path(&self.node(at).labels)?, at)));
         let mut placed: Vec<(Vec<Name>, NodeId)> = placed.collect();
         placed.sort();
@@ -208,28 +182,11 @@ impl Session<'_> {
     }
 
     /// Where pods of the same part are, or were promised room.
-    fn nodes_in_use(&self, together: Together<'_>) -> BTreeSet<NodeId> {
+    pub(super) fn nodes_in_use(&self, together: Together<'_>) -> BTreeSet<NodeId> {
         let group = self.group(together.group);
         let pods = self.placed_pods.get(&together.group).into_iter().flatten();
         let staying = pods.filter(|pod| group.is_within(self.pod(**pod).sub_group, together.part));
         staying.filter_map(|pod| self.state(*pod).charged_on()).collect()
-    }
-}
-
-fn no_place(
-    constraint: &TopologyConstraint,
-    together: Together<'_>,
-    places: Vec<(Name, u64)>,
-    is_unknown: bool,
-) -> NoPlace {
-    let levels = [&constraint.required, &constraint.preferred];
-    let level = levels.into_iter().flatten().next().unwrap_or(&constraint.topology);
-    NoPlace {
-        topology: constraint.topology.clone(),
-        level: level.clone(),
-        pods: u32::try_from(together.pods.len()).expect("pod ids are 32 bits"),
-        places,
-        is_unknown,
     }
 }
 

@@ -267,7 +267,7 @@ fn a_topology_refuses_where_no_place_holds_all() {
       UsableQueue: passes
       Gang: passes
       QueueLimits: passes
-      topology: refuses: node-group a can allocate only 4 of 6 required pods. node-group b can allocate only 4 of 6 required pods. topology dc, requirement zone couldn't be satisfied
+      topology: refuses: node-group a can allocate only 4 of 6 required pods. node-group b can allocate only 4 of 6 required pods. topology dc, requirement zone couldn't be satisfied.
 
     nodes for pod default/x-0, which asks for 1 GPUs
       2 nodes (n1, n2): topology refuses: node(s) are in no zone of topology dc that holds 6 required pods
@@ -285,7 +285,7 @@ fn a_topology_refuses_where_no_place_holds_all() {
       UsableQueue: passes
       Gang: passes
       QueueLimits: passes
-      topology: refuses: node-group a2 can allocate only 0 of 2 required pods. node-group a1 can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied
+      topology: refuses: node-group a2 can allocate only 0 of 2 required pods. node-group a1 can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.
 
     nodes for pod default/x-work-0, which asks for 2 GPUs
       n1: topology refuses: node(s) are in no rack of topology dc that holds 2 required pods
@@ -328,7 +328,7 @@ fn a_topology_refuses_nodes_outside_of_the_places_that_hold_all() {
         free 8 of 8 GPUs
       n2: topology refuses: node(s) are in no zone of topology dc that holds 6 required pods
         free 4 of 4 GPUs
-      n3: topology refuses: node(s) are in no zone of topology dc that holds 6 required pods
+      n3: topology refuses: node(s) didn't have all labels of topology dc
         free 8 of 8 GPUs
     ");
 }

@@ -23,7 +23,7 @@ fn a_gang_runs_in_one_rack_or_not_at_all() {
         job other priority=100 gpus=1 on n1
         job more priority=100 pods=3 gpus=1 on n4 n5 n8
         gang a pods=2 gpus=1 together=dc/rack
-    ")), @"a pending: node-group a1 can allocate only 1 of 2 required pods. node-group a2 can allocate only 1 of 2 required pods. node-group b1 can allocate only 1 of 2 required pods. So it is with 1 more. topology dc, requirement rack couldn't be satisfied");
+    ")), @"a pending: node-group a1 can allocate only 1 of 2 required pods. node-group a2 can allocate only 1 of 2 required pods. node-group b1 can allocate only 1 of 2 required pods. So it is with 1 more. topology dc, requirement rack couldn't be satisfied.");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_rack_holds_as_many_parts_of_gpus_as_its_free_and_its_shared_ones_do() {
         gang b pods=3 part=0.5 together=dc/rack
     "), @r"
     a runs on n2/g1, n2/a-1 x2, n2/a-3 x2
-    b pending: node-group b can allocate only 0 of 3 required pods. node-group a can allocate only 2 of 3 required pods. topology dc, requirement rack couldn't be satisfied
+    b pending: node-group b can allocate only 0 of 3 required pods. node-group a can allocate only 2 of 3 required pods. topology dc, requirement rack couldn't be satisfied.
     ");
 }
 
@@ -110,7 +110,7 @@ fn surplus_stays_with_the_gang_that_runs() {
         job a pods=3 min=1 gpus=1 together=dc/rack on n1
     ")), @r"
     a runs on n2
-    a pending: node-group a1 can allocate only 0 of 1 required pods. topology dc, requirement rack couldn't be satisfied
+    a pending: node-group a1 can allocate only 0 of 1 required pods. topology dc, requirement rack couldn't be satisfied.
     ");
 }
 
@@ -123,7 +123,7 @@ fn a_node_without_labels_is_nowhere_and_an_unknown_level_is_told() {
         gang b pods=2 gpus=1 together=dc/row
         gang c pods=2 gpus=1 together=other/rack
     "), @r"
-    a pending: node-group dc can allocate only 0 of 2 required pods. topology dc, requirement rack couldn't be satisfied
+    a pending: Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have all labels of topology dc.
     b pending: topology dc with level row does not exist
     c pending: topology other with level rack does not exist
     ");
@@ -203,8 +203,8 @@ fn different_pods_are_put_together_where_there_is_enough_of_each_resource_for_al
         ))
     };
     assert_snapshot!(together("gpus=1 cpu=2"), @"g runs on n3, n2");
-    assert_snapshot!(together("gpus=1 cpu=1"), @"g pending: node-group a can allocate only 2 of 2 required pods. node-group b can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied");
-    assert_snapshot!(together("cpu=2"), @"g pending: node-group a can allocate only 2 of 2 required pods. node-group b can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied");
+    assert_snapshot!(together("gpus=1 cpu=1"), @"g pending: node-group a can allocate only 2 of 2 required pods. node-group b can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.");
+    assert_snapshot!(together("cpu=2"), @"g pending: node-group a can allocate only 2 of 2 required pods. node-group b can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn pods_that_are_alike_are_counted_node_by_node() {
         node n1 gpus=5 label rack=a
         node n2 gpus=1 label rack=a
         gang g pods=2 gpus=3 together=dc/rack
-    "), @"g pending: node-group a can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied");
+    "), @"g pending: node-group a can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.");
 }
 
 /// Racks of one node with one GPU each, so many in every zone.

@@ -1,0 +1,89 @@
+//! Why a pod does not fit on a node for the places of a topology.
+
+use std::fmt;
+
+use super::remedy::counted;
+use crate::model::Name;
+
+/// Why a pod does not fit on a node for where it is in a topology.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PlaceMisfit {
+    /// It is in no place that holds those that are to run together.
+    TooFull {
+        /// Which topology.
+        topology: Name,
+        /// On which level they need one place.
+        level: Name,
+        /// How many there are.
+        pods: u32,
+    },
+    /// It is in another place than those that run, to which the others keep.
+    Elsewhere {
+        /// Which topology.
+        topology: Name,
+        /// On which level they need one place.
+        level: Name,
+    },
+    /// It is nowhere, as it has not every label of the topology.
+    Unlabelled {
+        /// Which topology.
+        topology: Name,
+    },
+}
+
+impl PlaceMisfit {
+    /// Could it be cured by evicting somebody?
+    pub(super) const fn is_curable(&self) -> bool {
+        match self {
+            Self::TooFull { .. } => true,
+            Self::Elsewhere { .. } | Self::Unlabelled { .. } => false,
+        }
+    }
+
+    /// What is to be done.
+    pub(super) fn remedy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFull { topology, level, pods } => make_place(f, *pods, (level, &[], topology)),
+            Self::Elsewhere { topology, level } => write!(
+                f,
+                "make room in the {level} of topology {topology} in which others of it run, or \
+                 only prefer that level"
+            ),
+            Self::Unlabelled { topology } => {
+                write!(f, "label nodes with all levels of topology {topology}")
+            }
+        }
+    }
+}
+
+/// In one place of the level, or in one of those that are named.
+pub(super) fn make_place(
+    f: &mut fmt::Formatter<'_>,
+    pods: u32,
+    (level, kept_to, topology): (&str, &[Name], &str),
+) -> fmt::Result {
+    let place = match kept_to {
+        [] => format!("one {level}"),
+        places => format!("{level} {}", places.join(" or ")),
+    };
+    write!(f, "make room for {} in {place} of topology {topology}", counted(pods, "pod"))
+}
+
+impl fmt::Display for PlaceMisfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFull { topology, level, pods } => write!(
+                f,
+                "node(s) are in no {level} of topology {topology} that holds {}",
+                counted(*pods, "required pod")
+            ),
+            Self::Elsewhere { topology, level } => write!(
+                f,
+                "node(s) are in another {level} of topology {topology} than pods that it keeps to"
+            ),
+            Self::Unlabelled { topology } => {
+                write!(f, "node(s) didn't have all labels of topology {topology}")
+            }
+        }
+    }
+}

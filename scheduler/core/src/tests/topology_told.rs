@@ -1,0 +1,193 @@
+//! What pods that keep to places of a topology are told while they wait, and that they run once
+//! that is done.
+
+use insta::assert_snapshot;
+
+use crate::testing::{plan_of, remedies_of};
+
+/// Why `x` waits, and its remedies, in two racks of one node each.
+fn told(r0: &str, r1: &str, others: &str) -> String {
+    let cluster = format!(
+        "
+        topology tp levels rack
+        node n0 {r0} label rack=r0
+        node n1 {r1} label rack=r1
+        {others}
+        "
+    );
+    format!("{}\n{}", plan_of(&cluster), remedies_of(&cluster, "x"))
+}
+
+#[test]
+fn whoever_only_prefers_a_level_is_told_what_is_short_anywhere() {
+    assert_snapshot!(told("gpus=4", "gpus=4", "
+        job r pods=7 min=7 gpus=1 non-preemptible on n0 n0 n0 n0 n1 n1 n1
+        gang x pods=2 gpus=1 close=tp/rack
+    "), @r"
+    x pending: Resources were found for 1 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(told("gpus=4", "gpus=4", "
+        job r pods=8 min=8 gpus=1 non-preemptible on n0 n0 n0 n0 n1 n1 n1 n1
+        job x gpus=1 close=tp/rack
+    "), @r"
+    x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("gpus=4 not-ready", "gpus=4 not-ready", "
+        job x gpus=1 close=tp/rack
+    "), @r"
+    x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) were not ready.
+    PodSchedulingErrors
+    bring one of 2 nodes back to Ready
+      then it runs on n0 (Now)
+    ");
+}
+
+#[test]
+fn a_node_without_labels_of_the_topology_is_labelled() {
+    assert_snapshot!(told("gpus=1", "gpus=1", "
+        node n2 gpus=8
+        job x gpus=2 close=tp/rack
+    "), @r"
+    x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have all labels of topology tp, 2 node(s) didn't have enough resources: GPUs.
+    PodSchedulingErrors
+    label nodes with all levels of topology tp
+      then it runs on n2 (Now)
+    ");
+    assert_snapshot!(told("gpus=1", "gpus=1", "
+        node n2 gpus=8
+        job x gpus=2 together=tp/rack
+    "), @r"
+    x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have all labels of topology tp, 2 node(s) didn't have enough resources: GPUs.
+    PodSchedulingErrors
+    label nodes with all levels of topology tp
+      then it runs on n2 (Now)
+    ");
+}
+
+#[test]
+fn what_no_node_of_any_place_could_hold_is_not_told_to_find_a_place() {
+    assert_snapshot!(told("gpus=4 not-ready", "gpus=4 not-ready", "
+        job x gpus=1 together=tp/rack
+    "), @r"
+    x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) were not ready.
+    PodSchedulingErrors
+    bring one of 2 nodes back to Ready
+      then it runs on n0 (Now)
+    ");
+    assert_snapshot!(told("gpus=4", "gpus=4", "
+        job x gpus=8 together=tp/rack
+    "), @r"
+    x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("gpus=4 gpu-memory=16300", "gpus=4 gpu-memory=16300", "
+        job x part-memory=20000 together=tp/rack
+    "), @r"
+    x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPU memory.
+    PodSchedulingErrors
+    ask for at most 16300 MiB of GPU memory, which is what the largest device has, or add a node with larger devices
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
+fn to_prefer_a_level_is_told_to_whom_it_would_help() {
+    assert_snapshot!(told("gpus=4", "gpus=4", "
+        gang x pods=6 gpus=1 together=tp/rack
+    "), @r"
+    x pending: node-group r0 can allocate only 4 of 6 required pods. node-group r1 can allocate only 4 of 6 required pods. topology tp, requirement rack couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 6 pods in one rack of topology tp, or only prefer that level
+      then it runs on n0 (Now)
+    ");
+    assert_snapshot!(told("gpus=4", "gpus=4", "
+        job r pods=3 min=3 gpus=1 non-preemptible on n0 n0 n1
+        gang x pods=6 gpus=1 together=tp/rack
+    "), @r"
+    x pending: node-group r0 can allocate only 2 of 6 required pods. node-group r1 can allocate only 3 of 6 required pods. topology tp, requirement rack couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 6 pods in one rack of topology tp
+      then it runs on n0 (Now)
+    ");
+}
+
+#[test]
+fn misfits_of_all_places_that_were_tried_are_counted_together() {
+    assert_snapshot!(told("gpus=4 taint k=v:NoSchedule", "gpus=4 taint k=v:NoSchedule label kind=z", "
+        job x gpus=1 together=tp/rack needs kind=z
+    "), @r"
+    x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) had untolerated taint {k: v}.
+    PodSchedulingErrors
+    tolerate taint k=v, or take it off the node
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(told("gpus=4", "gpus=4 cordoned", "
+        job r gpus=4 non-preemptible on n0
+        job x gpus=1 together=tp/rack
+    "), @r"
+    x pending: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs, 1 node(s) were unschedulable.
+    PodSchedulingErrors
+    uncordon the node
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn room_is_made_in_the_place_in_which_others_of_it_run() {
+    assert_snapshot!(told("gpus=4", "gpus=8", "
+        job r pods=3 min=3 gpus=1 non-preemptible on n0 n0 n0
+        job x pods=2 min=1 gpus=1 together=tp/rack on n0
+    "), @r"
+    x pending: node-group r0 can allocate only 0 of 1 required pods. topology tp, requirement rack couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 1 pod in rack r0 of topology tp, or only prefer that level
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("gpus=8", "gpus=4", "
+        job r pods=3 min=3 gpus=1 non-preemptible on n1 n1 n1
+        job x pods=2 min=1 gpus=1 together=tp/rack on n1
+    "), @r"
+    x pending: node-group r1 can allocate only 0 of 1 required pods. topology tp, requirement rack couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 1 pod in rack r1 of topology tp, or only prefer that level
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told("gpus=8", "gpus=4 not-ready", "
+        job x pods=2 min=1 gpus=1 together=tp/rack on n1
+    "), @r"
+    x pending: Resources were not found for pod default/x-1 due to: no nodes with enough resources were found: 1 node(s) are in another rack of topology tp than pods that it keeps to, 1 node(s) were not ready.
+    PodSchedulingErrors
+    bring the node back to Ready
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(told("gpus=8", "gpus=8", "
+        node n2 gpus=8
+        job x pods=2 min=1 gpus=1 together=tp/rack on n2
+    "), @r"
+    x pending: Resources were not found for pod default/x-1 due to: no nodes with enough resources were found: 1 node(s) didn't have all labels of topology tp, 2 node(s) are in another rack of topology tp than pods that it keeps to.
+    PodSchedulingErrors
+    label nodes with all levels of topology tp
+      then it runs on n2 (Now)
+    ");
+}
+
+#[test]
+fn a_part_of_a_gang_is_told_of_the_places_inside_of_all_places_of_the_gang() {
+    assert_snapshot!(plan_of("
+        topology dc levels zone rack
+        node n1 gpus=1 label zone=a label rack=a1
+        node n2 gpus=1 label zone=a label rack=a2
+        node n3 gpus=1 label zone=b label rack=b1
+        node n4 gpus=1 label zone=b label rack=b2
+        gang x together=dc/zone
+          part left pods=2 gpus=1 together=dc/rack
+    "), @"x pending: node-group a1 can allocate only 1 of 2 required pods. node-group a2 can allocate only 1 of 2 required pods. node-group b1 can allocate only 1 of 2 required pods. So it is with 1 more. topology dc, requirement rack couldn't be satisfied.");
+}
