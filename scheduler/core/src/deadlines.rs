@@ -31,8 +31,7 @@ pub(crate) fn next_end(session: &Session<'_>) -> Option<Duration> {
 
 /// A job for which others would leave, were it not too young to make them, waits for that, too.
 pub(crate) fn add_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
-    let lacks_room = matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. });
-    if !lacks_room || !session.is_only_too_young(id) {
+    if !lacks_room(reason) || !session.is_only_too_young(id) {
         return;
     }
     let group = session.group(id);
@@ -46,7 +45,7 @@ pub(crate) fn add_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reas
 
 /// A job for which others would leave, were they not protected for a time, waits for that, too.
 pub(crate) fn add_protection(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
-    if !matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. }) {
+    if !lacks_room(reason) {
         return;
     }
     let Some(Protection { victim, field, minimum }) = session.protection(id) else { return };
@@ -57,6 +56,10 @@ pub(crate) fn add_protection(session: &Session<'_>, id: PodGroupId, reason: &mut
         field,
         minimum_millis: u64::try_from(minimum.as_millis()).unwrap_or(u64::MAX),
     };
+}
+
+const fn lacks_room(reason: &Reason) -> bool {
+    matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. } | Reason::NoPlace(_))
 }
 
 /// When the running gang loses the protection of each minimum run time that may apply to it.

@@ -71,6 +71,41 @@ fn a_node_without_labels_of_the_topology_is_labelled() {
 }
 
 #[test]
+fn whoever_prefers_or_requires_a_level_waits_for_protections_and_its_own_age_too() {
+    let queues = "
+        queue left quota=2
+        queue right quota=0 reclaim-min-runtime=5m
+        queue other quota=0
+        job r gpus=2 non-preemptible on n1
+    ";
+    for topology in ["close=tp/rack", "together=tp/rack"] {
+        let told = |other: &str, asks: &str| {
+            let jobs = format!("job a gpus=2 {other} on n0\njob x gpus=2 queue=left {asks}");
+            told("gpus=2", "gpus=2", &format!("{queues}\n{jobs} {topology}"))
+        };
+        let protected = told("queue=right started=1m", "");
+        assert!(protected.contains("MinRuntimeNotElapsed"), "{protected}");
+        assert!(protected.ends_with("then it runs on n0 (Later)"), "{protected}");
+        let young = told("queue=other", "delay=600s age=10s");
+        assert!(young.contains("PreemptionDelayNotElapsed"), "{young}");
+        assert!(young.ends_with("then it runs on n0 (Later)"), "{young}");
+    }
+}
+
+#[test]
+fn whoever_no_place_could_hold_does_not_wait_to_get_older() {
+    assert_snapshot!(told("gpus=2", "gpus=2", "
+        job a gpus=2 on n0
+        gang x pods=3 gpus=1 together=tp/rack delay=600s age=10s
+    "), @r"
+    x pending: node-group r0 can allocate only 0 of 3 required pods. node-group r1 can allocate only 2 of 3 required pods. topology tp, requirement rack couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 3 pods in one rack of topology tp
+      then it runs on (new node) (Now)
+    ");
+}
+
+#[test]
 fn what_no_node_of_any_place_could_hold_is_not_told_to_find_a_place() {
     assert_snapshot!(told("gpus=4 not-ready", "gpus=4 not-ready", "
         job x gpus=1 together=tp/rack
