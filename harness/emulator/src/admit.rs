@@ -83,12 +83,17 @@ pub(crate) fn prepare_update(
     old: &Value,
     new: &mut Value,
 ) {
-    if subresource == Subresource::Status {
-        pod::complete_status(admission, old, new);
-        return;
+    match subresource {
+        Subresource::Status => pod::complete_status(admission, old, new),
+        Subresource::Resize | Subresource::EphemeralContainers => {
+            *new = pod::part::reached(subresource, old, new);
+            defaults::fill(admission.kind, new);
+        }
+        Subresource::None | Subresource::Scale | Subresource::Finalize => {
+            defaults::fill(admission.kind, new);
+            pod::complete_update(admission, new);
+        }
     }
-    defaults::fill(admission.kind, new);
-    pod::complete_update(admission, new);
 }
 
 /// Checks a new state of an object that is there.
@@ -114,10 +119,17 @@ pub(crate) fn check_update(
     }
     custom::check(admission, false, Some(old), new)?;
     volume::check_growth(admission, old, new)?;
-    // A pod is resized, and given ephemeral containers, past the rules for its own update.
-    let old = Some(old).filter(|_| subresource != Subresource::Other);
-    check_built_in(admission, old, new)?;
-    if admission.kind.is("", "PersistentVolumeClaim") {
+    match subresource {
+        Subresource::Resize | Subresource::EphemeralContainers => {
+            let mut errors = FieldErrors::new();
+            pod::part::check(subresource, (old, new), &mut errors);
+            errors.refuse(admission.kind, &admission.key.name)?;
+        }
+        Subresource::None | Subresource::Status | Subresource::Scale | Subresource::Finalize => {
+            check_built_in(admission, Some(old), new)?;
+        }
+    }
+    if admission.kind.is("", "PersistentVolumeClaim") || subresource == Subresource::Resize {
         limits::check(admission, new)
     } else {
         Ok(())

@@ -156,10 +156,11 @@ fn check_deleted(
 fn check_subresource(request: &Request, subresource: Subresource) -> Result<(), ApiError> {
     let version = request.kind.stored();
     let there = match subresource {
-        Subresource::None | Subresource::Other => true,
+        Subresource::None => true,
         Subresource::Status => version.status,
         Subresource::Scale => version.scale.is_some(),
         Subresource::Finalize => request.kind.is("", "Namespace"),
+        Subresource::Resize | Subresource::EphemeralContainers => request.kind.is("", "Pod"),
     };
     if there { Ok(()) } else { Err(ApiError::no_such_resource()) }
 }

@@ -1,6 +1,7 @@
 //! Rules for containers and their resources.
 
 mod environment;
+mod ephemeral;
 mod mounts;
 mod probe;
 pub(super) mod security;
@@ -45,6 +46,7 @@ pub(super) fn check_containers(spec: &Value, field: &str, errors: &mut FieldErro
             ports::check_host(spec, field, errors);
         }
     }
+    ephemeral::check(spec, (field, &volumes), errors);
 }
 
 fn check_container(

@@ -2,6 +2,7 @@
 
 mod account;
 pub(super) mod claims;
+pub(super) mod part;
 mod quality;
 mod update;
 

@@ -19,7 +19,7 @@ pub(super) fn fill_spec(spec: &mut Value) {
         spec.insert("serviceAccountName", account.clone());
         spec.insert("serviceAccount", account);
     }
-    for field in ["containers", "initContainers"] {
+    for field in ["containers", "initContainers", "ephemeralContainers"] {
         for container in items_mut(spec, field) {
             fill_container(container);
         }

@@ -80,7 +80,8 @@ impl Call<'_> {
             Subresource::None
             | Subresource::Status
             | Subresource::Finalize
-            | Subresource::Other => self.whole_body()?,
+            | Subresource::Resize
+            | Subresource::EphemeralContainers => self.whole_body()?,
         };
         let write = Write { slips, ..self.write(Op::Update(part, body))? };
         let written = self.written(write).await?;
@@ -242,7 +243,8 @@ impl Call<'_> {
             Some("status") => Ok(Subresource::Status),
             Some("scale") => Ok(Subresource::Scale),
             Some("finalize") if self.kind.is("", "Namespace") => Ok(Subresource::Finalize),
-            Some("ephemeralcontainers" | "resize") if is_pod => Ok(Subresource::Other),
+            Some("resize") if is_pod => Ok(Subresource::Resize),
+            Some("ephemeralcontainers") if is_pod => Ok(Subresource::EphemeralContainers),
             Some(_) => Err(ApiError::no_such_resource()),
         }
     }

@@ -48,7 +48,10 @@ fn http(at: &Collection, manager: &str, request: Request) -> Option<HttpRequest<
                 Subresource::Status => "/status",
                 Subresource::None => "",
                 // No actor writes these.
-                Subresource::Scale | Subresource::Finalize | Subresource::Other => return None,
+                Subresource::Scale
+                | Subresource::Finalize
+                | Subresource::Resize
+                | Subresource::EphemeralContainers => return None,
             };
             ("PUT", format!("{one}{part}?fieldManager={manager}"), object)
         }

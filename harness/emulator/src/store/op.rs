@@ -87,8 +87,10 @@ pub enum Subresource {
     Scale,
     /// Namespaces only: `/finalize`.
     Finalize,
-    /// CSRs and pods: `/ephemeralcontainers`, `/resize`, `/approval` write the object whole.
-    Other,
+    /// Pods only: `/resize`, what their containers take.
+    Resize,
+    /// Pods only: `/ephemeralcontainers`, which are added.
+    EphemeralContainers,
 }
 
 /// A patch by its content type.

@@ -33,6 +33,7 @@ pub(super) fn bind(
             object::set(&mut bound, &["metadata", field, key], value.clone());
         }
     }
+    object::remove(&mut bound, &["status", "nominatedNodeName"]);
     set_scheduled(&mut bound, request);
     Ok(request.commit(store, bound, false))
 }

@@ -184,7 +184,11 @@ fn reachable(
         Subresource::Status => fields.retain(|field, _| {
             matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status")
         }),
-        Subresource::None | Subresource::Scale | Subresource::Finalize | Subresource::Other => {}
+        Subresource::None
+        | Subresource::Scale
+        | Subresource::Finalize
+        | Subresource::Resize
+        | Subresource::EphemeralContainers => {}
     }
     if request.kind.origin == Origin::BuiltIn && subresource != Subresource::Scale {
         // Or else `1` and `"1"` of a quantity would be a conflict.
@@ -204,10 +208,12 @@ fn author<'r>(request: &'r Request, subresource: Subresource, wanted: &'r Value)
 
 pub(super) fn path_of(subresource: Subresource) -> &'static str {
     match subresource {
-        Subresource::None | Subresource::Other => "",
+        Subresource::None => "",
         Subresource::Status => "status",
         Subresource::Scale => "scale",
         Subresource::Finalize => "finalize",
+        Subresource::Resize => "resize",
+        Subresource::EphemeralContainers => "ephemeralcontainers",
     }
 }
 

@@ -50,8 +50,11 @@ fn can_grow(request: &Request) -> bool {
         Subresource::None => {
             request.kind.is("", "PersistentVolumeClaim") || request.kind.is("", "Service")
         }
-        Subresource::Other => request.kind.is("", "Pod"),
-        Subresource::Status | Subresource::Scale | Subresource::Finalize => false,
+        Subresource::Resize => true,
+        Subresource::Status
+        | Subresource::Scale
+        | Subresource::Finalize
+        | Subresource::EphemeralContainers => false,
     }
 }
 

@@ -129,7 +129,9 @@ fn prepared(
     (old, new): (&Object, Value),
 ) -> Result<Value, ApiError> {
     let mut new = match subresource {
-        Subresource::None | Subresource::Other => with_old_parts(request, subresource, old, new),
+        Subresource::None | Subresource::Resize | Subresource::EphemeralContainers => {
+            with_old_parts(request, old, new)
+        }
         Subresource::Status => with_new_status(request, old, new),
         Subresource::Scale | Subresource::Finalize => with_new_finalizers(old, &new),
     };
@@ -173,17 +175,12 @@ fn is_over(request: &Request, old: &Value, new: &Value) -> bool {
 }
 
 /// Everything the writer of the object itself cannot change.
-fn with_old_parts(
-    request: &Request,
-    subresource: Subresource,
-    old: &Value,
-    mut new: Value,
-) -> Value {
+fn with_old_parts(request: &Request, old: &Value, mut new: Value) -> Value {
     let kind = &request.kind;
     let root = object::as_map(&mut new);
     root.insert("kind", kind.kind.as_ref().into());
     root.insert("apiVersion", kind.api_version(&kind.storage).into());
-    if kind.stored().status && subresource == Subresource::None {
+    if kind.stored().status {
         match old.get("status") {
             Some(status) => root.insert("status", status.clone()),
             None => root.remove("status"),

@@ -2,7 +2,8 @@
 
 use crate::lab::{Lab, pod, pod_spec, pod_with, said};
 use insta::assert_snapshot;
-use schedlab_json::json;
+use schedlab_emulator::store::{Op, PatchBody, Subresource};
+use schedlab_json::{Value, json};
 
 #[test]
 fn a_new_pod_has_the_defaults_that_a_real_server_shows() {
@@ -220,9 +221,8 @@ fn most_of_a_pods_spec_stays_as_it_is() {
     let key = lab.key("", "Pod", "a");
     assert_snapshot!(said(lab.edit(key.clone(), &["spec", "nodeName"], json!("n1"))), @r#"422 Invalid: Pod "a" is invalid: spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"#);
     let image = json!([{"op": "replace", "path": "/spec/containers/0/image", "value": "nginx:1"}]);
-    let patch = schedlab_emulator::store::PatchBody::Json(image);
-    let op =
-        schedlab_emulator::store::Op::Patch(schedlab_emulator::store::Subresource::None, patch);
+    let patch = PatchBody::Json(image);
+    let op = Op::Patch(Subresource::None, patch);
     let written = lab.write(key, op).unwrap().object;
     assert_eq!(written["spec"]["containers"][0]["image"], "nginx:1");
     assert_eq!(written["metadata"]["generation"], 2);
@@ -237,4 +237,31 @@ fn a_runtime_class_adds_its_overhead() {
     let created = lab.create(pod_spec("a", "runtimeClassName", json!("vm"))).unwrap();
     assert_eq!(created["spec"]["overhead"], json!({"cpu": "250m"}));
     assert_snapshot!(said(lab.create(pod_spec("b", "runtimeClassName", json!("no")))), @r#"403 Forbidden: pods "b" is forbidden: pod rejected: RuntimeClass "no" not found"#);
+}
+
+#[test]
+fn a_resize_reaches_what_containers_take_and_nothing_else() {
+    let mut lab = Lab::new();
+    let took = json!({"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": "1"}});
+    let created = lab.create(pod_with("a", took)).unwrap();
+    let key = lab.key("", "Pod", "a");
+    let mut resize = |change: Value| {
+        let op = Op::Patch(Subresource::Resize, PatchBody::Strategic(change));
+        lab.write(key.clone(), op).map(|written| written.object)
+    };
+    let sized = resize(json!({
+        "metadata": {"labels": {"app": "other"}},
+        "spec": {"nodeName": "n", "priority": 5, "containers": [
+            {"name": "main", "image": "other", "resources": {"requests": {"cpu": "2"}}},
+        ]},
+    }));
+    let mut expected = Value::clone(&created);
+    expected["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("2");
+    expected["metadata"]["generation"] = json!(2);
+    let sized = sized.unwrap();
+    expected["metadata"]["resourceVersion"] = sized["metadata"]["resourceVersion"].clone();
+    assert_eq!(*sized, expected);
+    let gpus = json!({"requests": {"nvidia.com/gpu": "2"}, "limits": {"nvidia.com/gpu": "2"}});
+    let gpus = json!({"spec": {"containers": [{"name": "main", "resources": gpus}]}});
+    assert_snapshot!(said(resize(gpus)), @r#"422 Invalid: Pod "a" is invalid: spec: Forbidden: only cpu and memory resources are mutable"#);
 }
