@@ -55,7 +55,7 @@ pub(crate) use device_driver::PUBLISHED;
 pub use kubelet::DOWN;
 pub(crate) use namespace_defaults::of_store as namespace_defaults;
 pub use step::{Request, Step};
-pub use view::{Change, Owner, View, controller, key_of, owners};
+pub use view::{Change, Owner, OwnerKind, View, controller, key_of, owners};
 
 /// One of those who act.
 #[derive(Debug)]

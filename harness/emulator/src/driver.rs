@@ -46,6 +46,8 @@ pub(crate) struct Driver {
     /// Which actors watch a kind.
     watching: BTreeMap<Resource, Vec<usize>>,
     revision: u64,
+    /// Of which edition the kinds are that the view knows.
+    edition: Option<u64>,
     agenda: Agenda,
     refusals: BTreeMap<Task, u32>,
 }
@@ -64,6 +66,7 @@ impl Driver {
             view: View::default(),
             watching: BTreeMap::new(),
             revision: 0,
+            edition: None,
             agenda: Agenda::new(ACTORS.len()),
             refusals: BTreeMap::new(),
         }
@@ -136,10 +139,15 @@ impl Driver {
     /// Takes in what happened since the last time.
     fn take_in(&mut self) {
         let since = self.revision;
-        let (news, revision) = self.shared.read(|store| {
+        let Self { shared, view, edition, .. } = self;
+        let (news, revision) = shared.read(|store| {
+            let kinds = store.kinds();
+            if edition.replace(kinds.edition()) != Some(kinds.edition()) {
+                view.learn(kinds);
+            }
             let news: Vec<Change> = match store.log_since(since) {
                 Ok(entries) => entries.iter().map(|entry| change_of(entry)).collect(),
-                Err(_) => everything(store, &self.view),
+                Err(_) => everything(store, view),
             };
             (news, store.revision())
         });
@@ -150,7 +158,7 @@ impl Driver {
     }
 
     fn notice(&mut self, change: &Change) {
-        self.view.apply(change);
+        self.view.apply(change, self.shared.clock().now());
         let resource = &change.key.resource;
         if !self.watching.contains_key(resource) {
             self.watching.insert(resource.clone(), crate::actors::watching(resource));

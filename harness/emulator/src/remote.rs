@@ -206,7 +206,7 @@ impl Stage {
     }
 
     fn notice(&mut self, change: &Change) {
-        self.view.apply(change);
+        self.view.apply(change, self.cast.clock.now());
         for (actor, who) in self.actors.iter().enumerate() {
             for key in (who.concerns)(change, &self.view) {
                 self.agenda.push(Task { actor, key });

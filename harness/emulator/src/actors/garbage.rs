@@ -3,10 +3,11 @@
 //! go.
 //!
 //! An owner is known by its uid, in the dependent's namespace or cluster-wide: another object of
-//! the same name is not the owner. A cluster-wide object that names an owner in a namespace is
-//! left alone, as Kubernetes leaves it.
+//! the same name is not the owner. An object that names an owner of an unknown kind is left alone, as
+//! Kubernetes leaves it, and so is a cluster-wide object that names an owner in a namespace.
 
-use super::view::{Owner, owners};
+use super::kinds::DEFINITIONS;
+use super::view::{Owner, OwnerKind, owners};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{
     finalizers, is_deleting, is_metadata_alike, list, name, remove, set, text, uid,
@@ -39,6 +40,9 @@ fn concerns(change: &Change, view: &View) -> Vec<Key> {
     let leaves = change.after.as_ref().is_none_or(|after| is_deleting(after));
     if let Some(before) = change.before.as_ref().filter(|_| leaves) {
         keys.extend(view.dependents(uid(before)).map(|(key, _)| key.clone()));
+    }
+    if change.key.resource == *DEFINITIONS && change.after.is_some() {
+        keys.extend(view.bereft().cloned());
     }
     keys
 }
@@ -95,6 +99,9 @@ enum Standing {
 
 /// Collects an object that nobody owns any more.
 fn collect(key: &Key, object: &Object, view: &View) -> Option<Request> {
+    if owners(object).any(|owner| is_obscure(key, &owner, view)) {
+        return None;
+    }
     let standings: Vec<Standing> =
         owners(object).map(|owner| standing(key, &owner, view)).collect();
     if standings.is_empty() || standings.iter().all(|standing| *standing == Standing::Solid) {
@@ -109,6 +116,15 @@ fn collect(key: &Key, object: &Object, view: &View) -> Option<Request> {
         return Some(Request::delete_foreground(key, object));
     }
     Some(Request::delete(key, object))
+}
+
+/// Whether nobody can tell how an owner stands.
+fn is_obscure(key: &Key, owner: &Owner, view: &View) -> bool {
+    match view.kind_of(owner) {
+        OwnerKind::Unknown => true,
+        OwnerKind::Namespaced => key.namespace.is_empty(),
+        OwnerKind::ClusterWide => false,
+    }
 }
 
 fn standing(key: &Key, owner: &Owner, view: &View) -> Standing {

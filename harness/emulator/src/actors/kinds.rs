@@ -15,6 +15,8 @@ pub(super) static VOLUME_CLAIMS: Known =
     LazyLock::new(|| Resource::new("", "persistentvolumeclaims"));
 pub(super) static STORAGE_CLASSES: Known =
     LazyLock::new(|| Resource::new("storage.k8s.io", "storageclasses"));
+pub(super) static DEFINITIONS: Known =
+    LazyLock::new(|| Resource::new("apiextensions.k8s.io", "customresourcedefinitions"));
 pub(super) static NODES: Known = LazyLock::new(|| Resource::new("", "nodes"));
 pub(super) static NAMESPACES: Known = LazyLock::new(|| Resource::new("", "namespaces"));
 pub(super) static EVENTS: Known = LazyLock::new(|| Resource::new("", "events"));

@@ -1,9 +1,9 @@
 //! Pod garbage collection: pods whose node is gone go too, for no kubelet will ever end them; and
 //! pods that are to go, never had a node, and are held by a finalizer, end as failed.
 //!
-//! Kubernetes waits 40 s from the moment the node is missed; here the wait counts from the
-//! pod's binding, so that nothing has to be remembered. The removal of finished pods beyond
-//! 12,500 is left out.
+//! They wait 40 s from the moment the node is gone, or from their binding to a node that was not
+//! there. Kubernetes looks every 20 s only, so that there it may take so much longer. The removal of
+//! finished pods beyond 12,500 is left out.
 
 use jiff::Timestamp;
 
@@ -38,9 +38,11 @@ fn concerns(change: &Change, view: &View) -> Vec<Key> {
 }
 
 fn is_lost(pod: &Value, view: &View) -> bool {
-    let name = node_name(pod);
-    let node = Key { resource: NODES.clone(), namespace: "".into(), name: name.into() };
-    !name.is_empty() && view.get(&node).is_none()
+    !node_name(pod).is_empty() && view.get(&node_of(pod)).is_none()
+}
+
+fn node_of(pod: &Value) -> Key {
+    Key { resource: NODES.clone(), namespace: "".into(), name: node_name(pod).into() }
 }
 
 /// Whether a pod is to go that no kubelet will end.
@@ -59,7 +61,8 @@ fn step(key: &Key, ctx: &Context) -> Step {
         .and_then(|condition| time(condition, &["lastTransitionTime"]))
         .or_else(|| time(pod, &["metadata", "creationTimestamp"]))
         .unwrap_or(Timestamp::MIN);
-    let due = after_secs(bound, QUARANTINE_SECS);
+    let missed = ctx.view.gone_since(&node_of(pod)).map_or(bound, |gone| gone.max(bound));
+    let due = after_secs(missed, QUARANTINE_SECS);
     if ctx.now < due {
         return Step::at(due);
     }

@@ -37,9 +37,10 @@ fn custom(object: &Value) -> crate::store::Resource {
 
 fn view(objects: &[(Key, Value)]) -> View {
     let mut view = View::default();
+    view.learn(&Kinds::built_in());
     for (key, object) in objects {
         let after = Some(Arc::new(object.clone()));
-        view.apply(&Change { key: key.clone(), before: None, after });
+        view.apply(&Change { key: key.clone(), before: None, after }, NOW.parse().unwrap());
     }
     view
 }

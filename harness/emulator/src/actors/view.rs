@@ -7,6 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
+use crate::kinds::Kinds;
 use crate::object::{is_metadata_alike, list, name, namespace, text, uid};
 use crate::store::{Key, Object, Resource};
 use schedlab_json::Value;
@@ -43,12 +46,17 @@ pub struct View {
     by_namespace: BTreeMap<Arc<str>, BTreeSet<Key>>,
     orphans: BTreeSet<Key>,
     unseen: BTreeSet<Resource>,
+    /// Since when nodes are gone that once were there.
+    gone: BTreeMap<Key, Timestamp>,
+    /// Which kinds there are, by `apiVersion` and `kind`, and whether they live in namespaces.
+    kinds: BTreeMap<(String, String), bool>,
 }
 
 impl View {
-    /// Takes in a change.
-    pub fn apply(&mut self, change: &Change) {
+    /// Takes in a change that is heard of `now`.
+    pub fn apply(&mut self, change: &Change, now: Timestamp) {
         self.age += 1;
+        self.note_gone(change, now);
         let Some(new) = &change.after else {
             if let Some(old) = self.objects.remove(&change.key) {
                 self.unindex(&change.key, &old);
@@ -77,6 +85,33 @@ impl View {
     /// An object.
     pub fn get(&self, key: &Key) -> Option<&Object> {
         self.objects.get(key)
+    }
+
+    /// Since when a node is gone; `None` if it is there, or never was.
+    pub fn gone_since(&self, node: &Key) -> Option<Timestamp> {
+        self.gone.get(node).copied()
+    }
+
+    /// Learns which kinds there are. One that goes is not forgotten: what its objects owned is still
+    /// to be collected.
+    pub fn learn(&mut self, kinds: &Kinds) {
+        for kind in kinds.iter() {
+            for version in kind.versions.iter().filter(|version| version.served) {
+                let name = (kind.api_version(&version.name), kind.kind.to_string());
+                self.kinds.insert(name, kind.namespaced);
+            }
+        }
+    }
+
+    /// How an owner's kind is known. Where no kinds were learned, none is unknown.
+    pub fn kind_of(&self, owner: &Owner<'_>) -> OwnerKind {
+        let name = (owner.api_version.to_owned(), owner.kind.to_owned());
+        match self.kinds.get(&name) {
+            Some(true) => OwnerKind::Namespaced,
+            Some(false) => OwnerKind::ClusterWide,
+            None if self.kinds.is_empty() => OwnerKind::ClusterWide,
+            None => OwnerKind::Unknown,
+        }
     }
 
     /// From now on, nothing is known of a kind: whatever is asked for may be there.
@@ -130,6 +165,12 @@ impl View {
         keys.filter_map(|key| self.objects.get_key_value(key))
     }
 
+    /// The objects that name an owner that is not there.
+    pub fn bereft(&self) -> impl Iterator<Item = &Key> {
+        let lost = self.by_owner.iter().filter(|(uid, _)| !self.by_uid.contains_key(*uid));
+        lost.flat_map(|(_, keys)| keys)
+    }
+
     /// The objects of a kind whose controller has a uid.
     pub fn controlled<'v>(
         &'v self,
@@ -165,6 +206,17 @@ impl View {
         let first =
             Key { resource: resource.clone(), namespace: namespace.into(), name: "".into() };
         self.objects.range((Bound::Included(first), Bound::Unbounded))
+    }
+
+    fn note_gone(&mut self, change: &Change, now: Timestamp) {
+        if !change.key.resource.is("", "nodes") {
+            return;
+        }
+        if change.after.is_some() {
+            self.gone.remove(&change.key);
+        } else {
+            self.gone.insert(change.key.clone(), now);
+        }
     }
 
     fn index(&mut self, key: &Key, object: &Object) {
@@ -224,6 +276,8 @@ fn node_of<'v>(key: &Key, object: &'v Value) -> Option<&'v str> {
 /// An entry of `metadata.ownerReferences`.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'v> {
+    /// `apiVersion`.
+    pub api_version: &'v str,
     /// `apiVersion` without the version.
     pub group: &'v str,
     /// `kind`.
@@ -238,11 +292,23 @@ pub struct Owner<'v> {
     pub blocks: bool,
 }
 
+/// What is known of the kind of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerKind {
+    /// Its objects live in namespaces.
+    Namespaced,
+    /// They do not.
+    ClusterWide,
+    /// There is no such kind, or not in this version.
+    Unknown,
+}
+
 /// The owners of an object.
 pub fn owners(object: &Value) -> impl Iterator<Item = Owner<'_>> {
     list(object, &["metadata", "ownerReferences"]).iter().map(|entry| {
         let version = text(entry, &["apiVersion"]);
         Owner {
+            api_version: version,
             group: version.rsplit_once('/').map_or("", |(group, _)| group),
             kind: text(entry, &["kind"]),
             name: name_of(entry),

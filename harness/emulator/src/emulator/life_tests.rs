@@ -116,9 +116,11 @@ async fn a_deleted_nodes_pods_and_lease_go() {
     lab.pod("b", "n2", 1, "");
     lab.secs(60).await;
     lab.delete("nodes", "n1");
-    lab.rest().await;
-    assert_eq!(lab.pods(), "b Running n2 0");
+    lab.secs(39).await;
+    assert_eq!(lab.names("pods"), ["a", "b"]);
     assert_eq!(lab.names("leases"), ["n2"]);
+    lab.secs(2).await;
+    assert_eq!(lab.pods(), "b Running n2 0");
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,6 +211,35 @@ async fn an_object_whose_owner_never_was_is_collected() {
     lab.apply(&config_map("b", Some("a=not-the-uid-of-a")));
     lab.rest().await;
     assert_eq!(lab.names("configmaps"), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_owner_is_of_an_unknown_kind_is_kept_until_the_kind_is_known() {
+    let lab = Lab::new();
+    let owned = |name: &str, more: &str| {
+        let ray = "{apiVersion: ray.io/v1, kind: RayCluster, name: rc, uid: '1'}";
+        let metadata = format!("{{name: {name}, ownerReferences: [{ray}{more}]}}");
+        lab.apply(&format!("{{apiVersion: v1, kind: ConfigMap, metadata: {metadata}}}"));
+    };
+    owned("a", "");
+    owned("b", ", {apiVersion: v1, kind: ConfigMap, name: gone, uid: '2'}");
+    owned("c", ", {apiVersion: v9, kind: ConfigMap, name: gone, uid: '2'}");
+    lab.secs(60).await;
+    assert_eq!(lab.names("configmaps"), ["a", "b", "c"]);
+    lab.apply(
+        "
+        apiVersion: apiextensions.k8s.io/v1
+        kind: CustomResourceDefinition
+        metadata: {name: rayclusters.ray.io}
+        spec:
+          group: ray.io
+          scope: Namespaced
+          names: {plural: rayclusters, kind: RayCluster}
+          versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+        ",
+    );
+    lab.rest().await;
+    assert_eq!(lab.names("configmaps"), ["c"]);
 }
 
 #[tokio::test(start_paused = true)]
