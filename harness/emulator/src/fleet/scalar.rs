@@ -120,7 +120,7 @@ fn is_amount(field: &str) -> bool {
 }
 
 /// What stands in the text where it is wrong, as far as one line shows it.
-fn written_at(text: &str, wrong: &FleetError) -> String {
+pub(super) fn written_at(text: &str, wrong: &FleetError) -> String {
     let place = |at: u64| usize::try_from(at.saturating_sub(1)).unwrap_or(usize::MAX);
     let line = text.lines().nth(place(wrong.place.line)).unwrap_or_default();
     let mut depth = 0_i32;

@@ -324,6 +324,42 @@ items: [{metadata: {name: b}}, {metadata: {name: c}}]
 }
 
 #[test]
+fn nodes_are_a_fleet_as_kubectl_prints_them() {
+    let yaml = "apiVersion: v1
+items:
+- apiVersion: v1
+  kind: Node
+  metadata:
+    creationTimestamp: \"2026-11-26T07:20:35Z\"
+    generation: 1
+    labels: {zone: z1}
+    managedFields: [{manager: kubelet}]
+    name: node-1
+    resourceVersion: \"2225\"
+    selfLink: /api/v1/nodes/node-1
+    uid: ae747527-9349-4a7d-a209-2c3742e45c7e
+  spec: {podCIDR: 10.0.0.0/24}
+- kind: Node
+  metadata: {name: node-2}
+kind: List
+metadata:
+  resourceVersion: \"\"
+";
+    let fleet = fleet(yaml);
+    let metadata = [&fleet.nodes()[0]["metadata"], &fleet.nodes()[1]["metadata"]];
+    let metadata = metadata.map(Value::to_string).join("\n");
+    insta::assert_snapshot!(metadata, @r#"
+    {"labels":{"zone":"z1"},"name":"node-1"}
+    {"name":"node-2"}
+    "#);
+    let places: Vec<String> = fleet.written().map(|(_, place)| place.to_string()).collect();
+    assert_eq!(places, ["fleet.yaml:3:3", "fleet.yaml:15:3"]);
+    let object: Value = serde_saphyr::from_str(yaml).unwrap();
+    let json = serde_json::to_string_pretty(&object).unwrap();
+    assert_eq!(Fleet::parse("fleet.json", &json).unwrap().nodes(), fleet.nodes());
+}
+
+#[test]
 fn a_plain_nodes_field_has_its_place() {
     let list = "apiVersion: v1\nkind: NodeList\nitems:\n- metadata: {name: b}\n  spec:\n    taints:\n    - key: a b\n";
     let text = format!(
@@ -333,7 +369,7 @@ fn a_plain_nodes_field_has_its_place() {
     let places: Vec<&FleetPlace> = fleet.written().map(|(_, place)| place).collect();
     assert_eq!(places[0].of("spec.podCIDRR").to_string(), "fleet.yaml:4:18");
     assert_eq!(places[1].of("spec.taints[0].key").to_string(), "fleet.yaml:12:12");
-    assert_eq!(places[1].of("").to_string(), "fleet.yaml:6:1");
+    assert_eq!(places[1].of("").to_string(), "fleet.yaml:9:3");
 }
 
 #[test]
@@ -344,6 +380,7 @@ fn what_is_wrong_with_plain_nodes_is_told_by_document() {
         format!("{node}---\napiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\n"),
         format!("{node}---\napiVersion: v1\nkind: Node\n"),
         format!("{node}---\napiVersion: [\n"),
+        "apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n".to_owned(),
     ];
     let all: Vec<String> = cases.iter().map(|text| error(text)).collect();
     insta::assert_snapshot!(all.join("\n"), @r#"
@@ -351,5 +388,6 @@ fn what_is_wrong_with_plain_nodes_is_told_by_document() {
     fleet.yaml:5:1: kind: found "Pod", allowed are Node, NodeList and List of nodes
     fleet.yaml:5:1: metadata.name: found none, nodes need names of their own
     fleet.yaml:5:13: unclosed bracket '['
+    fleet.yaml:4:9: metadata.name: found n, which YAML reads as false; allowed is a text, in quotes where YAML needs them
     "#);
 }
