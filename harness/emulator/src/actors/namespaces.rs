@@ -1,9 +1,13 @@
-//! Namespace deletion: what is in a namespace that goes, goes; then the namespace.
+//! Namespace deletion: what is in a namespace that goes, goes; then the namespace. Its conditions
+//! tell what it waits for.
 
+use std::collections::BTreeMap;
+
+use super::fields::{Condition, set_condition};
 use super::kinds::NAMESPACES;
 use super::{Actor, Change, Context, Request, Step, View, Watched};
-use crate::object::{is_deleting, list, set};
-use crate::store::{Key, Op, Subresource};
+use crate::object::{finalizers, is_deleting, list, set};
+use crate::store::{Key, Object, Op, Subresource};
 use schedlab_json::{Value, json};
 
 /// The namespace controller.
@@ -32,11 +36,17 @@ fn step(key: &Key, ctx: &Context) -> Step {
     let Some(namespace) = ctx.view.get(key).filter(|namespace| is_deleting(namespace)) else {
         return Step::rest();
     };
-    let mut contents = ctx.view.contents(&key.name).peekable();
-    if contents.peek().is_some() {
-        let there = contents.filter_map(|key| Some((key, ctx.view.get(key)?)));
-        let staying = there.filter(|(_, object)| !is_deleting(object));
-        return Step::of(staying.map(|(key, object)| Request::delete(key, object)));
+    let contents = ctx.view.contents(&key.name);
+    let contents: Vec<(&Key, &Object)> =
+        contents.filter_map(|key| Some((key, ctx.view.get(key)?))).collect();
+    let staying = contents.iter().filter(|(_, object)| !is_deleting(object));
+    let deletes: Vec<Request> = staying.map(|(key, object)| Request::delete(key, object)).collect();
+    if !deletes.is_empty() {
+        return Step::of(deletes);
+    }
+    if !contents.is_empty() {
+        let told = with_conditions(namespace, &contents, ctx);
+        return Step::of(Request::status(key, namespace, told));
     }
     if list(namespace, &["spec", "finalizers"]).is_empty() {
         return Step::rest();
@@ -45,4 +55,52 @@ fn step(key: &Key, ctx: &Context) -> Step {
     set(&mut empty, &["spec", "finalizers"], json!([]));
     let op = Op::Update(Subresource::Finalize, empty);
     Step::of([Request { key: key.clone(), op }])
+}
+
+/// The namespace with what is left in it, in the words of the real controller.
+fn with_conditions(namespace: &Value, contents: &[(&Key, &Object)], ctx: &Context) -> Value {
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    let mut holding: BTreeMap<&str, usize> = BTreeMap::new();
+    for (key, object) in contents {
+        let kind = format!("{}.{}", key.resource.plural, key.resource.group);
+        *kinds.entry(kind).or_default() += 1;
+        for finalizer in finalizers(object) {
+            *holding.entry(finalizer).or_default() += 1;
+        }
+    }
+    let kinds = kinds.iter().map(|(kind, count)| format!("{kind} has {count} resource instances"));
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    let held = !holding.is_empty();
+    let holding =
+        holding.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
+    let holding = holding.collect::<Vec<_>>().join(", ");
+    let kinds = format!("Some resources are remaining: {kinds}");
+    let holding = format!("Some content in the namespace has finalizers remaining: {holding}");
+    let finalizers = if held {
+        ("True", "SomeFinalizersRemain", &*holding)
+    } else {
+        ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished")
+    };
+    let deleted = "All content successfully deleted, may be waiting on finalization";
+    let all = [
+        (
+            "DiscoveryFailure",
+            ("False", "ResourcesDiscovered", "All resources successfully discovered"),
+        ),
+        (
+            "GroupVersionParsingFailure",
+            ("False", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+        ),
+        ("ContentFailure", ("False", "ContentDeleted", deleted)),
+    ];
+    let mut told = namespace.clone();
+    let deletion = all.map(|(kind, said)| (format!("NamespaceDeletion{kind}"), said));
+    let left = [
+        ("NamespaceContentRemaining".to_owned(), ("True", "SomeResourcesRemain", &*kinds)),
+        ("NamespaceFinalizersRemaining".to_owned(), finalizers),
+    ];
+    for (kind, (status, reason, message)) in deletion.into_iter().chain(left) {
+        set_condition(&mut told, &Condition { kind: &kind, status, reason, message }, ctx.now);
+    }
+    told
 }

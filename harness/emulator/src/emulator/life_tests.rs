@@ -268,6 +268,32 @@ async fn a_deleted_namespace_empties_itself_and_goes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_namespace_that_cannot_go_says_what_is_left_in_it() {
+    let lab = Lab::new();
+    lab.apply("{apiVersion: v1, kind: Namespace, metadata: {name: team}}");
+    for name in ["a", "b"] {
+        let metadata = format!("{{name: {name}, namespace: team, finalizers: [x.io/f]}}");
+        lab.apply(&format!("{{apiVersion: v1, kind: ConfigMap, metadata: {metadata}}}"));
+    }
+    lab.rest().await;
+    lab.delete("namespaces", "team");
+    lab.rest().await;
+    let team = lab.get("namespaces", "team");
+    let conditions = list(&team, &["status", "conditions"]).iter();
+    let told = conditions.map(|one| {
+        let of = |field| text(one, &[field]).to_owned();
+        format!("{} {} {}: {}", of("type"), of("status"), of("reason"), of("message"))
+    });
+    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r"
+    NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered
+    NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed
+    NamespaceDeletionContentFailure False ContentDeleted: All content successfully deleted, may be waiting on finalization
+    NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: configmaps. has 2 resource instances
+    NamespaceFinalizersRemaining True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: x.io/f in 2 resource instances
+    ");
+}
+
+#[tokio::test(start_paused = true)]
 async fn equal_runs_write_equal_bytes() {
     async fn history() -> Vec<String> {
         let lab = Lab::with(|options| options.seed = 7);
