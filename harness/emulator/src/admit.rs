@@ -92,6 +92,9 @@ pub(crate) fn prepare_update(
         Subresource::None | Subresource::Scale | Subresource::Finalize => {
             defaults::fill(admission.kind, new);
             pod::complete_update(admission, new);
+            if admission.kind.is("", "Service") {
+                service::complete_update(old, new);
+            }
         }
     }
 }

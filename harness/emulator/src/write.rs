@@ -43,14 +43,15 @@ impl Store {
         consultation: Option<Box<Consultation>>,
     ) -> Result<Written, Stop> {
         let (mut request, op) = Request::new(self, write, (now, consultation))?;
-        let mut written = match op {
+        let written = match op {
             Op::Create(body) => create::create(self, &mut request, body),
             Op::Update(subresource, body) => update::update(self, &mut request, subresource, body),
             Op::Delete(options) => delete::delete(self, &mut request, &options),
             Op::Patch(subresource, body) => patch::patch(self, &mut request, subresource, &body),
             Op::Bind(binding) => bind::bind(self, &mut request, binding),
             Op::Evict(eviction) => evict::evict(self, &mut request, eviction),
-        }?;
+        };
+        let mut written = written.map_err(|stop| stop.warning(&request.warnings))?;
         crd::follow(self, &request, &written);
         written.warnings = request.warnings;
         Ok(written)

@@ -42,6 +42,13 @@ pub(super) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors)
         let rule = "node updates may not change providerID except from \"\" to valid";
         errors.forbidden("spec.providerID", rule);
     }
+    let ranges = |node| list(node, &["spec", "podCIDRs"]);
+    let first = &node["spec"]["podCIDR"];
+    let is_other = |old| ranges(old) != ranges(node) || ranges(old).first() != Some(first);
+    if old.is_some_and(|old| !ranges(old).is_empty() && is_other(old)) {
+        let rule = "node updates may not change podCIDR except from \"\" to valid";
+        errors.forbidden("spec.podCIDRs", rule);
+    }
     check_ranges(node, errors);
     check_amounts(node, errors);
     check_pace((old, node), "metadata.annotations", errors);

@@ -56,7 +56,7 @@ pub(super) fn check(kind: &Kind, (old, new): Change<'_>, errors: &mut FieldError
         ("autoscaling", "HorizontalPodAutoscaler") => super::autoscaler::check(new, errors),
         ("", "ResourceQuota") => super::quota::check(old, new, errors),
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),
-        ("", "Service") => super::service::check(new, errors),
+        ("", "Service") => super::service::check(old, new, errors),
         ("", "LimitRange") => range::check(new, errors),
         ("", "PersistentVolumeClaim") => {
             storage::check_claim(&new["spec"], "spec", errors);

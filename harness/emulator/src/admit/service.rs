@@ -6,13 +6,52 @@ use std::net::IpAddr;
 use super::ports::{PROTOCOLS, RANGE, number};
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, map, text};
-use schedlab_json::Value;
+use crate::object::{list, map, set, text};
+use schedlab_json::{Value, json};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
-pub(super) fn check(service: &Value, errors: &mut FieldErrors) {
+/// What a writer who does not know of it leaves as it was: the addresses in the cluster.
+pub(super) fn complete_update(old: &Value, new: &mut Value) {
+    if old["spec"]["type"] == "ExternalName" || new["spec"]["type"] == "ExternalName" {
+        return;
+    }
+    if text(new, &["spec", "clusterIP"]).is_empty() {
+        set(new, &["spec", "clusterIP"], old["spec"]["clusterIP"].clone());
+    }
+    let address = new["spec"]["clusterIP"].clone();
+    let all = list(new, &["spec", "clusterIPs"]);
+    if all.is_empty() {
+        set(new, &["spec", "clusterIPs"], old["spec"]["clusterIPs"].clone());
+    } else if all == list(old, &["spec", "clusterIPs"]) && address != old["spec"]["clusterIP"] {
+        set(new, &["spec", "clusterIPs"], json!([address]));
+    }
+}
+
+/// A service keeps its addresses, or that it has none.
+fn check_kept(old: &Value, new: &Value, errors: &mut FieldErrors) {
+    let is_external = |service: &Value| service["spec"]["type"] == "ExternalName";
+    if is_external(old) || is_external(new) {
+        return;
+    }
+    let (before, after) = (list(old, &["spec", "clusterIPs"]), list(new, &["spec", "clusterIPs"]));
+    for (index, _) in before.iter().zip(after).enumerate().filter(|(_, (old, new))| old != new) {
+        let place = format!("spec.clusterIPs[{index}]");
+        errors.invalid(place, &Value::Array(after.to_vec()), "may not change once set");
+    }
+}
+
+pub(super) fn check(old: Option<&Value>, service: &Value, errors: &mut FieldErrors) {
     let spec = &service["spec"];
+    let (address, all) = (&spec["clusterIP"], list(spec, &["clusterIPs"]));
+    if address.is_string() && all.first().is_some_and(|first| first != address) {
+        let rule = "first value must match `clusterIP`";
+        errors.invalid("spec.clusterIPs", &Value::Array(all.to_vec()), rule);
+        return;
+    }
+    if let Some(old) = old {
+        check_kept(old, service, errors);
+    }
     let kind = text(spec, &["type"]);
     let ports = list(spec, &["ports"]);
     if ports.is_empty() && kind != "ExternalName" && spec["clusterIP"] != "None" {

@@ -6,19 +6,24 @@ use std::collections::BTreeMap;
 
 use super::conflict::{Conflict, refuse};
 use super::diff::{Diff, diff};
-use super::fields::{FieldSet, child, children, intersection, of_object, subtract};
+use super::fields::{FieldSet, child, children, intersection, of_object, subtract, unite};
 use super::managed::{Author, Entry, Operation, read_entries, write_entries};
 use super::shape::{ListShape, Shape, item_step};
 use crate::error::ApiError;
+use crate::object;
 use schedlab_json::{Map, Value};
 
-/// Applies `wanted` to `live` (`None`: creates). The result is `live` itself, unchanged, when it
+/// What `kubectl apply` without `--server-side` notes.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Applies `wanted` to `live` (`None`: creates). Whether others are overwritten is judged by what
+/// the applier `said`, before `1` of a quantity became `"1"`. The result is `live` itself, unchanged, when it
 /// already is what its managers want. The caller leaves out of `wanted` what the written
 /// subresource does not reach. Errors: 400 for a malformed configuration, 409 for conflicts, 500
 /// where a keyed list lacks its keys (as the API server answers).
 pub fn apply(
     live: Option<&Value>,
-    wanted: &Value,
+    (said, wanted): (&Value, &Value),
     force: bool,
     shape: &Shape,
     author: &Author<'_>,
@@ -38,17 +43,28 @@ pub fn apply(
         let others: Vec<&FieldSet> = entries.iter().map(|entry| &entry.fields).collect();
         prune((&mut merged, shape), &last.fields, Some(&set), &others);
     }
-    let difference = diff(live, &merged, shape);
+    let mut difference = diff(live, &merged, shape);
     let is_unchanged =
         difference.is_empty() && last.as_ref().is_some_and(|last| last.fields == set);
     if let Some(live) = live.filter(|_| is_unchanged) {
         return Ok(live.clone());
     }
-    settle_owners(&mut entries, &difference, force)?;
+    let mut as_said = live.cloned().unwrap_or(Value::Null);
+    merge_value(&mut as_said, said, shape);
+    unite(&mut difference.changed, &diff(live, &as_said, shape).changed);
+    let upgraded = live.filter(|_| author.manager == "kubectl");
+    let upgraded = upgraded.map(|live| client_side(live, shape, author)).unwrap_or_default();
+    settle_owners(&mut entries, &difference, (force, &upgraded))?;
     let mut mine = Entry::new(author, Operation::Apply);
     mine.fields = set;
     entries.push(mine);
     write_entries(&mut merged, entries);
+    if author.manager == "kubectl" && live.is_some_and(|live| !last_applied(live).is_empty()) {
+        let mut noted = said.clone();
+        object::remove(&mut noted, &["metadata", "annotations", LAST_APPLIED]);
+        let noted = format!("{noted}\n").into();
+        object::set(&mut merged, &["metadata", "annotations", LAST_APPLIED], noted);
+    }
     Ok(merged)
 }
 
@@ -71,16 +87,40 @@ fn owners(live: &Value, shape: &Shape) -> Vec<Entry> {
     vec![before]
 }
 
-fn settle_owners(entries: &mut [Entry], difference: &Diff, force: bool) -> Result<(), ApiError> {
+fn last_applied(object: &Value) -> &str {
+    object::annotation(object, LAST_APPLIED).unwrap_or_default()
+}
+
+/// What kubectl has applied without the server and nobody has changed since: it may take that over.
+fn client_side(live: &Value, shape: &Shape, author: &Author<'_>) -> FieldSet {
+    let Ok(noted) = serde_json::from_str::<Value>(last_applied(live)) else {
+        return FieldSet::new();
+    };
+    if noted["apiVersion"] != author.api_version {
+        return FieldSet::new();
+    }
+    let mut fields = of_object(&noted, shape).unwrap_or_default();
+    let since = diff(Some(&noted), live, shape);
+    subtract(&mut fields, &since.changed);
+    subtract(&mut fields, &since.removed);
+    fields
+}
+
+fn settle_owners(
+    entries: &mut [Entry],
+    difference: &Diff,
+    (force, upgraded): (bool, &FieldSet),
+) -> Result<(), ApiError> {
     let mut conflicts = Vec::new();
     for entry in entries {
         let overlap = intersection(&entry.fields, &difference.changed);
         if !overlap.is_empty() {
-            if force {
-                subtract(&mut entry.fields, &overlap);
-            } else {
-                conflicts.push(Conflict::new(entry, &overlap));
+            let mut disputed = overlap.clone();
+            subtract(&mut disputed, upgraded);
+            if !force && !disputed.is_empty() {
+                conflicts.push(Conflict::new(entry, &disputed));
             }
+            subtract(&mut entry.fields, &overlap);
         }
         subtract(&mut entry.fields, &difference.removed);
     }

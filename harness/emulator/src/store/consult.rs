@@ -91,6 +91,16 @@ pub(crate) enum Stop {
     Asks(Vec<Question>, Begun),
 }
 
+impl Stop {
+    /// A refusal warns of what it passed over, too.
+    pub(crate) fn warning(mut self, warnings: &[String]) -> Self {
+        if let Self::Refused(error) = &mut self {
+            error.warnings.splice(..0, warnings.iter().cloned());
+        }
+        self
+    }
+}
+
 impl From<ApiError> for Stop {
     fn from(error: ApiError) -> Self {
         Self::Refused(error)

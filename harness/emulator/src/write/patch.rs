@@ -128,11 +128,11 @@ fn patched(
         PatchBody::Strategic(changes) => patch::strategic(shown, changes, &shape(&request.asked)),
         PatchBody::Apply { object, force } => {
             request.applies = true;
-            let wanted = reachable(request, subresource, object.clone())?;
+            let (said, wanted) = reachable(request, subresource, object.clone())?;
             let shape = shape(&request.asked);
             patch::apply(
                 Some(shown),
-                &wanted,
+                (&said, &wanted),
                 *force,
                 &shape,
                 &author(request, subresource, &wanted),
@@ -148,22 +148,23 @@ fn apply_new(
     force: bool,
 ) -> Result<Written, Stop> {
     request.applies = true;
-    let wanted = reachable(request, Subresource::None, wanted.clone())?;
+    let (said, wanted) = reachable(request, Subresource::None, wanted.clone())?;
     let shape = shape(&request.asked);
     let author = author(request, Subresource::None, &wanted);
-    let object = patch::apply(None, &wanted, force, &shape, &author)?;
+    let object = patch::apply(None, (&said, &wanted), force, &shape, &author)?;
     let mut object = request.decode(object)?;
     // Who applies does not say what must be there already.
     object::remove(&mut object, &["metadata", "resourceVersion"]);
     create::create_decoded(store, request, object)
 }
 
-/// The applied configuration without what the written subresource does not reach.
+/// The applied configuration without what the written subresource does not reach: as it was said,
+/// and as it would be stored.
 fn reachable(
     request: &mut Request,
     subresource: Subresource,
     mut wanted: Value,
-) -> Result<Value, ApiError> {
+) -> Result<(Value, Value), ApiError> {
     let (version, kind) =
         (object::text(&wanted, &["apiVersion"]), object::text(&wanted, &["kind"]));
     let is_other = kind != &*request.asked.kind && subresource != Subresource::Scale;
@@ -190,11 +191,12 @@ fn reachable(
         | Subresource::Resize
         | Subresource::EphemeralContainers => {}
     }
+    let said = wanted.clone();
     if request.kind.origin == Origin::BuiltIn && subresource != Subresource::Scale {
-        // Or else `1` and `"1"` of a quantity would be a conflict.
+        // Or else `1` after `"1"` of a quantity would be a change.
         request.fit(&mut wanted)?;
     }
-    Ok(wanted)
+    Ok((said, wanted))
 }
 
 fn author<'r>(request: &'r Request, subresource: Subresource, wanted: &'r Value) -> Author<'r> {

@@ -162,7 +162,7 @@ async fn fields_set_before_the_first_apply_belong_to_who_set_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quantity_is_the_same_in_any_form() {
+async fn a_quantity_is_the_same_in_any_form_to_who_applies_it_again() {
     let pods: Api<Pod> = Api::default_namespaced(server().await.client());
     let wanted = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
@@ -171,7 +171,10 @@ async fn a_quantity_is_the_same_in_any_form() {
     let first = pods.patch("p", &PatchParams::apply("a"), &Patch::Apply(&wanted)).await.unwrap();
     let again = pods.patch("p", &PatchParams::apply("a"), &Patch::Apply(&wanted)).await.unwrap();
     assert_eq!(first.metadata.resource_version, again.metadata.resource_version);
-    pods.patch("p", &PatchParams::apply("b"), &Patch::Apply(&wanted)).await.unwrap();
+    // To the real server, too, another form is another value when somebody else applies it.
+    let other = pods.patch("p", &PatchParams::apply("b"), &Patch::Apply(&wanted)).await;
+    let kube::Error::Api(status) = other.unwrap_err() else { panic!() };
+    assert_eq!(status.code, 409);
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,7 +30,8 @@ impl Live {
     fn try_apply(&mut self, manager: &str, wanted: &str, force: bool) -> Result<(), ApiError> {
         let author = self.author(manager);
         let object = object(wanted);
-        self.object = Some(apply(self.object.as_ref(), &object, force, &self.shape, &author)?);
+        self.object =
+            Some(apply(self.object.as_ref(), (&object, &object), force, &self.shape, &author)?);
         Ok(())
     }
 
