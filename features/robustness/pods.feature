@@ -41,6 +41,26 @@ Feature: Pods come and go in the middle of things
     Then pod "work" has 8 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
+  Scenario: Pods that are submitted again while the old ones leave come when those are gone
+    Given these workloads are submitted:
+      | name | kind | queue    | pods | gpus | termination | grace |
+      | work | gang | training | 8    | 1    | 20s         | 60    |
+    And gang "work" is running
+    When gang "work" is deleted
+    And gang "work" is submitted again
+    Then gang "work" has 8 running pods and stays so for 5 cycles
+    And queue "training" uses 8 GPUs
+
+  Scenario: A job is scaled down and up
+    Given these workloads are submitted:
+      | name | kind | queue    | pods | gpus |
+      | task | job  | training | 4    | 1    |
+    And job "task" has 4 running pods
+    When job "task" is scaled to 2
+    Then job "task" has 2 running pods
+    When job "task" is scaled to 3
+    Then job "task" has 3 running pods
+
   @bug-yunikorn-core-90
   Scenario: A pod that failed frees its GPU and its quota
     Given 8 pods "work" with 1 GPU each are submitted to queue "training"

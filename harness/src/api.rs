@@ -350,7 +350,7 @@ pub enum Applied {
 
 /// The server said no.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message} ({reason})")]
+#[error("{message}{}", in_parentheses(reason))]
 pub struct Refusal {
     /// Its own words.
     pub message: String,
@@ -360,6 +360,11 @@ pub struct Refusal {
     pub field: Option<String>,
     /// The field is one that the kind does not have.
     pub unknown: bool,
+}
+
+/// A server gives some answers no reason.
+fn in_parentheses(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
 /// The server's own words.

@@ -127,7 +127,7 @@ pub fn compare(
         "write it where you can review it: run again without CI and INSTA_UPDATE=no".to_owned()
     } else {
         write(&waiting(path))?;
-        "look at it with: schedlab snapshot review".to_owned()
+        format!("look at it with: {}", review(&waiting(path)))
     };
     Ok(match old {
         None => Verdict::New(format!("{} is new:\n{text}{next}", path.display())),
@@ -139,6 +139,24 @@ pub fn compare(
             ))
         }
     })
+}
+
+/// The command that shows a pending snapshot; where it is not told a path, it looks in `snapshots`.
+pub fn review(pending: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = pending.strip_prefix(&here).unwrap_or(pending);
+    let path = path.strip_prefix(".").unwrap_or(path);
+    if path.starts_with("snapshots") {
+        return "schedlab snapshot review".to_owned();
+    }
+    let path = path.display().to_string();
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-".contains(letter);
+    let path = if path.chars().all(is_plain) {
+        path
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    };
+    format!("schedlab snapshot review {path}")
 }
 
 /// Takes a pending snapshot.
@@ -212,6 +230,17 @@ mod tests {
         assert_eq!(compared(&path, "n1: 8\n", Update::New), Verdict::Same);
         let insta = insta::Snapshot::from_file(&path).unwrap();
         assert_eq!(insta.metadata().expression(), Some("a \"gang\""));
+    }
+
+    #[test]
+    fn the_line_that_shows_a_pending_snapshot_finds_it() {
+        let line = |path: &str| review(Path::new(path));
+        assert_eq!(line("snapshots/a.snap.new"), "schedlab snapshot review");
+        assert_eq!(line("./snapshots/a.snap.new"), "schedlab snapshot review");
+        let other = "schedlab snapshot review other/snapshots/a.snap.new";
+        assert_eq!(line("other/snapshots/a.snap.new"), other);
+        let spaced = "schedlab snapshot review 'my cases/snapshots/a.snap.new'";
+        assert_eq!(line("my cases/snapshots/a.snap.new"), spaced);
     }
 
     #[test]

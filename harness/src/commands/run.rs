@@ -247,7 +247,8 @@ fn leftovers(suite: &Suite, asked: &[Asked], ci: Ci) -> Vec<(Exit, String)> {
         }
     };
     let waiting = waiting.into_iter().map(|path| {
-        (Exit::Pending, format!("{}: waits for review: schedlab snapshot review", path.display()))
+        let review = reviewed::review(&path);
+        (Exit::Pending, format!("{}: waits for review: {review}", path.display()))
     });
     orphans.chain(waiting).collect()
 }

@@ -93,6 +93,10 @@ async fn moves(world: &mut World, name: String, parent: String) -> StepResult {
     let patch = json!({"spec": {"parentQueue": parent}});
     known(world, "queue", &name).await?;
     known(world, "queue", &parent).await?;
+    let mut tree = tree_with(world, [].iter()).await?;
+    tree.add(&json!({"metadata": {"name": name}, "spec": patch["spec"]}));
+    let place = world.sentence(&[("queue", &name), ("parent", &parent)]);
+    tree.check(&place)?;
     world.patch(&format!("{QUEUES}/{name}"), &patch).await?;
     Ok(())
 }

@@ -292,7 +292,8 @@ async fn delete_pods(world: &mut World, which: &Workload, count: usize) -> StepR
     Ok(())
 }
 
-/// Submits once more, under the same names, what was submitted as this workload and is gone.
+/// Submits once more, under the same names, what was submitted as this workload and is gone. What
+/// is leaving is waited for.
 /// ```gherkin
 /// When pod "a" is submitted again
 /// ```
@@ -312,7 +313,7 @@ async fn scaled(world: &mut World, which: Workload, replicas: u32) -> StepResult
     for object in objects {
         let patch = match object["kind"].as_str() {
             Some("Deployment" | "StatefulSet") => json!({"spec": {"replicas": replicas}}),
-            Some("Job") => json!({"spec": {"parallelism": replicas, "completions": replicas}}),
+            Some("Job") => json!({"spec": {"parallelism": replicas}}),
             _ => continue,
         };
         let at = world.api.path(&object).await?;

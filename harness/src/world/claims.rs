@@ -26,6 +26,9 @@ use crate::happenings::offset;
 use crate::objects::Document;
 use crate::view::Phase;
 
+/// A pod that takes longer to leave is not waited for.
+const LEAVING_MAX: Duration = Duration::from_hours(24);
+
 /// A claim: `Err` says what was found instead.
 pub(crate) type Claim<'c> = &'c dyn Fn(&World) -> Result<(), String>;
 
@@ -104,8 +107,8 @@ impl World {
         self.in_patience(&up).await
     }
 
-    /// Waits in real time until none of these objects is a pod that is about to go: its name is taken
-    /// until then.
+    /// Waits until none of these objects is there any more that is about to go: its name is taken
+    /// until then, for as long as a pod may take.
     pub(super) async fn until_gone(&mut self, objects: &[Value]) -> anyhow::Result<()> {
         let names = objects.iter().filter(|object| object["kind"] == "Pod");
         let names: Vec<&str> = names.filter_map(|pod| pod["metadata"]["name"].as_str()).collect();
@@ -116,7 +119,7 @@ impl World {
                 Some(pod) => Err(format!("pod {:?} is still terminating", pod.name())),
             }
         };
-        self.in_patience(&gone).await
+        self.eventually(self.pace.patience(LEAVING_MAX), &gone).await
     }
 
     /// Waits in real time, where things take a while, until it holds.

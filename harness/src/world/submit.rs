@@ -144,11 +144,26 @@ impl World {
         }
     }
 
-    /// Creates again what was submitted as a workload and is gone.
+    /// Creates again what was submitted as a workload and is gone; what leaves is waited for.
     pub(crate) async fn resubmit(&mut self, (kind, name): (&str, &str)) -> anyhow::Result<()> {
         self.rest = None;
         let objects = self.submitted((kind, name))?;
         self.until_gone(&objects).await?;
+        let mut there = Vec::new();
+        // Rows that call for a class by value share it; it stays when those who had it go.
+        for object in objects.iter().filter(|object| object["kind"] != "PriorityClass") {
+            let path = self.api.path(object).await?;
+            match self.api.get(&path).await {
+                Ok(_) => there.push(crate::api::title(object)),
+                Err(error) if crate::api::is_not_found(&error) => {}
+                Err(error) => return Err(crate::api::refusal(error)),
+            }
+        }
+        anyhow::ensure!(
+            there.is_empty(),
+            "found {} there and not leaving, allowed is what is gone or was deleted",
+            there.join(", ")
+        );
         for object in objects {
             self.api.ensure(&object).await?;
         }

@@ -291,6 +291,8 @@ fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
         "Then never within 1 minute node \"node-1\" is cordoned and stays so for 5 cycles",
         "Given a priority class \"urgent\" with value 90\nAnd a priority class \"urgent\" with value 200",
         "Given this status is written:\n\"\"\"\napiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n\"\"\"",
+        "Given a queue \"top\" with a quota of 1\nAnd these queues:\n| queue | parent |\n| leaf | top |\nWhen queue \"top\" moves under \"leaf\"",
+        "Given a queue \"q\" with a quota of 1\nWhen 1 pods \"x\" with 1 GPU each are submitted to queue \"q\"\nAnd pod \"x\" is submitted again",
         "Given a queue \"q\" with a quota of 1\nWhen 1 pods \"x\" with 1 GPU each are submitted to queue \"q\"\nThen pod \"x\" is within 0 \"rack\"",
     ];
     let steps = steps.map(|steps| format!("{FLEET}{steps}"));
@@ -306,6 +308,8 @@ fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
     found `never within` with `and stays so`, allowed is one of them: never says for how long
     features/f.feature:5: PriorityClass urgent: value: found 200, allowed is 90: the class is there
     features/f.feature:6: Node node-1: found no status, allowed is one
+    features/f.feature:8: column `parent`: found the circle top below leaf below top, allowed is a tree
+    found Pod default/x-0 there and not leaving, allowed is what is gone or was deleted
     no node has a label "rack"
     (at +4.002s)
     "#);

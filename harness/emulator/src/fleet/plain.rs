@@ -112,7 +112,7 @@ fn check(
             Err(wrong(at, message.to_owned()))
         }
         // YAML has many words for true and false: `n` and `on` are some.
-        found => {
+        found @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
             let name = wrong(&at.of("metadata.name"), String::new());
             let as_written = at.source.as_ref().map(|source| written_at(&source.text, &name));
             let message = format!(
