@@ -85,6 +85,8 @@ pub(crate) struct Solution {
     pub(crate) victims: Vec<Unit>,
     /// Evicted, and promised a place elsewhere.
     pub(crate) moved: Vec<Unit>,
+    /// Who comes before the job and takes of what becomes free, and how much of it.
+    pub(crate) ahead: Vec<(PodGroupId, PerResource<i64>)>,
 }
 
 impl<'a> Before<'a> {

@@ -120,3 +120,26 @@ fn an_owner_is_served_whoever_gets_what_is_left_over() {
     small pending: Resources were not found for pod default/small due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     ");
 }
+
+#[test]
+fn who_leaves_is_told_of_those_who_come_first_and_take_its_room() {
+    assert_snapshot!(rounds_of("
+        node n1 gpus=8
+        queue q quota=8
+        job low pods=8 min=1 gpus=1 queue=q priority=40 on n1 n1 n1 n1 n1 n1 n1 n1
+        job top pods=5 min=1 gpus=1 queue=q priority=90
+        job mid pods=2 min=1 gpus=1 queue=q priority=75
+    "), @r"
+    1: low leaves n1 for top (preempt)
+    1: top waits for n1
+    1: low leaves n1 x4 for top (preempt)
+    1: low leaves n1 for mid (preempt)
+    1: mid waits for n1
+    2: top runs on n1 x5
+    2: mid runs on n1
+    2: low leaves n1 for mid (preempt)
+    2: mid waits for n1
+    3: mid runs on n1
+    steady after 3
+    ");
+}

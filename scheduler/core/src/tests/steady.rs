@@ -102,7 +102,8 @@ fn kueue_3779_departments_with_unequal_teams_come_to_rest() {
     "), @r"
     1: la leaves n1 for ra (reclaim)
     1: ra waits for n1
-    1: la leaves n1 x4 for lb (reclaim)
+    1: la leaves n1 x2 for ra (reclaim)
+    1: la leaves n1 x2 for lb (reclaim)
     1: lb waits for n1
     2: ra runs on n1 x3
     2: lb runs on n1

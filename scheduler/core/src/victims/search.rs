@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Backlog, Manner, Rooms, Solution, Unit, Wanted};
 use crate::{
-    model::{NodeId, QueueId, ShapeId},
+    model::{NodeId, PodGroupId, QueueId, ShapeId},
     queues::Ledger,
     resources::PerResource,
     session::Session,
@@ -32,6 +32,8 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) gone: Vec<&'p Unit>,
     /// In a trial, others came before the job and took room that was made for it.
     pub(crate) is_contested: bool,
+    /// In the last one, these did, and so much of it.
+    pub(crate) ahead: Vec<(PodGroupId, PerResource<i64>)>,
 }
 
 impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {

@@ -19,6 +19,7 @@ use crate::{
     model::{PodGroupId, PodId, QueueId},
     profile::Action,
     queues::{JobLine, Waiting, first_of_each},
+    resources::PerResource,
     session::{Mark, Protection, Session},
 };
 
@@ -198,12 +199,43 @@ fn search(
 ) -> Option<(Solution, BTreeMap<PodId, EvictionCause>)> {
     let may_go = |unit: &Unit| purpose.protected_for(before, wanted, unit).is_none();
     let solution = search_among(session, ground, (before, wanted), purpose, may_go)?;
-    let causes = solution
-        .units()
-        .map(|unit| (unit, purpose.cause(before, wanted, unit)))
-        .flat_map(|(unit, cause)| unit.pods.iter().map(move |(pod, _)| (*pod, cause.clone())))
-        .collect();
+    let causes = causes(session, (before, wanted), purpose, &solution);
     Some((solution, causes))
+}
+
+/// For whom each pod leaves. Those who come before the job and take of what becomes free get it
+/// first, as far as others may leave for them; the rest is the job's, the last one in any case.
+fn causes(
+    session: &Session<'_>,
+    (before, wanted): (&Before<'_>, &Wanted),
+    purpose: &impl Purpose,
+    solution: &Solution,
+) -> BTreeMap<PodId, EvictionCause> {
+    let of = |(group, share): &(PodGroupId, PerResource<i64>)| {
+        Some((Wanted::of(session, waiting(session, *group)?), *share))
+    };
+    let mut ahead: Vec<(Wanted, PerResource<i64>)> = solution.ahead.iter().filter_map(of).collect();
+    let mut causes = BTreeMap::new();
+    let last = solution.units().last().map(|unit| unit.key);
+    for unit in solution.units() {
+        let may_leave_for = |theirs: &Wanted| {
+            theirs.group != unit.group
+                && purpose.may_start(before, theirs)
+                && purpose.may_take_from(before, theirs, unit.queue)
+                && purpose.protected_for(before, theirs, unit).is_none()
+        };
+        let mut takers = ahead.iter_mut().filter(|(theirs, _)| may_leave_for(theirs));
+        let cause = match takers.next().filter(|_| Some(unit.key) != last) {
+            None => purpose.cause(before, wanted, unit),
+            Some((theirs, left)) => {
+                *left = left.minus(unit.amount);
+                purpose.cause(before, theirs, unit)
+            }
+        };
+        ahead.retain(|(_, left)| left.values().iter().any(|left| *left > 0));
+        causes.extend(unit.pods.iter().map(|(pod, _)| (*pod, cause.clone())));
+    }
+    causes
 }
 
 /// Of those that would leave for a job that is not served, if minimum run times were over, who is
@@ -267,9 +299,19 @@ fn search_among(
     let accepts = |solution: &Solution| purpose.accepts(before, wanted, solution);
     let manner = purpose.manner();
     let places = session.required_places(wanted.group, &wanted.pods);
-    let (places, gone, is_contested) = (places.as_deref(), Vec::new(), false);
-    let search =
-        Search { session, rooms, backlog, wanted, accepts, manner, places, gone, is_contested };
+    let (places, gone, ahead, is_contested) = (places.as_deref(), Vec::new(), Vec::new(), false);
+    let search = Search {
+        session,
+        rooms,
+        backlog,
+        wanted,
+        accepts,
+        manner,
+        places,
+        gone,
+        is_contested,
+        ahead,
+    };
     search.run(candidates)
 }
 

@@ -159,6 +159,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 Entry::Job(job) => {
                     job_is_served = self.wanted.promise(self.session);
                     self.is_contested |= !ahead.is_empty();
+                    self.ahead = shares(self.session, &ahead);
                     ahead.drain(..).for_each(|pod| self.session.withdraw(pod));
                     let pods = self.wanted.pods.iter().copied();
                     apart = pods.filter(|pod| self.session.is_kept_apart(*pod)).collect();
@@ -209,7 +210,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         };
         let (moved, victims) =
             leaving.into_iter().partition(|unit| unit.pods.iter().all(has_place));
-        Solution { victims, moved }
+        Solution { victims, moved, ahead: self.ahead.clone() }
     }
 }
 
@@ -218,6 +219,20 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 enum Returns {
     Anywhere,
     Nowhere,
+}
+
+/// What the pods of each group have, in the order in which the groups were served.
+fn shares(session: &Session<'_>, pods: &[PodId]) -> Vec<(PodGroupId, PerResource<i64>)> {
+    let mut shares: Vec<(PodGroupId, PerResource<i64>)> = Vec::new();
+    for pod in pods {
+        let Some(group) = session.pod(*pod).group else { continue };
+        let share = session.share_of(&[*pod]);
+        match shares.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, sum)) => *sum = sum.plus(share),
+            None => shares.push((group, share)),
+        }
+    }
+    shares
 }
 
 fn count_pods(units: &[Unit]) -> usize {
