@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use similar::{ChangeTag, TextDiff};
 
+use crate::text::shell_word;
+
 pub use files::{orphans, pending};
 
 /// What to do when a text is new or differs: insta's words.
@@ -149,14 +151,7 @@ pub fn review(pending: &Path) -> String {
     if path.starts_with("snapshots") {
         return "schedlab snapshot review".to_owned();
     }
-    let path = path.display().to_string();
-    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-".contains(letter);
-    let path = if path.chars().all(is_plain) {
-        path
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
-    };
-    format!("schedlab snapshot review {path}")
+    format!("schedlab snapshot review {}", shell_word(&path.display().to_string()))
 }
 
 /// Takes a pending snapshot.
