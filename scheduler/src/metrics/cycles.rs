@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use prometheus::{CounterVec, GaugeVec, Histogram};
 use schedlab_scheduler_core::{
     Decision, Onlooker,
+    model::PodGroupId,
     profile::Action,
     session::{Scenarios, Session},
 };
@@ -43,7 +44,7 @@ struct Start {
 struct Lap {
     action: Action,
     took: Duration,
-    /// Pod groups that waited when it began.
+    /// Pod groups that waited in a queue that can be used when it began.
     considered: usize,
     /// Pod groups of which it placed something.
     scheduled: usize,
@@ -55,7 +56,10 @@ struct Lap {
 
 impl Onlooker for Stopwatch {
     fn begins(&mut self, _: Action, session: &Session<'_>) {
-        let waiting = session.groups().filter(|group| session.members(*group).wait()).count();
+        let waits = |group: &PodGroupId| {
+            session.group(*group).queue.is_ok() && session.members(*group).wait()
+        };
+        let waiting = session.groups().filter(waits).count();
         let (decided, scenarios) = (session.decisions().len(), session.scenarios());
         self.began = Some(Start { at: Instant::now(), decided, waiting, scenarios });
     }

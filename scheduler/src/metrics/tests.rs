@@ -127,6 +127,7 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
     let mut objects = vec![node, queue("lent", 0), queue("owner", 3)];
     objects.extend([group("borrowed", "lent", 1), group("owned", "owner", 2)]);
     objects.extend([group("small", "owner", 1), group("gang", "lent", 9)]);
+    objects.extend([group("lost", "nowhere", 1), pod("lost", 0, None)]);
     objects.extend((0..3).map(|at| pod("borrowed", at, Some("n1"))));
     objects.extend((0..2).map(|at| pod("owned", at, None)));
     objects.extend((0..1).map(|at| pod("small", at, None)));
@@ -151,8 +152,9 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
     kai_queue_allocated_gpus{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 3
     kai_queue_allocated_gpus{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="Team owner"} 0
     kai_queue_depth{priority="train",queue_name="lent"} 1
+    kai_queue_depth{priority="train",queue_name="nowhere"} 1
     kai_queue_depth{priority="train",queue_name="owner"} 1
-    kai_queue_depth_total 2
+    kai_queue_depth_total 3
     kai_queue_deserved_gpus{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 0
     kai_queue_deserved_gpus{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="Team owner"} 3
     kai_queue_fair_share_gpu{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 1
@@ -160,6 +162,7 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
     kai_queue_gpu_usage{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 0
     kai_queue_gpu_usage{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="Team owner"} 0
     kai_queue_wait_time_estimate{priority="train",queue_name="lent"} 60
+    kai_queue_wait_time_estimate{priority="train",queue_name="nowhere"} 60
     kai_queue_wait_time_estimate{priority="train",queue_name="owner"} 3600
     kai_queue_wait_time_p99_seconds 60
     kai_quota_usage_percent{queue_name="owner",team="owner"} 0
@@ -171,7 +174,7 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
     kai_scenarios_simulation_by_action{action="reclaim"} 1
     kai_scheduling_decisions_total{decision="accept"} 1
     kai_scheduling_decisions_total{decision="queue"} 1
-    kai_scheduling_decisions_total{decision="reject"} 1
+    kai_scheduling_decisions_total{decision="reject"} 2
     kai_task_bind_latency_milliseconds_sum 7
     kai_task_bind_latency_milliseconds_count 1
     kai_task_scheduling_latency_milliseconds_sum 60000

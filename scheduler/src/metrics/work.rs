@@ -241,10 +241,13 @@ fn decision_for(reason: &Reason) -> &'static str {
     if is_refused { "reject" } else { "queue" }
 }
 
+/// The queue that it asks for, even where that cannot be used. Profile `kube`: none.
 fn queue_of(cycle: &Cycle<'_>, group: &PodGroup) -> Name {
-    let queue = group.queue.as_ref().ok().copied().flatten();
-    let queue = queue.map(|queue| Name::clone(&cycle.snapshot.queues[queue.0 as usize].name));
-    queue.unwrap_or_default()
+    match &group.queue {
+        Ok(Some(queue)) => Name::clone(&cycle.snapshot.queues[queue.0 as usize].name),
+        Ok(None) => Name::default(),
+        Err(problem) => Name::clone(problem.queue()),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "metrics are floats")]

@@ -156,7 +156,7 @@ impl Reader<'_> {
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked before")]
     fn exact(&mut self, number: f64, of: (&str, &str), allowed: &'static str) -> i64 {
         // Below 2^63, above which the conversion would saturate.
-        if (0.0..9.2e18).contains(&number) {
+        if (0.0..=9.2e18).contains(&number) {
             return number.round() as i64;
         }
         let found = stated(self.spec, of.0, of.1);

@@ -231,14 +231,17 @@ fn a_broken_queue_is_told_to_those_who_name_it() {
         queue("trip", "round"),
         json!({ "kind": "Queue", "metadata": { "name": "bad" },
                 "spec": { "resources": { "gpu": { "limit": 1e30 } } } }),
+        json!({ "kind": "Queue", "metadata": { "name": "most" },
+                "spec": { "resources": { "gpu": { "limit": 9_200_000_000_000_000_u64 } } } }),
         group("g0", &json!({ "queue": "leaf" })),
         group("g1", &json!({ "queue": "root" })),
         group("g2", &json!({ "queue": "below-orphan" })),
         group("g3", &json!({ "queue": "round" })),
         group("g4", &json!({ "queue": "bad" })),
         group("g5", &json!({ "queue": "nobody" })),
+        group("g6", &json!({ "queue": "most" })),
     ];
-    let pods = (0..6).map(|n| pod(&format!("p{n}"), &format!("g{n}"), &json!({})));
+    let pods = (0..7).map(|n| pod(&format!("p{n}"), &format!("g{n}"), &json!({})));
     let objects: Vec<Value> = objects.into_iter().chain(pods).collect();
     assert_snapshot!(told(&objects), @r"
     p0 Pending group=g0 node=- gpu=1000
@@ -247,12 +250,14 @@ fn a_broken_queue_is_told_to_those_who_name_it() {
     p3 Pending group=g3 node=- gpu=1000
     p4 Pending group=g4 node=- gpu=1000
     p5 Pending group=g5 node=- gpu=1000
+    p6 Pending group=g6 node=- gpu=1000
     g0 priority=50 preemptible queue=leaf
     g1 priority=50 preemptible queue=Queue 'root' takes no workloads: it has queues below it, such as 'leaf'
     g2 priority=50 preemptible queue=Queue 'below-orphan' cannot be used: the parent 'nobody' of queue 'orphan', above it, does not exist
     g3 priority=50 preemptible queue=Queue 'round' cannot be used: spec.parentQueue leads round in a circle, round -> trip -> round
     g4 priority=50 preemptible queue=Queue 'bad' cannot be used: spec.resources.gpu.limit: found 1e+30, allowed: -1 (unlimited), or 0 to 9200000000000000 devices
     g5 priority=50 preemptible queue=Queue 'nobody' does not exist
+    g6 priority=50 preemptible queue=most
     ");
 }
 

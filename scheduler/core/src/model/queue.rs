@@ -72,3 +72,16 @@ pub enum QueueProblem {
         detail: Name,
     },
 }
+
+impl QueueProblem {
+    /// The name asked for.
+    pub const fn queue(&self) -> &Name {
+        match self {
+            Self::Missing { queue }
+            | Self::ParentMissing { queue, .. }
+            | Self::Cycle { queue, .. }
+            | Self::NotALeaf { queue, .. }
+            | Self::Malformed { queue, .. } => queue,
+        }
+    }
+}
