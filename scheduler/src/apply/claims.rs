@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     api::{Merge, path},
-    mirror::{ClaimRecord, DeviceId, Key, Mirror},
+    mirror::{ClaimRecord, DeviceId, Key, Mirror, Picked},
     watch::Kind,
 };
 
@@ -45,10 +45,10 @@ impl Applier {
         let unprotected = uses.keys().filter(|key| !is_protected(mirror, key));
         let protect: Vec<Chain> = unprotected.filter_map(|key| protect(mirror, key)).collect();
         self.write(mirror, protect).await;
-        let mut picked = BTreeSet::new();
+        let picked = pick(mirror, cycle, &uses);
         let allocate: Vec<Chain> = uses
             .iter()
-            .filter_map(|(key, of)| allocate(mirror, cycle, (key, of), &mut picked))
+            .filter_map(|(key, of)| allocate(mirror, cycle, (key, of), &picked))
             .collect();
         self.write(mirror, allocate).await;
         let lacking = uses.iter().flat_map(|(key, (_, pods))| {
@@ -136,12 +136,25 @@ fn protect(mirror: &Mirror, key: &Key) -> Option<Chain> {
     Some(vec![Write::patch(Kind::ResourceClaim, claim_path(key), Merge::Plain, change)])
 }
 
+/// Devices for those that have none.
+fn pick(mirror: &Mirror, cycle: &Cycle<'_>, uses: &BTreeMap<Key, Use>) -> BTreeMap<Key, Picked> {
+    let mut by_node: BTreeMap<NodeId, Vec<&Key>> = BTreeMap::new();
+    for (key, (node, _)) in uses {
+        let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key));
+        if claim.is_some_and(|claim| claim.allocation.is_none()) {
+            by_node.entry(*node).or_default().push(key);
+        }
+    }
+    let node = |id: NodeId| &cycle.snapshot.nodes[id.0 as usize].name;
+    by_node.into_iter().flat_map(|(id, claims)| mirror.claims.pick(node(id), &claims)).collect()
+}
+
 /// Devices for a claim that has none, and the pods that are to use it.
 fn allocate(
     mirror: &Mirror,
     cycle: &Cycle<'_>,
     (key, (node, pods)): (&Key, &Use),
-    picked: &mut BTreeSet<DeviceId>,
+    picked: &BTreeMap<Key, Picked>,
 ) -> Option<Chain> {
     let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key))?;
     let mut users = claim.reserved_otherwise.clone();
@@ -153,7 +166,7 @@ fn allocate(
     let mut change = json!({ "reservedFor": users });
     if claim.allocation.is_none() {
         let node = &cycle.snapshot.nodes[node.0 as usize].name;
-        change["allocation"] = allocation(mirror, (claim, node), picked)?;
+        change["allocation"] = allocation(mirror, (claim, node), picked.get(key)?);
     }
     Some(vec![status(key, claim, &change)])
 }
@@ -162,28 +175,17 @@ fn user(name: &Name, uid: &Name) -> Value {
     json!({ "resource": "pods", "name": &**name, "uid": &**uid })
 }
 
-/// Devices of the node that no claim has; `None`: there are too few.
-fn allocation(
-    mirror: &Mirror,
-    (claim, node): (&ClaimRecord, &Name),
-    picked: &mut BTreeSet<DeviceId>,
-) -> Option<Value> {
-    let allocated = mirror.claims.known.values().filter_map(|claim| claim.allocation.as_ref());
-    let taken: BTreeSet<&DeviceId> = allocated.flat_map(|it| it.devices.keys()).collect();
-    let is_free = |id: &DeviceId| !taken.contains(id) && !picked.contains(id);
-    let of_node = mirror.claims.devices_of(node);
-    let free = of_node.iter().filter(|device| is_free(&device.id));
-    let free: Vec<_> = free.collect();
-    let chosen = claim.wanted.as_ref().ok()?.pick(&free, of_node)?;
-    picked.extend(chosen.iter().map(|(_, id)| DeviceId::clone(id)));
-    let results: Vec<Value> = chosen
+/// These devices of the node.
+fn allocation(mirror: &Mirror, (claim, node): (&ClaimRecord, &Name), picked: &Picked) -> Value {
+    let results: Vec<Value> = picked
         .iter()
-        .map(|(request, DeviceId { driver, pool, device })| {
-            json!({ "request": &***request, "driver": &**driver, "pool": &**pool,
+        .map(|(request, id)| {
+            let DeviceId { driver, pool, device } = id;
+            json!({ "request": &**request, "driver": &**driver, "pool": &**pool,
                     "device": &**device })
         })
         .collect();
-    let mut served: Vec<&Name> = chosen.iter().map(|(request, _)| *request).collect();
+    let mut served: Vec<&Name> = picked.iter().map(|(request, _)| request).collect();
     served.dedup();
     let mut devices = json!({ "results": results });
     let config = mirror.claims.config(claim, &served);
@@ -191,10 +193,10 @@ fn allocation(
         devices["config"] = config.into_iter().collect();
     }
     let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
-    Some(json!({
+    json!({
         "devices": devices,
         "nodeSelector": { "nodeSelectorTerms": [{ "matchFields": [field] }] },
-    }))
+    })
 }
 
 fn status(key: &Key, claim: &ClaimRecord, status: &Value) -> Write {

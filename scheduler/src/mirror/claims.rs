@@ -5,6 +5,9 @@ mod choices;
 mod config;
 mod device;
 mod expression;
+mod gpus;
+mod overlaps;
+mod picks;
 mod record;
 mod set;
 mod unused;
@@ -22,6 +25,7 @@ use schedlab_scheduler_core::{
 
 pub(crate) use choices::Choices;
 pub(crate) use device::{Device, DeviceId, Selection};
+pub(crate) use picks::Picked;
 pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
 
 use super::{Key, Mirror, PodRecord, put};
@@ -52,8 +56,13 @@ pub(crate) struct Claims {
     slices: BTreeMap<Name, SliceRecord>,
     /// What slices and classes come to, by node.
     devices: BTreeMap<Name, Vec<Device>>,
-    /// Classes whose devices are just the GPUs.
+    /// Classes whose devices are GPUs, though their names do not say so.
     all_gpus: BTreeSet<Name>,
+    /// Names of the classes and selections whose devices need no count of their own, as they are
+    /// just the GPUs, and whoever has one counts as having a GPU.
+    uncounted: BTreeSet<Name>,
+    /// As what else a device counts for whoever asks for this class or selection.
+    wider: BTreeMap<Name, BTreeSet<Name>>,
     /// What requests select beyond their classes.
     selections: BTreeSet<Selection>,
     /// What requests want all devices of.
@@ -62,9 +71,8 @@ pub(crate) struct Claims {
     sets: BTreeMap<Name, Choices>,
     /// Such sets that claims have, by node.
     sets_had: BTreeMap<Name, BTreeMap<Name, i64>>,
-    /// Allocated devices, and by what names each is counted with who has it; `None` where that
-    /// cannot be told.
-    held: BTreeMap<DeviceId, Option<BTreeSet<Name>>>,
+    /// Allocated devices, and whether those who have them are counted as having them.
+    held: BTreeMap<DeviceId, bool>,
     /// Allocated ones that no pod with a node uses.
     unused: Unused,
     /// Slices, classes or selections have changed since.
@@ -190,14 +198,8 @@ impl Claims {
         let sets = self.known.values().filter_map(|claim| claim.wanted.as_ref().ok());
         self.sets = sets.filter_map(|set| Some((set.name()?, set.clone()))).collect();
         self.devices = devices(&self.slices, &self.classes, &self.selections);
-        if self.gpu_devices == GpuDevices::AreDevices {
-            self.devices.values_mut().flatten().for_each(|device| device.is_gpu = false);
-            return;
-        }
-        let all = || self.devices.values().flatten();
-        let is_all_gpus =
-            |class: &&Name| all().all(|device| device.is_gpu == device.kinds.contains(*class));
-        self.all_gpus = self.classes.keys().filter(is_all_gpus).cloned().collect();
+        self.wider = overlaps::count_together(&mut self.devices);
+        self.look_for_gpus();
     }
 
     /// Pods that name the claim, or for which it was made.
@@ -236,20 +238,26 @@ impl Claims {
         node
     }
 
-    /// What a device counts as. One that somebody has is there for those only who ask for what
-    /// it was asked for as: nobody else can get it.
+    /// What a device counts as; as nothing where somebody has it who is not counted as having it.
     fn offer(&self, device: &Device) -> Resources {
-        let held = self.held.get(&device.id);
-        let is_there = device.is_gpu && held.is_none_or(Option::is_some);
-        let is_had_as = |kind: &&Name| {
-            held.is_none_or(|held| held.as_ref().is_some_and(|held| held.contains(*kind)))
-        };
-        let kinds = device.kinds.iter().filter(|kind| !self.all_gpus.contains(*kind));
-        Resources {
-            gpu_milli: if is_there { 1000 } else { 0 },
-            extended: kinds.filter(is_had_as).map(|kind| (of_kind(kind), 1)).collect(),
-            ..Resources::default()
+        if self.held.get(&device.id) == Some(&false) {
+            return Resources::default();
         }
+        self.counted((if device.is_gpu { 1000 } else { 0 }, &device.kinds))
+    }
+
+    /// One device that is of these kinds.
+    fn counted(&self, (gpu_milli, kinds): (i64, &BTreeSet<Name>)) -> Resources {
+        let kinds = kinds.iter().filter(|kind| !self.uncounted.contains(*kind));
+        let extended = kinds.map(|kind| (of_kind(kind), 1)).collect();
+        Resources { gpu_milli, extended, ..Resources::default() }
+    }
+
+    /// By what names a device of the selection is counted for who asks for it so.
+    fn kinds_of(&self, selection: &Selection) -> BTreeSet<Name> {
+        let own = [Name::clone(&selection.class), selection.name()];
+        let wider = own.iter().filter_map(|name| self.wider.get(name)).flatten().cloned();
+        wider.chain(own.clone()).collect()
     }
 
     /// Devices of a node.
@@ -275,23 +283,54 @@ impl Claims {
             let allocated_on = self.allocated_on(&claim_key, claim, pods);
             let allocation = claim.allocation.as_ref().filter(|_| allocated_on.is_some());
             let Asked { devices, every } = self.asked(name, claim, allocation)?;
-            let is_had = pod.node.is_some() || allocated_on.is_none();
-            let is_had = is_had && every.is_empty();
-            if claim.is_own_of(&pod.uid) && is_had && self.gpu_devices == GpuDevices::AreGpus {
-                claimed.own.add(&devices);
-                continue;
-            }
-            claimed.shared.push(DeviceClaim {
+            let besides = allocation.zip(allocated_on.as_ref());
+            let besides =
+                besides.and_then(|(has, node)| self.besides(has, node, (&devices, &every)));
+            let mut shared = DeviceClaim {
                 name: claim_key.to_string().into(),
                 devices,
                 every,
                 is_own: claim.is_own_of(&pod.uid),
                 queue: claim.queue.clone(),
                 allocated_on,
+                besides,
                 reserved_for_others: claim.strangers(&claim_key, pods),
-            });
+            };
+            let is_had = pod.node.is_some() || shared.allocated_on.is_none();
+            let is_had = is_had && shared.every.is_empty();
+            if shared.is_own && is_had && self.gpu_devices == GpuDevices::AreGpus {
+                claimed.own.add(&std::mem::take(&mut shared.devices));
+                shared.allocated_on = None;
+                if shared.besides.is_none() {
+                    continue;
+                }
+            }
+            claimed.shared.push(shared);
         }
         Ok(claimed)
+    }
+
+    /// What devices that somebody has on a node count as there, besides what was asked for.
+    fn besides(
+        &self,
+        has: &Allocation,
+        node: &Name,
+        (devices, every): (&Resources, &BTreeMap<Name, Resources>),
+    ) -> Option<(Name, Resources)> {
+        if !every.is_empty() {
+            return None;
+        }
+        let its =
+            self.devices_of(node).iter().filter(|device| has.devices.contains_key(&device.id));
+        let mut more = Resources::default();
+        for device in its {
+            more.add(&self.counted((0, &device.kinds)));
+        }
+        for (kind, count) in &mut more.extended {
+            *count -= devices.extended_of(kind);
+        }
+        more.extended.retain(|_, count| *count > 0);
+        (!more.extended.is_empty()).then(|| (Name::clone(node), more))
     }
 
     fn asked(
@@ -316,7 +355,8 @@ impl Claims {
                 .map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong))?,
         };
         devices.gpu_milli = gpus.saturating_mul(1000);
-        let kinds = set.kinds().into_iter().filter(|(kind, _)| !self.all_gpus.contains(kind));
+        let kinds = set.kinds(&|selection| self.kinds_of(selection)).into_iter();
+        let kinds = kinds.filter(|(kind, _)| !self.uncounted.contains(kind));
         devices.extended.extend(kinds.map(|(kind, count)| (of_kind(&kind), count)));
         let mut every: BTreeMap<Name, Resources> = BTreeMap::new();
         for wanted in set.wanted().filter(|wanted| wanted.count == Count::All) {
@@ -333,17 +373,8 @@ impl Claims {
 
     /// What a device of the selection counts as for who asked for it so.
     fn one_of(&self, selection: &Selection) -> Resources {
-        let kinds = selection.kinds().into_iter().filter(|kind| !self.all_gpus.contains(kind));
-        Resources {
-            gpu_milli: if self.is_gpu(&selection.class) { 1000 } else { 0 },
-            extended: kinds.map(|kind| (of_kind(&kind), 1)).collect(),
-            ..Resources::default()
-        }
-    }
-
-    fn is_gpu(&self, class: &Name) -> bool {
-        self.gpu_devices == GpuDevices::AreGpus
-            && (device::is_gpu(class) || self.all_gpus.contains(class))
+        let gpu_milli = if self.is_gpu(&selection.class) { 1000 } else { 0 };
+        self.counted((gpu_milli, &self.kinds_of(selection)))
     }
 
     /// Where it is allocated. What was allocated for pods that did not get their node then is
@@ -378,7 +409,7 @@ impl Claims {
         self.stale |= record.wants_all_of().any(|one| !self.wanted_all.contains(one));
         let set = record.wanted.as_ref().ok().and_then(Choices::name);
         self.stale |= set.is_some_and(|set| !self.sets.contains_key(&set));
-        self.held.extend(record.held().map(|(device, kinds)| (device.clone(), kinds)));
+        self.held.extend(record.held().map(|(device, is_told)| (device.clone(), is_told)));
         let there = record.allocation.as_ref().and_then(|allocation| self.node_of(allocation));
         nodes.extend(there.cloned());
         self.known.insert(key.clone(), record);

@@ -54,6 +54,7 @@ fn claim(case: &Case, spec: &ClaimSpec) -> DeviceClaim {
         queue: spec.labels.get(QUEUE_LABEL).map(|queue| name(queue)),
         is_own: false,
         allocated_on: None,
+        besides: None,
         reserved_for_others: u32::try_from(others).unwrap_or(u32::MAX),
     }
 }
@@ -67,6 +68,7 @@ fn missing(wanted: &str) -> DeviceClaim {
         queue: None,
         is_own: false,
         allocated_on: None,
+        besides: None,
         reserved_for_others: 0,
     }
 }

@@ -22,6 +22,9 @@ pub struct DeviceClaim {
     pub queue: Option<Name>,
     /// The node on which it is allocated, whoever uses it.
     pub allocated_on: Option<Name>,
+    /// The node where its devices are, and what these count as there besides: what others might
+    /// have asked them for.
+    pub besides: Option<(Name, Resources)>,
     /// For how many pods it is reserved that are not in the snapshot.
     pub reserved_for_others: u32,
 }
@@ -52,6 +55,9 @@ impl DeviceClaim {
         for (selection, one) in &self.every {
             let count = node.published.get(selection).copied().unwrap_or(0);
             devices.to_mut().add(&one.times(count.max(1)));
+        }
+        if let Some((_, besides)) = self.besides.as_ref().filter(|(there, _)| *there == node.name) {
+            devices.to_mut().add(besides);
         }
         devices
     }

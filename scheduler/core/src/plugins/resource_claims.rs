@@ -129,6 +129,7 @@ mod tests {
             is_own: false,
             queue: None,
             allocated_on: None,
+            besides: None,
             reserved_for_others: 0,
         };
         change(&mut claim);

@@ -370,3 +370,23 @@ fn a_gang_that_shares_a_claim_speaks_for_its_queue() {
     steady after 1
     ");
 }
+
+#[test]
+fn a_device_is_taken_from_all_who_might_have_asked_for_it() {
+    let claim_of_a_big_one = |of_low: &str| {
+        plan_of(&format!(
+            "
+            node n1 gpus=2 by-claim extended big=1
+            job low priority=50 {of_low} on n1
+            job high priority=75 claim y:1 claim z:big*1
+            "
+        ))
+    };
+    assert_snapshot!(claim_of_a_big_one("claim x:1"), @"high runs on n1");
+    assert_snapshot!(claim_of_a_big_one("claim x:1+big*1/n1"), @r"
+    low leaves n1 for high (preempt)
+    high waits for n1
+    high pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+    assert_snapshot!(claim_of_a_big_one("claim x:1+big*1/n2"), @"high runs on n1");
+}

@@ -9,7 +9,7 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
-    device::{Device, DeviceId},
+    device::{Device, DeviceId, Selection},
     record::{Allocation, Count, Wanted},
     set::DeviceSet,
 };
@@ -89,21 +89,22 @@ impl Choices {
         self.0.iter().find_map(|set| set.pick(free, of_node))
     }
 
-    /// By what names its devices are counted.
-    pub(super) fn counted(&self) -> BTreeSet<Name> {
-        let all = self.wanted().filter(|wanted| wanted.count == Count::All);
-        let all = all.flat_map(|wanted| wanted.selection.kinds());
-        all.chain(self.kinds().into_keys()).collect()
-    }
-
     /// Devices by what they are counted as, whichever set it gets, but for what it wants all of.
-    pub(super) fn kinds(&self) -> BTreeMap<Name, i64> {
-        let mut sets = self.0.iter().map(DeviceSet::kinds);
+    pub(super) fn kinds(&self, of: &dyn Fn(&Selection) -> BTreeSet<Name>) -> BTreeMap<Name, i64> {
+        let mut sets = self.0.iter().map(|set| set.kinds(of));
         let first = sets.next().unwrap_or_default();
         sets.fold(first, |mut common, other| {
             common.retain(|kind, count| other.get(kind) == Some(count));
             common
         })
+    }
+
+    /// So many of each selection, whichever devices: the set of claims that have no choice.
+    pub(super) fn plain(&self) -> Option<&DeviceSet> {
+        match self.0.as_slice() {
+            [only] if only.is_plain() => Some(only),
+            _ => None,
+        }
     }
 
     /// It has the choice.
@@ -237,8 +238,10 @@ mod tests {
         let of = |first: Value, second: Value| {
             read(&json!([{ "name": "a", "firstAvailable": [first, second] }]), &json!([])).unwrap()
         };
-        let told =
-            |choices: &Choices| format!("{:?} {:?}", choices.kinds(), choices.gpus(|_| true));
+        let own_kinds = |one: &Selection| BTreeSet::from([Name::clone(&one.class), one.name()]);
+        let told = |choices: &Choices| {
+            format!("{:?} {:?}", choices.kinds(&own_kinds), choices.gpus(|_| true))
+        };
         assert_snapshot!(told(&of(selecting("x", 2), selecting("y", 2))), @r#"{"gpu.x": 2} Ok(2)"#);
         assert_snapshot!(told(&of(sub("x", "gpu.x", 1), sub("y", "gpu.y", 1))), @"{} Ok(1)");
         let unequal = of(selecting("x", 1), selecting("y", 2));

@@ -80,11 +80,6 @@ impl Selection {
         let name = self.name();
         devices.iter().filter(|device| device.kinds.contains(&name)).count()
     }
-
-    /// By what names its devices are counted.
-    pub(super) fn kinds(&self) -> BTreeSet<Name> {
-        BTreeSet::from([Name::clone(&self.class), self.name()])
-    }
 }
 
 /// A `ResourceSlice`.

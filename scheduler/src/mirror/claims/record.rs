@@ -1,6 +1,6 @@
 //! Claims as they are kept, and how pods name them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
@@ -116,19 +116,10 @@ impl ClaimRecord {
         wanted.map(|wanted| &wanted.selection).filter(|selection| selection.narrows())
     }
 
-    /// Its devices, and by what names each is counted; by none where nobody can tell what it
-    /// asks for.
-    pub(super) fn held(&self) -> impl Iterator<Item = (&DeviceId, Option<BTreeSet<Name>>)> {
-        let devices = self.allocation.iter().flat_map(|allocation| &allocation.devices);
-        let counted = self.wanted.as_ref().map(Choices::counted).unwrap_or_default();
-        devices.map(move |(device, request)| {
-            let wanted = self.wanted.as_ref().ok().map(|choices| {
-                let wanted = choices.wanted().find(|wanted| wanted.request == *request);
-                let kinds = wanted.map(|wanted| wanted.selection.kinds()).unwrap_or_default();
-                kinds.into_iter().filter(|kind| counted.contains(kind)).collect()
-            });
-            (device, wanted)
-        })
+    /// Its devices, and whether it can be told what it asks for.
+    pub(super) fn held(&self) -> impl Iterator<Item = (&DeviceId, bool)> {
+        let devices = self.allocation.iter().flat_map(|allocation| allocation.devices.keys());
+        devices.map(|device| (device, self.wanted.is_ok()))
     }
 
     /// What it wants all devices of.

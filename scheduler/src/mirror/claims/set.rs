@@ -7,7 +7,7 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
-    device::{Device, DeviceId},
+    device::{Device, DeviceId, Selection},
     record::{Count, Wanted},
 };
 use crate::parse::{Malformed, list, name, shown};
@@ -44,6 +44,26 @@ impl DeviceSet {
         Ok(Self { constraints: constraints.collect::<Result<_, _>>()?, wanted })
     }
 
+    /// Any devices of its selections do, and it says how many.
+    pub(super) fn is_plain(&self) -> bool {
+        self.constraints.is_empty() && self.wanted.iter().all(|one| one.count != Count::All)
+    }
+
+    /// How many devices a plain set is of.
+    pub(super) fn devices(&self) -> usize {
+        let counts = self.wanted.iter().filter_map(|one| match one.count {
+            Count::Exactly(count) => usize::try_from(count).ok(),
+            Count::All => None,
+        });
+        counts.sum()
+    }
+
+    /// What all of these plain sets ask for, one after the other.
+    pub(super) fn all_of(plain: &[&Self]) -> Self {
+        let wanted = plain.iter().flat_map(|set| &set.wanted).cloned().collect();
+        Self { wanted, constraints: BTreeSet::new() }
+    }
+
     /// Its requests.
     pub(super) fn wanted(&self) -> &[Wanted] {
         &self.wanted
@@ -75,11 +95,11 @@ impl DeviceSet {
     }
 
     /// Devices by what they are counted as, but for what it wants all of.
-    pub(super) fn kinds(&self) -> BTreeMap<Name, i64> {
+    pub(super) fn kinds(&self, of: &dyn Fn(&Selection) -> BTreeSet<Name>) -> BTreeMap<Name, i64> {
         let mut kinds: BTreeMap<Name, i64> = BTreeMap::new();
         for Wanted { selection, count, .. } in &self.wanted {
             let Count::Exactly(count) = count else { continue };
-            for kind in selection.kinds() {
+            for kind in of(selection) {
                 let entry = kinds.entry(kind).or_default();
                 *entry = entry.saturating_add(*count);
             }
@@ -234,7 +254,7 @@ mod tests {
     use schedlab_json::json;
 
     use super::*;
-    use crate::mirror::claims::{Choices, Selection};
+    use crate::mirror::claims::Choices;
 
     fn wanted(request: &str, count: i64) -> Wanted {
         let exactly = json!({ "deviceClassName": "gpu.x" });

@@ -159,18 +159,19 @@ pub(super) fn places(words: &mut Words<'_>) -> Option<TopologyConstraint> {
 }
 
 /// `x:2` a claim on two GPUs, `x:all` on all of the node, `x:2@q` of queue q, `x:2/n1` allocated on n1;
-/// `x:nic*2` on two devices that are no GPUs.
+/// `x:nic*2` on two devices that are no GPUs, `x:1+big*1/n1` on one that counts as big, too.
 fn claim(word: &str) -> DeviceClaim {
     let (word, allocated_on) = match word.split_once('/') {
-        Some((word, node)) => (word, Some(node.into())),
+        Some((word, node)) => (word, Some(Name::from(node))),
         None => (word, None),
     };
+    let (word, besides) = word.split_once('+').map_or((word, None), |(word, of)| (word, Some(of)));
     let (name, rest) = word.split_once(':').expect("name:gpus");
     let (gpus, queue) = rest.split_once('@').unwrap_or((rest, "default"));
     let of = |count: i64| Resources { gpu_milli: count * 1000, ..Resources::default() };
     let (devices, every) = match gpus {
         "all" => (Resources::default(), BTreeMap::from([("gpu".into(), of(1))])),
-        others if others.contains('*') => (devices(others), BTreeMap::new()),
+        others if others.contains('*') => (devices_of(others), BTreeMap::new()),
         count => (of(count.parse().expect("a count")), BTreeMap::new()),
     };
     DeviceClaim {
@@ -179,13 +180,14 @@ fn claim(word: &str) -> DeviceClaim {
         every,
         queue: (!queue.is_empty()).then(|| queue.into()),
         is_own: false,
+        besides: besides.and_then(|of| Some((allocated_on.clone()?, devices_of(of)))),
         allocated_on,
         reserved_for_others: 0,
     }
 }
 
 /// `nic*2`, which a node offers as `extended nic=2`.
-fn devices(word: &str) -> Resources {
+fn devices_of(word: &str) -> Resources {
     let (kind, count) = word.split_once('*').expect("kind*count");
     let count = count.parse().expect("a count");
     Resources { extended: BTreeMap::from([(kind.into(), count)]), ..Resources::default() }

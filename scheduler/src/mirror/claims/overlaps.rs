@@ -1,0 +1,159 @@
+//! Devices that several selections take. Counted by each alone, one device would serve all of them.
+//! So whoever asks for a selection counts for every wider one, too, and where selections overlap,
+//! for them together: then there are enough devices for all who ask just where no count is exceeded
+//! (Hall's theorem). Selections side by side, and one within the other, need no counts together.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use schedlab_scheduler_core::model::Name;
+
+use super::device::Device;
+
+/// More counts of selections together are not kept: beyond, overlaps of very many are overlooked.
+const TOGETHER_MAX: usize = 64;
+
+/// Devices that are of the same selections are alike here: which sorts of them a selection has.
+type Sorts = BTreeSet<usize>;
+
+/// Adds to each device the selections together that it is of. Answers by selection as what else
+/// one of its devices counts.
+pub(super) fn count_together(
+    devices: &mut BTreeMap<Name, Vec<Device>>,
+) -> BTreeMap<Name, BTreeSet<Name>> {
+    let sorts: BTreeSet<BTreeSet<Name>> =
+        devices.values().flatten().map(|device| device.kinds.clone()).collect();
+    let mut single: BTreeMap<Name, Sorts> = BTreeMap::new();
+    for (kinds, at) in sorts.iter().zip(0..) {
+        for kind in kinds {
+            single.entry(Name::clone(kind)).or_default().insert(at);
+        }
+    }
+    let together = together(&single);
+    if !together.is_empty() {
+        let named: BTreeMap<&BTreeSet<Name>, usize> = sorts.iter().zip(0..).collect();
+        for device in devices.values_mut().flatten() {
+            let at = named[&device.kinds];
+            let its = together.iter().filter(|(_, sorts)| sorts.contains(&at));
+            device.kinds.extend(its.map(|(name, _)| Name::clone(name)));
+        }
+    }
+    let all: Vec<(&Name, &Sorts)> = single.iter().chain(&together).collect();
+    let wider = |(name, sorts): (&Name, &Sorts)| {
+        let of = all.iter().filter(|(other, wider)| *other != name && sorts.is_subset(wider));
+        (Name::clone(name), of.map(|(other, _)| Name::clone(other)).collect())
+    };
+    single.iter().map(wider).collect()
+}
+
+/// The selections that overlap, together, where that is not just what another one selects.
+fn together(single: &BTreeMap<Name, Sorts>) -> BTreeMap<Name, Sorts> {
+    let mut known: BTreeSet<Sorts> = single.values().cloned().collect();
+    let mut found: BTreeMap<Name, Sorts> = BTreeMap::new();
+    let alone =
+        |(name, sorts): (&Name, &Sorts)| (BTreeSet::from([Name::clone(name)]), sorts.clone());
+    let mut open: VecDeque<(BTreeSet<Name>, Sorts)> = single.iter().map(alone).collect();
+    while let Some((of, sorts)) = open.pop_front() {
+        for (other, theirs) in single.iter().filter(|(_, theirs)| overlap(&sorts, theirs)) {
+            let both: Sorts = sorts.union(theirs).copied().collect();
+            if found.len() >= TOGETHER_MAX || !known.insert(both.clone()) {
+                continue;
+            }
+            let mut of = of.clone();
+            of.insert(Name::clone(other));
+            let names: Vec<&str> = of.iter().map(|name| &**name).collect();
+            found.insert(names.join(" or of class ").into(), both.clone());
+            open.push_back((of, both));
+        }
+    }
+    found
+}
+
+/// They share devices, and each has some that the other has not.
+fn overlap(one: &Sorts, other: &Sorts) -> bool {
+    !one.is_disjoint(other) && !one.is_subset(other) && !other.is_subset(one)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::{super::device::DeviceId, *};
+
+    /// Devices by the selections that take them, and by selection what else one of it counts as.
+    fn told(all: &[&str]) -> String {
+        let device = |kinds: &&str| Device {
+            id: DeviceId { driver: "d".into(), pool: "p".into(), device: "x".into() },
+            pool_is_whole: true,
+            is_gpu: true,
+            kinds: kinds.split(' ').map(Name::from).collect(),
+            attributes: BTreeMap::new(),
+        };
+        let of_node: Vec<Device> = all.iter().map(device).collect();
+        let mut devices = BTreeMap::from([("n".into(), of_node)]);
+        let wider = count_together(&mut devices);
+        let listed = |names: &BTreeSet<Name>| {
+            names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ")
+        };
+        let device =
+            |(device, kinds): (&Device, &&str)| format!("{kinds}: {}", listed(&device.kinds));
+        let kind = |(name, wider): (&Name, &BTreeSet<Name>)| {
+            format!("{name} < {}", listed(wider)).trim_end().to_owned()
+        };
+        let devices = devices["n"].iter().zip(all).map(device);
+        devices.chain(wider.iter().map(kind)).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn selections_side_by_side_or_one_within_the_other_are_counted_by_themselves() {
+        assert_snapshot!(told(&["a", "b"]), @"
+        a: a
+        b: b
+        a <
+        b <
+        ");
+        assert_snapshot!(told(&["all", "all big", "all also-big big"]), @"
+        all: all
+        all big: all, big
+        all also-big big: all, also-big, big
+        all <
+        also-big < all, big
+        big < all
+        ");
+    }
+
+    #[test]
+    fn selections_that_overlap_are_counted_together_too() {
+        assert_snapshot!(told(&["a", "a b", "b"]), @"
+        a: a, a or of class b
+        a b: a, a or of class b, b
+        b: a or of class b, b
+        a < a or of class b
+        b < a or of class b
+        ");
+        assert_snapshot!(told(&["a", "a b", "b c", "c"]), @"
+        a: a, a or of class b, a or of class b or of class c
+        a b: a, a or of class b, a or of class b or of class c, b, b or of class c
+        b c: a or of class b, a or of class b or of class c, b, b or of class c, c
+        c: a or of class b or of class c, b or of class c, c
+        a < a or of class b, a or of class b or of class c
+        b < a or of class b, a or of class b or of class c, b or of class c
+        c < a or of class b or of class c, b or of class c
+        ");
+        assert_snapshot!(told(&["all a", "all a b", "all b"]), @"
+        all a: a, all
+        all a b: a, all, b
+        all b: all, b
+        a < all
+        all <
+        b < all
+        ");
+    }
+
+    #[test]
+    fn overlaps_of_very_many_have_an_end() {
+        let kinds: Vec<String> =
+            (0..20).map(|at| format!("k{at} k{} all", (at + 1) % 20)).collect();
+        let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+        assert_eq!(told(&kinds).matches("k0 < ").count(), 1);
+    }
+}
