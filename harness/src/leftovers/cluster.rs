@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{OBJECT_LABEL, USE_LABEL, news, objects};
 use crate::api::{Api, is_not_found, refusal};
 use crate::fenced::{FENCED, Fenced};
+use crate::fields::{list, text};
 
 /// Where runs make things besides what scenarios have of their own.
 const BESIDES: [&str; 3] = [
@@ -78,18 +79,34 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deletes what stands on nodes that are gone: daemons of the cluster tolerate every taint, and
-/// on a simulated node nobody ends them.
+/// Deletes what stands on nodes that are gone, or waits for them: daemons of the cluster tolerate
+/// every taint, and on a simulated node nobody ends them.
 pub(crate) async fn end_guests(api: &Api, was_ours: &dyn Fn(&str) -> bool) -> anyhow::Result<()> {
     let pods = api.get("/api/v1/pods").await.map_err(refusal)?;
-    for pod in pods["items"].as_array().into_iter().flatten() {
-        if pod["spec"]["nodeName"].as_str().is_some_and(was_ours) {
-            let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
-            let path = format!("/api/v1/namespaces/{}/pods/{}", text("namespace"), text("name"));
+    for pod in list(&pods, "/items") {
+        let is_there = text(pod, "/spec/nodeName").is_some_and(was_ours);
+        if is_there || waits_for(pod, was_ours) {
+            let field = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+            let path = format!("/api/v1/namespaces/{}/pods/{}", field("namespace"), field("name"));
             objects::gone(&path, api.delete_at_once(&path).await)?;
         }
     }
     Ok(())
+}
+
+/// Whether a pod can go to these nodes only: each of a daemon names its node.
+fn waits_for(pod: &Value, was_ours: &dyn Fn(&str) -> bool) -> bool {
+    const TERMS: &str = "/spec/affinity/nodeAffinity/\
+                         requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let names_ours = |field: &Value| {
+        let mut names = list(field, "/values").iter().filter_map(Value::as_str);
+        field["key"] == "metadata.name" && field["operator"] == "In" && names.all(was_ours)
+    };
+    let terms = list(pod, TERMS);
+    let is_bound = text(pod, "/spec/nodeName").is_some_and(|node| !node.is_empty());
+    !is_bound
+        && !terms.is_empty()
+        && terms.iter().all(|term| list(term, "/matchFields").iter().any(names_ours))
 }
 
 async fn remove(api: &Api, path: &str) -> anyhow::Result<()> {
@@ -168,4 +185,38 @@ async fn until_gone(api: &Api, path: &str) -> anyhow::Result<()> {
         }
     }
     anyhow::bail!("{path} is still there after {} s", GOODBYE.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_emulator::clock::Clock;
+    use schedlab_emulator::{Emulator, Options};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn pods_that_stand_on_nodes_of_a_run_or_wait_for_them_go_with_these() {
+        let api = Api::new(Emulator::start(Options::at(Clock::real())).client());
+        let only = |nodes: &[&str]| {
+            let field = json!({"key": "metadata.name", "operator": "In", "values": nodes});
+            let terms = json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
+            json!({"affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": terms}}})
+        };
+        for (name, mut spec) in [
+            ("on-ours", json!({"nodeName": "ours-1"})),
+            ("for-ours", only(&["ours-1"])),
+            ("on-theirs", json!({"nodeName": "theirs"})),
+            ("for-theirs", only(&["theirs"])),
+            ("anywhere", json!({})),
+        ] {
+            spec["containers"] = json!([{"name": "c", "image": "i"}]);
+            let pod = json!({"metadata": {"name": name}, "spec": spec});
+            api.post("/api/v1/namespaces/default/pods", &pod).await.unwrap();
+        }
+        end_guests(&api, &|node| node.starts_with("ours-")).await.unwrap();
+        let left = api.get("/api/v1/pods").await.unwrap();
+        let left = list(&left, "/items").iter().filter_map(|pod| text(pod, "/metadata/name"));
+        assert_eq!(left.collect::<Vec<_>>(), ["anywhere", "for-theirs", "on-theirs"]);
+    }
 }
