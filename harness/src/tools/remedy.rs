@@ -2,8 +2,13 @@
 
 use super::Tool;
 
-/// Words of an error, and what to do about it.
-const REMEDIES: [(Tool, &str, &str); 29] = [
+/// Whoever is spoken to is not there, or is not known by that name.
+const UNREACHABLE: &str = "docker's daemon cannot be reached there: set DOCKER_HOST to the address of one that runs, or \
+     unset it; docker context ls shows others";
+
+/// Words of an error, and what to do about it. The first that fit count: a daemon that is not
+/// found comes before a registry that is not.
+const REMEDIES: [(Tool, &str, &str); 32] = [
     (Tool::Docker, "no docker on the PATH", "apt-get install docker.io"),
     (
         Tool::Docker,
@@ -21,6 +26,8 @@ const REMEDIES: [(Tool, &str, &str); 29] = [
         "permission denied while trying to connect",
         "join its group and log in again: usermod -aG docker $USER",
     ),
+    (Tool::Docker, "error during connect", UNREACHABLE),
+    (Tool::Docker, "failed to connect to the docker API", UNREACHABLE),
     (
         Tool::Docker,
         "client version",
@@ -83,6 +90,7 @@ const REMEDIES: [(Tool, &str, &str); 29] = [
         "Cannot connect to the Docker daemon",
         "start docker first: systemctl start docker, or dockerd",
     ),
+    (Tool::Kind, "error during connect", UNREACHABLE),
     (
         Tool::Kind,
         "node(s) already exist for a cluster with the name",
@@ -159,5 +167,20 @@ mod tests {
         assert!(to_do.contains("systemctl start docker"), "{to_do}");
         assert!(remedy(Tool::Kind, said).unwrap().contains("start docker first"));
         assert_eq!(remedy(Tool::Docker, "something new"), None);
+    }
+
+    #[test]
+    fn a_daemon_of_an_unknown_host_is_told_apart_from_such_a_registry() {
+        for said in [
+            "error during connect: Get \"http://nohost:2375/v1.24/version\": dial tcp: lookup \
+             nohost on 8.8.8.8:53: no such host",
+            "failed to connect to the docker API at tcp://nohost:2375: lookup nohost: no such host",
+        ] {
+            let to_do = remedy(Tool::Docker, said).unwrap();
+            assert!(to_do.starts_with("docker's daemon cannot be reached"), "{said}: {to_do}");
+        }
+        let said = "Error response from daemon: Get \"https://registry-1.docker.io/v2/\": dial \
+                    tcp: lookup registry-1.docker.io: no such host";
+        assert!(remedy(Tool::Docker, said).unwrap().starts_with("the registry cannot be reached"));
     }
 }
