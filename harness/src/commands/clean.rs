@@ -26,8 +26,8 @@ pub fn clean(args: &Clean) -> anyhow::Result<Exit> {
         .build()
         .context("cannot start a runtime")?;
     let doing = if args.dry_run { Doing::Look } else { Doing::Remove };
-    let runs = runtime.block_on(leftovers::clean(&state, doing));
-    let cleaned = Cleaned { runs, unrecorded: leftovers::unrecorded(&state) };
+    let runs = runtime.block_on(leftovers::clean(&state, doing))?;
+    let cleaned = Cleaned { runs, unrecorded: leftovers::unrecorded(&state)? };
     output.data(&match args.format {
         Format::Json => serde_json::to_string_pretty(&cleaned)? + "\n",
         Format::Text => text(&cleaned),

@@ -175,9 +175,16 @@ impl Place {
 }
 
 /// Every record in a state folder, the oldest first; what cannot be read comes with why.
-pub(super) fn records(state: &Path) -> Vec<(PathBuf, anyhow::Result<Record>)> {
-    let entries = std::fs::read_dir(state.join("runs")).into_iter().flatten().flatten();
+pub(super) fn records(state: &Path) -> anyhow::Result<Vec<(PathBuf, anyhow::Result<Record>)>> {
+    let folder = state.join("runs");
+    let entries = match std::fs::read_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.and_then(Iterator::collect::<std::io::Result<Vec<_>>>),
+    };
+    let entries = entries
+        .with_context(|| format!("the records of runs cannot be read in {}", folder.display()))?;
     let mut files: Vec<PathBuf> = entries
+        .into_iter()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "json"))
         .collect();
@@ -186,7 +193,7 @@ pub(super) fn records(state: &Path) -> Vec<(PathBuf, anyhow::Result<Record>)> {
         Ok(record) => record.map(|record| (file, Ok(record))),
         Err(error) => Some((file, Err(error))),
     };
-    files.into_iter().filter_map(read).collect()
+    Ok(files.into_iter().filter_map(read).collect())
 }
 
 /// The parts of an id so that numbers are in the order of numbers.

@@ -81,10 +81,10 @@ pub struct RunReport {
 
 /// Goes through all records of a state folder. That of a run which docker may still make something
 /// for stays until that can be no more.
-pub async fn clean(state: &Path, doing: Doing) -> Vec<RunReport> {
+pub async fn clean(state: &Path, doing: Doing) -> anyhow::Result<Vec<RunReport>> {
     let now = Clock::real().now();
     let mut reports = Vec::new();
-    for (file, record) in records(state) {
+    for (file, record) in records(state)? {
         let report = match record {
             Err(error) => RunReport {
                 run: file.display().to_string(),
@@ -106,7 +106,7 @@ pub async fn clean(state: &Path, doing: Doing) -> Vec<RunReport> {
         };
         reports.push(report);
     }
-    reports
+    Ok(reports)
 }
 
 fn unreadable(error: &anyhow::Error) -> Swept {
@@ -116,9 +116,9 @@ fn unreadable(error: &anyhow::Error) -> Swept {
 
 /// Marked processes, labelled containers and kind clusters of runs without a record in this state folder. Who
 /// they belong to is not known here, so they are only told; an empty list when docker is absent.
-pub fn unrecorded(state: &Path) -> Vec<String> {
+pub fn unrecorded(state: &Path) -> anyhow::Result<Vec<String>> {
     let known: BTreeSet<String> =
-        records(state).into_iter().filter_map(|(_, record)| Some(record.ok()?.id)).collect();
+        records(state)?.into_iter().filter_map(|(_, record)| Some(record.ok()?.id)).collect();
     let processes = processes::marked().into_iter().filter(|(id, _)| !known.contains(id));
     let processes = processes
         .map(|(id, process)| format!("process {} of run {id}: {}", process.pid, process.command()));
@@ -132,7 +132,7 @@ pub fn unrecorded(state: &Path) -> Vec<String> {
         .filter(|name| name.strip_prefix(KIND_PREFIX).is_some_and(|run| !known.contains(run)));
     let clusters =
         clusters.map(|name| format!("kind cluster {name}: kind delete cluster --name {name}"));
-    processes.chain(containers).chain(clusters).collect()
+    Ok(processes.chain(containers).chain(clusters).collect())
 }
 
 /// Takes away a run's things, and its record when nothing is left and nothing is to come.

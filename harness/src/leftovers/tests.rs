@@ -22,14 +22,14 @@ fn kill(state: &Path, run: &Run) {
 }
 
 async fn cleaned(state: &Path, doing: Doing) -> Vec<RunReport> {
-    clean(state, doing).await
+    clean(state, doing).await.unwrap()
 }
 
 #[test]
 fn records_are_in_the_order_in_which_runs_began() {
     let state = tempfile::tempdir().unwrap();
     let runs: Vec<Run> = (0..12).map(|_| Run::begin_in(state.path(), "run").unwrap()).collect();
-    let records = records(state.path()).into_iter().map(|(_, record)| record.unwrap().id);
+    let records = records(state.path()).unwrap().into_iter().map(|(_, record)| record.unwrap().id);
     let began: Vec<String> = runs.iter().map(|run| run.id().to_owned()).collect();
     assert_eq!(records.collect::<Vec<_>>(), began);
 }
@@ -125,7 +125,7 @@ async fn a_folder_that_is_not_the_runs_own_stays_and_is_told() {
     assert_eq!(problems.len(), 1);
     assert!(precious.path().is_dir());
     // The record remains, for the next attempt.
-    assert_eq!(records(state.path()).len(), 1);
+    assert_eq!(records(state.path()).unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn the_way_to_a_cluster_stays_as_long_as_something_may_be_there() {
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(kubeconfig.exists());
     // Both are tried again, and the folder goes with what it led to.
-    assert_eq!(records(state.path())[0].1.as_ref().unwrap().things.len(), 2);
+    assert_eq!(records(state.path()).unwrap()[0].1.as_ref().unwrap().things.len(), 2);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -168,7 +168,7 @@ async fn a_cluster_that_took_the_place_of_the_runs_is_not_taken_for_it() {
     assert_eq!(problems.len(), 1);
     let told = format!("{:?}", problems[0]);
     assert!(told.contains(&format!("has uid {uid}, that of the run's has of-another")), "{told}");
-    assert_eq!(records(state.path()).len(), 1, "it is tried again");
+    assert_eq!(records(state.path()).unwrap().len(), 1, "it is tried again");
     assert!(end(&uid).await.is_empty());
 }
 
@@ -196,4 +196,15 @@ fn an_id_can_be_part_of_a_name_in_a_cluster() {
 fn a_runs_word_follows_from_its_id() {
     let ids = ["20261125t231021-1234", "20261125t231021-1235", "20261125t231022-1234"];
     assert_eq!(ids.map(name_of), ["qjgvwd", "qwsjpn", "qcnnwq"]);
+}
+
+#[tokio::test]
+async fn records_that_cannot_be_read_are_no_empty_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state");
+    assert_eq!(clean(&file, Doing::Remove).await.unwrap(), [], "no run has begun yet");
+    std::fs::write(&file, "").unwrap();
+    let told = format!("the records of runs cannot be read in {}/runs", file.display());
+    assert_eq!(clean(&file, Doing::Remove).await.unwrap_err().to_string(), told);
+    assert_eq!(unrecorded(&file).unwrap_err().to_string(), told);
 }
