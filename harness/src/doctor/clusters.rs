@@ -145,7 +145,11 @@ pub(super) async fn kubeconfig() -> Ability {
     };
     let names: Vec<&str> = config.contexts.iter().map(|one| one.name.as_str()).collect();
     ability.has(format!("contexts {}", names.join(" ")));
-    let current = config.current_context.clone().unwrap_or_default();
+    let Some(current) = config.current_context.clone() else {
+        let remedy = "kubectl config use-context NAME chooses one of them";
+        ability.lacks("the kubeconfig has no current context", remedy);
+        return ability;
+    };
     match server(config).await {
         Ok((version, is_administrator)) => {
             ability.has(format!("{current} answers: {version}"));

@@ -132,6 +132,10 @@ fn all_files_of_the_variable_are_one_kubeconfig() {
     assert!(said.contains("schedlab: kubeconfig empty is empty: allowed is"), "{said}");
     let doctor = lab.run_with(&["doctor", "kubeconfig"], &[("KUBECONFIG", "first:second")]);
     assert!(doctor.out.contains("contexts here there"), "{}", doctor.out);
+    lab.write("undecided", &second.replace("current-context", "other"));
+    let doctor = lab.run_with(&["doctor", "kubeconfig"], &[("KUBECONFIG", "undecided")]);
+    assert!(doctor.out.contains("the kubeconfig has no current context\n"), "{}", doctor.out);
+    assert!(doctor.out.contains("kubectl config use-context NAME"), "{}", doctor.out);
 }
 
 #[test]
