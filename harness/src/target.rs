@@ -15,6 +15,7 @@ use schedlab_scheduler::{Config, config::names};
 use serde::Deserialize;
 
 use crate::text;
+use crate::tools::starts_with_program;
 
 pub(crate) use queues::QueueApi;
 
@@ -101,6 +102,7 @@ impl FromStr for Which {
         match text.split_once(':') {
             None if text == "ours" => Ok(Self::Ours),
             Some(("process", command)) if !command.trim().is_empty() => {
+                starts_with_program(command)?;
                 Ok(Self::Process(command.trim().to_owned()))
             }
             Some(("installed", name)) if !name.is_empty() => Ok(Self::Installed(name.to_owned())),
@@ -277,7 +279,8 @@ impl Target {
             (which, _) => which.clone(),
         };
         if let Which::Process(command) = &which {
-            only_placeholders(command, &PLACEHOLDERS)
+            starts_with_program(command)
+                .and_then(|()| only_placeholders(command, &PLACEHOLDERS))
                 .map_err(|odd| anyhow!("the command of {place}: {odd}"))?;
         }
         let installed = which.installed();

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-pub use command::has_program;
+pub use command::{has_program, starts_with_program};
 pub use endpoint::{DOCKER_HOST, Endpoint, is_named};
 pub use remedy::remedy;
 

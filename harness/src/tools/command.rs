@@ -4,6 +4,19 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
+/// Whether a command starts with its program, as it must: it is run by `exec`, so that signals reach
+/// the program itself.
+pub fn starts_with_program(command: &str) -> Result<(), String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match command.trim_start().split_once('=') {
+        Some((name, _)) if !name.is_empty() && name.chars().all(is_name) => Err(format!(
+            "found `{name}=…` before the program of a command; allowed is `env {}`",
+            command.trim_start()
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Finds the program that a command starts with, in the `PATH` and one more folder, if it has no
 /// path of its own. One that only the shell knows (its name is quoted or computed) passes.
 pub fn has_program(command: &str, beside: Option<&Path>) -> Result<(), String> {
@@ -58,6 +71,16 @@ mod tests {
         let told = format!("there is no text on the PATH and none in {path}");
         assert_eq!(has_program("text", Some(folder.path())), Err(told));
         assert_eq!(has_program("sh", Some(folder.path())), Ok(()));
+    }
+
+    #[test]
+    fn a_variable_before_a_program_is_told_with_what_sets_it() {
+        for fine in ["env FOO=1 prog", "prog --x=1", "./a=b", "/bin/a-b=c", "prog", "=x"] {
+            assert_eq!(starts_with_program(fine), Ok(()), "{fine}");
+        }
+        let told = "found `FOO=…` before the program of a command; allowed is \
+                    `env FOO='1 2' prog --x=1`";
+        assert_eq!(starts_with_program(" FOO='1 2' prog --x=1"), Err(told.to_owned()));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use crate::ground::Chart;
 use crate::target::only_placeholders;
+use crate::tools::starts_with_program;
 
 /// What stands for what in a command.
 const PLACEHOLDERS: [&str; 2] = ["{kubeconfig}", "{scheduler-name}"];
@@ -78,6 +79,7 @@ impl FromStr for Spec {
 }
 
 fn command(text: &str) -> Result<String, String> {
+    starts_with_program(text)?;
     only_placeholders(text, &PLACEHOLDERS).map(|()| text.to_owned())
 }
 
@@ -106,6 +108,8 @@ mod tests {
         let refused = "process:x {kubecfg}".parse::<Spec>().unwrap_err();
         assert!(refused.contains("no placeholder {kubecfg}"), "{refused}");
         assert!("process:x ${HOME}".parse::<Spec>().is_ok());
+        let refused = "process:A=1 x".parse::<Spec>().unwrap_err();
+        assert!(refused.ends_with("allowed is `env A=1 x`"), "{refused}");
     }
 
     #[test]
