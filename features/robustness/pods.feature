@@ -85,8 +85,8 @@ Feature: Pods come and go in the middle of things
   Scenario: Pods of another scheduler take room and are left alone
     Given these workloads are submitted:
       | name    | kind | queue    | pods | gpus | scheduler         | node   |
-      | foreign | pod  |          | 5    | 1    | default-scheduler | node-1 |
-      | unseen  | pod  | training | 1    | 1    | default-scheduler |        |
+      | foreign | pod  |          | 5    | 1    | another-scheduler | node-1 |
+      | unseen  | pod  | training | 1    | 1    | another-scheduler |        |
     And pod "foreign" is running
     When 8 pods "work" with 1 GPU each are submitted to queue "training"
     Then pod "work" has 3 running and 5 pending pods
