@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -178,6 +178,24 @@ fn an_upgrade_that_ends_before_its_time_leaves_nothing() {
 
     let Some(mut killed) = Running::start(&IDLE, begun) else { return };
     assert_eq!(killed.end("-KILL"), None);
+    let cleaned = schedlab(killed.state.path()).arg("clean").output().unwrap();
+    assert!(cleaned.status.success(), "{cleaned:?}");
+    assert_eq!(killed.left(), NOTHING);
+}
+
+/// It asks for nothing, so only who keeps it can tell that nobody is there any more. Its end of a
+/// pipe closes with it.
+#[test]
+fn the_scheduler_of_an_upgrade_ends_with_it_even_when_that_is_killed() {
+    let folder = TempDir::new().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let idle = format!("process:sh -c 'sleep 100; echo survived' >{}", pipe.display());
+    let upgrade = ["upgrade", "--from", &idle, "--to", &idle];
+    let mut killed = Running::start(&upgrade, "4 nodes of 8 GPUs: ").unwrap();
+    let mut said = fs::File::open(&pipe).unwrap();
+    assert_eq!(killed.end("-KILL"), None);
+    assert_eq!(said.read_to_end(&mut Vec::new()).unwrap(), 0);
     let cleaned = schedlab(killed.state.path()).arg("clean").output().unwrap();
     assert!(cleaned.status.success(), "{cleaned:?}");
     assert_eq!(killed.left(), NOTHING);

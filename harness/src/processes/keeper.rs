@@ -12,7 +12,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Runs a program until it ends or standard input does. Its pid, or why it did not start, is the
-/// one line on standard output.
+/// first line on standard output, how it ended by itself the second.
 pub(crate) fn keep(log: &Path, words: &[String]) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     let mut child = match start(log, words) {
@@ -28,14 +28,16 @@ pub(crate) fn keep(log: &Path, words: &[String]) -> anyhow::Result<()> {
     let (sender, ended) = mpsc::channel();
     let by_itself = sender.clone();
     thread::spawn(move || {
-        let _ = child.wait();
-        let _ = by_itself.send(());
+        let _ = by_itself.send(child.wait().ok());
     });
     thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        let _ = sender.send(());
+        let _ = sender.send(None);
     });
-    let _ = ended.recv();
+    if let Ok(Some(status)) = ended.recv() {
+        // Not everybody listens.
+        let _ = writeln!(out, "{status}");
+    }
     end_group(pid);
     Ok(())
 }

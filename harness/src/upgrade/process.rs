@@ -1,15 +1,13 @@
 //! A scheduler as a process of its own.
 
-use std::fs::File;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rustix::process::{Pid, Signal, kill_process};
 
 use super::Bench;
 use super::spec::filled;
+use crate::processes::Kept;
 
 /// How long it may take to end, as Kubernetes has it.
 const GRACE: Duration = Duration::from_secs(30);
@@ -20,39 +18,30 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How many lines of its output are shown, at its beginning and at its end.
 const LINES_SHOWN: usize = 5;
 
-/// A process that schedules, until it is dropped.
+/// A process that schedules, until it is dropped or we are gone.
 #[derive(Debug)]
 pub(super) struct Scheduler {
-    child: Child,
+    kept: Kept,
     log: PathBuf,
+    /// How it ended by itself.
+    ended: Option<String>,
 }
 
 impl Scheduler {
     pub(super) fn start(bench: &Bench, command: &str, name: &str) -> anyhow::Result<Self> {
         let folder = bench.kubeconfig.parent().context("a kubeconfig is in a folder")?;
         let log = folder.join(format!("{name}.log"));
-        let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let kubeconfig = bench.kubeconfig.to_string_lossy();
         // `exec`: signals reach the command itself.
         let command = format!("exec {}", filled(command, &kubeconfig, &bench.scheduler_name));
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(command).env("KUBECONFIG", &bench.kubeconfig);
-        shell.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
-        // Ctrl-C is for us: we end it.
-        std::os::unix::process::CommandExt::process_group(&mut shell, 0);
-        let child = bench.run.spawn(&mut shell)?;
-        Ok(Self { child, log })
+        let (words, environment) = (["-c".to_owned(), command], [("KUBECONFIG", &*kubeconfig)]);
+        let kept = Kept::start(Path::new("/bin/sh"), &words, &environment, &log, &bench.run)?;
+        Ok(Self { kept, log, ended: None })
     }
 
     /// Ends it as Kubernetes ends a container: it is asked, waited for, and at last killed.
-    pub(super) async fn end(mut self) -> anyhow::Result<()> {
-        if self.ended().is_some() {
-            return Ok(());
-        }
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // Not reaped yet, so the id is still its own.
-            kill_process(pid, Signal::TERM).context("the old version cannot be stopped")?;
-        }
+    pub(super) async fn end(mut self) {
+        self.kept.ask_to_end();
         let gone = async {
             while self.ended().is_none() {
                 tokio::time::sleep(LOOK_AGAIN).await;
@@ -60,12 +49,12 @@ impl Scheduler {
         };
         // Who does not go in time is killed by its drop.
         let _ = tokio::time::timeout(GRACE, gone).await;
-        Ok(())
     }
 
     /// How it ended, if it did.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+    pub(super) fn ended(&mut self) -> Option<&str> {
+        self.ended = self.ended.take().or_else(|| self.kept.ended());
+        self.ended.as_deref()
     }
 
     /// What it said: the beginning, where an error stands, and the end.
@@ -87,17 +76,6 @@ fn words(text: &str) -> String {
     }
     shown.extend(lines.iter().skip(last));
     format!("it said:\n  {}", shown.join("\n  "))
-}
-
-/// Who was not ended is killed: its run is over.
-impl Drop for Scheduler {
-    fn drop(&mut self) {
-        if self.ended().is_none() {
-            // It may have ended just now.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
 }
 
 #[cfg(test)]

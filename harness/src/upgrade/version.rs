@@ -51,7 +51,10 @@ impl Version {
     /// Ends it.
     pub(super) async fn end(self) -> anyhow::Result<()> {
         match self {
-            Self::Process(process) => process.end().await,
+            Self::Process(process) => {
+                process.end().await;
+                Ok(())
+            }
             Self::Installed { place, .. } => place.stop().await,
         }
     }
