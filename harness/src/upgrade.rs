@@ -160,8 +160,7 @@ async fn replace(
         told => told,
     };
     let after = view.state();
-    let mut checks = checks::all(&before, &after);
-    checks.push(checks::within_limits(&after, view.over()));
+    let mut checks = checks::all(&before, &after, view.seen());
     if let Err(why) = finished {
         checks.push(Check::failed("new work is scheduled", vec![why, new.last_words().await]));
     } else {

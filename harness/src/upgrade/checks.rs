@@ -1,4 +1,5 @@
-//! What an upgrade may not do, each a question about the moments before and after it.
+//! What an upgrade may not do, each a question about the moments before and after it, or about all
+//! that were between them.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +7,7 @@ use schedlab_json::Value;
 use serde::Serialize;
 
 use super::state::{PodState, QueueState, State, words};
+use super::watching::Seen;
 use super::work::{BEYOND, new_work_changes};
 use crate::view::Phase;
 use schedlab_emulator::quantity::thousandths;
@@ -40,14 +42,15 @@ impl Check {
     }
 }
 
-/// All questions about a move.
-pub(super) fn all(before: &State, after: &State) -> Vec<Check> {
+/// All questions about a move, between two moments and what was seen at those between them.
+pub(super) fn all(before: &State, after: &State, seen: &Seen) -> Vec<Check> {
     vec![
         untouched(before, after),
-        bound_once(after),
-        gangs_whole(after),
+        bound_once(after, seen),
+        gangs_whole(after, seen),
         queue_status(before, after),
         still_read(before, after),
+        within_limits(after, seen),
     ]
 }
 
@@ -68,48 +71,23 @@ fn untouched(before: &State, after: &State) -> Check {
     Check::of("no running pod is touched", format!("{} running pods", running.len()), broken)
 }
 
-fn bound_once(after: &State) -> Check {
-    let mut broken = Vec::new();
-    for (node, has) in &after.nodes {
-        let held = after.held(node);
-        if held > *has {
-            let (held, has) = (held / 1000, has / 1000);
-            broken.push(format!("{node} has {has} GPUs and pods that need {held} are bound to it"));
-        }
-    }
-    let mut devices: BTreeMap<(&str, &str), &str> = BTreeMap::new();
-    for (name, pod) in after.pods.iter().filter(|(_, pod)| pod.holds_room()) {
-        for device in &pod.devices {
-            if let Some(other) = devices.insert((&pod.node, device), name) {
-                broken.push(format!("GPU {device} of {} is {other}'s and {name}'s", pod.node));
-            }
-        }
-    }
-    // The kubelet refuses what does not fit.
-    let refused = after.pods.iter().filter(|(_, pod)| {
-        pod.phase == Phase::Failed
-            && (pod.reason.starts_with("OutOf") || pod.reason.contains("Admission"))
-    });
-    broken.extend(
-        refused.map(|(name, pod)| format!("{name} was bound without room: {}", words(pod))),
-    );
+fn bound_once(after: &State, seen: &Seen) -> Check {
+    let broken = seen.twice.values().cloned().collect();
     Check::of("nothing is bound twice", format!("{} nodes", after.nodes.len()), broken)
 }
 
-fn gangs_whole(after: &State) -> Check {
-    let gangs: Vec<(&String, usize)> = after
-        .groups
-        .iter()
-        .map(|(name, (least, _))| (name, *least))
-        .filter(|(_, least)| *least > 1)
-        .collect();
-    let broken = gangs.iter().filter_map(|(name, least)| {
-        let bound = after.members(name).filter(|pod| pod.holds_room()).count();
-        (0 < bound && bound < *least)
-            .then(|| format!("gang {name} needs {least} and has {bound} bound"))
-    });
-    let broken = broken.collect();
-    Check::of("no gang breaks", format!("{} gangs", gangs.len()), broken)
+/// None is in parts afterwards, and none that was whole lost members meanwhile.
+fn gangs_whole(after: &State, seen: &Seen) -> Check {
+    let mut broken = seen.broke.clone();
+    for (name, least) in after.gangs() {
+        let bound = after.bound(name);
+        if 0 < bound && bound < least {
+            let why = format!("gang {name} needs {least} and has {bound} bound");
+            broken.insert(name.clone(), why);
+        }
+    }
+    let seen = format!("{} gangs", after.gangs().count());
+    Check::of("no gang breaks", seen, broken.into_values().collect())
 }
 
 /// What a queue says is allocated is what its pods hold; and what the move had no part in is
@@ -176,8 +154,8 @@ fn still_read(before: &State, after: &State) -> Check {
     Check::of("objects of the old version still load", seen, broken)
 }
 
-/// Those that used more did so at some moment of the move.
-pub(super) fn within_limits(after: &State, over: Vec<String>) -> Check {
+fn within_limits(after: &State, seen: &Seen) -> Check {
+    let over = seen.over.values().cloned().collect();
     Check::of("no queue exceeds its limit", format!("{} queues", after.queues.len()), over)
 }
 

@@ -90,6 +90,47 @@ impl State {
         here.map(|pod| pod.gpu_milli).sum()
     }
 
+    /// Groups of more than one, and how many of them have to run.
+    pub(super) fn gangs(&self) -> impl Iterator<Item = (&String, usize)> {
+        let least = self.groups.iter().map(|(name, (least, _))| (name, *least));
+        least.filter(|(_, least)| *least > 1)
+    }
+
+    /// How many pods of a group have a node.
+    pub(super) fn bound(&self, group: &str) -> usize {
+        self.members(group).filter(|pod| pod.holds_room()).count()
+    }
+
+    /// Nodes and GPUs that were given to more pods than they are enough for, pods for which there
+    /// was no room, and why.
+    pub(super) fn bound_twice(&self) -> Vec<(String, String)> {
+        let full = self.nodes.iter().filter_map(|(node, has)| {
+            let held = self.held(node);
+            let (gpus, needed) = (has / 1000, held / 1000);
+            let why = format!("{node} has {gpus} GPUs and pods that need {needed} are bound to it");
+            (held > *has).then(|| (node.clone(), why))
+        });
+        let mut twice: Vec<_> = full.collect();
+        let holders = self.pods.iter().filter(|(_, pod)| pod.holds_room());
+        let held =
+            holders.flat_map(|(name, pod)| pod.devices.iter().map(move |one| (name, pod, one)));
+        let mut devices: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+        twice.extend(held.filter_map(|(name, pod, device)| {
+            let (node, other) = (&pod.node, devices.insert((&pod.node, device), name)?);
+            let why = format!("GPU {device} of {node} is {other}'s and {name}'s");
+            Some((format!("{node}/{device}"), why))
+        }));
+        // The kubelet refuses what does not fit.
+        let refused = self.pods.iter().filter(|(_, pod)| {
+            pod.phase == Phase::Failed
+                && (pod.reason.starts_with("OutOf") || pod.reason.contains("Admission"))
+        });
+        twice.extend(refused.map(|(name, pod)| {
+            (name.clone(), format!("{name} was bound without room: {}", words(pod)))
+        }));
+        twice
+    }
+
     /// GPUs in thousandths that pods of a queue and of the queues below it hold.
     pub(super) fn charged(&self, queue: &str) -> i128 {
         let own = self.pods.values().filter(|pod| pod.queue.as_deref() == Some(queue));
