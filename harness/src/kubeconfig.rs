@@ -55,6 +55,16 @@ pub(crate) fn read(place: &Path) -> anyhow::Result<Kubeconfig> {
     Ok(merged)
 }
 
+/// The context that counts where none is named; or why there is none.
+pub(crate) fn current(kubeconfig: &Kubeconfig) -> Result<&str, String> {
+    let current = kubeconfig.current_context.as_deref();
+    let current = current.ok_or_else(|| "has no current context".to_owned())?;
+    let is_there = kubeconfig.contexts.iter().any(|context| context.name == current);
+    is_there
+        .then_some(current)
+        .ok_or_else(|| format!("has no context {current:?}, which it says is the current one"))
+}
+
 /// What a run leaves behind is found by the kubeconfig that led there: no pipe does.
 pub(crate) fn can_be_read_again(place: &Path) -> anyhow::Result<()> {
     let is_odd = |file: &&PathBuf| file.metadata().is_ok_and(|found| !found.is_file());
@@ -88,6 +98,10 @@ mod tests {
 
     fn contexts(kubeconfig: &Kubeconfig) -> Vec<&str> {
         kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect()
+    }
+
+    fn current_of(kubeconfig: &Kubeconfig) -> String {
+        current(kubeconfig).map_or_else(|why| why, str::to_owned)
     }
 
     fn told(place: &Path) -> String {
@@ -127,6 +141,23 @@ mod tests {
         let with_colon = folder.path().join("a:b");
         std::fs::copy(&first, &with_colon).unwrap();
         assert_eq!(contexts(&read(&with_colon).unwrap()), ["first"]);
+    }
+
+    #[test]
+    fn the_current_context_is_one_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = |current: &str| {
+            let text = format!(
+                "{current}\nclusters: [{{name: c, cluster: {{server: s}}}}]\n\
+                 contexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n"
+            );
+            let read = read(&written(folder.path(), "kubeconfig", &text)).unwrap();
+            current_of(&read)
+        };
+        assert_eq!(one("current-context: here"), "here");
+        assert_eq!(one(""), "has no current context");
+        let told = "has no context \"gone\", which it says is the current one";
+        assert_eq!(one("current-context: gone"), told);
     }
 
     #[test]

@@ -145,10 +145,13 @@ pub(super) async fn kubeconfig() -> Ability {
     };
     let names: Vec<&str> = config.contexts.iter().map(|one| one.name.as_str()).collect();
     ability.has(format!("contexts {}", names.join(" ")));
-    let Some(current) = config.current_context.clone() else {
-        let remedy = "kubectl config use-context NAME chooses one of them";
-        ability.lacks("the kubeconfig has no current context", remedy);
-        return ability;
+    let current = match kubeconfig::current(&config) {
+        Ok(current) => current.to_owned(),
+        Err(why) => {
+            let remedy = "kubectl config use-context NAME chooses one of them";
+            ability.lacks(format!("the kubeconfig {why}"), remedy);
+            return ability;
+        }
     };
     match server(config).await {
         Ok((version, is_administrator)) => {

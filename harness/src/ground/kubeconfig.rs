@@ -38,16 +38,13 @@ impl Access {
         let path = kubeconfig::place(self.path.as_deref())?;
         kubeconfig::can_be_read_again(&path)?;
         let kubeconfig = kubeconfig::read(&path)?;
-        let current = kubeconfig.current_context.clone().unwrap_or_default();
         let contexts: Vec<&str> =
             kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
         let Some(confirmed) = &self.confirmed else {
-            anyhow::ensure!(
-                !current.is_empty(),
-                "{} has no current context: name one with --yes-this-cluster; it has: {}",
-                path.display(),
-                contexts.join(", ")
-            );
+            let current = kubeconfig::current(&kubeconfig).map_err(|why| {
+                let (path, all) = (path.display(), contexts.join(", "));
+                anyhow!("{path} {why}: name one with --yes-this-cluster; it has: {all}")
+            })?;
             anyhow::bail!(
                 "{} means the cluster {current:?}; if that is the one in which schedlab shall \
                  make nodes and namespaces: --yes-this-cluster {current}",

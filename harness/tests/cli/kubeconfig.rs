@@ -136,6 +136,8 @@ fn all_files_of_the_variable_are_one_kubeconfig() {
     let doctor = lab.run_with(&["doctor", "kubeconfig"], &[("KUBECONFIG", "undecided")]);
     assert!(doctor.out.contains("the kubeconfig has no current context\n"), "{}", doctor.out);
     assert!(doctor.out.contains("kubectl config use-context NAME"), "{}", doctor.out);
+    let said = here("undecided", &[]);
+    assert!(said.contains("undecided has no current context: name one with"), "{said}");
 }
 
 #[test]
