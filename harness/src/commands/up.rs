@@ -93,7 +93,7 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<Exit> {
     } else {
         emulator.serve_network(address).await?
     };
-    let kubeconfig = Kubeconfig::give(&args.kubeconfig, &server, &mut output)?;
+    let kubeconfig = Kubeconfig::give(&args.kubeconfig, &server, &mut output).await?;
     let file = match &kubeconfig.given {
         Some((path, _)) => path.to_string_lossy(),
         None => "<the file you keep it in>".into(),
@@ -163,17 +163,21 @@ struct Kubeconfig {
 
 impl Kubeconfig {
     /// Writes the file and its path, or for `-` the text itself.
-    fn give(path: &Path, server: &Server, output: &mut Output) -> anyhow::Result<Self> {
+    async fn give(path: &Path, server: &Server, output: &mut Output) -> anyhow::Result<Self> {
         let text = &server.kubeconfig;
         if path == Path::new("-") {
             output.data(&format!("{}\n", text.trim_end()));
             return Ok(Self { given: None });
         }
-        let run = Run::begin("up")?;
         let whole = std::path::absolute(path).context("no folder to write a kubeconfig to")?;
         let leads_to = server_of(text).context("our own kubeconfig")?;
-        run.note(Thing::Kubeconfig { path: whole, server: leads_to })?;
-        write_private(path, text)?;
+        let run = Run::begin("up")?;
+        let noted = run.note(Thing::Kubeconfig { path: whole, server: leads_to });
+        if let Err(error) = noted.and_then(|()| write_private(path, text)) {
+            // What is left of it is in the record still.
+            run.end().await;
+            return Err(error);
+        }
         output.data(&format!("{}\n", path.display()));
         Ok(Self { given: Some((path.to_path_buf(), run)) })
     }

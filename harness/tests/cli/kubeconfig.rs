@@ -228,6 +228,17 @@ fn the_kubeconfig_of_a_cluster_that_runs_is_not_taken_over() {
     assert!(lab.exists("kubeconfig"));
 }
 
+#[test]
+fn a_kubeconfig_that_cannot_be_written_leaves_no_record() {
+    let lab = Lab::empty();
+    let state = lab.path("state");
+    let args = ["up", "--empty", "--no-scheduler", "--kubeconfig", "absent/kubeconfig"];
+    let up = lab.run_with(&args, &[("XDG_STATE_HOME", state.to_str().unwrap())]);
+    assert_eq!((up.code, &*up.out), (3, ""), "{}", up.all());
+    assert!(up.err.contains("cannot write absent/kubeconfig: No such file"), "{}", up.err);
+    assert_eq!(std::fs::read_dir(state.join("schedlab/runs")).unwrap().count(), 0);
+}
+
 /// Starts a cluster whose kubeconfig is this file, and waits until it is written.
 fn up(lab: &Lab, kubeconfig: &str) -> Child {
     let mut command = lab.command(&["up", "--empty", "--kubeconfig", kubeconfig]);
