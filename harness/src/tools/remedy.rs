@@ -8,7 +8,7 @@ const UNREACHABLE: &str = "docker's daemon cannot be reached there: set DOCKER_H
 
 /// Words of an error, and what to do about it. The first that fit count: a daemon that is not
 /// found comes before a registry that is not.
-const REMEDIES: [(Tool, &str, &str); 32] = [
+const REMEDIES: [(Tool, &str, &str); 33] = [
     (Tool::Docker, "no docker on the PATH", "apt-get install docker.io"),
     (
         Tool::Docker,
@@ -28,6 +28,7 @@ const REMEDIES: [(Tool, &str, &str); 32] = [
     ),
     (Tool::Docker, "error during connect", UNREACHABLE),
     (Tool::Docker, "failed to connect to the docker API", UNREACHABLE),
+    (Tool::Docker, "for API route and version", UNREACHABLE),
     (
         Tool::Docker,
         "client version",
@@ -170,11 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_of_an_unknown_host_is_told_apart_from_such_a_registry() {
+    fn where_no_daemon_is_that_is_told_apart_from_a_registry_that_is_nowhere() {
         for said in [
             "error during connect: Get \"http://nohost:2375/v1.24/version\": dial tcp: lookup \
              nohost on 8.8.8.8:53: no such host",
             "failed to connect to the docker API at tcp://nohost:2375: lookup nohost: no such host",
+            "request returned 404 Not Found for API route and version http://proxy/v1.50/version, \
+             check if the server supports the requested API version",
         ] {
             let to_do = remedy(Tool::Docker, said).unwrap();
             assert!(to_do.starts_with("docker's daemon cannot be reached"), "{said}: {to_do}");
