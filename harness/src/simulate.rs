@@ -121,10 +121,19 @@ pub fn simulate(args: &Args) -> anyhow::Result<Simulation> {
     let config = config(args)?;
     bend(args, &mut trace)?;
     deal_out(&mut trace);
+    let mut warnings = Vec::new();
+    if args.profile == Profile::Kube {
+        let (gangs, jobs) = (bend::split_gangs(&mut trace), trace.jobs.len());
+        if gangs > 0 {
+            warnings.push(format!(
+                "{gangs} jobs are gangs, of which kube-scheduler knows nothing: each of their pods \
+                 is a job of its own, {jobs} jobs in all"
+            ));
+        }
+    }
     trace.jobs.sort_by(|a, b| a.arrives_secs.total_cmp(&b.arrives_secs));
     let played = play::play(&trace, config)?;
     let report = report::report(&trace, &played);
-    let mut warnings = Vec::new();
     if report.shares_rounded_up > 0 {
         warnings.push(format!(
             "{} of {} jobs ask for shares of GPUs, of which kube-scheduler knows nothing: they get \
@@ -145,7 +154,16 @@ fn bend(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
             args.scale_fleet
         );
     }
+    let is_bare = trace.gpus() == 0;
     match args.inflate {
+        Some(_) if is_bare => {
+            anyhow::bail!(
+                "--inflate: found no GPU on the {} nodes of {} that are left, allowed is a fleet \
+                 with some",
+                trace.nodes.len(),
+                args.nodes.display()
+            );
+        }
         Some(_) if trace.jobs.iter().all(|job| job.gpus == 0) => {
             anyhow::bail!(
                 "--inflate: found no work that asks for a GPU in {}, allowed is work of which \

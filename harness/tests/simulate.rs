@@ -154,7 +154,7 @@ fn a_trace_of_csv_is_played_to_its_end() {
     waiting                     jobs  never    median       p90       p99       max  evicted
     part of a GPU                  1      0      0.0s      0.0s      0.0s      0.0s        0
     2 GPUs                         2      0      0.0s     59.0m     59.0m     59.0m        0
-    5-8 GPUs                       1      1      0.0s      0.0s      0.0s      0.0s        0
+    5-8 GPUs                       1      1         -         -         -         -        0
     default-queue                  4      1      0.0s     59.0m     59.0m     59.0m        0
 
     never started: jobs, the first of them, and why
@@ -169,7 +169,8 @@ fn a_trace_that_ends_soon_is_counted_to_its_end_and_no_further() {
     let pod = "{\"name\": \"short\", \"gpus\": 1, \"runs_secs\": 10}\n";
     args.pods = lab.file("pods.jsonl", pod);
     let report = played(&args).report;
-    assert_eq!((report.virtual_secs.round(), report.allocation_percent.round()), (10.0, 25.0));
+    let allocation = report.allocation_percent.map(f64::round);
+    assert_eq!((report.virtual_secs.round(), allocation), (10.0, Some(25.0)));
 }
 
 #[test]
@@ -264,9 +265,12 @@ fn bending_a_trace_leaves_something_to_play() {
     let lab = Lab::new();
     let pods = "idle,1000,1024,0,0,,LS,Running,60,120,60\n";
     let args = || lab.args(NODES, &format!("{PODS}{pods}"));
+    let nodes = lab.file("bare.csv", "sn,cpu_milli,memory_mib,gpu\nn1,1000,1024,0\n");
+    let bare = Args { nodes, ..args() };
     let told = [
         lab.refused(&Args { scale_fleet: 0.1, ..args() }),
         lab.refused(&Args { inflate: Some(130), ..args() }),
+        lab.refused(&Args { inflate: Some(130), ..bare }),
         lab.refused(&Args { compress: 1e-300, ..args() }),
         lab.refused(&lab.args("sn,cpu_milli,memory_mib,gpu\n", &format!("{PODS}{pods}"))),
         lab.refused(&lab.args(NODES, PODS)),
@@ -274,6 +278,7 @@ fn bending_a_trace_leaves_something_to_play() {
     assert_snapshot!(told.join("\n"), @"
     --scale-fleet: found 0.1, which leaves none of 2 nodes, allowed is more
     --inflate: found no work that asks for a GPU in pods.csv, allowed is work of which some does
+    --inflate: found no GPU on the 1 nodes of bare.csv that are left, allowed is a fleet with some
     --compress: found 1e-300, with which work comes later than in a hundred years, allowed is more
     nodes.csv: found no node, allowed is at least one
     pods.csv: found no work, allowed is at least one pod
@@ -293,7 +298,7 @@ fn pods_share_gpus_where_the_scheduler_knows_shares() {
     let pods = lab.file("pods.jsonl", SHARES);
     let one = "sn,cpu_milli,memory_mib,gpu\nn,32000,65536,4\n";
     let args = Args { pods, ..lab.args(one, PODS) };
-    let peak = |of: &Simulation| format!("{:.2}", of.report.allocation_peak_percent);
+    let peak = |of: &Simulation| format!("{:.2}", of.report.allocation_peak_percent.unwrap());
     let shared = played(&args);
     assert_eq!(shared.warnings, [""; 0]);
     // 0.5 + 0.333 of one, 0.7 of each of two, and one: 3.233 of 4.
@@ -302,14 +307,55 @@ fn pods_share_gpus_where_the_scheduler_knows_shares() {
     let kinds: Vec<_> =
         shared.report.waiting_by_gpus.iter().map(|row| (&*row.of, row.jobs)).collect();
     assert_eq!(kinds, [("part of a GPU", 2), ("1 GPU", 1), ("2 GPUs", 1)]);
-    assert!(shared.report.waiting_by_gpus.iter().all(|row| row.max_secs < 1.0), "none waits");
+    assert!(shared.report.waiting_by_gpus.iter().all(|row| row.max_secs < Some(1.0)), "none waits");
 
     let whole = played(&Args { profile: Profile::Kube, ..args });
     let told = "3 of 4 jobs ask for shares of GPUs, of which kube-scheduler knows nothing: they get \
                 whole ones";
     assert_eq!(whole.warnings, [told]);
     assert_eq!(peak(&whole), "100.00");
-    assert!(whole.report.waiting_by_gpus.iter().any(|row| row.max_secs > 90.0), "one waits");
+    assert!(whole.report.waiting_by_gpus.iter().any(|row| row.max_secs > Some(90.0)), "one waits");
+}
+
+#[test]
+fn the_pods_of_a_gang_come_one_by_one_where_the_scheduler_knows_no_gangs() {
+    let lab = Lab::new();
+    let gang = "{\"name\": \"gang\", \"pods\": 3, \"gpus\": 2, \"runs_secs\": 100}\n";
+    let pods = lab.file("pods.jsonl", gang);
+    let simulation = played(&Args { pods, profile: Profile::Kube, ..lab.args(NODES, PODS) });
+    let told = "1 jobs are gangs, of which kube-scheduler knows nothing: each of their pods is a \
+                job of its own, 3 jobs in all";
+    assert_eq!(simulation.warnings, [told]);
+    assert_snapshot!(simulation.report.table().split("\n\n").nth(1).unwrap(), @"
+    waiting                     jobs  never    median       p90       p99       max  evicted
+    2 GPUs                         3      0      0.0s    100.0s    100.0s    100.0s        0
+    default-queue                  3      0      0.0s    100.0s    100.0s    100.0s        0
+    ");
+}
+
+/// No part of nothing is 0 %: the figures that there are not are told apart from those that are 0.
+#[test]
+fn a_figure_over_no_time_and_the_wait_of_what_never_ran_are_none() {
+    let lab = Lab::new();
+    let pod = "{\"name\": \"fits\", \"gpus\": 1}\n{\"name\": \"waits\", \"gpus\": 8}\n";
+    let pods = lab.file("pods.jsonl", pod);
+    let simulation = played(&Args { pods, ..lab.args(NODES, PODS) });
+    let table = simulation.report.table();
+    assert_snapshot!(table.split("\n\nnever").next().unwrap(), @"
+    2 nodes with 4 GPUs; 2 jobs in 0.00 days
+    utilisation          - % of all GPUs really used, over time
+    allocation           - % of all GPUs bound to pods, over time
+      at its peak    25.00 %
+      at the end     25.00 %
+    fragmentation        - % of free GPUs on nodes in use
+    evictions            0 pods
+    breaches             0 of the rules
+
+    waiting                     jobs  never    median       p90       p99       max  evicted
+    1 GPU                          1      0      0.0s      0.0s      0.0s      0.0s        0
+    5-8 GPUs                       1      1         -         -         -         -        0
+    default-queue                  2      1      0.0s      0.0s      0.0s      0.0s        0
+    ");
 }
 
 #[test]
@@ -322,7 +368,7 @@ fn a_scheduler_is_set_up_by_its_configuration_file() {
         config: Some(lab.file("config.yaml", config)),
         ..lab.args(nodes, PODS)
     };
-    let stranded = |config: &str| played(&with(config)).report.fragmentation_percent;
+    let stranded = |config: &str| played(&with(config)).report.fragmentation_percent.unwrap();
     let packed = stranded("placementStrategy: {gpu: binpack}");
     let spread = stranded("placementStrategy: {gpu: spread}");
     assert!(packed < spread, "on one node {packed} % is stranded, on two {spread} %");
@@ -340,6 +386,6 @@ fn a_packing_experiment_fills_the_fleet() {
     let args = Args { inflate: Some(130), ..lab.args(NODES, &format!("{PODS}{pods}")) };
     let report = played(&args).report;
     assert!(report.jobs >= 3, "130 % of 4 GPUs are more than two pods of the list");
-    assert!((75.0..=100.0).contains(&report.allocation_end_percent), "{report:?}");
+    assert!((75.0..=100.0).contains(&report.allocation_end_percent.unwrap()));
     assert_eq!(report.breaches, Vec::<String>::new());
 }

@@ -50,6 +50,21 @@ pub(super) fn inflate(trace: &mut Trace, percent: u64, seed: u64) {
     }
 }
 
+/// Makes each pod of a gang a job of its own, for schedulers that know no gangs. Answers how many
+/// gangs there were.
+pub(super) fn split_gangs(trace: &mut Trace) -> usize {
+    let gangs = trace.jobs.iter().filter(|job| job.pods > 1).count();
+    let split = |job: TraceJob| {
+        let member = |at| TraceJob { name: format!("{}-{at}", job.name), pods: 1, ..job.clone() };
+        match job.pods {
+            1 => vec![job],
+            pods => (0..pods).map(member).collect(),
+        }
+    };
+    trace.jobs = std::mem::take(&mut trace.jobs).into_iter().flat_map(split).collect();
+    gangs
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a trace's seconds are far below 2^52")]
 fn second(at: usize) -> f64 {
     at as f64

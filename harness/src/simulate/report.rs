@@ -23,17 +23,18 @@ pub struct Report {
     pub shares_rounded_up: usize,
     /// Virtual time from the first job to the end.
     pub virtual_secs: f64,
-    /// GPUs that running pods really use, ÷ all, in percent, over time.
-    pub utilisation_percent: f64,
+    /// GPUs that running pods really use, ÷ all, in percent, over time. None of these figures is
+    /// there where there is nothing that it is a part of: no GPUs, or not a second that passed.
+    pub utilisation_percent: Option<f64>,
     /// GPUs bound to pods ÷ all, in percent, over time.
-    pub allocation_percent: f64,
+    pub allocation_percent: Option<f64>,
     /// The same at its highest.
-    pub allocation_peak_percent: f64,
+    pub allocation_peak_percent: Option<f64>,
     /// The same at the end: FGD's figure of packing.
-    pub allocation_end_percent: f64,
+    pub allocation_end_percent: Option<f64>,
     /// Of the GPUs that were free, those on nodes of which something was taken, in percent, over
     /// time: no job of whole nodes can have them.
-    pub fragmentation_percent: f64,
+    pub fragmentation_percent: Option<f64>,
     /// Pods evicted by the scheduler.
     pub evictions: u64,
     /// Breaches of the scheduler's rules.
@@ -57,7 +58,8 @@ pub struct Reason {
     pub first: String,
 }
 
-/// How long jobs of one kind waited from coming to running whole, in seconds.
+/// How long jobs of one kind waited from coming to running whole, in seconds; nothing where none
+/// of them ran.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Waiting {
     /// Which jobs.
@@ -67,13 +69,13 @@ pub struct Waiting {
     /// How many never started.
     pub never_started: usize,
     /// Half waited no longer than this.
-    pub median_secs: f64,
+    pub median_secs: Option<f64>,
     /// Nine in ten.
-    pub p90_secs: f64,
+    pub p90_secs: Option<f64>,
     /// Ninety-nine in a hundred.
-    pub p99_secs: f64,
+    pub p99_secs: Option<f64>,
     /// The longest.
-    pub max_secs: f64,
+    pub max_secs: Option<f64>,
     /// Pods of them that were evicted.
     pub evictions: u64,
 }
@@ -98,6 +100,8 @@ const SIZES: [(&str, u64); 8] = [
 pub(super) fn report(trace: &Trace, played: &Played) -> Report {
     let fleet = &played.tally.fleet;
     let all = figure(fleet.milli) / 1000.0;
+    // Work that stays for ever is seen until the last pod came: that may take no time at all.
+    let over_time = |part: f64, whole: f64| percent(part, whole).filter(|_| fleet.secs >= 1.0);
     let free_secs = fleet.secs * all - fleet.taken_secs;
     let tallies = trace.jobs.iter().zip(played.tally.jobs());
     let size = |milli: u64| SIZES.iter().position(|(_, most)| milli <= *most).unwrap_or(0);
@@ -109,11 +113,11 @@ pub(super) fn report(trace: &Trace, played: &Played) -> Report {
         jobs: trace.jobs.len(),
         shares_rounded_up: played.shares_rounded_up,
         virtual_secs: fleet.secs,
-        utilisation_percent: percent(fleet.busy_secs, fleet.secs * all),
-        allocation_percent: percent(fleet.taken_secs, fleet.secs * all),
+        utilisation_percent: over_time(fleet.busy_secs, fleet.secs * all),
+        allocation_percent: over_time(fleet.taken_secs, fleet.secs * all),
         allocation_peak_percent: percent(figure(fleet.taken_peak_milli) / 1000.0, all),
         allocation_end_percent: percent(figure(fleet.taken_milli) / 1000.0, all),
-        fragmentation_percent: percent(fleet.stranded_secs, free_secs),
+        fragmentation_percent: over_time(fleet.stranded_secs, free_secs),
         evictions: played.tally.jobs().iter().map(|job| job.evictions).sum(),
         breaches: played.breaches.iter().map(ToString::to_string).collect(),
         waiting_by_gpus: grouped(by_size, |size| SIZES[*size].0.to_owned()),
@@ -152,7 +156,7 @@ fn waiting(of: String, jobs: &[&JobTally]) -> Waiting {
     // Nearest rank: the smallest wait that so many percent do not exceed.
     let rank = |percent: usize| {
         let at = (waits.len() * percent).div_ceil(100).saturating_sub(1);
-        waits.get(at).copied().unwrap_or(0.0)
+        waits.get(at).copied()
     };
     Waiting {
         of,
@@ -166,8 +170,8 @@ fn waiting(of: String, jobs: &[&JobTally]) -> Waiting {
     }
 }
 
-fn percent(part: f64, whole: f64) -> f64 {
-    if whole <= 0.0 { 0.0 } else { (part / whole * 10_000.0).round() / 100.0 }
+fn percent(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| (part / whole * 10_000.0).round() / 100.0)
 }
 
 impl Report {
@@ -187,7 +191,8 @@ impl Report {
             ("  at the end", self.allocation_end_percent, "%"),
             ("fragmentation", self.fragmentation_percent, "% of free GPUs on nodes in use"),
         ] {
-            let _ = writeln!(text, "{name:<14} {value:>7.2} {unit}");
+            let value = value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+            let _ = writeln!(text, "{name:<14} {value:>7} {unit}");
         }
         let _ = writeln!(text, "{:<14} {:>7} pods", "evictions", self.evictions);
         let _ = writeln!(text, "{:<14} {:>7} of the rules", "breaches", self.breaches.len());
@@ -227,7 +232,8 @@ impl Report {
     }
 }
 
-fn length(secs: f64) -> String {
+fn length(secs: Option<f64>) -> String {
+    let Some(secs) = secs else { return "-".to_owned() };
     match secs {
         secs if secs < 120.0 => format!("{secs:.1}s"),
         secs if secs < 7200.0 => format!("{:.1}m", secs / 60.0),
