@@ -40,9 +40,18 @@ pub fn report_error(error: &anyhow::Error) -> Exit {
         output.note(&problems.to_string());
         return Exit::Failed;
     }
+    if let Some(nothing) = error.downcast_ref::<NothingSelected>() {
+        output.note(&nothing.to_string());
+        return Exit::NothingSelected;
+    }
     output.note(&format!("schedlab: {error:#}"));
     if error.downcast_ref::<UsageError>().is_some() { Exit::Usage } else { Exit::NotStarted }
 }
+
+/// No scenario matches what was asked for, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing selected: {0}")]
+pub struct NothingSelected(pub String);
 
 /// A command line that asks for something impossible.
 #[derive(Debug, thiserror::Error)]

@@ -15,10 +15,12 @@ use std::path::{Path, PathBuf};
 
 use gherkin::StepType;
 
+use crate::report::Problem;
+
 pub(crate) use case::split;
 pub use case::{Case, Place};
 pub use needs::{VIRTUAL_TIME, WEBHOOKS};
-pub use problem::{Problem, Problems};
+pub use problem::Problems;
 pub use select::{Query, Shard, last_failed, select};
 pub use tags::TagExpression;
 

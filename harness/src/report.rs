@@ -7,6 +7,7 @@
 mod github;
 mod junit;
 mod pretty;
+mod problem;
 mod results;
 mod showing;
 mod writable;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use github::annotations;
 pub use junit::junit;
 pub use pretty::{Colours, Painter, summary};
+pub use problem::Problem;
 pub(crate) use results::json;
 pub use results::{latest_report, write_results};
 pub use showing::{Showing, WorkloadShowing};
@@ -62,6 +64,10 @@ pub struct Report {
     pub cluster: String,
     /// What came of each case, in the order of files and lines.
     pub cases: Vec<CaseReport>,
+    /// What made the run fail beside its cases: files that cannot be read, a cluster that does not
+    /// start, snapshots that nobody shows.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub problems: Vec<Problem>,
 }
 
 /// What came of one case.
@@ -183,7 +189,7 @@ pub enum FailureKind {
 
 impl Default for Report {
     fn default() -> Self {
-        Self { seed: 0, cluster: emulator(), cases: Vec::new() }
+        Self { seed: 0, cluster: emulator(), cases: Vec::new(), problems: Vec::new() }
     }
 }
 

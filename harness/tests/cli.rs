@@ -319,6 +319,30 @@ fn reports_go_where_they_are_asked_for() {
 }
 
 #[test]
+fn a_run_that_cannot_begin_is_an_error_in_the_reports_that_are_asked_for() {
+    let lab = Lab::of("short-row");
+    let reported = |args: &[&str]| {
+        lab.write("out.xml", "an earlier run");
+        let run = lab.run(&[&["run", "--reporter", "junit=out.xml,json=out.json"], args].concat());
+        assert!(
+            lab.read("out.xml").contains(r#"tests="1" skipped="0" failures="0" errors="1""#),
+            "{args:?}"
+        );
+        assert!(lab.read("out.json").contains("\"problems\""), "{args:?}");
+        run.code
+    };
+    assert_eq!(reported(&[]), 1);
+    assert!(lab.read("out.xml").contains("features/queues.feature:6"), "{}", lab.read("out.xml"));
+    assert_eq!(reported(&["nowhere"]), 2);
+    let feature = "Feature: f\n  Scenario: s\n    Then there are no pods\n";
+    lab.write("features/queues.feature", feature);
+    assert_eq!(reported(&["--tags", "@none"]), 4);
+    let orphan = Lab::of("orphan");
+    orphan.run(&["run"]);
+    assert!(orphan.read("results/latest/junit.xml").contains("errors=\"1\""));
+}
+
+#[test]
 fn recorded_cases_are_counted_by_file_and_a_difference_is_a_failure() {
     let lab = Lab::of("cases");
     let run = lab.run(&["cases", "recorded"]);

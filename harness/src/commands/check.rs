@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{Output, UsageError};
+use super::{NothingSelected, Output, UsageError};
 use crate::cli::{Check, List, ListFormat, Selection};
 use crate::exit::Exit;
-use crate::features::{self, Asked, Case, Problem, Problems, Query, Suite};
+use crate::features::{self, Asked, Case, Problems, Query, Suite};
+use crate::report::Problem;
 use crate::{report, runner, vocabulary};
 
 /// What a selection means in terms of loaded features.
@@ -70,7 +71,7 @@ fn not_understood(suite: &Suite) -> Vec<Problem> {
 }
 
 /// Says that nothing is left of a selection.
-pub(super) fn nothing_selected(suite: &Suite, query: &Query, output: &mut Output) -> Exit {
+pub(super) fn nothing_selected(suite: &Suite, query: &Query) -> NothingSelected {
     let why = match &query.ids {
         Some(failed) if failed.is_empty() => "nothing failed in the last run".to_owned(),
         Some(_) | None => format!(
@@ -80,8 +81,7 @@ pub(super) fn nothing_selected(suite: &Suite, query: &Query, output: &mut Output
             suite.files.len()
         ),
     };
-    output.note(&format!("nothing selected: {why}"));
-    Exit::NothingSelected
+    NothingSelected(why)
 }
 
 /// `schedlab list`.
@@ -91,7 +91,7 @@ pub fn list(args: &List) -> anyhow::Result<Exit> {
     let suite = load(&query.asked)?;
     let cases = features::select(&suite.cases, &query);
     if cases.is_empty() {
-        return Ok(nothing_selected(&suite, &query, &mut output));
+        return Err(nothing_selected(&suite, &query).into());
     }
     output.data(&match args.format {
         ListFormat::Terse => terse(&cases),
@@ -142,7 +142,7 @@ pub fn check(args: &Check) -> anyhow::Result<Exit> {
     let asked: Vec<Asked> = args.paths.iter().map(|path| Asked::parse(path)).collect();
     let suite = load(&asked)?;
     if suite.cases.is_empty() {
-        return Ok(nothing_selected(&suite, &Query::default(), &mut output));
+        return Err(nothing_selected(&suite, &Query::default()).into());
     }
     let problems = not_understood(&suite);
     for problem in &problems {

@@ -12,18 +12,26 @@ use super::{Output, UsageError, again, check, stage};
 use crate::cli::{ClusterName, FlakyResult, Run, Stage};
 use crate::diff::{Order, Reference};
 use crate::exit::Exit;
-use crate::features::{self, Asked, Case, Suite};
+use crate::features::{self, Asked, Case, Problems, Suite};
 use crate::ground::{Access, Ground, KindCluster, OWN_IMAGE};
 use crate::interrupt::Interrupt;
 use crate::progress::Boot;
-use crate::report::{self, CaseReport, Outcome, Painter, Report, Reporter};
+use crate::report::{self, CaseReport, Outcome, Painter, Problem, Report, Reporter};
 use crate::reviewed::{self, Ci, Update};
 use crate::runner::{self, Crashes, Progress, Settings};
 use crate::target::Which;
 
-/// Runs scenarios, compares snapshots, reports.
+/// Runs scenarios, compares snapshots, reports. What keeps them from running is in the reports, too.
 pub fn run(args: &Run) -> anyhow::Result<Exit> {
     let mut output = Output::detect();
+    let ended = run_selected(args, &mut output);
+    if let Err(error) = &ended {
+        write_error(args, error, &mut output)?;
+    }
+    ended
+}
+
+fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<Exit> {
     let mut settings = settings(args, output.ci)?;
     let clock = Clock::real();
     let began = clock.now();
@@ -31,7 +39,7 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     let suite = check::load(&query.asked)?;
     let cases = features::select(&suite.cases, &query);
     if cases.is_empty() {
-        return Ok(check::nothing_selected(&suite, &query, &mut output));
+        return Err(check::nothing_selected(&suite, &query).into());
     }
     if let Some(message) = report::unwritable(&args.results, &args.reporter) {
         return Err(UsageError(message).into());
@@ -39,8 +47,7 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
     stage::has_program(&args.stage, &settings.target)?;
     let interrupted = Interrupt::listen()?;
     settings.interrupted = interrupted.clone();
-    settings.ground = match ground((&args.stage, &settings.target.which), &interrupted, &mut output)
-    {
+    settings.ground = match ground((&args.stage, &settings.target.which), &interrupted, output) {
         Err(_) if interrupted.is_raised() => return Ok(Exit::Interrupted),
         booted => booted?,
     };
@@ -50,25 +57,26 @@ pub fn run(args: &Run) -> anyhow::Result<Exit> {
             output.note(&format!("{new} scenarios were not run there: compared with nothing"));
         }
     }
-    let reports = run_cases(&cases, args, &settings, &mut output);
+    let reports = run_cases(&cases, args, &settings, output);
     if let Some(ground) = settings.ground.take().and_then(Arc::into_inner) {
         let stamp = began.strftime("%Y%m%dT%H%M%SZ").to_string();
-        leave(ground, &reports, &args.results.join("logs").join(stamp), &mut output);
+        leave(ground, &reports, &args.results.join("logs").join(stamp), output);
     }
+    let left = leftovers(&suite, &query.asked, output.ci);
     let report = Report {
         seed: settings.seed,
         cluster: args.stage.cluster.name().to_owned(),
         cases: reports,
+        problems: left.iter().map(|(_, problem)| problem.clone()).collect(),
     };
-    let left = leftovers(&suite, &query.asked, output.ci);
     let wall = clock.now().duration_since(began).try_into().unwrap_or_default();
     if args.reporter.contains(&Reporter::Pretty) {
         output.data(&report::summary(&report, wall));
     }
-    for message in left.iter().map(|(_, message)| message) {
-        output.note(message);
+    for problem in &report.problems {
+        output.note(&problem.to_string());
     }
-    write(args, &report, began, &mut output)?;
+    write(args, &report, began, output)?;
     Ok(exit(args, &report, &left, &settings))
 }
 
@@ -226,17 +234,14 @@ fn run_cases(
 }
 
 /// Snapshots that nobody shows, and under CI those that wait for review.
-fn leftovers(suite: &Suite, asked: &[Asked], ci: Ci) -> Vec<(Exit, String)> {
+fn leftovers(suite: &Suite, asked: &[Asked], ci: Ci) -> Vec<(Exit, Problem)> {
     let steps = crate::vocabulary::collection();
     let shows = |case: &Case| case.steps.iter().any(|step| crate::steps::shows(step, &steps));
     let folders = asked.iter().filter(|asked| asked.line.is_none() && asked.path.is_dir());
     let folders: Vec<PathBuf> = folders.map(|asked| asked.path.clone()).collect();
     let orphans = reviewed::orphans(suite, &folders, &shows).into_iter().map(|path| {
-        let message = format!(
-            "{}: orphan snapshot: no scenario shows it any more; rename it or delete it",
-            path.display()
-        );
-        (Exit::Failed, message)
+        let message = "orphan snapshot: no scenario shows it any more; rename it or delete it";
+        (Exit::Failed, Problem::new(&path.display().to_string(), 0, message.to_owned()))
     });
     let waiting = match ci {
         Ci::No => Vec::new(),
@@ -247,8 +252,8 @@ fn leftovers(suite: &Suite, asked: &[Asked], ci: Ci) -> Vec<(Exit, String)> {
         }
     };
     let waiting = waiting.into_iter().map(|path| {
-        let review = reviewed::review(&path);
-        (Exit::Pending, format!("{}: waits for review: {review}", path.display()))
+        let message = format!("waits for review: {}", reviewed::review(&path));
+        (Exit::Pending, Problem::new(&path.display().to_string(), 0, message))
     });
     orphans.chain(waiting).collect()
 }
@@ -259,6 +264,15 @@ fn write(
     began: jiff::Timestamp,
     output: &mut Output,
 ) -> anyhow::Result<()> {
+    write_asked(args, report, output)?;
+    let run = format!("{}-seed{}", began.strftime("%Y%m%dT%H%M%SZ"), report.seed);
+    let folder = report::write_results(&args.results, &run, report)?;
+    output.note(&format!("results: {}", folder.display()));
+    Ok(())
+}
+
+/// Writes what is asked for; the results folder is that of runs that took place.
+fn write_asked(args: &Run, report: &Report, output: &mut Output) -> anyhow::Result<()> {
     for reporter in &args.reporter {
         let (path, text) = match reporter {
             Reporter::Pretty => continue,
@@ -267,16 +281,27 @@ fn write(
         };
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let run = format!("{}-seed{}", began.strftime("%Y%m%dT%H%M%SZ"), report.seed);
-    let folder = report::write_results(&args.results, &run, report)?;
-    output.note(&format!("results: {}", folder.display()));
     if std::env::var_os("GITHUB_ACTIONS").is_some() {
         output.data(&report::annotations(report));
     }
     Ok(())
 }
 
-fn exit(args: &Run, report: &Report, left: &[(Exit, String)], settings: &Settings) -> Exit {
+/// Who reads the reports alone must not take those of an earlier run for those of this one.
+fn write_error(args: &Run, error: &anyhow::Error, output: &mut Output) -> anyhow::Result<()> {
+    if report::unwritable(&args.results, &args.reporter).is_some() {
+        return Ok(());
+    }
+    let problems = match error.downcast_ref::<Problems>() {
+        Some(Problems(problems)) => problems.clone(),
+        None => vec![Problem::new("", 0, format!("{error:#}"))],
+    };
+    let cluster = args.stage.cluster.name().to_owned();
+    let report = Report { seed: args.flow.seed, cluster, cases: Vec::new(), problems };
+    write_asked(args, &report, output)
+}
+
+fn exit(args: &Run, report: &Report, left: &[(Exit, Problem)], settings: &Settings) -> Exit {
     let has = |outcome| report.count(outcome) > 0;
     let all_skipped = report.count(Outcome::Skipped) == report.cases.len();
     let flaky = report.cases.iter().any(|case| case.flaky);

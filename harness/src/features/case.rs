@@ -7,8 +7,8 @@ use std::sync::Arc;
 use gherkin::{Background, Feature, Rule, Scenario, Step};
 
 use super::examples;
-use super::problem::Problem;
 use super::source::Source;
+use crate::report::Problem;
 
 /// One thing to run.
 #[derive(Clone, Debug)]

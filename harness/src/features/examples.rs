@@ -3,8 +3,9 @@
 use gherkin::{Examples, Scenario, Step};
 
 use super::case::Case;
-use super::problem::{Problem, Problems};
+use super::problem::Problems;
 use super::source::Source;
+use crate::report::Problem;
 
 /// The cases of a scenario: itself, or one for each of its example rows.
 pub(super) fn expand(

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use gherkin::{Feature, GherkinEnv};
 
-use super::problem::{Problem, Problems};
+use super::problem::Problems;
+use crate::report::Problem;
 
 const KEYWORDS: [&str; 6] = ["Given", "When", "Then", "And", "But", "*"];
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Outcome, Report};
+use super::{Outcome, Problem, Report};
 
-/// One `::error` line for each case that did not pass.
+/// One `::error` line for each case that did not pass, and for each problem beside them.
 pub fn annotations(report: &Report) -> String {
     let mut out = String::new();
     for case in report.cases.iter().filter(|c| c.outcome != Outcome::Passed) {
@@ -17,6 +17,14 @@ pub fn annotations(report: &Report) -> String {
             property(&case.name),
             data(&format!("{}\n{}", failure.message, failure.reproduce)),
         );
+    }
+    for Problem { file, line, message } in &report.problems {
+        let place = match (&**file, line) {
+            ("", _) => String::new(),
+            (file, 0) => format!("file={},", property(file)),
+            (file, line) => format!("file={},line={line},", property(file)),
+        };
+        let _ = writeln!(out, "::error {place}title=schedlab::{}", data(message));
     }
     out
 }

@@ -1,4 +1,5 @@
-//! The report as `JUnit` XML: one suite a feature, one test case a case.
+//! The report as `JUnit` XML: one suite a feature, one test case a case. Who reads nothing else
+//! must see that a run failed: each problem beside the cases is a test case with an error.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,21 +8,26 @@ use quick_junit::{
     NonSuccessKind, Report as JunitReport, TestCase, TestCaseStatus, TestRerun, TestSuite,
 };
 
-use super::{CaseReport, Failure, Outcome, Report};
+use super::{CaseReport, Failure, Outcome, Problem, Report};
 
 /// The XML text.
 pub fn junit(report: &Report) -> anyhow::Result<String> {
-    let mut suites: BTreeMap<&str, Vec<&CaseReport>> = BTreeMap::new();
+    let mut suites: BTreeMap<&str, (Vec<&CaseReport>, Vec<&Problem>)> = BTreeMap::new();
     for case in &report.cases {
-        suites.entry(&case.file).or_default().push(case);
+        suites.entry(&case.file).or_default().0.push(case);
+    }
+    for problem in &report.problems {
+        let file = if problem.file.is_empty() { "schedlab" } else { &problem.file };
+        suites.entry(file).or_default().1.push(problem);
     }
     let mut junit = JunitReport::new("schedlab");
     junit.set_time(report.cases.iter().map(|c| c.wall).sum::<Duration>());
-    for (file, cases) in suites {
+    for (file, (cases, problems)) in suites {
         let mut suite = TestSuite::new(file);
         suite.add_property(("seed", report.seed.to_string().as_str()));
         suite.set_time(cases.iter().map(|c| c.wall).sum::<Duration>());
         suite.add_test_cases(cases.into_iter().map(test_case));
+        suite.add_test_cases(problems.into_iter().map(|problem| errored(file, problem)));
         junit.add_test_suite(suite);
     }
     Ok(junit.to_string()?)
@@ -33,6 +39,19 @@ fn test_case(case: &CaseReport) -> TestCase {
     test.set_time(case.wall);
     test.add_property(("virtual-seconds", seconds(case.virtual_millis).as_str()));
     test.add_property(("line", case.line.to_string().as_str()));
+    test
+}
+
+fn errored(file: &str, problem: &Problem) -> TestCase {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    status.set_message(first_line(&problem.message));
+    status.set_description(problem.to_string());
+    let name = match problem.line {
+        0 => file.to_owned(),
+        line => format!("{file}:{line}"),
+    };
+    let mut test = TestCase::new(name, status);
+    test.set_classname(file);
     test
 }
 
@@ -112,10 +131,27 @@ mod tests {
                 case(Outcome::Passed, true, true),
                 case(Outcome::NotRun, false, false),
             ],
+            problems: Vec::new(),
         };
         let xml = junit(&report).unwrap();
         assert!(xml.contains(r#"tests="3" skipped="1" errors="0" failures="1""#), "{xml}");
         assert!(xml.contains("<flakyFailure"), "{xml}");
         assert!(xml.contains("schedlab run f.feature:5 --seed 1"), "{xml}");
+    }
+
+    #[test]
+    fn what_is_wrong_beside_the_cases_is_an_error_in_the_suite_of_its_file() {
+        let wrong = |file: &str, line| Problem::new(file, line, "is wrong\nat all".to_owned());
+        let report = Report {
+            cases: vec![case(Outcome::Passed, false, false)],
+            problems: vec![wrong("f.feature", 7), wrong("", 0)],
+            ..Report::default()
+        };
+        let xml = junit(&report).unwrap();
+        let counts = r#"<testsuites name="schedlab" tests="3" skipped="0" failures="0" errors="2""#;
+        assert!(xml.contains(counts), "{xml}");
+        assert!(xml.contains(r#"<testcase name="f.feature:7" classname="f.feature""#), "{xml}");
+        assert!(xml.contains(r#"<testcase name="schedlab" classname="schedlab""#), "{xml}");
+        assert!(xml.contains(r#"<error message="is wrong""#), "{xml}");
     }
 }
