@@ -17,6 +17,7 @@ use crate::ground::Kubelets;
 use crate::report::Reporter;
 use crate::runner::Crashes;
 use crate::target::Which;
+use crate::text::duration;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeWay};
 
@@ -412,8 +413,7 @@ pub enum SnapshotVerb {
 /// Where snapshots are.
 #[derive(Debug, Args)]
 pub struct SnapshotFolder {
-    /// Snapshot files or folders.
-    #[arg(default_value = "snapshots")]
+    /// Pending snapshots or folders with them; the folder `snapshots` when absent.
     pub paths: Vec<PathBuf>,
 }
 
@@ -453,23 +453,6 @@ fn factor(text: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "allowed is a number above 0, as 0.1 or 1".to_owned())
 }
 
-/// The longest time that anything may take: a hundred years.
-const LONGEST: Duration = Duration::from_hours(24 * 36_525);
-
-/// A duration as `90s`, `10m` or `1h 30m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let span = friendly(text).ok().and_then(|span| Duration::try_from(span).ok());
-    span.filter(|span| *span <= LONGEST).ok_or_else(|| {
-        let allowed = "a length of time such as 90s, 10m, 1h 30m or 2d, at most 36525d";
-        format!("found {text}, allowed is {allowed}")
-    })
-}
-
-fn friendly(text: &str) -> Result<jiff::SignedDuration, jiff::Error> {
-    let span: jiff::Span = text.parse()?;
-    span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -478,16 +461,5 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory as _;
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn durations_are_read_as_people_write_them() {
-        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("1h 30m"), Ok(Duration::from_mins(90)));
-        assert_eq!(duration("2d"), Ok(Duration::from_hours(48)));
-        assert!(duration("-5s").is_err());
-        assert!(duration("36526d").is_err());
-        assert!(duration("99999999999999999999h").is_err());
-        assert!(duration("soon").is_err());
     }
 }

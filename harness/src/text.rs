@@ -1,6 +1,10 @@
 //! Text files of users: what cannot be read is told with the line at which it stops being text.
 
+mod duration;
+
 use std::path::Path;
+
+pub(crate) use duration::{DURATION, as_go_writes, duration, written};
 
 /// Why a file's text cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,33 +30,41 @@ fn each(
     word: &str,
     act: fn(&std::path::Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<Exit> {
-    let pending = reviewed::pending(paths);
-    if let Some(message) = nowhere(paths).filter(|_| pending.is_empty()) {
-        output.note(&message);
-        return Ok(Exit::NothingSelected);
-    }
+    let pending = pending(paths)?;
     for path in &pending {
         act(path)?;
         output.note(&format!("{word} {}", path.display()));
     }
-    output.note(&format!("{} {word}", pending.len()));
+    output.note(&match pending.len() {
+        0 => "nothing waits for review".to_owned(),
+        count => format!("{count} {word}"),
+    });
     Ok(Exit::Passed)
 }
 
-/// What to say of paths that lead nowhere.
-fn nowhere(paths: &[PathBuf]) -> Option<String> {
-    let absent = paths.iter().filter(|path| !path.exists());
-    let absent: Vec<String> = absent.map(|path| path.display().to_string()).collect();
-    (!absent.is_empty()).then(|| {
-        format!(
-            "found no {}; allowed are snapshot files that wait for review, and folders with them",
-            absent.join(", ")
-        )
-    })
+/// What waits for review: in `snapshots` where no path is named. Nothing may wait there, but a path
+/// that is named and has nothing is a mistake in it, for which nothing else is taken or dropped.
+fn pending(paths: &[PathBuf]) -> Result<Vec<PathBuf>, UsageError> {
+    if paths.is_empty() {
+        return Ok(reviewed::pending(&[PathBuf::from("snapshots")]));
+    }
+    let bare = |path: &&PathBuf| reviewed::pending(std::slice::from_ref(path)).is_empty();
+    let told = |path: &PathBuf| {
+        let found = if path.exists() { "nothing that waits for review" } else { "no such path" };
+        format!("{}: found {found}", path.display())
+    };
+    let bare: Vec<String> = paths.iter().filter(bare).map(told).collect();
+    if bare.is_empty() {
+        return Ok(reviewed::pending(paths));
+    }
+    Err(UsageError(format!(
+        "{}; allowed are .snap.new files and folders with them",
+        bare.join("; ")
+    )))
 }
 
 fn review(paths: &[PathBuf], output: &mut Output) -> anyhow::Result<Exit> {
-    let pending = reviewed::pending(paths);
+    let pending = pending(paths)?;
     let term = Term::stderr();
     let is_asked = term.is_term() && io::stdin().is_terminal();
     if !pending.is_empty() && !is_asked {
@@ -123,11 +131,19 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_is_told() {
-        let told =
-            "found no nope; allowed are snapshot files that wait for review, and folders with them";
-        assert_eq!(nowhere(&["nope".into(), "src".into()]).as_deref(), Some(told));
-        assert_eq!(nowhere(&["src".into()]), None);
+    fn a_named_path_with_nothing_that_waits_is_a_mistake() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("a.snap"), "").unwrap();
+        std::fs::write(at("b.snap.new"), "").unwrap();
+        assert_eq!(pending(&[folder.path().to_owned()]).unwrap(), [at("b.snap.new")]);
+        assert!(pending(&[]).unwrap().is_empty());
+        let told = pending(&[at("a.snap"), at("b.snap.new"), at("nope")]).unwrap_err().to_string();
+        assert_eq!(
+            told.replace(&format!("{}/", folder.path().display()), ""),
+            "a.snap: found nothing that waits for review; nope: found no such path; allowed \
+             are .snap.new files and folders with them"
+        );
     }
 
     #[test]

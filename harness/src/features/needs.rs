@@ -77,8 +77,8 @@ impl Case {
     /// a time ends when it happens and does not count.
     pub fn longest_wait(&self) -> Duration {
         static TIMES: LazyLock<Regex> = LazyLock::new(|| {
-            let pattern = r"(?:^|[ |])(within )?(-?[0-9.]+ ?(?:s|seconds?|m|minutes?|h|hours?|d|days?))(?:$|[ ,|])";
-            Regex::new(pattern).expect("a fixed pattern")
+            let pattern = format!("(?:^|[ |])(within )?({})(?:$|[ ,|])", crate::text::DURATION);
+            Regex::new(&pattern).expect("a fixed pattern")
         });
         let mut longest = Duration::ZERO;
         for step in &self.steps {
@@ -88,7 +88,7 @@ impl Case {
                 let never = text.starts_with("never");
                 let waits =
                     TIMES.captures_iter(text).filter(|found| never || found.get(1).is_none());
-                let times = waits.filter_map(|found| crate::cli::duration(&found[2]).ok());
+                let times = waits.filter_map(|found| crate::text::duration(&found[2]).ok());
                 longest = times.fold(longest, Duration::max);
             }
         }

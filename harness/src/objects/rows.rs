@@ -1,12 +1,14 @@
 //! A table's rows by column name, with errors that say file, line, column, what was found and
 //! what is allowed.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use schedlab_emulator::actors::parse_duration;
 use schedlab_emulator::quantity;
+
+use crate::text::as_go_writes;
 
 /// Most objects that one row makes.
 const OBJECTS_MAX: u32 = 100_000;
@@ -144,14 +146,11 @@ impl<'a> Row<'a> {
         &self.place
     }
 
-    /// A length of time as Go writes it: it has a unit, but for 0.
-    pub(crate) fn duration(&self, column: &str) -> Result<Option<&'a str>, RowError> {
+    /// A length of time, as Go writes it.
+    pub(crate) fn duration(&self, column: &str) -> Result<Option<Cow<'a, str>>, RowError> {
         let Some(cell) = self.text(column) else { return Ok(None) };
-        let has_unit = cell == "0" || cell.contains(|c: char| c.is_ascii_alphabetic());
-        match parse_duration(cell).filter(|_| has_unit) {
-            Some(_) => Ok(Some(cell)),
-            None => Err(self.error(column, cell, "a duration such as 90s or 1h30m")),
-        }
+        let wrong = || self.error(column, cell, "a duration such as 90s or 1h30m");
+        as_go_writes(cell).map(Some).ok_or_else(wrong)
     }
 
     /// A quantity that is not negative.

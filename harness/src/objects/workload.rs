@@ -1,11 +1,11 @@
 //! Workloads from rows: what all kinds have in common, which is their pods.
 
-use schedlab_emulator::actors::parse_duration;
 use schedlab_json::{Map, Value, json};
 
 use super::places;
 use super::rows::{Answer, Row, RowError};
 use super::workload_kinds;
+use crate::text::as_go_writes;
 use crate::view::{QUEUE, WORKLOAD};
 
 /// Columns of a table of workloads.
@@ -184,12 +184,13 @@ fn annotations(row: &Row<'_>) -> Result<Map, RowError> {
         annotations.insert("schedlab.dev/exit-code", json!(code.to_string()));
     }
     if let Some(cell) = row.text("staleness grace") {
-        let length = cell.strip_prefix('-').unwrap_or(cell);
-        if parse_duration(length).is_none() {
+        let (sign, length) = cell.strip_prefix('-').map_or(("", cell), |length| ("-", length));
+        let length = as_go_writes(length).ok_or_else(|| {
             let allowed = "a duration such as 90s or 1h30m; a negative one means for ever";
-            return Err(row.error("staleness grace", cell, allowed));
-        }
-        annotations.insert("kai.scheduler/staleness-grace-period", json!(cell));
+            row.error("staleness grace", cell, allowed)
+        })?;
+        annotations
+            .insert("kai.scheduler/staleness-grace-period", json!(format!("{sign}{length}")));
     }
     for (key, value) in row.pairs("annotations")? {
         annotations.insert(key.to_owned(), json!(value));

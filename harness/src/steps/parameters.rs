@@ -3,24 +3,27 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use cucumber::Parameter;
 
+use crate::text::{DURATION, duration, written};
 use crate::view::Phase;
 use crate::world::TimeWord;
 
-/// `90 seconds`, `10m`, `2 hours`.
-#[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
-#[param(
-    name = "duration",
-    regex = "[0-9]+(?:[.][0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)"
-)]
+/// `90 seconds`, `10m`, `1h 30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
+
+impl Parameter for Span {
+    const NAME: &'static str = "duration";
+    const REGEX: &'static str = DURATION;
+}
 
 impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        crate::cli::duration(text).map(Self)
+        duration(text).map(Self)
     }
 }
 
@@ -28,22 +31,19 @@ impl Span {
     /// As objects say it: in whole seconds or, where there is a part of one, in milliseconds.
     pub(crate) fn written(self) -> anyhow::Result<String> {
         let Self(time) = self;
-        if time.subsec_nanos() == 0 {
-            return Ok(format!("{}s", time.as_secs()));
-        }
-        let is_whole = time.subsec_nanos().is_multiple_of(1_000_000);
-        anyhow::ensure!(is_whole, "found {time:?}, allowed is a whole number of milliseconds");
-        Ok(format!("{}ms", time.as_millis()))
+        written(time)
+            .with_context(|| format!("found {time:?}, allowed is a whole number of milliseconds"))
     }
 }
 
 /// The same, and more than none.
-#[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
-#[param(
-    name = "duration",
-    regex = "[0-9]+(?:[.][0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?)"
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SomeTime(pub(crate) Duration);
+
+impl Parameter for SomeTime {
+    const NAME: &'static str = "duration";
+    const REGEX: &'static str = DURATION;
+}
 
 impl FromStr for SomeTime {
     type Err = String;
@@ -93,7 +93,7 @@ impl FromStr for KMilli {
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "when",
-    regex = "(?:(?:eventually within|never within|after|for) [0-9]+(?:[.][0-9]+)? ?[a-z]+,? |now,? )?"
+    regex = "(?:(?:eventually within|never within|after|for) [0-9]+(?:[.][0-9]+)? ?[a-z]+(?: ?[0-9]+(?:[.][0-9]+)? ?(?:ms|milliseconds?|s|seconds?|m|minutes?|h|hours?|d|days?))*,? |now,? )?"
 )]
 pub(crate) struct When(pub(crate) TimeWord);
 
@@ -102,7 +102,7 @@ impl FromStr for When {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim().trim_end_matches(',');
-        let word = |word: &str| text.strip_prefix(word).map(crate::cli::duration);
+        let word = |word: &str| text.strip_prefix(word).map(duration);
         let timed = [
             (word("eventually within "), TimeWord::EventuallyWithin as fn(Duration) -> TimeWord),
             (word("never within "), TimeWord::NeverWithin),
@@ -350,6 +350,11 @@ mod tests {
         assert_eq!(of("for 60s "), Ok(TimeWord::For(minute)));
         assert_eq!(of("never within 1m "), Ok(TimeWord::NeverWithin(minute)));
         assert_eq!(of("after 60 seconds "), Ok(TimeWord::After(minute)));
+        assert_eq!(of("after 1h 30m, "), Ok(TimeWord::After(90 * minute)));
+        let regex = regex::Regex::new(&format!("^{}$", When::REGEX)).unwrap();
+        for text in ["for 60s ", "after 1h30m, ", "never within 1 hour 30 minutes "] {
+            assert!(regex.is_match(text), "{text}");
+        }
         assert!(of("after 3 moons ").is_err());
     }
 

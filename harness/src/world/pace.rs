@@ -137,7 +137,7 @@ impl Pace {
 
     /// A text that is no duration stays what it is: what is broken shall stay broken.
     fn text(self, value: &mut Value) {
-        let time = value.as_str().and_then(|text| crate::cli::duration(text).ok());
+        let time = value.as_str().and_then(|text| crate::text::duration(text).ok());
         if let Some(time) = time {
             *value = json!(format!("{}ms", self.of(time).as_millis()));
         }
