@@ -31,7 +31,7 @@ fn friendly(text: &str) -> Result<jiff::SignedDuration, jiff::Error> {
 /// for 0.
 pub(crate) fn as_go_writes(text: &str) -> Option<Cow<'_, str>> {
     let has_unit = text == "0" || text.contains(|c: char| c.is_ascii_alphabetic());
-    if parse_duration(text).filter(|_| has_unit).is_some() {
+    if has_unit && parse_duration(text).is_some() {
         return Some(Cow::Borrowed(text));
     }
     written(duration(text).ok()?).map(Cow::Owned)
