@@ -60,6 +60,8 @@ pub struct World {
     scheduler: Scheduler,
     /// The scheduler dies before so many-th of its writes, whatever the scenario says.
     dies_before: Option<u32>,
+    /// Where a step last said that the scheduler shall die at a write, and how often it had before.
+    deaths_before: Option<(String, usize)>,
     /// Watches every write once the scheduler has started.
     audit: Option<Audit>,
     case: Case,
@@ -127,6 +129,7 @@ impl World {
             pace,
             scheduler: Scheduler::Awaited(Box::new(config)),
             dies_before: None,
+            deaths_before: None,
             audit: None,
             case: case.clone(),
             line: case.place.line,
@@ -240,7 +243,8 @@ impl World {
 
     /// Takes away everything that the scenario made. Answers what is left.
     pub(crate) async fn close(mut self) -> Vec<String> {
-        self.stop_scheduler();
+        // One that does not run need not be ended.
+        let _ = self.stop_scheduler();
         self.streams.values().flatten().for_each(JoinHandle::abort);
         self.cluster.close().await
     }
@@ -261,7 +265,7 @@ impl World {
         if let Err(error) = self.settle().await {
             return Some(format!("at the end of the scenario: {error:#}"));
         }
-        self.breach()
+        self.breach().or_else(|| self.outlived())
     }
 
     /// When the cluster's time began.

@@ -343,6 +343,15 @@ fn a_run_that_cannot_begin_is_an_error_in_the_reports_that_are_asked_for() {
 }
 
 #[test]
+fn deaths_of_which_there_were_none_show_nothing() {
+    let run = Lab::of("passes").run(&["run", "--crash-before", "9999"]);
+    assert_eq!(run.code, 1, "{}", run.all());
+    let words = "--crash-before: no scheduler wrote so often in the scenarios that passed, so that \
+                 none died: 3 scenarios";
+    assert!(run.err.contains(words), "{}", run.err);
+}
+
+#[test]
 fn recorded_cases_are_counted_by_file_and_a_difference_is_a_failure() {
     let lab = Lab::of("cases");
     let run = lab.run(&["cases", "recorded"]);

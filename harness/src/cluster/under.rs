@@ -48,6 +48,11 @@ impl Under {
         self.supervised().is_none_or(Supervised::is_started)
     }
 
+    /// Whether it goes on by itself.
+    pub(crate) fn lives(&self) -> bool {
+        self.supervised().is_none_or(Supervised::lives)
+    }
+
     /// How often it was killed at a write.
     pub(crate) fn deaths(&self) -> usize {
         self.supervised().map_or(0, Supervised::deaths)

@@ -62,7 +62,8 @@ fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<Exit> {
         let stamp = began.strftime("%Y%m%dT%H%M%SZ").to_string();
         leave(ground, &reports, &args.results.join("logs").join(stamp), output);
     }
-    let left = leftovers(&suite, &query.asked, output.ci);
+    let mut left = leftovers(&suite, &query.asked, output.ci);
+    left.extend(nobody_died(settings.crashes, &reports).map(|problem| (Exit::Failed, problem)));
     let report = Report {
         seed: settings.seed,
         cluster: args.stage.cluster.name().to_owned(),
@@ -231,6 +232,17 @@ fn run_cases(
     });
     output.finish();
     reports
+}
+
+/// Nothing is shown by deaths of which there were none.
+fn nobody_died(asked: Option<Crashes>, reports: &[CaseReport]) -> Option<Problem> {
+    let held = [Outcome::Passed, Outcome::Skipped];
+    let none = reports.iter().all(|case| held.contains(&case.outcome) && case.crashes == 0);
+    let passed = reports.iter().filter(|case| case.outcome == Outcome::Passed).count();
+    (asked.is_some() && none && passed > 0).then(|| {
+        let why = "no scheduler wrote so often in the scenarios that passed, so that none died";
+        Problem::new("", 0, format!("--crash-before: {why}: {passed} scenarios"))
+    })
 }
 
 /// Snapshots that nobody shows, and under CI those that wait for review.

@@ -74,7 +74,7 @@ async fn deleted(world: &mut World, name: String) -> StepResult {
 
 async fn change(world: &mut World, name: &str, patch: &Value) -> StepResult {
     known(world, "node", name).await?;
-    world.patch(&format!("{NODES}/{name}"), patch).await?;
+    world.change(&format!("{NODES}/{name}"), patch).await?;
     Ok(())
 }
 
@@ -116,8 +116,11 @@ async fn added_again(world: &mut World, name: String) -> StepResult {
 #[given(expr = "node {string} is cordoned")]
 #[when(expr = "node {string} is cordoned")]
 async fn cordoned(world: &mut World, name: String) -> StepResult {
-    let patch = json!({"spec": {"unschedulable": true}});
-    change(world, &name, &patch).await
+    change(world, &name, &cordon()).await
+}
+
+fn cordon() -> Value {
+    json!({"spec": {"unschedulable": true}})
 }
 
 /// New pods may go to the node again.
@@ -138,7 +141,9 @@ async fn uncordoned(world: &mut World, name: String) -> StepResult {
 /// ```
 #[when(expr = "node {string} is drained")]
 async fn drained(world: &mut World, name: String) -> StepResult {
-    cordoned(world, name.clone()).await?;
+    known(world, "node", &name).await?;
+    // One that is cordoned already is drained all the same.
+    world.patch(&format!("{NODES}/{name}"), &cordon()).await?;
     let mut rounds = 0..DRAIN_ROUNDS;
     loop {
         world.catch_up().await?;

@@ -80,7 +80,7 @@ async fn field_becomes(world: &mut World, field: Field, name: String, to: Amount
     let row = world.sentence(&[(&field.0, &to.0)]);
     let patch = set_queue_field(&row, &field.0)?;
     known(world, "queue", &name).await?;
-    world.patch(&format!("{QUEUES}/{name}"), &patch).await?;
+    world.change(&format!("{QUEUES}/{name}"), &patch).await?;
     Ok(())
 }
 
@@ -97,7 +97,7 @@ async fn moves(world: &mut World, name: String, parent: String) -> StepResult {
     tree.add(&json!({"metadata": {"name": name}, "spec": patch["spec"]}));
     let place = world.sentence(&[("queue", &name), ("parent", &parent)]);
     tree.check(&place)?;
-    world.patch(&format!("{QUEUES}/{name}"), &patch).await?;
+    world.change(&format!("{QUEUES}/{name}"), &patch).await?;
     Ok(())
 }
 

@@ -244,8 +244,9 @@ fn default_time(world: &mut World, name: String, time: Span) -> StepResult {
 /// ```
 #[given(expr = "the scheduler is stopped")]
 #[when(expr = "the scheduler is stopped")]
-fn stopped(world: &mut World) {
-    world.stop_scheduler();
+fn stopped(world: &mut World) -> StepResult {
+    world.stop_scheduler()?;
+    Ok(())
 }
 
 /// A scheduler that was stopped or has died runs again, knowing nothing of before.
@@ -254,8 +255,9 @@ fn stopped(world: &mut World) {
 /// ```
 #[given(expr = "the scheduler is started")]
 #[when(expr = "the scheduler is started")]
-fn started(world: &mut World) {
-    world.start_scheduler();
+fn started(world: &mut World) -> StepResult {
+    world.start_scheduler()?;
+    Ok(())
 }
 
 /// Stops the scheduler between two requests and starts it again, knowing nothing of before.
@@ -263,20 +265,23 @@ fn started(world: &mut World) {
 /// When the scheduler is restarted
 /// ```
 #[when(expr = "the scheduler is restarted")]
-fn restarted(world: &mut World) {
-    world.stop_scheduler();
-    world.start_scheduler();
+fn restarted(world: &mut World) -> StepResult {
+    world.stop_scheduler()?;
+    world.start_scheduler()?;
+    Ok(())
 }
 
 /// The scheduler will be killed in place of its Nth write from now on: that write does not
-/// happen, and it stays dead until it is started.
+/// happen, and it stays dead until it is started. A scenario at whose end it did not come to that write
+/// fails, unless it says how often the scheduler died.
 /// ```gherkin
 /// When the scheduler dies before its write number 3
 /// ```
 #[given(expr = "the scheduler dies before its write number {int}")]
 #[when(expr = "the scheduler dies before its write number {int}")]
-fn dies(world: &mut World, write: AtLeastOne) {
-    world.kill_scheduler_before_write(write.0, AfterKill::StayDead);
+fn dies(world: &mut World, write: AtLeastOne) -> StepResult {
+    world.kill_scheduler_before_write(write.0, AfterKill::StayDead)?;
+    Ok(())
 }
 
 /// As above, and a new one starts a second later.
@@ -285,8 +290,9 @@ fn dies(world: &mut World, write: AtLeastOne) {
 /// ```
 #[given(expr = "the scheduler dies before its write number {int} and is restarted")]
 #[when(expr = "the scheduler dies before its write number {int} and is restarted")]
-fn dies_and_returns(world: &mut World, write: AtLeastOne) {
-    world.kill_scheduler_before_write(write.0, AfterKill::Restart);
+fn dies_and_returns(world: &mut World, write: AtLeastOne) -> StepResult {
+    world.kill_scheduler_before_write(write.0, AfterKill::Restart)?;
+    Ok(())
 }
 
 /// Every scheduler from now on is killed after so many writes, and a new one starts a second
@@ -296,9 +302,10 @@ fn dies_and_returns(world: &mut World, write: AtLeastOne) {
 /// ```
 #[given(expr = "the scheduler dies after every {int} write(s)")]
 #[when(expr = "the scheduler dies after every {int} write(s)")]
-fn dies_again(world: &mut World, writes: AtLeastOne) {
+fn dies_again(world: &mut World, writes: AtLeastOne) -> StepResult {
     let next = writes.0.saturating_add(1);
-    world.kill_scheduler_before_write(next, AfterKill::RestartAndKillAgain);
+    world.kill_scheduler_before_write(next, AfterKill::RestartAndKillAgain)?;
+    Ok(())
 }
 
 /// How often the scheduler was killed at a write: whether there were that many writes.
@@ -312,5 +319,6 @@ async fn died(world: &mut World, when: When, count: Count, stays: Stays) -> Step
         deaths => Err(format!("expected {count} deaths of the scheduler, found {deaths}")),
     };
     world.expect(when.0, stays.0, &claim).await?;
+    world.deaths_are_told();
     Ok(())
 }

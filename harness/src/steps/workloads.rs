@@ -262,7 +262,12 @@ async fn priority_class(world: &mut World, name: String, value: i32) -> StepResu
 async fn deleted(world: &mut World, which: Workload) -> StepResult {
     let live = which.0.pods(&world.view).len();
     match world.submitted(which.key()) {
-        Ok(objects) => world.withdraw(&objects).await?,
+        Ok(objects) => {
+            let there = world.withdraw(&objects).await?;
+            if there == 0 {
+                return Err(anyhow!("found nothing of {which} there, it was deleted before").into());
+            }
+        }
         Err(error) if live == 0 => return Err(error.into()),
         Err(_) => delete_pods(world, &which, live).await?,
     }
@@ -317,7 +322,7 @@ async fn scaled(world: &mut World, which: Workload, replicas: u32) -> StepResult
             _ => continue,
         };
         let at = world.api.path(&object).await?;
-        world.patch(&at, &patch).await?;
+        world.change(&at, &patch).await?;
         return Ok(());
     }
     Err(anyhow!("{which} has nothing to scale: allowed are deployments, statefulsets, jobs").into())
@@ -359,7 +364,7 @@ async fn end(world: &mut World, which: &Workload, count: usize, code: &str) -> S
     Ok(())
 }
 
-/// Lifts the scheduling gates of a workload's pods.
+/// Lifts the scheduling gates of a workload's pods, of which one at least has some.
 /// ```gherkin
 /// When the gates of gang "train" are lifted
 /// ```
@@ -397,8 +402,12 @@ async fn patch_pods(
         return Err(anyhow!("{which} has no pods").into());
     }
     let paths: Vec<String> = pods.iter().map(Pod::path).collect();
+    let mut changed = false;
     for path in paths {
-        world.patch(&path, patch).await?;
+        changed |= world.patch(&path, patch).await?;
+    }
+    if !changed {
+        return Err(anyhow!("found all pods of {which} so already, allowed is a change").into());
     }
     Ok(())
 }
@@ -420,7 +429,7 @@ async fn pod_group(world: &mut World, step: &Step, which: Workload) -> StepResul
     let field = |name: &str| group["metadata"][name].as_str().unwrap_or_default().to_owned();
     let groups = "/apis/scheduling.run.ai/v2alpha2/namespaces";
     let at = format!("{groups}/{}/podgroups/{}", field("namespace"), field("name"));
-    if let Err(error) = world.patch(&at, &change.object).await {
+    if let Err(error) = world.change(&at, &change.object).await {
         // The server's words about a patch name no object.
         for part in ["apiVersion", "kind"] {
             change.object[part] = group[part].clone();
@@ -431,7 +440,7 @@ async fn pod_group(world: &mut World, step: &Step, which: Workload) -> StepResul
     Ok(())
 }
 
-/// Lets a workload's running pods run for so long and no longer, from their start.
+/// Lets a workload's pods run for so long and no longer, from their start; one at least has not ended.
 /// ```gherkin
 /// Given pods of gang "train" run for 10 minutes
 /// ```
@@ -439,6 +448,11 @@ async fn pod_group(world: &mut World, step: &Step, which: Workload) -> StepResul
 #[when(expr = "pods of {workload} run for {duration}")]
 async fn run_time(world: &mut World, which: Workload, time: Span) -> StepResult {
     let text = time.written().with_context(|| world.here())?;
+    world.catch_up().await?;
+    let ended = [Phase::Succeeded, Phase::Failed, Phase::Terminating];
+    if which.pods(&world.view).iter().all(|pod| ended.contains(&pod.phase())) {
+        return Err(anyhow!("found no pod of {which} that runs or will, allowed is one").into());
+    }
     let annotations = json!({"schedlab.dev/run-time": text});
     patch_pods(world, &which, &json!({"metadata": {"annotations": annotations}})).await
 }

@@ -200,9 +200,13 @@ impl World {
     }
 
     /// Starts the scheduler again, or for the first time.
-    pub(crate) fn start_scheduler(&mut self) {
+    pub(crate) fn start_scheduler(&mut self) -> anyhow::Result<()> {
         self.rest = None;
         match &mut self.scheduler {
+            Scheduler::Started(scheduler) if scheduler.lives() => anyhow::bail!(
+                "{}: found a scheduler that runs, allowed is one that was stopped or has died",
+                self.here()
+            ),
             Scheduler::Started(scheduler) => scheduler.start(),
             Scheduler::Awaited(_) => self.begin(),
             Scheduler::Absent => {
@@ -210,21 +214,30 @@ impl World {
                 self.begin();
             }
         }
+        Ok(())
     }
 
     /// Ends the scheduler, or has none from the start.
-    pub(crate) fn stop_scheduler(&mut self) {
+    pub(crate) fn stop_scheduler(&mut self) -> anyhow::Result<()> {
         self.rest = None;
         match &mut self.scheduler {
-            Scheduler::Started(scheduler) => scheduler.stop(),
+            Scheduler::Started(scheduler) if scheduler.is_started() => scheduler.stop(),
             Scheduler::Awaited(_) => self.scheduler = Scheduler::Absent,
-            Scheduler::Absent => {}
+            Scheduler::Started(_) | Scheduler::Absent => {
+                anyhow::bail!("{}: found no scheduler, allowed is one that runs", self.here())
+            }
         }
+        Ok(())
     }
 
-    /// Has the scheduler die in place of a write to come.
-    pub(crate) fn kill_scheduler_before_write(&mut self, n: u32, then: AfterKill) {
+    /// Has the scheduler die in place of a write to come. That it does is looked for at the end.
+    pub(crate) fn kill_scheduler_before_write(
+        &mut self,
+        n: u32,
+        then: AfterKill,
+    ) -> anyhow::Result<()> {
         self.rest = None;
+        self.deaths_before = Some((self.here(), self.scheduler_deaths()));
         if let Scheduler::Awaited(config) = &self.scheduler {
             let config = (**config).clone();
             let mut scheduler = self.prepare(config);
@@ -233,6 +246,24 @@ impl World {
             self.scheduler = Scheduler::Started(Box::new(scheduler));
         } else if let Scheduler::Started(scheduler) = &mut self.scheduler {
             scheduler.kill_before_write(n, then);
+        } else {
+            anyhow::bail!("{}: found no scheduler, allowed is one that runs or ran", self.here());
         }
+        Ok(())
+    }
+
+    /// A step says how often it died: that needs not be looked for any more.
+    pub(crate) fn deaths_are_told(&mut self) {
+        self.deaths_before = None;
+    }
+
+    /// That the scheduler was to die at a write, and did not come to it.
+    pub(super) fn outlived(&self) -> Option<String> {
+        let (place, deaths) = self.deaths_before.as_ref()?;
+        (self.scheduler_deaths() <= *deaths).then(|| {
+            format!(
+                "{place}: the scheduler did not die: until the end it wrote less often than that"
+            )
+        })
     }
 }

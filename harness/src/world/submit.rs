@@ -78,7 +78,9 @@ impl World {
     async fn undo(&mut self, done: Vec<(Value, Applied)>) -> anyhow::Result<()> {
         for (object, applied) in done.into_iter().rev() {
             match applied {
-                Applied::Created => self.withdraw(&[object]).await?,
+                Applied::Created => {
+                    self.withdraw(&[object]).await?;
+                }
                 Applied::Changed(before) => self.api.restore(*before).await?,
             }
         }
@@ -212,28 +214,41 @@ impl World {
         kinds
     }
 
-    /// Deletes objects that were submitted, the last first; those that are gone stay so.
-    pub(crate) async fn withdraw(&mut self, objects: &[Value]) -> anyhow::Result<()> {
+    /// Deletes objects that were submitted, the last first; those that are gone stay so. Answers how
+    /// many were there.
+    pub(crate) async fn withdraw(&mut self, objects: &[Value]) -> anyhow::Result<usize> {
         self.rest = None;
+        let mut there = 0;
         for object in objects.iter().rev() {
             let path = self.api.path(object).await?;
             match self.api.delete(&path).await {
-                Ok(_) => {}
+                Ok(_) => there += 1,
                 Err(error) if crate::api::is_not_found(&error) => {}
                 Err(error) => return Err(crate::api::refusal(error)),
             }
         }
-        self.retell_queues(objects).await
+        self.retell_queues(objects).await?;
+        Ok(there)
     }
 
-    /// Changes one object by JSON merge.
-    pub(crate) async fn patch(&mut self, at: &str, patch: &Value) -> anyhow::Result<()> {
+    /// Changes one object by JSON merge. A step that changes nothing is a slip of the pen.
+    pub(crate) async fn change(&mut self, at: &str, patch: &Value) -> anyhow::Result<()> {
+        let changed = self.patch(at, patch).await?;
+        anyhow::ensure!(changed, "{at}: found all of this so already, allowed is a change");
+        Ok(())
+    }
+
+    /// Patches one object by JSON merge. Answers whether that changed something.
+    pub(crate) async fn patch(&mut self, at: &str, patch: &Value) -> anyhow::Result<bool> {
         self.rest = None;
         let mut patch = patch.clone();
         self.pace.object(&mut patch);
+        let before = self.api.get(at).await.ok();
         let patched = self.api.merge(at, &patch).await;
         let patched = patched.map_err(crate::api::refusal).with_context(|| at.to_owned())?;
-        self.retell_queues([&patched]).await
+        self.retell_queues([&patched]).await?;
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        Ok(before.is_none_or(|before| version(&before) != version(&patched)))
     }
 
     /// Deletes one object.

@@ -314,3 +314,44 @@ fn what_is_undone_was_done_and_nothing_lasts_for_no_time() {
     (at +4.002s)
     "#);
 }
+
+/// A step that changes nothing is a slip of the pen: what follows it would hold without it.
+#[test]
+fn steps_that_change_nothing() {
+    let begin = "Given a queue \"top\" with a quota of 8\nAnd these queues:\n| queue | parent | quota |\n| q | top | 4 |\nAnd these workloads are submitted:\n| name | kind | queue | pods |\n| a | pod | q | 1 |\n| web | deployment | q | 1 |\n| g | gang | q | 2 |\nAnd everything has settled\n";
+    let steps = [
+        "When the gates of pod \"a\" are lifted",
+        "When pods of pod \"a\" run for 0 seconds\nAnd 1 minute passes\nAnd pods of pod \"a\" run for 1 hour",
+        "When deployment \"web\" is scaled to 1",
+        "When the label \"x\" of pod \"a\" becomes \"y\"\nAnd the label \"x\" of pod \"a\" becomes \"y\"",
+        "When the pod group of gang \"g\" becomes:\n\"\"\"yaml\nspec: {minMember: 2}\n\"\"\"",
+        "When pod \"a\" is deleted\nAnd 1 minute passes\nAnd pod \"a\" is deleted",
+        "When node \"node-1\" is cordoned\nAnd node \"node-1\" is cordoned",
+        "When node \"node-1\" dies\nAnd node \"node-1\" dies",
+        "When the label \"x\" of node \"node-1\" becomes \"y\"\nAnd the label \"x\" of node \"node-1\" becomes \"y\"",
+        "When the quota of queue \"q\" becomes 4",
+        "When queue \"q\" moves under \"top\"",
+        "When the scheduler is started",
+        "When the scheduler is stopped\nAnd the scheduler is stopped",
+        "When the scheduler is stopped\nAnd the scheduler is restarted",
+        "When the scheduler dies before its write number 9999\nThen queue \"q\" has 4 running pods",
+    ];
+    let steps = steps.map(|steps| format!("{FLEET}{begin}{steps}"));
+    assert_snapshot!(all_told(&steps.each_ref().map(String::as_str)), @r#"
+    found all pods of pod "a" so already, allowed is a change
+    found no pod of pod "a" that runs or will, allowed is one
+    /apis/apps/v1/namespaces/default/deployments/web: found all of this so already, allowed is a change
+    found all pods of pod "a" so already, allowed is a change
+    features/f.feature:16: /apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/g: found all of this so already, allowed is a change
+    found nothing of pod "a" there, it was deleted before
+    /api/v1/nodes/node-1: found all of this so already, allowed is a change
+    /api/v1/nodes/node-1: found all of this so already, allowed is a change
+    /api/v1/nodes/node-1: found all of this so already, allowed is a change
+    /apis/scheduling.run.ai/v2/queues/q: found all of this so already, allowed is a change
+    /apis/scheduling.run.ai/v2/queues/q: found all of this so already, allowed is a change
+    features/f.feature:14: found a scheduler that runs, allowed is one that was stopped or has died
+    features/f.feature:15: found no scheduler, allowed is one that runs
+    features/f.feature:15: found no scheduler, allowed is one that runs
+    features/f.feature:14: the scheduler did not die: until the end it wrote less often than that
+    "#);
+}
