@@ -96,6 +96,14 @@ fn suspend(job: &Job, ctx: &Context) -> Step {
         reason: "PyTorchJobSuspended",
         message: "PyTorchJob is suspended.",
     };
+    if condition(job.object, "Running") == Some("True") {
+        set_condition(
+            &mut seen,
+            &Condition { kind: "Running", status: "False", ..suspended },
+            ctx.now,
+        );
+        status::count(job, &mut seen);
+    }
     set_condition(&mut seen, &suspended, ctx.now);
     crate::object::remove(&mut seen, &["status", "startTime"]);
     Step::of(Request::status(job.key, job.object, seen))

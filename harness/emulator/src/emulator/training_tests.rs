@@ -196,3 +196,25 @@ async fn a_pytorch_job_makes_a_deleted_worker_anew_and_fails_with_a_failed_one()
     lab.work(2).await;
     assert!(lab.has("pytorchjobs", "pt", "Failed"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pytorch_job_that_is_suspended_again_does_not_run_and_runs_when_it_is_resumed() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    lab.apply(PYTORCH);
+    let suspend = |suspend: bool| {
+        lab.edit("pytorchjobs", "pt", |job| {
+            set(job, &["spec", "runPolicy", "suspend"], json!(suspend));
+        });
+    };
+    let holds = |kind| lab.has("pytorchjobs", "pt", kind);
+    lab.work(2).await;
+    suspend(true);
+    lab.work(4).await;
+    assert_eq!((holds("Suspended"), holds("Running")), (true, false));
+    let counts = &lab.get("pytorchjobs", "pt")["status"]["replicaStatuses"];
+    assert_eq!(*counts, json!({"Master": {}, "Worker": {}}));
+    suspend(false);
+    lab.work(4).await;
+    assert_eq!((holds("Suspended"), holds("Running")), (false, true));
+}
