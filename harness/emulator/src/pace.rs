@@ -14,10 +14,13 @@ pub(crate) const EXIT_CODE: &str = "schedlab.dev/exit-code";
 /// From the request to stop to the end.
 pub(crate) const TERMINATION: &str = "schedlab.dev/termination";
 
+/// Of a node: it has died, and nothing on it answers any more.
+pub const DOWN: &str = "schedlab.dev/down";
+
 /// The annotations of a pod or node that cannot be read, and what they must be.
 pub(crate) fn wrong(object: &Value) -> Vec<(&'static str, &'static str)> {
     let broken = |key| Some((key, broken(key, annotation(object, key)?)?));
-    [STARTUP, RUN_TIME, TERMINATION, EXIT_CODE].into_iter().filter_map(broken).collect()
+    [STARTUP, RUN_TIME, TERMINATION, EXIT_CODE, DOWN].into_iter().filter_map(broken).collect()
 }
 
 /// What the annotation with this key must be, when it is not.
@@ -27,6 +30,7 @@ pub(crate) fn broken(key: &str, text: &str) -> Option<&'static str> {
             (parse_duration(text).is_some(), "must be a duration such as 90s or 1h30m")
         }
         EXIT_CODE => (text.parse::<i32>().is_ok(), "must be a whole number"),
+        DOWN => (["true", "false"].contains(&text), "must be true or false"),
         _ => return None,
     };
     (!reads).then_some(rule)

@@ -33,8 +33,7 @@ use pace::{Pace, check_annotations};
 use stage::{Exit, Stage};
 pub(super) use status::host_address;
 
-/// The annotation of a node that has died: nothing on it answers any more.
-pub const DOWN: &str = "schedlab.dev/down";
+pub use crate::pace::DOWN;
 
 /// All kubelets.
 pub(super) const ACTOR: Actor = Actor {

@@ -314,6 +314,7 @@ async fn an_annotation_that_cannot_be_read_is_refused_in_pods_templates_and_node
         ("termination: -1s", "must be a duration such as 90s or 1h30m"),
         ("exit-code: bad", "must be a whole number"),
         ("exit-code: '1.5'", "must be a whole number"),
+        ("down: maybe", "must be true or false"),
     ] {
         let metadata = format!("{{name: p, annotations: {{schedlab.dev/{annotation}}}}}");
         let spec = "{restartPolicy: Never, containers: [{name: c, image: i}]}";
