@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use insta::assert_snapshot;
 use jiff::{SignedDuration, Timestamp};
 use schedlab::snapshots::{Cluster, FairShares, event_stream, placement};
-use schedlab_emulator::store::{EventKind, Key, LogEntry, Resource};
+use schedlab_emulator::store::{EventKind, Key, LogEntry, Resource, Subresource};
 use schedlab_json::{Value, json};
 
 fn node(name: &str, gpus: u32) -> Value {
@@ -216,6 +216,7 @@ impl Log {
             object,
             previous,
             manager: manager.into(),
+            part: Subresource::None,
         }));
     }
 }

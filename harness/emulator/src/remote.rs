@@ -23,7 +23,7 @@ use crate::actors::{
 use crate::clock::Clock;
 use crate::driver::agenda::{Agenda, Task};
 use crate::object;
-use crate::store::{EventKind, Key, LogEntry, Object, Resource};
+use crate::store::{EventKind, Key, LogEntry, Object, Resource, Subresource};
 use schedlab_json::Value;
 
 pub use feed::Collection;
@@ -185,6 +185,7 @@ impl Stage {
             object: Arc::clone(object),
             previous,
             manager: "".into(),
+            part: Subresource::None,
         });
     }
 

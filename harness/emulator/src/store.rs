@@ -65,6 +65,7 @@ pub(crate) struct Change<'w> {
     pub(crate) object: Option<Value>,
     pub(crate) now: Timestamp,
     pub(crate) manager: &'w Arc<str>,
+    pub(crate) part: Subresource,
 }
 
 impl Store {
@@ -165,7 +166,7 @@ impl Store {
     /// Makes a change: the next revision, the object with it, the owner index, one log entry.
     pub(crate) fn commit(&mut self, change: Change<'_>) -> Object {
         let revision = self.revision() + 1;
-        let Change { key, object, now, manager } = change;
+        let Change { key, object, now, manager, part } = change;
         let place = (Arc::clone(&key.namespace), Arc::clone(&key.name));
         let collection = self.collections.entry(key.resource.clone()).or_default();
         let (kind, object, previous) = if let Some(value) = object {
@@ -189,6 +190,7 @@ impl Store {
             object: Arc::clone(&object),
             previous,
             manager: Arc::clone(manager),
+            part,
         }));
         object
     }

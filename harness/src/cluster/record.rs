@@ -140,7 +140,7 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_emulator::store::{Key, Resource};
+    use schedlab_emulator::store::{Key, Resource, Subresource};
     use schedlab_json::json;
 
     use super::*;
@@ -164,6 +164,7 @@ mod tests {
             object: Arc::new(pod(name, revision)),
             previous: None,
             manager: "".into(),
+            part: Subresource::None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use schedlab::audit::{Audit, Breach};
-use schedlab_emulator::store::{EventKind, Key, LogEntry, Object, Resource};
+use schedlab_emulator::store::{EventKind, Key, LogEntry, Object, Resource, Subresource};
 use schedlab_json::{Value, json};
 use schedlab_scheduler::Status;
 use schedlab_scheduler_core::audit::Rules;
@@ -177,8 +177,8 @@ impl Teller {
         if kind != EventKind::Deleted {
             self.objects.insert(key.clone(), object.clone());
         }
-        let (revision, manager) = (self.revision, manager.into());
-        let entry = LogEntry { revision, time, kind, key, object, previous, manager };
+        let (revision, manager, part) = (self.revision, manager.into(), Subresource::None);
+        let entry = LogEntry { revision, time, kind, key, object, previous, manager, part };
         self.audit.observe(&Arc::new(entry));
     }
 }

@@ -204,4 +204,6 @@ pub struct LogEntry {
     pub previous: Option<Object>,
     /// Who wrote: the field manager.
     pub manager: Arc<str>,
+    /// Which part of the object was written.
+    pub part: Subresource,
 }

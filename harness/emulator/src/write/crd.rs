@@ -7,7 +7,7 @@ use super::request::Request;
 use crate::error::ApiError;
 use crate::kinds::{self, Kind, Resource};
 use crate::object;
-use crate::store::{Change, DeleteOptions, Key, Object, Op, Store, Write, Written};
+use crate::store::{Change, DeleteOptions, Key, Object, Op, Store, Subresource, Write, Written};
 use schedlab_json::{Value, json};
 
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -54,8 +54,13 @@ fn establish(store: &mut Store, request: &Request) {
     object::set(&mut new, &["status"], status);
     if new != *crd {
         let manager = Arc::from(SERVER);
-        let change =
-            Change { key: &request.key, object: Some(new), now: request.now, manager: &manager };
+        let change = Change {
+            key: &request.key,
+            object: Some(new),
+            now: request.now,
+            manager: &manager,
+            part: Subresource::Status,
+        };
         store.commit(change);
     }
 }
@@ -153,7 +158,7 @@ fn finish(store: &mut Store, request: &Request) {
     let mut finalizers = object::list(&crd, &["metadata", "finalizers"]).to_vec();
     finalizers.retain(|name| name != CLEANUP);
     object::set(&mut new, &["metadata", "finalizers"], finalizers.into());
-    let update = Op::Update(crate::store::Subresource::None, new);
+    let update = Op::Update(Subresource::None, new);
     // Other finalizers may still hold it: then it stays, and that is no error.
     drop(store.write(Write::new(key, update, SERVER), request.now));
 }

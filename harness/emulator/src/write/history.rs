@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use super::patch::path_of;
 use super::request::Request;
-use crate::kinds::Kind;
 use crate::object;
 use crate::patch::{Author, Shape, note_update};
 use crate::store::{Key, LogEntry, Object, Store};
@@ -24,7 +24,7 @@ pub(super) fn with_owners(store: &Store, request: &Request, old: &Object, shape:
         let author = Author {
             manager: &entry.manager,
             api_version: &version,
-            subresource: if is_of_status(&request.kind, entry) { "status" } else { "" },
+            subresource: path_of(entry.part),
             now: entry.time,
         };
         note_update(state.as_ref(), &mut after, shape, &author);
@@ -47,12 +47,4 @@ fn history<'s>(store: &'s Store, key: &Key, object: &Value) -> Option<Vec<&'s Ar
             Some(previous) => object::resource_version(previous).clone_into(&mut revision),
         }
     }
-}
-
-/// Whether a change went through `/status`: it left everything else alone.
-fn is_of_status(kind: &Kind, entry: &LogEntry) -> bool {
-    let Some(previous) = &entry.previous else { return false };
-    kind.stored().status
-        && entry.object.get("status") != previous.get("status")
-        && entry.object.get("spec") == previous.get("spec")
 }

@@ -42,7 +42,7 @@ pub(super) fn patch(
     if subresource == Subresource::Scale {
         return scale::scale(store, request, &old, patched);
     }
-    let new = match request.decode(update::narrowed(subresource, patched)) {
+    let new = match request.decode(update::narrowed(subresource, Some(&old), patched)) {
         Ok(new) => new,
         Err(error) => {
             let written = as_written(request, subresource, &shown, patch)?;

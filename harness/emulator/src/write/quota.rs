@@ -68,7 +68,8 @@ pub(super) fn publish(store: &mut Store, request: &Request, charged: Vec<Value>)
             name: object::name(&quota).into(),
         };
         let (object, now) = (Some(quota), request.now);
-        store.commit(Change { key: &key, object, now, manager: &manager });
+        let part = Subresource::Status;
+        store.commit(Change { key: &key, object, now, manager: &manager, part });
     }
 }
 

@@ -210,6 +210,7 @@ impl Request {
                 object: Some(object),
                 manager: &self.manager,
                 now: self.at,
+                part: self.subresource,
             })
         };
         Written { object, created, deleted: false, warnings: Vec::new() }
@@ -225,6 +226,7 @@ impl Request {
                 object: None,
                 manager: &self.manager,
                 now: self.at,
+                part: self.subresource,
             })
         };
         Written { object, created: false, deleted: true, warnings: Vec::new() }

@@ -28,7 +28,7 @@ pub(super) fn update(
     if store.find(&request.key).is_none() && creates_on_update(request) {
         return create::create(store, request, body);
     }
-    let new = request.decode(narrowed(subresource, body))?;
+    let new = request.decode(narrowed(subresource, store.find(&request.key), body))?;
     check_place(request, &new)?;
     let old = store.get(&request.key)?;
     if object::resource_version(&new).is_empty() && !may_be_unconditional(request) {
@@ -67,9 +67,10 @@ fn creates_on_update(request: &Request) -> bool {
         && kinds.iter().any(|(group, kind)| request.kind.is(group, kind))
 }
 
-/// A body without what the subresource does not reach, which then need not be decoded.
-pub(super) fn narrowed(subresource: Subresource, mut body: Value) -> Value {
-    if subresource == Subresource::Status {
+/// A body without what the subresource does not reach, which then need not be decoded: a spec that
+/// is the stored one has nothing that its writer would have to be told.
+pub(super) fn narrowed(subresource: Subresource, old: Option<&Object>, mut body: Value) -> Value {
+    if subresource == Subresource::Status && old.is_some_and(|old| old["spec"] == body["spec"]) {
         object::remove(&mut body, &["spec"]);
     }
     body

@@ -1,8 +1,12 @@
 //! How bodies of built-in kinds are decoded.
 
 use schedlab_emulator::error::ApiError;
-use schedlab_emulator::store::{FieldValidation, Key, Op, Resource, Store, Write, Written};
+use schedlab_emulator::store::{
+    FieldValidation, Key, Op, PatchBody, Resource, Store, Subresource, Write, Written,
+};
 use schedlab_json::{Value, json};
+
+use crate::lab::{self, Lab};
 
 fn create(body: Value, field_validation: FieldValidation) -> Result<Written, ApiError> {
     let mut store = Store::new(1);
@@ -35,6 +39,26 @@ fn an_unknown_field_is_dropped_with_a_warning_or_refused() {
         "Pod in version \"v1\" cannot be handled as a Pod: \
          strict decoding error: unknown field \"spec.containers[0].imagge\""
     );
+}
+
+/// As the real server, which decodes all of it, whatever part is written.
+#[test]
+fn a_status_is_written_with_a_warning_of_what_is_unknown_in_the_spec() {
+    let mut lab = Lab::new();
+    lab.create(lab::pod("a")).unwrap();
+    let key = lab.key("", "Pod", "a");
+    let mut patched = |patch: Value| {
+        let op = Op::Patch(Subresource::Status, PatchBody::Merge(patch));
+        let write = Write {
+            field_validation: FieldValidation::Warn,
+            ..Write::new(key.clone(), op, "test")
+        };
+        lab.store.write(write, lab.now).unwrap()
+    };
+    let warned = patched(json!({"spec": {"odd": 1}, "status": {"message": "m", "odder": 2}}));
+    assert_eq!(warned.warnings, ["unknown field \"spec.odd\"", "unknown field \"status.odder\""]);
+    assert_eq!(warned.object["spec"]["odd"], Value::Null);
+    assert!(patched(json!({"status": {"message": "n"}})).warnings.is_empty());
 }
 
 #[test]

@@ -283,6 +283,25 @@ fn an_apply_creates_and_then_owns_its_fields() {
 }
 
 #[test]
+fn who_scaled_before_anybody_applied_is_named_with_the_part_that_was_written() {
+    let mut lab = Lab::new();
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"},
+    "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {
+        "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }}});
+    lab.create(deployment.clone()).unwrap();
+    let key = lab.key("apps", "Deployment", "w");
+    let mut write = |op: Op, manager: &str| {
+        let write = schedlab_emulator::store::Write::new(key.clone(), op, manager);
+        lab.store.write(write, lab.now)
+    };
+    let scale = json!({"metadata": {"name": "w"}, "spec": {"replicas": 3}});
+    write(Op::Update(Subresource::Scale, scale), "mgr").unwrap();
+    let apply = PatchBody::Apply { object: deployment, force: false };
+    assert_snapshot!(said(write(Op::Patch(Subresource::None, apply), "ci")), @r#"409 Conflict: Apply failed with 1 conflict: conflict with "mgr" with subresource "scale" using apps/v1: .spec.replicas"#);
+}
+
+#[test]
 fn an_immutable_config_map_stays() {
     let mut lab = Lab::new();
     lab.create(json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"},

@@ -1,5 +1,5 @@
 use jiff::Timestamp;
-use schedlab_emulator::store::{Key, Resource};
+use schedlab_emulator::store::{Key, Resource, Subresource};
 use schedlab_json::json;
 
 use super::*;
@@ -24,6 +24,7 @@ impl Log {
             object: Arc::new(object.clone()),
             previous,
             manager: "test".into(),
+            part: Subresource::None,
         }));
     }
 
