@@ -76,7 +76,7 @@ fn a_broken_row_is_told_by_file_line_and_column() {
     pods.csv:2: num_gpu: found "-1", allowed is a whole number from 0 to 1024
     pods.csv:2: cpu_milli: found "99999999999999999999", allowed is a whole number from 0 to 1000000000
     pods.csv:2: deletion_time: found "30", allowed is a time that is not before creation_time and scheduled_time
-    pods.csv:2: name: found "P_1", allowed is a name of lower-case letters, digits, '-' and '.', at most 253 long
+    pods.csv:2: name: found "P_1", allowed is a name of lower-case letters, digits and '-', with letters or digits at the ends of its parts between dots, at most 200 long
     pods.csv:3: name: found p1 again, allowed is each name once
     nodes.csv:1: found the columns sn, cpu_milli, gpu without memory_mib, allowed is sn, cpu_milli, memory_mib, gpu, model
     nodes.csv:2: memory_mib: found nothing, allowed is a whole number from 1 to 1073741824
@@ -106,6 +106,40 @@ fn a_broken_line_of_json_is_told_by_file_line_and_field() {
     pods.jsonl:1: runs_secs: found -1, allowed is seconds from 0 to those of a hundred years
     pods.jsonl:1: runs_secs: found leaves_after_secs beside it, allowed is one of the two
     pods.jsonl:1: queue: found nobody, allowed is a leaf queue: default-queue
+    ");
+}
+
+/// What comes of a name must be one, too: labels, and the pods of a gang that starts over.
+#[test]
+fn names_leave_room_for_what_is_made_of_them() {
+    let lab = Lab::new();
+    let told = |file: &str, name: &str| {
+        let mut args = lab.args(NODES, PODS);
+        let quota = if file == "queues.jsonl" { ", \"quota\": 1" } else { "" };
+        let line = format!("{{\"name\": \"{name}\"{quota}}}\n");
+        let path = lab.file(file, &line);
+        match file {
+            "nodes.jsonl" => args.nodes = path,
+            "pods.jsonl" => args.pods = path,
+            _ => args.queues = Some(path),
+        }
+        let told = lab.refused(&args);
+        told.split(':').next().unwrap_or_default().to_owned()
+            + told.split(" dots,").nth(1).unwrap_or(&told)
+    };
+    let messages = [
+        told("nodes.jsonl", &"n".repeat(64)),
+        told("queues.jsonl", &"q".repeat(64)),
+        told("pods.jsonl", &"p".repeat(201)),
+        told("nodes.jsonl", "a.-b"),
+        told("pods.jsonl", ""),
+    ];
+    assert_snapshot!(messages.join("\n"), @"
+    nodes.jsonl at most 63 long
+    queues.jsonl at most 63 long
+    pods.jsonl at most 200 long
+    nodes.jsonl at most 63 long
+    pods.jsonl at most 200 long
     ");
 }
 

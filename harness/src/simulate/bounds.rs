@@ -9,6 +9,12 @@ pub(super) struct Bound {
     most: u64,
 }
 
+/// Names up to a length.
+#[derive(Clone, Copy)]
+pub(super) struct NameBound {
+    longest: usize,
+}
+
 /// Thousandths of a core; a million cores at most.
 pub(super) const CPU_MILLI: Bound = Bound { least: 0, most: 1_000_000_000 };
 /// MiB; a PiB at most.
@@ -21,10 +27,15 @@ pub(super) const GPU_MILLI: Bound = Bound { least: 0, most: 1000 };
 pub(super) const PODS: Bound = Bound { least: 1, most: 100_000 };
 /// Seconds; those of a hundred years at most.
 pub(super) const SECS: Bound = Bound { least: 0, most: 3_155_760_000 };
+/// A node's name is the value of a label, too.
+pub(super) const NODE_NAME: NameBound = NameBound { longest: 63 };
+/// A queue's is one of its pods'.
+pub(super) const QUEUE_NAME: NameBound = NameBound { longest: 63 };
+/// A pod's name says which member of a gang it is and how often it was started, in 253 characters.
+pub(super) const JOB_NAME: NameBound = NameBound { longest: 200 };
 /// Most GPUs that a queue may be given, and most of a weight.
 const AMOUNT_MAX: f64 = 1_000_000_000.0;
 
-pub(super) const NAME: &str = "a name of lower-case letters, digits, '-' and '.', at most 253 long";
 pub(super) const MODEL: &str =
     "letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long";
 pub(super) const AMOUNT: &str = "a number from 0 to 1000000000, or -1 for no bound";
@@ -54,12 +65,26 @@ impl fmt::Display for Bound {
     }
 }
 
-pub(super) fn is_name(name: &str) -> bool {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    (1..=253).contains(&name.len())
-        && name.chars().all(fits)
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+impl NameBound {
+    /// As Kubernetes takes it: parts between dots, none of which begins or ends with a dash.
+    pub(super) fn holds(self, name: &str) -> bool {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_part = |part: &str| {
+            !part.is_empty()
+                && part.chars().all(fits)
+                && !part.starts_with('-')
+                && !part.ends_with('-')
+        };
+        name.len() <= self.longest && name.split('.').all(is_part)
+    }
+}
+
+impl fmt::Display for NameBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule =
+            "a name of lower-case letters, digits and '-', with letters or digits at the ends";
+        write!(f, "{rule} of its parts between dots, at most {} long", self.longest)
+    }
 }
 
 /// A GPU model becomes a label of its nodes.

@@ -4,7 +4,10 @@
 use std::{path::Path, str::FromStr};
 
 use super::{
-    bounds::{self, Bound, CPU_MILLI, GPU_MILLI, GPUS, MEMORY_MIB, SECS},
+    bounds::{
+        self, Bound, CPU_MILLI, GPU_MILLI, GPUS, JOB_NAME, MEMORY_MIB, NODE_NAME, NameBound,
+        QUEUE_NAME, SECS,
+    },
     trace::{End, Fault, TraceJob, TraceNode, TraceQueue},
 };
 
@@ -46,7 +49,7 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
     let node = |row: Row<'_>| {
         Ok(TraceNode {
             line: line(row.record),
-            name: row.name("sn")?,
+            name: row.name("sn", NODE_NAME)?,
             cpu_milli: row.count("cpu_milli", CPU_MILLI.of_a_node())?,
             memory_mib: row.count("memory_mib", MEMORY_MIB.of_a_node())?,
             gpus: row.count("gpu", GPUS)?,
@@ -78,7 +81,7 @@ fn job(row: &Row<'_>) -> Result<TraceJob, Fault> {
     let (arrives, end) = times(row)?;
     Ok(TraceJob {
         line: line(row.record),
-        name: row.name("name")?,
+        name: row.name("name", JOB_NAME)?,
         pods: 1,
         cpu_milli: row.count("cpu_milli", CPU_MILLI)?,
         memory_mib: row.count("memory_mib", MEMORY_MIB)?,
@@ -118,7 +121,7 @@ pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, Fault> {
     let queue = |row: Row<'_>| {
         Ok(TraceQueue {
             line: line(row.record),
-            name: row.name("name")?,
+            name: row.name("name", QUEUE_NAME)?,
             parent: row.text("parent").to_owned(),
             quota: row.amount("quota", 0.0)?,
             weight: row.weight("weight")?,
@@ -213,12 +216,12 @@ impl Row<'_> {
         at.and_then(|at| self.record.get(at)).unwrap_or_default()
     }
 
-    fn name(&self, column: &str) -> Result<String, Fault> {
+    fn name(&self, column: &str, bound: NameBound) -> Result<String, Fault> {
         let name = self.text(column);
-        if bounds::is_name(name) {
+        if bound.holds(name) {
             Ok(name.to_owned())
         } else {
-            Err(self.fault(column, bounds::NAME))
+            Err(self.fault(column, &bound.to_string()))
         }
     }
 

@@ -18,7 +18,10 @@ use schedlab_json::{Value, types_in_words};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
-    bounds::{self, Bound, CPU_MILLI, GPUS, MEMORY_MIB, PODS, SECS},
+    bounds::{
+        self, Bound, CPU_MILLI, GPUS, JOB_NAME, MEMORY_MIB, NODE_NAME, NameBound, PODS, QUEUE_NAME,
+        SECS,
+    },
     trace::{End, Fault, TraceJob, TraceNode, TraceQueue},
 };
 
@@ -105,7 +108,7 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, Fault> {
         .into_iter()
         .map(|(at, node)| {
             let NodeLine { name, cpu_milli, memory_mib, gpus, model } = node;
-            at.name(&name)?;
+            at.name(&name, NODE_NAME)?;
             at.model("model", &model)?;
             at.count("gpus", gpus, GPUS)?;
             at.count("cpu_milli", cpu_milli, CPU_MILLI.of_a_node())?;
@@ -120,7 +123,7 @@ pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, Fault> {
         .into_iter()
         .map(|(at, queue)| {
             let QueueLine { name, parent, quota, weight, limit, priority } = queue;
-            at.name(&name)?;
+            at.name(&name, QUEUE_NAME)?;
             at.amount("quota", quota)?;
             at.amount("limit", limit)?;
             if !bounds::is_weight(weight) {
@@ -139,7 +142,7 @@ pub(super) fn jobs(path: &Path) -> Result<Vec<TraceJob>, Fault> {
 }
 
 fn job(at: &At, line: JobLine) -> Result<TraceJob, Fault> {
-    at.name(&line.name)?;
+    at.name(&line.name, JOB_NAME)?;
     at.time("arrives_secs", line.arrives_secs)?;
     at.count("pods", line.pods, PODS)?;
     at.count("gpus", line.gpus, GPUS)?;
@@ -187,11 +190,11 @@ struct At {
 }
 
 impl At {
-    fn name(&self, name: &str) -> Result<(), Fault> {
-        if bounds::is_name(name) {
+    fn name(&self, name: &str, bound: NameBound) -> Result<(), Fault> {
+        if bound.holds(name) {
             return Ok(());
         }
-        Err(self.fault("name", &format!("{name:?}"), bounds::NAME))
+        Err(self.fault("name", &format!("{name:?}"), &bound.to_string()))
     }
 
     fn model(&self, field: &str, model: &str) -> Result<(), Fault> {
