@@ -207,3 +207,23 @@ fn is_elastic(step: &gherkin::Step) -> bool {
 fn makes_pod_groups(step: &gherkin::Step) -> bool {
     step.docstring.as_ref().is_some_and(|text| text.contains("kind: PodGroup"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::features::load_text;
+
+    #[test]
+    fn the_longest_wait_is_read_as_steps_read_it() {
+        let waits = |step: &str| {
+            let text = format!("Feature: f\n  Scenario: s\n    When {step}\n");
+            load_text("f.feature", &text).unwrap()[0].longest_wait()
+        };
+        let minutes = Duration::from_mins;
+        assert_eq!(waits("90 seconds pass"), Duration::from_secs(90));
+        assert_eq!(waits("1h30m pass"), minutes(90));
+        assert_eq!(waits("1 hour 30 minutes pass"), minutes(90));
+        assert_eq!(waits("eventually within 1h 30m it is so"), minutes(0));
+    }
+}
