@@ -98,3 +98,49 @@ Feature: GPUs by what they are
     When pod "modest" is deleted
     Then pod "second" is running
     And queue "team-a" uses 4 GPUs
+
+  @reclaim
+  Scenario: Who got by other words what a queue selects leaves when that queue wants its share
+    Given these queues:
+      | queue  | quota |
+      | team-b | 4     |
+    And the manifest "claims/template.yaml" is applied
+    And the manifest "claims/four-pods.yaml" is applied
+    And queue "team-a" has 4 running pods
+    When the quota of queue "team-a" becomes 0
+    And this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: large, namespace: default, labels: {kai.scheduler/queue: team-b}}
+      spec:
+        devices:
+          requests:
+          - name: gpu
+            exactly:
+              deviceClassName: gpu.nvidia.com
+              selectors: [{cel: {expression: "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('60Gi')) >= 0"}}]
+      """
+    And this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: owner, namespace: default, labels: {kai.scheduler/queue: team-b}}
+      spec:
+        schedulerName: kai-scheduler
+        priorityClassName: train
+        resourceClaims: [{name: gpu, resourceClaimName: large}]
+        containers: [{name: main, image: train, resources: {claims: [{name: gpu}]}}]
+      """
+    Then pod "owner" is running
+    And node "large-0" has 2 running pods
+    And 1 pods of queue "team-a" were evicted for queue "team-b"
+
+  @gang
+  Scenario: Nobody leaves for a gang that selects more devices in several words than there are
+    Given the manifest "claims/mixed-node.yaml" is applied
+    And pod "modest" is running
+    When the manifest "claims/three-of-two.yaml" is applied
+    Then pod "one" is pending because "devices of class mixed.example.com" and stays so for 10 cycles
+    And pod "modest" is running
+    And no pods of queue "team-a" were evicted

@@ -20,6 +20,10 @@ const EXACT: &[(&str, &str)] = &[
         "A gang is whole all along while it starts, runs and finishes",
         "where a machine is busy, the moment in which a gang starts is longer than any bound",
     ),
+    (
+        "The owner gets its share though the scheduler dies before write 50 of",
+        "while pods end for 30 seconds, a real cluster has cycles write as its time has it",
+    ),
     ("Pods with CPUs of their own go where one zone has them", ZONES),
     ("Devices of two zones are not given to one pod", ZONES),
     ("What is told of a zone later counts from then on", ZONES),
