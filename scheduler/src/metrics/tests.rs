@@ -127,10 +127,9 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
     let mut objects = vec![node, queue("lent", 0), queue("owner", 3)];
     objects.extend([group("borrowed", "lent", 1), group("owned", "owner", 2)]);
     objects.extend([group("small", "owner", 1), group("gang", "lent", 9)]);
-    objects.extend([group("lost", "nowhere", 1), pod("lost", 0, None)]);
     objects.extend((0..3).map(|at| pod("borrowed", at, Some("n1"))));
     objects.extend((0..2).map(|at| pod("owned", at, None)));
-    objects.extend((0..1).map(|at| pod("small", at, None)));
+    objects.extend([pod("small", 0, None), group("lost", "nowhere", 1), pod("lost", 0, None)]);
     objects.extend((0..9).map(|at| pod("gang", at, None)));
     assert_snapshot!(measured(&objects), @r#"
     kai_close_session_latency_milliseconds 0

@@ -8,14 +8,12 @@ mod expression;
 mod gpus;
 mod overlaps;
 mod picks;
+mod problem;
 mod record;
 mod set;
 mod unused;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::{
@@ -26,10 +24,11 @@ use schedlab_scheduler_core::{
 pub(crate) use choices::Choices;
 pub(crate) use device::{Device, DeviceId, Selection};
 pub(crate) use picks::Picked;
+pub(crate) use problem::ClaimProblem;
 pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
 
 use super::{Key, Mirror, PodRecord, put};
-use crate::{config::Flavor, parse::Malformed};
+use crate::config::Flavor;
 use device::{ClassRecord, SliceRecord, devices};
 use record::Count;
 use unused::Unused;
@@ -96,58 +95,6 @@ pub(crate) struct Claimed {
 struct Asked {
     devices: Resources,
     every: BTreeMap<Name, Resources>,
-}
-
-/// Why a pod's claims cannot be had.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ClaimProblem {
-    /// It is still to be made from its template.
-    NotMade(Name),
-    /// It does not exist.
-    Missing(Name),
-    /// It asks for something that cannot be served.
-    Malformed(Name, Malformed),
-    /// It asks for a class that does not exist.
-    NoClass(Name, Name),
-}
-
-impl ClaimProblem {
-    /// What cures it.
-    pub(crate) fn remedy(&self) -> String {
-        match self {
-            Self::NotMade(own) => format!("create the template that claim {own} of the pod names"),
-            Self::Missing(claim) => format!("create ResourceClaim {claim}"),
-            Self::Malformed(claim, malformed) => {
-                format!(
-                    "mend ResourceClaim {claim}: {} allows {}",
-                    malformed.field, malformed.allowed
-                )
-            }
-            Self::NoClass(_, class) => format!("create DeviceClass {class}"),
-        }
-    }
-}
-
-impl fmt::Display for ClaimProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotMade(own) => {
-                write!(f, "Resource claim {own} of the pod has not been made from its template yet")
-            }
-            Self::Missing(claim) => {
-                write!(f, "ResourceClaim {claim}, named in spec.resourceClaims, does not exist")
-            }
-            Self::Malformed(claim, malformed) => {
-                write!(f, "ResourceClaim {claim} cannot be allocated: {malformed}")
-            }
-            Self::NoClass(claim, class) => {
-                write!(
-                    f,
-                    "ResourceClaim {claim} asks for DeviceClass {class}, which does not exist"
-                )
-            }
-        }
-    }
 }
 
 impl Claims {
@@ -301,11 +248,10 @@ impl Claims {
             if shared.is_own && is_had && self.gpu_devices == GpuDevices::AreGpus {
                 claimed.own.add(&std::mem::take(&mut shared.devices));
                 shared.allocated_on = None;
-                if shared.besides.is_none() {
-                    continue;
-                }
+                claimed.shared.extend(Some(shared).filter(|it| it.besides.is_some()));
+            } else {
+                claimed.shared.push(shared);
             }
-            claimed.shared.push(shared);
         }
         Ok(claimed)
     }
