@@ -119,12 +119,16 @@ fn pod(group: &str, at: u32, node: Option<&str>) -> Value {
             "status": { "phase": if node.is_some() { "Running" } else { "Pending" } } })
 }
 
+/// A node with four GPUs.
+fn four_gpus() -> Value {
+    json!({ "kind": "Node", "metadata": { "name": "n1" }, "status": {
+        "allocatable": { "nvidia.com/gpu": "4", "cpu": "8", "memory": "8Gi", "pods": "110" },
+        "conditions": [{ "type": "Ready", "status": "True" }] } })
+}
+
 #[test]
 fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
-    let node = json!({ "kind": "Node", "metadata": { "name": "n1" }, "status": {
-        "allocatable": { "nvidia.com/gpu": "4", "cpu": "8", "memory": "8Gi", "pods": "110" },
-        "conditions": [{ "type": "Ready", "status": "True" }] } });
-    let mut objects = vec![node, queue("lent", 0), queue("owner", 3)];
+    let mut objects = vec![four_gpus(), queue("lent", 0), queue("owner", 3)];
     objects.extend([group("borrowed", "lent", 1), group("owned", "owner", 2)]);
     objects.extend([group("small", "owner", 1), group("gang", "lent", 9)]);
     objects.extend((0..3).map(|at| pod("borrowed", at, Some("n1"))));
