@@ -76,19 +76,27 @@ fn overlap(one: &Sorts, other: &Sorts) -> bool {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
+    use proptest::{
+        collection::{btree_set, vec},
+        prelude::*,
+    };
 
     use super::{super::device::DeviceId, *};
 
-    /// Devices by the selections that take them, and by selection what else one of it counts as.
-    fn told(all: &[&str]) -> String {
-        let device = |kinds: &&str| Device {
+    fn device(kinds: BTreeSet<Name>) -> Device {
+        Device {
             id: DeviceId { driver: "d".into(), pool: "p".into(), device: "x".into() },
             pool_is_whole: true,
             is_gpu: true,
-            kinds: kinds.split(' ').map(Name::from).collect(),
+            kinds,
             attributes: BTreeMap::new(),
-        };
-        let of_node: Vec<Device> = all.iter().map(device).collect();
+        }
+    }
+
+    /// Devices by the selections that take them, and by selection what else one of it counts as.
+    fn told(all: &[&str]) -> String {
+        let of = |kinds: &&str| device(kinds.split(' ').map(Name::from).collect());
+        let of_node: Vec<Device> = all.iter().map(of).collect();
         let mut devices = BTreeMap::from([("n".into(), of_node)]);
         let wider = count_together(&mut devices);
         let listed = |names: &BTreeSet<Name>| {
@@ -147,6 +155,47 @@ mod tests {
         all <
         b < all
         ");
+    }
+
+    /// Each of those who ask for one device of a selection can get one of its own.
+    fn all_served(devices: &[Vec<usize>], asked: &[usize]) -> bool {
+        let Some((first, rest)) = asked.split_first() else { return true };
+        (0..devices.len()).filter(|at| devices[*at].contains(first)).any(|at| {
+            let others = devices.iter().enumerate().filter(|(other, _)| *other != at);
+            let others: Vec<Vec<usize>> = others.map(|(_, kinds)| kinds.clone()).collect();
+            all_served(&others, rest)
+        })
+    }
+
+    /// No count is exceeded.
+    fn counts_suffice(devices: &[Vec<usize>], asked: &[usize]) -> bool {
+        let name = |kind: &usize| Name::from(format!("k{kind}"));
+        let device = |kinds: &Vec<usize>| device(kinds.iter().map(name).collect());
+        let mut all = BTreeMap::from([("n".into(), devices.iter().map(device).collect())]);
+        let wider = count_together(&mut all);
+        let mut counts: BTreeMap<Name, i64> = BTreeMap::new();
+        for kind in asked.iter().map(name) {
+            let wider = wider.get(&kind).into_iter().flatten().cloned();
+            for name in wider.chain([kind.clone()]) {
+                *counts.entry(name).or_default() -= 1;
+            }
+        }
+        for kind in all["n"].iter().flat_map(|device| &device.kinds) {
+            *counts.entry(kind.clone()).or_default() += 1;
+        }
+        counts.values().all(|count| *count >= 0)
+    }
+
+    proptest! {
+        #[test]
+        fn counts_suffice_just_where_everybody_can_be_served(
+            devices in vec(btree_set(0..4_usize, 0..4), 1..6),
+            asked in vec(0..4_usize, 0..6),
+        ) {
+            let devices: Vec<Vec<usize>> =
+                devices.into_iter().map(|kinds| kinds.into_iter().collect()).collect();
+            prop_assert_eq!(counts_suffice(&devices, &asked), all_served(&devices, &asked));
+        }
     }
 
     #[test]

@@ -51,3 +51,63 @@ fn taken(free: &mut Vec<&Device>, picks: &[(&Name, &DeviceId)]) -> Picked {
     free.retain(|device| picks.iter().all(|(_, id)| **id != device.id));
     picks.iter().map(|(request, id)| (Name::clone(request), (*id).clone())).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use schedlab_json::{Value, json};
+
+    use super::*;
+    use crate::mirror::Mirror;
+
+    /// A claim on a device of this model, or on any two.
+    fn claim(name: &str, model: &str) -> Value {
+        let attribute = "device.attributes['gpu.x']";
+        let exactly = match model {
+            "any two" => json!({ "deviceClassName": "gpu.x", "count": 2 }),
+            model => json!({ "deviceClassName": "gpu.x", "selectors": [
+                { "cel": { "expression": format!("{attribute}.{model}") } },
+            ] }),
+        };
+        json!({ "kind": "ResourceClaim", "metadata": { "name": name, "namespace": "ns" },
+                "spec": { "devices": { "requests": [{ "name": "r", "exactly": exactly }] } } })
+    }
+
+    /// What claims get of a device that is red and blue, and one that is red and green.
+    fn told(claims: &[(&str, &str)]) -> String {
+        let is = |red, blue, green| json!({ "red": { "bool": red }, "blue": { "bool": blue }, "green": { "bool": green } });
+        let slice = json!({ "kind": "ResourceSlice", "metadata": { "name": "s" }, "spec": {
+            "nodeName": "n", "driver": "gpu.x", "pool": { "name": "n", "generation": 1 },
+            "devices": [
+                { "name": "0", "attributes": is(true, true, false) },
+                { "name": "1", "attributes": is(true, false, true) },
+            ],
+        } });
+        let class = json!({ "kind": "DeviceClass", "metadata": { "name": "gpu.x" }, "spec": {} });
+        let mut objects = vec![slice, class];
+        objects.extend(claims.iter().map(|(name, model)| claim(name, model)));
+        let mut mirror = Mirror::of(&objects);
+        mirror.claims.refresh();
+        let key = |name: &str| Key { namespace: "ns".into(), name: name.into() };
+        let keys: Vec<Key> = claims.iter().map(|(name, _)| key(name)).collect();
+        let picked = mirror.claims.pick(&"n".into(), &keys.iter().collect::<Vec<_>>());
+        let told = claims.iter().map(|(name, model)| {
+            let devices = picked.get(&key(name)).into_iter().flatten().map(|(_, id)| &*id.device);
+            format!("{name} ({model}): {}", devices.collect::<Vec<_>>().join(" "))
+        });
+        told.collect::<Vec<_>>().join(", ").replace(": ,", ": none,")
+    }
+
+    #[test]
+    fn a_claim_leaves_to_another_what_suits_only_that() {
+        assert_snapshot!(told(&[("a", "red"), ("b", "blue")]), @"a (red): 1, b (blue): 0");
+        assert_snapshot!(told(&[("a", "red"), ("b", "green")]), @"a (red): 0, b (green): 1");
+        assert_snapshot!(told(&[("a", "any two")]), @"a (any two): 0 1");
+    }
+
+    #[test]
+    fn where_not_all_can_be_served_some_are() {
+        assert_snapshot!(told(&[("a", "red"), ("b", "any two")]), @"a (red): 0, b (any two): ");
+        assert_snapshot!(told(&[("a", "blue"), ("b", "blue"), ("c", "red")]), @"a (blue): 0, b (blue): none, c (red): 1");
+    }
+}
