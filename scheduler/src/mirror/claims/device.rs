@@ -6,14 +6,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use kube_cel::{
-    KubeCelExt as _,
-    cel::{self, Context, Program},
-};
-use schedlab_json::{Map, Value, json};
+use kube_cel::cel::{self, Context};
+use schedlab_json::{Map, Value};
 use schedlab_scheduler_core::model::Name;
 
-use super::expression::{self, with_room};
+use super::expression::{self, Expression, with_room};
 use crate::parse::{Malformed, at, list, name, text};
 
 /// Tells a device from all others.
@@ -52,11 +49,10 @@ impl Selection {
         let selectors = list(exactly, "/selectors").iter().zip(0..);
         let expression = |(selector, at): (&Value, usize)| {
             let found = text(selector, "/cel/expression").unwrap_or_default();
-            if with_room(|| expression::compiled(found).is_some()) {
-                return Ok(found.to_owned());
-            }
-            let field = format!("{field}.selectors[{at}].cel.expression");
-            Err(Malformed::new(field, found, "a CEL expression"))
+            let read = || expression::compiled(found, &expression::functions()).map(drop);
+            let field = || format!("{field}.selectors[{at}].cel.expression");
+            with_room(read).map_err(|why| why.told(field(), found))?;
+            Ok(found.to_owned())
         };
         let expressions = selectors.map(expression).collect::<Result<_, _>>()?;
         Ok(Self { class, expressions })
@@ -136,20 +132,24 @@ struct Kind {
     name: Name,
     is_gpu: bool,
     /// `None`: an expression cannot be read, so no device is of it.
-    programs: Option<Vec<Program>>,
+    expressions: Option<Vec<Expression>>,
 }
 
 impl Kind {
-    fn of_class(name: &Name, class: &ClassRecord) -> Self {
-        let programs = compiled(&class.selectors);
-        Self { name: Name::clone(name), is_gpu: is_gpu(name), programs }
+    fn of_class((name, class): (&Name, &ClassRecord), functions: &Context<'_>) -> Self {
+        let expressions = compiled(&class.selectors, functions);
+        Self { name: Name::clone(name), is_gpu: is_gpu(name), expressions }
     }
 
     /// `None`: its class does not exist.
-    fn of_selection(selection: &Selection, classes: &BTreeMap<Name, ClassRecord>) -> Option<Self> {
+    fn of_selection(
+        selection: &Selection,
+        classes: &BTreeMap<Name, ClassRecord>,
+        functions: &Context<'_>,
+    ) -> Option<Self> {
         let of_class = &classes.get(&selection.class)?.selectors;
-        let programs = compiled(of_class.iter().chain(&selection.expressions));
-        Some(Self { name: selection.name(), is_gpu: is_gpu(&selection.class), programs })
+        let expressions = compiled(of_class.iter().chain(&selection.expressions), functions);
+        Some(Self { name: selection.name(), is_gpu: is_gpu(&selection.class), expressions })
     }
 }
 
@@ -167,9 +167,11 @@ fn selected(
     classes: &BTreeMap<Name, ClassRecord>,
     selections: &BTreeSet<Selection>,
 ) -> BTreeMap<Name, Vec<Device>> {
-    let narrower = selections.iter().filter_map(|one| Kind::of_selection(one, classes));
-    let of_classes = classes.iter().map(|(name, class)| Kind::of_class(name, class));
-    let kinds: Vec<Kind> = of_classes.chain(narrower).collect();
+    let functions = expression::functions();
+    let narrower = |one| Kind::of_selection(one, classes, &functions);
+    let of_classes = classes.iter().map(|class| Kind::of_class(class, &functions));
+    let kinds: Vec<Kind> = of_classes.chain(selections.iter().filter_map(narrower)).collect();
+    let kinds = (kinds.as_slice(), &functions);
     // By pool, the newest generation, and how many slices are of it.
     let mut newest: BTreeMap<(&Name, &Name), (i64, i64)> = BTreeMap::new();
     for slice in slices.values() {
@@ -189,7 +191,7 @@ fn selected(
             continue;
         }
         let is_whole = slice.slices.is_none_or(|slices| slices == count);
-        let devices = slice.devices.iter().map(|one| device((slice, is_whole), one, &kinds));
+        let devices = slice.devices.iter().map(|one| device((slice, is_whole), one, kinds));
         by_node.entry(Name::clone(node)).or_default().extend(devices);
     }
     for devices in by_node.values_mut() {
@@ -205,20 +207,26 @@ fn natural(name: &str) -> (String, u64, String) {
     (head.to_owned(), number, name.to_owned())
 }
 
-fn compiled<'e>(expressions: impl IntoIterator<Item = &'e String>) -> Option<Vec<Program>> {
-    expressions.into_iter().map(|text| expression::compiled(text)).collect()
+fn compiled<'e>(
+    expressions: impl IntoIterator<Item = &'e String>,
+    functions: &Context<'_>,
+) -> Option<Vec<Expression>> {
+    expressions.into_iter().map(|text| expression::compiled(text, functions).ok()).collect()
 }
 
-fn device((slice, pool_is_whole): (&SliceRecord, bool), one: &Value, kinds: &[Kind]) -> Device {
+fn device(
+    (slice, pool_is_whole): (&SliceRecord, bool),
+    one: &Value,
+    (kinds, functions): (&[Kind], &Context<'_>),
+) -> Device {
     let id = DeviceId {
         driver: Name::clone(&slice.driver),
         pool: Name::clone(&slice.pool),
         device: text(one, "/name").unwrap_or_default().into(),
     };
-    let context = context(&slice.driver, one);
-    let holds = |program: &Program| expression::holds(program, &context);
-    let takes =
-        |kind: &&Kind| kind.programs.as_ref().is_some_and(|programs| programs.iter().all(holds));
+    let context = context(&slice.driver, one, functions);
+    let holds = |one: &Expression| expression::holds(one, &context);
+    let takes = |kind: &&Kind| kind.expressions.as_ref().is_some_and(|all| all.iter().all(holds));
     let kinds: Vec<&Kind> = kinds.iter().filter(takes).collect();
     let is_gpu = is_gpu(&slice.driver) || kinds.iter().any(|kind| kind.is_gpu);
     let kinds = kinds.iter().map(|kind| Name::clone(&kind.name)).collect();
@@ -240,16 +248,14 @@ fn attributes(driver: &str, one: &Value) -> BTreeMap<Name, String> {
 }
 
 /// `device.driver`, `device.attributes[domain].name` and `device.capacity[domain].name`.
-fn context(driver: &str, one: &Value) -> Context<'static> {
-    let mut context = Context::default().with_all();
+fn context<'c>(driver: &str, one: &Value, functions: &'c Context<'_>) -> Context<'c> {
+    let mut context = functions.new_inner_scope();
     let attributes = by_domain(driver, one, "/attributes", |value| {
-        value.as_object().and_then(|kinds| kinds.values().next()).and_then(plain)
+        let (kind, value) = value.as_object()?.iter().next()?;
+        attribute(kind, value, functions)
     });
-    let quantity = Context::default().with_all();
     let capacity = by_domain(driver, one, "/capacity", |value| {
-        let amount = text(value, "/value")?;
-        let program = Program::compile(&format!("quantity({})", json!(amount))).ok()?;
-        program.execute(&quantity).ok()
+        expression::made("quantity", text(value, "/value")?, functions)
     });
     let fields: [(&str, cel::Value); 3] =
         [("driver", driver.to_owned().into()), ("attributes", attributes), ("capacity", capacity)];
@@ -259,8 +265,9 @@ fn context(driver: &str, one: &Value) -> Context<'static> {
     context
 }
 
-fn plain(value: &Value) -> Option<cel::Value> {
+fn attribute(kind: &str, value: &Value, functions: &Context<'_>) -> Option<cel::Value> {
     match value {
+        Value::String(text) if kind == "version" => expression::made("semver", text, functions),
         Value::String(text) => Some(text.as_str().into()),
         Value::Bool(flag) => Some((*flag).into()),
         Value::Number(number) => number.as_i64().map(Into::into),
@@ -294,6 +301,8 @@ fn by_domain(
 
 #[cfg(test)]
 mod tests {
+    use schedlab_json::json;
+
     use super::*;
 
     fn selection(expressions: &[&str]) -> Result<Selection, Malformed> {
@@ -314,6 +323,95 @@ mod tests {
         let (deep, odd) = ("(".repeat(10 * 1024), "true?1:".repeat(200));
         for odd in ["", "'", "a b", "device..x", "1 +", "\u{0}", &deep, &odd] {
             assert!(told(odd).ends_with("allowed: a CEL expression"), "{odd:?}");
+        }
+        let unknown = [
+            ("gpu.driver == 'a'", "gpu"),
+            ("device.driver == 'a' || frob(1) == 2", "frob"),
+            ("device.driver.frob()", "frob"),
+            ("maths.least(1, 2) == 1", "maths.least"),
+            ("cel.bind(device.driver, 1, true)", "cel.bind"),
+            ("cel.bind(d, 1, true) && d == 1", "d"),
+        ];
+        for (expression, name) in unknown {
+            let allowed = "allowed: names that CEL has for devices, such as device";
+            assert_eq!(told(expression), format!("cel.expression: found {name}, {allowed}"));
+        }
+    }
+
+    /// The devices for which an expression holds.
+    fn taken_by(expression: &str) -> Vec<String> {
+        let slice = json!({ "spec": {
+            "nodeName": "n", "driver": "gpu.example.com", "pool": { "name": "n", "generation": 1 },
+            "devices": [
+                { "name": "a", "attributes": { "model": { "string": "x" },
+                                               "runtime": { "version": "535.0.0" } } },
+                { "name": "b", "attributes": { "model": { "string": "y" },
+                                               "runtime": { "version": "550.1.2" },
+                                               "other.example.com/fast": { "bool": true } },
+                  "capacity": { "memory": { "value": "80Gi" } } },
+            ],
+        } });
+        let class = json!({ "spec": {} });
+        let slices = BTreeMap::from([("s".into(), SliceRecord::read(&slice))]);
+        let classes = BTreeMap::from([("gpu.example.com".into(), ClassRecord::read(&class))]);
+        let one = selection(&[expression]).unwrap();
+        let found = devices(&slices, &classes, &[one.clone()].into());
+        let taken = found[&Name::from("n")].iter().filter(|is| is.kinds.contains(&one.name()));
+        taken.map(|device| device.id.device.to_string()).collect()
+    }
+
+    #[test]
+    fn versions_are_compared_as_such_and_are_no_texts() {
+        let runtime = "device.attributes['gpu.example.com'].runtime";
+        let rows = [
+            (format!("{runtime}.isGreaterThan(semver('535.0.0'))"), "b"),
+            (format!("{runtime}.compareTo(semver('535.0.0')) >= 0"), "ab"),
+            (format!("{runtime} == semver('535.0.0')"), "a"),
+            (format!("{runtime}.major() == 550"), "b"),
+            (format!("{runtime} == '535.0.0'"), ""),
+            (format!("{runtime} != '535.0.0'"), "ab"),
+            (format!("{runtime} in ['535.0.0', '550.1.2']"), ""),
+        ];
+        for (expression, expected) in rows {
+            assert_eq!(taken_by(&expression).concat(), expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_domain_that_a_device_does_not_have_has_no_names() {
+        let rows = [
+            ("has(device.attributes['other.example.com'].fast)", "b"),
+            ("!has(device.attributes['other.example.com'].fast)", "a"),
+            ("!has(device.capacity['gpu.example.com'].memory)", "a"),
+            ("!has(device.capacity['nobody.example.com'].memory)", "ab"),
+            ("!has(device.attributes.nobody.fast)", "ab"),
+            ("!('fast' in device.attributes['other.example.com'])", "a"),
+            ("['other.example.com'].exists(d, !has(device.attributes[d].fast))", "a"),
+            ("device.attributes['other.example.com'].?fast.orValue(false)", "b"),
+            ("'other.example.com' in device.attributes", "b"),
+            ("device.attributes['nobody.example.com'].fast", ""),
+            (
+                "[{'attributes': {'x': {'y': 1}}}].exists(device, device.attributes['x'].y == 1)",
+                "ab",
+            ),
+        ];
+        for (expression, expected) in rows {
+            assert_eq!(taken_by(expression).concat(), expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_value_can_be_given_a_name() {
+        let own = "device.attributes['gpu.example.com']";
+        let other = "device.attributes['other.example.com']";
+        let rows = [
+            (format!("cel.bind(d, {own}, d.model == 'x')"), "a"),
+            (format!("cel.bind(d, {other}, !has(d.fast)) || 1 > 2"), "a"),
+            (format!("cel.bind(d, {own}, cel.bind(m, d.model, m + m == 'yy'))"), "b"),
+            (format!("cel.bind(m, {own}.model, ['x', 'z'].exists(one, one == m))"), "a"),
+        ];
+        for (expression, expected) in rows {
+            assert_eq!(taken_by(&expression).concat(), expected, "{expression}");
         }
     }
 
