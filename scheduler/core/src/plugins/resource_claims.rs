@@ -82,13 +82,16 @@ fn fits_with(
     Ok(if is_freed { Fits::Later } else { Fits::Now })
 }
 
-/// Where its other users are, or will be.
+/// Where its users are, or will be: the others, and the pod itself where it moves away.
 fn users(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Vec<PodState> {
-    let others = session.claiming_pods().iter().filter(|other| **other != pod);
-    let others = others.filter(|other| {
-        session.shape_of(**other).claims.iter().any(|theirs| theirs.name == claim.name)
-    });
-    others.map(|other| session.state(*other)).collect()
+    let has_it = |user: &&PodId| {
+        session.shape_of(**user).claims.iter().any(|theirs| theirs.name == claim.name)
+    };
+    let users = session.claiming_pods().iter().filter(has_it);
+    let states = users.map(|user| (*user, session.state(*user)));
+    let counts =
+        |(user, state): &(PodId, PodState)| *user != pod || matches!(state, PodState::Releasing(_));
+    states.filter(counts).map(|(_, state)| state).collect()
 }
 
 impl Filter for ClaimedGpus {

@@ -60,6 +60,35 @@ fn a_claim_that_somebody_still_has_is_not_allocated_elsewhere() {
 }
 
 #[test]
+fn who_alone_uses_a_claim_may_move_and_takes_it_along() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4 by-claim
+        node n2 gpus=4 by-claim
+        job left claim x:2/n1 on n1
+        job right claim y:2/n2 on n2
+        job whole gpus=4 by-claim
+    "), @r"
+    right leaves n2 for whole (consolidation)
+    right waits for n1
+    whole waits for n2
+    whole pending: Room was promised on n2 and is being released by pods that are leaving
+    ");
+}
+
+#[test]
+fn who_shares_a_claim_with_somebody_who_stays_does_not_move() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4 by-claim
+        node n2 gpus=4 by-claim
+        job left claim x:2/n1 on n1
+        job stays claim x:2/n1 non-preemptible on n1
+        job right claim y:2/n2 on n2
+        job anchor claim y:2/n2 non-preemptible on n2
+        job whole gpus=4 by-claim
+    "), @"whole pending: Resources were not found for pod default/whole due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.");
+}
+
+#[test]
 fn an_allocated_claim_is_used_where_it_is() {
     assert_snapshot!(plan_of("
         node n1 gpus=1 by-claim cpu=1
