@@ -38,6 +38,8 @@ pub enum Misfit {
     NodeAffinity,
     /// Required pod affinity is not met.
     PodAffinity,
+    /// Required pod affinity asks for pods of its own gang, which come after it.
+    AffinityToMates,
     /// Required pod anti-affinity of the pod is not met.
     PodAntiAffinity,
     /// A pod there does not want it near.
@@ -128,6 +130,7 @@ impl Misfit {
             | Self::NotReady
             | Self::NodeAffinity
             | Self::PodAffinity
+            | Self::AffinityToMates
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly
             | Self::LegacyMig
@@ -153,6 +156,7 @@ impl Misfit {
             | Self::NotReady
             | Self::NodeAffinity
             | Self::PodAffinity
+            | Self::AffinityToMates
             | Self::PodAntiAffinity
             | Self::OthersAntiAffinity
             | Self::HostPort
@@ -203,7 +207,9 @@ impl fmt::Display for Misfit {
             Self::Unschedulable => f.write_str("node(s) were unschedulable"),
             Self::NotReady => f.write_str("node(s) were not ready"),
             Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity/selector"),
-            Self::PodAffinity => f.write_str("node(s) didn't match pod affinity rules"),
+            Self::PodAffinity | Self::AffinityToMates => {
+                f.write_str("node(s) didn't match pod affinity rules")
+            }
             Self::PodAntiAffinity => f.write_str("node(s) didn't match pod anti-affinity rules"),
             Self::OthersAntiAffinity => {
                 f.write_str("node(s) didn't satisfy existing pods anti-affinity rules")

@@ -34,6 +34,7 @@ impl Misfit {
             | Self::Unschedulable
             | Self::NotReady
             | Self::PodAffinity
+            | Self::AffinityToMates
             | Self::PodAntiAffinity
             | Self::OthersAntiAffinity
             | Self::HostPort

@@ -427,6 +427,10 @@ fn added(pods: u32) -> String {
     if pods > 1 { format!("{pods} nodes") } else { "a node".to_owned() }
 }
 
+/// Of a gang, one pod is placed after the other.
+const MATES_FIRST: &str = "let the pods of its own gang that its pod affinity asks for come first, by a higher label \
+     kai.scheduler/task-priority or a sub-group whose name comes before its own";
+
 fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, (nodes, pods): (u32, u32)) -> fmt::Result {
     let of = of_nodes(nodes, pods);
     match misfit {
@@ -439,6 +443,7 @@ fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, (nodes, pods): (u32, u32))
             f.write_str("label a node as its node selector and affinity ask, or ask for less")
         }
         Misfit::PodAffinity => f.write_str("start the pods that its pod affinity asks for"),
+        Misfit::AffinityToMates => f.write_str(MATES_FIRST),
         Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity => {
             write!(f, "add {} without the pods that anti-affinity keeps it from", added(pods))
         }

@@ -241,6 +241,7 @@ impl WhatIf<'_> {
             Misfit::TooLittle { .. }
             | Misfit::DeviceMemory { .. }
             | Misfit::PodAffinity
+            | Misfit::AffinityToMates
             | Misfit::TopologySpread
             | Misfit::TopologySpreadLabel
             | Misfit::WholeGpusOnly

@@ -47,6 +47,8 @@ struct Terms<'a> {
     wanted: PodCounts<'a>,
     /// It is the first of a series that wants each other.
     is_first: bool,
+    /// Nobody whom its affinity wants is anywhere, and pods of its own gang are among them.
+    wants_mates: bool,
     /// Those its anti-affinity shuns; staying, then leaving.
     shunned: [PodCounts<'a>; 2],
     /// Those whose anti-affinity shuns it; staying, then leaving.
@@ -62,6 +64,7 @@ impl<'a> Terms<'a> {
             shape,
             wanted: PodCounts::default(),
             is_first: wants(session, shape, (pod, pod)),
+            wants_mates: false,
             shunned: [PodCounts::default(), PodCounts::default()],
             shunning: [PodCounts::default(), PodCounts::default()],
             shunning_keys: BTreeSet::new(),
@@ -77,6 +80,7 @@ impl<'a> Terms<'a> {
             }
         }
         terms.is_first &= terms.wanted.is_empty();
+        terms.wants_mates = terms.wanted.is_empty() && wants_mates(session, (pod, shape));
         terms
     }
 
@@ -130,7 +134,9 @@ impl<'a> Terms<'a> {
             count.is_some_and(|count| count > 0 || self.is_first)
         });
         if !near {
-            return Err(Misfit::PodAffinity);
+            let misfit =
+                if self.wants_mates { Misfit::AffinityToMates } else { Misfit::PodAffinity };
+            return Err(misfit);
         }
         let shunned_over = self.shape.pod_anti_affinity.iter().map(|term| &term.topology_key);
         let shunned_over: BTreeSet<&Name> = shunned_over.collect();
@@ -153,6 +159,16 @@ impl<'a> Terms<'a> {
 fn wants(session: &Session<'_>, shape: &PodShape, pair: (&Pod, &Pod)) -> bool {
     let (terms, namespaces) = (&shape.pod_affinity, &session.snapshot.namespaces);
     !terms.is_empty() && terms.iter().all(|term| term_selects(term, namespaces, pair))
+}
+
+/// A pod of its own gang, itself left out, is what its affinity wants.
+fn wants_mates(session: &Session<'_>, (pod, shape): (&Pod, &PodShape)) -> bool {
+    let is_mate = |other: &&Pod| {
+        let waits = matches!(other.status, PodStatus::Pending | PodStatus::Gated);
+        pod.group.is_some() && other.group == pod.group && other.uid != pod.uid && waits
+    };
+    let mut mates = session.snapshot.pods.iter().filter(is_mate);
+    !shape.pod_affinity.is_empty() && mates.any(|mate| wants(session, shape, (pod, mate)))
 }
 
 /// What a required affinity of a pod that is there counts for one that comes.

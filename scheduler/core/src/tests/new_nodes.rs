@@ -102,3 +102,23 @@ fn as_many_nodes_are_added_as_pods_keep_apart() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn a_gang_that_waits_for_its_own_later_pods_is_told_so() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        gang own
+          part a gpus=1 near app=x/host
+          part b gpus=1 label app=x
+    ", "own"), @r"
+    PodSchedulingErrors
+    let the pods of its own gang that its pod affinity asks for come first, by a higher label kai.scheduler/task-priority or a sub-group whose name comes before its own
+      not tried
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        gang own
+          part a gpus=1 label app=x
+          part b gpus=1 near app=x/host
+    ", "own"), @"nothing");
+}
