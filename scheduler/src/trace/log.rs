@@ -1,7 +1,7 @@
 //! The lines of a trace: the last ones, each cut at a length, so that neither many nodes nor long
 //! reasons make it grow.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most characters of a line.
 const WIDTH_MAX: usize = 400;
@@ -25,7 +25,8 @@ type Answer = (&'static str, String, String);
 #[derive(Debug, Default)]
 struct Nodes {
     first: String,
-    count: u64,
+    /// A node may be looked at again and again.
+    all: BTreeSet<String>,
 }
 
 impl Log {
@@ -44,7 +45,7 @@ impl Log {
         self.push(line);
     }
 
-    /// One more node of which the same is said about the same.
+    /// A node of which the same is said about the same.
     pub(super) fn count(
         &mut self,
         (point, plugin): (&'static str, &str),
@@ -57,18 +58,17 @@ impl Log {
         }
         let answer = (point, plugin.to_owned(), cut(verdict.to_owned()));
         let nodes = self.answers.entry(answer).or_default();
-        if nodes.count == 0 {
+        if nodes.all.is_empty() {
             node.clone_into(&mut nodes.first);
         }
-        nodes.count += 1;
+        nodes.all.insert(node.to_owned());
     }
 
     fn tell_answers(&mut self) {
-        for ((point, plugin, verdict), Nodes { first, count }) in std::mem::take(&mut self.answers)
-        {
-            let nodes = match count {
+        for ((point, plugin, verdict), Nodes { first, all }) in std::mem::take(&mut self.answers) {
+            let nodes = match all.len() {
                 1 => first,
-                _ => format!("{first} and {} more", count - 1),
+                count => format!("{first} and {} more", count - 1),
             };
             let subject = &self.subject;
             self.push(format!("  {point} {plugin}: {subject} on {nodes}: {verdict}"));

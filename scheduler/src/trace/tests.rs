@@ -41,6 +41,15 @@ fn answers_of_many_nodes_are_one_line() {
 }
 
 #[test]
+fn a_node_that_is_looked_at_again_is_one_node() {
+    let trace = Trace::of_lines(10);
+    for node in ["n1", "n0", "n1", "n0"] {
+        trace.says_of_node(("Filter", "Fit"), "ns/a", (node, "passes"));
+    }
+    assert_eq!(trace.text(), "  Filter Fit: ns/a on n1 and 1 more: passes\n");
+}
+
+#[test]
 fn no_more_lines_are_kept_than_were_asked_for_and_none_is_long() {
     let snapshot = synthetic::pending_singles(20, 4);
     let (_, whole) = traced(&snapshot, 100_000);
