@@ -32,6 +32,8 @@ pub(crate) struct QueueRecord {
     pub(crate) malformed: Option<Malformed>,
     /// Fields left out beside others that are set: they count as 0.
     pub(crate) unset: Vec<String>,
+    /// Weights above 0 that are too small to count.
+    pub(crate) weightless: Vec<String>,
     pub(crate) told: QueueTold,
 }
 
@@ -84,6 +86,7 @@ impl QueueRecord {
             reclaim_min_runtime: reader.runtime("reclaimMinRuntime"),
             malformed: reader.malformed,
             unset: unset(spec),
+            weightless: weightless(spec),
             told: QueueTold {
                 version: version(object),
                 children: list(object, "/status/childQueues")
@@ -195,6 +198,14 @@ impl Reader<'_> {
 /// What a spec says of a resource.
 fn stated<'s>(spec: &'s Value, resource: &str, which: &str) -> Option<&'s Value> {
     spec.get("resources")?.get(resource)?.get(which)
+}
+
+/// They count in thousandths.
+fn weightless(spec: &Value) -> Vec<String> {
+    let weight = |resource| stated(spec, resource, "overQuotaWeight").and_then(Value::as_f64);
+    let is_lost = |weight: f64| weight > 0.0 && (weight * 1000.0).round() < 1.0;
+    let lost = ["gpu", "cpu", "memory"].into_iter().filter(|it| weight(*it).is_some_and(is_lost));
+    lost.map(|resource| format!("{resource}.overQuotaWeight")).collect()
 }
 
 /// Fields of a resource that are left out while others of it are set; all three when the

@@ -36,6 +36,9 @@ pub(super) fn of(
         if !record.unset.is_empty() {
             add("PartialConfiguration", unset(record));
         }
+        if !record.weightless.is_empty() {
+            add("WeightTooSmall", weightless(record));
+        }
         let is_counted = deserves(record) && problem.is_none();
         if let (None, true, Some(message)) = (&record.parent, is_counted, &over_capacity) {
             add("GuaranteesAboveCapacity", message.clone());
@@ -81,6 +84,17 @@ fn unset(record: &QueueRecord) -> String {
         }
     };
     format!("Partial configuration: {counts}{limit}. {advice}")
+}
+
+fn weightless(record: &QueueRecord) -> String {
+    let counts = match record.weightless.as_slice() {
+        [only] => format!("{only} is below a thousandth and counts as 0"),
+        several => format!("{} are below a thousandth and count as 0", several.join(", ")),
+    };
+    format!(
+        "{counts}: the queue gets nothing of what quotas leave over. Multiply the weights of all \
+         queues beside each other, as only their proportions matter"
+    )
 }
 
 /// A guarantee that adds to a sum; without a bound it is told of no amount.
@@ -154,6 +168,25 @@ mod tests {
         assert_eq!(told(&[("a", spec.clone())]), "");
         let record = QueueRecord::read(&json!({ "spec": spec }));
         assert_eq!(record.over_quota_weight_milli.gpu, 0);
+    }
+
+    #[test]
+    fn weights_that_are_too_small_to_count_are_told() {
+        let weights = |gpu: f64, cpu: f64| {
+            let mut resources = gpus(1.0);
+            resources["gpu"]["overQuotaWeight"] = json!(gpu);
+            resources["cpu"]["overQuotaWeight"] = json!(cpu);
+            json!({ "resources": resources })
+        };
+        let queues = [
+            ("a", weights(0.0004, 0.001)),
+            ("b", weights(0.0, 0.0005)),
+            ("c", weights(1e-9, 1e-9)),
+        ];
+        insta::assert_snapshot!(told(&queues), @r"
+        a WeightTooSmall: gpu.overQuotaWeight is below a thousandth and counts as 0: the queue gets nothing of what quotas leave over. Multiply the weights of all queues beside each other, as only their proportions matter
+        c WeightTooSmall: gpu.overQuotaWeight, cpu.overQuotaWeight are below a thousandth and count as 0: the queue gets nothing of what quotas leave over. Multiply the weights of all queues beside each other, as only their proportions matter
+        ");
     }
 
     #[test]
