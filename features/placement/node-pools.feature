@@ -18,6 +18,11 @@ Feature: A scheduler for each node pool
     Then pod "inner" is on node "a-1"
     And pod "outer" has 2 pending pods and stays so for 5 cycles
 
+  Scenario: Who has the label on the owner alone runs in the pool, and pods go with their group
+    When the manifest "placement/pools.yaml" is applied
+    Then deployment "labelled" has 2 running pods
+    And pod "moved" has 1 pending pod and stays so for 5 cycles
+
   Scenario: Why a group waits is told for its pool
     When these workloads are submitted:
       | name | kind | queue | pods | gpus | labels                       |

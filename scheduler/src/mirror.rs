@@ -42,7 +42,9 @@ pub(crate) use group::{GroupRecord, GroupResources, Tries};
 pub(crate) use node::NodeRecord;
 pub(crate) use numa::{NumaRecord, PREDICTED, written_shares};
 use pod::Place;
-pub(crate) use pod::{CLASS_LABEL, Owner, Phase, PodRecord, SUB_GROUP_LABEL, controller};
+pub(crate) use pod::{
+    CLASS_LABEL, Owner, Phase, PodRecord, SUB_GROUP_LABEL, Scheduler, controller,
+};
 pub(crate) use queue::{QueueRecord, QueueTold};
 
 pub(crate) use sharing::RESERVATION_PREFIX;
@@ -153,7 +155,7 @@ pub(crate) struct Mirror {
     unread: BTreeMap<Key, Unread>,
     /// Pods that could not be grouped as they stood at this version, and why.
     pub(crate) ungrouped: BTreeMap<Key, (u64, Malformed)>,
-    /// Names of our pods by the pod group that they name.
+    /// Names of the pods that name us, by the pod group that they name.
     pub(crate) members: BTreeMap<Key, BTreeSet<Name>>,
     pub(crate) changes: Changes,
     sharing: Sharing,
@@ -177,8 +179,8 @@ impl Mirror {
         NodePool::name(self.pool.as_ref())
     }
 
-    /// A node or pod with these labels belongs to what is scheduled here.
-    fn is_in_pool(&self, labels: &Labels) -> bool {
+    /// A node, a pod group or a pod without one that has these labels is of what is scheduled here.
+    pub(crate) fn is_in_pool(&self, labels: &Labels) -> bool {
         self.pool.as_ref().is_none_or(|NodePool { label, value }| {
             labels.get(label.as_str()).map_or("", |found| found) == value
         })
@@ -202,7 +204,33 @@ impl Mirror {
         }
     }
 
-    /// Our pods that name a pod group.
+    /// A pod is of the pool of its group, whatever its own labels say.
+    fn is_ours(&self, key: &Key, pod: &PodRecord) -> bool {
+        let group = pod.group.as_ref().and_then(|name| {
+            let namespace = Name::clone(&key.namespace);
+            self.groups.get(&Key { namespace, name: Name::clone(name) })
+        });
+        pod.scheduler == Scheduler::This
+            && group.map_or_else(|| self.is_in_pool(&pod.labels), |group| group.in_pool)
+    }
+
+    /// Pods come and go with their group.
+    fn follow(&mut self, group: &Key) {
+        if self.pool.is_none() {
+            return;
+        }
+        let moved =
+            |(key, pod): (Key, &PodRecord)| (self.is_ours(&key, pod) != pod.ours).then_some(key);
+        let moved: Vec<Key> = self.pods_of(group).filter_map(moved).collect();
+        for key in moved {
+            if let Some(pod) = self.pods.get_mut(&key) {
+                pod.ours = !pod.ours;
+                self.pod_changed(key);
+            }
+        }
+    }
+
+    /// The pods that name us and a pod group.
     pub(crate) fn pods_of(&self, group: &Key) -> impl Iterator<Item = (Key, &PodRecord)> {
         self.members.get(group).into_iter().flatten().filter_map(|name| {
             let key = Key { namespace: Name::clone(&group.namespace), name: Name::clone(name) };
@@ -253,6 +281,7 @@ impl Mirror {
 
     fn group_changed(&mut self, key: Key) {
         self.revision += 1;
+        self.follow(&key);
         self.changes.groups.insert(key);
     }
 
@@ -289,7 +318,6 @@ impl Mirror {
     }
 
     fn upsert_pod(&mut self, key: Key, mut record: PodRecord) {
-        record.ours &= self.is_in_pool(&record.labels);
         record.shape = self.interned(record.shape);
         if record.node.is_none()
             && let Some((node, request)) = self.request_for(&key, &record)
@@ -313,11 +341,12 @@ impl Mirror {
                 record.group = record.group.or_else(|| known.unmarked_group());
             }
             known.told.clone_from(&record.told);
-            if *known == record {
-                return;
-            }
         }
-        if let Some(group) = record.group.as_ref().filter(|_| record.ours) {
+        record.ours = self.is_ours(&key, &record);
+        if self.pods.get(&key) == Some(&record) {
+            return;
+        }
+        if let Some(group) = record.group.as_ref().filter(|_| record.scheduler == Scheduler::This) {
             let group = Key { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
             self.members.entry(group).or_default().insert(Name::clone(&key.name));
         }

@@ -15,7 +15,7 @@ use schedlab_scheduler_core::model::{Name, Time};
 use crate::{
     api::{Api, ApiError, Merge, path},
     config::{Config, NODE_POOL_LABEL},
-    mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, SUB_GROUP_LABEL, controller},
+    mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, SUB_GROUP_LABEL, Scheduler, controller},
     pacing::Pacing,
     watch::Kind,
 };
@@ -39,6 +39,9 @@ pub(crate) struct Grouper {
     owners: BTreeMap<(Name, Owner), Option<Value>>,
     /// What kinds of owners have by default.
     defaults: Source,
+    /// Pods whose groups are of other node pools, as they stood at this version: they are left to
+    /// the schedulers of those.
+    of_others: BTreeMap<Key, u64>,
 }
 
 impl Grouper {
@@ -46,11 +49,13 @@ impl Grouper {
         let pool = config.node_pool.as_ref();
         let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
         let defaults = Source::new(config.default_priorities.clone());
-        Self { pool_label, plurals: BTreeMap::new(), owners: BTreeMap::new(), defaults }
+        let (plurals, owners, of_others) = Default::default();
+        Self { pool_label, plurals, owners, defaults, of_others }
     }
 
-    /// Groups every pod of ours that is in no group yet. An error ends the cycle's grouping;
-    /// what is missing is grouped in the next.
+    /// Groups every pod that is in no group yet and whose group is ours: which node pool it is for
+    /// may stand on its owner alone. An error ends the cycle's grouping; what is missing is grouped
+    /// in the next.
     pub(crate) async fn group(
         &mut self,
         api: &Api,
@@ -62,9 +67,11 @@ impl Grouper {
         mirror.ungrouped.retain(|key, (version, _)| {
             pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
         });
-        let waiting = pods
-            .iter()
-            .filter(|(key, pod)| wants_group(pod) && !mirror.ungrouped.contains_key(key));
+        self.of_others.retain(|key, version| {
+            pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
+        });
+        let is_known = |key| mirror.ungrouped.contains_key(key) || self.of_others.contains_key(key);
+        let waiting = pods.iter().filter(|(key, pod)| wants_group(pod) && !is_known(key));
         let waiting: Vec<(Key, PodRecord)> =
             waiting.map(|(key, pod)| (key.clone(), pod.clone())).collect();
         if waiting.is_empty() {
@@ -86,7 +93,10 @@ impl Grouper {
                 defaults: &defaults,
             };
             match rules::group_of(key, pod, &chain, around) {
-                Ok(member) => wanted.add(key, member),
+                Ok(member) if mirror.is_in_pool(&member.group.labels) => wanted.add(key, member),
+                Ok(_) => {
+                    self.of_others.insert(key.clone(), pod.told.version);
+                }
                 Err(malformed) => mirror.note_ungrouped(key.clone(), malformed),
             }
         }
@@ -189,7 +199,7 @@ async fn discover(api: &Api, owner: &Owner) -> Result<Option<String>, ApiError> 
 
 /// For whoever only looks on and groups nothing: pods that nobody could group as they stand.
 pub(crate) fn note_faults(mirror: &mut Mirror) {
-    let alone = mirror.pods.iter().filter(|(_, pod)| wants_group(pod));
+    let alone = mirror.pods.iter().filter(|(_, pod)| pod.ours && wants_group(pod));
     let wrong = alone.filter_map(|(key, pod)| Some((key.clone(), fault(pod)?)));
     for (key, wrong) in wrong.collect::<Vec<_>>() {
         mirror.note_ungrouped(key, wrong);
@@ -197,7 +207,7 @@ pub(crate) fn note_faults(mirror: &mut Mirror) {
 }
 
 fn wants_group(pod: &PodRecord) -> bool {
-    pod.ours
+    pod.scheduler == Scheduler::This
         && pod.group.is_none()
         && !pod.skip_grouping
         && !pod.is_finished()

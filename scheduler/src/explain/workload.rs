@@ -124,7 +124,8 @@ async fn meant(seen: &Seen, namespace: &str, name: &str) -> anyhow::Result<Meant
     let key = Key { namespace: namespace.into(), name: name.into() };
     let mut grouper = Grouper::new(&seen.config);
     if seen.mirror.groups.contains_key(&key) {
-        let pods: Vec<Key> = seen.mirror.pods_of(&key).map(|(pod, _)| pod).collect();
+        let ours = seen.mirror.pods_of(&key).filter(|(_, pod)| pod.ours);
+        let pods: Vec<Key> = ours.map(|(pod, _)| pod).collect();
         let chain = chain_of(seen, &mut grouper, pods.first()).await?;
         return Ok(Meant { pods, groups: vec![key], chain });
     }

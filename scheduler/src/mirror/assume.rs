@@ -20,8 +20,9 @@ impl Mirror {
         if let Some(pod) = self.pods.get_mut(key) {
             pod.group = Some(Name::clone(group));
             let group = Key { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
-            self.members.entry(group).or_default().insert(Name::clone(&key.name));
+            self.members.entry(group.clone()).or_default().insert(Name::clone(&key.name));
             self.pod_changed(key.clone());
+            self.follow(&group);
         }
     }
 

@@ -48,6 +48,9 @@ impl Mirror {
         for object in objects {
             self.upsert(kind, object);
         }
+        if kind == Kind::PodGroup {
+            self.members.keys().cloned().collect::<Vec<_>>().iter().for_each(|is| self.follow(is));
+        }
     }
 
     /// Takes an object as a list, or the answer to a write of ours, shows it.
@@ -101,7 +104,9 @@ impl Mirror {
             }
             Kind::ConfigMap => self.upsert_config_map(&key),
             Kind::PodGroup => {
+                let labels = strings(object, "/metadata/labels");
                 let record = GroupRecord::read(object, self.pool_name());
+                let record = GroupRecord { in_pool: self.is_in_pool(&labels), ..record };
                 self.upsert_group(key, record);
             }
             Kind::BindRequest => self.upsert_request(key, RequestRecord::read(object)),

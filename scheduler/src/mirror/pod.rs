@@ -32,7 +32,8 @@ const LEADERS: [(&str, &str, Leader); 3] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodRecord {
     pub(crate) uid: Name,
-    /// Names this scheduler in `spec.schedulerName`.
+    pub(crate) scheduler: Scheduler,
+    /// Names this scheduler, and is of the node pool that it serves.
     pub(crate) ours: bool,
     pub(crate) labels: Labels,
     /// Those of KAI's by which pods are grouped.
@@ -89,6 +90,14 @@ pub(crate) struct Told {
     pub(crate) disruption: Option<Condition>,
 }
 
+/// Whom `spec.schedulerName` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheduler {
+    /// Whose mirror it is, of whichever node pool.
+    This,
+    Another,
+}
+
 /// How a pod comes by its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -128,9 +137,14 @@ impl PodRecord {
         let annotations = own_annotations(annotations);
         let conditions = list(status, "/conditions");
         let group = annotation("pod-group-name").filter(|name| !name.is_empty()).map(Name::from);
+        let scheduler = match text(spec, "/schedulerName").unwrap_or("default-scheduler") {
+            name if name == scheduler_name => Scheduler::This,
+            _ => Scheduler::Another,
+        };
         Self {
             uid: text(metadata, "/uid").unwrap_or_default().into(),
-            ours: text(spec, "/schedulerName").unwrap_or("default-scheduler") == scheduler_name,
+            scheduler,
+            ours: scheduler == Scheduler::This,
             gpu_groups: gpu::groups(&labels),
             labels,
             zones: numa::shares_of(&annotations),

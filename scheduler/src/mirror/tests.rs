@@ -160,6 +160,46 @@ fn only_nodes_and_pods_of_the_pool_are_seen_as_ones_own() {
 }
 
 #[test]
+fn a_pod_is_of_the_pool_that_its_group_says_whatever_its_own_label_is() {
+    let (label, value) = ("pool".to_owned(), "x".to_owned());
+    let pool = Some(NodePool { label, value });
+    let mut mirror = Mirror::new("kai-scheduler").of_pool(pool);
+    let labels = |pool: &str| match pool {
+        "" => json!({}),
+        pool => json!({ "pool": pool }),
+    };
+    let group = |version: u64, pool: &str| {
+        json!({ "metadata": {
+            "namespace": "ns", "name": "g", "resourceVersion": version.to_string(),
+            "labels": labels(pool),
+        } })
+    };
+    let named = |version: u64, pool: &str| {
+        let mut pod = pod(version, "u", &json!({ "schedulerName": "kai-scheduler" }));
+        pod["metadata"]["labels"] = labels(pool);
+        pod["metadata"]["annotations"] = json!({ "pod-group-name": "g" });
+        pod
+    };
+    let is_ours = |mirror: &mut Mirror| {
+        let changes = std::mem::take(&mut mirror.changes);
+        (mirror.pods[&key()].ours, changes.pods.contains(&key()))
+    };
+    mirror.upsert(Kind::Pod, &named(1, ""));
+    assert_eq!(is_ours(&mut mirror), (false, true), "nothing is of pool x yet");
+    mirror.upsert(Kind::PodGroup, &group(2, "x"));
+    assert_eq!(is_ours(&mut mirror), (true, true), "its group is");
+    mirror.upsert(Kind::Pod, &named(3, "y"));
+    assert_eq!(is_ours(&mut mirror), (true, true), "its own label says another");
+    mirror.upsert(Kind::PodGroup, &group(4, "y"));
+    mirror.upsert(Kind::Pod, &named(5, "x"));
+    assert_eq!(is_ours(&mut mirror), (false, true), "its group was moved");
+    mirror.relist(Kind::PodGroup, &[]);
+    assert_eq!(is_ours(&mut mirror), (true, true), "without a group its own label counts");
+    mirror.upsert(Kind::PodGroup, &group(6, ""));
+    assert_eq!(is_ours(&mut mirror), (false, true), "its group is of no pool");
+}
+
+#[test]
 fn launchers_masters_and_heads_lead_the_others_of_their_group() {
     let leads = |label: &str, role: &str| {
         let mut pod = pod(1, "u", &json!({}));

@@ -23,7 +23,7 @@ pub(crate) struct Member {
 pub(crate) struct Group {
     pub(crate) name: Name,
     pub(super) namespace: Name,
-    pub(super) labels: Labels,
+    pub(in crate::podgrouper) labels: Labels,
     pub(super) annotations: Labels,
     pub(super) owner: Owner,
     pub(super) min_member: u32,
