@@ -247,7 +247,8 @@ fn attributes(driver: &str, one: &Value) -> BTreeMap<Name, String> {
     attributes
 }
 
-/// `device.driver`, `device.attributes[domain].name` and `device.capacity[domain].name`.
+/// `device`, with its driver, `attributes[domain].name`, `capacity[domain].name`, and whether
+/// several may have it at once.
 fn context<'c>(driver: &str, one: &Value, functions: &'c Context<'_>) -> Context<'c> {
     let mut context = functions.new_inner_scope();
     let attributes = by_domain(driver, one, "/attributes", |value| {
@@ -257,10 +258,10 @@ fn context<'c>(driver: &str, one: &Value, functions: &'c Context<'_>) -> Context
     let capacity = by_domain(driver, one, "/capacity", |value| {
         expression::made("quantity", text(value, "/value")?, functions)
     });
-    let fields: [(&str, cel::Value); 3] =
-        [("driver", driver.to_owned().into()), ("attributes", attributes), ("capacity", capacity)];
+    let is_for_many = at(one, "/allowMultipleAllocations") == Some(&Value::Bool(true));
+    let fields = [driver.to_owned().into(), is_for_many.into(), attributes, capacity];
     let device: std::collections::HashMap<String, cel::Value> =
-        fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        expression::FIELDS.map(str::to_owned).into_iter().zip(fields).collect();
     context.add_variable_from_value("device", device);
     context
 }
@@ -329,12 +330,17 @@ mod tests {
             ("device.driver == 'a' || frob(1) == 2", "frob"),
             ("device.driver.frob()", "frob"),
             ("maths.least(1, 2) == 1", "maths.least"),
+            ("device.name == 'a'", "device.name"),
+            ("has(device.labels)", "device.labels"),
             ("cel.bind(device.driver, 1, true)", "cel.bind"),
             ("cel.bind(d, 1, true) && d == 1", "d"),
         ];
         for (expression, name) in unknown {
-            let allowed = "allowed: names that CEL has for devices, such as device";
-            assert_eq!(told(expression), format!("cel.expression: found {name}, {allowed}"));
+            let told = told(expression);
+            assert!(
+                told.starts_with(&format!("cel.expression: found {name}, allowed: ")),
+                "{told}"
+            );
         }
     }
 
@@ -390,6 +396,7 @@ mod tests {
             ("device.attributes['other.example.com'].?fast.orValue(false)", "b"),
             ("'other.example.com' in device.attributes", "b"),
             ("device.attributes['nobody.example.com'].fast", ""),
+            ("!device.allowMultipleAllocations", "ab"),
             (
                 "[{'attributes': {'x': {'y': 1}}}].exists(device, device.attributes['x'].y == 1)",
                 "ab",

@@ -24,6 +24,12 @@ const LENGTH_MAX: usize = 10 * 1024;
 /// Enough for the longest expression in a debug build. It is reserved, and taken as it is used.
 const STACK: usize = 1 << 30;
 
+const KNOWN: &str = "variables, fields, functions and macros of CEL that this scheduler knows";
+
+/// What a device is asked for.
+pub(super) const FIELDS: [&str; 4] =
+    ["driver", "allowMultipleAllocations", "attributes", "capacity"];
+
 /// An expression that can be judged.
 pub(super) struct Expression(IdedExpr);
 
@@ -31,7 +37,7 @@ pub(super) struct Expression(IdedExpr);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     NoExpression,
-    /// It uses a variable, function or macro of this name.
+    /// It uses a variable, field, function or macro of this name.
     Unknown(String),
 }
 
@@ -40,9 +46,7 @@ impl Unreadable {
     pub(super) fn told(self, field: String, text: &str) -> Malformed {
         match self {
             Self::NoExpression => Malformed::new(field, text, "a CEL expression"),
-            Self::Unknown(name) => {
-                Malformed::new(field, name, "names that CEL has for devices, such as device")
-            }
+            Self::Unknown(name) => Malformed::new(field, name, KNOWN),
         }
     }
 }
@@ -99,7 +103,12 @@ impl Reader<'_> {
             Expr::Ident(name) => return Err(std::mem::take(name)),
             Expr::List(list) => list.elements.iter_mut().try_for_each(|one| self.read(one))?,
             Expr::Map(map) => self.read_map(map)?,
-            Expr::Select(select) => self.read(&mut select.operand)?,
+            Expr::Select(select) => {
+                self.read(&mut select.operand)?;
+                if self.is_device(&select.operand) && !FIELDS.contains(&&*select.field) {
+                    return Err(format!("device.{}", select.field));
+                }
+            }
             Expr::Struct(of) => return Err(std::mem::take(&mut of.type_name)),
             Expr::Literal(_) | Expr::Unspecified => {}
         }
@@ -130,6 +139,11 @@ impl Reader<'_> {
             (None, None) => {}
         }
         call.args.iter_mut().try_for_each(|one| self.read(one))
+    }
+
+    /// No macro around gives the name to something else.
+    fn is_device(&self, tree: &IdedExpr) -> bool {
+        is_named_device(tree) && !self.bound.iter().any(|name| name == "device")
     }
 
     /// `math` in `math.greatest(1, 2)`: it is no variable.
@@ -207,8 +221,11 @@ fn lookup(expr: &Expr) -> Option<(&IdedExpr, IdedExpr)> {
 /// A field of the device whose values stand there by their domains.
 fn are_domains(expr: &IdedExpr) -> bool {
     let Expr::Select(SelectExpr { operand, field, test: false }) = &expr.expr else { return false };
-    let is_device = operand.expr == Expr::Ident("device".to_owned());
-    is_device && (field == "attributes" || field == "capacity")
+    is_named_device(operand) && (field == "attributes" || field == "capacity")
+}
+
+fn is_named_device(tree: &IdedExpr) -> bool {
+    matches!(&tree.expr, Expr::Ident(name) if name == "device")
 }
 
 /// A device has no names of a domain that it does not have, and that is no error.
