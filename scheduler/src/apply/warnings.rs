@@ -17,6 +17,7 @@ impl Applier {
             warnings.extend(groups(mirror));
             warnings.extend(labelled_classes(mirror));
             warnings.extend(pods(mirror));
+            warnings.extend(selectors(mirror));
         }
         let mut chains = Vec::new();
         for (about, reason, message) in &warnings {
@@ -66,6 +67,15 @@ fn pods(mirror: &Mirror) -> Vec<Warning> {
         Some((About::pod(key, &record.uid), "Malformed", message))
     };
     mirror.pods.iter().filter_map(warning).collect()
+}
+
+/// Pods whose claims select by what cannot be judged of the devices there are.
+fn selectors(mirror: &Mirror) -> Vec<Warning> {
+    let warning = |(key, fault): (Key, String)| {
+        let uid = mirror.pods.get(&key).map(|pod| Name::clone(&pod.uid)).unwrap_or_default();
+        (About::pod(&key, &uid), "UnjudgedSelector", fault)
+    };
+    mirror.claims.unjudged(&mirror.pods).into_iter().map(warning).collect()
 }
 
 /// Groups whose owner or pods ask, in a label, for a class that does not exist: their kind's holds.

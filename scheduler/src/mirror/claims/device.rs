@@ -1,6 +1,8 @@
 //! Published devices, and who may get them: classes and requests select by CEL, as the API defines
 //! it. A device of which an expression cannot be told is not selected.
 
+mod unjudged;
+
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
@@ -225,7 +227,7 @@ fn device(
         device: text(one, "/name").unwrap_or_default().into(),
     };
     let context = context(&slice.driver, one, functions);
-    let holds = |one: &Expression| expression::holds(one, &context);
+    let holds = |one: &Expression| expression::judged(one, &context) == Ok(true);
     let takes = |kind: &&Kind| kind.expressions.as_ref().is_some_and(|all| all.iter().all(holds));
     let kinds: Vec<&Kind> = kinds.iter().filter(takes).collect();
     let is_gpu = is_gpu(&slice.driver) || kinds.iter().any(|kind| kind.is_gpu);

@@ -3,7 +3,10 @@
 //! panic is no expression. What Kubernetes adds for devices and the library lacks is put in other
 //! words when an expression is read: `cel.bind`, and domains without names.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use kube_cel::{
     KubeCelExt as _,
@@ -51,6 +54,15 @@ impl Unreadable {
     }
 }
 
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoExpression => f.write_str("it is no CEL expression"),
+            Self::Unknown(name) => write!(f, "{name} is unknown"),
+        }
+    }
+}
+
 /// Where expressions may be compiled and judged.
 pub(super) fn with_room<R>(of: impl FnOnce() -> R) -> R {
     stacker::grow(STACK, of)
@@ -78,10 +90,15 @@ pub(super) fn made(function: &str, of: &str, functions: &Context<'_>) -> Option<
     functions.resolve(&node(call)).ok()
 }
 
-/// Whether it holds; one that cannot be judged does not.
-pub(super) fn holds(expression: &Expression, context: &Context<'_>) -> bool {
+/// Whether it holds, or why that cannot be told.
+pub(super) fn judged(expression: &Expression, context: &Context<'_>) -> Result<bool, String> {
     let judged = catch_unwind(AssertUnwindSafe(|| context.resolve(&expression.0)));
-    matches!(judged, Ok(Ok(cel::Value::Bool(true))))
+    match judged {
+        Ok(Ok(cel::Value::Bool(holds))) => Ok(holds),
+        Ok(Ok(_)) => Err("it is neither true nor false".to_owned()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("it is beyond this scheduler's CEL".to_owned()),
+    }
 }
 
 /// Puts an expression in words that the library knows. An error is a name that it does not.
