@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::kinds::Kinds;
+use crate::kinds::{Kind, Kinds};
 use crate::object::{is_metadata_alike, list, name, namespace, text, uid};
 use crate::store::{Key, Object, Resource};
 use schedlab_json::Value;
@@ -48,8 +48,8 @@ pub struct View {
     unseen: BTreeSet<Resource>,
     /// Since when nodes are gone that once were there.
     gone: BTreeMap<Key, Timestamp>,
-    /// Which kinds there are, by `apiVersion` and `kind`, and whether they live in namespaces.
-    kinds: BTreeMap<(String, String), bool>,
+    /// Which kinds there are, by `apiVersion` and `kind`.
+    kinds: BTreeMap<(String, String), Arc<Kind>>,
 }
 
 impl View {
@@ -98,15 +98,20 @@ impl View {
         for kind in kinds.iter() {
             for version in kind.versions.iter().filter(|version| version.served) {
                 let name = (kind.api_version(&version.name), kind.kind.to_string());
-                self.kinds.insert(name, kind.namespaced);
+                self.kinds.insert(name, Arc::clone(kind));
             }
         }
     }
 
+    /// An owner's kind.
+    pub fn kind(&self, owner: &Owner<'_>) -> Option<&Kind> {
+        let name = (owner.api_version.to_owned(), owner.kind.to_owned());
+        self.kinds.get(&name).map(Arc::as_ref)
+    }
+
     /// How an owner's kind is known. Where no kinds were learned, none is unknown.
     pub fn kind_of(&self, owner: &Owner<'_>) -> OwnerKind {
-        let name = (owner.api_version.to_owned(), owner.kind.to_owned());
-        match self.kinds.get(&name) {
+        match self.kind(owner).map(|kind| kind.namespaced) {
             Some(true) => OwnerKind::Namespaced,
             Some(false) => OwnerKind::ClusterWide,
             None if self.kinds.is_empty() => OwnerKind::ClusterWide,

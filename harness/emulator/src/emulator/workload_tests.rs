@@ -217,26 +217,3 @@ async fn a_stateful_set_replaces_outdated_pods_from_the_last() {
     assert!(lab.all("pods").iter().all(|pod| annotation(pod, "v") == Some("2")));
     assert_eq!(lab.status("statefulsets", "db", "updatedReplicas"), 2);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_budget_counts_healthy_pods_and_what_may_go() {
-    let lab = Lab::new();
-    lab.nodes(&["n1"]).await;
-    lab.apply(&deployment("web", "replicas: 4"));
-    lab.apply(
-        "
-        apiVersion: policy/v1
-        kind: PodDisruptionBudget
-        metadata: {name: pdb}
-        spec: {maxUnavailable: 25%, selector: {matchLabels: {app: web}}}
-        ",
-    );
-    lab.rest().await;
-    let count = |field| lab.status("poddisruptionbudgets", "pdb", field);
-    assert_eq!(
-        [count("expectedPods"), count("desiredHealthy"), count("disruptionsAllowed")],
-        [4, 3, 0]
-    );
-    lab.work(2).await;
-    assert_eq!([count("currentHealthy"), count("disruptionsAllowed")], [4, 1]);
-}

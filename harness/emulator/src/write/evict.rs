@@ -13,6 +13,9 @@ use crate::select::LabelSelector;
 use crate::store::{DeleteOptions, Key, Object, Op, Stop, Store, Subresource, Write, Written};
 use schedlab_json::{Value, json};
 
+/// The condition that tells whether a budget lets anybody go.
+const ALLOWED: &str = "DisruptionAllowed";
+
 pub(super) fn evict(
     store: &mut Store,
     request: &mut Request,
@@ -67,12 +70,31 @@ fn ask_budget(store: &mut Store, request: &Request, pod: &Value) -> Result<(), A
         return Err(refusal(why).with_retry_after(10));
     }
     if of("disruptionsAllowed") <= 0 {
-        return Err(refusal(format!(
-            "The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
-        )));
+        return Err(refusal(why_none(budget)));
     }
     publish(store, request, budget);
     Ok(())
+}
+
+/// Why a budget lets nobody go: that its pods could not be counted comes before the counts.
+fn why_none(budget: &Value) -> String {
+    let of = |field: &str| object::number(budget, &["status", field]).unwrap_or(0);
+    let (healthy, desired) = (of("currentHealthy"), of("desiredHealthy"));
+    let name = object::name(budget);
+    let none = format!("The disruption budget {name} does not allow evicting pods currently");
+    let all = object::list(budget, &["status", "conditions"]);
+    let said = all.iter().find(|one| one["type"] == ALLOWED && one["status"] == "False");
+    let part = |field: &str| said.map_or("", |one| object::text(one, &[field]));
+    let (reason, message) = (part("reason"), part("message"));
+    if reason == "SyncFailed" && !message.is_empty() {
+        return format!("{none} because it failed sync: {message}");
+    }
+    if healthy <= desired {
+        return format!(
+            "The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+        );
+    }
+    if message.is_empty() { none } else { format!("{none} ({reason}): {message}") }
 }
 
 /// 429: not now.
@@ -125,13 +147,12 @@ fn publish(store: &mut Store, request: &Request, budget: &Object) {
 
 /// No further disruption is allowed.
 fn note_end(request: &Request, budget: &mut Value) {
-    const KIND: &str = "DisruptionAllowed";
     let mut conditions = object::list(budget, &["status", "conditions"]).to_vec();
-    let old = conditions.iter().find(|one| one["type"] == KIND && one["status"] == "False");
+    let old = conditions.iter().find(|one| one["type"] == ALLOWED && one["status"] == "False");
     let since = old.map_or_else(|| request.time(), |one| one["lastTransitionTime"].clone());
-    conditions.retain(|one| one["type"] != KIND);
+    conditions.retain(|one| one["type"] != ALLOWED);
     conditions.push(json!({
-        "type": KIND,
+        "type": ALLOWED,
         "status": "False",
         "reason": "InsufficientPods",
         "message": "",

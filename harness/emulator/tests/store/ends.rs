@@ -173,6 +173,14 @@ fn a_refused_eviction_names_the_budget() {
     let cause = &error.details.as_ref().unwrap().causes[0];
     assert_eq!((error.code, cause.reason.as_str()), (429, "DisruptionBudget"));
     assert_eq!(cause.message, "The disruption budget web needs 3 healthy pods and has 3 currently");
+    let failed = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "conditions": [
+        {"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed",
+         "message": "why", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    lab.set_status(lab.key("policy", "PodDisruptionBudget", "web"), failed).expect("a status");
+    assert_eq!(
+        refusal(&mut lab).details.unwrap().causes[0].message,
+        "The disruption budget web does not allow evicting pods currently because it failed sync: why"
+    );
 }
 
 #[test]
