@@ -11,9 +11,10 @@ pub(crate) type Amounts = BTreeMap<String, Milli>;
 
 /// What a pod asks for: the sum of its containers or its largest init container, whichever is
 /// more, with the init containers that keep running (`restartPolicy: Always`), the overhead, and
-/// one of `pods`. What is no quantity counts as nothing: the API server refuses it.
+/// one of `pods`. What is asked for the pod as a whole stands above its containers. What is no quantity counts as nothing: the API server refuses it.
 pub(crate) fn requested(pod: &Value) -> Amounts {
     let mut total = summed(pod, amounts);
+    total.extend(quantities(pod, &["spec", "resources", "requests"]));
     add(&mut total, &quantities(pod, &["spec", "overhead"]));
     total.insert("pods".to_owned(), 1000);
     total
@@ -22,11 +23,17 @@ pub(crate) fn requested(pod: &Value) -> Amounts {
 /// The bounds of what a pod may use, summed in the same way. Overhead comes to bounds that there
 /// are.
 pub(crate) fn limited(pod: &Value) -> Amounts {
-    let mut total = summed(pod, |container| quantities(container, &["resources", "limits"]));
+    let mut total = of_containers(pod, "limits");
+    total.extend(quantities(pod, &["spec", "resources", "limits"]));
     let mut overhead = quantities(pod, &["spec", "overhead"]);
     overhead.retain(|resource, _| total.contains_key(resource));
     add(&mut total, &overhead);
     total
+}
+
+/// The `requests` or `limits` of a pod's containers, summed in the same way.
+pub(crate) fn of_containers(pod: &Value, kind: &str) -> Amounts {
+    summed(pod, |container| quantities(container, &["resources", kind]))
 }
 
 fn summed(pod: &Value, of: impl Fn(&Value) -> Amounts) -> Amounts {

@@ -167,7 +167,10 @@ fn requested(spec: &Value) -> Amounts {
         add(&mut running, &amounts(at(container, "/resources/requests")));
     }
     raise(&mut running, &peak);
-    // What is said of the pod as a whole counts instead.
+    // What is asked for the pod as a whole counts instead; its bound where nobody asks.
+    for (resource, bound) in amounts(at(spec, "/resources/limits")) {
+        running.entry(resource).or_insert(bound);
+    }
     running.extend(amounts(at(spec, "/resources/requests")));
     add(&mut running, &amounts(spec.get("overhead")));
     running.insert("pods".into(), 1000);
@@ -286,6 +289,9 @@ mod tests {
         let spec = json!({"containers": [container(&json!({"cpu": "1", "memory": "1Gi"}))],
             "resources": {"requests": {"cpu": "4"}}, "overhead": {"cpu": "1"}});
         assert_eq!((asked(&spec, "cpu"), asked(&spec, "memory")), (5000, 1000 << 30));
+        let bounded = json!({"containers": [container(&json!({"cpu": "1"}))],
+            "resources": {"limits": {"cpu": "4", "memory": "1Gi"}}});
+        assert_eq!((asked(&bounded, "cpu"), asked(&bounded, "memory")), (1000, 1000 << 30));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a pod asks for, added up as Kubernetes adds it: containers and side-cars together, no
 //! less than any init container needs beside the side-cars started before it, plus overhead;
-//! requests of the pod as a whole stand above the sum of its containers.
+//! requests of the pod as a whole stand above the sum of its containers, its limits in for what
+//! nobody requests.
 
 use std::collections::BTreeMap;
 
@@ -62,8 +63,11 @@ fn sum_up<'o>(spec: &'o Value, mut sum: Sum<'o>) -> (Resources, Option<Malformed
     }
     at_least(&mut running, &starting);
     sum.least.clear();
-    let whole_pod = sum.of_container(spec, "spec");
-    running.extend(whole_pod);
+    let of = |kind| move || format!("spec.resources.{kind}");
+    for (resource, bound) in sum.read(at(spec, "/resources/limits"), of("limits")) {
+        running.entry(resource).or_insert(bound);
+    }
+    running.extend(sum.read(at(spec, "/resources/requests"), of("requests")));
     let overhead = sum.read(at(spec, "/overhead"), || "spec.overhead".to_owned());
     sum.add(&mut running, &overhead);
     running.insert("pods", 1);

@@ -33,7 +33,7 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
 /// Fills in what the writer left open.
 pub(super) fn fill(kind: &Kind, object: &mut Value) {
     match (&*kind.resource.group, &*kind.kind) {
-        ("", "Pod") => fill_pod(&mut object["spec"]),
+        ("", "Pod") => fill_pod(object),
         ("", "PodTemplate") => fill_template(&mut object["template"]),
         ("", "Service") => fill_service(&mut object["spec"]),
         ("", "Secret") => fill_secret(object),
@@ -120,7 +120,8 @@ fn fill_secret(secret: &mut Value) {
     }
 }
 
-fn fill_pod(spec: &mut Value) {
+fn fill_pod(pod: &mut Value) {
+    let spec = &mut pod["spec"];
     fill_spec(spec);
     set_default(spec, &["enableServiceLinks"], true);
     for field in ["containers", "initContainers"] {
@@ -134,6 +135,7 @@ fn fill_pod(spec: &mut Value) {
     if spec["hostNetwork"] == true {
         fill_host_ports(spec);
     }
+    super::pod::whole::fill(pod);
 }
 
 /// On the host's network a port is the host's, too.

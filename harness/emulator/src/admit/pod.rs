@@ -5,6 +5,7 @@ pub(super) mod claims;
 pub(super) mod part;
 mod quality;
 mod update;
+pub(super) mod whole;
 
 use super::affinity::{check_placement, check_tolerations};
 use super::container::{check_containers, security};

@@ -51,6 +51,16 @@ fn a_pod_counts_as_the_scheduler_counts_it() {
 }
 
 #[test]
+fn what_is_said_of_a_pod_as_a_whole_counts_instead_of_its_containers() {
+    let hard = json!({"hard": {"requests.cpu": 9, "limits.cpu": 9, "requests.memory": "9Gi"}});
+    let spec = json!({
+        "resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "4"}},
+        "containers": [{"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+    });
+    insta::assert_snapshot!(used(&hard, &[pod(&spec)]), @r#"{"limits.cpu":"4","requests.cpu":"3","requests.memory":"1Gi"}"#);
+}
+
+#[test]
 fn a_pod_that_is_over_counts_as_an_object_alone() {
     let hard = json!({"hard": {"pods": 9, "count/pods": 9, "requests.nvidia.com/gpu": 9}});
     let gpu = json!({"containers": [{"resources": {"requests": {"nvidia.com/gpu": 1}}}]});

@@ -66,6 +66,32 @@ fn limits_stand_for_missing_requests() {
 }
 
 #[test]
+fn what_is_asked_for_a_pod_as_a_whole_comes_from_its_containers_or_its_bounds() {
+    let mut lab = Lab::new();
+    let mut filled = |name, containers: Value, whole: Value| {
+        let mut pod = pod_with(name, containers);
+        pod["spec"]["resources"] = whole;
+        let created = lab.create(pod).unwrap();
+        let said = created["spec"]["resources"].to_string();
+        format!("{said} {}", created["status"]["qosClass"].as_str().unwrap())
+    };
+    let bounds = json!({"limits": {"cpu": "2", "memory": "4Gi"}});
+    let asks = json!({"requests": {"cpu": "500m", "memory": "1Gi"}});
+    let told = [
+        filled("a", json!({}), bounds.clone()),
+        filled("b", asks.clone(), bounds),
+        filled("c", asks.clone(), json!({"requests": {"cpu": "1", "memory": "2Gi"}})),
+        filled("d", asks, json!({"limits": {"cpu": "2"}})),
+    ];
+    assert_snapshot!(told.join("\n"), @r#"
+    {"limits":{"cpu":"2","memory":"4Gi"},"requests":{"cpu":"2","memory":"4Gi"}} Guaranteed
+    {"limits":{"cpu":"2","memory":"4Gi"},"requests":{"cpu":"500m","memory":"1Gi"}} Burstable
+    {"requests":{"cpu":"1","memory":"2Gi"}} Burstable
+    {"limits":{"cpu":"2"},"requests":{"cpu":"500m","memory":"1Gi"}} Burstable
+    "#);
+}
+
+#[test]
 fn the_quality_of_service_follows_from_cpu_and_memory() {
     let mut lab = Lab::new();
     let mut quality = |name, resources| {

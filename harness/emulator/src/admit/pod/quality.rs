@@ -4,9 +4,14 @@ use crate::admit::container::amount;
 use crate::object::{list, map};
 use schedlab_json::Value;
 
-/// `Guaranteed`, `Burstable` or `BestEffort`.
+/// `Guaranteed`, `Burstable` or `BestEffort`: by what is said of the pod as a whole, else by all of
+/// its containers.
 pub(super) fn of(spec: &Value) -> &'static str {
-    let containers = || list(spec, &["initContainers"]).iter().chain(list(spec, &["containers"]));
+    let parts: Vec<&Value> = if spec["resources"].is_object() {
+        vec![spec]
+    } else {
+        ["initContainers", "containers"].iter().flat_map(|field| list(spec, &[field])).collect()
+    };
     let asks = |container: &Value, kind: &str, name: &str| {
         map(container, &["resources", kind])
             .and_then(|amounts| amounts.get(name))
@@ -15,7 +20,7 @@ pub(super) fn of(spec: &Value) -> &'static str {
     };
     let mut any = false;
     let mut all_equal = true;
-    for container in containers() {
+    for container in parts {
         for name in ["cpu", "memory"] {
             let (request, limit) =
                 (asks(container, "requests", name), asks(container, "limits", name));
