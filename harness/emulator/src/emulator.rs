@@ -296,6 +296,8 @@ mod claim_tests;
 #[cfg(test)]
 mod claimed_tests;
 #[cfg(test)]
+mod deployment_tests;
+#[cfg(test)]
 mod disruption_tests;
 #[cfg(test)]
 mod facade_tests;

@@ -1,10 +1,10 @@
 //! How a rollout goes from ReplicaSet to ReplicaSet.
 
-use super::{DESIRED, MOST, Sets, has_pods, new_set, say_scaled};
+use super::{DESIRED, MOST, Sets, has_pods, new_set, say_scaled, status};
 use crate::actors::kinds::REPLICA_SETS;
 use crate::actors::workload::{count_at, mark, share};
 use crate::actors::{Context, Request};
-use crate::object::{at, set, text};
+use crate::object::{at, name, set, text};
 use crate::store::{Key, Object};
 use schedlab_json::{Value, json};
 
@@ -67,7 +67,9 @@ pub(super) fn begin(sets: &Sets, ctx: &Context) -> Vec<Request> {
 fn create(sets: &Sets, replicas: i64, ctx: &Context) -> Vec<Request> {
     let made = new_set(sets, replicas);
     let said = say_scaled(&made, 0, replicas, sets, ctx).filter(|_| replicas > 0);
-    [Request::create(&REPLICA_SETS, made)].into_iter().chain(said).collect()
+    let begun = status::begun(sets.deployment, name(&made), ctx.now);
+    let begun = Request::status(sets.key, sets.deployment, begun);
+    [Request::create(&REPLICA_SETS, made)].into_iter().chain(said).chain(begun).collect()
 }
 
 /// Recreate: old pods go before new ones come. `None` when they are gone.

@@ -77,24 +77,37 @@ fn availability(enough: bool) -> Condition<'static> {
 /// The condition `Progressing`, and when a rollout that stands still is given up.
 fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<Timestamp> {
     let (_, new) = sets.new?;
-    let moved = ["updatedReplicas", "readyReplicas", "availableReplicas", "replicas"]
-        .iter()
-        .any(|field| seen["status"][field] != sets.deployment["status"][field]);
+    let limit = number(sets.deployment, &["spec", "progressDeadlineSeconds"]);
+    let limit = limit.unwrap_or(PROGRESS_SECS);
+    if limit == i64::from(i32::MAX) {
+        drop_condition(seen, PROGRESS);
+        return None;
+    }
     let before = find_condition(sets.deployment, PROGRESS);
+    let is_over = before.is_some_and(|one| text(one, &["reason"]) == "NewReplicaSetAvailable");
+    // Once a rollout is over, pods that are lost or still to come do not begin it anew.
+    if is_over && count(seen, "replicas") == count(seen, "updatedReplicas") {
+        return None;
+    }
     if done {
         let message = format!("ReplicaSet \"{}\" has successfully progressed.", name(new));
         say(seen, &progressing(["True", "NewReplicaSetAvailable", &message]), ctx.now);
         return None;
     }
-    if moved || before.is_none_or(|one| text(one, &["reason"]) == "NewReplicaSetAvailable") {
+    if before.is_none() {
+        let message = format!("Found new replica set \"{}\"", name(new));
+        say(seen, &progressing(["True", "FoundNewReplicaSet", &message]), ctx.now);
+    }
+    if has_moved(sets.deployment, seen) {
         let message = format!("ReplicaSet \"{}\" is progressing.", name(new));
         say(seen, &progressing(["True", "ReplicaSetUpdated", &message]), ctx.now);
         touch(seen, PROGRESS, ctx.now);
+    } else if is_over {
+        return None;
     }
     let since = find_condition(seen, PROGRESS)
         .and_then(|one| time(one, &["lastUpdateTime"]))
         .unwrap_or(ctx.now);
-    let limit = count_at(sets.deployment, &["spec", "progressDeadlineSeconds"], PROGRESS_SECS);
     let deadline = after_secs(since, limit);
     if ctx.now < deadline {
         return Some(deadline);
@@ -102,6 +115,30 @@ fn progress(sets: &Sets, seen: &mut Value, done: bool, ctx: &Context) -> Option<
     let message = format!("ReplicaSet \"{}\" has timed out progressing.", name(new));
     say(seen, &progressing(["False", "ProgressDeadlineExceeded", &message]), ctx.now);
     None
+}
+
+fn count(deployment: &Value, field: &str) -> i64 {
+    count_at(deployment, &["status", field], 0)
+}
+
+/// Whether new pods have come or become ready, or old ones have gone.
+fn has_moved(before: &Value, now: &Value) -> bool {
+    let grew = |field| count(now, field) > count(before, field);
+    let old = |deployment| count(deployment, "replicas") - count(deployment, "updatedReplicas");
+    ["updatedReplicas", "readyReplicas", "availableReplicas"].into_iter().any(grew)
+        || old(now) < old(before)
+}
+
+/// A deployment whose ReplicaSet was just made: that has no pods yet.
+pub(super) fn begun(deployment: &Value, set: &str, now: Timestamp) -> Value {
+    let mut seen = deployment.clone();
+    let generation = number(deployment, &["metadata", "generation"]).unwrap_or(0);
+    set_counts(&mut seen, &[], &[("observedGeneration", generation), ("updatedReplicas", 0)]);
+    if number(deployment, &["spec", "progressDeadlineSeconds"]) != Some(i64::from(i32::MAX)) {
+        let message = format!("Created new replica set \"{set}\"");
+        say(&mut seen, &progressing(["True", "NewReplicaSetCreated", &message]), now);
+    }
+    seen
 }
 
 /// A deployment whose ReplicaSet could not be made.
