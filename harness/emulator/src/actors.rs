@@ -153,7 +153,7 @@ pub(crate) fn refused(task: (&Actor, &Key), refusal: &Refusal, ctx: &Context) ->
     } else {
         None
     };
-    notice.about_as(&gist, object, ctx).into_iter().chain(status).collect()
+    [notice.about_as(&gist, object, ctx)].into_iter().chain(status).collect()
 }
 
 /// A write that the API refused.

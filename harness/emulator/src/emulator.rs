@@ -300,6 +300,8 @@ mod deployment_tests;
 #[cfg(test)]
 mod disruption_tests;
 #[cfg(test)]
+mod event_tests;
+#[cfg(test)]
 mod facade_tests;
 #[cfg(test)]
 mod history_tests;

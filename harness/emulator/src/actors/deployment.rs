@@ -203,7 +203,7 @@ fn forget_old(sets: &Sets) -> Vec<Request> {
     empty.into_iter().take(surplus).map(|(key, set)| Request::delete(key, set)).collect()
 }
 
-fn say_scaled(set: &Value, from: i64, to: i64, sets: &Sets, ctx: &Context) -> Option<Request> {
+fn say_scaled(set: &Value, from: i64, to: i64, sets: &Sets, ctx: &Context) -> Request {
     let way = if to > from { "up" } else { "down" };
     let message = format!("Scaled {way} replica set {} from {from} to {to}", name(set));
     Notice { component: COMPONENT, kind: "Normal", reason: "ScalingReplicaSet", message }

@@ -61,12 +61,12 @@ fn step(key: &Key, ctx: &Context) -> Step {
         Ok(expected) => expected,
         Err(why) => {
             let message = format!("Failed to calculate the number of expected pods: {why}");
-            let said = tell("CalculateExpectedPodCountFailed", message).about(budget, ctx);
+            let said = tell("CalculateExpectedPodCountFailed", message).once(budget, ctx);
             return Step::of(fail(key, budget, &why, ctx).into_iter().chain(said));
         }
     };
     let unmanaged = expected.unmanaged.then(|| tell("UnmanagedPods", unmanaged(budget)));
-    let said = none.into_iter().chain(unmanaged).filter_map(|notice| notice.about(budget, ctx));
+    let said = none.into_iter().chain(unmanaged).filter_map(|notice| notice.once(budget, ctx));
     let living: Vec<&Object> = covered.iter().copied().filter(|pod| is_active(pod)).collect();
     let (leaving, again) = leaving(budget, &living, ctx);
     let stays = |pod: &&&Object| !leaving.contains_key(name(pod));

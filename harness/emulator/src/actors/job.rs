@@ -169,7 +169,7 @@ fn start(key: &Key, job: &Value, tally: &Tally, ctx: &Context) -> Vec<Request> {
             message: "Job resumed",
         };
         note(&mut started, &resumed, ctx.now);
-        said = tell("Resumed", &resumed).about(job, ctx);
+        said = Some(tell("Resumed", &resumed).about(job, ctx));
     }
     Request::status(key, job, started).into_iter().chain(said).collect()
 }
@@ -188,7 +188,7 @@ fn suspend(key: &Key, job: &Value, tally: &Tally, ctx: &Context) -> Step {
     };
     note(&mut suspended, &is, ctx.now);
     let said = condition(job, "Suspended") != Some("True");
-    let said = said.then(|| tell("Suspended", &is).about(job, ctx)).flatten();
+    let said = said.then(|| tell("Suspended", &is).about(job, ctx));
     Step::of(Request::status(key, job, suspended).into_iter().chain(said))
 }
 

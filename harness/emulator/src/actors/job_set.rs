@@ -122,7 +122,7 @@ fn end(set: &Set, kind: &str, [reason, message]: [&str; 2], ctx: &Context) -> St
     let running = set.jobs.iter().filter(|(_, job)| !super::job::is_done(job));
     let stopped = running.map(|(key, job)| Request::delete_foreground(key, job));
     let writes = Request::status(set.key, set.object, ended).into_iter();
-    Step::of(writes.chain(notice.about(set.object, ctx)).chain(stopped))
+    Step::of(writes.chain([notice.about(set.object, ctx)]).chain(stopped))
 }
 
 /// Deletes a set that ended long enough ago.

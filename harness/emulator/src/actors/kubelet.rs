@@ -152,7 +152,7 @@ fn unprepared(held: &Held, ctx: &Context) -> Step {
         reason: "FailedPrepareDynamicResources",
         message: "Failed to prepare dynamic resources: a resource claim is not allocated, or not reserved for this pod".to_owned(),
     };
-    Step::of(notice.about(held.pod, ctx))
+    Step::of(notice.once(held.pod, ctx))
 }
 
 /// Its containers cannot start yet.
@@ -160,7 +160,7 @@ fn lacking(held: &Held, lack: &mounts::Lack, ctx: &Context) -> Step {
     let (reason, message) = (lack.event.0, lack.event.1.clone());
     let notice = Notice { component: "kubelet", kind: "Warning", reason, message };
     let status = held.status(|pod| status::waiting(pod, lack.state, &lack.message));
-    Step::of(notice.about(held.pod, ctx).into_iter().chain(status))
+    Step::of(notice.once(held.pod, ctx).into_iter().chain(status))
 }
 
 fn is_ready(pod: &Value) -> bool {
@@ -176,7 +176,7 @@ fn arrive(held: &Held, ctx: &Context) -> Step {
     let devices = match admitted {
         Ok(devices) => devices,
         Err(refusal) => {
-            writes.extend(
+            writes.push(
                 Notice {
                     component: "kubelet",
                     kind: "Warning",
@@ -231,7 +231,7 @@ fn restart(held: &Held, exit: &Exit, ctx: &Context) -> Step {
             reason: "BackOff",
             message: "Back-off restarting failed container".to_owned(),
         };
-        writes.extend(notice.about(held.pod, ctx));
+        writes.push(notice.about(held.pod, ctx));
         writes.extend(held.status(|pod| status::backing_off(pod, exit, ctx.now)));
     }
     Step::of(writes)
@@ -261,7 +261,7 @@ fn end(held: &Held, ctx: &Context) -> Step {
         message: format!("Stopping container {}", text(container, &["name"])),
     };
     let mut writes: Vec<Request> =
-        containers.filter_map(|container| notice(container).about(held.pod, ctx)).collect();
+        containers.filter_map(|container| notice(container).once(held.pod, ctx)).collect();
     if ctx.now < over {
         return Step::of(writes).by(over);
     }

@@ -88,7 +88,7 @@ fn lose(key: &Key, node: &Value, ctx: &Context) -> Vec<Request> {
         reason: "NodeNotReady",
         message: format!("Node {} status is now: NodeNotReady", name(node)),
     };
-    Request::status(key, node, unknown).into_iter().chain(notice.about(node, ctx)).collect()
+    Request::status(key, node, unknown).into_iter().chain([notice.about(node, ctx)]).collect()
 }
 
 /// The taints that a node's state asks for, where it has others.

@@ -133,7 +133,7 @@ fn end(job: &Job, verdict: &status::Verdict, ctx: &Context) -> Step {
         message: verdict.message.clone(),
     };
     let written = Request::status(job.key, job.object, ended);
-    Step::of(written.into_iter().chain(notice.about(job.object, ctx)))
+    Step::of(written.into_iter().chain([notice.about(job.object, ctx)]))
 }
 
 /// After the end: pods go as the clean-up policy says, the job when its time is over.

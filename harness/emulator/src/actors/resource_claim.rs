@@ -91,7 +91,7 @@ fn make_claims(key: &Key, pod: &Object, ctx: &Context) -> Step {
                     made
                 }
                 Err(notice) => {
-                    writes.extend(notice.about(pod, ctx));
+                    writes.extend(notice.once(pod, ctx));
                     continue;
                 }
             },

@@ -204,7 +204,7 @@ fn create(sets: &Numbered, number: i64, ctx: &Context) -> Vec<Request> {
     claims::mount(&mut pod, &claims);
     let mut writes = claims::make(&claims, &pod_name, sets.set, ctx);
     writes.push(Request::create(&PODS, pod));
-    writes.extend(tell("Create", &pod_name, sets, ctx));
+    writes.push(tell("Create", &pod_name, sets, ctx));
     writes
 }
 
@@ -214,11 +214,11 @@ fn remove(sets: &Numbered, number: i64, ctx: &Context) -> Vec<Request> {
 }
 
 fn delete((key, pod): (&Key, &Object), sets: &Numbered, ctx: &Context) -> Vec<Request> {
-    [Request::delete(key, pod)].into_iter().chain(tell("Delete", name(pod), sets, ctx)).collect()
+    vec![Request::delete(key, pod), tell("Delete", name(pod), sets, ctx)]
 }
 
 /// Says that a pod was made or deleted.
-fn tell(done: &str, pod: &str, sets: &Numbered, ctx: &Context) -> Option<Request> {
+fn tell(done: &str, pod: &str, sets: &Numbered, ctx: &Context) -> Request {
     let reason = format!("Successful{done}");
     let of = name(sets.set);
     let message = format!("{done} Pod {pod} in StatefulSet {of} successful");

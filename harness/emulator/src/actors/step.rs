@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::fields::stamp;
 use super::kinds::EVENTS;
 use super::{Context, key_of};
-use crate::object::{name, namespace, remove, set, text, uid};
+use crate::object::{name, namespace, number, remove, set, text, uid};
 use crate::store::{DeleteOptions, Key, Op, Preconditions, Propagation, Resource, Subresource};
 use schedlab_json::{Value, json};
 
@@ -133,33 +133,51 @@ pub(super) struct Notice<'a> {
 }
 
 impl Notice<'_> {
-    /// The event, unless this very thing was already said of the object.
-    pub(super) fn about(self, object: &Value, ctx: &Context) -> Option<Request> {
+    /// The event of something that has just happened. Where this very thing was said of the object
+    /// before, that event counts once more.
+    pub(super) fn about(self, object: &Value, ctx: &Context) -> Request {
         let gist = self.message.clone();
         self.about_as(&gist, object, ctx)
     }
 
-    /// The event, unless the gist of it was already said of the object.
-    pub(super) fn about_as(self, gist: &str, object: &Value, ctx: &Context) -> Option<Request> {
+    /// The same, where the gist of it was said before.
+    pub(super) fn about_as(self, gist: &str, object: &Value, ctx: &Context) -> Request {
+        let key = self.place(gist, object);
+        let now = stamp(ctx.now);
+        let Some(said) = ctx.view.get(&key) else {
+            let event = self.event(&key, object, &now);
+            return Request { key, op: Op::Create(event) };
+        };
+        let mut again = Value::clone(said);
+        let count = number(said, &["count"]).unwrap_or(1).saturating_add(1);
+        set(&mut again, &["count"], json!(count));
+        set(&mut again, &["lastTimestamp"], json!(now));
+        set(&mut again, &["message"], json!(self.message));
+        Request::update(&key, again)
+    }
+
+    /// The event of something that every look finds anew: it is said of the object once.
+    pub(super) fn once(self, object: &Value, ctx: &Context) -> Option<Request> {
+        let is_said = ctx.view.get(&self.place(&self.message, object)).is_some();
+        (!is_said).then(|| self.about(object, ctx))
+    }
+
+    /// Where the event is: it has a name made from what it says.
+    fn place(&self, gist: &str, object: &Value) -> Key {
         let said = format!("{}/{}/{gist}", uid(object), self.reason);
         let event_name = format!("{}.{:016x}", name(object), fingerprint(&said));
         let ns = match namespace(object) {
             "" => "default",
             ns => ns,
         };
-        let key = Key {
-            resource: EVENTS.clone(),
-            namespace: ns.into(),
-            name: Arc::from(event_name.as_str()),
-        };
-        if ctx.view.get(&key).is_some() {
-            return None;
-        }
-        let now = stamp(ctx.now);
-        let event = json!({
+        Key { resource: EVENTS.clone(), namespace: ns.into(), name: Arc::from(event_name) }
+    }
+
+    fn event(&self, key: &Key, object: &Value, now: &str) -> Value {
+        json!({
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": event_name, "namespace": ns},
+            "metadata": {"name": &*key.name, "namespace": &*key.namespace},
             "involvedObject": {
                 "apiVersion": text(object, &["apiVersion"]),
                 "kind": text(object, &["kind"]),
@@ -176,8 +194,7 @@ impl Notice<'_> {
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,
-        });
-        Some(Request { key, op: Op::Create(event) })
+        })
     }
 }
 

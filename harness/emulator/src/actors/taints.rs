@@ -69,8 +69,8 @@ fn step(key: &Key, ctx: &Context) -> Step {
         reason: "TaintManagerEviction",
         message: format!("Marking for deletion Pod {}/{}", namespace(pod), name(pod)),
     };
-    let writes = [Request::status(key, pod, target), notice.about(pod, ctx)];
-    Step::of(writes.into_iter().flatten().chain([Request::delete(key, pod)]))
+    let marked = Request::status(key, pod, target).into_iter();
+    Step::of(marked.chain([notice.about(pod, ctx), Request::delete(key, pod)]))
 }
 
 /// When a pod leaves because of a taint; `None` when it may stay for ever.

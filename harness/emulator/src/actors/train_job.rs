@@ -78,7 +78,7 @@ fn begin(key: &Key, job: &Value, ctx: &Context) -> Vec<Request> {
         reason: "TrainingRuntimeNotFound",
         message: message.clone(),
     };
-    Request::status(key, job, waiting).into_iter().chain(notice.about(job, ctx)).collect()
+    Request::status(key, job, waiting).into_iter().chain(notice.once(job, ctx)).collect()
 }
 
 /// The JobSet of a TrainJob.

@@ -237,8 +237,7 @@ pub(super) fn create_pod(
 ) -> Vec<Request> {
     let message = format!("Created pod: {}", name(&pod));
     let notice = Notice { component, kind: "Normal", reason: "SuccessfulCreate", message };
-    let said = notice.about(owner, ctx);
-    [Request::create(&PODS, pod)].into_iter().chain(said).collect()
+    vec![Request::create(&PODS, pod), notice.about(owner, ctx)]
 }
 
 /// Deletes a pod and says so.
@@ -250,6 +249,5 @@ pub(super) fn delete_pod(
 ) -> Vec<Request> {
     let message = format!("Deleted pod: {}", name(pod));
     let notice = Notice { component, kind: "Normal", reason: "SuccessfulDelete", message };
-    let said = notice.about(owner, ctx);
-    [Request::delete(key, pod)].into_iter().chain(said).collect()
+    vec![Request::delete(key, pod), notice.about(owner, ctx)]
 }

@@ -66,7 +66,7 @@ pub(super) fn begin(sets: &Sets, ctx: &Context) -> Vec<Request> {
 
 fn create(sets: &Sets, replicas: i64, ctx: &Context) -> Vec<Request> {
     let made = new_set(sets, replicas);
-    let said = say_scaled(&made, 0, replicas, sets, ctx).filter(|_| replicas > 0);
+    let said = (replicas > 0).then(|| say_scaled(&made, 0, replicas, sets, ctx));
     let begun = status::begun(sets.deployment, name(&made), ctx.now);
     let begun = Request::status(sets.key, sets.deployment, begun);
     [Request::create(&REPLICA_SETS, made)].into_iter().chain(said).chain(begun).collect()
@@ -137,5 +137,5 @@ pub(super) fn scale(
     set(&mut scaled, &["spec", "replicas"], json!(to));
     note_size(&mut scaled, sets);
     let said = say_scaled(replica_set, from, to, sets, ctx);
-    [Request::update(key, scaled)].into_iter().chain(said).collect()
+    vec![Request::update(key, scaled), said]
 }

@@ -72,7 +72,7 @@ pub(super) fn finish(key: &Key, job: &Object, tally: &Tally, ctx: &Context) -> O
         if verdict.succeeds {
             set(&mut ended, &["status", "completionTime"], json!(stamp(ctx.now)));
         }
-        writes.extend(verdict.notice().about(job, ctx));
+        writes.push(verdict.notice().about(job, ctx));
     }
     writes.extend(Request::status(key, job, ended));
     Some(Step::of(writes))

@@ -44,5 +44,5 @@ pub(crate) fn check_annotations(pod: &Value, ctx: &Context) -> Vec<Request> {
             annotation(pod, key).unwrap_or_default()
         ),
     });
-    events.filter_map(|notice| notice.about(pod, ctx)).collect()
+    events.filter_map(|notice| notice.once(pod, ctx)).collect()
 }

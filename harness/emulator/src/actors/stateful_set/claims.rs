@@ -64,7 +64,7 @@ pub(super) fn make(claims: &[Claim], pod: &str, owner: &Value, ctx: &Context) ->
         let notice =
             Notice { component: COMPONENT, kind: "Normal", reason: "SuccessfulCreate", message };
         let request = Request::create(&VOLUME_CLAIMS, made(claim, owner));
-        [request].into_iter().chain(notice.about(owner, ctx))
+        [request, notice.about(owner, ctx)]
     });
     made.collect()
 }
