@@ -23,7 +23,7 @@ use super::fields::{
 };
 use super::kinds::{JOBS, PODS};
 use super::step::Notice;
-use super::workload::{concern, delete_pod};
+use super::workload::{concern, delete_pod, is_managed_elsewhere};
 use super::{Actor, Change, Context, Request, Step, View, Watched, controller};
 use crate::object::{condition, finalizers, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object, Op};
@@ -32,6 +32,7 @@ use schedlab_json::{Value, json};
 use tally::Tally;
 
 pub(super) const COMPONENT: &str = "job-controller";
+const MANAGER: &str = "kubernetes.io/job-controller";
 /// Holds a pod until its end is counted.
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
@@ -77,6 +78,11 @@ fn step(key: &Key, ctx: &Context) -> Step {
         let lost = is_lost(key, object, ctx.view);
         let freed = lost.then(|| Request::drop_finalizer(key, object, TRACKING));
         return Step::of(freed);
+    }
+    if is_managed_elsewhere(object, &["spec", "managedBy"], MANAGER) {
+        // Who removes old jobs asks only whether they are done.
+        let expires = is_done(object) && !is_deleting(object);
+        return if expires { end::expire(key, object, ctx) } else { Step::rest() };
     }
     let all: Vec<(&Key, &Object)> = ctx.view.controlled(uid(object), &PODS).collect();
     if is_deleting(object) {

@@ -9,13 +9,14 @@ mod status;
 use super::fields::{Condition, after_secs, find_condition, flag, set_condition, time};
 use super::kinds::{JOB_SETS, JOBS};
 use super::step::Notice;
-use super::workload::{concern, count_at};
+use super::workload::{concern, count_at, is_managed_elsewhere};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{condition, is_deleting, label, list, number, set, text, uid};
 use crate::store::{Key, Object};
 use schedlab_json::{Value, json};
 
 pub(super) const COMPONENT: &str = "jobset-controller";
+const MANAGER: &str = "jobset.sigs.k8s.io/jobset-controller";
 /// How often the set was restarted before the job was made.
 const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
 const REPLICATED: &str = "jobset.sigs.k8s.io/replicatedjob-name";
@@ -41,11 +42,9 @@ struct Set<'v> {
 
 fn step(key: &Key, ctx: &Context) -> Step {
     let Some((key, set)) = ctx.view.entry(key) else { return Step::rest() };
-    if is_deleting(set) {
+    let is_elsewhere = is_managed_elsewhere(set, &["spec", "managedBy"], MANAGER);
+    if is_deleting(set) || is_elsewhere {
         return Step::rest();
-    }
-    if is_done(set) {
-        return expire(key, set, ctx);
     }
     let restarts = count_at(set, &["status", "restarts"], 0);
     let current = restarts.to_string();
@@ -54,6 +53,12 @@ fn step(key: &Key, ctx: &Context) -> Step {
         .controlled(uid(set), &JOBS)
         .partition(|(_, job)| label(job, ATTEMPT) == Some(current.as_str()) && !is_deleting(job));
     let set = Set { key, object: set, restarts, jobs, stale };
+    if is_done(set.object) {
+        let mut seen = Value::clone(set.object);
+        status::write(&set, &mut seen);
+        let counted = Request::status(key, set.object, seen);
+        return counted.map_or_else(|| expire(key, set.object, ctx), |one| Step::of([one]));
+    }
     let clean = set.stale.iter().filter(|(_, job)| !is_deleting(job));
     let clean: Vec<Request> =
         clean.map(|(key, job)| Request::delete_foreground(key, job)).collect();

@@ -9,13 +9,14 @@ mod status;
 use super::fields::{Condition, after_secs, flag, set_condition, stamp, time};
 use super::kinds::{PODS, PYTORCH_JOBS};
 use super::step::Notice;
-use super::workload::{concern, is_active};
+use super::workload::{concern, is_active, is_managed_elsewhere};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{condition, is_deleting, number, set, text, uid};
 use crate::store::{Key, Object};
 use schedlab_json::{Value, json};
 
 const COMPONENT: &str = "pytorchjob-controller";
+const MANAGER: &str = "kubeflow.org/training-operator";
 
 /// The PyTorchJob controller.
 pub(super) const ACTOR: Actor = Actor {
@@ -35,7 +36,8 @@ struct Job<'v> {
 
 fn step(key: &Key, ctx: &Context) -> Step {
     let Some((key, job)) = ctx.view.entry(key) else { return Step::rest() };
-    if is_deleting(job) {
+    let is_elsewhere = is_managed_elsewhere(job, &["spec", "runPolicy", "managedBy"], MANAGER);
+    if is_deleting(job) || is_elsewhere {
         return Step::rest();
     }
     let job = Job { key, object: job, pods: ctx.view.controlled(uid(job), &PODS).collect() };
@@ -112,6 +114,9 @@ fn suspend(job: &Job, ctx: &Context) -> Step {
 fn end(job: &Job, verdict: &status::Verdict, ctx: &Context) -> Step {
     let mut ended = Value::clone(job.object);
     status::count(job, &mut ended);
+    if verdict.kind == "Succeeded" {
+        status::count_all_as_succeeded(&mut ended);
+    }
     let running = Condition {
         kind: "Running",
         status: "False",

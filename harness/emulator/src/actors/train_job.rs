@@ -8,7 +8,7 @@
 use super::fields::{Condition, find_condition, flag, set_condition, texts};
 use super::kinds::{JOB_SETS, RUNTIMES, TRAIN_JOBS};
 use super::step::Notice;
-use super::workload::{concern, controlled_by, count_at};
+use super::workload::{concern, controlled_by, count_at, is_managed_elsewhere};
 use super::{Actor, Change, Context, Request, Step, View, Watched};
 use crate::object::{
     as_map, at, is_deleting, label, list, name, namespace, number, set, text, uid,
@@ -17,6 +17,7 @@ use crate::store::{Key, Object};
 use schedlab_json::{Value, json};
 
 const COMPONENT: &str = "trainjob-controller";
+const MANAGER: &str = "trainer.kubeflow.org/trainjob-controller";
 const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
 
 /// The TrainJob controller.
@@ -40,7 +41,7 @@ fn concerns(change: &Change, view: &View) -> Vec<Key> {
 
 fn step(key: &Key, ctx: &Context) -> Step {
     let Some((key, job)) = ctx.view.entry(key) else { return Step::rest() };
-    if is_deleting(job) {
+    if is_deleting(job) || is_managed_elsewhere(job, &["spec", "managedBy"], MANAGER) {
         return Step::rest();
     }
     let there = ctx.view.controlled(uid(job), &JOB_SETS).next();

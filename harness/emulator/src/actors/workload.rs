@@ -40,6 +40,13 @@ pub(super) fn concern(change: &Change, view: &View, own: &Resource, child: &Reso
     keys
 }
 
+/// Whether an object says, where its kind has it, that a controller other than this one is to
+/// manage it.
+pub(super) fn is_managed_elsewhere(object: &Value, path: &[&str], controller: &str) -> bool {
+    let manager = text(object, path);
+    !manager.is_empty() && manager != controller
+}
+
 /// An object's entry as the controller of another.
 pub(super) fn controlled_by(owner: &Value) -> Value {
     json!([{

@@ -1,6 +1,6 @@
 //! What the JobSet, TrainJob and PyTorchJob controllers make of what users ask for.
 
-use crate::emulator::lab::Lab;
+use crate::emulator::lab::{Lab, job};
 use crate::object::{annotation, condition, label, list, set, text};
 use schedlab_json::json;
 
@@ -59,6 +59,64 @@ async fn a_job_set_restarts_whole_when_one_job_fails_and_fails_at_its_limit() {
     }
     let set = lab.get("jobsets", "set");
     assert_eq!(condition(&set, "Failed"), Some("True"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_set_that_is_over_still_counts_the_jobs_that_it_stopped() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    lab.apply(
+        "
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+        metadata: {name: set}
+        spec:
+          successPolicy: {operator: All, targetReplicatedJobs: [leader]}
+          replicatedJobs:
+          - name: leader
+            template: {spec: {template: {metadata: {annotations: {schedlab.dev/run-time: 5s}}, spec: {containers: [{name: c, image: i}]}}}}
+          - name: worker
+            template: {spec: {template: {spec: {containers: [{name: c, image: i}]}}}}
+        ",
+    );
+    let active = |lab: &Lab| {
+        let set = lab.get("jobsets", "set");
+        let groups = list(&set, &["status", "replicatedJobsStatus"]);
+        groups.iter().map(|group| group["active"].as_i64().unwrap()).collect::<Vec<_>>()
+    };
+    lab.work(3).await;
+    assert_eq!(active(&lab), [1, 1]);
+    lab.work(12).await;
+    assert!(lab.has("jobsets", "set", "Completed"));
+    assert_eq!(active(&lab), [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_controller_manages_is_left_alone() {
+    let lab = Lab::new();
+    lab.nodes(&["n1"]).await;
+    lab.apply(RUNTIME);
+    let elsewhere = "managedBy: kueue.x-k8s.io/multikueue";
+    lab.apply(
+        &JOB_SET.replace("failurePolicy:", &format!("{elsewhere}\n          failurePolicy:")),
+    );
+    lab.apply(&TRAIN_JOB.replace("runtimeRef:", &format!("{elsewhere}\n          runtimeRef:")));
+    lab.apply(&PYTORCH.replace(
+        "pytorchReplicaSpecs:",
+        &format!("runPolicy: {{{elsewhere}}}\n          pytorchReplicaSpecs:"),
+    ));
+    lab.apply(&job(elsewhere, ""));
+    lab.work(3).await;
+    assert_eq!((lab.names("pods"), lab.names("jobs")), (vec![], vec!["train".to_owned()]));
+    assert_eq!(lab.names("jobsets"), ["set"]);
+    for (plural, name) in
+        [("jobsets", "set"), ("trainjobs", "tj"), ("pytorchjobs", "pt"), ("jobs", "train")]
+    {
+        assert!(list(&lab.get(plural, name), &["status", "conditions"]).is_empty(), "{plural}");
+    }
+    lab.apply(&job("managedBy: kubernetes.io/job-controller", "").replace("train}", "own}"));
+    lab.work(2).await;
+    assert_eq!(lab.in_phase("Running"), 1);
 }
 
 const RUNTIME: &str = "
@@ -179,6 +237,11 @@ async fn a_pytorch_job_runs_a_master_and_workers_and_succeeds_with_the_master() 
     lab.work(20).await;
     assert!(lab.has("pytorchjobs", "pt", "Succeeded"));
     assert!(!lab.has("pytorchjobs", "pt", "Running"));
+    let job = lab.get("pytorchjobs", "pt");
+    assert_eq!(
+        job["status"]["replicaStatuses"],
+        json!({"Master": {"succeeded": 1}, "Worker": {"succeeded": 3}})
+    );
 }
 
 #[tokio::test(start_paused = true)]

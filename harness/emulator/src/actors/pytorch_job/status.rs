@@ -5,7 +5,7 @@ use super::pods::{ROLES, is_retried, of_role, replicas, role};
 use crate::actors::fields::{Condition, set_condition};
 use crate::actors::workload::{count_at, counted};
 use crate::actors::{Context, Request};
-use crate::object::{condition, is_deleting, list, name, set, text};
+use crate::object::{condition, is_deleting, list, name, remove, set, text};
 use crate::store::{Key, Object};
 use schedlab_json::{Map, Value, json};
 
@@ -90,6 +90,18 @@ pub(super) fn count(job: &Job, seen: &mut Value) {
         all.insert(role_name.to_owned(), Value::Object(counts));
     }
     set(seen, &["status", "replicaStatuses"], Value::Object(all));
+}
+
+/// The pods that still run when a job has succeeded count with those that have.
+pub(super) fn count_all_as_succeeded(seen: &mut Value) {
+    for role in ROLES {
+        let at = |field| ["status", "replicaStatuses", role, field];
+        let Some(active) = remove(seen, &at("active")).and_then(|active| active.as_i64()) else {
+            continue;
+        };
+        let succeeded = count_at(seen, &at("succeeded"), 0) + active;
+        set(seen, &at("succeeded"), json!(succeeded));
+    }
 }
 
 /// The status of a job on its way.
