@@ -43,6 +43,9 @@ pub(super) fn check(
     check_approval(old, new, &mut errors);
     if let Some(old) = old {
         check_unchanged(old, new, &mut errors);
+        if !is_status {
+            check_stored_versions(new, &mut errors);
+        }
     }
     errors.refuse(admission.kind, &admission.key.name)
 }
@@ -152,6 +155,22 @@ fn approval(crd: &Value) -> Approval {
         None | Some("") => Approval::Missing,
         Some(text) if text.starts_with("unapproved") || is_url(text) => Approval::Given,
         Some(_) => Approval::Unclear,
+    }
+}
+
+/// Versions that objects may be stored in stay.
+fn check_stored_versions(crd: &Value, errors: &mut FieldErrors) {
+    let versions = object::list(crd, &["spec", "versions"]);
+    for (index, stored) in object::list(crd, &["status", "storedVersions"]).iter().enumerate() {
+        if versions.iter().all(|version| version["name"] != *stored) {
+            let name = stored.as_str().unwrap_or_default();
+            let rule = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must \
+                 remain in spec.versions until a storage migration ensures no data remains \
+                 persisted in {name} and removes {name} from status.storedVersions"
+            );
+            errors.invalid(format!("status.storedVersions[{index}]"), stored, &rule);
+        }
     }
 }
 

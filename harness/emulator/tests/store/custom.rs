@@ -250,6 +250,26 @@ fn a_definition_that_defines_nothing_is_refused() {
 }
 
 #[test]
+fn a_version_that_objects_may_be_stored_in_stays() {
+    let version = |name: &str, stored: bool| {
+        json!({"name": name, "served": true, "storage": stored,
+            "schema": {"openAPIV3Schema": {"type": "object"}}})
+    };
+    let mut crd = definition(&typical());
+    crd["spec"]["versions"] = json!([version("v1", true), version("v2", false)]);
+    let mut lab = Lab::new();
+    lab.create(crd).unwrap();
+    let key = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    let mut edit = |path: &[&str], value| said(lab.edit(key.clone(), path, value));
+    let moved = json!([version("v1", false), version("v2", true)]);
+    assert_eq!(edit(&["spec", "versions"], moved), "accepted");
+    let alone = json!([version("v2", true)]);
+    assert_snapshot!(edit(&["spec", "versions"], alone.clone()), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions"#);
+    lab.set_status(key.clone(), json!({"storedVersions": ["v2"]})).unwrap();
+    assert_eq!(said(lab.edit(key, &["spec", "versions"], alone)), "accepted");
+}
+
+#[test]
 fn a_definition_takes_its_objects_along() {
     let mut lab = lab();
     lab.create(gang(&json!({"queue": "team"}))).unwrap();
