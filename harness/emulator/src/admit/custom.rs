@@ -61,10 +61,12 @@ fn broken_schema(
         let mut errors = FieldErrors::new();
         if let (Some(part), Some(status)) = (schema.field("status"), object.get("status")) {
             errors.extend_below("status", part.validate(status));
+            errors.extend_below("status", part.check_embedded(status));
         }
         return errors;
     }
     let mut errors = schema.validate(object);
+    errors.extend(schema.check_embedded(object));
     if let Some(scale) = &admission.kind.stored().scale {
         check_replicas(object, &scale.spec_replicas, &mut errors);
         check_replicas(object, &scale.status_replicas, &mut errors);

@@ -66,10 +66,12 @@ impl Declared<'_> {
             Self::Resource(_, metadata) if name == "metadata" => {
                 Some(metadata.map_or(Self::Anything, Self::Typed))
             }
-            Self::Schema(schema) if schema.is_embedded && name == "metadata" => {
+            Self::Schema(schema) if schema.is_embedded() && name == "metadata" => {
                 Some(typed::metadata().map_or(Self::Anything, Self::Typed))
             }
-            Self::Schema(schema) if schema.is_embedded && matches!(name, "apiVersion" | "kind") => {
+            Self::Schema(schema)
+                if schema.is_embedded() && matches!(name, "apiVersion" | "kind") =>
+            {
                 Some(Self::Anything)
             }
             Self::Schema(schema) | Self::Resource(schema, _) => match schema.field(name) {

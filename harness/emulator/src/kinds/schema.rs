@@ -5,6 +5,7 @@
 
 mod compile;
 mod default;
+mod embedded;
 mod kinds;
 mod place;
 mod prune;
@@ -38,7 +39,7 @@ pub struct Schema {
     pub(crate) any_of: Vec<Schema>,
     pub(crate) one_of: Vec<Schema>,
     pub(crate) preserves_unknown: bool,
-    pub(crate) is_embedded: bool,
+    pub(crate) embedded: Embedded,
 }
 
 /// `type`.
@@ -96,6 +97,15 @@ pub(crate) enum Additional {
     Any,
     /// Unknown fields are values of a map.
     Values(Box<Schema>),
+}
+
+/// Where `x-kubernetes-embedded-resource` stands, seen from a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Embedded {
+    #[default]
+    Nowhere,
+    Below,
+    Here,
 }
 
 /// `x-kubernetes-list-type`.

@@ -80,6 +80,22 @@ pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded
     Ok(decoded)
 }
 
+/// Brings the metadata of an object inside of another into the form in which it is stored.
+pub(crate) fn decode_embedded(metadata: &mut Value) -> Result<Decoded, String> {
+    let mut decoded = Decoded::default();
+    if metadata.is_null() {
+        *metadata = Value::Object(schedlab_json::Map::new());
+    }
+    if !metadata.is_object() {
+        let found = crate::object::go_type(metadata);
+        return Err(format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"));
+    }
+    if let Some(form) = catalogue::metadata() {
+        decode::decode(form, metadata, &mut decoded.unknown)?;
+    }
+    Ok(decoded)
+}
+
 /// A type and everything it is made of.
 #[derive(Debug)]
 struct Types {

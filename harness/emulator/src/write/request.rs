@@ -142,6 +142,7 @@ impl Request {
         };
         if let Some(schema) = self.schema() {
             schema.prune(object, &mut dropped);
+            schema.decode_embedded(object, &mut dropped).map_err(|why| self.undecodable(&why))?;
             schema.default_fields(object);
         }
         let slips = mem::take(&mut self.slips);
@@ -165,6 +166,14 @@ impl Request {
             }
         }
         Ok(())
+    }
+
+    /// 400: something in the body has another type than it must have.
+    fn undecodable(&self, why: &str) -> ApiError {
+        let kind = &self.asked.kind;
+        let version = &self.version;
+        let head = format!("{kind} in version \"{version}\" cannot be handled as a {kind}");
+        ApiError::bad_request(format!("{head}: {why}"))
     }
 
     /// The same for what a webhook has changed, of which nobody is warned.

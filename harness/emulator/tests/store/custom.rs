@@ -9,7 +9,7 @@ use schedlab_json::{Value, json};
 use crate::lab::{Lab, said};
 
 /// A definition of `Gang` with this schema for its `spec`.
-fn definition(spec: &Value) -> Value {
+pub(crate) fn definition(spec: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -78,7 +78,7 @@ fn lab() -> Lab {
     lab
 }
 
-fn gang(spec: &Value) -> Value {
+pub(crate) fn gang(spec: &Value) -> Value {
     json!({"apiVersion": "lab.dev/v1", "kind": "Gang", "metadata": {"name": "a"}, "spec": spec})
 }
 

@@ -3,6 +3,7 @@
 mod accounts;
 mod custom;
 mod decoding;
+mod embedded;
 mod ends;
 mod lab;
 mod lists;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{
     ITEMS_MAX, bounded, check_label, check_once, check_opaque, check_qualified, check_selectors,
 };
-use crate::admit::{Admission, metadata};
+use crate::admit::Admission;
 use crate::error::FieldErrors;
 use crate::error::in_go::{Field, in_go};
 use crate::kinds::Resource;
@@ -81,7 +81,7 @@ pub(super) fn check_template(
     if old.is_none() {
         check_rights(admission, &spec["spec"], "spec.spec", errors);
     }
-    metadata::check_labels(spec, "spec.metadata.labels", errors);
+    names::metadata::check_labels(spec, "spec.metadata.labels", errors);
     for field in ["name", "generateName"] {
         if !text(spec, &["metadata", field]).is_empty() {
             errors.forbidden(format!("spec.metadata.{field}"), "cannot be set");

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use regex::Regex;
 
-use super::{Additional, ListType, Rules, Schema, Type, rules};
+use super::{Additional, Embedded, ListType, Rules, Schema, Type, rules};
 use crate::error::FieldErrors;
 use crate::object;
 use schedlab_json::Value;
@@ -45,7 +45,6 @@ fn part(raw: &Value, field: &str, errors: &mut FieldErrors, structural: bool) ->
         rules: bounds(raw, field, errors),
         list: list_type(raw, field, errors),
         preserves_unknown: flag("x-kubernetes-preserve-unknown-fields"),
-        is_embedded: flag("x-kubernetes-embedded-resource"),
         ..Schema::default()
     };
     let says_nothing = raw["type"].as_str().unwrap_or_default().is_empty();
@@ -54,6 +53,11 @@ fn part(raw: &Value, field: &str, errors: &mut FieldErrors, structural: bool) ->
     }
     rules::check(raw, field, errors);
     children(&mut schema, raw, (field, errors, structural));
+    if flag("x-kubernetes-embedded-resource") {
+        schema.embedded = Embedded::Here;
+    } else if schema.below().any(Schema::holds_embedded) {
+        schema.embedded = Embedded::Below;
+    }
     if let Some(default) = schema.default.as_ref().filter(|_| structural) {
         errors.extend_below(&format!("{field}.default"), schema.validate(default));
     }

@@ -13,6 +13,7 @@ pub(super) struct Place<'p> {
 enum Step<'p> {
     Root,
     Field(&'p str),
+    Key(&'p str),
     Item(usize),
 }
 
@@ -21,6 +22,10 @@ impl<'p> Place<'p> {
 
     pub(super) fn field(&'p self, name: &'p str) -> Self {
         Self { above: Some(self), step: Step::Field(name) }
+    }
+
+    pub(super) fn key(&'p self, name: &'p str) -> Self {
+        Self { above: Some(self), step: Step::Key(name) }
     }
 
     pub(super) fn item(&'p self, index: usize) -> Self {
@@ -36,7 +41,10 @@ impl fmt::Display for Place<'_> {
         match (self.step, above.step) {
             (Step::Root, _) => Ok(()),
             (Step::Field(name), Step::Root) => f.write_str(name),
-            (Step::Field(name), Step::Field(_) | Step::Item(_)) => write!(f, ".{name}"),
+            (Step::Field(name), Step::Field(_) | Step::Key(_) | Step::Item(_)) => {
+                write!(f, ".{name}")
+            }
+            (Step::Key(name), _) => write!(f, "[{name}]"),
             (Step::Item(index), _) => write!(f, "[{index}]"),
         }
     }
@@ -51,6 +59,7 @@ mod tests {
         let spec = Place::ROOT.field("spec");
         let items = spec.field("items");
         assert_eq!(items.item(2).field("name").to_string(), "spec.items[2].name");
+        assert_eq!(spec.key("a").field("b").to_string(), "spec[a].b");
         assert_eq!(Place::ROOT.item(0).item(1).to_string(), "[0][1]");
         assert_eq!(Place::ROOT.to_string(), "");
     }

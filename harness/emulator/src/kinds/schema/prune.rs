@@ -15,7 +15,7 @@ impl Schema {
 
     fn prune_value(&self, value: &mut Value, (place, dropped): (&Place<'_>, &mut Vec<String>)) {
         if let Some(fields) = value.as_object_mut() {
-            prune_map((self, self.is_embedded), fields, (place, dropped));
+            prune_map((self, self.is_embedded()), fields, (place, dropped));
         } else if let (Some(items), Some(schema)) = (value.as_array_mut(), &self.items) {
             for (index, item) in items.iter_mut().enumerate() {
                 schema.prune_value(item, (&place.item(index), dropped));
