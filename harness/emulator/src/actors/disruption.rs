@@ -137,7 +137,8 @@ fn unmanaged(budget: &Value) -> String {
 /// A label selector as the API's own types are printed.
 fn as_go_prints(selector: &Value) -> String {
     let labels = texts(selector, &["matchLabels"]);
-    let labels: String = labels.map(|(key, value)| format!("{key}: {value},")).collect();
+    let labels: Vec<String> = labels.map(|(key, value)| format!("{key}: {value},")).collect();
+    let labels = labels.concat();
     let rules = list(selector, &["matchExpressions"]).iter().map(|rule| {
         let [key, operator] = ["key", "operator"].map(|field| text(rule, &[field]));
         let values: Vec<&str> = list(rule, &["values"]).iter().filter_map(Value::as_str).collect();
