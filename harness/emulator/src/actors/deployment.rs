@@ -1,7 +1,8 @@
 //! Deployments: a ReplicaSet a template, and rolling from one to the next.
 //!
-//! Left out: scaling in proportion while a rollout is under way, rollback by annotation.
+//! Left out: rollback by annotation.
 
+mod proportion;
 mod rollout;
 mod status;
 
@@ -80,18 +81,20 @@ fn step(key: &Key, ctx: &Context) -> Step {
     }
     let mut old: Vec<_> = ctx.view.controlled(uid(deployment), &REPLICA_SETS).collect();
     old.retain(|(_, set)| !is_deleting(set));
-    old.sort_by_key(|(key, set)| (revision(set), Key::clone(key)));
+    old.sort_by_key(|entry| age(*entry));
     let template = &deployment["spec"]["template"];
     let new = old.iter().position(|(_, set)| bare_template(set) == *template);
     let new = new.map(|place| old.remove(place));
     let sets = Sets { key, deployment, new, old };
     let paused = super::fields::flag(deployment, &["spec", "paused"]);
-    let mut writes = match sets.new {
-        None if paused => Vec::new(),
-        None => rollout::begin(&sets, ctx),
-        Some(new) if paused => rollout::scale(new, sets.wanted(), &sets, ctx),
-        Some(new) => rollout::go_on(&sets, new, ctx),
-    };
+    let is_scaled = paused || proportion::is_due(&sets);
+    let mut writes = if is_scaled { proportion::scale_all(&sets, ctx) } else { Vec::new() };
+    if writes.is_empty() && !paused {
+        writes = match sets.new {
+            None => rollout::begin(&sets, ctx),
+            Some(new) => rollout::go_on(&sets, new, ctx),
+        };
+    }
     if writes.is_empty() {
         writes.extend(adopt_revision(&sets));
     }
@@ -102,6 +105,11 @@ fn step(key: &Key, ctx: &Context) -> Step {
         return status::observe(&sets, ctx);
     }
     Step::of(writes)
+}
+
+/// Older ReplicaSets come first.
+fn age<'v>((key, set): (&'v Key, &'v Object)) -> (&'v str, &'v Key) {
+    (text(set, &["metadata", "creationTimestamp"]), key)
 }
 
 /// Why there is no ReplicaSet of the current template.

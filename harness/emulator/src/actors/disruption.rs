@@ -138,14 +138,13 @@ fn unmanaged(budget: &Value) -> String {
 fn as_go_prints(selector: &Value) -> String {
     let labels = texts(selector, &["matchLabels"]);
     let labels: Vec<String> = labels.map(|(key, value)| format!("{key}: {value},")).collect();
-    let labels = labels.concat();
     let rules = list(selector, &["matchExpressions"]).iter().map(|rule| {
         let [key, operator] = ["key", "operator"].map(|field| text(rule, &[field]));
         let values: Vec<&str> = list(rule, &["values"]).iter().filter_map(Value::as_str).collect();
         let values = values.join(" ");
         format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
     });
-    let rules: String = rules.collect();
+    let (labels, rules) = (labels.concat(), rules.collect::<Vec<_>>().concat());
     format!(
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
          MatchExpressions:[]LabelSelectorRequirement{{{rules}}},}}"

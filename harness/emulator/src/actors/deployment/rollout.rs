@@ -9,12 +9,12 @@ use crate::store::{Key, Object};
 use schedlab_json::{Value, json};
 
 /// How far a rollout may go beyond and below what is wanted.
-struct Room {
-    surge: i64,
+pub(super) struct Room {
+    pub(super) surge: i64,
     unavailable: i64,
 }
 
-fn room(sets: &Sets) -> Room {
+pub(super) fn room(sets: &Sets) -> Room {
     let wanted = sets.wanted();
     let of = |field, up, default: i64| {
         let value = at(sets.deployment, &["spec", "strategy", "rollingUpdate", field]);
@@ -38,11 +38,11 @@ pub(super) fn note_size(replica_set: &mut Value, sets: &Sets) {
     mark(replica_set, "annotations", &[(DESIRED, &wanted), (MOST, &most)]);
 }
 
-fn recreates(sets: &Sets) -> bool {
+pub(super) fn recreates(sets: &Sets) -> bool {
     text(sets.deployment, &["spec", "strategy", "type"]) == "Recreate"
 }
 
-fn replicas(set: &Value) -> i64 {
+pub(super) fn replicas(set: &Value) -> i64 {
     count_at(set, &["spec", "replicas"], 1)
 }
 
