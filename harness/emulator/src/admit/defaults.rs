@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::template::{fill_spec, items_mut};
-use super::webhook;
+use super::{service, webhook};
 use crate::kinds::Kind;
 use crate::object::{self, fill_count, fill_text, set_default};
 use schedlab_json::{Value, json};
@@ -38,6 +38,17 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("", "Service") => fill_service(&mut object["spec"]),
         ("", "Secret") => fill_secret(object),
         ("", "LimitRange") => super::range::fill(object),
+        ("", "Endpoints") => {
+            for subset in items_mut(object, "subsets") {
+                fill_protocols(subset);
+            }
+        }
+        ("discovery.k8s.io", "EndpointSlice") => {
+            fill_protocols(object);
+            for port in items_mut(object, "ports") {
+                set_default(port, &["name"], "");
+            }
+        }
         ("networking.k8s.io", "NetworkPolicy") => fill_network_policy(&mut object["spec"]),
         ("", "PersistentVolumeClaim") => {
             set_default(object, &["spec", "volumeMode"], "Filesystem");
@@ -152,6 +163,7 @@ fn fill_template(template: &mut Value) {
     if template.is_object() {
         set_default(template, &["metadata"], json!({}));
         fill_spec(&mut template["spec"]);
+        super::pod::drop_no_overhead(&mut template["spec"]);
     }
 }
 
@@ -163,8 +175,14 @@ fn fill_service(spec: &mut Value) {
         set_default(spec, &["ipFamilies"], json!(["IPv4"]));
         set_default(spec, &["ipFamilyPolicy"], "SingleStack");
     }
+    if service::is_open(spec) {
+        fill_text(spec, &["externalTrafficPolicy"], "Cluster");
+    }
+    if spec["type"] == "LoadBalancer" {
+        set_default(spec, &["allocateLoadBalancerNodePorts"], true);
+    }
+    fill_protocols(spec);
     for port in items_mut(spec, "ports") {
-        fill_text(port, &["protocol"], "TCP");
         let number = port["port"].clone();
         if port["targetPort"] == 0 {
             object::remove(port, &["targetPort"]);
@@ -173,7 +191,19 @@ fn fill_service(spec: &mut Value) {
     }
 }
 
+/// Ports are TCP ports, where nothing else is said.
+fn fill_protocols(owner: &mut Value) {
+    for port in items_mut(owner, "ports") {
+        fill_text(port, &["protocol"], "TCP");
+    }
+}
+
 fn fill_network_policy(spec: &mut Value) {
+    for direction in ["ingress", "egress"] {
+        for rule in items_mut(spec, direction) {
+            fill_protocols(rule);
+        }
+    }
     let types =
         if spec["egress"].is_array() { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
     set_default(spec, &["policyTypes"], types);

@@ -51,6 +51,14 @@ pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(),
 pub(super) fn complete_update(admission: &Admission<'_>, pod: &mut Value) {
     if admission.kind.is("", "Pod") {
         tolerate_short_outages(pod);
+        drop_no_overhead(&mut pod["spec"]);
+    }
+}
+
+/// Who is not refused for it has an empty overhead for none.
+pub(super) fn drop_no_overhead(spec: &mut Value) {
+    if map(spec, &["overhead"]).is_some_and(|overhead| overhead.is_empty()) {
+        object::remove(spec, &["overhead"]);
     }
 }
 
@@ -91,7 +99,7 @@ fn add_overhead(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiErr
         return Err(refuse(&format!("RuntimeClass \"{name}\" not found")));
     };
     match object::at(class, &["overhead", "podFixed"]) {
-        Some(overhead) if !own.is_null() && own != overhead => {
+        Some(overhead) if own.as_object().is_some_and(|own| !own.is_empty()) && own != overhead => {
             return Err(refuse("Pod's Overhead doesn't match RuntimeClass's defined Overhead"));
         }
         Some(overhead) => object::set(pod, &["spec", "overhead"], overhead.clone()),

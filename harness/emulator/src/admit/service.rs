@@ -6,13 +6,34 @@ use std::net::IpAddr;
 use super::ports::{PROTOCOLS, RANGE, number};
 use crate::error::FieldErrors;
 use crate::names;
-use crate::object::{list, map, set, text};
+use crate::object::{list, map, remove, set, text};
 use schedlab_json::{Value, json};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
+/// Whether a service can be reached from outside of the cluster.
+pub(super) fn is_open(spec: &Value) -> bool {
+    matches!(text(spec, &["type"]), "LoadBalancer" | "NodePort")
+        || spec["type"] == "ClusterIP" && !list(spec, &["externalIPs"]).is_empty()
+}
+
+/// What a new type does not need, and the writer did not change, goes.
+fn drop_unneeded(old: &Value, new: &mut Value) {
+    let same = |field: &str, new: &Value| old["spec"][field] == new["spec"][field];
+    let closes = is_open(&old["spec"]) && !is_open(&new["spec"]);
+    if closes && same("externalTrafficPolicy", new) {
+        remove(new, &["spec", "externalTrafficPolicy"]);
+    }
+    let balanced = |service: &Value| service["spec"]["type"] == "LoadBalancer";
+    let field = "allocateLoadBalancerNodePorts";
+    if balanced(old) && !balanced(new) && same(field, new) {
+        remove(new, &["spec", field]);
+    }
+}
+
 /// What a writer who does not know of it leaves as it was: the addresses in the cluster.
 pub(super) fn complete_update(old: &Value, new: &mut Value) {
+    drop_unneeded(old, new);
     if old["spec"]["type"] == "ExternalName" || new["spec"]["type"] == "ExternalName" {
         return;
     }

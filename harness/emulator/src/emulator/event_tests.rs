@@ -62,6 +62,27 @@ async fn every_try_that_is_refused_counts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_was_given_no_name_is_refused_by_its_stem() {
+    let lab = Lab::new();
+    lab.apply(
+        "
+        apiVersion: apps/v1
+        kind: ReplicaSet
+        metadata: {name: r}
+        spec:
+          selector: {matchLabels: {app: r}}
+          template:
+            metadata: {labels: {app: r}}
+            spec: {priorityClassName: none, containers: [{name: c, image: i}]}
+        ",
+    );
+    lab.rest().await;
+    let refused = told(&lab, "FailedCreate");
+    let why = "Error creating: pods \"r-\" is forbidden: no PriorityClass with name none was found";
+    assert!(refused.len() == 1 && refused[0].ends_with(why), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_every_look_finds_anew_is_said_once() {
     let lab = Lab::new();
     lab.nodes(&["n1"]).await;

@@ -15,6 +15,8 @@ use schedlab_json::{Map, Value};
 
 /// How often a taken generated name is replaced by another one.
 const NAME_TRIES: usize = 8;
+/// How many letters are added to the stem of a generated name.
+const SUFFIX_LETTERS: usize = 5;
 
 pub(super) fn create(
     store: &mut Store,
@@ -38,7 +40,8 @@ pub(super) fn create_decoded(
     place(request, &object)?;
     name(store, request, &mut object)?;
     begin(store, request, &mut object);
-    admit::prepare(&request.admission(store), &mut object)?;
+    let prepared = admit::prepare(&request.admission(store), &mut object);
+    prepared.map_err(|refusal| without_name(refusal, &object))?;
     let mut object = webhooks::mutate(store, request, Point::create(), object, &taken_up)?;
     admit::check(&request.admission(store), &mut object)?;
     webhooks::validate(store, request, Point::create(), &object)?;
@@ -49,6 +52,26 @@ pub(super) fn create_decoded(
     quota::publish(store, request, charged);
     note_owner(request, (None, &mut object));
     Ok(request.commit(store, object, true))
+}
+
+/// A real server refuses an object by its stem as long as it has made no name of it. Our own
+/// controllers, whose names are the same in every run, make the names that it would make.
+fn without_name(mut refusal: ApiError, object: &Value) -> ApiError {
+    let (name, stem) = (object::name(object), object::text(object, &["metadata", "generateName"]));
+    let letters = name.strip_prefix(shortened(stem).as_str()).map(str::len);
+    if letters != Some(SUFFIX_LETTERS) || stem.is_empty() {
+        return refusal;
+    }
+    refusal.message = refusal.message.replace(&format!("\"{name}\""), &format!("\"{stem}\""));
+    if let Some(details) = refusal.details.as_mut().filter(|details| details.name == name) {
+        stem.clone_into(&mut details.name);
+    }
+    refusal
+}
+
+/// Names of generated objects keep within 63 letters.
+fn shortened(stem: &str) -> String {
+    stem.chars().take(63 - SUFFIX_LETTERS).collect()
 }
 
 /// A new object as a webhook has changed it.
@@ -102,9 +125,7 @@ fn name(store: &mut Store, request: &mut Request, object: &mut Value) -> Result<
 fn generated(store: &mut Store, request: &Request, object: &Value) -> Arc<str> {
     let mut key = Key { name: request.begun.name.as_str().into(), ..request.key.clone() };
     if key.name.is_empty() || store.find(&key).is_some() {
-        let stem = object::text(object, &["metadata", "generateName"]).to_owned();
-        // Names of generated objects keep within 63 letters: 58 of the stem and 5 more.
-        let stem: String = stem.chars().take(58).collect();
+        let stem = shortened(object::text(object, &["metadata", "generateName"]));
         for _ in 0..NAME_TRIES {
             if stem.is_empty() {
                 break;

@@ -241,6 +241,24 @@ fn a_generated_name_ends_in_five_letters() {
 }
 
 #[test]
+fn a_pod_is_refused_by_its_stem_as_long_as_it_has_no_name() {
+    let mut lab = Lab::new();
+    let mut body = pod_spec("", "priorityClassName", json!("none"));
+    body["metadata"] = json!({"generateName": "web-"});
+    assert_snapshot!(said(lab.create(body)), @r#"403 Forbidden: pods "web-" is forbidden: no PriorityClass with name none was found"#);
+}
+
+#[test]
+fn overhead_comes_from_a_runtime_class_alone() {
+    let mut lab = Lab::new();
+    assert_snapshot!(said(lab.create(pod_spec("a", "overhead", json!({})))), @r#"403 Forbidden: pods "a" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"#);
+    assert_snapshot!(said(lab.create(pod_spec("a", "overhead", json!({"cpu": "1"})))), @r#"403 Forbidden: pods "a" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"#);
+    lab.create(pod("a")).unwrap();
+    let kept = lab.edit(lab.key("", "Pod", "a"), &["spec", "overhead"], json!({})).unwrap();
+    assert_eq!(kept["spec"].get("overhead"), None);
+}
+
+#[test]
 fn most_of_a_pods_spec_stays_as_it_is() {
     let mut lab = Lab::new();
     lab.create(pod("a")).unwrap();

@@ -231,6 +231,50 @@ fn services_get_addresses_that_differ() {
 }
 
 #[test]
+fn a_service_that_can_be_reached_from_outside_says_how() {
+    let mut lab = Lab::new();
+    let service = |kind: &str| {
+        json!({"kind": "Service", "metadata": {"name": kind.to_lowercase()},
+        "spec": {"type": kind, "ports": [{"port": 80}]}})
+    };
+    let policy = |service: &Value| service["spec"]["externalTrafficPolicy"].clone();
+    let open = lab.create(service("NodePort")).unwrap();
+    assert_eq!(policy(&open), "Cluster");
+    assert_eq!(policy(&lab.create(service("ClusterIP")).unwrap()), Value::Null);
+    let balanced = lab.create(service("LoadBalancer")).unwrap();
+    assert_eq!(policy(&balanced), "Cluster");
+    assert_eq!(balanced["spec"]["allocateLoadBalancerNodePorts"], true);
+    let key = lab.key("", "Service", "loadbalancer");
+    let closed = lab.edit(key, &["spec", "type"], json!("ClusterIP")).unwrap();
+    assert_eq!(policy(&closed), Value::Null);
+    assert_eq!(closed["spec"].get("allocateLoadBalancerNodePorts"), None);
+}
+
+#[test]
+fn ports_are_tcp_ports_where_nothing_else_is_said() {
+    let mut lab = Lab::new();
+    let ports = json!([{"port": 80}]);
+    let policy = lab
+        .create(json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": {"name": "n"}, "spec": {"podSelector": {},
+            "ingress": [{"ports": ports}], "egress": [{"ports": ports}]}}))
+        .unwrap();
+    let endpoints = lab
+        .create(json!({"kind": "Endpoints", "metadata": {"name": "e"},
+            "subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": ports}]}))
+        .unwrap();
+    let slice = lab
+        .create(json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": [], "ports": ports}))
+        .unwrap();
+    let filled = json!([{"port": 80, "protocol": "TCP"}]);
+    assert_eq!(policy["spec"]["ingress"][0]["ports"], filled);
+    assert_eq!(policy["spec"]["egress"][0]["ports"], filled);
+    assert_eq!(endpoints["subsets"][0]["ports"], filled);
+    assert_eq!(slice["ports"], json!([{"name": "", "port": 80, "protocol": "TCP"}]));
+}
+
+#[test]
 fn both_groups_of_events_are_one_store() {
     let mut lab = Lab::new();
     let event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event",

@@ -58,7 +58,9 @@ fn structure(name: &str, schema: &Value, number: Number<'_>) -> Struct {
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
     let fields = properties.map(|(field, schema)| {
-        let is_optional = !required.contains(&field.as_str());
+        // Of a pod's overhead a server asks whether it was written at all.
+        let is_overhead = name.ends_with(".PodSpec") && *field == *"overhead";
+        let is_optional = !required.contains(&field.as_str()) && !is_overhead;
         (field.to_string(), Field { shape: shape(schema, number), is_optional })
     });
     let mut parts = name.rsplit('.').map(str::to_owned);
