@@ -73,7 +73,8 @@ pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(),
     metadata::check(admission, object)?;
     custom::check(admission, false, None, object)?;
     check_built_in(admission, None, object)?;
-    limits::check(admission, object)
+    limits::check(admission, object)?;
+    pod::check_overhead(admission, object)
 }
 
 /// Defaults and completes a new state of an object that is there.

@@ -38,17 +38,8 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("", "Service") => fill_service(&mut object["spec"]),
         ("", "Secret") => fill_secret(object),
         ("", "LimitRange") => super::range::fill(object),
-        ("", "Endpoints") => {
-            for subset in items_mut(object, "subsets") {
-                fill_protocols(subset);
-            }
-        }
-        ("discovery.k8s.io", "EndpointSlice") => {
-            fill_protocols(object);
-            for port in items_mut(object, "ports") {
-                set_default(port, &["name"], "");
-            }
-        }
+        ("", "Endpoints") => items_mut(object, "subsets").for_each(fill_protocols),
+        ("discovery.k8s.io", "EndpointSlice") => fill_slice(object),
         ("networking.k8s.io", "NetworkPolicy") => fill_network_policy(&mut object["spec"]),
         ("", "PersistentVolumeClaim") => {
             set_default(object, &["spec", "volumeMode"], "Filesystem");
@@ -195,6 +186,13 @@ fn fill_service(spec: &mut Value) {
 fn fill_protocols(owner: &mut Value) {
     for port in items_mut(owner, "ports") {
         fill_text(port, &["protocol"], "TCP");
+    }
+}
+
+fn fill_slice(slice: &mut Value) {
+    fill_protocols(slice);
+    for port in items_mut(slice, "ports") {
+        set_default(port, &["name"], "");
     }
 }
 

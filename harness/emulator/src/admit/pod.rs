@@ -17,7 +17,7 @@ use crate::names;
 use crate::object::{self, list, map, text};
 use crate::pace;
 use crate::store::Key;
-use schedlab_json::{Value, json};
+use schedlab_json::{Map, Value, json};
 
 const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
 
@@ -57,7 +57,7 @@ pub(super) fn complete_update(admission: &Admission<'_>, pod: &mut Value) {
 
 /// Who is not refused for it has an empty overhead for none.
 pub(super) fn drop_no_overhead(spec: &mut Value) {
-    if map(spec, &["overhead"]).is_some_and(|overhead| overhead.is_empty()) {
+    if map(spec, &["overhead"]).is_some_and(Map::is_empty) {
         object::remove(spec, &["overhead"]);
     }
 }
@@ -84,27 +84,20 @@ fn tolerate_short_outages(pod: &mut Value) {
 
 /// What the pod's runtime class costs beside its containers.
 fn add_overhead(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
-    const NO_CLASS: &str = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
-    let refuse = |why: &str| {
-        let why = format!("pod rejected: {why}");
-        ApiError::forbidden(&admission.key.resource, &admission.key.name, &why)
-    };
     let name = text(pod, &["spec", "runtimeClassName"]);
-    let own = &pod["spec"]["overhead"];
     if name.is_empty() {
-        return if own.is_null() { Ok(()) } else { Err(refuse(NO_CLASS)) };
+        return Ok(());
     }
-    let classes = Resource::new("node.k8s.io", "runtimeclasses");
-    let Some(class) = admission.store.find(&Key::new(classes, "", name)) else {
-        return Err(refuse(&format!("RuntimeClass \"{name}\" not found")));
+    let Some(class) = runtime_class(admission, pod) else {
+        return Err(refuse(admission, &format!("RuntimeClass \"{name}\" not found")));
     };
-    match object::at(class, &["overhead", "podFixed"]) {
-        Some(overhead) if own.as_object().is_some_and(|own| !own.is_empty()) && own != overhead => {
-            return Err(refuse("Pod's Overhead doesn't match RuntimeClass's defined Overhead"));
+    if let Some(overhead) = object::at(class, &["overhead", "podFixed"]) {
+        let own = map(pod, &["spec", "overhead"]).filter(|own| !own.is_empty());
+        if own.is_some() && pod["spec"]["overhead"] != *overhead {
+            let why = "Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+            return Err(refuse(admission, why));
         }
-        Some(overhead) => object::set(pod, &["spec", "overhead"], overhead.clone()),
-        None if !own.is_null() => return Err(refuse(NO_CLASS)),
-        None => {}
+        object::set(pod, &["spec", "overhead"], overhead.clone());
     }
     for (key, value) in map(class, &["scheduling", "nodeSelector"]).into_iter().flatten() {
         object::set(pod, &["spec", "nodeSelector", key], value.clone());
@@ -116,6 +109,30 @@ fn add_overhead(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiErr
         object::set(pod, &["spec", "tolerations"], tolerations.into());
     }
     Ok(())
+}
+
+/// A pod has the overhead of its runtime class or none.
+pub(super) fn check_overhead(admission: &Admission<'_>, pod: &Value) -> Result<(), ApiError> {
+    if !admission.kind.is("", "Pod") || pod["spec"]["overhead"].is_null() {
+        return Ok(());
+    }
+    let class = runtime_class(admission, pod);
+    if class.is_some_and(|class| object::at(class, &["overhead", "podFixed"]).is_some()) {
+        return Ok(());
+    }
+    let why = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
+    Err(refuse(admission, why))
+}
+
+fn runtime_class<'s>(admission: &Admission<'s>, pod: &Value) -> Option<&'s Value> {
+    let classes = Resource::new("node.k8s.io", "runtimeclasses");
+    let key = Key::new(classes, "", text(pod, &["spec", "runtimeClassName"]));
+    admission.store.find(&key).map(|class| &**class)
+}
+
+fn refuse(admission: &Admission<'_>, why: &str) -> ApiError {
+    let why = format!("pod rejected: {why}");
+    ApiError::forbidden(&admission.key.resource, &admission.key.name, &why)
 }
 
 /// What a writer of a pod's status cannot take away.

@@ -9,7 +9,7 @@ use crate::actors::fields::{
 };
 use crate::actors::workload::count_at;
 use crate::actors::{Context, Request, Step};
-use crate::object::{name, number, text};
+use crate::object::{list, name, number, set, text};
 use schedlab_json::Value;
 
 /// How long a rollout may stand still, by default.
@@ -163,7 +163,13 @@ fn say(seen: &mut Value, is: &Condition, now: Timestamp) {
     }
 }
 
-/// Notes when the condition was last updated.
+/// Notes when the condition was last updated. The one that was updated last stands last.
 fn touch(seen: &mut Value, kind: &str, now: Timestamp) {
     stamp_condition(seen, kind, "lastUpdateTime", now);
+    if let Some(last) = find_condition(seen, kind).cloned() {
+        drop_condition(seen, kind);
+        let mut all = list(seen, &["status", "conditions"]).to_vec();
+        all.push(last);
+        set(seen, &["status", "conditions"], Value::Array(all));
+    }
 }
