@@ -114,8 +114,9 @@ fn fail(key: &Key, budget: &Value, why: &str, ctx: &Context) -> Option<Request> 
 /// Sets a condition as of the generation that was counted for.
 fn say(seen: &mut Value, condition: &Condition, now: Timestamp) {
     set_condition(seen, condition, now);
-    let generation = number(seen, &["status", "observedGeneration"]).unwrap_or(0);
-    note_in_condition(seen, condition.kind, "observedGeneration", &json!(generation));
+    if let Some(counted_for) = at(seen, &["status", "observedGeneration"]).cloned() {
+        note_in_condition(seen, condition.kind, "observedGeneration", &counted_for);
+    }
 }
 
 fn tell(reason: &str, message: String) -> Notice<'_> {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::ports::{PROTOCOLS, RANGE, number};
+use super::template::items_mut;
 use crate::error::FieldErrors;
 use crate::names;
 use crate::object::{list, map, remove, set, text};
@@ -17,12 +18,27 @@ pub(super) fn is_open(spec: &Value) -> bool {
         || spec["type"] == "ClusterIP" && !list(spec, &["externalIPs"]).is_empty()
 }
 
+/// Whether a service has ports on all nodes.
+fn has_node_ports(spec: &Value) -> bool {
+    spec["type"] == "NodePort"
+        || spec["type"] == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] != false
+}
+
 /// What a new type does not need, and the writer did not change, goes.
 fn drop_unneeded(old: &Value, new: &mut Value) {
     let same = |field: &str, new: &Value| old["spec"][field] == new["spec"][field];
     let closes = is_open(&old["spec"]) && !is_open(&new["spec"]);
     if closes && same("externalTrafficPolicy", new) {
         remove(new, &["spec", "externalTrafficPolicy"]);
+    }
+    let frees_ports = has_node_ports(&old["spec"]) && !has_node_ports(&new["spec"]);
+    let numbers = |service: &Value| -> Vec<Value> {
+        list(service, &["spec", "ports"]).iter().map(|port| port["nodePort"].clone()).collect()
+    };
+    if frees_ports && numbers(old) == numbers(new) {
+        for port in items_mut(&mut new["spec"], "ports") {
+            remove(port, &["nodePort"]);
+        }
     }
     let balanced = |service: &Value| service["spec"]["type"] == "LoadBalancer";
     let field = "allocateLoadBalancerNodePorts";

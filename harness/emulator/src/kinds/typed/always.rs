@@ -15,6 +15,7 @@ pub(super) fn of(structure: &str) -> impl Iterator<Item = (&'static str, Value)>
             ("firstTimestamp", Value::Null),
             ("lastTimestamp", Value::Null),
         ],
+        "Endpoint" => vec![("conditions", json!({}))],
         "EventSeries" => vec![("lastObservedTime", Value::Null)],
         "PodCondition" | "JobCondition" | "PersistentVolumeClaimCondition" => {
             vec![("lastProbeTime", Value::Null), ("lastTransitionTime", Value::Null)]
