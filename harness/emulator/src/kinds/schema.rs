@@ -1,11 +1,12 @@
 //! Structural schemas of custom kinds: what is dropped ([`prune`]), what is filled in
 //! ([`default`]), what is refused ([`validate`], [`rules`]).
 //!
-//! Left out: `not`, and the parts of `format` that no one relies on.
+//! Left out: `not`.
 
 mod compile;
 mod default;
 mod embedded;
+mod formats;
 mod kinds;
 mod place;
 mod prune;
@@ -18,6 +19,7 @@ use regex::Regex;
 use schedlab_json::Value;
 
 pub use compile::compile;
+pub(crate) use formats::unrecognized;
 
 /// One place in a custom resource.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::request::Request;
 use crate::error::ApiError;
-use crate::kinds::{self, Kind, Resource};
+use crate::kinds::{self, Kind, Resource, schema};
 use crate::object;
 use crate::store::{Change, DeleteOptions, Key, Object, Op, Store, Subresource, Write, Written};
 use schedlab_json::{Value, json};
@@ -114,6 +114,27 @@ fn status(request: &Request, crd: &Value, is_taken: bool) -> Value {
         "conditions": conditions,
         "storedVersions": versions,
     })
+}
+
+/// Warns of formats that nobody looks at, and that were not there before.
+pub(super) fn warn(request: &mut Request, old: Option<&Value>, new: &Value) {
+    if !is_definition(&request.kind) || request.subresource != Subresource::None {
+        return;
+    }
+    let known: Vec<&str> = old.into_iter().flat_map(odd_formats).collect();
+    let odd = odd_formats(new).into_iter().filter(|format| !known.contains(format));
+    request.warnings.extend(odd.map(|format| format!("unrecognized format {format:?}")));
+}
+
+/// Of each version's schema; one that all versions share counts once.
+fn odd_formats(crd: &Value) -> Vec<&str> {
+    let versions = object::list(crd, &["spec", "versions"]).iter();
+    let mut schemas: Vec<&Value> =
+        versions.filter_map(|version| version["schema"].get("openAPIV3Schema")).collect();
+    if schemas.iter().all(|schema| *schema == schemas[0]) {
+        schemas.truncate(1);
+    }
+    schemas.into_iter().flat_map(schema::unrecognized).collect()
 }
 
 /// Before a definition goes, its objects go. `true` when some wait for finalizers, and the

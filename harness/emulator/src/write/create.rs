@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::patch::note_owner;
-use super::quota;
 use super::request::Request;
 use super::webhooks::{self, Point};
+use super::{crd, quota};
 use crate::admit;
 use crate::error::ApiError;
 use crate::kinds::{Generation, Origin};
@@ -44,6 +44,7 @@ pub(super) fn create_decoded(
     prepared.map_err(|refusal| without_name(refusal, &object))?;
     let mut object = webhooks::mutate(store, request, Point::create(), object, &taken_up)?;
     admit::check(&request.admission(store), &mut object)?;
+    crd::warn(request, None, &object);
     webhooks::validate(store, request, Point::create(), &object)?;
     let charged = quota::charged(store, request, None, &object)?;
     if store.find(&request.key).is_some() {

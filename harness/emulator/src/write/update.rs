@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::patch::note_owner;
 use super::request::Request;
 use super::webhooks::{self, Point};
-use super::{Seen, check_seen, check_subresource, create, quota, scale};
+use super::{Seen, check_seen, check_subresource, crd, create, quota, scale};
 use crate::admit;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::{Generation, Kind, Origin};
@@ -115,6 +115,7 @@ pub(super) fn replace(
     let point = Point::update(old).without(&unsaid);
     let mut new = webhooks::mutate(store, request, point, new, &take_up)?;
     admit::check_update(&request.admission(store), subresource, old, &mut new)?;
+    crd::warn(request, Some(&**old), &new);
     webhooks::validate(store, request, Point::update(old), &new)?;
     let charged = quota::charged(store, request, Some(old), &new)?;
     let written = settle(store, request, old, new);

@@ -270,6 +270,29 @@ fn a_version_that_objects_may_be_stored_in_stays() {
 }
 
 #[test]
+fn formats_that_nobody_looks_at_are_warned_of_once() {
+    let with = |format: &str| {
+        definition(&json!({"type": "object", "properties": {
+            "queue": {"type": "string", "format": format}}}))
+    };
+    let mut lab = Lab::new();
+    let definitions = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "");
+    let create = Write::new(definitions, Op::Create(with("odd")), "test");
+    let warnings = lab.store.write(create, lab.now).unwrap().warnings;
+    assert_eq!(warnings, ["unrecognized format \"odd\""]);
+    let key = lab.key("apiextensions.k8s.io", "CustomResourceDefinition", "gangs.lab.dev");
+    let mut warned = |format: &str| {
+        let patch =
+            PatchBody::Merge(json!({"spec": {"versions": with(format)["spec"]["versions"]},
+            "metadata": {"labels": {"format": format}}}));
+        lab.write(key.clone(), Op::Patch(Subresource::None, patch)).unwrap().warnings
+    };
+    assert!(warned("odd").is_empty());
+    assert_eq!(warned("odder"), ["unrecognized format \"odder\""]);
+    assert!(warned("uri").is_empty());
+}
+
+#[test]
 fn a_definition_takes_its_objects_along() {
     let mut lab = lab();
     lab.create(gang(&json!({"queue": "team"}))).unwrap();
