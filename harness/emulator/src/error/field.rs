@@ -86,6 +86,16 @@ impl FieldErrors {
         self.add("FieldValueTypeInvalid", field, message);
     }
 
+    /// The text has another form than its schema says.
+    pub fn wrong_format(&mut self, field: impl Into<String>, text: &str, format: &str) {
+        let field = field.into();
+        let message = format!(
+            "Invalid value: {}: {field} in body must be of type {format}: \"{text}\"",
+            Value::from(text)
+        );
+        self.add("FieldValueTypeInvalid", field, message);
+    }
+
     /// Something must stand there.
     pub fn required(&mut self, field: impl Into<String>, rule: &str) {
         let message = if rule.is_empty() {

@@ -1,8 +1,7 @@
 //! Structural schemas of custom kinds: what is dropped ([`prune`]), what is filled in
 //! ([`default`]), what is refused ([`validate`], [`rules`]).
-//!
-//! Left out: `not`.
 
+mod branches;
 mod compile;
 mod default;
 mod embedded;
@@ -40,6 +39,7 @@ pub struct Schema {
     pub(crate) all_of: Vec<Schema>,
     pub(crate) any_of: Vec<Schema>,
     pub(crate) one_of: Vec<Schema>,
+    pub(crate) not: Option<Box<Schema>>,
     pub(crate) preserves_unknown: bool,
     pub(crate) embedded: Embedded,
 }

@@ -1,6 +1,7 @@
 //! The store from outside: what each write does, answers and refuses.
 
 mod accounts;
+mod branches;
 mod custom;
 mod decoding;
 mod embedded;

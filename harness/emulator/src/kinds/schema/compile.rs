@@ -70,6 +70,8 @@ fn part(raw: &Value, field: &str, errors: &mut FieldErrors, structural: bool) ->
             branches.push(part(branch, &format!("{field}.{name}[{index}]"), errors, false));
         }
     }
+    let not = raw.get("not").filter(|not| not.is_object());
+    schema.not = not.map(|not| Box::new(part(not, &format!("{field}.not"), errors, false)));
     schema
 }
 

@@ -232,9 +232,13 @@ fn report(rule: &ValidationError, value: Option<&Value>, errors: &mut FieldError
         Some("FieldValueForbidden") => errors.forbidden(field, &rule.message),
         Some("FieldValueRequired") => errors.required(field, &rule.message),
         Some("FieldValueDuplicate") => errors.duplicate(field, value.unwrap_or(&Value::Null)),
-        Some(_) | None => {
-            errors.broken(field, &rule.message);
-        }
+        // What is no scalar is not shown.
+        Some(_) | None => match value {
+            Some(Value::Object(_) | Value::Array(_)) | None => {
+                errors.broken(field, &rule.message);
+            }
+            Some(value) => errors.invalid(field, value, &rule.message),
+        },
     }
 }
 

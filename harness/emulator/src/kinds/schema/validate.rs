@@ -13,7 +13,7 @@ impl Schema {
         errors
     }
 
-    fn check(&self, value: &Value, path: &Place<'_>, errors: &mut FieldErrors) {
+    pub(super) fn check(&self, value: &Value, path: &Place<'_>, errors: &mut FieldErrors) {
         if value.is_null() && self.nullable {
             return;
         }
@@ -111,11 +111,10 @@ impl Schema {
 
     fn check_text(&self, text: &str, path: &Place<'_>, errors: &mut FieldErrors) {
         self.check_form(text, path, errors);
-        if let Some(format) =
-            self.rules.format.as_ref().filter(|format| !formats::has(text, format))
+        if let Some(format) = self.rules.format.as_ref()
+            && !formats::has(text, format)
         {
-            let rule = format!("{} in body must be of type {format}: \"{text}\"", shown(path));
-            errors.invalid(shown(path), &text.into(), &rule);
+            errors.wrong_format(shown(path), text, format);
         }
     }
 
@@ -155,26 +154,6 @@ impl Schema {
         let is_multiple = |step: f64| (number / step).fract() == 0.0;
         if let Some(step) = self.rules.multiple_of.filter(|&step| !is_multiple(step)) {
             let rule = format!("{} in body should be a multiple of {step}", shown(path));
-            errors.invalid(shown(path), value, &rule);
-        }
-    }
-
-    fn check_branches(&self, value: &Value, path: &Place<'_>, errors: &mut FieldErrors) {
-        for schema in &self.all_of {
-            schema.check(value, path, errors);
-        }
-        let fits = |schema: &&Self| {
-            let mut wrongs = FieldErrors::new();
-            schema.check(value, path, &mut wrongs);
-            wrongs.is_empty()
-        };
-        if !self.any_of.is_empty() && !self.any_of.iter().any(|schema| fits(&schema)) {
-            let rule = format!("{} in body must validate at least one schema (anyOf)", shown(path));
-            errors.invalid(shown(path), value, &rule);
-        }
-        if !self.one_of.is_empty() && self.one_of.iter().filter(fits).count() != 1 {
-            let rule =
-                format!("{} in body must validate one and only one schema (oneOf)", shown(path));
             errors.invalid(shown(path), value, &rule);
         }
     }
