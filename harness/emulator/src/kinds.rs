@@ -5,6 +5,7 @@ pub mod schema;
 
 mod custom;
 pub(crate) mod declared;
+mod definition;
 mod scale;
 mod table;
 pub(crate) mod typed;

@@ -171,10 +171,8 @@ impl FieldErrors {
         self.refuse_as(("meta.k8s.io", kind), "")
     }
 
-    fn refuse_as(self, (group, kind): (&str, &str), name: &str) -> Result<(), ApiError> {
-        if self.causes.is_empty() {
-            return Ok(());
-        }
+    /// Everything that is wrong in one text, each wrong once; `None` if nothing is.
+    pub fn aggregate(&self) -> Option<String> {
         let mut wrongs: Vec<String> = Vec::new();
         for cause in &self.causes {
             let wrong = format!("{}: {}", cause.field, cause.message);
@@ -182,10 +180,18 @@ impl FieldErrors {
                 wrongs.push(wrong);
             }
         }
-        let wrongs = match wrongs.as_slice() {
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
+        match wrongs.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            several => Some(format!("[{}]", several.join(", "))),
+        }
+    }
+
+    fn refuse_as(self, (group, kind): (&str, &str), name: &str) -> Result<(), ApiError> {
+        if self.causes.is_empty() {
+            return Ok(());
+        }
+        let wrongs = self.aggregate().unwrap_or_default();
         let dot = if group.is_empty() { "" } else { "." };
         Err(ApiError {
             code: 422,

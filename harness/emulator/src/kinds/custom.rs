@@ -1,7 +1,9 @@
 //! From a `CustomResourceDefinition` to a [`Kind`], with everything that makes it no definition.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::definition;
 use super::schema::compile;
 use super::{Column, Generation, Kind, Origin, Path, Resource, Scale, Version};
 use crate::error::FieldErrors;
@@ -14,7 +16,7 @@ pub fn from_crd(crd: &Value) -> (Kind, FieldErrors) {
     let mut errors = FieldErrors::new();
     let names = |field: &str| text(crd, &["spec", "names", field]);
     let group = text(crd, &["spec", "group"]);
-    check_identity(crd, &mut errors);
+    definition::check(crd, &mut errors);
     let kind = names("kind");
     let default = |given: &str, fallback: String| -> Arc<str> {
         if given.is_empty() { fallback.into() } else { given.into() }
@@ -44,43 +46,6 @@ pub fn from_crd(crd: &Value) -> (Kind, FieldErrors) {
     (kind, errors)
 }
 
-fn check_identity(crd: &Value, errors: &mut FieldErrors) {
-    let group = text(crd, &["spec", "group"]);
-    let plural = text(crd, &["spec", "names", "plural"]);
-    let wanted = format!("{plural}.{group}");
-    let name = crate::object::name(crd);
-    if name != wanted {
-        let rule = "must be spec.names.plural+\".\"+spec.group";
-        errors.invalid("metadata.name", &name.into(), rule);
-    }
-    if group.is_empty() {
-        errors.required("spec.group", "");
-    } else if let Some(rule) = crate::names::dns_subdomain(group) {
-        errors.invalid("spec.group", &group.into(), &rule);
-    } else if !group.contains('.') {
-        let rule = "should be a domain with at least one dot";
-        errors.invalid("spec.group", &group.into(), rule);
-    }
-    for field in ["plural", "kind"] {
-        let value = text(crd, &["spec", "names", field]);
-        let place = format!("spec.names.{field}");
-        if value.is_empty() {
-            errors.required(place, "");
-        } else if let Some(rule) = crate::names::dns_1035_label(&value.to_lowercase()) {
-            errors.invalid(place, &value.into(), &rule);
-        }
-    }
-    match text(crd, &["spec", "scope"]) {
-        "Namespaced" | "Cluster" => {}
-        "" => errors.required("spec.scope", ""),
-        other => errors.unsupported("spec.scope", &other.into(), &["Cluster", "Namespaced"]),
-    }
-    match text(crd, &["spec", "conversion", "strategy"]) {
-        "" | "None" => {}
-        other => errors.unsupported("spec.conversion.strategy", &other.into(), &["None"]),
-    }
-}
-
 fn versions(crd: &Value, errors: &mut FieldErrors) -> Vec<Version> {
     let raw = list(crd, &["spec", "versions"]);
     let mut versions = Vec::new();
@@ -89,18 +54,25 @@ fn versions(crd: &Value, errors: &mut FieldErrors) -> Vec<Version> {
         let name = text(version, &["name"]);
         if let Some(rule) = crate::names::dns_1035_label(name) {
             errors.invalid(format!("{field}.name"), &name.into(), &rule);
-        }
-        if raw.iter().take(index).any(|earlier| text(earlier, &["name"]) == name) {
-            errors.duplicate(format!("{field}.name"), &name.into());
+            if index == 0 {
+                errors.invalid("spec.version", &name.into(), &rule);
+            }
         }
         let is_shared = raw.iter().all(|other| other["schema"] == version["schema"]);
         versions.push(one_version(version, (&field, is_shared), errors));
     }
+    let shown = || {
+        let shown: Vec<String> = raw.iter().map(version_in_go).collect();
+        format!("[{}]", shown.join(","))
+    };
+    let names: BTreeSet<&str> = raw.iter().map(|version| text(version, &["name"])).collect();
+    if names.len() != raw.len() {
+        errors.invalid_in_go("spec.versions", &shown(), "must contain unique version names");
+    }
     let stored = raw.iter().filter(|version| version["storage"] == true).count();
     if stored != 1 {
         let rule = "must have exactly one version marked as storage version";
-        let shown: Vec<String> = raw.iter().map(version_in_go).collect();
-        errors.invalid_in_go("spec.versions", &format!("[{}]", shown.join(",")), rule);
+        errors.invalid_in_go("spec.versions", &shown(), rule);
     }
     if stored == 0 {
         let rule = "must have at least one stored version";
@@ -132,10 +104,7 @@ fn one_version(raw: &Value, (field, is_shared): (&str, bool), errors: &mut Field
         Some(_) | None => format!("{field}.schema.openAPIV3Schema"),
     };
     let schema = if let Some(schema) = schema.filter(|schema| schema.is_object()) {
-        if text(schema, &["type"]) != "object" {
-            let rule = "must be object at the root";
-            errors.invalid(format!("{place}.type"), &schema["type"], rule);
-        }
+        check_root(raw, &place, errors);
         Some(compile(schema, &place, errors))
     } else {
         errors.required(place, "");
@@ -143,11 +112,6 @@ fn one_version(raw: &Value, (field, is_shared): (&str, bool), errors: &mut Field
     };
     let scale = raw["subresources"].get("scale").filter(|scale| scale.is_object()).map(|scale| {
         let path = |name: &str| json_path(text(scale, &[name]));
-        for name in ["specReplicasPath", "statusReplicasPath"] {
-            if text(scale, &[name]).is_empty() {
-                errors.required(format!("{field}.subresources.scale.{name}"), "");
-            }
-        }
         Scale {
             spec_replicas: path("specReplicasPath"),
             status_replicas: path("statusReplicasPath"),
@@ -165,6 +129,57 @@ fn one_version(raw: &Value, (field, is_shared): (&str, bool), errors: &mut Field
             .iter()
             .map(|field| json_path(text(field, &["jsonPath"])))
             .collect(),
+    }
+}
+
+/// What may stand at the root of a schema beside a status that is written apart.
+const BESIDE_STATUS: [(&str, &str); 22] = [
+    ("Description", "description"),
+    ("Type", "type"),
+    ("Format", "format"),
+    ("Title", "title"),
+    ("Maximum", "maximum"),
+    ("ExclusiveMaximum", "exclusiveMaximum"),
+    ("Minimum", "minimum"),
+    ("ExclusiveMinimum", "exclusiveMinimum"),
+    ("MaxLength", "maxLength"),
+    ("MinLength", "minLength"),
+    ("Pattern", "pattern"),
+    ("MaxItems", "maxItems"),
+    ("MinItems", "minItems"),
+    ("UniqueItems", "uniqueItems"),
+    ("MultipleOf", "multipleOf"),
+    ("Required", "required"),
+    ("Items", "items"),
+    ("Properties", "properties"),
+    ("ExternalDocs", "externalDocs"),
+    ("Example", "example"),
+    ("XPreserveUnknownFields", "x-kubernetes-preserve-unknown-fields"),
+    ("XValidations", "x-kubernetes-validations"),
+];
+
+/// What a version's schema may say of the whole object. A schema is shown as the definition has it,
+/// where the real server shows every word that there is.
+fn check_root(version: &Value, place: &str, errors: &mut FieldErrors) {
+    let schema = &version["schema"]["openAPIV3Schema"];
+    if schema["nullable"] == true {
+        errors.forbidden(format!("{place}.nullable"), "nullable cannot be true at the root");
+    }
+    if version["subresources"]["status"].is_null() {
+        return;
+    }
+    let kind = text(schema, &["type"]);
+    let rule = "at the root of the schema if the status subresource is enabled";
+    let may_stand = |word: &str| BESIDE_STATUS.iter().any(|(_, known)| *known == word);
+    let said = schema.as_object().into_iter().flatten();
+    let mut said = said.filter(|(_, said)| !said.is_null() && **said != false);
+    if !kind.is_empty() && kind != "object" {
+        let rule = format!("only \"object\" is allowed as the type {rule}");
+        errors.invalid(format!("{place}.type"), &kind.into(), &rule);
+    } else if said.any(|(word, _)| !may_stand(word)) {
+        let words: Vec<&str> = BESIDE_STATUS.iter().map(|(word, _)| *word).collect();
+        let rule = format!("only [{}] fields are allowed {rule}", words.join(" "));
+        errors.invalid(place, schema, &rule);
     }
 }
 

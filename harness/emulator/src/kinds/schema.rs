@@ -7,9 +7,12 @@ mod default;
 mod embedded;
 mod formats;
 mod kinds;
+pub(crate) mod path;
 mod place;
 mod prune;
 mod rules;
+mod said;
+mod structural;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -132,7 +135,6 @@ pub(crate) struct Rules {
     pub(crate) lengths: (Option<usize>, Option<usize>),
     pub(crate) items: (Option<usize>, Option<usize>),
     pub(crate) properties: (Option<usize>, Option<usize>),
-    pub(crate) unique_items: bool,
     pub(crate) pattern: Option<Regex>,
     pub(crate) format: Option<String>,
 }

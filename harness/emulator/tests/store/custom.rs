@@ -60,6 +60,7 @@ fn typical() -> Value {
                 "x-kubernetes-list-map-keys": ["name"],
                 "items": {
                     "type": "object",
+                    "required": ["name"],
                     "properties": {
                         "name": {"type": "string"},
                         "size": {"type": "integer", "default": 1},
@@ -242,10 +243,10 @@ fn a_definition_that_defines_nothing_is_refused() {
     assert_snapshot!(refusal("/spec/scope", json!("Global")), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.scope: Unsupported value: "Global": supported values: "Cluster", "Namespaced""#);
     assert_snapshot!(refusal("/spec/versions/0/schema", json!({})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.versions[0].schema.openAPIV3Schema: Required value"#);
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
-    assert_snapshot!(refusal(schema, json!({"a": {}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.validation.openAPIV3Schema.properties[spec].properties[a].type: Required value: must not be empty for specified object fields"#);
-    assert_snapshot!(refusal(schema, json!({"a": {"type": "text"}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.validation.openAPIV3Schema.properties[spec].properties[a].type: Unsupported value: "text": supported values: "array", "boolean", "integer", "number", "object", "string""#);
-    assert_snapshot!(refusal(schema, json!({"a": {"type": "array"}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.validation.openAPIV3Schema.properties[spec].properties[a].items: Required value: must be specified"#);
-    assert_snapshot!(refusal(schema, json!({"a": {"type": "string", "pattern": "["}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.validation.openAPIV3Schema.properties[spec].properties[a].pattern: Invalid value: "[": must be a valid regular expression, but isn't"#);
+    assert_snapshot!(refusal(schema, json!({"queue": {"type": "string"}, "a": {}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.validation.openAPIV3Schema.properties[spec].properties[a].type: Required value: must not be empty for specified object fields"#);
+    assert_snapshot!(refusal(schema, json!({"queue": {"type": "string"}, "a": {"type": "text"}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.validation.openAPIV3Schema.properties[spec].properties[a].type: Unsupported value: "text": supported values: "array", "boolean", "integer", "number", "object", "string""#);
+    assert_snapshot!(refusal(schema, json!({"queue": {"type": "string"}, "a": {"type": "array"}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.validation.openAPIV3Schema.properties[spec].properties[a].items: Required value: must be specified"#);
+    assert_snapshot!(refusal(schema, json!({"queue": {"type": "string"}, "a": {"type": "string", "pattern": "["}})), @r#"422 Invalid: CustomResourceDefinition.apiextensions.k8s.io "gangs.lab.dev" is invalid: spec.validation.openAPIV3Schema.properties[spec].properties[a].pattern: Invalid value: "[": must be a valid regular expression, but isn't"#);
     assert!(refusal("/spec/versions/0/storage", json!(false)).contains("exactly one version"));
 }
 

@@ -1,10 +1,10 @@
-//! From `openAPIV3Schema` to [`Schema`], with everything that makes it no structural schema.
+//! From `openAPIV3Schema` to [`Schema`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use regex::Regex;
 
-use super::{Additional, Embedded, ListType, Rules, Schema, Type, rules};
+use super::{Additional, Embedded, ListType, Rules, Schema, Type, rules, said, structural};
 use crate::error::FieldErrors;
 use crate::object;
 use schedlab_json::Value;
@@ -20,130 +20,80 @@ pub fn compile(raw: &Value, field: &str, errors: &mut FieldErrors) -> Arc<Schema
     if let Some(compiled) = known().iter().find(|schema| schema.raw == *raw) {
         return Arc::clone(compiled);
     }
-    let before = errors.causes().len();
-    let mut schema = part(raw, field, errors, true);
+    let mut schema = part(raw);
     schema.raw = raw.clone();
     schema.cel = rules::compile(raw);
     let schema = Arc::new(schema);
-    if errors.causes().len() == before {
+    let mut wrongs = FieldErrors::new();
+    structural::check(raw, field, &mut wrongs);
+    if wrongs.is_empty() {
+        schema.check_defaults(raw, field, &mut wrongs);
+    }
+    said::check(raw, field, &mut wrongs);
+    if wrongs.is_empty() {
         let mut known = known();
         if known.len() == COMPILED_MAX {
             known.remove(0);
         }
         known.push(Arc::clone(&schema));
     }
+    errors.extend(wrongs);
     schema
 }
 
-fn part(raw: &Value, field: &str, errors: &mut FieldErrors, structural: bool) -> Schema {
+fn part(raw: &Value) -> Schema {
     let flag = |name: &str| raw[name] == true;
+    let branches = |name: &str| object::list(raw, &[name]).iter().map(part).collect();
+    let one = |name: &str| raw.get(name).filter(|schema| schema.is_object()).map(part);
+    let properties = object::map(raw, &["properties"]).into_iter().flatten();
     let mut schema = Schema {
-        kind: kind(raw, field, errors),
+        kind: kind(raw),
         nullable: flag("nullable"),
-        default: raw.get("default").cloned(),
+        default: raw.get("default").filter(|default| !default.is_null()).cloned(),
+        properties: properties.map(|(name, property)| (name.to_string(), part(property))).collect(),
         required: texts(&raw["required"]),
-        rules: bounds(raw, field, errors),
-        list: list_type(raw, field, errors),
+        additional: match one("additionalProperties") {
+            Some(values) => Additional::Values(Box::new(values)),
+            None if flag("additionalProperties") => Additional::Any,
+            None => Additional::None,
+        },
+        items: one("items").map(Box::new),
+        rules: bounds(raw),
+        list: list_type(raw),
+        all_of: branches("allOf"),
+        any_of: branches("anyOf"),
+        one_of: branches("oneOf"),
+        not: one("not").map(Box::new),
         preserves_unknown: flag("x-kubernetes-preserve-unknown-fields"),
         ..Schema::default()
     };
-    let says_nothing = raw["type"].as_str().unwrap_or_default().is_empty();
-    if structural && schema.kind.is_none() && says_nothing && !schema.preserves_unknown {
-        errors.required(format!("{field}.type"), "must not be empty for specified object fields");
-    }
-    rules::check(raw, field, errors);
-    children(&mut schema, raw, (field, errors, structural));
     if flag("x-kubernetes-embedded-resource") {
         schema.embedded = Embedded::Here;
     } else if schema.below().any(Schema::holds_embedded) {
         schema.embedded = Embedded::Below;
     }
-    if let Some(default) = schema.default.as_ref().filter(|_| structural) {
-        errors.extend_below(&format!("{field}.default"), schema.validate(default));
-    }
-    for (name, branches) in [
-        ("allOf", &mut schema.all_of),
-        ("anyOf", &mut schema.any_of),
-        ("oneOf", &mut schema.one_of),
-    ] {
-        for (index, branch) in object::list(raw, &[name]).iter().enumerate() {
-            branches.push(part(branch, &format!("{field}.{name}[{index}]"), errors, false));
-        }
-    }
-    let not = raw.get("not").filter(|not| not.is_object());
-    schema.not = not.map(|not| Box::new(part(not, &format!("{field}.not"), errors, false)));
     schema
 }
 
-fn children(
-    schema: &mut Schema,
-    raw: &Value,
-    (field, errors, structural): (&str, &mut FieldErrors, bool),
-) {
-    for (name, property) in object::map(raw, &["properties"]).into_iter().flatten() {
-        let place = format!("{field}.properties[{name}]");
-        schema.properties.insert(name.to_string(), part(property, &place, errors, structural));
-    }
-    match raw.get("additionalProperties") {
-        None | Some(Value::Bool(false) | Value::Null) => {}
-        Some(Value::Bool(true)) => schema.additional = Additional::Any,
-        Some(values) => {
-            if !schema.properties.is_empty() {
-                let rule = "additionalProperties and properties are mutual exclusive";
-                errors.forbidden(format!("{field}.additionalProperties"), rule);
-            }
-            let values = part(values, &format!("{field}.additionalProperties"), errors, structural);
-            schema.additional = Additional::Values(Box::new(values));
-        }
-    }
-    match raw.get("items") {
-        None | Some(Value::Null) if structural && schema.kind == Some(Type::Array) => {
-            errors.required(format!("{field}.items"), "must be specified");
-        }
-        None | Some(Value::Null) => {}
-        Some(Value::Array(_)) => {
-            let rule = "items must be a schema object and not an array";
-            errors.forbidden(format!("{field}.items"), rule);
-        }
-        Some(items) => {
-            let items = part(items, &format!("{field}.items"), errors, structural);
-            schema.items = Some(Box::new(items));
-        }
-    }
-}
-
-fn kind(raw: &Value, field: &str, errors: &mut FieldErrors) -> Option<Type> {
+fn kind(raw: &Value) -> Option<Type> {
     if raw["x-kubernetes-int-or-string"] == true {
         return Some(Type::IntOrString);
     }
-    Some(match raw.get("type")?.as_str().unwrap_or_default() {
-        "" => return None,
+    Some(match raw["type"].as_str()? {
         "object" => Type::Object,
         "array" => Type::Array,
         "string" => Type::String,
         "integer" => Type::Integer,
         "number" => Type::Number,
         "boolean" => Type::Boolean,
-        other => {
-            let allowed = ["array", "boolean", "integer", "number", "object", "string"];
-            errors.unsupported(format!("{field}.type"), &other.into(), &allowed);
-            return None;
-        }
+        _ => return None,
     })
 }
 
-fn bounds(raw: &Value, field: &str, errors: &mut FieldErrors) -> Rules {
+fn bounds(raw: &Value) -> Rules {
     let count =
         |name: &str| raw[name].as_u64().map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     let bound = |name: &str, exclusive: &str| Some((raw[name].as_f64()?, raw[exclusive] == true));
-    let pattern = raw["pattern"].as_str().and_then(|pattern| {
-        let compiled = Regex::new(pattern).ok();
-        if compiled.is_none() {
-            let rule = "must be a valid regular expression, but isn't";
-            errors.invalid(format!("{field}.pattern"), &pattern.into(), rule);
-        }
-        compiled
-    });
     Rules {
         allowed: raw["enum"].as_array().cloned(),
         minimum: bound("minimum", "exclusiveMinimum"),
@@ -152,37 +102,22 @@ fn bounds(raw: &Value, field: &str, errors: &mut FieldErrors) -> Rules {
         lengths: (count("minLength"), count("maxLength")),
         items: (count("minItems"), count("maxItems")),
         properties: (count("minProperties"), count("maxProperties")),
-        unique_items: raw["uniqueItems"] == true,
-        pattern,
+        pattern: raw["pattern"].as_str().and_then(|pattern| Regex::new(pattern).ok()),
         format: raw["format"].as_str().map(str::to_owned),
     }
 }
 
-fn list_type(raw: &Value, field: &str, errors: &mut FieldErrors) -> ListType {
-    let keys = texts(&raw["x-kubernetes-list-map-keys"]);
+fn list_type(raw: &Value) -> ListType {
     match raw["x-kubernetes-list-type"].as_str() {
         Some("set") => ListType::Set,
-        Some("map") if keys.is_empty() => {
-            let rule = "must not be empty if x-kubernetes-list-type is map";
-            errors.required(format!("{field}.x-kubernetes-list-map-keys"), rule);
-            ListType::Atomic
-        }
-        Some("map") => ListType::Map(keys),
-        None | Some("atomic") => ListType::Atomic,
-        Some(other) => {
-            let allowed = ["atomic", "map", "set"];
-            errors.unsupported(format!("{field}.x-kubernetes-list-type"), &other.into(), &allowed);
-            ListType::Atomic
-        }
+        Some("map") => ListType::Map(texts(&raw["x-kubernetes-list-map-keys"])),
+        Some(_) | None => ListType::Atomic,
     }
 }
 
 fn texts(list: &Value) -> Vec<String> {
-    list.as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|text| text.as_str().map(str::to_owned))
-        .collect()
+    let texts = list.as_array().into_iter().flatten();
+    texts.filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,11 @@ impl Schema {
         }
     }
 
-    fn prune_value(&self, value: &mut Value, (place, dropped): (&Place<'_>, &mut Vec<String>)) {
+    pub(super) fn prune_value(
+        &self,
+        value: &mut Value,
+        (place, dropped): (&Place<'_>, &mut Vec<String>),
+    ) {
         if let Some(fields) = value.as_object_mut() {
             prune_map((self, self.is_embedded()), fields, (place, dropped));
         } else if let (Some(items), Some(schema)) = (value.as_array_mut(), &self.items) {

@@ -6,6 +6,7 @@
 
 use kube_cel::{CompiledSchema, ErrorKind, ValidationError, Validator, compile_schema};
 
+use super::path::{Brackets, follow};
 use super::validate::named;
 use super::{Schema, kinds};
 use crate::error::FieldErrors;
@@ -94,6 +95,7 @@ fn expressions(list: &Value) -> Vec<&str> {
     each.flat_map(of).collect()
 }
 
+const RULES: &str = "x-kubernetes-validations";
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const RULE: &[Field] = &[
@@ -105,39 +107,33 @@ const RULE: &[Field] = &[
     Field("optionalOldSelf", &[]),
 ];
 
-/// Refuses rules that are not whole, or cannot be compiled for the part of the schema that stands
-/// at `field`.
-pub(super) fn check(raw: &Value, field: &str, errors: &mut FieldErrors) {
-    let rules = object::list(raw, &["x-kubernetes-validations"]);
-    if rules.is_empty() {
-        return;
-    }
-    let mut unwhole = FieldErrors::new();
-    let place = |index: usize| format!("{field}.x-kubernetes-validations[{index}]");
-    for (index, rule) in rules.iter().enumerate() {
-        check_whole(rule, &place(index), &mut unwhole);
-    }
-    if !unwhole.is_empty() {
-        return errors.extend(unwhole);
-    }
-    let is_root = field.ends_with("openAPIV3Schema");
-    let kind = if is_root { kinds::of_root(raw) } else { kinds::of(raw) };
-    for (index, rule) in rules.iter().enumerate() {
-        check_compiles((rule, &kind), &place(index), errors);
+/// Refuses rules that are not whole in the part of a schema that stands at `field`.
+pub(super) fn check_whole(raw: &Value, field: &str, errors: &mut FieldErrors) {
+    for (index, rule) in object::list(raw, &[RULES]).iter().enumerate() {
+        let place = format!("{field}.{RULES}[{index}]");
+        check_texts(rule, &place, errors);
+        let path = object::text(rule, &["fieldPath"]);
+        let is_path = || follow(path, raw, Brackets::Allowed).is_ok();
+        if !path.is_empty() && !is_path() {
+            let place = format!("{place}.fieldPath");
+            errors.invalid(place, &path.into(), "must be a valid path");
+        }
     }
 }
 
-fn check_whole(rule: &Value, place: &str, errors: &mut FieldErrors) {
+fn check_texts(rule: &Value, place: &str, errors: &mut FieldErrors) {
     let of = |field: &str| object::text(rule, &[field]);
-    if of("rule").trim().is_empty() {
+    let (text, message) = (of("rule").trim(), of("message"));
+    let place_of_message = format!("{place}.message");
+    if text.is_empty() {
         errors.required(format!("{place}.rule"), "rule is not specified");
-    }
-    if of("message").contains('\n') {
-        let message = of("message").into();
-        errors.invalid(format!("{place}.message"), &message, "must not contain line breaks");
-    } else if of("message").is_empty() && of("rule").trim().contains('\n') {
+    } else if !message.is_empty() && message.trim().is_empty() {
+        errors.invalid(place_of_message, &message.into(), "must be non-empty if specified");
+    } else if message.trim().contains('\n') {
+        errors.invalid(place_of_message, &message.into(), "must not contain line breaks");
+    } else if message.is_empty() && text.contains('\n') {
         let why = "message must be specified if rule contains line breaks";
-        errors.required(format!("{place}.message"), why);
+        errors.required(place_of_message, why);
     }
     if !of("messageExpression").is_empty() && of("messageExpression").trim().is_empty() {
         let why = "messageExpression must be non-empty if specified";
@@ -145,6 +141,52 @@ fn check_whole(rule: &Value, place: &str, errors: &mut FieldErrors) {
     }
     if !rule["reason"].is_null() && !REASONS.contains(&of("reason")) {
         errors.unsupported(format!("{place}.reason"), &rule["reason"], &REASONS);
+    }
+}
+
+/// Refuses rules that cannot be compiled for the part of a schema that stands at `field`, or ask
+/// for an old value where none belongs to the new one.
+pub(super) fn check_compile(
+    raw: &Value,
+    (field, is_root): (&str, bool),
+    uncorrelated: Option<&str>,
+    errors: &mut FieldErrors,
+) {
+    let rules = object::list(raw, &[RULES]);
+    if rules.is_empty() {
+        return;
+    }
+    let kind = if is_root { kinds::of_root(raw) } else { kinds::of(raw) };
+    for (index, rule) in rules.iter().enumerate() {
+        let place = format!("{field}.{RULES}[{index}]");
+        let before = errors.causes().len();
+        check_compiles((rule, &kind), &place, errors);
+        if errors.causes().len() == before {
+            check_old((rule, &kind), &place, uncorrelated, errors);
+        }
+    }
+}
+
+fn check_old(
+    (rule, kind): (&Value, &Kind),
+    place: &str,
+    uncorrelated: Option<&str>,
+    errors: &mut FieldErrors,
+) {
+    let alone = Scope { variables: vec![("self".to_owned(), kind.clone())], binds: false };
+    let asks_for_old = expression::check(object::text(rule, &["rule"]), &alone).is_err();
+    match uncorrelated {
+        Some(within) if asks_for_old => {
+            let why = format!(
+                "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
+            );
+            errors.invalid(format!("{place}.rule"), &rule["rule"], &why);
+        }
+        _ if !asks_for_old && !rule["optionalOldSelf"].is_null() => {
+            let why = "may not be set if oldSelf is not used in rule";
+            errors.invalid(format!("{place}.optionalOldSelf"), &rule["optionalOldSelf"], why);
+        }
+        _ => {}
     }
 }
 
@@ -199,13 +241,16 @@ impl Schema {
 
     /// Every rule that `new` breaks, but for those about a part that has not changed.
     pub fn broken_rules(&self, old: Option<&Value>, new: &Value) -> FieldErrors {
+        self.cel.as_ref().map_or_else(FieldErrors::new, |rules| rules.broken(old, new))
+    }
+}
+
+impl CompiledRules {
+    pub(super) fn broken(&self, old: Option<&Value>, new: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let Some(rules) = &self.cel else {
-            return errors;
-        };
         let (was, is) = (old.cloned().map(Into::into), new.clone().into());
-        let judge = || Validator::new().validate_compiled(&rules.compiled, &is, was.as_ref());
-        let Some(Err(broken)) = with_room(rules.plain, judge) else {
+        let judge = || Validator::new().validate_compiled(&self.compiled, &is, was.as_ref());
+        let Some(Err(broken)) = with_room(self.plain, judge) else {
             return errors;
         };
         let mut broken = broken.into_vec();

@@ -95,7 +95,7 @@ impl Schema {
                     .collect(),
             ),
             ListType::Set => Some(items.to_vec()),
-            ListType::Atomic => self.rules.unique_items.then(|| items.to_vec()),
+            ListType::Atomic => None,
         };
         for (index, value) in identity.iter().flatten().enumerate() {
             if identity.iter().flatten().take(index).any(|earlier| earlier == value) {

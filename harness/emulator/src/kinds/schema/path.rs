@@ -1,0 +1,107 @@
+//! Paths like `.spec.tasks['a.b']` along a schema.
+
+use crate::object::map;
+use schedlab_json::Value;
+
+/// Whether keys may stand in brackets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Brackets {
+    Allowed,
+    Refused,
+}
+
+/// The names that a path leads along and the schema it leads to.
+///
+/// # Errors
+///
+/// Why it is no path of this schema.
+pub(crate) fn follow<'s>(
+    path: &str,
+    schema: &'s Value,
+    brackets: Brackets,
+) -> Result<(Vec<String>, &'s Value), String> {
+    const END: &str = "unexpected end of JSON path";
+    let (mut names, mut here) = (Vec::new(), schema);
+    let mut tokens = tokens(path).into_iter();
+    while let Some(token) = tokens.next() {
+        let name = match token {
+            "." => tokens.next().ok_or(END)?.to_owned(),
+            "[" if brackets == Brackets::Refused => {
+                return Err("array notation is not allowed".to_owned());
+            }
+            "[" => {
+                let key = tokens.next().ok_or(END)?;
+                let bare = key.strip_prefix('\'').and_then(|key| key.strip_suffix('\''));
+                let bare = bare.ok_or(format!("expected single quoted string but got {key}"))?;
+                let close = tokens.next().ok_or(END)?;
+                if close != "]" {
+                    return Err(format!("expected ] but got {close}"));
+                }
+                bare.replace("\\'", "'").replace("\\\\", "\\")
+            }
+            other => return Err(format!("expected [ or . but got: {other}")),
+        };
+        here = step(here, &name).ok_or("does not refer to a valid field")?;
+        names.push(name);
+    }
+    Ok((names, here))
+}
+
+fn step<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
+    match map(schema, &["properties"]) {
+        Some(properties) => properties.get(name),
+        None => schema.get("additionalProperties").filter(|values| !values.is_null()),
+    }
+}
+
+/// Dots and brackets, and what is between them.
+fn tokens(path: &str) -> Vec<&str> {
+    let mut all = Vec::new();
+    let mut rest = path;
+    while let Some(first) = rest.chars().next() {
+        let end = match first {
+            '.' | '[' | ']' => 1,
+            '\'' => quoted(rest),
+            _ => rest.find(['.', '[', ']']).unwrap_or(rest.len()),
+        };
+        let (token, after) = rest.split_at(end);
+        all.push(token);
+        rest = after;
+    }
+    all
+}
+
+/// How long a text in quotes is.
+fn quoted(text: &str) -> usize {
+    let ends = text.match_indices('\'').skip(1);
+    let mut ends = ends.filter(|(at, _)| !text.as_bytes()[..*at].ends_with(b"\\"));
+    ends.next().map_or(text.len(), |(at, _)| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_path_leads_along_a_schema() {
+        let text = json!({"type": "string"});
+        let schema = json!({"properties": {"a": {"properties": {"b.c": text}},
+            "m": {"additionalProperties": text}}});
+        for (path, names) in [(".a['b.c']", ["a", "b.c"]), (".m.x", ["m", "x"])] {
+            let (found, there) = follow(path, &schema, Brackets::Allowed).unwrap();
+            assert_eq!((found, there), (names.map(str::to_owned).to_vec(), &text));
+        }
+        for (path, why) in [
+            (".b", "does not refer to a valid field"),
+            (".", "unexpected end of JSON path"),
+            ("a", "expected [ or . but got: a"),
+            (".a[0]", "expected single quoted string but got 0"),
+        ] {
+            assert_eq!(follow(path, &schema, Brackets::Allowed).unwrap_err(), why);
+        }
+        let refused = follow(".a['b']", &schema, Brackets::Refused).unwrap_err();
+        assert_eq!(refused, "array notation is not allowed");
+    }
+}
