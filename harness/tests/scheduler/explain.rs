@@ -23,7 +23,7 @@ fn the_labs_own_deployment_is_told_why_it_does_not_borrow() {
         assert_snapshot!(lab.explain("prod-borrow").await, @r"
         prod-borrow has 16 pod groups: 8 do not wait, 8 wait (NonPreemptibleOverQuota); one of them:
 
-        pod group default/pg-prod-borrow-v9szv9kd6h-sjrlf waits
+        pod group default/pg-prod-borrow-v9szv9kd6h-shp9b waits
           0 of its pods have a node, 1 wait, 1 must run together
           priority 125, non-preemptible
 
@@ -41,7 +41,7 @@ fn the_labs_own_deployment_is_told_why_it_does_not_borrow() {
           Gang: passes
           QueueLimits: refuses: Non-preemptible workload is over quota. Workload requested 1 GPUs, but team-prod quota is 8 GPUs, while 8 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
 
-        nodes for pod default/prod-borrow-v9szv9kd6h-sjrlf, which asks for 1 GPUs
+        nodes for pod default/prod-borrow-v9szv9kd6h-shp9b, which asks for 1 GPUs
           3 nodes (n-1, n-2, n-3): all plugins pass
             free 8 of 8 GPUs
           n-0: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
@@ -88,7 +88,7 @@ fn the_labs_own_deployment_is_told_why_it_is_no_gang() {
           Gang: passes
           QueueLimits: passes
 
-        nodes for pod default/gang-wzcvvgw6np-chtd5, which asks for 1 GPUs
+        nodes for pod default/gang-wzcvvgw6np-jdszt, which asks for 1 GPUs
           n-0: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
             free 0 of 8 GPUs
 
