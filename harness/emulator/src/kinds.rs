@@ -6,6 +6,7 @@ pub mod schema;
 mod custom;
 pub(crate) mod declared;
 mod definition;
+pub(crate) mod metadata;
 mod scale;
 mod table;
 pub(crate) mod typed;

@@ -1,7 +1,5 @@
 //! What names, label keys and label values may look like, and the rule's words where they do not.
 
-pub(crate) mod metadata;
-
 /// RFC 1123 label: part of most names. `None` is fine, else the rule that is broken.
 pub(crate) fn dns_label(name: &str) -> Option<String> {
     let fine = name.len() <= 63 && is_dns_label(name);

@@ -3,8 +3,8 @@
 use super::Admission;
 use crate::error::{ApiError, FieldErrors};
 use crate::kinds::Origin;
+use crate::kinds::metadata::{check_annotations, check_labels, check_owners};
 use crate::names;
-use crate::names::metadata::{check_annotations, check_labels, check_owners};
 use crate::object;
 use schedlab_json::Value;
 

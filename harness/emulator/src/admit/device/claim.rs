@@ -10,6 +10,7 @@ use crate::admit::Admission;
 use crate::error::FieldErrors;
 use crate::error::in_go::{Field, in_go};
 use crate::kinds::Resource;
+use crate::kinds::metadata::check_labels;
 use crate::names;
 use crate::object::{self, list, text};
 use crate::store::Key;
@@ -81,7 +82,7 @@ pub(super) fn check_template(
     if old.is_none() {
         check_rights(admission, &spec["spec"], "spec.spec", errors);
     }
-    names::metadata::check_labels(spec, "spec.metadata.labels", errors);
+    check_labels(spec, "spec.metadata.labels", errors);
     for field in ["name", "generateName"] {
         if !text(spec, &["metadata", field]).is_empty() {
             errors.forbidden(format!("spec.metadata.{field}"), "cannot be set");

@@ -4,8 +4,8 @@
 use super::place::Place;
 use super::{Additional, Embedded, Schema};
 use crate::error::FieldErrors;
-use crate::kinds::typed;
-use crate::names::{dns_1035_label, dns_label, metadata, qualified_name};
+use crate::kinds::{metadata, typed};
+use crate::names::{dns_1035_label, dns_label, qualified_name};
 use crate::object;
 use schedlab_json::{Map, Value};
 

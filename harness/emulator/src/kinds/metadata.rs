@@ -1,7 +1,7 @@
 //! What may stand in the metadata of an object, wherever that is.
 
-use super::{label_value, qualified_name};
 use crate::error::FieldErrors;
+use crate::names::{label_value, qualified_name};
 use crate::object;
 use schedlab_json::Value;
 
