@@ -14,6 +14,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 
 use super::group_version_kind;
 use crate::kinds::{Kind, typed};
+use crate::object;
 use crate::patch::{ListShape, Shape, builtin};
 use schedlab_json::{Map, Value, json};
 
@@ -73,13 +74,17 @@ impl Schemas {
         let mut schema = schema.map_or_else(|| json!({"type": "object"}), |s| s.raw.clone());
         let metadata = named::<ObjectMeta>(&mut self.generator);
         let standard: Value = ConfigMap::json_schema(&mut self.generator).to_value().into();
+        let mut whole = Map::new();
         for field in ["apiVersion", "kind"] {
-            schema["properties"][field] = standard["properties"][field].clone();
+            whole.insert(field, standard["properties"][field].clone());
         }
-        schema["properties"]["metadata"] = json!({
+        let described = json!({
             "allOf": [reference(&metadata)],
             "description": standard["properties"]["metadata"]["description"],
         });
+        whole.insert("metadata", described);
+        add_embedded(&mut schema, &whole);
+        add_properties(&mut schema, &whole);
         self.custom.insert(name.to_owned(), schema);
         let shape = Arc::default();
         self.kinds.push((name.to_owned(), group_version_kind(kind, version), shape));
@@ -90,6 +95,7 @@ impl Schemas {
         let mut schemas = Map::from(self.generator.take_definitions(false));
         for schema in schemas.values_mut() {
             wrap_references(schema);
+            leave_metadata_out(schema);
         }
         schemas.extend(self.custom);
         let mut seen = BTreeSet::new();
@@ -100,6 +106,46 @@ impl Schemas {
             }
         }
         schemas
+    }
+}
+
+/// The Rust types have metadata always, and whoever writes may leave it out.
+fn leave_metadata_out(schema: &mut Value) {
+    let mut required = object::list(schema, &["required"]).to_vec();
+    required.retain(|name| *name != "metadata");
+    if required.is_empty() {
+        object::remove(schema, &["required"]);
+    } else {
+        schema["required"] = required.into();
+    }
+}
+
+/// Type and metadata, which every whole object has.
+fn add_properties(schema: &mut Value, whole: &Map) {
+    for (field, property) in whole {
+        schema["properties"][field.as_str()] = property.clone();
+    }
+}
+
+/// Adds them to the schemas of embedded objects, which must have a type.
+fn add_embedded(schema: &mut Value, whole: &Map) {
+    for place in ["items", "additionalProperties"] {
+        if let Some(below) = schema.get_mut(place).filter(|below| below.is_object()) {
+            add_embedded(below, whole);
+        }
+    }
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(Map::values_mut) {
+        add_embedded(property, whole);
+    }
+    if schema["x-kubernetes-embedded-resource"] == true {
+        add_properties(schema, whole);
+        let mut required = object::list(schema, &["required"]).to_vec();
+        let added = ["kind", "apiVersion"].map(Value::from);
+        required.extend(
+            added.into_iter().filter(|name| !object::list(schema, &["required"]).contains(name)),
+        );
+        schema["required"] = required.into();
     }
 }
 
@@ -171,4 +217,44 @@ fn add_extensions(property: &mut Value, shape: &Shape) {
 fn referred(schema: &Value) -> Option<String> {
     let reference = schema.get("$ref").or_else(|| schema.get("allOf")?.get(0)?.get("$ref"))?;
     reference.as_str()?.rsplit('/').next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+    use crate::kinds::from_crd;
+
+    #[test]
+    fn metadata_may_be_left_out() {
+        let mut schemas = Schemas::default();
+        let name = named::<Pod>(&mut schemas.generator);
+        let pod = schemas.finish().get(&name).unwrap().clone();
+        assert!(pod["properties"]["metadata"].is_object());
+        assert!(!object::list(&pod, &["required"]).contains(&"metadata".into()));
+    }
+
+    #[test]
+    fn an_embedded_object_is_described_with_its_type_and_metadata() {
+        let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true});
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema":
+            {"openAPIV3Schema": {"type": "object", "properties": {
+                "list": {"type": "array", "items": embedded}}}}});
+        let (kind, _) = from_crd(&json!({"metadata": {"name": "as.b.c"}, "spec": {
+            "group": "b.c", "scope": "Cluster", "names": {"plural": "as", "kind": "A"},
+            "versions": [version]}}));
+        let mut schemas = Schemas::default();
+        schemas.add_custom("A", &kind, "v1");
+        let described = schemas.finish();
+        let items = &described.get("A").unwrap()["properties"]["list"]["items"];
+        assert_eq!(items["required"], json!(["kind", "apiVersion"]));
+        for field in ["apiVersion", "kind", "metadata"] {
+            assert_eq!(
+                items["properties"][field],
+                described.get("A").unwrap()["properties"][field]
+            );
+        }
+    }
 }
