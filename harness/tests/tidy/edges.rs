@@ -64,8 +64,8 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
     (
         "harness/emulator",
         "
-            clock crds expression object pace quantity requests yaml
-            error kinds names select
+            clock crds expression names object pace quantity requests yaml
+            error kinds select
             patch store
             listener quota
             admit hooks shared watch
