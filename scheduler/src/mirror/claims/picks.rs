@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schedlab_scheduler_core::model::Name;
 
-use super::{Claims, DeviceId, Key, device::Device, set::DeviceSet};
+use super::{Choices, Claims, DeviceId, Key, device::Device, set::DeviceSet};
 
 /// Devices, and the request for which each is given.
 pub(crate) type Picked = Vec<(Name, DeviceId)>;
@@ -23,24 +23,26 @@ impl Claims {
             Some((*key, wanted))
         });
         let (plain, choosy): (Vec<_>, Vec<_>) = known.partition(|(_, of)| of.plain().is_some());
-        for (key, of) in choosy {
-            if let Some(picks) = of.pick(&free, of_node) {
-                picked.insert(key.clone(), taken(&mut free, &picks));
+        let mut alone = |(key, of): (&Key, &Choices), free: &mut Vec<&Device>| {
+            if let Some(picks) = of.pick(free, of_node) {
+                picked.insert(key.clone(), taken(free, &picks));
             }
+        };
+        for claim in choosy {
+            alone(claim, &mut free);
         }
         let sets: Vec<&DeviceSet> = plain.iter().filter_map(|(_, of)| of.plain()).collect();
-        if let Some(picks) = DeviceSet::all_of(&sets).pick(&free, of_node) {
-            let mut rest = picks.into_iter();
-            for ((key, _), set) in plain.iter().zip(sets) {
-                let its: Vec<_> = rest.by_ref().take(set.devices()).collect();
-                picked.insert((*key).clone(), taken(&mut free, &its));
+        let together = DeviceSet::all_of(&sets);
+        let Some(picks) = together.pick(&free, of_node) else {
+            for claim in plain {
+                alone(claim, &mut free);
             }
             return picked;
-        }
-        for (key, of) in plain {
-            if let Some(picks) = of.pick(&free, of_node) {
-                picked.insert(key.clone(), taken(&mut free, &picks));
-            }
+        };
+        let mut rest = picks.into_iter();
+        for ((key, _), set) in plain.iter().zip(sets) {
+            let its: Vec<_> = rest.by_ref().take(set.devices()).collect();
+            picked.insert((*key).clone(), taken(&mut free, &its));
         }
         picked
     }
