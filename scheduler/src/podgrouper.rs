@@ -14,9 +14,12 @@ use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{
     api::{Api, ApiError, Merge, path},
+    apply::{About, Event, Level},
     config::{Config, NODE_POOL_LABEL},
     mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, SUB_GROUP_LABEL, Scheduler, controller},
     pacing::Pacing,
+    parse::Malformed,
+    translate::Trouble,
     watch::Kind,
 };
 use defaults::Source;
@@ -24,6 +27,9 @@ use rules::{Around, Group, Member};
 pub(crate) use rules::{Link, fault};
 
 const GROUPS: &str = "scheduling.run.ai/v2alpha2";
+
+/// What its events name as their source.
+const COMPONENT: &str = "pod-grouper";
 
 /// Longest chain of owners that is followed.
 const CHAIN_MAX: usize = 16;
@@ -63,10 +69,8 @@ impl Grouper {
         pacing: &mut Pacing,
     ) -> Result<(), ApiError> {
         self.owners.clear();
+        forget_changed(mirror);
         let pods = &mirror.pods;
-        mirror.ungrouped.retain(|key, (version, _)| {
-            pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
-        });
         self.of_others.retain(|key, version| {
             pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
         });
@@ -78,7 +82,7 @@ impl Grouper {
             return Ok(());
         }
         let defaults = self.defaults.look(api, &mirror.classes, now).await?;
-        let mut wanted = Wanted::default();
+        let (mut wanted, mut wrong) = (Wanted::default(), Vec::new());
         for (key, pod) in &waiting {
             let chain = self.chain(api, &key.namespace, pod).await?;
             let gang = match rules::gang_of(pod, &chain) {
@@ -97,8 +101,12 @@ impl Grouper {
                 Ok(_) => {
                     self.of_others.insert(key.clone(), pod.told.version);
                 }
-                Err(malformed) => mirror.note_ungrouped(key.clone(), malformed),
+                Err(malformed) => wrong.push((key, pod, malformed)),
             }
+        }
+        warn(api, &wrong, now, pacing).await;
+        for (key, _, malformed) in wrong {
+            mirror.note_ungrouped(key.clone(), malformed);
         }
         wanted.ensure(api, mirror, pacing).await?;
         for (pod, group, _) in wanted.members.iter().filter(|(.., part)| part.is_none()) {
@@ -197,9 +205,42 @@ async fn discover(api: &Api, owner: &Owner) -> Result<Option<String>, ApiError> 
     Ok(found.and_then(|resource| resource["name"].as_str()).map(str::to_owned))
 }
 
-/// For whoever only looks on and groups nothing: pods that nobody could group as they stand.
+/// Tells of pods that cannot be grouped, with an event as KAI's pod grouper does: where it runs alone,
+/// nobody else knows why. Who cannot be told has the pod's condition.
+async fn warn(api: &Api, wrong: &[(&Key, &PodRecord, Malformed)], now: Time, pacing: &mut Pacing) {
+    let event = |(key, pod, malformed): &(&Key, &PodRecord, Malformed)| {
+        let event = Event {
+            about: &About::pod(key, &pod.uid),
+            level: Level::Warning,
+            reason: "PodGrouperWarning",
+            message: &Trouble::Grouping(malformed.clone()).to_string(),
+            gist: None,
+            occasion: "",
+        };
+        event.request(COMPONENT, now)
+    };
+    let mut work = Vec::new();
+    for (path, event) in wrong.iter().map(event) {
+        work.push(async move { api.tell(&path, event).await });
+    }
+    pacing.all(work, drop).await;
+}
+
+/// What was said of pods that have changed since.
+fn forget_changed(mirror: &mut Mirror) {
+    let pods = &mirror.pods;
+    mirror.ungrouped.retain(|key, (version, _)| {
+        pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
+    });
+}
+
+/// For whoever groups nothing: pods that nobody could group as they stand.
 pub(crate) fn note_faults(mirror: &mut Mirror) {
-    let alone = mirror.pods.iter().filter(|(_, pod)| pod.ours && wants_group(pod));
+    forget_changed(mirror);
+    let is_new = |key: &Key, pod: &PodRecord| {
+        pod.ours && wants_group(pod) && !mirror.ungrouped.contains_key(key)
+    };
+    let alone = mirror.pods.iter().filter(|(key, pod)| is_new(key, pod));
     let wrong = alone.filter_map(|(key, pod)| Some((key.clone(), fault(pod)?)));
     for (key, wrong) in wrong.collect::<Vec<_>>() {
         mirror.note_ungrouped(key, wrong);

@@ -327,7 +327,11 @@ impl Scheduler {
     }
 
     async fn group(&mut self, now: Time) -> Result<(), ApiError> {
-        if self.config.flavor == Flavor::Kube || !self.config.runs(Component::Podgrouper) {
+        if self.config.flavor == Flavor::Kube {
+            return Ok(());
+        }
+        if !self.config.runs(Component::Podgrouper) {
+            podgrouper::note_faults(&mut self.mirror);
             return Ok(());
         }
         self.grouper.group(&self.api, (&mut self.mirror, now), &mut self.pacing).await

@@ -5,6 +5,34 @@ use schedlab_scheduler::Component;
 
 use super::lab::Lab;
 
+/// What keeps a pod from being grouped is told by the grouper, and by a scheduler beside it.
+#[test]
+fn a_pod_that_cannot_be_grouped_is_told_of_by_each_part() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        lab.apply(
+            "
+apiVersion: v1
+kind: Pod
+metadata: {name: odd, labels: {kai.scheduler/queue: q, kai.scheduler/preemptibility: maybe}}
+spec:
+  schedulerName: kai-scheduler
+  containers: [{name: c, image: c}]
+",
+        );
+        lab.only(&[Component::Podgrouper]);
+        lab.start();
+        lab.pass(5).await;
+        lab.stop().await;
+        assert_snapshot!(lab.events(), @"Pod PodGrouperWarning The pod cannot be put into a PodGroup: label kai.scheduler/preemptibility: found maybe, allowed: preemptible or non-preemptible");
+        lab.only(&[Component::Scheduler]);
+        lab.start();
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @"odd Pending -: The pod cannot be put into a PodGroup: label kai.scheduler/preemptibility: found maybe, allowed: preemptible or non-preemptible");
+    });
+}
+
 #[test]
 fn the_parts_of_a_scheduler_work_one_by_one() {
     Lab::tell(async |mut lab| {
