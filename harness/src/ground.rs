@@ -8,6 +8,7 @@ mod installation;
 mod kind;
 mod kubeconfig;
 mod kwok;
+mod pools;
 mod trial;
 mod wait;
 
@@ -35,6 +36,8 @@ pub use kubeconfig::Access;
 pub(crate) use kubeconfig::{LOG_IN, NO_PROXY};
 use kwok::Player;
 pub use kwok::{Kubelets, Kwok};
+pub(crate) use pools::Pool;
+use pools::Pools;
 
 /// Actors where controllers of a control plane are ours to choose: it runs those for workloads,
 /// namespaces and garbage, and the life of nodes is simulated.
@@ -81,6 +84,8 @@ pub struct Ground {
     actors: Vec<&'static str>,
     player: Player,
     scheduler: Option<String>,
+    /// Where that one runs once for each.
+    pools: Pools,
     version: String,
     host: Host,
 }
@@ -186,9 +191,9 @@ impl Ground {
     }
 
     /// Makes a kind cluster, or uses one that was kept, and installs our scheduler if it shall be
-    /// a Deployment there. `tell` hears what takes its time.
+    /// a Deployment there, for so many scenarios at a time. `tell` hears what takes its time.
     pub fn kind(
-        (wanted, scheduler): (&KindCluster, &Which),
+        (wanted, scheduler, jobs): (&KindCluster, &Which, usize),
         kubelets: Kubelets,
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
@@ -199,7 +204,7 @@ impl Ground {
             .map(|found| Found { scheduler: scheduler.installed(), ..found })
             .and_then(|found| Self::on(found, kubelets, &run, interrupt))
             .and_then(|ground| match scheduler {
-                Which::Deployment(image) => ground.deploy(image, interrupt, tell),
+                Which::Deployment(image) => ground.deploy((image, jobs), interrupt, tell),
                 Which::Ours | Which::Process(_) | Which::Installed(_) => Ok(ground),
             });
         booted.inspect_err(|_| drop(end(run)))
@@ -207,15 +212,23 @@ impl Ground {
 
     fn deploy(
         mut self,
-        image: &str,
+        (image, jobs): (&str, usize),
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
-        tell(&format!("installing the scheduler from {image}"));
+        self.pools = Pools::for_scenarios(jobs);
+        let pools = self.pools.names();
+        let many = if pools.is_empty() {
+            String::new()
+        } else {
+            format!(", for {} node pools", pools.len())
+        };
+        tell(&format!("installing the scheduler from {image}{many}"));
         if let Host::Kind(kind) = &self.host {
             kind.load(image)?;
         }
-        on_runtime(interrupt.unless(deployment::install(&self.config, image, self.run.id())))?;
+        let installed = deployment::install(&self.config, (image, pools), self.run.id());
+        on_runtime(interrupt.unless(installed))?;
         self.scheduler = Some(deployment::SCHEDULER.to_owned());
         Ok(self)
     }
@@ -256,6 +269,7 @@ impl Ground {
             actors: player.leaves(found.actors),
             player,
             scheduler: found.scheduler,
+            pools: Pools::default(),
             version: found.version,
             host: found.host,
         })
@@ -317,8 +331,13 @@ impl Ground {
         self.hub.clone()
     }
 
+    /// The part of the cluster's scheduler that one more scenario has, if that runs in parts.
+    pub(crate) fn pool(&self) -> anyhow::Result<Option<Pool>> {
+        self.pools.take()
+    }
+
     /// Names for one more scenario.
-    pub(crate) fn names(&self) -> Names {
+    pub(crate) fn names(&self, pool: Option<&Pool>) -> Names {
         let number = self.scenarios.fetch_add(1, Ordering::Relaxed);
         Names {
             prefix: veil::prefix(&self.name, number),
@@ -327,6 +346,7 @@ impl Ground {
             fence: self.fence,
             kwok: self.kwok().is_some(),
             scheduler: self.scheduler.clone(),
+            pool: pool.map(|pool| pool.name().to_owned()),
         }
     }
 

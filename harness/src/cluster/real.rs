@@ -23,7 +23,7 @@ use super::{Cluster, Unsettled};
 use crate::api::{Api, is_not_found, refusal};
 use crate::audit::Audit;
 use crate::fenced::{FENCED, Fenced};
-use crate::ground::Ground;
+use crate::ground::{Ground, Pool};
 use crate::veil::{Marks, Veil};
 
 /// The least time without a write that counts as quiet: controllers of a busy machine think
@@ -93,12 +93,16 @@ pub struct Real {
     /// What a scheduler in this process tells after each cycle.
     pulse: Option<Pulse>,
     troupe: Troupe,
+    /// Its nodes are of this pool, until they are gone.
+    _pool: Option<Pool>,
 }
 
 impl Real {
     /// Makes room for a scenario, on the current runtime.
     pub(crate) async fn start(ground: &Arc<Ground>) -> anyhow::Result<Self> {
-        let veil = Veil::new(ground.client()?, Arc::new(ground.names()), ground.hub());
+        let pool = ground.pool()?;
+        let names = ground.names(pool.as_ref());
+        let veil = Veil::new(ground.client()?, Arc::new(names), ground.hub());
         let client = veil.client();
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
@@ -120,6 +124,7 @@ impl Real {
             quiet: QUIET_LEAST,
             pulse: None,
             troupe,
+            _pool: pool,
         })
     }
 

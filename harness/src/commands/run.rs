@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
 use super::{Output, UsageError, again, check, stage};
-use crate::cli::{ClusterName, FlakyResult, Run, Stage};
+use crate::cli::{ClusterName, FlakyResult, Run};
 use crate::diff::{Order, Reference};
 use crate::exit::Exit;
 use crate::features::{self, Asked, Case, Problems, Suite};
@@ -47,7 +47,7 @@ fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<Exit> {
     stage::has_program(&args.stage, &settings.target)?;
     let interrupted = Interrupt::listen()?;
     settings.interrupted = interrupted.clone();
-    settings.ground = match ground((&args.stage, &settings.target.which), &interrupted, output) {
+    settings.ground = match ground(args, &settings, &interrupted, output) {
         Err(_) if interrupted.is_raised() => return Ok(Exit::Interrupted),
         booted => booted?,
     };
@@ -111,10 +111,12 @@ fn leave(ground: Ground, reports: &[CaseReport], logs: &Path, output: &mut Outpu
 
 /// Boots or reaches the real cluster that is asked for.
 fn ground(
-    (stage, scheduler): (&Stage, &Which),
+    args: &Run,
+    settings: &Settings,
     interrupt: &Interrupt,
     output: &mut Output,
 ) -> anyhow::Result<Option<Arc<Ground>>> {
+    let (stage, scheduler) = (&args.stage, &settings.target.which);
     let mut boot = Boot::new(usual(stage.cluster));
     let clock = Clock::real();
     let began = clock.now();
@@ -150,7 +152,8 @@ fn ground(
                 node_image: stage.node_image.clone(),
                 config: stage.kind_config.clone(),
             };
-            Ground::kind((&wanted, scheduler), stage.kubelets, interrupt, &mut tell)?
+            let wanted = (&wanted, scheduler, settings.jobs.get());
+            Ground::kind(wanted, stage.kubelets, interrupt, &mut tell)?
         }
     };
     drop(boot);
@@ -186,7 +189,9 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         jobs: args.flow.jobs.unwrap_or(match (args.stage.cluster, &args.stage.scheduler) {
             (ClusterName::Emulator, _) => cores,
             // One scheduler for all would divide all nodes among all queues.
-            (_, Which::Installed(_) | Which::Deployment(_)) => NonZeroUsize::MIN,
+            (_, Which::Installed(_)) => NonZeroUsize::MIN,
+            // One scheduler each, in the cluster.
+            (_, Which::Deployment(_)) => times(2),
             // They wait more than they work, and all that works is here.
             (ClusterName::ControlPlane | ClusterName::Container, _) => times(12),
             // Somebody else may need that cluster, or a node has to do its part.

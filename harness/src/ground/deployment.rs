@@ -22,15 +22,20 @@ const MANIFESTS: [&str; 4] = [
 /// What pods name it.
 pub(super) const SCHEDULER: &str = "kai-scheduler";
 pub(super) const NAMESPACE: &str = "kai-scheduler";
-const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kai-scheduler/deployments/schedlab-scheduler";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/kai-scheduler/deployments";
+/// The label that tells the pods of Deployments apart.
+const APP: &str = "app.kubernetes.io/name";
+/// What runs beside schedulers that each serve a node pool.
+const BESIDE_SHARDS: &str = "--components=queue-controller,admission";
 
 /// How long its replicas may take to be ready.
 const READY_WITHIN: Duration = Duration::from_mins(2);
 /// How often it is asked.
 const ASK: Duration = Duration::from_millis(100);
 
-/// The objects, as kustomize makes them, with two cycles a second and the label of a run.
-fn objects(image: &str, run: &str) -> anyhow::Result<Vec<Value>> {
+/// The objects, as kustomize makes them, with two cycles a second and the label of a run. Where
+/// node pools are named, each has a scheduler of its own, and the other parts run for all of them.
+fn objects(image: &str, run: &str, pools: &[String]) -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
     for document in MANIFESTS.into_iter().flat_map(serde_yaml::Deserializer::from_str) {
         let mut object = Value::deserialize(document).context("a manifest is no YAML")?;
@@ -43,26 +48,67 @@ fn objects(image: &str, run: &str) -> anyhow::Result<Vec<Value>> {
             let container = &mut object["spec"]["template"]["spec"]["containers"][0];
             container["image"] = json!(image);
             let period = format!("--period={}ms", DEPLOYED_PERIOD.as_millis());
-            container["args"].as_array_mut().context("it has arguments")?.push(json!(period));
+            say(&mut object, &period)?;
+            for pool in pools {
+                objects.extend(shard(object.clone(), pool)?);
+            }
+            if !pools.is_empty() {
+                say(&mut object, BESIDE_SHARDS)?;
+            }
         }
         objects.push(object);
     }
     Ok(objects)
 }
 
-/// Installs it, or brings what is installed to this image, and waits until all replicas do
-/// their part.
-pub(super) async fn install(config: &kube::Config, image: &str, run: &str) -> anyhow::Result<()> {
+/// Gives the program of a Deployment one more argument.
+fn say(deployment: &mut Value, argument: &str) -> anyhow::Result<()> {
+    let arguments = &mut deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    arguments.as_array_mut().context("it has arguments")?.push(json!(argument));
+    Ok(())
+}
+
+/// The scheduler of one node pool, and its configuration.
+fn shard(mut deployment: Value, pool: &str) -> anyhow::Result<[Value; 2]> {
+    let name = format!("schedlab-scheduler-{pool}");
+    let mut config = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": {} });
+    config["data"]["config.yaml"] = json!(format!("nodePool: {{value: {pool}}}\n"));
+    config["metadata"] = deployment["metadata"].clone();
+    for metadata in [&mut config["metadata"], &mut deployment["metadata"]] {
+        metadata["name"] = json!(name);
+        metadata["labels"][APP] = json!(name);
+    }
+    deployment["spec"]["selector"]["matchLabels"][APP] = json!(name);
+    let template = &mut deployment["spec"]["template"];
+    template["metadata"]["labels"][APP] = json!(name);
+    let volumes = template["spec"]["volumes"].as_array_mut().into_iter().flatten();
+    for volume in volumes.filter(|volume| volume["name"] == "config") {
+        volume["configMap"] = json!({ "name": name });
+    }
+    say(&mut deployment, "--components=scheduler,podgrouper,binder")?;
+    say(&mut deployment, "--binding=direct")?;
+    say(&mut deployment, "--config=/etc/schedlab/config/config.yaml")?;
+    say(&mut deployment, &format!("--leader-elect-resource-name={name}"))?;
+    Ok([config, deployment])
+}
+
+/// Installs it, for all nodes or once for each of these node pools, or brings what is installed
+/// to this image, and waits until all replicas do their part.
+pub(super) async fn install(
+    config: &kube::Config,
+    (image, pools): (&str, &[String]),
+    run: &str,
+) -> anyhow::Result<()> {
     let mut api = super::api(config)?;
-    let objects = objects(image, run)?;
+    let objects = objects(image, run, pools)?;
     spare_others(&mut api, &objects).await?;
     for object in objects {
         api.apply(&object).await?;
     }
     let end = Instant::now() + READY_WITHIN;
     loop {
-        let deployment = api.get(DEPLOYMENT).await.map_err(refusal)?;
-        if is_ready(&deployment) {
+        let deployments = api.get(DEPLOYMENTS).await.map_err(refusal)?;
+        if deployments["items"].as_array().into_iter().flatten().all(is_ready) {
             return Ok(());
         }
         if Instant::now() > end {
@@ -128,7 +174,7 @@ mod tests {
 
     #[test]
     fn everything_that_kustomize_names_is_installed_and_runs_the_image() {
-        let objects = objects("registry.example/scheduler:7", "r1").unwrap();
+        let objects = objects("registry.example/scheduler:7", "r1", &[]).unwrap();
         let told: Vec<String> = objects.iter().map(crate::api::title).collect();
         assert_eq!(
             told,
@@ -151,12 +197,42 @@ mod tests {
         assert_eq!(period, Some(&json!("--period=500ms")));
     }
 
+    #[test]
+    fn each_node_pool_has_a_scheduler_and_they_share_the_rest() {
+        let objects = objects("scheduler:7", "r1", &["a".to_owned(), "b".to_owned()]).unwrap();
+        let lines = objects.iter().filter_map(|object| {
+            let metadata = &object["metadata"];
+            let name = metadata["name"].as_str().unwrap();
+            match object["kind"].as_str().unwrap() {
+                "ConfigMap" => Some(format!("{name}: {}", object["data"]["config.yaml"])),
+                "Deployment" => {
+                    let pod = &object["spec"]["template"];
+                    assert_eq!(metadata["labels"][APP], name);
+                    assert_eq!(object["spec"]["selector"]["matchLabels"][APP], name);
+                    assert_eq!(pod["metadata"]["labels"][APP], name);
+                    let arguments = pod["spec"]["containers"][0]["args"].as_array().unwrap();
+                    let said: Vec<&str> = arguments.iter().filter_map(Value::as_str).collect();
+                    let mounted = &pod["spec"]["volumes"][0]["configMap"]["name"];
+                    Some(format!("{name} of {mounted}: {}", said.join(" ")))
+                }
+                _ => None,
+            }
+        });
+        insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
+        schedlab-scheduler-a: "nodePool: {value: a}\n"
+        schedlab-scheduler-a of "schedlab-scheduler-a": run --leader-elect --health-address=0.0.0.0:8080 --period=500ms --components=scheduler,podgrouper,binder --binding=direct --config=/etc/schedlab/config/config.yaml --leader-elect-resource-name=schedlab-scheduler-a
+        schedlab-scheduler-b: "nodePool: {value: b}\n"
+        schedlab-scheduler-b of "schedlab-scheduler-b": run --leader-elect --health-address=0.0.0.0:8080 --period=500ms --components=scheduler,podgrouper,binder --binding=direct --config=/etc/schedlab/config/config.yaml --leader-elect-resource-name=schedlab-scheduler-b
+        schedlab-scheduler of "schedlab-scheduler-config": run --leader-elect --health-address=0.0.0.0:8080 --period=500ms --components=queue-controller,admission
+        "#);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_somebody_else_installed_is_spared() {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let emulator = Emulator::start(Options::at(clock));
         let mut api = Api::new(emulator.client());
-        let ours = objects("scheduler:7", "r1").unwrap();
+        let ours = objects("scheduler:7", "r1", &[]).unwrap();
         spare_others(&mut api, &ours).await.unwrap();
         api.apply(&ours[0]).await.unwrap();
         spare_others(&mut api, &ours).await.unwrap();

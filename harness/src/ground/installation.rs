@@ -84,7 +84,7 @@ pub(crate) struct Installation {
 impl Installation {
     /// Brings our manifests with this image, and waits until all replicas do their part.
     pub(crate) async fn image(&self, image: &str) -> anyhow::Result<()> {
-        deployment::install(&self.config, image, self.run.id()).await
+        deployment::install(&self.config, (image, &[]), self.run.id()).await
     }
 
     /// Brings a release to this chart, and waits until all replicas do their part.

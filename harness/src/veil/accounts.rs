@@ -59,6 +59,7 @@ mod tests {
             fence: Fence::None,
             kwok: false,
             scheduler: None,
+            pool: None,
         };
         let hub = Hub::start(kube::Config::new("http://127.0.0.1:1".parse().unwrap()), "q");
         let inner = kube::Client::new(service, "default");

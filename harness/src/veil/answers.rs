@@ -16,7 +16,7 @@ use schedlab_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::hub::Told;
-use super::names::{Fence, Names, RUN, SIMULATED};
+use super::names::{Fence, Names, POOL, RUN, SIMULATED};
 use super::{Error, Place, belongs};
 use crate::fenced::is_fenced;
 
@@ -57,18 +57,22 @@ pub(super) fn show(names: &Names, place: &Place, object: &mut Value) {
     if let Some(items) = object.get_mut("items").and_then(Value::as_array_mut) {
         items.retain(|item| belongs(names, place, item));
     }
-    unfence(object);
+    unfence(names, object);
 }
 
-fn unfence(value: &mut Value) {
+fn unfence(names: &Names, value: &mut Value) {
     match value {
         Value::Array(items) => {
             items.retain(|item| item["key"] != SIMULATED);
-            items.iter_mut().for_each(unfence);
+            items.iter_mut().for_each(|item| unfence(names, item));
         }
         Value::Object(fields) => {
             if let Some(labels) = fields.get_mut("labels").and_then(Value::as_object_mut) {
                 labels.remove(RUN);
+                if names.pool.as_deref().is_some_and(|pool| labels.get(POOL) == Some(&json!(pool)))
+                {
+                    labels.remove(POOL);
+                }
             }
             if let Some(selector) = fields.get_mut("nodeSelector").and_then(Value::as_object_mut) {
                 selector.remove(RUN);
@@ -78,7 +82,7 @@ fn unfence(value: &mut Value) {
             }
             for (key, value) in fields.iter_mut() {
                 if key != "managedFields" {
-                    unfence(value);
+                    unfence(names, value);
                 }
             }
             let empty =
@@ -187,7 +191,7 @@ fn shown(names: &Names, place: &Place, lines: &[u8]) -> String {
         if about && !belongs(names, place, &event["object"]) {
             continue;
         }
-        unfence(&mut event);
+        unfence(names, &mut event);
         text.push_str(&names.plain(&event.to_string()));
         text.push('\n');
     }

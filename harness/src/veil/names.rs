@@ -9,6 +9,8 @@ use schedlab_json::{Value, json};
 pub(crate) const RUN: &str = "schedlab.dev/run";
 /// Taint of simulated nodes that keeps daemons and other people's pods away.
 pub(crate) const SIMULATED: &str = "schedlab.dev/simulated";
+/// Label of what is of a node pool, where a scheduler that runs there serves one pool alone.
+pub(crate) const POOL: &str = "kai.scheduler/node-pool";
 /// Annotation of nodes that kwok plays, with the value `fake`.
 pub(crate) const KWOK_NODE: &str = "kwok.x-k8s.io/node";
 /// Where kubelets keep their leases: a namespace that all share.
@@ -45,6 +47,9 @@ pub(crate) struct Names {
     pub(crate) kwok: bool,
     /// The scheduler that was there before us: pods of the scenario's scheduler go to it.
     pub(crate) scheduler: Option<String>,
+    /// The node pool of the scenario, where one that was there serves a pool for each: its nodes,
+    /// pods and pod groups are of that pool unless they say another.
+    pub(crate) pool: Option<String>,
 }
 
 /// Whether these are the kubelets' leases.

@@ -187,7 +187,7 @@ fn kind(args: &Upgrade, interrupt: &Interrupt, progress: &mut Progress) -> anyho
     let wanted = KindCluster { node_image: args.node_image.clone(), ..KindCluster::default() };
     let step = progress.begin("a kind cluster boots", Duration::from_secs(30));
     let which = Which::Installed(args.scheduler_name.clone());
-    let ground = Ground::kind((&wanted, &which), Kubelets::Schedlab, interrupt, &mut |_| {})?;
+    let ground = Ground::kind((&wanted, &which, 1), Kubelets::Schedlab, interrupt, &mut |_| {})?;
     for image in images {
         if let Err(error) = ground.load(&image) {
             ground.close();
