@@ -13,6 +13,7 @@ mod hub;
 mod ledger;
 mod lists;
 mod names;
+mod pool;
 mod requests;
 
 use std::sync::Arc;

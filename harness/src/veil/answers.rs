@@ -16,8 +16,8 @@ use schedlab_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::hub::Told;
-use super::names::{Fence, Names, POOL, RUN, SIMULATED};
-use super::{Error, Place, belongs};
+use super::names::{Fence, Names, RUN, SIMULATED};
+use super::{Error, Place, belongs, pool};
 use crate::fenced::is_fenced;
 
 /// The body of an answer.
@@ -64,15 +64,14 @@ fn unfence(names: &Names, value: &mut Value) {
     match value {
         Value::Array(items) => {
             items.retain(|item| item["key"] != SIMULATED);
-            items.iter_mut().for_each(|item| unfence(names, item));
+            for item in items {
+                unfence(names, item);
+            }
         }
         Value::Object(fields) => {
             if let Some(labels) = fields.get_mut("labels").and_then(Value::as_object_mut) {
                 labels.remove(RUN);
-                if names.pool.as_deref().is_some_and(|pool| labels.get(POOL) == Some(&json!(pool)))
-                {
-                    labels.remove(POOL);
-                }
+                pool::remove(names, labels);
             }
             if let Some(selector) = fields.get_mut("nodeSelector").and_then(Value::as_object_mut) {
                 selector.remove(RUN);

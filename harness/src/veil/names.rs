@@ -9,8 +9,6 @@ use schedlab_json::{Value, json};
 pub(crate) const RUN: &str = "schedlab.dev/run";
 /// Taint of simulated nodes that keeps daemons and other people's pods away.
 pub(crate) const SIMULATED: &str = "schedlab.dev/simulated";
-/// Label of what is of a node pool, where a scheduler that runs there serves one pool alone.
-pub(crate) const POOL: &str = "kai.scheduler/node-pool";
 /// Annotation of nodes that kwok plays, with the value `fake`.
 pub(crate) const KWOK_NODE: &str = "kwok.x-k8s.io/node";
 /// Where kubelets keep their leases: a namespace that all share.

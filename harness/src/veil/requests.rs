@@ -3,8 +3,8 @@
 use http::{Method, Uri};
 use schedlab_json::{Map, Value, json};
 
-use super::Wanted;
-use super::names::{KWOK_NODE, Names, POOL, RUN, SHARED, SIMULATED, is_lease};
+use super::names::{KWOK_NODE, Names, RUN, SHARED, SIMULATED, is_lease};
+use super::{Wanted, pool};
 use crate::fenced::{is_fenced, is_fenced_kind};
 
 /// Labels and annotations whose values are queues.
@@ -129,7 +129,7 @@ pub(super) fn hide(names: &Names, place: &Place, method: &Method, object: &mut V
         }
     }
     if whole && matches!(&*place.plural, "nodes" | "podgroups") && object["metadata"].is_object() {
-        put_in_pool(names, &mut object["metadata"]);
+        pool::put(names, &mut object["metadata"]);
     }
     Hider { names, place, whole }.walk(object);
 }
@@ -141,15 +141,6 @@ fn claim_node(names: &Names, node: &mut Value) {
     }
     if names.kwok && node["metadata"].is_object() {
         node["metadata"]["annotations"][KWOK_NODE] = json!("fake");
-    }
-}
-
-/// Has what bears this metadata be of the scenario's pool, if it has one: a node, a pod, a group.
-fn put_in_pool(names: &Names, metadata: &mut Value) {
-    if let Some(pool) = &names.pool
-        && metadata["labels"].get(POOL).is_none()
-    {
-        metadata["labels"][POOL] = json!(pool);
     }
 }
 
@@ -273,7 +264,7 @@ impl Hider<'_> {
     fn pod(&self, fields: &mut Map) {
         let has_containers = fields.get("spec").is_some_and(|spec| spec["containers"].is_array());
         if self.whole && has_containers && self.names.pool.is_some() {
-            put_in_pool(self.names, fields.entry("metadata").or_insert_with(|| json!({})));
+            pool::put(self.names, fields.entry("metadata").or_insert_with(|| json!({})));
         }
     }
 
@@ -459,43 +450,6 @@ mod tests {
         hide(&names, &place, &Method::POST, &mut node);
         assert_eq!(node["metadata"]["labels"], json!({RUN: "r"}));
         assert_eq!(node["spec"]["taints"][0]["value"], json!("r"));
-    }
-
-    /// Schedulers of pools, side by side, each see one scenario's nodes and work.
-    #[test]
-    fn what_is_scheduled_is_of_the_pool_of_its_scenario() {
-        let names = Names { pool: Some("pool-2".to_owned()), ..names() };
-        let template = json!({"spec": {"schedulerName": "x", "containers": []}});
-        for (path, object, labelled) in [
-            ("/api/v1/nodes", json!({"metadata": {"name": "n"}, "spec": {"taints": []}}), ""),
-            ("/apis/g/v1/namespaces/a/podgroups", json!({"metadata": {"name": "g"}}), ""),
-            (
-                "/api/v1/namespaces/a/pods",
-                json!({"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": template["spec"]}),
-                "",
-            ),
-            (
-                "/apis/batch/v1/namespaces/a/jobs",
-                json!({"spec": {"template": template}}),
-                "/spec/template",
-            ),
-        ] {
-            let (_, place) = uri(&names, &path.parse().unwrap());
-            let mut hidden = object.clone();
-            hide(&names, &place, &Method::POST, &mut hidden);
-            let found =
-                hidden.pointer(&format!("{labelled}/metadata/labels/kai.scheduler~1node-pool"));
-            assert_eq!(found, Some(&json!("pool-2")), "{hidden}");
-            super::super::answers::show(&names, &place, &mut hidden);
-            assert!(!hidden.to_string().contains("node-pool"), "{hidden}");
-        }
-        let (_, place) = uri(&names, &"/api/v1/nodes".parse().unwrap());
-        let said =
-            json!({"metadata": {"labels": {POOL: "a100"}, "name": "n"}, "spec": {"taints": []}});
-        let mut node = said.clone();
-        hide(&names, &place, &Method::POST, &mut node);
-        super::super::answers::show(&names, &place, &mut node);
-        assert_eq!(node["metadata"]["labels"], said["metadata"]["labels"]);
     }
 
     /// The label of a node goes with its status: where that is written whole, what is not in it
