@@ -56,6 +56,7 @@ Feature: A new version takes over from one that has stopped
 
   Scenario: Queue status is that of the pods, whatever happened while nobody kept it
     Given 8 pods "serve" with 1 GPU each are submitted to queue "services"
+    And pod "serve" has 8 running pods
     And 8 pods "learn" with 1 GPU each are submitted to queue "training"
     And queue "company" has 16 running pods
     When the scheduler is stopped
