@@ -19,12 +19,13 @@ Feature: A limit holds at every level of the tree
       | department |            | 8     | 10    |
       | team-a     | department | 4     |       |
       | team-b     | department | 4     |       |
-    When these workloads are submitted:
-      | name   | kind | queue  | pods | gpus |
-      | a      | pod  | team-a | 5    | 1    |
-      | b      | pod  | team-b | 5    | 1    |
-      | more-a | pod  | team-a | 3    | 1    |
-      | more-b | pod  | team-b | 3    | 1    |
+    And these workloads are submitted:
+      | name | kind | queue  | pods | gpus |
+      | a    | pod  | team-a | 5    | 1    |
+      | b    | pod  | team-b | 5    | 1    |
+    And queue "department" has 10 running pods
+    When 3 pods "more-a" with 1 GPU each are submitted to queue "team-a"
+    And 3 pods "more-b" with 1 GPU each are submitted to queue "team-b"
     Then queue "team-a" has 5 running and 3 pending pods and stays so for 5 cycles
     And queue "team-b" has 5 running and 3 pending pods
     And queue "department" uses 10 GPUs
