@@ -98,6 +98,20 @@ async fn do_wrong(api: &Api, how: Option<&str>) -> anyhow::Result<()> {
         None => {}
         Some("evicts") => drop(api.delete("/api/v1/namespaces/default/pods/steady-3").await?),
         Some("forgets") => drop(api.delete(&format!("{groups}/giant")).await?),
+        Some("rewrites") => {
+            let marks = json!({"metadata": {"annotations": {"schedlab.dev/gpu-devices": "7"}}});
+            api.merge("/api/v1/namespaces/default/pods/steady-3", &marks).await?;
+        }
+        Some("recreates") => {
+            let queue = "/apis/scheduling.run.ai/v2/queues/upgrade-steady";
+            let there = api.get(queue).await?;
+            api.delete(queue).await?;
+            let mut anew = json!({"apiVersion": "scheduling.run.ai/v2", "kind": "Queue"});
+            anew["metadata"] =
+                json!({"name": "upgrade-steady", "labels": there["metadata"]["labels"]});
+            anew["spec"] = there["spec"].clone();
+            api.post("/apis/scheduling.run.ai/v2/queues", &anew).await?;
+        }
         Some("idles") => std::future::pending().await,
         Some("overbooks") => {
             let binding = json!({

@@ -27,10 +27,14 @@ pub struct Diff {
     pub known: Vec<CaseDiff>,
     /// How many were run in both and are equal.
     pub equal: usize,
-    /// Run in the first alone.
+    /// In the first run alone.
     pub only_a: Vec<String>,
-    /// Run in the second alone.
+    /// In the second run alone.
     pub only_b: Vec<String>,
+    /// Run in the first, and skipped or not begun in the second.
+    pub skipped_b: Vec<String>,
+    /// Run in the second, and skipped or not begun in the first.
+    pub skipped_a: Vec<String>,
 }
 
 /// A scenario that differs.
@@ -69,13 +73,11 @@ pub enum Order {
 /// Compares two runs.
 pub fn diff(a: &Report, b: &Report, order: Order) -> Diff {
     let in_b: BTreeMap<&str, &CaseReport> = ran(b).map(|case| (&*case.id, case)).collect();
-    let in_a: BTreeSet<&str> = ran(a).map(|case| &*case.id).collect();
     let mut diff = Diff::default();
+    (diff.only_a, diff.skipped_b) = alone(a, b);
+    (diff.only_b, diff.skipped_a) = alone(b, a);
     for case in ran(a) {
-        let Some(other) = in_b.get(&*case.id) else {
-            diff.only_a.push(case.id.clone());
-            continue;
-        };
+        let Some(other) = in_b.get(&*case.id) else { continue };
         let differences = differences(case, other, order);
         if differences.is_empty() {
             diff.equal += 1;
@@ -84,9 +86,15 @@ pub fn diff(a: &Report, b: &Report, order: Order) -> Diff {
             diff.differ.push(CaseDiff { id: case.id.clone(), place, differences });
         }
     }
-    let only_b = ran(b).filter(|case| !in_a.contains(&*case.id));
-    diff.only_b = only_b.map(|case| case.id.clone()).collect();
     diff
+}
+
+/// What was run in one run and is not in the other, or was not run there.
+fn alone(one: &Report, other: &Report) -> (Vec<String>, Vec<String>) {
+    let ran_there: BTreeSet<&str> = ran(other).map(|case| &*case.id).collect();
+    let there: BTreeSet<&str> = other.cases.iter().map(|case| &*case.id).collect();
+    let alone = ran(one).map(|case| &case.id).filter(|id| !ran_there.contains(id.as_str()));
+    alone.cloned().partition(|id| !there.contains(id.as_str()))
 }
 
 impl Diff {
@@ -112,6 +120,7 @@ fn ran(report: &Report) -> impl Iterator<Item = &CaseReport> {
 fn differences(a: &CaseReport, b: &CaseReport, order: Order) -> Vec<Difference> {
     let mut found = Vec::new();
     found.extend(lines(VERDICT, &[verdict(a)], &[verdict(b)]));
+    found.extend(lines("steps", &steps(a), &steps(b)));
     match (&a.showing, &b.showing) {
         (Some(a), Some(b)) => found.extend(showings(a, b, order)),
         (Some(_), None) => found.extend(lines("record", &[], &["has none".to_owned()])),
@@ -119,6 +128,11 @@ fn differences(a: &CaseReport, b: &CaseReport, order: Order) -> Vec<Difference> 
         (None, None) => {}
     }
     found
+}
+
+/// What it did: a scenario that was changed may well show something else.
+fn steps(case: &CaseReport) -> Vec<String> {
+    case.steps.iter().map(|step| format!("{} {}", step.keyword.trim(), step.text)).collect()
 }
 
 fn verdict(case: &CaseReport) -> String {

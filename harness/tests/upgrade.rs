@@ -104,6 +104,27 @@ fn a_version_that_loses_objects_is_caught() {
 }
 
 #[test]
+fn a_version_that_rewrites_what_running_pods_are_told_is_caught() {
+    let ended = upgrade(&version("rewrites"), &["--way", "stop-and-start"]);
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    assert!(broken(&ended).contains(&"no running pod is touched"), "{:#}", ended.told);
+    let told = ended.told.to_string();
+    assert!(told.contains("default/steady-3: annotation schedlab.dev/gpu-devices was"), "{told}");
+}
+
+#[test]
+fn a_version_that_makes_a_queue_anew_is_caught() {
+    let ended = upgrade(&version("recreates"), &["--way", "stop-and-start"]);
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    assert!(broken(&ended).contains(&"objects of the old version still load"), "{:#}", ended.told);
+    assert!(
+        ended.told.to_string().contains("queue upgrade-steady was replaced"),
+        "{:#}",
+        ended.told
+    );
+}
+
+#[test]
 fn a_version_that_binds_beyond_a_queues_limit_is_caught() {
     let ended = upgrade(&version("boundless"), &["--way", "stop-and-start"]);
     assert_eq!(ended.code, 1, "{}", ended.err);

@@ -21,6 +21,9 @@ pub struct DiffRuns {
     /// A text that says which scenarios may differ, and why: a line "- `file: name`" for each.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
+    /// Compare what both runs have, and do not mind what only one of them has.
+    #[arg(long)]
+    pub common: bool,
     /// How to tell it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

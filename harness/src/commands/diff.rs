@@ -19,7 +19,8 @@ struct Told<'a> {
     diff: &'a Diff,
 }
 
-/// Compares two runs: 0 when equal, 1 when not, 4 when they have no scenario in common.
+/// Compares two runs: 0 when equal, 1 when not or when one has scenarios that the other lacks, 4 when
+/// they have none in common.
 pub fn diff(args: &DiffRuns) -> anyhow::Result<Exit> {
     let mut output = Output::detect();
     let (a, in_a) = read(&args.run_a, &args.results)?;
@@ -38,6 +39,13 @@ pub fn diff(args: &DiffRuns) -> anyhow::Result<Exit> {
         Format::Json => serde_json::to_string_pretty(&Told { a: &a, b: &b, diff: &diff })? + "\n",
         Format::Text => diff::text(&diff, &title(&a, &in_a), &title(&b, &in_b)),
     });
+    let missing = diff.only_a.len() + diff.only_b.len();
+    if missing > 0 && !args.common {
+        output.note(&format!(
+            "{missing} scenarios are in one run alone: --common compares what both have"
+        ));
+        return Ok(Exit::Failed);
+    }
     Ok(if diff.differ.is_empty() { Exit::Passed } else { Exit::Failed })
 }
 

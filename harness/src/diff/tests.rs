@@ -138,6 +138,22 @@ fn scenarios_of_one_run_alone_are_told_and_compared_with_nothing() {
     assert_eq!(diff.only_a, ["f.feature: t"]);
     assert!(diff.only_b.is_empty());
     assert_eq!(diff.equal, 1);
+    let a = report(vec![case("s", packed()), case("u", packed())]);
+    let skipped = super::diff(&a, &b, Order::Counts);
+    assert_eq!((skipped.only_a.len(), skipped.skipped_b), (0, vec!["f.feature: u".to_owned()]));
+}
+
+#[test]
+fn a_scenario_that_was_changed_between_the_runs_is_told() {
+    let doing = |text: &str| {
+        let step =
+            format!(r#"{{"keyword": "When ", "text": "{text}", "line": 4, "outcome": "passed"}}"#);
+        let steps = vec![serde_json::from_str(&step).unwrap()];
+        report(vec![CaseReport { steps, ..case("s", packed()) }])
+    };
+    let diff = diff(&doing("8 pods run"), &doing("5 pods run"), Order::IsChance);
+    let told = text(&diff, "a", "b");
+    assert!(told.contains("  steps\n    - When 8 pods run\n    + When 5 pods run\n"), "{told}");
 }
 
 /// Gangs of which one was evicted.

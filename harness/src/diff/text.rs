@@ -16,15 +16,21 @@ pub fn text(diff: &Diff, a: &str, b: &str) -> String {
         let _ = write!(out, "\n{}  {name}{word}\n", case.place);
         out.push_str(&told(&case.differences));
     }
-    alone(&mut out, "-", &diff.only_a);
-    alone(&mut out, "+", &diff.only_b);
+    alone(&mut out, "- only here:", &diff.only_a);
+    alone(&mut out, "+ only here:", &diff.only_b);
+    alone(&mut out, "- skipped in the other:", &diff.skipped_b);
+    alone(&mut out, "+ skipped in the other:", &diff.skipped_a);
     let known = match diff.known.len() {
         0 => String::new(),
         known => format!("{known} different for a known reason, "),
     };
+    let skipped = match diff.skipped_a.len() + diff.skipped_b.len() {
+        0 => String::new(),
+        skipped => format!(", {skipped} skipped in one of them"),
+    };
     let _ = writeln!(
         out,
-        "\nscenarios: {} different, {known}{} equal, {} in the first run alone, {} in the second alone",
+        "\nscenarios: {} different, {known}{} equal, {} in the first run alone, {} in the second alone{skipped}",
         diff.differ.len(),
         diff.equal,
         diff.only_a.len(),
@@ -48,15 +54,15 @@ pub(super) fn told(differences: &[Difference]) -> String {
     out
 }
 
-fn alone(out: &mut String, sign: &str, ids: &[String]) {
+fn alone(out: &mut String, words: &str, ids: &[String]) {
     if ids.is_empty() {
         return;
     }
     out.push('\n');
     for id in ids.iter().take(LISTED_MAX) {
-        let _ = writeln!(out, "{sign} only here: {id}");
+        let _ = writeln!(out, "{words} {id}");
     }
     if ids.len() > LISTED_MAX {
-        let _ = writeln!(out, "{sign} and {} more", ids.len() - LISTED_MAX);
+        let _ = writeln!(out, "{words} {} more", ids.len() - LISTED_MAX);
     }
 }

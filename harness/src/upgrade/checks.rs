@@ -57,18 +57,41 @@ pub(super) fn all(before: &State, after: &State, seen: &Seen) -> Vec<Check> {
 fn untouched(before: &State, after: &State) -> Check {
     let running: Vec<(&String, &PodState)> =
         before.pods.iter().filter(|(_, pod)| pod.phase == Phase::Running).collect();
-    let broken = running.iter().filter_map(|(name, was)| match after.pods.get(*name) {
-        None => Some(format!("{name} ran on {} and is gone", was.node)),
+    let broken = running.iter().flat_map(|(name, was)| match after.pods.get(*name) {
+        None => vec![format!("{name} ran on {} and is gone", was.node)],
         Some(is) if is.uid != was.uid => {
-            Some(format!("{name} ran on {} and was replaced by another pod", was.node))
+            vec![format!("{name} ran on {} and was replaced by another pod", was.node)]
         }
         Some(is) if (is.phase, is.restarts) != (was.phase, was.restarts) || is.node != was.node => {
-            Some(format!("{name} was {} and is {}", words(was), words(is)))
+            vec![format!("{name} was {} and is {}", words(was), words(is))]
         }
-        Some(_) => None,
+        Some(is) => rewritten(name, &was.marks, &is.marks),
     });
     let broken = broken.collect();
     Check::of("no running pod is touched", format!("{} running pods", running.len()), broken)
+}
+
+/// What tells which group a pod is in: a version may well be the first that groups what runs.
+const GROUPING: [&str; 3] = [
+    "annotation pod-group-name",
+    "label kai.scheduler/subgroup-name",
+    "annotation kai.scheduler/subgroup-name",
+];
+
+/// Labels and annotations of a pod that are not what they were.
+fn rewritten(
+    pod: &str,
+    was: &BTreeMap<String, String>,
+    is: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let changed =
+        was.iter().filter(|(key, value)| is.get(*key) != Some(value)).map(|(key, was)| {
+            let is = is.get(key).map_or("is gone".to_owned(), |is| format!("is {is}"));
+            format!("{pod}: {key} was {was} and {is}")
+        });
+    let new =
+        is.iter().filter(|(key, _)| !was.contains_key(*key) && !GROUPING.contains(&key.as_str()));
+    changed.chain(new.map(|(key, is)| format!("{pod}: {key} is new: {is}"))).collect()
 }
 
 fn bound_once(after: &State, seen: &Seen) -> Check {
@@ -127,16 +150,24 @@ fn still_read(before: &State, after: &State) -> Check {
     for (name, was) in &before.queues {
         match after.queues.get(name) {
             None => broken.push(format!("queue {name} is gone")),
+            Some(is) if is.uid != was.uid => {
+                broken.push(format!("queue {name} was replaced by another of that name"));
+            }
             Some(is) if is.spec != was.spec => {
                 broken.push(format!("queue {name} has another spec"));
             }
             Some(_) => {}
         }
     }
-    for (name, (_, was)) in &before.groups {
+    for (name, was) in &before.groups {
         match after.groups.get(name) {
             None => broken.push(format!("pod group {name} is gone")),
-            Some((_, is)) if is != was => broken.push(format!("pod group {name} has another spec")),
+            Some(is) if is.uid != was.uid => {
+                broken.push(format!("pod group {name} was replaced by another of that name"));
+            }
+            Some(is) if is.spec != was.spec => {
+                broken.push(format!("pod group {name} has another spec"));
+            }
             Some(_) => {}
         }
     }

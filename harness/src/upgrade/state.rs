@@ -14,8 +14,8 @@ pub(super) struct State {
     /// By `namespace/name`.
     pub(super) pods: BTreeMap<String, PodState>,
     pub(super) queues: BTreeMap<String, QueueState>,
-    /// Smallest number of members, and the spec, by `namespace/name`.
-    pub(super) groups: BTreeMap<String, (usize, Value)>,
+    /// By `namespace/name`.
+    pub(super) groups: BTreeMap<String, GroupState>,
     /// GPUs by node.
     pub(super) nodes: BTreeMap<String, i128>,
 }
@@ -29,6 +29,8 @@ pub(super) struct PodState {
     pub(super) queue: Option<String>,
     pub(super) gpu_milli: i128,
     pub(super) devices: Vec<String>,
+    /// Labels and annotations: `label app` and the like.
+    pub(super) marks: BTreeMap<String, String>,
     pub(super) restarts: i64,
     /// Why it failed.
     pub(super) reason: String,
@@ -36,7 +38,16 @@ pub(super) struct PodState {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+pub(super) struct GroupState {
+    pub(super) uid: String,
+    /// Smallest number of members.
+    pub(super) least: usize,
+    pub(super) spec: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct QueueState {
+    pub(super) uid: String,
     pub(super) spec: Value,
     pub(super) parent: String,
     /// `allocated`, `requested` and the like, without times.
@@ -57,12 +68,15 @@ impl PodState {
 impl State {
     pub(super) fn of(view: &View) -> Self {
         let pods = view.pods().map(|pod| (format!("{}/{}", pod.namespace(), pod.name()), pod));
-        let named = |object: &Value| text(object, "/metadata/name").unwrap_or_default().to_owned();
+        let said = |object: &Value, at: &str| text(object, at).unwrap_or_default().to_owned();
+        let named = |object: &Value| said(object, "/metadata/name");
         let group = |object: &Value| {
             let namespace = text(object, "/metadata/namespace").unwrap_or_default();
             let least = at(object, "/spec/minMember").and_then(Value::as_u64).unwrap_or(1);
             let least = usize::try_from(least).unwrap_or(usize::MAX);
-            (format!("{namespace}/{}", named(object)), (least, object["spec"].clone()))
+            let uid = said(object, "/metadata/uid");
+            let spec = object["spec"].clone();
+            (format!("{namespace}/{}", named(object)), GroupState { uid, least, spec })
         };
         let node = |object: &Value| {
             let gpus = thousandths(&object["status"]["allocatable"]["nvidia.com/gpu"]);
@@ -92,7 +106,7 @@ impl State {
 
     /// Groups of more than one, and how many of them have to run.
     pub(super) fn gangs(&self) -> impl Iterator<Item = (&String, usize)> {
-        let least = self.groups.iter().map(|(name, (least, _))| (name, *least));
+        let least = self.groups.iter().map(|(name, group)| (name, group.least));
         least.filter(|(_, least)| *least > 1)
     }
 
@@ -171,10 +185,21 @@ fn pod_state(pod: Pod<'_>, view: &View) -> PodState {
         queue: pod.queue(view).map(str::to_owned),
         gpu_milli: pod.gpu_milli(),
         devices: devices.filter(|one| !one.is_empty()).collect(),
+        marks: marks(pod),
         restarts,
         reason: text(pod.0, "/status/reason").unwrap_or_default().to_owned(),
         waits: pod.waiting_reason().map(str::to_owned),
     }
+}
+
+/// What a pod bears that others read.
+fn marks(pod: Pod<'_>) -> BTreeMap<String, String> {
+    let of = |field: &str, word: &str| -> Vec<(String, String)> {
+        let marks = pod.0["metadata"][field].as_object().into_iter().flat_map(|marks| marks.iter());
+        marks.map(|(key, value)| (format!("{word} {key}"), value.to_string())).collect()
+    };
+    let annotations = of("annotations", "annotation");
+    of("labels", "label").into_iter().chain(annotations).collect()
 }
 
 fn queue_state(queue: &Value) -> QueueState {
@@ -184,6 +209,7 @@ fn queue_state(queue: &Value) -> QueueState {
         Some((field.to_owned(), value))
     });
     QueueState {
+        uid: text(queue, "/metadata/uid").unwrap_or_default().to_owned(),
         spec: queue["spec"].clone(),
         parent: text(queue, "/spec/parentQueue").unwrap_or_default().to_owned(),
         status: status.collect(),

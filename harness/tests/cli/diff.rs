@@ -10,6 +10,11 @@ fn two_runs_of_one_scheduler_are_equal() {
     let diff = lab.run(&["diff", "a/latest", "b/latest"]);
     assert_eq!(diff.code, 0, "{}", diff.all());
     assert!(diff.out.contains("scenarios: 0 different, 2 equal"), "{}", diff.out);
+    lab.run(&["run", "--results", "b", "--name", "A few pods"]);
+    let half = lab.run(&["diff", "a/latest", "b/latest"]);
+    assert_eq!(half.code, 1, "half of the suite is gone: {}", half.all());
+    assert!(half.err.contains("1 scenarios are in one run alone"), "{}", half.err);
+    assert_eq!(lab.run(&["diff", "a/latest", "b/latest", "--common"]).code, 0);
 }
 
 #[test]
@@ -23,17 +28,20 @@ fn another_strategy_is_seen_in_what_the_nodes_hold() {
     let diff = lab.run(&["diff", first.to_str().unwrap(), "latest"]);
     assert_eq!(diff.code, 1, "{}", diff.all());
     let told = diff.out.split_once("\n\n").unwrap().1;
-    insta::assert_snapshot!(told, @r"
+    insta::assert_snapshot!(told, @r#"
     features/strategy.feature:8  A few pods
+      steps
+        - Given the placement strategy "bin-pack"
+        + Given the placement strategy "spread"
       nodes like node-1…4
         - 4 small on one node
         + 1 small on each of 4 nodes
 
     scenarios: 1 different, 1 equal, 0 in the first run alone, 0 in the second alone
-    ");
+    "#);
     let json = lab.run(&["diff", first.to_str().unwrap(), "latest", "--format", "json"]);
     let json: schedlab_json::Value = serde_json::from_str(&json.out).unwrap();
-    assert_eq!(json["differ"][0]["differences"][0]["about"], "nodes like node-1…4");
+    assert_eq!(json["differ"][0]["differences"][1]["about"], "nodes like node-1…4");
     assert_eq!(json["equal"], 1);
 }
 
