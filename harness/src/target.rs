@@ -177,6 +177,10 @@ struct File {
     files: BTreeMap<String, String>,
 }
 
+fn known_names() -> String {
+    KNOWN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
 fn known(name: &str) -> Option<&'static (&'static str, &'static str)> {
     KNOWN.iter().find(|(known, _)| *known == name)
 }
@@ -208,8 +212,10 @@ impl Target {
                 return Self::read(name, text, which);
             }
             let shown = path.display().to_string();
-            let text = text::read(path)
-                .map_err(|unreadable| anyhow!("target file {}", unreadable.of(&shown)))?;
+            let text = text::read(path).map_err(|unreadable| {
+                let names = known_names();
+                anyhow!("target file {}; known without a file are {names}", unreadable.of(&shown))
+            })?;
             return Self::read(&shown, &text, which);
         }
         let name = match which {
@@ -222,11 +228,10 @@ impl Target {
             }
         };
         let (_, text) = known(&name).with_context(|| {
-            let names: Vec<&str> = KNOWN.iter().map(|(name, _)| *name).collect();
             format!(
                 "what {name:?} can do is not known: declare it in a target file with --target; \
                  known are {}",
-                names.join(", ")
+                known_names()
             )
         })?;
         Self::read(&name, text, which)

@@ -174,6 +174,9 @@ async fn get(client: &Client, path: &str) -> anyhow::Result<String> {
 fn last_words(folder: &Path, name: &str) -> String {
     let log = fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
+    if lines.is_empty() {
+        return "it said nothing".to_owned();
+    }
     let last = lines.len().saturating_sub(8);
     format!("its log ends with\n  {}", lines[last..].join("\n  "))
 }

@@ -120,7 +120,10 @@ fn unusable(url: &http::Uri, error: kube::Error) -> anyhow::Error {
         return refusal(error).context(format!("{url} refuses us"));
     }
     let why = causes(&error);
-    anyhow!(
-        "{url} cannot be reached: {why}\nto do: does it run? kubectl config get-contexts shows others"
-    )
+    let to_do = if why.contains("certificate") {
+        "is certificate-authority-data of the kubeconfig that of this server?"
+    } else {
+        "does it run? kubectl config get-contexts shows others"
+    };
+    anyhow!("{url} cannot be reached: {why}\nto do: {to_do}")
 }

@@ -135,6 +135,13 @@ pub fn unrecorded(state: &Path) -> anyhow::Result<Vec<String>> {
     Ok(processes.chain(containers).chain(clusters).collect())
 }
 
+/// Why a thing stays. A cluster that was deleted can never be asked again.
+fn why_not(thing: &Thing, record: &Path, error: &anyhow::Error) -> String {
+    let Thing::Cluster { .. } = thing else { return format!("{error:#}") };
+    let record = record.display();
+    format!("{error:#} (if that cluster is gone for good, delete the run's record {record})")
+}
+
 /// Takes away a run's things, and its record when nothing is left and nothing is to come.
 pub(super) async fn sweep(
     file: &Path,
@@ -152,7 +159,7 @@ pub(super) async fn sweep(
             Some(stays) => End::Failed { why: format!("it is the way to {stays}") },
             None => take_away(thing, record, doing)
                 .await
-                .unwrap_or_else(|error| End::Failed { why: format!("{error:#}") }),
+                .unwrap_or_else(|error| End::Failed { why: why_not(thing, file, &error) }),
         };
         let end = if end == End::Gone && to_come.contains(thing) { End::NotYet } else { end };
         if end.why_not().is_some() {
