@@ -213,8 +213,8 @@ impl Target {
             }
             let shown = path.display().to_string();
             let text = text::read(path).map_err(|unreadable| {
-                let names = known_names();
-                anyhow!("target file {}; known without a file are {names}", unreadable.of(&shown))
+                let others = known_names();
+                anyhow!("target file {}; known without a file are {others}", unreadable.of(&shown))
             })?;
             return Self::read(&shown, &text, which);
         }
