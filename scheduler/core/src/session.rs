@@ -19,6 +19,7 @@ mod placing;
 mod protected;
 mod scenarios;
 mod state;
+mod stocks;
 mod task_order;
 mod topology;
 mod zones;
@@ -30,7 +31,10 @@ use std::{
 
 use crate::{
     Decision, Profile, Snapshot,
-    model::{GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId, ShapeId},
+    model::{
+        GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId, ShapeId,
+        StockId,
+    },
     queues::{Bill, JobKey, Ledger, Prices, Shortfall, age_ranks},
     resources::PerResource,
 };
@@ -76,6 +80,8 @@ pub struct Session<'s> {
     looks_ahead: bool,
     /// The most zones of a node, where they are published.
     zones_max: usize,
+    /// Empty where there are none.
+    stocks_by_node: Vec<Vec<StockId>>,
     /// Pods of groups that keep to places of a topology.
     placed_pods: BTreeMap<PodGroupId, Vec<PodId>>,
     /// While pods are put together: which nodes are better, for the place's sake.
@@ -124,6 +130,7 @@ impl<'s> Session<'s> {
             customs: Customs::of(snapshot),
             looks_ahead: false,
             zones_max: zones::most(snapshot),
+            stocks_by_node: stocks::by_node(snapshot),
             placed_pods: placed_pods(snapshot),
             preferred_nodes: None,
             decisions: Vec::new(),

@@ -29,6 +29,7 @@ mod remedies;
 mod reservations;
 mod restraint;
 mod scores;
+mod shared_devices;
 mod speakers;
 mod stale;
 mod steady;

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::{
-    model::{DeviceClaim, Name, Node, VolumeClaim},
+    model::{DeviceClaim, Name, Node, Reach, VolumeClaim},
     resources::Resources,
 };
 
@@ -239,8 +239,10 @@ impl Claims {
                 every,
                 is_own: claim.is_own_of(&pod.uid),
                 queue: claim.queue.clone(),
-                allocated_on,
+                allocated_on: allocated_on.map(Reach::Node),
                 besides,
+                from_stocks: BTreeMap::new(),
+                is_local: false,
                 reserved_for_others: claim.strangers(&claim_key, pods),
             };
             let is_had = pod.node.is_some() || shared.allocated_on.is_none();
@@ -262,7 +264,7 @@ impl Claims {
         has: &Allocation,
         node: &Name,
         (devices, every): (&Resources, &BTreeMap<Name, Resources>),
-    ) -> Option<(Name, Resources)> {
+    ) -> Option<(Reach, Resources)> {
         if !every.is_empty() {
             return None;
         }
@@ -276,7 +278,7 @@ impl Claims {
             *count -= devices.extended_of(kind);
         }
         more.extended.retain(|_, count| *count > 0);
-        (!more.extended.is_empty()).then(|| (Name::clone(node), more))
+        (!more.extended.is_empty()).then(|| (Reach::Node(Name::clone(node)), more))
     }
 
     fn asked(
