@@ -17,11 +17,9 @@ type Sorts = BTreeSet<usize>;
 
 /// Adds to each device the selections together that it is of. Answers by selection as what else
 /// one of its devices counts.
-pub(super) fn count_together(
-    devices: &mut BTreeMap<Name, Vec<Device>>,
-) -> BTreeMap<Name, BTreeSet<Name>> {
+pub(super) fn count_together(devices: &mut [Device]) -> BTreeMap<Name, BTreeSet<Name>> {
     let sorts: BTreeSet<BTreeSet<Name>> =
-        devices.values().flatten().map(|device| device.kinds.clone()).collect();
+        devices.iter().map(|device| device.kinds.clone()).collect();
     let mut single: BTreeMap<Name, Sorts> = BTreeMap::new();
     for (kinds, at) in sorts.iter().zip(0..) {
         for kind in kinds {
@@ -31,7 +29,7 @@ pub(super) fn count_together(
     let together = together(&single);
     if !together.is_empty() {
         let named: BTreeMap<&BTreeSet<Name>, usize> = sorts.iter().zip(0..).collect();
-        for device in devices.values_mut().flatten() {
+        for device in devices.iter_mut() {
             let at = named[&device.kinds];
             let its = together.iter().filter(|(_, sorts)| sorts.contains(&at));
             device.kinds.extend(its.map(|(name, _)| Name::clone(name)));
@@ -81,11 +79,18 @@ mod tests {
         prelude::*,
     };
 
-    use super::{super::device::DeviceId, *};
+    use schedlab_scheduler_core::model::Reach;
+
+    use super::{
+        super::{access::Access, device::DeviceId},
+        *,
+    };
 
     fn device(kinds: BTreeSet<Name>) -> Device {
         Device {
             id: DeviceId { driver: "d".into(), pool: "p".into(), device: "x".into() },
+            access: Access::All,
+            reach: Reach::All,
             pool_is_whole: true,
             is_gpu: true,
             kinds,
@@ -96,8 +101,7 @@ mod tests {
     /// Devices by the selections that take them, and by selection what else one of it counts as.
     fn told(all: &[&str]) -> String {
         let of = |kinds: &&str| device(kinds.split(' ').map(Name::from).collect());
-        let of_node: Vec<Device> = all.iter().map(of).collect();
-        let mut devices = BTreeMap::from([("n".into(), of_node)]);
+        let mut devices: Vec<Device> = all.iter().map(of).collect();
         let wider = count_together(&mut devices);
         let listed = |names: &BTreeSet<Name>| {
             names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ")
@@ -107,7 +111,7 @@ mod tests {
         let kind = |(name, wider): (&Name, &BTreeSet<Name>)| {
             format!("{name} < {}", listed(wider)).trim_end().to_owned()
         };
-        let devices = devices["n"].iter().zip(all).map(device);
+        let devices = devices.iter().zip(all).map(device);
         devices.chain(wider.iter().map(kind)).collect::<Vec<_>>().join("\n")
     }
 
@@ -171,7 +175,7 @@ mod tests {
     fn counts_suffice(devices: &[Vec<usize>], asked: &[usize]) -> bool {
         let name = |kind: &usize| Name::from(format!("k{kind}"));
         let device = |kinds: &Vec<usize>| device(kinds.iter().map(name).collect());
-        let mut all = BTreeMap::from([("n".into(), devices.iter().map(device).collect())]);
+        let mut all: Vec<Device> = devices.iter().map(device).collect();
         let wider = count_together(&mut all);
         let mut counts: BTreeMap<Name, i64> = BTreeMap::new();
         for kind in asked.iter().map(name) {
@@ -180,7 +184,7 @@ mod tests {
                 *counts.entry(name).or_default() -= 1;
             }
         }
-        for kind in all["n"].iter().flat_map(|device| &device.kinds) {
+        for kind in all.iter().flat_map(|device| &device.kinds) {
             *counts.entry(kind.clone()).or_default() += 1;
         }
         counts.values().all(|count| *count >= 0)
