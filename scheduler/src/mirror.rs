@@ -43,7 +43,7 @@ pub(crate) use node::NodeRecord;
 pub(crate) use numa::{NumaRecord, PREDICTED, written_shares};
 use pod::Place;
 pub(crate) use pod::{
-    CLASS_LABEL, Owner, Phase, PodRecord, SUB_GROUP_LABEL, Scheduler, controller,
+    CLASS_LABEL, Owner, Phase, PodRecord, SUB_GROUP_LABEL, Scheduler, controller, owner_above,
 };
 pub(crate) use queue::{QueueRecord, QueueTold};
 

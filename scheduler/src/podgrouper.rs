@@ -16,7 +16,7 @@ use crate::{
     api::{Api, ApiError, Merge, path},
     apply::{About, Event, Level},
     config::{Config, NODE_POOL_LABEL},
-    mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, SUB_GROUP_LABEL, Scheduler, controller},
+    mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, SUB_GROUP_LABEL, Scheduler, owner_above},
     pacing::Pacing,
     parse::Malformed,
     translate::Trouble,
@@ -133,7 +133,7 @@ impl Grouper {
         let mut next = pod.owner.clone();
         while let Some(owner) = next.filter(|_| chain.len() < CHAIN_MAX) {
             let object = self.owner(api, namespace, &owner).await?;
-            next = object.as_ref().and_then(controller);
+            next = object.as_ref().and_then(owner_above);
             chain.push(Link { owner, object: object.unwrap_or(Value::Null) });
         }
         Ok(chain)

@@ -6,12 +6,13 @@ use schedlab_json::{Value, json};
 use super::lab::Lab;
 use schedlab_scheduler::DefaultPriorities;
 
-/// Creates a pod of an owner; it asks for a GPU.
-fn pod(lab: &Lab, name: &str, labels: &Value, owner: &Value) {
+/// Creates a pod of one owner, or of a list of them; it asks for a GPU.
+fn pod(lab: &Lab, name: &str, labels: &Value, owners: &Value) {
+    let owners = if owners.is_array() { owners.clone() } else { json!([owners]) };
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": name, "namespace": "default", "labels": labels,
-                      "ownerReferences": [owner] },
+                      "ownerReferences": owners },
         "spec": {
             "schedulerName": "kai-scheduler",
             "containers": [{ "name": "main", "image": "train",
@@ -64,6 +65,43 @@ fn a_ray_cluster_starts_with_its_head_and_the_least_of_its_workers() {
         w0 Running n-0
         w1 Running n-0
         w2 Pending -: Resources were not found for pod default/w2 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        ");
+    });
+}
+
+/// As in KAI `controller` does not matter, and of the pod's owners the first counts. Of several above
+/// it the one that controls does, where KAI takes none.
+#[test]
+fn owners_that_do_not_control_are_followed_as_well() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        let cr = owner(&lab, ("example.com", "mycrs", "MyCr"), &json!({}));
+        let controls = |owner: &Value, so: bool| {
+            let mut owner = owner.clone();
+            owner["controller"] = json!(so);
+            owner
+        };
+        let cr = controls(&cr, false);
+        lab.define(("example.com", "v1", "parts", "Part"));
+        let part = |name: &str, owners: &Value| {
+            let object = json!({ "apiVersion": "example.com/v1", "kind": "Part",
+                "metadata": { "name": name, "namespace": "default", "ownerReferences": owners } });
+            let uid = lab.create("example.com", "parts", &object);
+            json!({ "apiVersion": "example.com/v1", "kind": "Part", "name": name, "uid": uid })
+        };
+        let alone = part("alone", &json!([cr]));
+        let torn = part("torn", &json!([cr, alone]));
+        pod(&lab, "direct", &json!({}), &json!([cr, controls(&torn, true)]));
+        pod(&lab, "below", &json!({}), &json!([alone, controls(&torn, true)]));
+        pod(&lab, "lost", &json!({}), &json!([torn]));
+        lab.start();
+        lab.pass(5).await;
+        assert_snapshot!(lab.pod_groups(), @r#"pg-x {"minMember":1,"priorityClassName":"train","queue":"q"}"#);
+        assert_snapshot!(lab.pods(), @r"
+        below Running n-0
+        direct Running n-0
+        lost Pending -: The pod cannot be put into a PodGroup: metadata.ownerReferences of Part torn: found 2 owners, allowed: one, or one with controller: true
         ");
     });
 }

@@ -70,7 +70,7 @@ pub(crate) struct PodRecord {
     pub(crate) leaving_since: Option<Time>,
     /// Annotation `pod-group-name`, or the group that we just found for it.
     pub(crate) group: Option<Name>,
-    /// Its controller, with what grouping needs to find it.
+    /// The owner that it names first, with what grouping needs to find it.
     pub(crate) owner: Option<Owner>,
     pub(crate) skip_grouping: bool,
     /// Why nobody could bind it so far: condition `PodBound`.
@@ -116,7 +116,7 @@ pub(crate) enum Phase {
     Failed,
 }
 
-/// `metadata.ownerReferences[]` with `controller: true`.
+/// One of `metadata.ownerReferences[]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
     pub(crate) api_version: Name,
@@ -171,7 +171,7 @@ impl PodRecord {
             created: time(metadata, "/creationTimestamp").unwrap_or_default(),
             started: time(status, "/startTime"),
             leaving_since: leaving_since(metadata),
-            owner: controller(object),
+            owner: list(metadata, "/ownerReferences").first().map(owner),
             bind_failure: condition(conditions, "PodBound").filter(|told| {
                 &*told.status == "False" && text(spec, "/nodeName").is_none_or(str::is_empty)
             }),
@@ -286,14 +286,26 @@ fn leaving_since(metadata: &Value) -> Option<Time> {
 /// The owner that controls an object.
 pub(crate) fn controller(object: &Value) -> Option<Owner> {
     let owners = list(object, "/metadata/ownerReferences");
-    let owner = owners.iter().find(|owner| owner["controller"] == Value::Bool(true))?;
-    let part = |pointer| text(owner, pointer).unwrap_or_default().into();
-    Some(Owner {
+    owners.iter().find(|owner| owner["controller"] == Value::Bool(true)).map(owner)
+}
+
+/// Whose work an object is part of: its only owner's, or, of several, the one's that controls it.
+/// (KAI follows nobody of several.)
+pub(crate) fn owner_above(object: &Value) -> Option<Owner> {
+    match list(object, "/metadata/ownerReferences") {
+        [only] => Some(owner(only)),
+        _ => controller(object),
+    }
+}
+
+fn owner(reference: &Value) -> Owner {
+    let part = |pointer| text(reference, pointer).unwrap_or_default().into();
+    Owner {
         api_version: part("/apiVersion"),
         kind: part("/kind"),
         name: part("/name"),
         uid: part("/uid"),
-    })
+    }
 }
 
 /// Everything that decides where the pod fits, and the first thing that is wrong with it.

@@ -14,8 +14,8 @@ use schedlab_scheduler_core::model::{Labels, Name};
 
 use super::defaults::Defaults;
 use crate::{
-    mirror::{ClassRecord, Key, Owner, PodRecord},
-    parse::{Malformed, strings},
+    mirror::{ClassRecord, Key, Owner, PodRecord, owner_above},
+    parse::{Malformed, list, strings},
 };
 pub(super) use group::{Group, Member};
 use kinds::Grouping;
@@ -83,6 +83,7 @@ pub(super) fn group_of(
     chain: &[Link],
     around: Around<'_>,
 ) -> Result<Member, Malformed> {
+    ends_well(chain)?;
     let case = case(key, pod, chain, around)?;
     let Parts { min_member, min_sub_group, sub_groups, part, tail } = parts::of(&case)?;
     let queue = wishes::queue(&case);
@@ -103,6 +104,17 @@ pub(super) fn group_of(
         owner: case.top.owner,
     };
     Ok(Member { group, part })
+}
+
+/// Of several owners of an owner one has to be its controller: which is meant, nobody else knows.
+fn ends_well(chain: &[Link]) -> Result<(), Malformed> {
+    let Some(Link { owner, object }) = chain.last() else { return Ok(()) };
+    let owners = list(object, "/metadata/ownerReferences").len();
+    if owners < 2 || owner_above(object).is_some() {
+        return Ok(());
+    }
+    let field = format!("metadata.ownerReferences of {} {}", owner.kind, owner.name);
+    Err(Malformed::new(field, format!("{owners} owners"), "one, or one with controller: true"))
 }
 
 /// Grove groups by a gang that stands beside the owners and is named by a label of the pod.

@@ -197,6 +197,12 @@ fn labels_choose_priority_class_and_preemptibility() {
 }
 
 #[test]
+fn of_several_owners_above_the_pod_one_has_to_be_the_controller() {
+    let owned = json!({ "metadata": { "ownerReferences": [{ "kind": "A" }, { "kind": "B" }] } });
+    assert_snapshot!(told(&json!({}), &[link("StatefulSet", owned)]), @"metadata.ownerReferences of StatefulSet statefulset: found 2 owners, allowed: one, or one with controller: true");
+}
+
+#[test]
 fn a_group_keeps_what_is_written_on_its_owner_and_says_who_that_is() {
     let metadata = json!({
         "labels": { "team": "vision" },
