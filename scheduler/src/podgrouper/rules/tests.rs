@@ -67,13 +67,14 @@ fn told_by(
     };
     let Member { group, part } = member;
     let mut told = format!(
-        "{} of {} min={} queue={} class={}{}",
+        "{} of {} min={} queue={} class={}{}{}",
         group.name,
         group.owner.kind,
         group.min_parts.map_or_else(|| group.min_member.to_string(), |min| format!("{min} parts")),
         group.queue,
         group.priority_class,
         group.preemptibility.as_ref().map(|is| format!(" {is}")).unwrap_or_default(),
+        group.preemption_delay.as_ref().map(|is| format!(" delay={is}")).unwrap_or_default(),
     );
     for part in group.derived_spec()["subGroups"].as_array().into_iter().flatten() {
         told = format!("{told}\n  {part}");
@@ -194,6 +195,29 @@ fn labels_choose_priority_class_and_preemptibility() {
     let labels = |preemptibility: &str| json!({ "priorityClassName": "build", "kai.scheduler/preemptibility": preemptibility });
     assert_snapshot!(told(&labels("preemptible"), &[]), @"pg-p-u0 of Pod min=1 queue=default-queue class=build preemptible");
     assert_snapshot!(told(&labels("maybe"), &[]), @"label kai.scheduler/preemptibility: found maybe, allowed: preemptible or non-preemptible");
+}
+
+#[test]
+fn where_no_kind_decides_every_owner_has_its_say_the_nearest_first() {
+    let says = |class: &str, preemptibility: &str, delay: &str| {
+        json!({ "metadata": {
+            "labels": { "priorityClassName": class, "kai.scheduler/preemptibility": preemptibility },
+            "annotations": { "kai.scheduler/preemption-delay": delay } } })
+    };
+    let of = |pod: Value, kinds: [&str; 3], objects: [Value; 3]| {
+        let chain: Vec<Link> = kinds.into_iter().zip(objects).map(|(k, o)| link(k, o)).collect();
+        told(&pod, &chain).lines().next().unwrap().to_owned()
+    };
+    let seldon = ["ReplicaSet", "Deployment", "machinelearning.seldon.io/SeldonDeployment"];
+    let middle = || says("build", "preemptible", "5m");
+    let top = || says("inference", "non-preemptible", "1m");
+    assert_snapshot!(of(json!({}), seldon, [json!({}), middle(), top()]), @"pg-seldondeployment-u1 of SeldonDeployment min=1 queue=default-queue class=build preemptible delay=5m");
+    assert_snapshot!(of(json!({}), seldon, [says("gone", "", ""), middle(), top()]), @"pg-seldondeployment-u1 of SeldonDeployment min=1 queue=default-queue class=build delay=5m");
+    let train = json!({ "priorityClassName": "train",
+                        "kai.scheduler/preemptibility": "non-preemptible" });
+    assert_snapshot!(of(train, seldon, [json!({}), middle(), top()]), @"pg-seldondeployment-u1 of SeldonDeployment min=1 queue=default-queue class=train preemptible delay=5m");
+    let ray = ["ReplicaSet", "ray.io/RayCluster", "ray.io/RayJob"];
+    assert_snapshot!(of(json!({}), ray, [json!({}), middle(), top()]), @"pg-rayjob-u1 of RayJob min=1 queue=default-queue class=inference non-preemptible delay=1m");
 }
 
 #[test]

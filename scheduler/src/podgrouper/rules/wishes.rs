@@ -2,10 +2,10 @@
 
 use schedlab_scheduler_core::model::{Labels, Name, TopologyConstraint};
 
-use super::{super::defaults::KindDefaults, Case, kinds::Grouping};
+use super::{super::defaults::KindDefaults, Case, Link, kinds::Grouping};
 use crate::{
     mirror::{CLASS_LABEL, Owner, PodRecord},
-    parse::{Malformed, go_duration},
+    parse::{Malformed, at, go_duration},
     translate::is_known_class,
 };
 
@@ -20,6 +20,28 @@ pub(super) const TOPOLOGY_ANNOTATION: &str = "kai.scheduler/topology";
 pub(super) const DELAY_ANNOTATION: &str = "kai.scheduler/preemption-delay";
 pub(super) const GRACE_ANNOTATION: &str = "kai.scheduler/staleness-grace-period";
 const APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Owners below the top one, nearest first, where their words hold as well as its: where no kind's
+/// own grouping decides, as in KAI.
+fn below_top<'a>(case: &Case<'a>) -> &'a [Link] {
+    match case.chain {
+        [below @ .., _] if case.grouping == Grouping::Default => below,
+        _ => &[],
+    }
+}
+
+/// What each owner that has a say says under a label, nearest first.
+fn labels_of_owners<'a>(
+    case: &'a Case<'_>,
+    key: &'a str,
+) -> impl Iterator<Item = Option<Name>> + 'a {
+    let below = below_top(case).iter().map(move |link| said(link, "/metadata/labels", key));
+    below.chain([case.top.labels.get(key).cloned()])
+}
+
+fn said(link: &Link, part: &str, key: &str) -> Option<Name> {
+    at(&link.object, part)?.get(key)?.as_str().map(Name::from)
+}
 
 /// The first that the top owner, else the pod says.
 fn label<'a>(case: &'a Case<'_>, label: &str) -> Option<&'a Name> {
@@ -40,19 +62,19 @@ pub(super) fn queue(case: &Case<'_>) -> Name {
     }
 }
 
-/// A class that exists: as labelled, as the pods have it, or the kind's.
+/// A class that exists: as labelled, as the pods have it, or the kind's. As in KAI the pod has its
+/// say after the nearest owner, before those above.
 pub(super) fn priority_class(case: &Case<'_>) -> Name {
     let of_kind = (case.grouping == Grouping::Ray).then(|| case.top.labels.get(RAY_CLASS_LABEL));
     let of_gang = (case.grouping == Grouping::Grove)
         .then(|| crate::parse::name(case.top.object, "/spec/priorityClassName"))
         .flatten();
-    let stated = of_kind
-        .flatten()
-        .or_else(|| label(case, CLASS_LABEL))
-        .or(of_gang.as_ref())
-        .or(case.pod.priority_class.as_ref());
-    if let Some(stated) = stated.filter(|class| is_known_class(case.around.classes, class)) {
-        return Name::clone(stated);
+    let of_pod = case.pod.labels.get(CLASS_LABEL);
+    let others = of_pod.or(of_gang.as_ref()).or(case.pod.priority_class.as_ref());
+    let mut stated = labels_of_owners(case, CLASS_LABEL)
+        .filter_map(|of_owner| of_kind.flatten().cloned().or(of_owner).or_else(|| others.cloned()));
+    if let Some(class) = stated.find(|class| is_known_class(case.around.classes, class)) {
+        return class;
     }
     if let Some(class) = by_default(case, |kind| kind.priority_class.as_ref()) {
         return class;
@@ -75,17 +97,18 @@ pub(super) fn priority_class(case: &Case<'_>) -> Name {
     }
 }
 
-/// What the kind of the owner that counts has where nobody says otherwise, else that of one above
-/// it whose words hold.
+/// What the kind of the first owner whose words hold has where nobody says otherwise.
 fn by_default(case: &Case<'_>, part: impl Fn(&KindDefaults) -> Option<&Name>) -> Option<Name> {
     let itself = (case.chain.is_empty()).then_some(&case.top.owner);
-    let owners = case.chain.last().into_iter().chain(case.skipped).map(|link| &link.owner);
+    let above = case.chain.last().into_iter().chain(case.skipped);
+    let owners = below_top(case).iter().chain(above).map(|link| &link.owner);
     let said = |owner: &Owner| part(case.around.defaults.of(owner)?).cloned();
     itself.into_iter().chain(owners).find_map(said)
 }
 
 pub(super) fn preemptibility(case: &Case<'_>) -> Result<Option<Name>, Malformed> {
-    match label(case, PREEMPTIBILITY_LABEL) {
+    let of_owners = labels_of_owners(case, PREEMPTIBILITY_LABEL).flatten().next();
+    match of_owners.as_ref().or_else(|| case.pod.labels.get(PREEMPTIBILITY_LABEL)) {
         None => Ok(by_default(case, |kind| kind.preemptibility.as_ref())),
         Some(stated) => preemptibility_of(stated),
     }
@@ -143,9 +166,13 @@ pub(super) fn levels(
     Ok(Some(TopologyConstraint { topology, required, preferred }))
 }
 
-/// A time that an annotation of the owner, else of the pod gives.
+/// A time that an annotation of an owner, the nearest first, else of the pod gives.
 pub(super) fn time(case: &Case<'_>, annotation: &str) -> Result<Option<Name>, Malformed> {
-    let stated = case.top.annotation(annotation).or_else(|| case.pod.annotations.get(annotation));
+    let below = below_top(case).iter();
+    let mut below = below.filter_map(|link| said(link, "/metadata/annotations", annotation));
+    let of_owners = below.find(|text| !text.is_empty());
+    let of_owners = of_owners.as_ref().or_else(|| case.top.annotation(annotation));
+    let stated = of_owners.or_else(|| case.pod.annotations.get(annotation));
     stated.map_or(Ok(None), |stated| time_of(annotation, stated))
 }
 
