@@ -2,7 +2,7 @@
 //! fetched, [`rules`] say which group it makes, the group is created or corrected, and only then
 //! is the pod marked with it: by its binding, by the status that says why it waits, or, where
 //! neither is written, by a write of its own. A pod that is marked, by us or by its maker, is left
-//! alone.
+//! alone while there is such a group, and where no owner says what else is meant.
 
 mod defaults;
 mod rules;
@@ -45,9 +45,9 @@ pub(crate) struct Grouper {
     owners: BTreeMap<(Name, Owner), Option<Value>>,
     /// What kinds of owners have by default.
     defaults: Source,
-    /// Pods whose groups are of other node pools, as they stood at this version: they are left to
-    /// the schedulers of those.
-    of_others: BTreeMap<Key, u64>,
+    /// Pods that are left as they stood at this version: to the schedulers of other node pools,
+    /// whose groups they need, or to whoever deletes them after group and owner.
+    left: BTreeMap<Key, u64>,
 }
 
 impl Grouper {
@@ -55,11 +55,11 @@ impl Grouper {
         let pool = config.node_pool.as_ref();
         let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
         let defaults = Source::new(config.default_priorities.clone());
-        let (plurals, owners, of_others) = Default::default();
-        Self { pool_label, plurals, owners, defaults, of_others }
+        let (plurals, owners, left) = Default::default();
+        Self { pool_label, plurals, owners, defaults, left }
     }
 
-    /// Groups every pod that is in no group yet and whose group is ours: which node pool it is for
+    /// Groups every pod that is in no group and whose group is ours: which node pool it is for
     /// may stand on its owner alone. An error ends the cycle's grouping; what is missing is grouped
     /// in the next.
     pub(crate) async fn group(
@@ -70,14 +70,7 @@ impl Grouper {
     ) -> Result<(), ApiError> {
         self.owners.clear();
         forget_changed(mirror);
-        let pods = &mirror.pods;
-        self.of_others.retain(|key, version| {
-            pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
-        });
-        let is_known = |key| mirror.ungrouped.contains_key(key) || self.of_others.contains_key(key);
-        let waiting = pods.iter().filter(|(key, pod)| wants_group(pod) && !is_known(key));
-        let waiting: Vec<(Key, PodRecord)> =
-            waiting.map(|(key, pod)| (key.clone(), pod.clone())).collect();
+        let waiting = self.waiting(mirror);
         if waiting.is_empty() {
             return Ok(());
         }
@@ -85,6 +78,10 @@ impl Grouper {
         let (mut wanted, mut wrong) = (Wanted::default(), Vec::new());
         for (key, pod) in &waiting {
             let chain = self.chain(api, &key.namespace, pod).await?;
+            if pod.group.is_some() && chain.iter().any(Link::goes) {
+                self.left.insert(key.clone(), pod.told.version);
+                continue;
+            }
             let gang = match rules::gang_of(pod, &chain) {
                 Some(gang) => self.owner(api, &key.namespace, &gang).await?,
                 None => None,
@@ -99,7 +96,7 @@ impl Grouper {
             match rules::group_of(key, pod, &chain, around) {
                 Ok(member) if mirror.is_in_pool(&member.group.labels) => wanted.add(key, member),
                 Ok(_) => {
-                    self.of_others.insert(key.clone(), pod.told.version);
+                    self.left.insert(key.clone(), pod.told.version);
                 }
                 Err(malformed) => wrong.push((key, pod, malformed)),
             }
@@ -109,17 +106,23 @@ impl Grouper {
             mirror.note_ungrouped(key.clone(), malformed);
         }
         wanted.ensure(api, mirror, pacing).await?;
-        for (pod, group, _) in wanted.members.iter().filter(|(.., part)| part.is_none()) {
-            mirror.assume_grouped(pod, group);
-        }
-        // Where a pod stands in its group is a label, which no binding carries; who comes with a
-        // node gets no binding at all.
-        let marks = wanted.members.iter().filter_map(|(pod, group, part)| {
-            let placed = || mirror.pods.get(pod).is_some_and(|pod| pod.node.is_some());
-            (part.is_some() || placed()).then(|| mark_one(api, pod, (group, part.as_ref())))
-        });
-        let marks = marks.collect();
-        write_marks(marks, mirror, pacing).await
+        wanted.mark(api, mirror, pacing).await
+    }
+
+    /// Pods that are in no group, or name one that does not exist, and were not looked at as they
+    /// stand.
+    fn waiting(&mut self, mirror: &Mirror) -> Vec<(Key, PodRecord)> {
+        let pods = &mirror.pods;
+        self.left
+            .retain(|key, version| pods.get(key).is_some_and(|pod| pod.told.version == *version));
+        let is_new =
+            |key: &Key| !mirror.ungrouped.contains_key(key) && !self.left.contains_key(key);
+        let alone = pods.iter().filter(|(key, pod)| wants_group(pod) && is_new(key));
+        let alone = alone.map(|(key, pod)| (key.clone(), pod.clone()));
+        let missing = mirror.members.keys().filter(|group| !mirror.groups.contains_key(*group));
+        let misled = missing.flat_map(|group| mirror.pods_of(group));
+        let misled = misled.filter(|(key, pod)| is_misled(pod) && is_new(key));
+        alone.chain(misled.map(|(key, pod)| (key, pod.clone()))).collect()
     }
 
     /// The owners of a pod, nearest first.
@@ -229,9 +232,9 @@ async fn warn(api: &Api, wrong: &[(&Key, &PodRecord, Malformed)], now: Time, pac
 /// What was said of pods that have changed since.
 fn forget_changed(mirror: &mut Mirror) {
     let pods = &mirror.pods;
-    mirror.ungrouped.retain(|key, (version, _)| {
-        pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
-    });
+    mirror
+        .ungrouped
+        .retain(|key, (version, _)| pods.get(key).is_some_and(|pod| pod.told.version == *version));
 }
 
 /// For whoever groups nothing: pods that nobody could group as they stand.
@@ -248,8 +251,16 @@ pub(crate) fn note_faults(mirror: &mut Mirror) {
 }
 
 fn wants_group(pod: &PodRecord) -> bool {
+    pod.group.is_none() && may_be_grouped(pod)
+}
+
+/// Of a pod that names a group which does not exist: it has owners, who say which is meant.
+fn is_misled(pod: &PodRecord) -> bool {
+    pod.told.marked && pod.owner.is_some() && may_be_grouped(pod)
+}
+
+fn may_be_grouped(pod: &PodRecord) -> bool {
     pod.scheduler == Scheduler::This
-        && pod.group.is_none()
         && !pod.skip_grouping
         && !pod.is_finished()
         && pod.leaving_since.is_none()
@@ -300,6 +311,29 @@ impl Wanted {
         };
         pacing.all(work, take).await;
         ended
+    }
+
+    /// Tells who is in which group: the binding will, or a write at once. Where a pod stands in its
+    /// group is a label, which no binding carries; who comes with a node gets no binding at all, and
+    /// who names another group is held to that until it is marked anew.
+    async fn mark(
+        &self,
+        api: &Api,
+        mirror: &mut Mirror,
+        pacing: &mut Pacing,
+    ) -> Result<(), ApiError> {
+        let mut marks = Vec::new();
+        for (pod, group, part) in &self.members {
+            let Some(record) = mirror.pods.get(pod) else { continue };
+            let (is_placed, is_marked) = (record.node.is_some(), record.told.marked);
+            if part.is_none() && !is_marked {
+                mirror.assume_grouped(pod, group);
+            }
+            if part.is_some() || is_placed || is_marked {
+                marks.push(mark_one(api, pod, (group, part.as_ref())));
+            }
+        }
+        write_marks(marks, mirror, pacing).await
     }
 }
 
