@@ -143,7 +143,7 @@ impl Lab {
             .unwrap();
     }
 
-    /// Patches an object that stands in no namespace, as `kubectl patch --type=merge` does.
+    /// Patches an object, as `kubectl patch --type=merge` does.
     pub(crate) async fn patch(&self, path: &str, change: &Value) {
         let request = Request::patch(path).header("content-type", "application/merge-patch+json");
         let request = request.body(change.to_string().into_bytes()).unwrap();

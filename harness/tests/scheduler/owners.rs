@@ -149,6 +149,33 @@ spec: {queue: q, minMember: 1}
 }
 
 #[test]
+fn what_changes_on_an_owner_reaches_its_group_with_the_next_pod() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        lab.job("grows", "q", (2, 4));
+        lab.start();
+        lab.pass(5).await;
+        let minimum = |lab: &Lab| {
+            lab.list("scheduling.run.ai", "podgroups")[0]["spec"]["minMember"].to_string()
+        };
+        let fewer = json!({ "metadata": { "annotations": { "kai.scheduler/batch-min-member": "2" },
+                                          "labels": { "priorityClassName": "build" } } });
+        lab.patch("/apis/batch/v1/namespaces/default/jobs/grows", &fewer).await;
+        lab.pass(60).await;
+        assert_eq!(minimum(&lab), "4");
+        let name = lab.list("", "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        lab.delete_in("default", "pods", "", &name);
+        lab.pass(60).await;
+        assert_eq!(minimum(&lab), "2");
+        assert_snapshot!(lab.pods(), @r"
+        grows-0 Running n-0
+        grows-1 Running n-0
+        ");
+    });
+}
+
+#[test]
 fn each_replica_of_a_leader_worker_set_is_a_gang_of_its_own() {
     Lab::tell(async |mut lab| {
         lab.nodes(1, 3);
