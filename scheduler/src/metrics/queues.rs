@@ -86,12 +86,15 @@ impl Queues {
             let display = record.map(|record| Name::clone(&record.display_name));
             let display = display.unwrap_or_default();
             let shown = if display.is_empty() { &status.name } else { &display };
+            // KAI's scheduler calls queues as people see them, its queue controller as the API has
+            // them; what asks for past usage finds them by that.
             let names: [&str; 3] = [shown, &status.name, &display];
+            let of_controller: [&str; 3] = [&status.name, &status.name, &display];
             let more = self.labels.iter().map(|label| {
                 let known = record.and_then(|record| record.labels.get(&*label.queue_label));
                 known.map_or(&*label.default, |known| &**known)
             });
-            let labels: Vec<&str> = names.into_iter().chain(more).collect();
+            let labels: Vec<&str> = of_controller.into_iter().chain(more).collect();
             self.info.with_label_values(&labels).set(1.0);
             set(&self.fair_share, &names, (status.fair_share, LARGE));
             let bound = |amount| match amount {

@@ -67,7 +67,7 @@ fn usage_of_queues_is_told_under_the_names_that_are_asked_for() {
     let told = told_of(&[queue("a", 1)]);
     let Asked { gpu, cpu, memory } = Asked::of_kai();
     for [used, _] in [gpu, cpu, memory] {
-        let labels = r#"{queue_display_name="Team a",queue_metadata_name="a",queue_name="Team a"}"#;
+        let labels = r#"{queue_display_name="Team a",queue_metadata_name="a",queue_name="a"}"#;
         assert!(told.contains(&format!("\n{used}{labels} 0\n")), "{used} in {told}");
     }
 }
@@ -84,11 +84,12 @@ fn labels_of_queues_are_told_where_the_queue_controllers_metrics_are() {
     queue["metadata"]["labels"] = json!({ "team": "vision" });
     let told = told_by(&Metrics::with_labels_of_queues(labels), &[queue]);
     let of = |name: &str| told.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-    let names = r#"queue_display_name="Team a",queue_metadata_name="a",queue_name="Team a""#;
+    let names = r#"queue_display_name="Team a",queue_metadata_name="a",queue_name="a""#;
     for name in ["kai_queue_info", "kai_queue_deserved_gpus"] {
         let labels = format!(r#"{{{names},queue_tier="none",team="vision"}}"#);
         assert_eq!(of(name), format!("{name}{labels} 1"));
     }
+    let names = r#"queue_display_name="Team a",queue_metadata_name="a",queue_name="Team a""#;
     assert_eq!(of("kai_queue_gpu_usage"), format!("kai_queue_gpu_usage{{{names}}} 0"));
 }
 
@@ -152,14 +153,14 @@ fn a_cycle_that_binds_evicts_and_leaves_one_waiting_is_measured() {
     kai_podgroups_scheduled_by_action{action="preempt"} 0
     kai_podgroups_scheduled_by_action{action="reclaim"} 1
     kai_preemptions_total{priority="train"} 2
-    kai_queue_allocated_gpus{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 3
-    kai_queue_allocated_gpus{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="Team owner"} 0
+    kai_queue_allocated_gpus{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="lent"} 3
+    kai_queue_allocated_gpus{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="owner"} 0
     kai_queue_depth{priority="train",queue_name="lent"} 1
     kai_queue_depth{priority="train",queue_name="nowhere"} 1
     kai_queue_depth{priority="train",queue_name="owner"} 1
     kai_queue_depth_total 3
-    kai_queue_deserved_gpus{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 0
-    kai_queue_deserved_gpus{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="Team owner"} 3
+    kai_queue_deserved_gpus{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="lent"} 0
+    kai_queue_deserved_gpus{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="owner"} 3
     kai_queue_fair_share_gpu{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 1
     kai_queue_fair_share_gpu{queue_display_name="Team owner",queue_metadata_name="owner",queue_name="Team owner"} 3
     kai_queue_gpu_usage{queue_display_name="Team lent",queue_metadata_name="lent",queue_name="Team lent"} 0
