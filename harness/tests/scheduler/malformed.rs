@@ -375,6 +375,9 @@ fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
         told(&group("preemptionDelay: later")),
         told(&group("subGroups: [{name: a}, {name: a}]")),
         told(&group("subGroups: [{name: a, parent: b}, {name: b, parent: a}]")),
+        told(&group("subGroups: [{name: default}]")),
+        told(&group("topologyConstraint: {topology: nowhere}")),
+        told(&group("topologyConstraint: {topology: nowhere, preferredTopologyLevel: rack}")),
     ];
     assert_snapshot!(told.concat(), @r#"
     Queue: "Queue 'bad' cannot be used: spec.resources.gpu.quota: found -7, allowed: -1 (unlimited), or 0 to 9200000000000000 devices"
@@ -391,6 +394,11 @@ fn queues_and_pod_groups_name_the_field_that_cannot_be_used() {
     event: PodGroup Malformed spec.subGroups: name: found a, allowed: a name that no other sub-group has
     odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups: parent: found a circle, allowed: the name of another sub-group that leads to the root
     event: PodGroup Malformed spec.subGroups: parent: found a circle, allowed: the name of another sub-group that leads to the root
+    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups[0].minMember: found nothing of default, allowed: minMember, as no sub-group is below it
+    event: PodGroup Malformed spec.subGroups[0].minMember: found nothing of default, allowed: minMember, as no sub-group is below it
+    odd Pending -: PodGroup odd cannot be scheduled: spec.topologyConstraint: found topology nowhere without a level, allowed: requiredTopologyLevel, preferredTopologyLevel or both beside it
+    event: PodGroup Malformed spec.topologyConstraint: found topology nowhere without a level, allowed: requiredTopologyLevel, preferredTopologyLevel or both beside it
+    odd Pending -: topology nowhere with level rack does not exist
     "#);
 }
 

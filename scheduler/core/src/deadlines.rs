@@ -59,7 +59,10 @@ pub(crate) fn add_protection(session: &Session<'_>, id: PodGroupId, reason: &mut
 }
 
 const fn lacks_room(reason: &Reason) -> bool {
-    matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. } | Reason::NoPlace(_))
+    match reason {
+        Reason::NoPlace(no_place) => no_place.wrong.is_none(),
+        reason => matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. }),
+    }
 }
 
 /// When the running gang loses the protection of each minimum run time that may apply to it.

@@ -43,7 +43,7 @@ use customs::Customs;
 pub use device::{Choice, Device, SharedDevice};
 pub(crate) use free::{Asked, Free, Freed, parts_on};
 pub use members::{Members, NotReady, SubMembers};
-pub use no_place::NoPlace;
+pub use no_place::{NoPlace, WrongLevel};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
 use parts::{Parts, PodParts};
 pub use placing::Unplaced;

@@ -1,6 +1,5 @@
-//! What is wrong with a PodGroup. Decisions take a leaf without a minimum for one that needs a pod,
-//! and a minimum of no sub-groups for none; whoever writes it is asked to say what is meant, as by
-//! KAI's webhook.
+//! What is wrong with a PodGroup. Decisions take a minimum of no sub-groups for none, and look at
+//! none of a leaf; whoever writes it is asked to say what is meant, as by KAI's webhook.
 
 use schedlab_json::Value;
 
@@ -38,11 +37,8 @@ fn unsaid_of_part(parts: &[Value], (part, index): (&Value, usize)) -> Option<Mal
         let none = says_none(part, "/minSubGroup");
         return none.then(|| Malformed::new(field("minSubGroup"), format!("0 of {name}"), SOME));
     }
-    if let Some(found) = at(part, "/minSubGroup").filter(|found| !found.is_null()) {
-        return Some(Malformed::new(field("minSubGroup"), format!("{found} of {name}"), LEAF));
-    }
-    let is_silent = at(part, "/minMember").is_none_or(Value::is_null);
-    is_silent.then(|| Malformed::new(field("minMember"), format!("nothing of {name}"), LEAF))
+    let found = at(part, "/minSubGroup").filter(|found| !found.is_null())?;
+    Some(Malformed::new(field("minSubGroup"), format!("{found} of {name}"), LEAF))
 }
 
 fn says_none(of: &Value, pointer: &str) -> bool {
@@ -68,8 +64,10 @@ mod tests {
     #[test]
     fn every_sub_group_has_a_name_and_every_leaf_a_minimum_of_pods() {
         assert_snapshot!(parts(&json!([{ "name": "a" }])), @"spec.subGroups[0].minMember: found nothing of a, allowed: minMember, as no sub-group is below it");
-        assert_snapshot!(parts(&json!([{ "name": "a", "minMember": 1 }, { "name": "b", "minSubGroup": 0 }])), @"spec.subGroups[1].minSubGroup: found 0 of b, allowed: minMember, as no sub-group is below it");
+        assert_snapshot!(parts(&json!([{ "name": "a", "minMember": 1 }, { "name": "b", "minSubGroup": 0 }])), @"spec.subGroups[1].minMember: found nothing of b, allowed: minMember, as no sub-group is below it");
         assert_snapshot!(parts(&json!([{ "name": "", "minMember": 1 }])), @"spec.subGroups[0].name: found nothing, allowed: a name, by which pods say where they stand");
+        let both = json!({ "name": "a", "minMember": 1, "minSubGroup": 0 });
+        assert_snapshot!(parts(&json!([both])), @"spec.subGroups[0].minSubGroup: found 0 of a, allowed: minMember, as no sub-group is below it");
         let below = json!({ "name": "b", "parent": "a", "minMember": 0 });
         assert_eq!(parts(&json!([{ "name": "a" }, below])), "nothing");
         assert_eq!(parts(&json!([{ "name": "a", "minSubGroup": 1 }, below])), "nothing");
@@ -86,5 +84,10 @@ mod tests {
         assert_snapshot!(parts(&json!([part])), @"spec.subGroups: topologyConstraint.topology: found nothing in a, allowed: the name of a Topology");
         let whole = json!({ "topology": "dc", "requiredTopologyLevel": "rack" });
         assert_eq!(told(&json!({ "topologyConstraint": whole })), "nothing");
+        assert_eq!(told(&json!({ "topologyConstraint": {} })), "nothing");
+        let alone = json!({ "topology": "dc", "preferredTopologyLevel": "" });
+        assert_snapshot!(told(&json!({ "topologyConstraint": alone })), @"spec.topologyConstraint: found topology dc without a level, allowed: requiredTopologyLevel, preferredTopologyLevel or both beside it");
+        let part = json!({ "name": "a", "minMember": 1, "topologyConstraint": alone });
+        assert_snapshot!(parts(&json!([part])), @"spec.subGroups: topologyConstraint: found topology dc without a level in a, allowed: requiredTopologyLevel, preferredTopologyLevel or both beside it");
     }
 }

@@ -86,6 +86,8 @@ const PARENT: &str = "the name of another sub-group that leads to the root";
 const UNIQUE: &str = "a name that no other sub-group has";
 const INNER: &str = "minSubGroup, as other sub-groups are below it";
 const TOPOLOGY: &str = "the name of a Topology";
+const LEVELS: &str = "requiredTopologyLevel, preferredTopologyLevel or both beside it";
+const LEAF: &str = "minMember, as no sub-group is below it";
 const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
 
 /// Of these reasons to wait none says that room was looked for in vain.
@@ -107,6 +109,7 @@ impl GroupRecord {
         for (at, part) in sub_groups.iter().enumerate() {
             reader.enough(&sub_groups, (Some(at), part.min_sub_group));
         }
+        reader.leaves();
         let at = |key: &str| {
             let annotations = at(object, "/metadata/annotations")?;
             parse_time(annotations.get(key)?.as_str()?)
@@ -313,12 +316,20 @@ impl Reader<'_> {
         sub_groups
     }
 
-    /// A level is one of a topology, which has a name.
+    /// A level is one of a topology, which has a name; a topology alone says nothing.
     fn topology(&mut self, of: &Value, (field, whose): (&str, &str)) -> Option<TopologyConstraint> {
-        let constraint = topology::constraint(of)?;
+        let whose = if whose.is_empty() { "" } else { &format!(" in {whose}") };
+        let Some(constraint) = topology::constraint(of) else {
+            let topology = text(of, "/topologyConstraint/topology");
+            if let Some(topology) = topology.filter(|topology| !topology.is_empty()) {
+                let found = format!("topology {topology} without a level{whose}");
+                self.wrong(&format!("{field}topologyConstraint"), &found, LEVELS);
+            }
+            return None;
+        };
         if constraint.topology.is_empty() {
-            let found = if whose.is_empty() { "nothing" } else { &format!("nothing in {whose}") };
-            self.wrong(&format!("{field}topologyConstraint.topology"), found, TOPOLOGY);
+            let found = format!("nothing{whose}");
+            self.wrong(&format!("{field}topologyConstraint.topology"), &found, TOPOLOGY);
         }
         Some(constraint)
     }
@@ -336,6 +347,20 @@ impl Reader<'_> {
             None => ("spec.minSubGroup", String::new()),
         };
         self.wrong(field, &format!("{minimum}, with {there} sub-groups{whose}"), NO_MORE);
+    }
+
+    /// A sub-group that takes pods says how many it needs.
+    fn leaves(&mut self) {
+        let parts = list(self.spec, "/subGroups");
+        let is_leaf = |name: &str| parts.iter().all(|part| text(part, "/parent") != Some(name));
+        for (at, part) in parts.iter().enumerate() {
+            let name = text(part, "/name").unwrap_or_default();
+            let is_silent = part.get("minMember").is_none_or(Value::is_null);
+            if is_silent && is_leaf(name) {
+                let field = format!("spec.subGroups[{at}].minMember");
+                self.wrong(&field, &format!("nothing of {name}"), LEAF);
+            }
+        }
     }
 
     /// Parents that lead round in a circle are malformed.

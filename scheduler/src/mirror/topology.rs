@@ -16,7 +16,7 @@ pub(super) fn read(object: &Value) -> Topology {
     }
 }
 
-/// `topologyConstraint` of a pod group or of a sub-group; one without levels says nothing.
+/// `topologyConstraint` of a pod group or of a sub-group; without levels there is none.
 pub(super) fn constraint(of: &Value) -> Option<TopologyConstraint> {
     let constraint = of.get("topologyConstraint")?;
     let level = |field| name(constraint, field).filter(|level: &Name| !level.is_empty());

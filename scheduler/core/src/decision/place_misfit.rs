@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-use super::remedy::counted;
-use crate::model::Name;
+use super::{Remedy, remedy::counted};
+use crate::{
+    model::Name,
+    session::{NoPlace, WrongLevel},
+};
 
 /// Why a pod does not fit on a node for where it is in a topology.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +57,22 @@ impl PlaceMisfit {
             }
         }
     }
+}
+
+/// What cures that there is no place.
+pub(super) fn of_no_place(no_place: &NoPlace) -> Remedy {
+    let NoPlace { topology, level, pods, places, are_in_use, would_spread, wrong } = no_place;
+    let topology = Name::clone(topology);
+    match wrong.clone() {
+        Some(WrongLevel::Unknown { level }) => return Remedy::CreateTopology { topology, level },
+        Some(WrongLevel::PrefersWider { required, preferred }) => {
+            return Remedy::PreferInside { required, preferred };
+        }
+        None => {}
+    }
+    let in_use = places.iter().filter(|_| *are_in_use).map(|(place, _)| Name::clone(place));
+    let (level, kept_to) = (Name::clone(level), in_use.collect());
+    Remedy::MakePlace { topology, level, pods: *pods, kept_to, or_prefer: *would_spread }
 }
 
 /// In one place of the level, or in one of those that are named.

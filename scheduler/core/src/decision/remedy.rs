@@ -5,12 +5,12 @@ use std::fmt;
 
 use super::{
     EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since, misfit::short_name,
-    place_misfit::make_place,
+    place_misfit::{make_place, of_no_place},
 };
 use crate::{
     model::{CPU_WORKER, GPU_WORKER, Name, QueueProblem},
     resources::{ResourceName, Shortage},
-    session::{NoPlace, NotReady},
+    session::NotReady,
     words::round,
 };
 
@@ -110,6 +110,13 @@ pub enum Remedy {
         /// The level.
         level: Name,
     },
+    /// The preferred level is wider than the required one.
+    PreferInside {
+        /// The level that is required.
+        required: Name,
+        /// The level that is preferred.
+        preferred: Name,
+    },
     /// No place of the topology is large enough, or free enough.
     MakePlace {
         /// The topology.
@@ -199,17 +206,6 @@ impl Reason {
             },
         }
     }
-}
-
-fn of_no_place(no_place: &NoPlace) -> Remedy {
-    let NoPlace { topology, level, pods, places, are_in_use, would_spread, is_unknown } = no_place;
-    let (topology, level) = (Name::clone(topology), Name::clone(level));
-    if *is_unknown {
-        return Remedy::CreateTopology { topology, level };
-    }
-    let in_use = places.iter().filter(|_| *are_in_use).map(|(place, _)| Name::clone(place));
-    let (pods, kept_to, or_prefer) = (*pods, in_use.collect(), *would_spread);
-    Remedy::MakePlace { topology, level, pods, kept_to, or_prefer }
 }
 
 fn of_queue(problem: &QueueProblem) -> Remedy {
@@ -351,6 +347,10 @@ impl fmt::Display for Remedy {
             Self::CreateTopology { topology, level } => {
                 write!(f, "create topology {topology} with level {level}, or name one that exists")
             }
+            Self::PreferInside { required, preferred } => write!(
+                f,
+                "prefer {required} or a level inside of it, or require {preferred} or none"
+            ),
             Self::MakePlace { topology, level, pods, kept_to, or_prefer } => {
                 make_place(f, *pods, (level, kept_to, topology))?;
                 f.write_str(if *or_prefer { ", or only prefer that level" } else { "" })

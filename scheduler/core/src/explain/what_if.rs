@@ -46,7 +46,8 @@ pub fn with_remedy(
         | Remedy::CreateParent { .. }
         | Remedy::MendQueue { .. }
         | Remedy::DeeperQueue { .. }
-        | Remedy::CreateTopology { .. } => return None,
+        | Remedy::CreateTopology { .. }
+        | Remedy::PreferInside { .. } => return None,
     }
     Some(cluster.after)
 }

@@ -29,8 +29,26 @@ pub struct NoPlace {
     pub are_in_use: bool,
     /// They would run if they only preferred that level.
     pub would_spread: bool,
+    /// There are no such places, however much is free.
+    pub wrong: Option<WrongLevel>,
+}
+
+/// Why a constraint leads to no places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WrongLevel {
     /// There is no such topology, or no such level in it.
-    pub is_unknown: bool,
+    Unknown {
+        /// The level that is asked for.
+        level: Name,
+    },
+    /// The preferred level lies around the required one: all places of the one that may be used
+    /// are in one place of the other.
+    PrefersWider {
+        /// The level on which they need one place.
+        required: Name,
+        /// The level on which they would like one.
+        preferred: Name,
+    },
 }
 
 impl NoPlace {
@@ -44,7 +62,7 @@ impl NoPlace {
             places: Vec::new(),
             are_in_use: false,
             would_spread: false,
-            is_unknown: false,
+            wrong: None,
         }
     }
 
@@ -57,9 +75,19 @@ impl NoPlace {
 
 impl fmt::Display for NoPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { topology, level, pods, places, is_unknown, .. } = self;
-        if *is_unknown {
-            return write!(f, "topology {topology} with level {level} does not exist");
+        let Self { topology, level, pods, places, wrong, .. } = self;
+        match wrong {
+            None => {}
+            Some(WrongLevel::Unknown { level }) => {
+                return write!(f, "topology {topology} with level {level} does not exist");
+            }
+            Some(WrongLevel::PrefersWider { required, preferred }) => {
+                return write!(
+                    f,
+                    "preferredTopologyLevel {preferred} of topology {topology} is wider than \
+                     requiredTopologyLevel {required}"
+                );
+            }
         }
         for (place, fitting) in places.iter().take(TOLD_MAX) {
             write!(f, "node-group {place} can allocate only {fitting} of {pods} required pods. ")?;
@@ -87,7 +115,7 @@ impl Session<'_> {
     /// leaves, comes first: a place would not help then.
     pub(super) fn without_place(&mut self, sought: Sought<'_>, no_place: NoPlace) -> Unplaced {
         let Sought { constraint, together, within } = sought;
-        if no_place.is_unknown {
+        if no_place.wrong.is_some() {
             return Unplaced::in_no(no_place, together);
         }
         let anywhere = TopologyConstraint { required: None, ..constraint.clone() };
@@ -158,7 +186,7 @@ impl Session<'_> {
         let too_full =
             PlaceMisfit::TooFull { topology: topology.clone(), level: level.clone(), pods };
         let nodes = self.nodes_among(within);
-        let Some(levels) = self.levels(constraint) else {
+        let Ok(levels) = self.levels(constraint) else {
             return nodes.map(|node| (node, too_full.clone())).collect();
         };
         let used = self.used_places(levels, together);

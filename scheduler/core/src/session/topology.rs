@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{Asked, Free, NoPlace, Session, parts_on};
+use super::{Asked, Free, NoPlace, Session, WrongLevel, parts_on};
 use crate::{
     model::{Name, NodeId, PodGroupId, PodId, PodShape, Topology, TopologyConstraint},
     resources::{PerResource, Resources},
@@ -68,16 +68,24 @@ struct Domain {
 }
 
 impl Session<'_> {
-    /// `None`: there is no such topology, or no such level in it.
-    pub(super) fn levels(&self, constraint: &TopologyConstraint) -> Option<Levels<'_>> {
-        let mut known = self.snapshot.topologies.iter();
-        let topology = known.find(|topology| topology.name == constraint.topology)?;
-        let depth = |level: &Option<Name>| match level {
-            Some(level) => topology.depth(level).map(Some),
-            None => Some(None),
+    pub(super) fn levels(&self, constraint: &TopologyConstraint) -> Result<Levels<'_>, WrongLevel> {
+        let TopologyConstraint { topology, required, preferred } = constraint;
+        let found = self.snapshot.topologies.iter().find(|known| known.name == *topology);
+        let depth = |level: &Option<Name>| {
+            let Some(level) = level else { return Ok(None) };
+            let depth = found.and_then(|topology| topology.depth(level));
+            depth.map(Some).ok_or_else(|| WrongLevel::Unknown { level: Name::clone(level) })
         };
-        let (required, preferred) = (depth(&constraint.required)?, depth(&constraint.preferred)?);
-        Some(Levels { topology, required: required.unwrap_or(0), preferred })
+        let unnamed = || WrongLevel::Unknown { level: Name::clone(topology) };
+        let (required_at, preferred_at) = (depth(required)?, depth(preferred)?);
+        let topology = found.ok_or_else(unnamed)?;
+        if let (Some(required), Some(preferred)) = (required, preferred)
+            && preferred_at < required_at
+        {
+            let [required, preferred] = [required, preferred].map(Name::clone);
+            return Err(WrongLevel::PrefersWider { required, preferred });
+        }
+        Ok(Levels { topology, required: required_at.unwrap_or(0), preferred: preferred_at })
     }
 
     /// The places for `together`, best first; or why there is none. Where no level is required,
@@ -88,10 +96,9 @@ impl Session<'_> {
         together: Together<'_>,
         within: Option<&BTreeSet<NodeId>>,
     ) -> Result<Vec<Place>, NoPlace> {
-        let Some(levels) = self.levels(constraint) else {
-            return Err(NoPlace { is_unknown: true, ..NoPlace::of(constraint, together) });
-        };
-        let Levels { topology, required, preferred } = levels;
+        let levels = self.levels(constraint);
+        let wrong = |wrong| NoPlace { wrong: Some(wrong), ..NoPlace::of(constraint, together) };
+        let Levels { topology, required, preferred } = levels.map_err(wrong)?;
         let root = self.domains(topology, together.pods, within);
         let in_use = self.nodes_in_use(together);
         let mut may_be: Vec<&Domain> = root.at(required);
@@ -136,7 +143,7 @@ impl Session<'_> {
         let constraint = of.topology_of(None).filter(|all| all.required.is_some());
         let constraint = constraint.or_else(|| of.topology_of(only.then_some(first)?.into()))?;
         let Levels { topology, required, .. } =
-            self.levels(constraint).filter(Levels::is_required)?;
+            self.levels(constraint).ok().filter(Levels::is_required)?;
         let root = self.domains(topology, pods, None);
         let in_use = self.nodes_in_use(together);
         let mut places: Vec<BTreeSet<NodeId>> = root

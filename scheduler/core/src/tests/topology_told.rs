@@ -226,3 +226,49 @@ fn a_part_of_a_gang_is_told_of_the_places_inside_of_all_places_of_the_gang() {
           part left pods=2 gpus=1 together=dc/rack
     "), @"x pending: node-group a1 can allocate only 1 of 2 required pods. node-group a2 can allocate only 1 of 2 required pods. node-group b1 can allocate only 1 of 2 required pods. So it is with 1 more. topology dc, requirement rack couldn't be satisfied.");
 }
+
+#[test]
+fn levels_that_lead_to_no_place_are_told_and_the_neighbours_run() {
+    let told = |asks: &str| {
+        let cluster = format!(
+            "
+            topology dc levels zone rack
+            node n1 gpus=2 label zone=a label rack=a1
+            queue left quota=2
+            queue right quota=0
+            job z gpus=1 queue=right on n1
+            gang x pods=2 gpus=1 queue=left delay=600s age=10s {asks}
+            job y gpus=1 queue=right
+            "
+        );
+        format!("{}\n{}", plan_of(&cluster), remedies_of(&cluster, "x"))
+    };
+    assert_snapshot!(told("together=dc/rack close=dc/zone"), @r"
+    y runs on n1
+    x pending: preferredTopologyLevel zone of topology dc is wider than requiredTopologyLevel rack
+    PodSchedulingErrors
+    prefer rack or a level inside of it, or require zone or none
+      not tried
+    ");
+    assert_snapshot!(told("together=dc/rack close=dc/row"), @r"
+    y runs on n1
+    x pending: topology dc with level row does not exist
+    PodSchedulingErrors
+    create topology dc with level row, or name one that exists
+      not tried
+    ");
+    assert_snapshot!(told("together=lab/rack"), @r"
+    y runs on n1
+    x pending: topology lab with level rack does not exist
+    PodSchedulingErrors
+    create topology lab with level rack, or name one that exists
+      not tried
+    ");
+    assert_snapshot!(told("together=dc/rack close=dc/rack"), @r"
+    y runs on n1
+    x pending: node-group a1 can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.
+    PodSchedulingErrors
+    make room for 2 pods in one rack of topology dc
+      then it runs on n1 (Now)
+    ");
+}

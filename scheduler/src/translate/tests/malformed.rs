@@ -48,7 +48,7 @@ fn what_runs_of_a_group_that_cannot_be_read_is_charged_and_what_waits_is_told() 
 
 #[test]
 fn what_runs_under_a_label_that_its_group_does_not_know_is_charged() {
-    let parts = json!([{ "name": "a", "minMember": 1 }, { "name": "b", "parent": "rack" },
+    let parts = json!([{ "name": "a", "minMember": 1 }, { "name": "b", "minMember": 1, "parent": "rack" },
                        { "name": "rack" }]);
     let objects = [
         node("n1"),
