@@ -1,6 +1,6 @@
 @placement @kai-settings
 Feature: A scheduler for each node pool
-  A shard serves the nodes and pods of its pool only, and says which pool it speaks of.
+  A shard serves the nodes, queues and pods of its pool only, and says which pool it speaks of.
 
   Background:
     Given a fleet:
@@ -8,6 +8,7 @@ Feature: A scheduler for each node pool
       | a    | 1     | 2    | kai.scheduler/node-pool=a100 |
       | b    | 1     | 8    |                              |
     And a queue "team" with a quota of 16
+    And the label "kai.scheduler/node-pool" of queue "team" becomes "a100"
     And the scheduler serves node pool "a100"
 
   Scenario: Pods of the pool run in it, and those of others are left alone
@@ -37,6 +38,7 @@ Feature: A scheduler for each node pool
       | x    | 2     | 8    | kai.scheduler/node-pool=a100 |
     And the scheduler serves node pool "a100"
     And a queue "a" with a quota of 8
+    And the label "kai.scheduler/node-pool" of queue "a" becomes "a100"
     And these workloads are submitted:
       | name | kind       | queue | pods | gpus | labels                       | preemptible |
       | w    | deployment | a     | 12   | 1    | kai.scheduler/node-pool=a100 | no          |
@@ -44,3 +46,34 @@ Feature: A scheduler for each node pool
     When the label "kai.scheduler/node-pool" of node "x-1" becomes "h100"
     Then for 1 minute deployment "w" has 8 running and 4 pending pods
     And queue "a" uses 8 GPUs
+
+  Scenario: A queue without the pool's label is none in it, until it gets the label
+    Given these queues:
+      | queue | quota |
+      | bare  | 2     |
+      | top   | 2     |
+    And these queues:
+      | queue | parent | quota |
+      | below | top    | 2     |
+    And the label "kai.scheduler/node-pool" of queue "below" becomes "a100"
+    When these workloads are submitted:
+      | name   | kind | queue | pods | gpus | labels                       |
+      | first  | gang | bare  | 1    | 1    | kai.scheduler/node-pool=a100 |
+      | second | gang | below | 1    | 1    | kai.scheduler/node-pool=a100 |
+    Then gang "first" is pending because "Queue 'bare' does not exist"
+    And the field "status.schedulingConditions.0.message" of gang "first" is "Queue 'bare' does not exist. Remedy: mend queue bare: label kai.scheduler/node-pool: found none or another, allowed: a100 in this node pool"
+    And gang "second" is pending because "its parent 'top' does not exist"
+    When the label "kai.scheduler/node-pool" of queue "bare" becomes "a100"
+    And the label "kai.scheduler/node-pool" of queue "top" becomes "a100"
+    Then gang "first" has 1 running pod
+    And gang "second" has 1 running pod
+
+  Scenario: A scheduler of what has no label serves the queues that have none
+    Given the scheduler serves node pool ""
+    And a queue "rest" with a quota of 8
+    When these workloads are submitted:
+      | name | kind | queue | pods | gpus |
+      | in   | gang | rest  | 1    | 1    |
+      | out  | gang | team  | 1    | 1    |
+    Then gang "in" has 1 running pod
+    And gang "out" is pending because "Queue 'team' does not exist"

@@ -9,7 +9,7 @@ use kube::Client;
 use schedlab_scheduler_core::{
     Snapshot,
     explain::{QueueTold, explain_queue},
-    model::{QueueId, Time},
+    model::{QueueId, QueueProblem, Time},
 };
 
 use crate::{
@@ -74,8 +74,14 @@ pub async fn queue(
     let snapshot = seen.snapshot();
     let found = (0..).map(QueueId).zip(&snapshot.queues).find(|(_, queue)| *queue.name == *name);
     let Some((id, _)) = found else {
-        if let Some(problem) = queue_problem(&seen.mirror.queues, &name.into()) {
-            bail!("{problem}");
+        let missing = || QueueProblem::Missing { queue: name.into() };
+        let problem = queue_problem(&seen.mirror.queues, &name.into());
+        match seen.mirror.why_missing(problem.unwrap_or_else(missing)) {
+            QueueProblem::Missing { .. } => {}
+            QueueProblem::OtherPool { seems, whose, detail } => {
+                bail!("{seems} here: queue {whose}: {detail}");
+            }
+            problem => bail!("{problem}"),
         }
         let known: Vec<&str> = snapshot.queues.iter().map(|queue| &*queue.name).collect();
         bail!("queue {name} does not exist; there are: {}", known.join(", "));

@@ -140,6 +140,8 @@ pub(crate) struct Mirror {
     pub(crate) other_nodes: BTreeSet<Name>,
     pub(crate) classes: BTreeMap<Name, ClassRecord>,
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
+    /// Queues that are there and not looked at: of other pools.
+    pub(crate) other_queues: BTreeSet<Name>,
     pub(crate) topologies: BTreeMap<Name, Topology>,
     /// Zones of nodes, by the node's name.
     pub(crate) topologies_of_nodes: BTreeMap<Name, NumaRecord>,
@@ -179,7 +181,8 @@ impl Mirror {
         NodePool::name(self.pool.as_ref())
     }
 
-    /// A node, a pod group or a pod without one that has these labels is of what is scheduled here.
+    /// A node, a queue, a pod group or a pod without one that has these labels is of what is
+    /// scheduled here.
     pub(crate) fn is_in_pool(&self, labels: &Labels) -> bool {
         self.pool.as_ref().is_none_or(|NodePool { label, value }| {
             labels.get(label.as_str()).map_or("", |found| found) == value
@@ -291,8 +294,15 @@ impl Mirror {
         self.changes.pods.insert(key);
     }
 
-    /// What is told on a queue changes no decision.
+    /// What is told on a queue changes no decision. One that is of another pool is not looked at.
     fn upsert_queue(&mut self, name: Name, record: QueueRecord) {
+        if !self.is_in_pool(&record.labels) {
+            if self.queues.remove(&name).is_some() | self.other_queues.insert(name) {
+                self.everything_changed();
+            }
+            return;
+        }
+        self.other_queues.remove(&name);
         if let Some(known) = self.queues.get_mut(&name) {
             known.told.clone_from(&record.told);
             if *known == record {

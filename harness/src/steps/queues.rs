@@ -101,6 +101,19 @@ async fn moves(world: &mut World, name: String, parent: String) -> StepResult {
     Ok(())
 }
 
+/// Sets a queue's label.
+/// ```gherkin
+/// Given the label "kai.scheduler/node-pool" of queue "team-a" becomes "a100"
+/// ```
+#[given(expr = "the label {string} of queue {string} becomes {string}")]
+#[when(expr = "the label {string} of queue {string} becomes {string}")]
+async fn label(world: &mut World, key: String, name: String, value: String) -> StepResult {
+    known(world, "queue", &name).await?;
+    let patch = json!({"metadata": {"labels": {key: value}}});
+    world.change(&format!("{QUEUES}/{name}"), &patch).await?;
+    Ok(())
+}
+
 /// Deletes a queue; its pods stay.
 /// ```gherkin
 /// When queue "team-a" is deleted

@@ -46,7 +46,7 @@ pub(crate) struct Names {
     /// The scheduler that was there before us: pods of the scenario's scheduler go to it.
     pub(crate) scheduler: Option<String>,
     /// The node pool of the scenario, where one that was there serves a pool for each: its nodes,
-    /// pods and pod groups are of that pool unless they say another.
+    /// queues, pods and pod groups are of that pool unless they say another.
     pub(crate) pool: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! The node pool of a scenario, where a scheduler of the cluster serves that pool alone. Nodes, pods and
-//! pod groups are of it by a label that the scenario does not see.
+//! The node pool of a scenario, where a scheduler of the cluster serves that pool alone. Nodes, queues,
+//! pods and pod groups are of it by a label that the scenario does not see.
 
 use schedlab_json::{Map, Value, json};
 
@@ -50,6 +50,7 @@ mod tests {
         let template = json!({"spec": {"schedulerName": "x", "containers": []}});
         for (path, object, labelled) in [
             ("/api/v1/nodes", json!({"metadata": {"name": "n"}, "spec": {"taints": []}}), ""),
+            ("/apis/g/v2/queues", json!({"metadata": {"name": "q"}}), ""),
             ("/apis/g/v1/namespaces/a/podgroups", json!({"metadata": {"name": "g"}}), ""),
             (
                 "/api/v1/namespaces/a/pods",

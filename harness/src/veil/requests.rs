@@ -128,7 +128,10 @@ pub(super) fn hide(names: &Names, place: &Place, method: &Method, object: &mut V
             claim_node(names, object);
         }
     }
-    if whole && matches!(&*place.plural, "nodes" | "podgroups") && object["metadata"].is_object() {
+    if whole
+        && matches!(&*place.plural, "nodes" | "queues" | "podgroups")
+        && object["metadata"].is_object()
+    {
         pool::put(names, &mut object["metadata"]);
     }
     Hider { names, place, whole }.walk(object);

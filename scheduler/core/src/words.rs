@@ -73,6 +73,7 @@ impl fmt::Display for QueueProblem {
             Self::Malformed { queue, whose, detail } => {
                 write!(f, "Queue '{queue}' cannot be used: queue {whose}: {detail}")
             }
+            Self::OtherPool { seems, .. } => seems.fmt(f),
         }
     }
 }

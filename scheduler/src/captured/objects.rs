@@ -84,6 +84,7 @@ fn of_queue(mirror: &Mirror, (name, record): (&Name, &QueueRecord)) -> Option<Ma
         QueueProblem::ParentMissing { .. }
         | QueueProblem::Malformed { .. }
         | QueueProblem::Missing { .. }
+        | QueueProblem::OtherPool { .. }
         | QueueProblem::NotALeaf { .. } => return None,
     };
     Some(Malformed::new("spec.parentQueue", found, PARENT))

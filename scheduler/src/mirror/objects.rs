@@ -24,7 +24,10 @@ impl Mirror {
                 self.other_nodes.clear();
             }
             Kind::PriorityClass => self.classes.clear(),
-            Kind::Queue => self.queues.clear(),
+            Kind::Queue => {
+                self.queues.clear();
+                self.other_queues.clear();
+            }
             Kind::Topology => self.topologies.clear(),
             Kind::NodeResourceTopology => self.topologies_of_nodes.clear(),
             Kind::PodDisruptionBudget => self.budgets.clear(),
@@ -151,7 +154,10 @@ impl Mirror {
                 self.nodes.remove(&key.name).is_some() || other
             }
             Kind::PriorityClass => self.classes.remove(&key.name).is_some(),
-            Kind::Queue => self.queues.remove(&key.name).is_some(),
+            Kind::Queue => {
+                let other = self.other_queues.remove(&key.name);
+                self.queues.remove(&key.name).is_some() || other
+            }
             Kind::Topology => self.topologies.remove(&key.name).is_some(),
             Kind::NodeResourceTopology => {
                 if self.topologies_of_nodes.remove(&key.name).is_some() {

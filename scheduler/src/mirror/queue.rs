@@ -4,13 +4,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::{
-    model::{Labels, Name, Time},
+    model::{Labels, Name, QueueProblem, Time},
     resources::{Amount, PerResource},
 };
 
-use super::{Condition, conditions};
-use crate::parse::{
-    GoDuration, Malformed, go_duration, list, name, shown, strings, text, time, version,
+use super::{Condition, Mirror, conditions};
+use crate::{
+    config::NodePool,
+    parse::{GoDuration, Malformed, go_duration, list, name, shown, strings, text, time, version},
 };
 
 /// What is kept of a queue.
@@ -198,6 +199,31 @@ impl Reader<'_> {
 /// What a spec says of a resource.
 fn stated<'s>(spec: &'s Value, resource: &str, which: &str) -> Option<&'s Value> {
     spec.get("resources")?.get(resource)?.get(which)
+}
+
+impl Mirror {
+    /// A queue that is missing because it is of another pool is told what keeps it there.
+    pub(crate) fn why_missing(&self, problem: QueueProblem) -> QueueProblem {
+        let whose = match &problem {
+            QueueProblem::Missing { queue } => queue,
+            QueueProblem::ParentMissing { parent, .. } => parent,
+            QueueProblem::Cycle { .. }
+            | QueueProblem::NotALeaf { .. }
+            | QueueProblem::Malformed { .. }
+            | QueueProblem::OtherPool { .. } => return problem,
+        };
+        let Some(NodePool { label, value }) = &self.pool else { return problem };
+        if !self.other_queues.contains(whose) {
+            return problem;
+        }
+        let detail = if value.is_empty() {
+            format!("label {label}: found one, allowed: none in this node pool")
+        } else {
+            format!("label {label}: found none or another, allowed: {value} in this node pool")
+        };
+        let (whose, detail) = (Name::clone(whose), detail.into());
+        QueueProblem::OtherPool { seems: Box::new(problem), whose, detail }
+    }
 }
 
 /// They count in thousandths.

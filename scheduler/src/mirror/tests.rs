@@ -152,6 +152,14 @@ fn only_nodes_and_pods_of_the_pool_are_seen_as_ones_own() {
     assert_eq!((names(&x), names(&rest)), (vec!["a".to_owned()], vec!["bare".to_owned()]));
     x.upsert(Kind::Node, &labelled("y"));
     assert!(x.nodes.is_empty(), "it was labelled anew");
+    let queues =
+        |mirror: &Mirror| mirror.queues.keys().map(ToString::to_string).collect::<Vec<_>>();
+    let bare = json!({ "metadata": { "name": "bare" } });
+    x.relist(Kind::Queue, &[labelled("x"), bare.clone()]);
+    rest.relist(Kind::Queue, &[labelled("x"), bare]);
+    assert_eq!((queues(&x), queues(&rest)), (vec!["a".to_owned()], vec!["bare".to_owned()]));
+    x.upsert(Kind::Queue, &labelled("y"));
+    assert!(x.queues.is_empty(), "it was labelled anew");
     let mut ours = pod(1, "u", &json!({ "schedulerName": "kai-scheduler" }));
     ours["metadata"]["labels"] = json!({ "pool": "x" });
     x.upsert(Kind::Pod, &ours);

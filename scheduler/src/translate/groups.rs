@@ -73,8 +73,8 @@ fn group(key: &Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) -
     let queue = record.queue.clone().unwrap_or_default();
     let queue = match queue_of.get(&queue) {
         Some(Ok(id)) => Ok(Some(*id)),
-        Some(Err(problem)) => Err(problem.clone()),
-        None => Err(QueueProblem::Missing { queue }),
+        Some(Err(problem)) => Err(mirror.why_missing(problem.clone())),
+        None => Err(mirror.why_missing(QueueProblem::Missing { queue })),
     };
     let priority = priority(mirror, record.priority_class.as_ref());
     PodGroup {

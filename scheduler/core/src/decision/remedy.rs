@@ -4,7 +4,8 @@
 use std::fmt;
 
 use super::{
-    EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since, misfit::short_name,
+    EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since,
+    misfit::short_name,
     place_misfit::{make_place, of_no_place},
 };
 use crate::{
@@ -222,7 +223,8 @@ fn of_queue(problem: &QueueProblem) -> Remedy {
         QueueProblem::NotALeaf { queue, child } => {
             Remedy::UseLeaf { queue: Name::clone(queue), leaf: Name::clone(child) }
         }
-        QueueProblem::Malformed { whose, detail, .. } => {
+        QueueProblem::Malformed { whose, detail, .. }
+        | QueueProblem::OtherPool { whose, detail, .. } => {
             Remedy::MendQueue { queue: Name::clone(whose), what: Name::clone(detail) }
         }
     }

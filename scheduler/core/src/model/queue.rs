@@ -71,17 +71,27 @@ pub enum QueueProblem {
         /// Which field is wrong, what was found, what is allowed.
         detail: Name,
     },
+    /// The queue, or one above it, is of another node pool: here it is as if it did not exist.
+    OtherPool {
+        /// What that comes to.
+        seems: Box<Self>,
+        /// The queue whose label says so.
+        whose: Name,
+        /// What is wrong with its label.
+        detail: Name,
+    },
 }
 
 impl QueueProblem {
     /// The name asked for.
-    pub const fn queue(&self) -> &Name {
+    pub fn queue(&self) -> &Name {
         match self {
             Self::Missing { queue }
             | Self::ParentMissing { queue, .. }
             | Self::Cycle { queue, .. }
             | Self::NotALeaf { queue, .. }
             | Self::Malformed { queue, .. } => queue,
+            Self::OtherPool { seems, .. } => seems.queue(),
         }
     }
 }
