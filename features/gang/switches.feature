@@ -38,6 +38,8 @@ Feature: A PodGroup says how it is tried and told
       | rank | team  | 2    | 1    | train |
     And 5 cycles pass
     Then pod "rank" is pending because "is not tried here again, as its schedulingBackoff is 1"
+    And the field "status.requested.nvidia.com/gpu" of queue "team" is "2"
+    And queue "team" has a fair share of 0 GPUs
 
   Scenario Outline: Pods of a group are marked as unschedulable, unless it wants them unmarked
     Given this manifest is applied:

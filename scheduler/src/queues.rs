@@ -1,6 +1,7 @@
 //! Queue status: what is used, which queues stand below, and what is wrong with the set-up.
 //! Written only when it differs from what stands there.
 
+mod left_alone;
 mod warnings;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ use crate::{
     mirror::{Condition, Key, Mirror, QueueRecord, QueueTold},
     parse::milli,
 };
+
+pub(crate) use left_alone::add as add_left_alone;
 
 /// The conditions of each queue that has any.
 pub(crate) fn warnings(

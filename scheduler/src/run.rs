@@ -391,7 +391,11 @@ impl Scheduler {
         self.past.record(&self.api, now, capacity, uses.iter().map(account)).await?;
         match self.config.flavor {
             Flavor::Kai if !self.config.runs(Component::QueueController) => Ok(()),
-            Flavor::Kai => queues::write(&self.api, &mut self.mirror, after, (capacity, now)).await,
+            Flavor::Kai => {
+                let mut told = after.clone();
+                queues::add_left_alone(&mut told, &self.translator.translation.snapshot);
+                queues::write(&self.api, &mut self.mirror, &told, (capacity, now)).await
+            }
             Flavor::Kube => Ok(()),
         }
     }

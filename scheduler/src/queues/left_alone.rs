@@ -1,0 +1,42 @@
+//! What pods ask for that nobody tries to place, since their group was found unschedulable once
+//! (`schedulingBackoff` 1). No share is divided for it; the status of their queues tells it all the
+//! same, as that of their groups does.
+
+use std::collections::BTreeMap;
+
+use schedlab_scheduler_core::{
+    QueueUse, Snapshot,
+    model::{Name, Pod, PodGroup, PodStatus, QueueId},
+    queues::{Bill, Prices},
+};
+
+/// Adds it to the accounts of the queues and of those above them.
+pub(crate) fn add(uses: &mut BTreeMap<Name, QueueUse>, snapshot: &Snapshot) {
+    let waits = snapshot.pods.iter().filter_map(|pod| Some((pod, queue_of(pod, snapshot)?)));
+    let mut waits = waits.peekable();
+    if waits.peek().is_none() {
+        return;
+    }
+    let prices = Prices::of(snapshot);
+    let mut bills: BTreeMap<QueueId, Bill> = BTreeMap::new();
+    for (pod, queue) in waits {
+        let above = |at: &QueueId| snapshot.queues[at.0 as usize].parent;
+        for at in std::iter::successors(Some(queue), above) {
+            bills.entry(at).or_default().add(prices.to_share(pod.shape));
+        }
+    }
+    for (queue, bill) in bills {
+        let (name, more) = (&snapshot.queues[queue.0 as usize].name, bill.total());
+        let requested = &mut uses.entry(Name::clone(name)).or_default().requested;
+        requested.gpu_milli = requested.gpu_milli.saturating_add(more.gpu);
+        requested.cpu_milli = requested.cpu_milli.saturating_add(more.cpu);
+        requested.memory_bytes = requested.memory_bytes.saturating_add(more.memory);
+    }
+}
+
+/// The queue of a pod that waits in a group that is left alone.
+fn queue_of(pod: &Pod, snapshot: &Snapshot) -> Option<QueueId> {
+    let group: &PodGroup = &snapshot.pod_groups[pod.group?.0 as usize];
+    let counts = group.left_alone && pod.status == PodStatus::Pending;
+    group.queue.as_ref().ok().copied().flatten().filter(|_| counts)
+}
