@@ -23,6 +23,8 @@ Feature: A scheduler for each node pool
     When the manifest "placement/pools.yaml" is applied
     Then deployment "labelled" has 2 running pods
     And pod "moved" has 1 pending pod and stays so for 5 cycles
+    And pod "bare" has 1 running pod
+    And the field "metadata.labels.kai.scheduler/node-pool" of pod "bare" is "a100"
 
   Scenario: Why a group waits is told for its pool
     When these workloads are submitted:

@@ -171,7 +171,7 @@ impl Applier {
             chains.extend(match decision {
                 Decision::Bind { pod, .. } if blocked.contains(&cycle.group(*pod)) => None,
                 Decision::Bind { pod, node } => Some(match self.binding {
-                    Binding::Direct => Self::bind(mirror, cycle, *pod, *node),
+                    Binding::Direct => self.bind(mirror, cycle, (*pod, *node)),
                     Binding::Requests => self.request(cycle, *pod, *node),
                 }),
                 Decision::Evict { pod, cause } => {

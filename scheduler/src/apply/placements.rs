@@ -14,15 +14,21 @@ use super::{
 };
 use crate::{
     api::{Merge, path},
-    config::Flavor,
+    config::{Flavor, NodePool},
     mirror::{GROUP_LABEL, Key, Mirror, PREDICTED, written_shares},
     watch::Kind,
 };
 
 impl Applier {
     /// Binds a pod. A mark of its group that has not been written yet goes with the binding:
-    /// the server copies annotations to the pod.
-    pub(super) fn bind(mirror: &Mirror, cycle: &Cycle<'_>, pod: PodId, node: NodeId) -> Chain {
+    /// the server copies annotations to the pod. Labels are written before: a pod that has a node
+    /// has them, and those of one that has none mean nothing.
+    pub(super) fn bind(
+        &self,
+        mirror: &Mirror,
+        cycle: &Cycle<'_>,
+        (pod, node): (PodId, NodeId),
+    ) -> Chain {
         let key = cycle.key(pod);
         let node = &cycle.snapshot.nodes[node.0 as usize].name;
         let uid = &cycle.snapshot.pods[pod.0 as usize].uid;
@@ -44,12 +50,27 @@ impl Applier {
         let path = path("v1", &key.namespace, "pods", &key.name);
         let devices = cycle.plan.gpu_groups.get(&pod).map(|devices| {
             let known = mirror.pods.get(&key).into_iter().flat_map(|pod| pod.labels.keys());
-            let change = share(known.map(|label| &**label), devices);
-            Write::patch(Kind::Pod, path.clone(), Merge::Plain, change)
+            share(known.map(|label| &**label), devices)
         });
+        let labels = self.in_pool(cycle, pod).map(|(label, value)| {
+            let mut change = devices.clone().unwrap_or_default();
+            change["metadata"]["labels"][label] = json!(value);
+            change
+        });
+        let labels = labels.or(devices);
+        let labels = labels.map(|it| Write::patch(Kind::Pod, path.clone(), Merge::Plain, it));
         let call = Call::Bind { path: format!("{path}/binding"), object };
         let bind = Write { call, then: Then::Bound(key, Name::clone(node), zones) };
-        devices.into_iter().chain([bind]).collect()
+        labels.into_iter().chain([bind]).collect()
+    }
+
+    /// The label of our node pool, where the pod is of it by its group alone. What runs in a pool
+    /// says so, as in KAI.
+    pub(super) fn in_pool(&self, cycle: &Cycle<'_>, pod: PodId) -> Option<(&str, &str)> {
+        let NodePool { label, value } = self.node_pool.as_ref()?;
+        let has = cycle.snapshot.pods[pod.0 as usize].labels.get(label.as_str());
+        let lacks = !value.is_empty() && has.is_none_or(|has| **has != **value);
+        lacks.then_some((label, value))
     }
 
     /// Tells what this cycle has bound: an event each, and when a group's first pod started.
@@ -163,8 +184,7 @@ impl Applier {
     }
 }
 
-/// Labels that say which devices a pod shares. They are written before it is bound: a pod that has
-/// a node says so, and labels of one that has none mean nothing.
+/// Labels that say which devices a pod shares.
 pub(crate) fn share<'a>(known: impl Iterator<Item = &'a str>, devices: &[GpuGroup]) -> Value {
     let is_old =
         |label: &&str| label.strip_prefix(GROUP_LABEL).is_some_and(|rest| rest.starts_with('/'));

@@ -9,9 +9,10 @@ use super::{
     writes::{Call, Chain, Then, Write},
 };
 use crate::{
-    api::path,
+    api::{Merge, path},
     config::Binding,
     mirror::{Key, Mirror, RequestRecord, written_shares},
+    watch::Kind,
 };
 
 const API: &str = "scheduling.run.ai/v1alpha2";
@@ -87,8 +88,15 @@ impl Applier {
             },
             "spec": spec,
         });
+        let labels = self.in_pool(cycle, pod).map(|(label, value)| {
+            let mut change = json!({ "metadata": { "labels": {} } });
+            change["metadata"]["labels"][label] = json!(value);
+            let path = path("v1", &key.namespace, "pods", &key.name);
+            Write::patch(Kind::Pod, path, Merge::Plain, change)
+        });
         let path = path(API, &key.namespace, "bindrequests", "");
-        vec![Write { call: Call::Make { path, object }, then: Then::Requested(key) }]
+        let make = Write { call: Call::Make { path, object }, then: Then::Requested(key) };
+        labels.into_iter().chain([make]).collect()
     }
 }
 
