@@ -123,6 +123,21 @@ pub struct SubGroup {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
+    /// Where it stands, in one word of whoever says so; neither the scheduler nor KAI's does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Pods that wait; left to others, as the phase is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<i32>,
+    /// Pods that run; left to others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<i32>,
+    /// Pods that ended well; left to others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub succeeded: Option<i32>,
+    /// Pods that failed; left to others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<i32>,
     /// Troubles with its set-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<PodGroupCondition>>,
