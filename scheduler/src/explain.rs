@@ -76,12 +76,12 @@ pub async fn queue(
     let Some((id, _)) = found else {
         let missing = || QueueProblem::Missing { queue: name.into() };
         let problem = queue_problem(&seen.mirror.queues, &name.into());
-        match seen.mirror.why_missing(problem.unwrap_or_else(missing)) {
-            QueueProblem::Missing { .. } => {}
-            QueueProblem::OtherPool { seems, whose, detail } => {
-                bail!("{seems} here: queue {whose}: {detail}");
-            }
-            problem => bail!("{problem}"),
+        let problem = seen.mirror.why_missing(problem.unwrap_or_else(missing));
+        if let QueueProblem::OtherPool { seems, whose, detail } = &problem {
+            bail!("{seems} here: queue {whose}: {detail}");
+        }
+        if !matches!(problem, QueueProblem::Missing { .. }) {
+            bail!("{problem}");
         }
         let known: Vec<&str> = snapshot.queues.iter().map(|queue| &*queue.name).collect();
         bail!("queue {name} does not exist; there are: {}", known.join(", "));

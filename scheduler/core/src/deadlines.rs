@@ -59,10 +59,12 @@ pub(crate) fn add_protection(session: &Session<'_>, id: PodGroupId, reason: &mut
 }
 
 const fn lacks_room(reason: &Reason) -> bool {
-    match reason {
-        Reason::NoPlace(no_place) => no_place.wrong.is_none(),
-        reason => matches!(reason, Reason::NoNode { .. } | Reason::GangTooLarge { .. }),
-    }
+    matches!(
+        reason,
+        Reason::NoNode { .. }
+            | Reason::GangTooLarge { .. }
+            | Reason::NoPlace(crate::session::NoPlace { wrong: None, .. })
+    )
 }
 
 /// When the running gang loses the protection of each minimum run time that may apply to it.

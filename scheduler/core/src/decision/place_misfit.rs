@@ -63,7 +63,7 @@ impl PlaceMisfit {
 pub(super) fn of_no_place(no_place: &NoPlace) -> Remedy {
     let NoPlace { topology, level, pods, places, are_in_use, would_spread, wrong } = no_place;
     let topology = Name::clone(topology);
-    match wrong.clone() {
+    match wrong.as_deref().cloned() {
         Some(WrongLevel::Unknown { level }) => return Remedy::CreateTopology { topology, level },
         Some(WrongLevel::PrefersWider { required, preferred }) => {
             return Remedy::PreferInside { required, preferred };
@@ -73,6 +73,15 @@ pub(super) fn of_no_place(no_place: &NoPlace) -> Remedy {
     let in_use = places.iter().filter(|_| *are_in_use).map(|(place, _)| Name::clone(place));
     let (level, kept_to) = (Name::clone(level), in_use.collect());
     Remedy::MakePlace { topology, level, pods: *pods, kept_to, or_prefer: *would_spread }
+}
+
+/// To prefer a level that is not wider than the required one.
+pub(super) fn prefer_inside(
+    f: &mut fmt::Formatter<'_>,
+    required: &str,
+    wider: &str,
+) -> fmt::Result {
+    write!(f, "prefer {required} or a level inside of it, or require {wider} or none")
 }
 
 /// In one place of the level, or in one of those that are named.

@@ -6,7 +6,7 @@ use std::fmt;
 use super::{
     EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since,
     misfit::short_name,
-    place_misfit::{make_place, of_no_place},
+    place_misfit::{make_place, of_no_place, prefer_inside},
 };
 use crate::{
     model::{CPU_WORKER, GPU_WORKER, Name, QueueProblem},
@@ -349,10 +349,7 @@ impl fmt::Display for Remedy {
             Self::CreateTopology { topology, level } => {
                 write!(f, "create topology {topology} with level {level}, or name one that exists")
             }
-            Self::PreferInside { required, preferred } => write!(
-                f,
-                "prefer {required} or a level inside of it, or require {preferred} or none"
-            ),
+            Self::PreferInside { required, preferred } => prefer_inside(f, required, preferred),
             Self::MakePlace { topology, level, pods, kept_to, or_prefer } => {
                 make_place(f, *pods, (level, kept_to, topology))?;
                 f.write_str(if *or_prefer { ", or only prefer that level" } else { "" })

@@ -30,7 +30,7 @@ pub struct NoPlace {
     /// They would run if they only preferred that level.
     pub would_spread: bool,
     /// There are no such places, however much is free.
-    pub wrong: Option<WrongLevel>,
+    pub wrong: Option<Box<WrongLevel>>,
 }
 
 /// Why a constraint leads to no places.
@@ -76,7 +76,7 @@ impl NoPlace {
 impl fmt::Display for NoPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { topology, level, pods, places, wrong, .. } = self;
-        match wrong {
+        match wrong.as_deref() {
             None => {}
             Some(WrongLevel::Unknown { level }) => {
                 return write!(f, "topology {topology} with level {level} does not exist");

@@ -97,7 +97,8 @@ impl Session<'_> {
         within: Option<&BTreeSet<NodeId>>,
     ) -> Result<Vec<Place>, NoPlace> {
         let levels = self.levels(constraint);
-        let wrong = |wrong| NoPlace { wrong: Some(wrong), ..NoPlace::of(constraint, together) };
+        let of = || NoPlace::of(constraint, together);
+        let wrong = |wrong| NoPlace { wrong: Some(Box::new(wrong)), ..of() };
         let Levels { topology, required, preferred } = levels.map_err(wrong)?;
         let root = self.domains(topology, together.pods, within);
         let in_use = self.nodes_in_use(together);
