@@ -28,9 +28,11 @@ const WORKER_INDEX_LABEL: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 /// that wait for each other cannot be one gang: then any one of them may begin.
 pub(super) fn job_set(case: &Case<'_>) -> Result<Parts, Malformed> {
     let object = case.top.object;
-    let jobs = list(object, "/spec/replicatedJobs");
+    let jobs = list(object, "/spec/replicatedJobs").iter();
+    // Of a job without replicas nobody makes a pod, and there is nothing to wait for.
+    let jobs: Vec<_> = jobs.filter(|job| count_or(job, "/replicas", 1) > 0).collect();
     let mut sub_groups = Vec::new();
-    for job in jobs {
+    for job in &jobs {
         let name = text(job, "/name").unwrap_or_default();
         let replicas = count_or(job, "/replicas", 1);
         countable("spec.replicatedJobs: replicas", sub_groups.len() as u64 + replicas)?;

@@ -37,6 +37,29 @@ fn a_job_set_is_a_tree_of_replicated_jobs_and_their_replicas() {
 }
 
 #[test]
+fn a_replicated_job_without_replicas_is_no_part_of_its_job_set() {
+    let jobs = json!({ "replicatedJobs": [{ "name": "later", "replicas": 0 },
+                                          { "name": "worker", "replicas": 2 }] });
+    assert_snapshot!(told(&of_job_set(), &[link("Job", json!({})), job_set(&jobs)]), @r#"
+    pg-jobset-u1 of JobSet min=1 parts queue=default-queue class=train
+      {"minSubGroup":2,"name":"worker"}
+      {"minMember":1,"name":"worker-replica-0","parent":"worker"}
+      {"minMember":1,"name":"worker-replica-1","parent":"worker"}
+      the pod: worker-replica-1
+    "#);
+}
+
+/// KAI's leaf would have a minimum of 3, for which it waits while nobody makes a third pod.
+#[test]
+fn a_replica_waits_for_no_more_pods_than_it_has_to_complete() {
+    let spec = json!({ "parallelism": 3, "completions": 2 });
+    let jobs = json!({ "replicatedJobs": [{ "name": "worker", "replicas": 2,
+                                            "template": { "spec": spec } }] });
+    let told = told(&of_job_set(), &[link("Job", json!({})), job_set(&jobs)]);
+    assert_snapshot!(told.lines().nth(2).unwrap(), @r#"  {"minMember":2,"name":"worker-replica-0","parent":"worker"}"#);
+}
+
+#[test]
 fn replicated_jobs_that_start_in_order_are_not_waited_for_together() {
     let ordered = json!({ "startupPolicy": { "startupPolicyOrder": "InOrder" } });
     let chain = [link("Job", json!({})), job_set(&ordered)];
