@@ -82,15 +82,15 @@ impl Grouper {
                 self.left.insert(key.clone(), pod.told.version);
                 continue;
             }
-            let gang = match rules::gang_of(pod, &chain) {
-                Some(gang) => self.owner(api, &key.namespace, &gang).await?,
+            let beside = match rules::beside(pod, &chain) {
+                Some(beside) => self.owner(api, &key.namespace, &beside).await?,
                 None => None,
             };
             let around = Around {
                 pods: &mirror.pods,
                 classes: &mirror.classes,
                 pool_label: &self.pool_label,
-                gang: gang.as_ref(),
+                beside: beside.as_ref(),
                 defaults: &defaults,
             };
             match rules::group_of(key, pod, &chain, around) {

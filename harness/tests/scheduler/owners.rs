@@ -1,6 +1,7 @@
 //! Kinds of others that own pods: their pods are the gangs that their controllers mean.
 
 use insta::assert_snapshot;
+use schedlab_emulator::Fleet;
 use schedlab_json::{Value, json};
 
 use super::lab::Lab;
@@ -23,14 +24,18 @@ fn pod(lab: &Lab, name: &str, labels: &Value, owners: &Value) {
 }
 
 /// Creates an owner, and answers how its pods refer to it.
-fn owner(lab: &Lab, (group, plural, kind): (&str, &str, &str), spec: &Value) -> Value {
+fn owner(lab: &Lab, kind: (&str, &str, &str), spec: &Value) -> Value {
+    owner_of(lab, kind, json!({ "spec": spec }))
+}
+
+fn owner_of(lab: &Lab, (group, plural, kind): (&str, &str, &str), mut object: Value) -> Value {
     lab.define((group, "v1", plural, kind));
     let api_version = format!("{group}/v1");
-    let object = json!({
-        "apiVersion": api_version, "kind": kind, "spec": spec,
-        "metadata": { "name": "x", "namespace": "default",
-                      "labels": { "kai.scheduler/queue": "q" } },
-    });
+    object["apiVersion"] = json!(api_version);
+    object["kind"] = json!(kind);
+    object["metadata"]["name"] = json!("x");
+    object["metadata"]["namespace"] = json!("default");
+    object["metadata"]["labels"] = json!({ "kai.scheduler/queue": "q" });
     let uid = lab.create(group, plural, &object);
     json!({ "apiVersion": api_version, "kind": kind, "name": "x", "uid": uid, "controller": true })
 }
@@ -171,6 +176,108 @@ fn what_changes_on_an_owner_reaches_its_group_with_the_next_pod() {
         assert_snapshot!(lab.pods(), @r"
         grows-0 Running n-0
         grows-1 Running n-0
+        ");
+    });
+}
+
+/// Its submitter's pod comes when the cluster runs, below the job alone: it leaves the cluster's
+/// gang as it is, and starts though no sub-group of the cluster is its own.
+#[test]
+fn the_submitter_of_a_ray_job_starts_beside_the_workers() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 5);
+        lab.queue("q", 8, -1);
+        lab.start();
+        let job = json!({ "spec": {}, "status": { "rayClusterName": "x" } });
+        let job = owner_of(&lab, ("ray.io", "rayjobs", "RayJob"), job);
+        let cluster = json!({
+            "metadata": { "ownerReferences": [job] },
+            "spec": {
+                "headGroupSpec": {},
+                "workerGroupSpecs": [{ "groupName": "w", "replicas": 3, "minReplicas": 1 }],
+            },
+        });
+        let cluster = owner_of(&lab, ("ray.io", "rayclusters", "RayCluster"), cluster);
+        pod(&lab, "head", &json!({ "ray.io/group": "headgroup" }), &cluster);
+        pod(&lab, "w0", &json!({ "ray.io/group": "w" }), &cluster);
+        lab.pass(5).await;
+        let pods = json!({ "spec": {
+            "schedulerName": "kai-scheduler", "restartPolicy": "Never",
+            "containers": [{ "name": "main", "image": "ray" }],
+        } });
+        let submission = json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": { "name": "submit", "namespace": "default", "ownerReferences": [job] },
+            "spec": { "template": pods },
+        });
+        lab.create("batch", "jobs", &submission);
+        pod(&lab, "w1", &json!({ "ray.io/group": "w" }), &cluster);
+        lab.pass(5).await;
+        pod(&lab, "w2", &json!({ "ray.io/group": "w" }), &cluster);
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        head Running n-0
+        submit-glb8p Running n-0
+        w0 Running n-0
+        w1 Running n-0
+        w2 Running n-0
+        ");
+        assert_snapshot!(lab.pod_groups(), @r#"pg-x {"minMember":2,"priorityClassName":"train","queue":"q","subGroups":[{"minMember":1,"name":"headgroup"},{"minMember":1,"name":"w"},{"minMember":0,"name":"submitter"}]}"#);
+    });
+}
+
+/// Nodes with one GPU each that stand in one rack.
+fn rack(lab: &Lab, name: &str, nodes: u32) {
+    let pool = format!("{{name: {name}, count: {nodes}, gpus: 1, labels: {{rack: {name}}}}}");
+    let fleet = Fleet::parse("fleet", &format!("pools: [{pool}]")).expect("a fleet");
+    lab.emulator.add_fleet(&fleet).expect("new nodes");
+}
+
+/// The cliques of a group keep to one rack, though each of them alone would fit elsewhere.
+#[test]
+fn a_group_of_cliques_keeps_to_one_place() {
+    Lab::tell(async |mut lab| {
+        rack(&lab, "r", 1);
+        rack(&lab, "s", 1);
+        lab.queue("q", 8, -1);
+        let hall = json!({
+            "apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology",
+            "metadata": { "name": "hall" }, "spec": { "levels": [{ "nodeLabel": "rack" }] },
+        });
+        lab.create("kai.scheduler", "topologies", &hall);
+        let set = owner(&lab, ("grove.io", "podcliquesets", "PodCliqueSet"), &json!({}));
+        lab.define(("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang"));
+        let clique = |name: &str| {
+            json!({ "name": name, "minReplicas": 1,
+                    "podReferences": [{ "namespace": "default", "name": name }] })
+        };
+        let gang = json!({
+            "apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang",
+            "metadata": { "name": "g", "namespace": "default",
+                          "annotations": { "grove.io/topology-name": "hall" } },
+            "spec": {
+                "topologyConstraintGroupConfigs": [{
+                    "name": "both", "podGroupNames": ["prefill", "decode"],
+                    "topologyConstraint": { "packConstraint": { "required": "rack" } },
+                }],
+                "podgroups": [clique("prefill"), clique("decode")],
+            },
+        });
+        lab.create("scheduler.grove.io", "podgangs", &gang);
+        for name in ["prefill", "decode"] {
+            pod(&lab, name, &json!({ "grove.io/podgang": "g" }), &set);
+        }
+        lab.start();
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        decode Pending -: node-group r can allocate only 1 of 2 required pods. node-group s can allocate only 1 of 2 required pods. topology hall, requirement rack couldn't be satisfied.
+        prefill Pending -: node-group r can allocate only 1 of 2 required pods. node-group s can allocate only 1 of 2 required pods. topology hall, requirement rack couldn't be satisfied.
+        ");
+        rack(&lab, "t", 2);
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        decode Running t-0
+        prefill Running t-1
         ");
     });
 }

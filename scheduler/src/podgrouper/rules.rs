@@ -2,8 +2,10 @@
 //! has a grouping of its own, as in KAI; what is not listed is grouped under its top owner.
 
 mod group;
+mod grove;
 mod kinds;
 mod parts;
+mod ray;
 mod training;
 mod wishes;
 
@@ -51,8 +53,8 @@ pub(super) struct Around<'a> {
     pub(super) pool_label: &'a str,
     /// What kinds of owners have where nobody says otherwise.
     pub(super) defaults: &'a Defaults,
-    /// The gang that [`gang_of`] named, if it exists.
-    pub(super) gang: Option<&'a Value>,
+    /// What [`beside`] named, if it exists.
+    pub(super) beside: Option<&'a Value>,
 }
 
 /// Whom a group belongs to: the top owner that counts, and what is written on it.
@@ -105,7 +107,11 @@ pub(super) fn group_of(
         queue,
         priority_class: wishes::priority_class(&case),
         preemptibility: wishes::preemptibility(&case)?,
-        topology: wishes::topology(&case.top.annotations)?,
+        topology: if case.grouping == Grouping::Grove {
+            grove::topology(&case)?
+        } else {
+            wishes::topology(&case.top.annotations)?
+        },
         preemption_delay: wishes::time(&case, wishes::DELAY_ANNOTATION)?,
         staleness_grace: wishes::time(&case, wishes::GRACE_ANNOTATION)?,
         owner: case.top.owner,
@@ -124,17 +130,32 @@ fn ends_well(chain: &[Link]) -> Result<(), Malformed> {
     Err(Malformed::new(field, format!("{owners} owners"), "one, or one with controller: true"))
 }
 
-/// Grove groups by a gang that stands beside the owners and is named by a label of the pod.
-pub(super) fn gang_of(pod: &PodRecord, chain: &[Link]) -> Option<Owner> {
+/// What stands beside the owners and says how a pod is grouped: Grove's gang, which a label of the
+/// pod names, and the cluster of a job of Ray.
+pub(super) fn beside(pod: &PodRecord, chain: &[Link]) -> Option<Owner> {
     let (chain, _) = kinds::below_skipped(chain);
-    let is_grove = chain.last().is_some_and(|top| kinds::grouping(&top.owner) == Grouping::Grove);
-    let name = pod.labels.get(GANG_LABEL).filter(|_| is_grove)?;
-    Some(Owner {
-        api_version: GANG_API.into(),
-        kind: "PodGang".into(),
-        name: Name::clone(name),
-        uid: "".into(),
-    })
+    match kinds::grouping(&chain.last()?.owner) {
+        Grouping::Grove => {
+            let name = pod.labels.get(GANG_LABEL).cloned()?;
+            let (api_version, kind) = (GANG_API.into(), "PodGang".into());
+            Some(Owner { api_version, kind, name, uid: "".into() })
+        }
+        Grouping::Ray => ray::cluster_beside(chain),
+        Grouping::EachPod
+        | Grouping::Serving
+        | Grouping::Interactive
+        | Grouping::Job
+        | Grouping::JobSet
+        | Grouping::Replicas(_)
+        | Grouping::PyTorchJob
+        | Grouping::MpiJob
+        | Grouping::LeaderWorkerSet
+        | Grouping::Knative
+        | Grouping::AmlJob
+        | Grouping::RunaiJob
+        | Grouping::Spark
+        | Grouping::Default => None,
+    }
 }
 
 fn case<'a>(
@@ -186,7 +207,7 @@ fn inherit(labels: &mut Labels, from: Labels) {
 /// The gang takes the place of the owner, whose words hold where the gang's say nothing.
 fn take_gang<'a>(top: &mut Top<'a>, pod: &PodRecord, around: Around<'a>) -> Result<(), Malformed> {
     let named = pod.labels.get(GANG_LABEL);
-    let Some(gang) = around.gang else {
+    let Some(gang) = around.beside else {
         let found = named.map_or("nothing", |name| &**name);
         let field = format!("label {GANG_LABEL}");
         return Err(Malformed::new(field, found, "the name of a PodGang that exists"));

@@ -3,10 +3,10 @@
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Labels, Name, SubGroup, TopologyConstraint};
 
-use super::{Case, kinds::Grouping, training, wishes};
-use crate::parse::{Malformed, list, strings, text};
+use super::{Case, grove, kinds::Grouping, ray, training, wishes};
+use crate::parse::{Malformed, strings};
 
-/// On owners: how many must run together.
+/// On Jobs and parts of a JobSet: how many must run together.
 pub(super) const MIN_MEMBER_ANNOTATION: &str = "kai.scheduler/batch-min-member";
 const SEGMENT_SIZE_ANNOTATION: &str = "kai.scheduler/segment-size";
 const SEGMENT_TOPOLOGY: &str = "kai.scheduler/segment-topology";
@@ -45,21 +45,20 @@ pub(super) fn of(case: &Case<'_>) -> Result<Parts, Malformed> {
     let is_unread = top.is_null();
     let parts = match case.grouping {
         Grouping::EachPod | Grouping::Spark => Parts::alike(1),
-        Grouping::Grove => gang(case)?,
+        Grouping::Grove => grove::gang(case)?,
         Grouping::Knative => Parts::alike(min_scale(case)),
-        _ if is_unread => Parts::alike(stated_minimum(case)?.unwrap_or(1)),
+        Grouping::Job => Parts::alike(stated_minimum(case)?),
+        _ if is_unread => Parts::alike(1),
         Grouping::JobSet => training::job_set(case)?,
         Grouping::PyTorchJob => training::pytorch_job(case)?,
         Grouping::Replicas(field) => Parts::alike(training::minimum(case, field)?),
         Grouping::MpiJob => Parts::alike(training::mpi_job(case)?),
-        Grouping::Ray => training::ray(case)?,
+        Grouping::Ray => ray::cluster(case)?,
         Grouping::LeaderWorkerSet => training::leader_worker_set(case)?,
         Grouping::AmlJob => Parts::alike(aml_nodes(top)?),
-        Grouping::Serving
-        | Grouping::Interactive
-        | Grouping::Job
-        | Grouping::RunaiJob
-        | Grouping::Default => Parts::alike(stated_minimum(case)?.unwrap_or(1)),
+        Grouping::Serving | Grouping::Interactive | Grouping::RunaiJob | Grouping::Default => {
+            Parts::alike(1)
+        }
     };
     bounded(parts, case)
 }
@@ -102,19 +101,11 @@ pub(super) fn inner(name: impl Into<Name>, min_sub_group: Option<u32>) -> SubGro
     SubGroup { min_sub_group, ..leaf(name, 0) }
 }
 
-/// Annotation `kai.scheduler/batch-min-member` of the nearest owner that has it.
-pub(super) fn stated_minimum(case: &Case<'_>) -> Result<Option<u64>, Malformed> {
-    let of_link = |object: &Value| {
-        let annotations = object.pointer("/metadata/annotations")?;
-        annotations.get(MIN_MEMBER_ANNOTATION)?.as_str().map(str::to_owned)
-    };
-    let below = case.chain.iter().find_map(|link| of_link(&link.object));
-    let has_owner = !case.chain.is_empty();
-    let above = || case.top.annotation(MIN_MEMBER_ANNOTATION).map(ToString::to_string);
-    match below.or_else(|| above().filter(|_| has_owner)) {
-        Some(text) => positive(MIN_MEMBER_ANNOTATION, &text).map(Some),
-        None => Ok(None),
-    }
+/// Annotation `kai.scheduler/batch-min-member` of a Job. Other kinds have fields that say how many
+/// of their pods are needed, or make one pod after the other.
+fn stated_minimum(case: &Case<'_>) -> Result<u64, Malformed> {
+    let stated = case.top.annotations.get(MIN_MEMBER_ANNOTATION);
+    stated.map_or(Ok(1), |text| positive(MIN_MEMBER_ANNOTATION, text))
 }
 
 /// A positive number in an annotation.
@@ -146,49 +137,27 @@ pub(super) struct Segments {
     pub(super) topology: Option<TopologyConstraint>,
 }
 
-/// What a pod, its template or its owner says of segments.
-pub(super) fn segments(case: &Case<'_>, template: &Value) -> Result<Option<Segments>, Malformed> {
-    let of_template = strings(template, "/metadata/annotations");
+/// The size of a segment that the first of these annotations says.
+pub(super) fn segment_size<const N: usize>(said: [&Labels; N]) -> Result<Option<u64>, Malformed> {
+    let mut sizes = said.iter().filter_map(|of| of.get(SEGMENT_SIZE_ANNOTATION));
+    let stated = sizes.find(|size| !size.is_empty());
+    stated.map(|size| positive(SEGMENT_SIZE_ANNOTATION, size)).transpose()
+}
+
+/// Segments of this size, in places that the pod, else the annotations of its template say.
+pub(super) fn segments(
+    case: &Case<'_>,
+    template: Labels,
+    size: u64,
+) -> Result<Segments, Malformed> {
     let mut said: Labels = case.pod.annotations.clone();
-    for (key, value) in of_template {
+    for (key, value) in template {
         said.entry(key).or_insert(value);
     }
-    let owner = case.top.annotation(SEGMENT_SIZE_ANNOTATION);
-    let size = said.get(SEGMENT_SIZE_ANNOTATION).filter(|size| !size.is_empty()).or(owner);
-    let Some(size) = size else { return Ok(None) };
-    let size = positive(SEGMENT_SIZE_ANNOTATION, size)?;
     let topology = said.get(wishes::TOPOLOGY_ANNOTATION).filter(|topology| !topology.is_empty());
     let topology = topology.or_else(|| case.top.annotation(wishes::TOPOLOGY_ANNOTATION));
     let topology = wishes::levels(&said, SEGMENT_TOPOLOGY, topology)?;
-    Ok(Some(Segments { size, topology }))
-}
-
-/// Each of the gang's own groups with its minimum; they name their pods.
-fn gang(case: &Case<'_>) -> Result<Parts, Malformed> {
-    let groups = match list(case.top.object, "/spec/podgroups") {
-        [] => list(case.top.object, "/spec/podGroups"),
-        groups => groups,
-    };
-    let leaves: Vec<SubGroup> = groups
-        .iter()
-        .map(|group| {
-            let name = text(group, "/name").unwrap_or_default();
-            leaf(name, count_or(group, "/minReplicas", 1))
-        })
-        .collect();
-    let has_pod = |group: &&Value| {
-        let pods = list(group, "/podReferences").iter();
-        pods.filter_map(|pod| text(pod, "/name")).any(|name| *name == *case.key.name)
-    };
-    let Some(of_pod) = groups.iter().find(has_pod) else {
-        let found = "a PodGang that does not name the pod";
-        return Err(Malformed::new(
-            "spec.podgroups[].podReferences",
-            found,
-            "every pod of the gang",
-        ));
-    };
-    Ok(Parts::of(leaves, text(of_pod, "/name").map(Name::from)))
+    Ok(Segments { size, topology })
 }
 
 /// Annotation of the pod's revision; 1 where it says nothing that can be read.

@@ -5,6 +5,8 @@ use schedlab_json::json;
 
 use super::{parts::MIN_MEMBER_ANNOTATION, *};
 
+mod grove;
+mod ray;
 mod trees;
 
 /// `group/Kind`, or a built-in kind.
@@ -40,7 +42,7 @@ fn told_with(metadata: &Value, chain: &[Link], around: (&[Value], Option<&Value>
 fn told_by(
     defaults: &Value,
     (metadata, chain): (&Value, &[Link]),
-    (others, gang): (&[Value], Option<&Value>),
+    (others, beside): (&[Value], Option<&Value>),
 ) -> String {
     let pod = |name: &str, metadata: &Value| {
         let mut pod = json!({ "metadata": metadata });
@@ -58,7 +60,7 @@ fn told_by(
         pods: &others.collect(),
         classes: &classes,
         pool_label: "kai.scheduler/node-pool",
-        gang,
+        beside,
         defaults: &Defaults::read(&json!({ "data": { "types": defaults } }), &classes).0,
     };
     let member = match group_of(&key, &record, chain, around) {
@@ -76,7 +78,11 @@ fn told_by(
         group.preemptibility.as_ref().map(|is| format!(" {is}")).unwrap_or_default(),
         group.preemption_delay.as_ref().map(|is| format!(" delay={is}")).unwrap_or_default(),
     );
-    for part in group.derived_spec()["subGroups"].as_array().into_iter().flatten() {
+    let spec = group.derived_spec();
+    if let Some(constraint) = spec["topologyConstraint"].as_object() {
+        told = format!("{told}\n  within {}", Value::from(constraint.clone()));
+    }
+    for part in spec["subGroups"].as_array().into_iter().flatten() {
         told = format!("{told}\n  {part}");
     }
     match part {
@@ -124,12 +130,38 @@ fn a_job_is_a_gang_only_when_it_says_so() {
     let job = |annotations: Value| {
         let object = json!({ "metadata": { "annotations": annotations },
                              "spec": { "parallelism": 8 } });
-        [link("Job", object)]
+        vec![link("Job", object)]
     };
     assert_snapshot!(told(&json!({ "project": "b" }), &job(json!({}))), @"pg-job-u1 of Job min=1 queue=b class=train");
     let stated = |text: &str| job(json!({ MIN_MEMBER_ANNOTATION: text }));
     assert_snapshot!(told(&json!({}), &stated("4")), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
     assert_snapshot!(told(&json!({}), &stated("-4")), @r#"annotation kai.scheduler/batch-min-member: found "-4", allowed: an integer from 1 to 2147483647"#);
+    let of_cron_job = [stated("4").remove(0), link("CronJob", json!({}))];
+    assert_snapshot!(told(&json!({}), &of_cron_job), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
+    let workflow = link("argoproj.io/Workflow", stated("3").remove(0).object);
+    assert_snapshot!(told(&json!({}), &[job(json!({})).remove(0), workflow]), @"pg-job-u1 of Job min=3 queue=default-queue class=train");
+}
+
+/// A `StatefulSet` makes one pod after the other: a minimum of several would wait for ever.
+#[test]
+fn the_minimum_of_a_job_says_nothing_on_other_kinds() {
+    let annotations = json!({ MIN_MEMBER_ANNOTATION: "3" });
+    let stating = |kind: &str, spec: Value| {
+        link(kind, json!({ "metadata": { "annotations": annotations }, "spec": spec }))
+    };
+    let of = |kind: &str| told(&json!({}), &[stating(kind, json!({}))]);
+    assert_snapshot!(of("StatefulSet"), @"pg-statefulset-u1 of StatefulSet min=1 queue=default-queue class=train");
+    assert_snapshot!(of("ReplicaSet"), @"pg-replicaset-u1 of ReplicaSet min=1 queue=default-queue class=train");
+    assert_snapshot!(of("kubeflow.org/Notebook"), @"pg-notebook-u1 of Notebook min=1 queue=default-queue class=build");
+    assert_snapshot!(of("egx.nvidia.io/SPOTRequest"), @"pg-spotrequest-u1 of SPOTRequest min=1 queue=default-queue class=inference");
+    assert_snapshot!(of("run.ai/RunaiJob"), @"pg-p-u1 of RunaiJob min=1 queue=default-queue class=train");
+    assert_snapshot!(of("ray.io/RayService"), @"pg-rayservice-u1 of RayService min=1 queue=default-queue class=train");
+    let own = [stating("Job", json!({})), link("example.com/Sweep", json!({}))];
+    assert_snapshot!(told(&json!({}), &own), @"pg-sweep-u1 of Sweep min=1 queue=default-queue class=train");
+    let torch = json!({ "pytorchReplicaSpecs": { "Worker": { "replicas": 5 } } });
+    assert_snapshot!(told(&json!({}), &[stating("PyTorchJob", torch)]).lines().next().unwrap(), @"pg-pytorchjob-u1 of PyTorchJob min=5 queue=default-queue class=train");
+    let tensor = json!({ "tfReplicaSpecs": { "Worker": { "replicas": 5 } } });
+    assert_snapshot!(told(&json!({}), &[stating("kubeflow.org/TFJob", tensor)]), @"pg-tfjob-u1 of TFJob min=5 queue=default-queue class=train");
 }
 
 #[test]
@@ -241,7 +273,7 @@ fn a_group_keeps_what_is_written_on_its_owner_and_says_who_that_is() {
     let (pods, classes) = (BTreeMap::new(), BTreeMap::new());
     let defaults = &Defaults::default();
     let around =
-        Around { pods: &pods, classes: &classes, pool_label: "pool", defaults, gang: None };
+        Around { pods: &pods, classes: &classes, pool_label: "pool", defaults, beside: None };
     let group_of = |chain: &[Link]| {
         group_of(&Key::of(&pod), &PodRecord::read(&pod, "kai-scheduler"), chain, around)
     };

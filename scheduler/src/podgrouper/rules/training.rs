@@ -1,5 +1,5 @@
-//! The parts of kinds that train: replicas, masters and workers, heads and worker groups,
-//! leaders and workers, replicated jobs.
+//! The parts of kinds that train: replicas, masters and workers, leaders and workers, replicated
+//! jobs.
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::{Name, SubGroup};
@@ -8,7 +8,7 @@ use super::{
     Case,
     parts::{
         MIN_MEMBER_ANNOTATION, Parts, Segments, count_or, countable, index, inner, leaf, positive,
-        segments, stated_minimum,
+        segment_size, segments,
     },
     wishes,
 };
@@ -20,7 +20,6 @@ const ROLE_LABEL: &str = "training.kubeflow.org/replica-type";
 const INDEX_LABEL: &str = "training.kubeflow.org/replica-index";
 const JOB_NAME_LABEL: &str = "training.kubeflow.org/job-name";
 const JOB_ROLE_LABEL: &str = "training.kubeflow.org/job-role";
-const RAY_GROUP_LABEL: &str = "ray.io/group";
 const GROUP_INDEX_LABEL: &str = "leaderworkerset.sigs.k8s.io/group-index";
 const WORKER_INDEX_LABEL: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 
@@ -86,9 +85,6 @@ fn pods_at_once(job: &Value) -> u64 {
 /// Over all roles, or fewer where the job says so.
 pub(super) fn minimum(case: &Case<'_>, field: &str) -> Result<u64, Malformed> {
     let job = case.top.object;
-    if let Some(stated) = stated_minimum(case)? {
-        return Ok(stated);
-    }
     let stated = at(job, "/spec/runPolicy/schedulingPolicy/minAvailable").and_then(Value::as_u64);
     let elastic = || at(job, "/spec/elasticPolicy/minReplicas").and_then(Value::as_u64);
     if let Some(stated) = stated.or_else(elastic) {
@@ -140,10 +136,11 @@ pub(super) fn pytorch_job(case: &Case<'_>) -> Result<Parts, Malformed> {
     let mut part = of_pod.filter(|role| matches!(&**role, "master" | "worker"));
     if let Some(worker) = role("Worker") {
         let least = all.saturating_sub(masters);
-        let template = worker.get("template").unwrap_or(&Value::Null);
-        match segments(case, template)? {
+        let template = strings(worker, "/template/metadata/annotations");
+        match segment_size([&case.pod.annotations, &template, &case.top.annotations])? {
             None => sub_groups.push(leaf("worker", least)),
-            Some(segments) => {
+            Some(size) => {
+                let segments = segments(case, template, size)?;
                 let workers = count_or(worker, "/replicas", 1);
                 segmented(&mut sub_groups, (workers, least), &segments)?;
                 if part.as_deref() == Some("worker") {
@@ -176,38 +173,6 @@ fn segmented(
     Ok(())
 }
 
-/// The head, and each group of workers with what it starts with.
-pub(super) fn ray(case: &Case<'_>) -> Result<Parts, Malformed> {
-    let cluster = case.chain.iter().find(|link| &*link.owner.kind == "RayCluster");
-    let Some(cluster) = cluster.map(|link| &link.object).filter(|object| object.is_object()) else {
-        return Ok(Parts::alike(stated_minimum(case)?.unwrap_or(1)));
-    };
-    let topology =
-        |group: &Value| wishes::topology(&strings(group, "/template/metadata/annotations"));
-    let head = cluster.pointer("/spec/headGroupSpec").unwrap_or(&Value::Null);
-    let mut sub_groups = vec![SubGroup { topology: topology(head)?, ..leaf("headgroup", 1) }];
-    let scales = at(cluster, "/spec/enableInTreeAutoscaling") == Some(&Value::Bool(true));
-    for (position, group) in list(cluster, "/spec/workerGroupSpecs").iter().enumerate() {
-        let name = text(group, "/groupName").filter(|name| !name.is_empty());
-        let name = name.map_or_else(|| format!("worker-group-{position}"), str::to_owned);
-        let [least, replicas] = ["/minReplicas", "/replicas"].map(|of| count_or(group, of, 0));
-        if least > replicas {
-            let field = format!("spec.workerGroupSpecs[{position}].minReplicas");
-            return Err(Malformed::new(field, least, "at most as many as replicas"));
-        }
-        let at_first = match (scales || least > 0, group.get("suspend") == Some(&Value::Bool(true)))
-        {
-            (_, true) => 0,
-            (true, false) => least,
-            (false, false) => replicas,
-        };
-        let pods = at_first.saturating_mul(count_or(group, "/numOfHosts", 1));
-        sub_groups.push(SubGroup { topology: topology(group)?, ..leaf(name, pods) });
-    }
-    let part = case.pod.labels.get(RAY_GROUP_LABEL).cloned();
-    Ok(Parts::of(sub_groups, part))
-}
-
 /// A group for each replica: its leader and its workers; in segments, if it says so. Where
 /// workers are made only when their leader is ready, they are waited for from then on.
 pub(super) fn leader_worker_set(case: &Case<'_>) -> Result<Parts, Malformed> {
@@ -218,22 +183,23 @@ pub(super) fn leader_worker_set(case: &Case<'_>) -> Result<Parts, Malformed> {
         let field = "spec.leaderWorkerTemplate.size";
         return Err(Malformed::new(field, "nothing", "how many pods a replica has"));
     }
-    let at = index(case, WORKER_INDEX_LABEL)?;
+    let position = index(case, WORKER_INDEX_LABEL)?;
     let late = text(set, "/spec/startupPolicy") == Some("LeaderReady");
-    let alone = late && at == 0 && case.pod.node.is_none();
+    let alone = late && position == 0 && case.pod.node.is_none();
     let pods = if alone { 1 } else { size };
-    let worker = template.get("workerTemplate").unwrap_or(&Value::Null);
-    let mut wanted = segments(case, worker)?;
-    if let Some(stated) = template.pointer("/subGroupPolicy/subGroupSize").and_then(Value::as_u64) {
-        let topology = wanted.and_then(|segments| segments.topology);
-        wanted = Some(Segments { size: stated, topology });
-    }
-    let (sub_groups, part) = match wanted.filter(|_| !alone) {
-        None => leader_and_workers(pods, at),
+    let worker = strings(template, "/workerTemplate/metadata/annotations");
+    let stated = at(template, "/subGroupPolicy/subGroupSize").and_then(Value::as_u64);
+    let wanted = match stated {
+        Some(size) => Some(size),
+        None => segment_size([&case.top.annotations, &worker])?,
+    };
+    let wanted = wanted.filter(|_| !alone).map(|size| segments(case, worker, size)).transpose()?;
+    let (sub_groups, part) = match wanted {
+        None => leader_and_workers(pods, position),
         Some(segments) if (2..=size).contains(&segments.size) => {
             let policy = text(template, "/subGroupPolicy/subGroupPolicyType");
             let excluded = policy == Some("LeaderExcluded");
-            in_segments((pods, at), &segments, excluded)?
+            in_segments((pods, position), &segments, excluded)?
         }
         Some(segments) => {
             let allowed = "at least 2, and at most the size of a replica";

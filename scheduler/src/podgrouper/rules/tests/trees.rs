@@ -191,48 +191,6 @@ fn a_launcher_that_waits_for_its_workers_is_not_waited_for() {
     assert_snapshot!(told_with(&json!({}), &job("WaitForWorkersReady"), (&launcher, None)), @"pg-mpijob-u1 of MPIJob min=5 queue=default-queue class=train");
 }
 
-fn ray_cluster(groups: &Value, scales: bool) -> Link {
-    link(
-        "ray.io/RayCluster",
-        json!({ "spec": {
-        "enableInTreeAutoscaling": scales, "headGroupSpec": {}, "workerGroupSpecs": groups,
-    } }),
-    )
-}
-
-#[test]
-fn a_ray_cluster_is_its_head_and_what_its_worker_groups_start_with() {
-    let groups = json!([
-        { "groupName": "gpu", "replicas": 3, "numOfHosts": 2 },
-        { "groupName": "cpu", "replicas": 4, "minReplicas": 1 },
-        { "groupName": "idle", "replicas": 4, "suspend": true },
-    ]);
-    let of = |group: &str| json!({ "ray.io/group": group });
-    assert_snapshot!(told(&of("gpu"), &[ray_cluster(&groups, false)]), @r#"
-    pg-raycluster-u1 of RayCluster min=8 queue=default-queue class=train
-      {"minMember":1,"name":"headgroup"}
-      {"minMember":6,"name":"gpu"}
-      {"minMember":1,"name":"cpu"}
-      {"minMember":0,"name":"idle"}
-      the pod: gpu
-    "#);
-    let job = link(
-        "ray.io/RayJob",
-        json!({ "metadata": { "labels": { "ray.io/priority-class-name": "build" } } }),
-    );
-    assert_snapshot!(told(&of("headgroup"), &[ray_cluster(&groups, true), job]), @r#"
-    pg-rayjob-u1 of RayJob min=2 queue=default-queue class=build
-      {"minMember":1,"name":"headgroup"}
-      {"minMember":0,"name":"gpu"}
-      {"minMember":1,"name":"cpu"}
-      {"minMember":0,"name":"idle"}
-      the pod: headgroup
-    "#);
-    let wrong = json!([{ "groupName": "gpu", "replicas": 1, "minReplicas": 2 }]);
-    assert_snapshot!(told(&of("gpu"), &[ray_cluster(&wrong, false)]), @"spec.workerGroupSpecs[0].minReplicas: found 2, allowed: at most as many as replicas");
-    assert_snapshot!(told(&of("tpu"), &[ray_cluster(&groups, false)]), @"labels of pod p: found tpu, allowed: a part that its owner has");
-}
-
 fn leader_worker_set(spec: &Value, template: &Value) -> [Link; 1] {
     let mut object = json!({ "spec": spec });
     object["spec"]["leaderWorkerTemplate"] = template.clone();
@@ -269,6 +227,47 @@ fn a_replica_of_a_leader_worker_set_is_a_gang() {
     assert_snapshot!(told(&lws_pod("1"), &leader_worker_set(&json!({}), &json!({}))), @"spec.leaderWorkerTemplate.size: found nothing, allowed: how many pods a replica has");
 }
 
+/// The size may stand in the spec or in annotations; the places are annotations either way.
+#[test]
+fn segments_of_a_replica_have_their_places_wherever_their_size_is_said() {
+    let place = |extra: Value| {
+        let mut annotations = json!({
+            "kai.scheduler/topology": "hall",
+            "kai.scheduler/segment-topology-required-placement": "rack",
+        });
+        for (key, value) in extra.as_object().into_iter().flatten() {
+            annotations[key.as_str()] = value.clone();
+        }
+        json!({ "metadata": { "annotations": annotations } })
+    };
+    let of = |set: Value, template: Value| {
+        let mut chain = leader_worker_set(&json!({}), &template);
+        chain[0].object["metadata"]["annotations"] = set;
+        told(&lws_pod("3"), &chain)
+    };
+    let in_spec = json!({ "size": 4, "subGroupPolicy": { "subGroupSize": 2 },
+                          "workerTemplate": place(json!({})) });
+    assert_snapshot!(of(json!({}), in_spec), @r#"
+    pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
+      {"name":"segment-0","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"hall"}}
+      {"minMember":1,"name":"leader","parent":"segment-0"}
+      {"minMember":1,"name":"workers","parent":"segment-0"}
+      {"minMember":2,"name":"segment-1","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"hall"}}
+      the pod: segment-1
+    "#);
+    let sized = json!({ "kai.scheduler/segment-size": "3" });
+    let in_template = json!({ "size": 4, "workerTemplate": place(sized) });
+    assert_snapshot!(of(json!({}), in_template.clone()), @r#"
+    pg-leaderworkerset-u1-group-1 of LeaderWorkerSet min=4 queue=default-queue class=train
+      {"name":"segment-0","topologyConstraint":{"requiredTopologyLevel":"rack","topology":"hall"}}
+      {"minMember":1,"name":"leader","parent":"segment-0"}
+      {"minMember":3,"name":"workers","parent":"segment-0"}
+      the pod: workers
+    "#);
+    let on_set = of(json!({ "kai.scheduler/segment-size": "2" }), in_template);
+    assert_snapshot!(on_set.lines().last().unwrap(), @"  the pod: segment-1");
+}
+
 #[test]
 fn a_replica_in_segments_has_its_leader_in_the_first_or_outside() {
     let told = |size: u64, policy: &str, worker: &str| {
@@ -300,34 +299,4 @@ fn a_replica_in_segments_has_its_leader_in_the_first_or_outside() {
       the pod: segment-1
     "#);
     assert_snapshot!(told(4, "LeaderExcluded", "3"), @"segment size: found 2, allowed: a divisor of the number of workers, where the leader is excluded");
-}
-
-#[test]
-fn a_grove_gang_says_how_its_pods_stand() {
-    let set = link(
-        "grove.io/PodCliqueSet",
-        json!({ "metadata": { "labels": { "kai.scheduler/queue": "g" } } }),
-    );
-    let above = link(
-        "nvidia.com/DynamoGraphDeployment",
-        json!({ "metadata": { "labels": { "priorityClassName": "build" } } }),
-    );
-    let chain = [link("grove.io/PodClique", json!({})), set, above];
-    let gang = json!({
-        "metadata": { "name": "serve-0", "uid": "u9" },
-        "spec": { "podgroups": [
-            { "name": "prefill", "minReplicas": 2, "podReferences": [{ "name": "q" }] },
-            { "name": "decode", "minReplicas": 1, "podReferences": [{ "name": "p" }] },
-        ] },
-    });
-    let labels = json!({ "labels": { "grove.io/podgang": "serve-0" } });
-    assert_snapshot!(told_with(&labels, &chain, (&[], Some(&gang))), @r#"
-    pg-serve-0-u9 of PodGang min=3 queue=g class=build
-      {"minMember":2,"name":"prefill"}
-      {"minMember":1,"name":"decode"}
-      the pod: decode
-    "#);
-    assert_snapshot!(told_with(&labels, &chain, (&[], None)), @"label grove.io/podgang: found serve-0, allowed: the name of a PodGang that exists");
-    let empty = json!({ "metadata": { "name": "serve-0" } });
-    assert_snapshot!(told_with(&labels, &chain, (&[], Some(&empty))), @"spec.podgroups[].podReferences: found a PodGang that does not name the pod, allowed: every pod of the gang");
 }
