@@ -213,8 +213,11 @@ impl Target {
             }
             let shown = path.display().to_string();
             let text = text::read(path).map_err(|unreadable| {
-                let others = known_names();
-                anyhow!("target file {}; known without a file are {others}", unreadable.of(&shown))
+                let there = format!("target file {}", unreadable.of(&shown));
+                if path.exists() {
+                    return anyhow!("{there}");
+                }
+                anyhow!("{there}; known without a file are {}", known_names())
             })?;
             return Self::read(&shown, &text, which);
         }
