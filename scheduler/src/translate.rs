@@ -148,10 +148,9 @@ impl Translator {
 
     /// Takes what changed in the mirror since the last time.
     pub(crate) fn refresh(&mut self, mirror: &mut Mirror) {
-        mirror.claims.refresh(&mirror.nodes);
+        mirror.claims.refresh();
         mirror.look_at_unused_claims();
         let changes = std::mem::take(&mut mirror.changes);
-        self.translation.snapshot.stocks = mirror.claims.stocks(&mirror.pods);
         if changes.everything {
             self.look_at_nodes_and_queues(mirror);
         }

@@ -9,7 +9,7 @@ use schedlab_scheduler_core::{
     model::Name,
 };
 
-use super::{keep, read::node_selector_term};
+use super::keep;
 use crate::fields::{at, list, text};
 
 const GPU: &str = "nvidia.com/gpu";
@@ -97,15 +97,12 @@ pub(super) fn claim(claim: &Value) -> ClaimView {
         let part = |path| text(result, path).unwrap_or_default();
         format!("device {} of pool {} ({})", part("/device"), part("/pool"), part("/driver")).into()
     };
-    let terms = list(claim, "/status/allocation/nodeSelector/nodeSelectorTerms");
-    let mut fields = terms.iter().flat_map(|term| list(term, "/matchFields"));
+    let terms = list(claim, "/status/allocation/nodeSelector/nodeSelectorTerms").iter();
+    let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
     let field = fields.find(|field| text(field, "/key") == Some("metadata.name"));
     let users = list(claim, "/status/reservedFor").iter();
-    let node = field.and_then(|field| list(field, "/values").first()?.as_str()).map(Name::from);
-    let selects = node.is_none() && !terms.is_empty();
     ClaimView {
-        node,
-        selector: selects.then(|| terms.iter().map(node_selector_term).collect()),
+        node: field.and_then(|field| list(field, "/values").first()?.as_str()).map(Name::from),
         devices: list(claim, "/status/allocation/devices/results").iter().map(device).collect(),
         users: users.filter_map(|user| text(user, "/uid")).map(Name::from).collect(),
     }

@@ -19,7 +19,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
             snapshot
             fairshare
             decision framework plan profile queues session words
-            plugins stocks victims
+            plugins victims
             actions deadlines
             cycle
             explain

@@ -20,7 +20,6 @@ pub mod queues;
 pub mod resources;
 pub mod session;
 pub mod snapshot;
-pub mod stocks;
 pub mod synthetic;
 #[cfg(test)]
 mod testing;

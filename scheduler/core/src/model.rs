@@ -9,7 +9,6 @@ mod numa;
 mod pod;
 mod pod_group;
 mod queue;
-mod stock;
 mod topology;
 mod volume;
 
@@ -29,7 +28,6 @@ pub use pod::{
 };
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup};
 pub use queue::{Queue, QueueProblem};
-pub use stock::{Reach, Stock, StockId};
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};
 pub(crate) use volume::own_name;
 pub use volume::{

@@ -21,7 +21,6 @@ mod queue_sort;
 mod reservation_pods;
 mod resource_claims;
 mod selectors;
-mod shared_devices;
 mod taint_toleration;
 mod topology_places;
 mod topology_spread;
@@ -72,9 +71,6 @@ impl Plugins {
         } else {
             filter.push(Arc::new(node_resources::NodeResourcesFit::WithClaims));
         }
-        if is_active("dynamicresources") {
-            filter.push(Arc::new(shared_devices::SharedDevices::NowOrLater));
-        }
         if is_active("numa") {
             filter.push(Arc::new(numa::Numa));
         }
@@ -122,7 +118,6 @@ impl Plugins {
             vec![Arc::new(volumes::VolumeClaims), Arc::new(dynamic_resources::ClaimUsers)];
         filter.extend(filters(node_resources::NodeResourcesFit::WithoutClaims));
         filter.push(Arc::new(dynamic_resources::DynamicResources));
-        filter.push(Arc::new(shared_devices::SharedDevices::NowOnly));
         Self {
             pre_enqueue: Vec::new(),
             queue_sort: Arc::new(queue_sort::PrioritySort),

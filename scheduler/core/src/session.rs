@@ -19,7 +19,6 @@ mod placing;
 mod protected;
 mod scenarios;
 mod state;
-mod stocks;
 mod task_order;
 mod topology;
 mod zones;
@@ -31,10 +30,7 @@ use std::{
 
 use crate::{
     Decision, Profile, Snapshot,
-    model::{
-        GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId, ShapeId,
-        StockId,
-    },
+    model::{GpuGroup, Node, NodeId, Pod, PodGroup, PodGroupId, PodId, PodShape, QueueId, ShapeId},
     queues::{Bill, JobKey, Ledger, Prices, Shortfall, age_ranks},
     resources::PerResource,
 };
@@ -80,8 +76,6 @@ pub struct Session<'s> {
     looks_ahead: bool,
     /// The most zones of a node, where they are published.
     zones_max: usize,
-    /// Empty where there are none.
-    stocks_by_node: Vec<Vec<StockId>>,
     /// Pods of groups that keep to places of a topology.
     placed_pods: BTreeMap<PodGroupId, Vec<PodId>>,
     /// While pods are put together: which nodes are better, for the place's sake.
@@ -130,7 +124,6 @@ impl<'s> Session<'s> {
             customs: Customs::of(snapshot),
             looks_ahead: false,
             zones_max: zones::most(snapshot),
-            stocks_by_node: stocks::by_node(snapshot),
             placed_pods: placed_pods(snapshot),
             preferred_nodes: None,
             decisions: Vec::new(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    DisruptionBudget, Labels, Name, Node, Pod, PodGroup, PodShape, Queue, Stock, Time, Topology,
+    DisruptionBudget, Labels, Name, Node, Pod, PodGroup, PodShape, Queue, Time, Topology,
 };
 
 /// The cluster at one moment. Lists are sorted by (namespace and) name; ids are positions.
@@ -15,9 +15,6 @@ pub struct Snapshot {
     pub seed: u64,
     /// Nodes by name.
     pub nodes: Vec<Node>,
-    /// Devices of the kinds of which several nodes reach some, by who reaches them. What is counted
-    /// here is counted among the allocatable of each node that reaches it, too.
-    pub stocks: Vec<Stock>,
     /// Queues by name, parents resolved, none broken.
     pub queues: Vec<Queue>,
     /// Topologies by name.

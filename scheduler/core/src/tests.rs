@@ -29,7 +29,6 @@ mod remedies;
 mod reservations;
 mod restraint;
 mod scores;
-mod shared_devices;
 mod speakers;
 mod stale;
 mod steady;

@@ -138,15 +138,15 @@ fn protect(mirror: &Mirror, key: &Key) -> Option<Chain> {
 
 /// Devices for those that have none.
 fn pick(mirror: &Mirror, cycle: &Cycle<'_>, uses: &BTreeMap<Key, Use>) -> BTreeMap<Key, Picked> {
-    let name = |id: &NodeId| &cycle.snapshot.nodes[id.0 as usize].name;
-    let mut by_node: BTreeMap<&Name, Vec<&Key>> = BTreeMap::new();
+    let mut by_node: BTreeMap<NodeId, Vec<&Key>> = BTreeMap::new();
     for (key, (node, _)) in uses {
         let claim = mirror.claims.known.get(key).filter(|_| is_protected(mirror, key));
         if claim.is_some_and(|claim| claim.allocation.is_none()) {
-            by_node.entry(name(node)).or_default().push(key);
+            by_node.entry(*node).or_default().push(key);
         }
     }
-    mirror.claims.pick(&by_node)
+    let node = |id: NodeId| &cycle.snapshot.nodes[id.0 as usize].name;
+    by_node.into_iter().flat_map(|(id, claims)| mirror.claims.pick(node(id), &claims)).collect()
 }
 
 /// Devices for a claim that has none, and the pods that are to use it.
@@ -175,7 +175,7 @@ fn user(name: &Name, uid: &Name) -> Value {
     json!({ "resource": "pods", "name": &**name, "uid": &**uid })
 }
 
-/// These devices, which the node reaches.
+/// These devices of the node.
 fn allocation(mirror: &Mirror, (claim, node): (&ClaimRecord, &Name), picked: &Picked) -> Value {
     let results: Vec<Value> = picked
         .iter()
@@ -192,11 +192,11 @@ fn allocation(mirror: &Mirror, (claim, node): (&ClaimRecord, &Name), picked: &Pi
     if !config.is_empty() {
         devices["config"] = config.into_iter().collect();
     }
-    let mut allocation = json!({ "devices": devices });
-    if let Some(selector) = mirror.claims.node_selector(node, picked) {
-        allocation["nodeSelector"] = selector;
-    }
-    allocation
+    let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
+    json!({
+        "devices": devices,
+        "nodeSelector": { "nodeSelectorTerms": [{ "matchFields": [field] }] },
+    })
 }
 
 fn status(key: &Key, claim: &ClaimRecord, status: &Value) -> Write {

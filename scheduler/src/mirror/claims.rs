@@ -1,7 +1,6 @@
 //! Dynamic resource allocation (`resource.k8s.io/v1`) as the mirror keeps it: published devices,
 //! classes of devices, and claims on them; what a pod takes by its claims, and what a node offers.
 
-mod access;
 mod choices;
 mod config;
 mod device;
@@ -10,7 +9,6 @@ mod gpus;
 mod overlaps;
 mod picks;
 mod problem;
-mod published;
 mod record;
 mod set;
 mod unused;
@@ -19,22 +17,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_json::Value;
 use schedlab_scheduler_core::{
-    model::{DeviceClaim, Name, Node, Reach, VolumeClaim},
+    model::{DeviceClaim, Name, Node, VolumeClaim},
     resources::Resources,
 };
 
-pub(crate) use access::Access;
 pub(crate) use choices::Choices;
 pub(crate) use device::{Device, DeviceId, Selection};
 pub(crate) use picks::Picked;
 pub(crate) use problem::ClaimProblem;
 pub(crate) use record::{Allocation, ClaimRecord, PodClaim};
 
-use super::{Key, Mirror, NodeRecord, PodRecord, put};
+use super::{Key, Mirror, PodRecord, put};
 use crate::config::Flavor;
-use access::Reaches;
 use device::{ClassRecord, SliceRecord, devices};
-use published::Published;
 use record::Count;
 use unused::Unused;
 
@@ -58,10 +53,8 @@ pub(crate) struct Claims {
     pub(crate) known: BTreeMap<Key, ClaimRecord>,
     classes: BTreeMap<Name, ClassRecord>,
     slices: BTreeMap<Name, SliceRecord>,
-    /// What slices and classes come to.
-    published: Published,
-    /// The nodes of node selectors.
-    reaches: Reaches,
+    /// What slices and classes come to, by node.
+    devices: BTreeMap<Name, Vec<Device>>,
     /// Classes whose devices are GPUs, though their names do not say so.
     all_gpus: BTreeSet<Name>,
     /// Names of the classes and selections whose devices need no count of their own, as they are
@@ -141,7 +134,7 @@ impl Claims {
     }
 
     /// Looks at slices and classes, if they have changed.
-    pub(crate) fn refresh(&mut self, nodes: &BTreeMap<Name, NodeRecord>) {
+    pub(crate) fn refresh(&mut self) {
         if !std::mem::take(&mut self.stale) {
             return;
         }
@@ -151,22 +144,9 @@ impl Claims {
         self.wanted_all = wanted_all.cloned().collect();
         let sets = self.known.values().filter_map(|claim| claim.wanted.as_ref().ok());
         self.sets = sets.filter_map(|set| Some((set.name()?, set.clone()))).collect();
-        let offered: Vec<Access> = self.slices.values().flat_map(SliceRecord::accesses).collect();
-        let allocated = self.known.values().filter_map(|claim| claim.allocation.as_ref());
-        let allocated = allocated.map(|allocation| &allocation.access);
-        self.reaches = Reaches::of(offered.iter().chain(allocated), nodes);
-        let slices = (&self.slices, &self.reaches);
-        let mut devices = devices(slices, &self.classes, &self.selections);
-        self.heed_gpus(&mut devices);
-        self.wider = overlaps::count_together(&mut devices);
-        self.published = Published::of(devices);
+        self.devices = devices(&self.slices, &self.classes, &self.selections);
+        self.wider = overlaps::count_together(&mut self.devices);
         self.look_for_gpus();
-    }
-
-    /// Answers whether it matters that nodes have other labels.
-    pub(super) fn labels_changed(&mut self) -> bool {
-        self.stale |= self.reaches.are_selected();
-        self.reaches.are_selected()
     }
 
     /// Pods that name the claim, or for which it was made.
@@ -180,25 +160,25 @@ impl Claims {
         self.pods.iter().filter(uses).cloned().collect()
     }
 
-    /// The node with the devices that it reaches.
+    /// The node with the devices that are published for it.
     pub(crate) fn offered(&self, node: &Node) -> Node {
         let mut node = node.clone();
-        let of_node = self.published.of_node(&node.name);
-        for device in &of_node {
+        for device in self.devices_of(&node.name) {
             node.gpus_by_claim |= device.is_gpu;
             node.allocatable.add(&self.offer(device));
         }
-        let published = |all: &Selection| (all.name(), published(all, &of_node));
+        let of_node = self.devices_of(&node.name);
+        let published = |all: &Selection| (all.name(), published(all, of_node));
         node.published = self.wanted_all.iter().map(published).collect();
         let free = || {
-            let local = of_node.iter().copied().filter(|device| !device.reach.is_shared());
-            local.filter(|device| !self.held.contains_key(&device.id))
+            let devices = of_node.iter();
+            devices.filter(|device| !self.held.contains_key(&device.id))
         };
         let had = self.sets_had.get(&node.name);
         let had = |set: &Name| had.and_then(|had| had.get(set)).copied().unwrap_or(0);
         let sets = self.sets.iter();
         let sets: Vec<(Name, i64)> = sets
-            .map(|(name, set)| (Name::clone(name), set.count(free(), &of_node) + had(name)))
+            .map(|(name, set)| (Name::clone(name), set.count(free(), of_node) + had(name)))
             .collect();
         node.allocatable.extended.extend(sets);
         node.held_claims = self.held_claims(&node.name);
@@ -206,9 +186,8 @@ impl Claims {
     }
 
     /// What a device counts as; as nothing where somebody has it who is not counted as having it.
-    /// One that several nodes reach is counted together with what is had.
     fn offer(&self, device: &Device) -> Resources {
-        if !device.reach.is_shared() && self.held.get(&device.id) == Some(&false) {
+        if self.held.get(&device.id) == Some(&false) {
             return Resources::default();
         }
         self.counted((if device.is_gpu { 1000 } else { 0 }, &device.kinds))
@@ -226,6 +205,11 @@ impl Claims {
         let own = [Name::clone(&selection.class), selection.name()];
         let wider = own.iter().filter_map(|name| self.wider.get(name)).flatten().cloned();
         wider.chain(own.clone()).collect()
+    }
+
+    /// Devices of a node.
+    pub(crate) fn devices_of(&self, node: &Name) -> &[Device] {
+        self.devices.get(node).map_or(&[], Vec::as_slice)
     }
 
     /// What the pod takes by its claims.
@@ -247,8 +231,8 @@ impl Claims {
             let allocation = claim.allocation.as_ref().filter(|_| allocated_on.is_some());
             let Asked { devices, every } = self.asked(name, claim, allocation)?;
             let besides = allocation.zip(allocated_on.as_ref());
-            let besides = besides.and_then(|(has, on)| self.besides(has, on, (&devices, &every)));
-            let had = allocation.into_iter().flat_map(|has| has.devices.keys());
+            let besides =
+                besides.and_then(|(has, node)| self.besides(has, node, (&devices, &every)));
             let mut shared = DeviceClaim {
                 name: claim_key.to_string().into(),
                 devices,
@@ -257,14 +241,11 @@ impl Claims {
                 queue: claim.queue.clone(),
                 allocated_on,
                 besides,
-                from_stocks: self.taken_from_stocks(had),
-                is_local: claim.wanted.as_ref().is_ok_and(Choices::is_local),
                 reserved_for_others: claim.strangers(&claim_key, pods),
             };
             let is_had = pod.node.is_some() || shared.allocated_on.is_none();
             let is_had = is_had && shared.every.is_empty();
-            let counts_alone = is_had && !self.counts_for_several(&shared);
-            if shared.is_own && counts_alone && self.gpu_devices == GpuDevices::AreGpus {
+            if shared.is_own && is_had && self.gpu_devices == GpuDevices::AreGpus {
                 claimed.own.add(&std::mem::take(&mut shared.devices));
                 shared.allocated_on = None;
                 claimed.shared.extend(Some(shared).filter(|it| it.besides.is_some()));
@@ -275,24 +256,18 @@ impl Claims {
         Ok(claimed)
     }
 
-    /// It is for devices of a kind of which several nodes reach some.
-    fn counts_for_several(&self, claim: &DeviceClaim) -> bool {
-        let asked = claim.every.values().chain([&claim.devices]);
-        let mut asked = asked.flat_map(|devices| devices.extended.keys());
-        self.published.are_shared() && asked.any(|resource| self.published.offers_shared(resource))
-    }
-
-    /// What devices that somebody has count as where they are, besides what was asked for.
+    /// What devices that somebody has on a node count as there, besides what was asked for.
     fn besides(
         &self,
         has: &Allocation,
-        on: &Reach,
+        node: &Name,
         (devices, every): (&Resources, &BTreeMap<Name, Resources>),
-    ) -> Option<(Reach, Resources)> {
+    ) -> Option<(Name, Resources)> {
         if !every.is_empty() {
             return None;
         }
-        let its = has.devices.keys().filter_map(|id| self.published.get(id));
+        let its =
+            self.devices_of(node).iter().filter(|device| has.devices.contains_key(&device.id));
         let mut more = Resources::default();
         for device in its {
             more.add(&self.counted((0, &device.kinds)));
@@ -301,7 +276,7 @@ impl Claims {
             *count -= devices.extended_of(kind);
         }
         more.extended.retain(|_, count| *count > 0);
-        (!more.extended.is_empty()).then(|| (on.clone(), more))
+        (!more.extended.is_empty()).then(|| (Name::clone(node), more))
     }
 
     fn asked(
@@ -355,28 +330,21 @@ impl Claims {
         key: &Key,
         claim: &ClaimRecord,
         pods: &BTreeMap<Key, PodRecord>,
-    ) -> Option<Reach> {
+    ) -> Option<Name> {
         let allocation = claim.allocation.as_ref()?;
-        (!claim.is_left_over(key, pods)).then(|| self.reach_of(allocation))
+        if claim.is_left_over(key, pods) {
+            return None;
+        }
+        self.node_of(allocation).cloned()
     }
 
-    /// From where a claim's devices can be used: what it does not say, one of them may.
-    fn reach_of(&self, allocation: &Allocation) -> Reach {
-        let local = || {
-            let devices = allocation.devices.keys().filter_map(|id| self.published.get(id));
-            devices.map(|device| &device.reach).find(|reach| !reach.is_shared())
+    /// Where a claim's devices are.
+    fn node_of<'a>(&'a self, allocation: &'a Allocation) -> Option<&'a Name> {
+        let has = |devices: &Vec<Device>| {
+            devices.iter().any(|device| allocation.devices.contains_key(&device.id))
         };
-        match &allocation.access {
-            Access::All => local().cloned().unwrap_or(Reach::All),
-            said @ (Access::Node(_) | Access::Selected(_)) => self.reaches.reach(said),
-        }
-    }
-
-    fn only_node_of(&self, allocation: &Allocation) -> Option<Name> {
-        match self.reach_of(allocation) {
-            Reach::Node(node) => Some(node),
-            Reach::Nodes(_) | Reach::All => None,
-        }
+        let by_device = || self.devices.iter().find(|(_, devices)| has(devices));
+        allocation.node.as_ref().or_else(|| by_device().map(|(node, _)| node))
     }
 
     /// Takes a claim in place of what was known of it; answers on which nodes devices are had
@@ -388,9 +356,8 @@ impl Claims {
         let set = record.wanted.as_ref().ok().and_then(Choices::name);
         self.stale |= set.is_some_and(|set| !self.sets.contains_key(&set));
         self.held.extend(record.held().map(|(device, is_told)| (device.clone(), is_told)));
-        let allocation = record.allocation.as_ref();
-        self.stale |= allocation.is_some_and(|it| !self.reaches.knows(&it.access));
-        nodes.extend(allocation.and_then(|it| self.only_node_of(it)));
+        let there = record.allocation.as_ref().and_then(|allocation| self.node_of(allocation));
+        nodes.extend(there.cloned());
         self.known.insert(key.clone(), record);
         nodes
     }
@@ -400,8 +367,8 @@ impl Claims {
         for (device, _) in known.held() {
             self.held.remove(device);
         }
-        let there = known.allocation.as_ref().and_then(|it| self.only_node_of(it));
-        there.into_iter().collect()
+        let there = known.allocation.as_ref().and_then(|allocation| self.node_of(allocation));
+        there.cloned().into_iter().collect()
     }
 
     pub(super) fn clear_claims(&mut self) {
@@ -471,7 +438,7 @@ impl Mirror {
 
 /// How many devices that is, were all of them free; more than there are while a pool is not
 /// published whole, or where they are too many for a claim: then nobody gets them.
-fn published(all: &Selection, of_node: &[&Device]) -> i64 {
+fn published(all: &Selection, of_node: &[Device]) -> i64 {
     let is_known = of_node.iter().all(|device| device.pool_is_whole);
     let count = i64::try_from(all.count(of_node)).unwrap_or(i64::MAX);
     if is_known && count <= DEVICES_MAX { count } else { i64::MAX }

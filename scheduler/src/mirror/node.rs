@@ -77,16 +77,11 @@ impl Mirror {
         match self.nodes.get_mut(&name) {
             None => {
                 self.nodes.insert(name, record);
-                self.claims.labels_changed();
                 self.everything_changed();
             }
             Some(known) if *known == record => {}
             Some(known) => {
-                let has_new_labels = known.node.labels != record.node.labels;
                 *known = record;
-                if has_new_labels && self.claims.labels_changed() {
-                    self.everything_changed();
-                }
                 self.node_changed(name);
             }
         }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
-use schedlab_scheduler_core::model::{PodStatus, Reach};
+use schedlab_scheduler_core::model::PodStatus;
 
 use super::*;
 use crate::{config::NodePool, mirror::Key, watch::Kind};

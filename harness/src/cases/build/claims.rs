@@ -55,8 +55,6 @@ fn claim(case: &Case, spec: &ClaimSpec) -> DeviceClaim {
         is_own: false,
         allocated_on: None,
         besides: None,
-        from_stocks: BTreeMap::new(),
-        is_local: false,
         reserved_for_others: u32::try_from(others).unwrap_or(u32::MAX),
     }
 }
@@ -71,8 +69,6 @@ fn missing(wanted: &str) -> DeviceClaim {
         is_own: false,
         allocated_on: None,
         besides: None,
-        from_stocks: BTreeMap::new(),
-        is_local: false,
         reserved_for_others: 0,
     }
 }

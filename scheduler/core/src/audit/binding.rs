@@ -78,10 +78,6 @@ fn judge_bind(auditor: &mut Auditor, name: &Name, pod: &PodView, node: &Name) {
         let detail = format!("pod {name} was bound to {node}, but claim {claim} {why}");
         auditor.breach(Rule::Devices, concerns.clone(), detail);
     }
-    if let Some(claim) = refusal(&seen, |view| sharing::unreachable_claim(auditor, pod, view)) {
-        let detail = format!("pod {name} was bound to {node}, where claim {claim} cannot be used");
-        auditor.breach(Rule::Devices, concerns.clone(), detail);
-    }
     if let Some((claim, elsewhere)) = sharing::claim_elsewhere(auditor, pod, node) {
         let detail = format!("pod {name} uses claim {claim} on {node}; others do on {elsewhere}");
         auditor.breach(Rule::Devices, concerns, detail);
@@ -139,7 +135,7 @@ fn tolerates(toleration: &Toleration, key: &str, value: &str, effect: TaintEffec
         && toleration.effect.is_none_or(|wanted| wanted == effect)
 }
 
-pub(super) fn matches(term: &NodeSelectorTerm, node: &NodeView) -> bool {
+fn matches(term: &NodeSelectorTerm, node: &NodeView) -> bool {
     let labels = term.labels.iter().all(|rule| holds(rule, node.labels.get(&rule.key)));
     // Fields are matched by whoever names the node (`metadata.name`), which no rule here needs.
     let any = !term.labels.is_empty() || !term.fields.is_empty();

@@ -9,8 +9,8 @@ use super::{
 use crate::{
     Decision, EvictionCause, Plan, QueueUse, Snapshot,
     model::{
-        DeviceClaim, GpuPart, Name, Node, NumaPolicy, NumaScope, NumaZone, Pod, PodGroup,
-        PodGroupId, PodShape, PodStatus, Queue, QueueId, Reach, SharedGpu, Time, ZoneShare,
+        GpuPart, Name, Node, NumaPolicy, NumaScope, NumaZone, Pod, PodGroup, PodGroupId, PodShape,
+        PodStatus, Queue, QueueId, SharedGpu, Time, ZoneShare,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -189,11 +189,9 @@ impl Names<'_> {
     }
 }
 
-/// The devices of its claims there, but for those that can be used from other nodes, too.
+/// The devices of its claims there.
 fn claims_on(shape: &PodShape, node: &Node) -> BTreeMap<Name, Amounts> {
-    let is_spread =
-        |claim: &&DeviceClaim| claim.allocated_on.as_ref().is_some_and(Reach::is_shared);
-    let claims = shape.claims.iter().filter(|claim| !is_spread(claim));
+    let claims = shape.claims.iter();
     claims.map(|claim| (claim.name.clone(), amounts(&claim.devices_on(node)))).collect()
 }
 

@@ -1,11 +1,9 @@
 //! Rule 2 for devices that pods share: nobody takes more of one than there is, a shared device
-//! is nobody's whole one, and those of a claim are used where it is allocated.
+//! is nobody's whole one, and those of a claim are on one node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    Auditor, ClaimView, Concern, NodeView, PodView, Rule, binding::matches, breach::amount,
-};
+use super::{Auditor, ClaimView, Concern, NodeView, PodView, Rule, breach::amount};
 use crate::model::Name;
 
 const GPU: &str = "nvidia.com/gpu";
@@ -36,30 +34,13 @@ pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Optio
     })
 }
 
-/// A claim of the pod whose devices such a node does not reach.
-pub(super) fn unreachable_claim(
-    auditor: &Auditor,
-    pod: &PodView,
-    node: &NodeView,
-) -> Option<String> {
-    let is_for_others = |name: &&Name| {
-        let selector = auditor.view.claims.get(*name).and_then(|claim| claim.selector.as_ref());
-        selector.is_some_and(|terms| !terms.iter().any(|term| matches(term, node)))
-    };
-    pod.claims.keys().find(is_for_others).map(ToString::to_string)
-}
-
-/// A claim of the pod, and another node where pods use it, unless it is allocated to several.
+/// A claim of the pod, and another node where pods use it.
 pub(super) fn claim_elsewhere<'a>(
     auditor: &Auditor,
     pod: &'a PodView,
     node: &Name,
 ) -> Option<(&'a Name, Name)> {
-    let is_for_several = |claim: &&Name| {
-        let claim = auditor.view.claims.get(*claim);
-        claim.is_some_and(|claim| claim.node.is_none() && !claim.devices.is_empty())
-    };
-    pod.claims.keys().filter(|claim| !is_for_several(claim)).find_map(|claim| {
+    pod.claims.keys().find_map(|claim| {
         let mut others = auditor.accounts.nodes_of_claim(claim).filter(|other| *other != node);
         Some((claim, others.next()?.clone()))
     })

@@ -177,8 +177,6 @@ pub struct PodView {
 pub struct ClaimView {
     /// Where it is allocated, if it says so.
     pub node: Option<Name>,
-    /// What a node has to be like from which it can be used, as it is allocated: any of these.
-    pub selector: Option<Vec<NodeSelectorTerm>>,
     /// The devices that it has got, under names that are unique in the cluster.
     pub devices: BTreeSet<Name>,
     /// Uids of the pods for which it is reserved.

@@ -1,9 +1,9 @@
-//! Claims on devices (`resource.k8s.io`): several pods may share one, all on nodes where it is
+//! Claims on devices (`resource.k8s.io`): several pods may share one, all on the node where it is
 //! allocated, and the devices are taken once.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use super::{Name, Node, PodShape, Reach, StockId};
+use super::{Name, Node, PodShape};
 use crate::resources::Resources;
 
 /// A claim as a pod uses it.
@@ -20,15 +20,11 @@ pub struct DeviceClaim {
     pub is_own: bool,
     /// Label `kai.scheduler/queue`: the queue that may use a claim on GPUs that pods name.
     pub queue: Option<Name>,
-    /// Where it is allocated, whoever uses it.
-    pub allocated_on: Option<Reach>,
-    /// Where its devices are, and what these count as there besides: what others might have asked
-    /// them for.
-    pub besides: Option<(Reach, Resources)>,
-    /// What it has of stocks, where it is allocated.
-    pub from_stocks: BTreeMap<StockId, BTreeMap<Name, i64>>,
-    /// It is given only devices that no other node reaches.
-    pub is_local: bool,
+    /// The node on which it is allocated, whoever uses it.
+    pub allocated_on: Option<Name>,
+    /// The node where its devices are, and what these count as there besides: what others might
+    /// have asked them for.
+    pub besides: Option<(Name, Resources)>,
     /// For how many pods it is reserved that are not in the snapshot.
     pub reserved_for_others: u32,
 }
@@ -60,8 +56,7 @@ impl DeviceClaim {
             let count = node.published.get(selection).copied().unwrap_or(0);
             devices.to_mut().add(&one.times(count.max(1)));
         }
-        if let Some((_, besides)) = self.besides.as_ref().filter(|(there, _)| there.has(&node.name))
-        {
+        if let Some((_, besides)) = self.besides.as_ref().filter(|(there, _)| *there == node.name) {
             devices.to_mut().add(besides);
         }
         devices
@@ -77,10 +72,8 @@ impl PodShape {
 
     /// What its claims take on the node, once for all pods like it, unless they have it already.
     pub fn new_claims_on(&self, node: &Node) -> Resources {
-        let is_new = |claim: &&DeviceClaim| {
-            !claim.allocated_on.as_ref().is_some_and(|on| on.has(&node.name))
-        };
-        let new = self.claims.iter().filter(is_new);
+        let new =
+            self.claims.iter().filter(|claim| claim.allocated_on.as_ref() != Some(&node.name));
         new.fold(Resources::default(), |sum, claim| sum.plus(&claim.devices_on(node)))
     }
 

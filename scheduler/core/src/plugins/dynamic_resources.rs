@@ -4,12 +4,10 @@
 //! counts on which waits for its victims are kept for it, where kube-scheduler gives them to
 //! whoever comes first.
 
-use std::borrow::Cow;
-
 use crate::{
     decision::{Deallocation, DeviceMisfit, EvenWhenEmpty, Misfit, Misfits, Reason},
     framework::{DependsOn, Filter, NodeFilter, PostFilter},
-    model::{DeviceClaim, Name, NodeId, PodId, Reach},
+    model::{DeviceClaim, Name, NodeId, PodId},
     resources::Resources,
     session::{Fits, Session},
 };
@@ -22,10 +20,11 @@ pub(super) struct DynamicResources;
 #[derive(Debug)]
 pub(super) struct ClaimUsers;
 
-/// A claim, and where it has its devices.
+/// A claim, and the node where it has its devices.
 struct Placed<'a> {
     claim: &'a DeviceClaim,
-    on: Option<Cow<'a, Reach>>,
+    /// By its name: a node may be gone.
+    on: Option<&'a Name>,
 }
 
 impl Filter for ClaimUsers {
@@ -72,9 +71,7 @@ fn fits(session: &Session<'_>, node: NodeId, claims: &[Placed<'_>]) -> Result<Fi
         let even_when_empty = if fits_when_empty { EvenWhenEmpty::No } else { EvenWhenEmpty::Yes };
         return Err(DeviceMisfit::TooFew { even_when_empty });
     }
-    let is_elsewhere =
-        |placed: &&Placed<'_>| placed.on.as_ref().is_some_and(|on| !on.has(&of.name));
-    let elsewhere = claims.iter().find(is_elsewhere);
+    let elsewhere = claims.iter().find(|placed| placed.on.is_some_and(|on| *on != of.name));
     match elsewhere {
         Some(placed) => Err(DeviceMisfit::Elsewhere(Name::clone(&placed.claim.name))),
         None => Ok(Fits::Now),
@@ -84,11 +81,8 @@ fn fits(session: &Session<'_>, node: NodeId, claims: &[Placed<'_>]) -> Result<Fi
 impl<'a> Placed<'a> {
     /// It keeps its devices while anybody has it, who leaves included.
     fn of(session: &'a Session<'_>, pod: PodId, claim: &'a DeviceClaim) -> Self {
-        let used_on = || {
-            let node = session.node(users(session, pod, claim).next()?);
-            Some(Cow::Owned(Reach::Node(node.name.clone())))
-        };
-        Self { claim, on: claim.allocated_on.as_ref().map(Cow::Borrowed).or_else(used_on) }
+        let used_on = || Some(&session.node(users(session, pod, claim).next()?).name);
+        Self { claim, on: claim.allocated_on.as_ref().or_else(used_on) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Claims on devices: where one is all its users run, no more than it is for, and claims on
+//! Claims on devices: where one is used all its users run, no more than it is for, and claims on
 //! GPUs that pods name belong to a queue.
 
 use crate::{
@@ -58,8 +58,7 @@ fn foreign(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Option<Mis
     })
 }
 
-/// It stays where it is allocated as long as anybody has it, who was asked to leave included: on
-/// one node, if not devices are its own that several reach.
+/// It is allocated on one node as long as anybody has it, who was asked to leave included.
 fn fits_with(
     claim: &DeviceClaim,
     users: &[PodState],
@@ -70,19 +69,17 @@ fn fits_with(
     let leave_elsewhere =
         leave_elsewhere.filter(|(other, stays)| *other != node && *stays == Stays::No);
     let is_stuck = |user: &PodState| matches!(user, PodState::Stuck(other) if *other != node);
-    let is_elsewhere = claim.allocated_on.as_ref().is_some_and(|on| !on.has(name));
+    let is_elsewhere = claim.allocated_on.as_ref().is_some_and(|other| other != name);
     let is_freed = leave_elsewhere.count() > 0 && claim.reserved_for_others == 0;
     let used_elsewhere = stay.clone().any(|other| other != node) || users.iter().any(is_stuck);
-    let is_spread_here =
-        claim.allocated_on.as_ref().is_some_and(|on| on.is_shared() && on.has(name));
-    if !is_spread_here && (used_elsewhere || (is_elsewhere && !is_freed)) {
+    if used_elsewhere || (is_elsewhere && !is_freed) {
         return Err(Misfit::ClaimElsewhere(claim.name.clone()));
     }
     let count = u32::try_from(stay.count()).unwrap_or(u32::MAX);
     if count.saturating_add(claim.reserved_for_others) >= DeviceClaim::USERS_MAX {
         return Err(Misfit::ClaimFull(claim.name.clone()));
     }
-    Ok(if is_freed && !is_spread_here { Fits::Later } else { Fits::Now })
+    Ok(if is_freed { Fits::Later } else { Fits::Now })
 }
 
 /// Where its users are, or will be: the others, and the pod itself where it moves away.
@@ -118,10 +115,10 @@ impl Filter for ClaimedGpus {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, sync::Arc};
+    use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{model::Reach, resources::Resources};
+    use crate::resources::Resources;
 
     const HERE: NodeId = NodeId(0);
     const THERE: NodeId = NodeId(1);
@@ -136,8 +133,6 @@ mod tests {
             queue: None,
             allocated_on: None,
             besides: None,
-            from_stocks: BTreeMap::new(),
-            is_local: false,
             reserved_for_others: 0,
         };
         change(&mut claim);
@@ -168,7 +163,7 @@ mod tests {
     fn an_allocated_claim_goes_elsewhere_when_it_is_reserved_for_nobody_any_more() {
         let allocated = |others| {
             move |claim: &mut DeviceClaim| {
-                claim.allocated_on = Some(Reach::Node("here".into()));
+                claim.allocated_on = Some("here".into());
                 claim.reserved_for_others = others;
             }
         };
@@ -176,22 +171,6 @@ mod tests {
         let leaves = [PodState::Releasing(HERE)];
         assert_eq!(fits(&leaves, allocated(0)), [Ok(Fits::Now), Ok(Fits::Later)]);
         assert_eq!(fits(&leaves, allocated(1)), [Ok(Fits::Now), elsewhere()]);
-    }
-
-    #[test]
-    fn a_claim_on_devices_that_several_nodes_reach_is_used_on_all_of_them() {
-        let spread = |nodes: &'static [&'static str]| {
-            move |claim: &mut DeviceClaim| {
-                let nodes = nodes.iter().copied().map(Name::from).collect();
-                claim.allocated_on = Some(Reach::Nodes(Arc::new(nodes)));
-            }
-        };
-        let (both, other) = (spread(&["here", "there"]), spread(&["there", "elsewhere"]));
-        assert_eq!(fits(&[PodState::Holding(HERE)], both), [Ok(Fits::Now), Ok(Fits::Now)]);
-        assert_eq!(fits(&[PodState::Holding(THERE)], other), [elsewhere(), Ok(Fits::Now)]);
-        let leaves = [PodState::Releasing(THERE)];
-        assert_eq!(fits(&leaves, both), [Ok(Fits::Now), Ok(Fits::Now)]);
-        assert_eq!(fits(&leaves, other), [Ok(Fits::Later), Ok(Fits::Now)]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! From text to snapshot.
 
 mod shape;
-mod stock;
 mod volume;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -15,8 +14,7 @@ use crate::{
     model::{
         DisruptionBudget, LabelSelector, Labels, Leader, Name, Node, NodeId, Operator, Pod,
         PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue, QueueId, QueueProblem,
-        Requirement, ShapeId, StalenessGrace, Stock, SubGroup, Taint, Time, Topology,
-        TopologyLevel,
+        Requirement, ShapeId, StalenessGrace, SubGroup, Taint, Time, Topology, TopologyLevel,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -46,7 +44,6 @@ struct Builder {
     age: i64,
     nodes: BTreeMap<Name, Node>,
     topologies: Vec<Topology>,
-    stocks: Vec<Stock>,
     queues: BTreeMap<Name, (Queue, Option<Name>)>,
     shapes: Vec<PodShape>,
     jobs: Vec<Job>,
@@ -73,7 +70,6 @@ impl Builder {
             "part" => self.part(words),
             "foreign" => self.foreign(words),
             "topology" => self.topology(words),
-            "stock" => self.stocks.push(stock::of(words)),
             "budget" => self.budget(words),
             "namespace" => self.namespace(words),
             other => panic!("no line begins with {other}: {line}"),
@@ -376,7 +372,6 @@ impl Builder {
             nodes: self.nodes.into_values().collect(),
             shapes: self.shapes,
             topologies: self.topologies,
-            stocks: self.stocks,
             budgets: self.budgets,
             namespaces: self.namespaces,
             ..Snapshot::default()
@@ -387,7 +382,6 @@ impl Builder {
         snapshot.queues = queues;
         snapshot.pods.extend(self.foreign);
         snapshot.pods.sort_by(|a, b| a.name.cmp(&b.name));
-        stock::settle(&mut snapshot);
         snapshot
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     Decision, Plan, Profile, QueueUse, Snapshot,
     audit::Rules,
     model::{NodeId, PodStatus, Time},
-    schedule, stocks,
+    schedule,
 };
 
 /// After so many cycles without rest it never comes to rest.
@@ -54,7 +54,6 @@ fn next(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
             group.last_start = group.last_start.or(Some(next.now));
         }
     }
-    stocks::settle(&mut next, plan);
     next
 }
 

@@ -8,7 +8,7 @@ use crate::{
         Amounts, Auditor, ClaimView, Eviction, GroupView, NodeView, Phase, PodView, QueueView,
         Rules, SubGroupView, Why, Writer,
     },
-    model::{Name, NodeSelectorTerm, Operator, Requirement, Time},
+    model::{Name, Time},
 };
 
 /// A history of node `n`, queue `q` and what is told besides; time is in seconds.
@@ -165,7 +165,6 @@ fn devices_are_given_once_and_as_many_as_were_asked_for() {
 fn a_claim_is_had_by_who_is_bound_with_it_and_its_devices_by_nobody_else() {
     let claim = |node: Option<&str>, devices: &[&str], users: &[&str]| ClaimView {
         node: node.map(name),
-        selector: None,
         devices: devices.iter().map(|one| name(one)).collect(),
         users: users.iter().map(|one| name(one)).collect(),
     };
@@ -178,15 +177,6 @@ fn a_claim_is_had_by_who_is_bound_with_it_and_its_devices_by_nobody_else() {
     };
     assert_eq!(bound(claim(Some("n"), &["g"], &["a1", "b1"])), [""; 0]);
     assert_eq!(bound(claim(None, &["g"], &["a1"])), [""; 0]);
-    let in_rack = |values: &[&str]| {
-        let values = values.iter().map(|value| name(value)).collect();
-        let rack = Requirement { key: name("rack"), operator: Operator::NotIn, values };
-        let term = NodeSelectorTerm { labels: vec![rack], fields: Vec::new() };
-        ClaimView { selector: Some(vec![term]), ..claim(None, &["g"], &["a1"]) }
-    };
-    assert_eq!(bound(in_rack(&["r1"])), [""; 0]);
-    let nowhere = ClaimView { selector: Some(Vec::new()), ..in_rack(&[]) };
-    assert_eq!(bound(nowhere), ["pod a1 was bound to n, where claim c cannot be used"]);
     assert_eq!(
         bound(claim(Some("m"), &["g"], &["a1"])),
         ["pod a1 was bound to n, but claim c is allocated on m"]

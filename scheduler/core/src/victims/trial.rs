@@ -35,8 +35,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     ) -> Option<Solution> {
         let few = self.fewest_nodes(needed, place);
         let all = needed.keys().flat_map(|shape| self.rooms.nodes(*shape)).copied();
-        let all = all.filter(|node| place.is_none_or(|place| place.contains(node)));
-        let all: BTreeSet<NodeId> = all.chain(self.nodes_with_shared_devices()).collect();
+        let all: BTreeSet<NodeId> =
+            all.filter(|node| place.is_none_or(|place| place.contains(node))).collect();
         let found = self.trial(&few);
         if found.is_some() || few == all {
             return found;
@@ -50,19 +50,6 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// Counts say little about it: who stands there matters, too.
     fn is_kept_apart(&self) -> bool {
         self.wanted.pods.iter().any(|pod| self.session.is_kept_apart(*pod))
-    }
-
-    /// Where candidates have devices that nodes of the job may reach, too.
-    fn nodes_with_shared_devices(&self) -> BTreeSet<NodeId> {
-        if self.session.snapshot.stocks.is_empty() {
-            return BTreeSet::new();
-        }
-        let has_some = |(pod, _): &&(PodId, NodeId)| {
-            let claims = &self.session.shape_of(*pod).claims;
-            claims.iter().any(|claim| !claim.from_stocks.is_empty())
-        };
-        let pods = self.gone.iter().flat_map(|unit| &unit.pods).filter(has_some);
-        pods.map(|(_, node)| *node).collect()
     }
 
     /// For each shape the nodes with room as they are, then those on which the fewest units

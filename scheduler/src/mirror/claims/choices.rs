@@ -69,7 +69,7 @@ impl Choices {
     pub(super) fn count<'d>(
         &self,
         free: impl Iterator<Item = &'d Device>,
-        of_node: &[&Device],
+        of_node: &[Device],
     ) -> i64 {
         let mut free: Vec<&Device> = free.collect();
         let mut count = 0;
@@ -84,7 +84,7 @@ impl Choices {
     pub(crate) fn pick<'d>(
         &self,
         free: &[&'d Device],
-        of_node: &[&Device],
+        of_node: &[Device],
     ) -> Option<Vec<(&Name, &'d DeviceId)>> {
         self.0.iter().find_map(|set| set.pick(free, of_node))
     }
@@ -105,11 +105,6 @@ impl Choices {
             [only] if only.is_plain() => Some(only),
             _ => None,
         }
-    }
-
-    /// It gets only devices that no other node reaches, since it is counted by what such make.
-    pub(super) fn is_local(&self) -> bool {
-        self.name().is_some()
     }
 
     /// It has the choice.
@@ -162,9 +157,7 @@ mod tests {
     use insta::assert_snapshot;
     use schedlab_json::json;
 
-    use schedlab_scheduler_core::model::Reach;
-
-    use super::{super::access::Access, *};
+    use super::*;
     use crate::mirror::ClaimRecord;
 
     fn sub(name: &str, class: &str, count: i64) -> Value {
@@ -180,8 +173,6 @@ mod tests {
     fn devices(all: &[(&str, &[&str])]) -> Vec<Device> {
         let device = |(name, kinds): &(&str, &[&str])| Device {
             id: DeviceId { driver: "d".into(), pool: "p".into(), device: (*name).into() },
-            access: Access::Node("n".into()),
-            reach: Reach::Node("n".into()),
             pool_is_whole: true,
             is_gpu: true,
             kinds: kinds.iter().copied().map(Name::from).collect(),
@@ -193,9 +184,9 @@ mod tests {
     fn picked(choices: &Choices, all: &[(&str, &[&str])]) -> String {
         let devices = devices(all);
         let free: Vec<&Device> = devices.iter().collect();
-        let picked = choices.pick(&free, &free).unwrap_or_default();
+        let picked = choices.pick(&free, &devices).unwrap_or_default();
         let picked = picked.iter().map(|(request, id)| format!("{request}:{}", id.device));
-        let count = choices.count(devices.iter(), &free);
+        let count = choices.count(devices.iter(), &devices);
         format!("{count} sets, {}", picked.collect::<Vec<_>>().join(" "))
     }
 
@@ -231,8 +222,8 @@ mod tests {
         assert_snapshot!(picked(&choices, &[y("3")]), @"1 sets, a/y:3");
         assert_snapshot!(picked(&choices, &[]), @"0 sets,");
         let all = devices(&[x("1"), x("2"), y("3")]);
-        let all: Vec<&Device> = all.iter().collect();
-        let picked = choices.pick(&all[1..], &all).unwrap();
+        let free: Vec<&Device> = all.iter().skip(1).collect();
+        let picked = choices.pick(&free, &all).unwrap();
         assert_eq!(&**picked[0].0, "a/y", "of all devices one is had");
         assert_snapshot!(choices.name().unwrap(), @"the first to be had of all of class nic.x, or 1 of class nic.y");
     }

@@ -10,13 +10,10 @@ use std::{
 
 use kube_cel::cel::{self, Context};
 use schedlab_json::{Map, Value};
-use schedlab_scheduler_core::model::{Name, Reach};
+use schedlab_scheduler_core::model::Name;
 
-use super::{
-    access::{Access, Reaches},
-    expression::{self, Expression, with_room},
-};
-use crate::parse::{Malformed, at, list, text};
+use super::expression::{self, Expression, with_room};
+use crate::parse::{Malformed, at, list, name, text};
 
 /// Tells a device from all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,14 +23,10 @@ pub(crate) struct DeviceId {
     pub(crate) device: Name,
 }
 
-/// A device of one node, or of several.
+/// A device of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) id: DeviceId,
-    /// From where it can be used, as it is published.
-    pub(crate) access: Access,
-    /// The nodes that this is.
-    pub(crate) reach: Reach,
     /// All slices of its pool are there.
     pub(crate) pool_is_whole: bool,
     /// It counts as a GPU: its driver, or a class that takes it, is one of GPUs.
@@ -81,7 +74,7 @@ impl Selection {
     }
 
     /// How many of these devices are of it.
-    pub(super) fn count(&self, devices: &[&Device]) -> usize {
+    pub(super) fn count(&self, devices: &[Device]) -> usize {
         let name = self.name();
         devices.iter().filter(|device| device.kinds.contains(&name)).count()
     }
@@ -90,8 +83,7 @@ impl Selection {
 /// A `ResourceSlice`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SliceRecord {
-    /// From where all its devices can be used; `None`: each says it for itself.
-    access: Option<Access>,
+    node: Option<Name>,
     driver: Name,
     pool: Name,
     generation: i64,
@@ -113,23 +105,13 @@ impl SliceRecord {
     pub(super) fn read(object: &Value) -> Self {
         let part = |pointer| Name::from(text(object, pointer).unwrap_or_default());
         Self {
-            access: at(object, "/spec").and_then(Access::read),
+            node: name(object, "/spec/nodeName"),
             driver: part("/spec/driver"),
             pool: part("/spec/pool/name"),
             generation: at(object, "/spec/pool/generation").and_then(Value::as_i64).unwrap_or(0),
             slices: at(object, "/spec/pool/resourceSliceCount").and_then(Value::as_i64),
             devices: list(object, "/spec/devices").to_vec(),
         }
-    }
-
-    /// From where its devices can be used.
-    pub(super) fn accesses(&self) -> impl Iterator<Item = Access> {
-        self.devices.iter().filter_map(|device| self.access_to(device))
-    }
-
-    /// From where one of its devices can be used; `None`: it is nobody's.
-    fn access_to(&self, device: &Value) -> Option<Access> {
-        self.access.clone().or_else(|| Access::read(device))
     }
 }
 
@@ -173,20 +155,20 @@ impl Kind {
     }
 }
 
-/// All devices of the newest generation of each pool, in the order of their names.
+/// All devices of nodes, of the newest generation of each pool, in the order of their names.
 pub(super) fn devices(
-    (slices, reaches): (&BTreeMap<Name, SliceRecord>, &Reaches),
+    slices: &BTreeMap<Name, SliceRecord>,
     classes: &BTreeMap<Name, ClassRecord>,
     selections: &BTreeSet<Selection>,
-) -> Vec<Device> {
-    with_room(|| selected((slices, reaches), classes, selections))
+) -> BTreeMap<Name, Vec<Device>> {
+    with_room(|| selected(slices, classes, selections))
 }
 
 fn selected(
-    (slices, reaches): (&BTreeMap<Name, SliceRecord>, &Reaches),
+    slices: &BTreeMap<Name, SliceRecord>,
     classes: &BTreeMap<Name, ClassRecord>,
     selections: &BTreeSet<Selection>,
-) -> Vec<Device> {
+) -> BTreeMap<Name, Vec<Device>> {
     let functions = expression::functions();
     let narrower = |one| Kind::of_selection(one, classes, &functions);
     let of_classes = classes.iter().map(|class| Kind::of_class(class, &functions));
@@ -203,21 +185,21 @@ fn selected(
             Ordering::Greater => (*newest, *count) = (slice.generation, 1),
         }
     }
-    let mut devices = Vec::new();
+    let mut by_node: BTreeMap<Name, Vec<Device>> = BTreeMap::new();
     for slice in slices.values() {
+        let Some(node) = &slice.node else { continue };
         let (newest, count) = newest[&(&slice.driver, &slice.pool)];
         if newest != slice.generation {
             continue;
         }
         let is_whole = slice.slices.is_none_or(|slices| slices == count);
-        for one in &slice.devices {
-            let Some(access) = slice.access_to(one) else { continue };
-            let at = (reaches.reach(&access), access);
-            devices.push(device((slice, is_whole), (one, at), kinds));
-        }
+        let devices = slice.devices.iter().map(|one| device((slice, is_whole), one, kinds));
+        by_node.entry(Name::clone(node)).or_default().extend(devices);
     }
-    devices.sort_by_cached_key(|one| natural(&one.id.device));
-    devices
+    for devices in by_node.values_mut() {
+        devices.sort_by_cached_key(|one| natural(&one.id.device));
+    }
+    by_node
 }
 
 /// `gpu-10` comes after `gpu-9`.
@@ -236,7 +218,7 @@ fn compiled<'e>(
 
 fn device(
     (slice, pool_is_whole): (&SliceRecord, bool),
-    (one, (reach, access)): (&Value, (Reach, Access)),
+    one: &Value,
     (kinds, functions): (&[Kind], &Context<'_>),
 ) -> Device {
     let id = DeviceId {
@@ -250,8 +232,7 @@ fn device(
     let kinds: Vec<&Kind> = kinds.iter().filter(takes).collect();
     let is_gpu = is_gpu(&slice.driver) || kinds.iter().any(|kind| kind.is_gpu);
     let kinds = kinds.iter().map(|kind| Name::clone(&kind.name)).collect();
-    let attributes = attributes(&slice.driver, one);
-    Device { id, access, reach, pool_is_whole, is_gpu, kinds, attributes }
+    Device { id, pool_is_whole, is_gpu, kinds, attributes: attributes(&slice.driver, one) }
 }
 
 /// A name without a domain is of the driver's, unless it stands there with that domain, too.
@@ -382,9 +363,8 @@ mod tests {
         let slices = BTreeMap::from([("s".into(), SliceRecord::read(&slice))]);
         let classes = BTreeMap::from([("gpu.example.com".into(), ClassRecord::read(&class))]);
         let one = selection(&[expression]).unwrap();
-        let slices = (&slices, &Reaches::default());
-        let found = devices(slices, &classes, &[one.clone()].into());
-        let taken = found.iter().filter(|is| is.kinds.contains(&one.name()));
+        let found = devices(&slices, &classes, &[one.clone()].into());
+        let taken = found[&Name::from("n")].iter().filter(|is| is.kinds.contains(&one.name()));
         taken.map(|device| device.id.device.to_string()).collect()
     }
 
@@ -469,9 +449,11 @@ mod tests {
         ]
         .map(Result::unwrap)
         .into();
-        let found = devices((&slices, &Reaches::default()), &classes, &selections);
-        let found: Vec<Vec<&str>> =
-            found.iter().map(|device| device.kinds.iter().map(|kind| &**kind).collect()).collect();
+        let found = devices(&slices, &classes, &selections);
+        let found: Vec<Vec<&str>> = found[&Name::from("n")]
+            .iter()
+            .map(|device| device.kinds.iter().map(|kind| &**kind).collect())
+            .collect();
         let class = "gpu.example.com";
         let either = format!("{class} where {own} in ['x', 'y']");
         let second =

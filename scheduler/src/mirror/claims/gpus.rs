@@ -10,15 +10,6 @@ use super::{
 };
 
 impl Claims {
-    /// The devices as they count: GPUs that several nodes reach are nobody's where queues pay for
-    /// GPUs, as each node would add them to what is shared out.
-    pub(super) fn heed_gpus(&self, devices: &mut Vec<Device>) {
-        match self.gpu_devices {
-            GpuDevices::AreGpus => devices.retain(|it| !(it.is_gpu && it.reach.is_shared())),
-            GpuDevices::AreDevices => devices.iter_mut().for_each(|it| it.is_gpu = false),
-        }
-    }
-
     /// Its devices are GPUs: KAI's rule goes by the name, ours by what it takes, too.
     pub(super) fn is_gpu(&self, class: &Name) -> bool {
         self.gpu_devices == GpuDevices::AreGpus
@@ -30,6 +21,7 @@ impl Claims {
         self.all_gpus.clear();
         self.uncounted.clear();
         if self.gpu_devices == GpuDevices::AreDevices {
+            self.devices.values_mut().flatten().for_each(|device| device.is_gpu = false);
             return;
         }
         let takes_gpus_alone = |class: &&Name| {
@@ -52,7 +44,7 @@ impl Claims {
         if kinds.iter().any(has_gpus_as_others) {
             return BTreeSet::new();
         }
-        let all = || self.published.all();
+        let all = || self.devices.values().flatten();
         if !all().any(|device| device.is_gpu) {
             return BTreeSet::new();
         }
@@ -62,6 +54,6 @@ impl Claims {
     }
 
     fn of_kind<'s>(&'s self, kind: &'s Name) -> impl Iterator<Item = &'s Device> {
-        self.published.all().filter(move |device| device.kinds.contains(kind))
+        self.devices.values().flatten().filter(move |device| device.kinds.contains(kind))
     }
 }

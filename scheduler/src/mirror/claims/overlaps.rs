@@ -17,9 +17,11 @@ type Sorts = BTreeSet<usize>;
 
 /// Adds to each device the selections together that it is of. Answers by selection as what else
 /// one of its devices counts.
-pub(super) fn count_together(devices: &mut [Device]) -> BTreeMap<Name, BTreeSet<Name>> {
+pub(super) fn count_together(
+    devices: &mut BTreeMap<Name, Vec<Device>>,
+) -> BTreeMap<Name, BTreeSet<Name>> {
     let sorts: BTreeSet<BTreeSet<Name>> =
-        devices.iter().map(|device| device.kinds.clone()).collect();
+        devices.values().flatten().map(|device| device.kinds.clone()).collect();
     let mut single: BTreeMap<Name, Sorts> = BTreeMap::new();
     for (kinds, at) in sorts.iter().zip(0..) {
         for kind in kinds {
@@ -29,7 +31,7 @@ pub(super) fn count_together(devices: &mut [Device]) -> BTreeMap<Name, BTreeSet<
     let together = together(&single);
     if !together.is_empty() {
         let named: BTreeMap<&BTreeSet<Name>, usize> = sorts.iter().zip(0..).collect();
-        for device in devices.iter_mut() {
+        for device in devices.values_mut().flatten() {
             let at = named[&device.kinds];
             let its = together.iter().filter(|(_, sorts)| sorts.contains(&at));
             device.kinds.extend(its.map(|(name, _)| Name::clone(name)));
@@ -79,18 +81,11 @@ mod tests {
         prelude::*,
     };
 
-    use schedlab_scheduler_core::model::Reach;
-
-    use super::{
-        super::{access::Access, device::DeviceId},
-        *,
-    };
+    use super::{super::device::DeviceId, *};
 
     fn device(kinds: BTreeSet<Name>) -> Device {
         Device {
             id: DeviceId { driver: "d".into(), pool: "p".into(), device: "x".into() },
-            access: Access::All,
-            reach: Reach::All,
             pool_is_whole: true,
             is_gpu: true,
             kinds,
@@ -101,7 +96,8 @@ mod tests {
     /// Devices by the selections that take them, and by selection what else one of it counts as.
     fn told(all: &[&str]) -> String {
         let of = |kinds: &&str| device(kinds.split(' ').map(Name::from).collect());
-        let mut devices: Vec<Device> = all.iter().map(of).collect();
+        let of_node: Vec<Device> = all.iter().map(of).collect();
+        let mut devices = BTreeMap::from([("n".into(), of_node)]);
         let wider = count_together(&mut devices);
         let listed = |names: &BTreeSet<Name>| {
             names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ")
@@ -111,7 +107,7 @@ mod tests {
         let kind = |(name, wider): (&Name, &BTreeSet<Name>)| {
             format!("{name} < {}", listed(wider)).trim_end().to_owned()
         };
-        let devices = devices.iter().zip(all).map(device);
+        let devices = devices["n"].iter().zip(all).map(device);
         devices.chain(wider.iter().map(kind)).collect::<Vec<_>>().join("\n")
     }
 
@@ -175,7 +171,7 @@ mod tests {
     fn counts_suffice(devices: &[Vec<usize>], asked: &[usize]) -> bool {
         let name = |kind: &usize| Name::from(format!("k{kind}"));
         let device = |kinds: &Vec<usize>| device(kinds.iter().map(name).collect());
-        let mut all: Vec<Device> = devices.iter().map(device).collect();
+        let mut all = BTreeMap::from([("n".into(), devices.iter().map(device).collect())]);
         let wider = count_together(&mut all);
         let mut counts: BTreeMap<Name, i64> = BTreeMap::new();
         for kind in asked.iter().map(name) {
@@ -184,7 +180,7 @@ mod tests {
                 *counts.entry(name).or_default() -= 1;
             }
         }
-        for kind in all.iter().flat_map(|device| &device.kinds) {
+        for kind in all["n"].iter().flat_map(|device| &device.kinds) {
             *counts.entry(kind.clone()).or_default() += 1;
         }
         counts.values().all(|count| *count >= 0)

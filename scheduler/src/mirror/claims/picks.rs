@@ -1,6 +1,6 @@
-//! Which devices claims get that are allocated at once.
+//! Which devices claims get that are allocated on a node at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use schedlab_scheduler_core::model::Name;
 
@@ -10,53 +10,13 @@ use super::{Choices, Claims, DeviceId, Key, device::Device, set::DeviceSet};
 pub(crate) type Picked = Vec<(Name, DeviceId)>;
 
 impl Claims {
-    /// Devices that nobody has for each of these claims, by the node where they are to be used;
-    /// claims that are not in the answer find too few. A node that finds too few, as others took
-    /// first what it reaches, too, comes first the next time.
-    pub(crate) fn pick(&self, claims: &BTreeMap<&Name, Vec<&Key>>) -> BTreeMap<Key, Picked> {
-        let mut order: Vec<&Name> = claims.keys().copied().collect();
-        let mut picked = self.pick_in_turn(&order, claims);
-        let trials = if self.published.are_shared() { TRIALS } else { 0 };
-        for _ in 0..trials {
-            let lacks = |node: &&Name| claims[*node].iter().any(|key| !picked.contains_key(*key));
-            if !order.iter().any(lacks) {
-                break;
-            }
-            order.sort_by_key(|node| !lacks(node));
-            let again = self.pick_in_turn(&order, claims);
-            if again.len() > picked.len() {
-                picked = again;
-            }
-        }
-        picked
-    }
-
-    fn pick_in_turn(
-        &self,
-        order: &[&Name],
-        claims: &BTreeMap<&Name, Vec<&Key>>,
-    ) -> BTreeMap<Key, Picked> {
-        let (mut picked, mut gone) = (BTreeMap::new(), BTreeSet::new());
-        for node in order {
-            let of_node = self.published.of_node(node);
-            let is_free = |device: &&Device| {
-                !self.held.contains_key(&device.id) && !gone.contains(&device.id)
-            };
-            let free = of_node.iter().copied().filter(is_free).collect();
-            let served = self.pick_on((&of_node, free), &claims[*node]);
-            gone.extend(served.values().flatten().map(|(_, id)| id.clone()));
-            picked.extend(served);
-        }
-        picked
-    }
-
-    /// Those that are choosy are served first. Any devices do for the rest, so that one may have to
-    /// leave to another what suits it, too.
-    fn pick_on(
-        &self,
-        (of_node, mut free): (&[&Device], Vec<&Device>),
-        claims: &[&Key],
-    ) -> BTreeMap<Key, Picked> {
+    /// Devices of the node that nobody has, for each of these claims; claims that are not in the
+    /// answer find too few. Those that are choosy are served first. Any devices do for the rest, so
+    /// that one may have to leave to another what suits it, too.
+    pub(crate) fn pick(&self, node: &Name, claims: &[&Key]) -> BTreeMap<Key, Picked> {
+        let of_node = self.devices_of(node);
+        let is_free = |device: &&Device| !self.held.contains_key(&device.id);
+        let mut free: Vec<&Device> = of_node.iter().filter(is_free).collect();
         let mut picked = BTreeMap::new();
         let known = claims.iter().filter_map(|key| {
             let wanted = self.known.get(*key)?.wanted.as_ref().ok()?;
@@ -64,9 +24,7 @@ impl Claims {
         });
         let (plain, choosy): (Vec<_>, Vec<_>) = known.partition(|(_, of)| of.plain().is_some());
         let mut alone = |(key, of): (&Key, &Choices), free: &mut Vec<&Device>| {
-            let its = free.iter().copied();
-            let its = its.filter(|device| !(of.is_local() && device.reach.is_shared()));
-            if let Some(picks) = of.pick(&its.collect::<Vec<_>>(), of_node) {
+            if let Some(picks) = of.pick(free, of_node) {
                 picked.insert(key.clone(), taken(free, &picks));
             }
         };
@@ -89,9 +47,6 @@ impl Claims {
         picked
     }
 }
-
-/// So often those that found too few come first.
-const TRIALS: usize = 8;
 
 /// They are not free any more.
 fn taken(free: &mut Vec<&Device>, picks: &[(&Name, &DeviceId)]) -> Picked {
@@ -134,12 +89,10 @@ mod tests {
         let mut objects = vec![slice, class];
         objects.extend(claims.iter().map(|(name, model)| claim(name, model)));
         let mut mirror = Mirror::of(&objects);
-        mirror.claims.refresh(&mirror.nodes);
-        let node = Name::from("n");
+        mirror.claims.refresh();
         let key = |name: &str| Key { namespace: "ns".into(), name: name.into() };
         let keys: Vec<Key> = claims.iter().map(|(name, _)| key(name)).collect();
-        let on_n = BTreeMap::from([(&node, keys.iter().collect())]);
-        let picked = mirror.claims.pick(&on_n);
+        let picked = mirror.claims.pick(&"n".into(), &keys.iter().collect::<Vec<_>>());
         let told = claims.iter().map(|(name, model)| {
             let devices = picked.get(&key(name)).into_iter().flatten().map(|(_, id)| &*id.device);
             format!("{name} ({model}): {}", devices.collect::<Vec<_>>().join(" "))

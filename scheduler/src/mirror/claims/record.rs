@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
-use super::{super::controller, Access, Choices, DeviceId, Key, PodRecord, Selection};
+use super::{super::controller, Choices, DeviceId, Key, PodRecord, Selection};
 use crate::parse::{Malformed, at, list, name, text, version};
 
 /// What is kept of a `ResourceClaim`.
@@ -48,8 +48,8 @@ pub(crate) enum Count {
 /// What a claim has got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Allocation {
-    /// From where they can be used, as it says.
-    pub(super) access: Access,
+    /// Where, if it says so.
+    pub(crate) node: Option<Name>,
     /// And the request for which each was given.
     pub(crate) devices: BTreeMap<DeviceId, Name>,
 }
@@ -225,8 +225,11 @@ fn allocation(allocation: &Value) -> Allocation {
         let (driver, pool, device) = (part("/driver"), part("/pool"), part("/device"));
         (DeviceId { driver, pool, device }, part("/request"))
     };
+    let terms = list(allocation, "/nodeSelector/nodeSelectorTerms").iter();
+    let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
+    let by_name = fields.find(|field| text(field, "/key") == Some("metadata.name"));
     Allocation {
-        access: Access::of_allocation(allocation),
+        node: by_name.and_then(|field| name(field, "/values/0")),
         devices: list(allocation, "/devices/results").iter().map(device).collect(),
     }
 }

@@ -108,11 +108,11 @@ impl DeviceSet {
     }
 
     /// Free devices of the node for each request, of the fewest that are alike and suffice, and of
-    /// those first what the fewest nodes reach, and the fewest requests can use; `None`: there are too few.
+    /// those first what the fewest can use; `None`: there are too few.
     pub(crate) fn pick<'d>(
         &self,
         free: &[&'d Device],
-        of_node: &[&Device],
+        of_node: &[Device],
     ) -> Option<Vec<(&Name, &'d DeviceId)>> {
         let counts: Vec<usize> =
             self.wanted.iter().map(|wanted| wanted.among(of_node)).collect::<Option<_>>()?;
@@ -129,9 +129,7 @@ impl DeviceSet {
             return None;
         }
         let mut free = free.to_vec();
-        free.sort_by_key(|device| {
-            (alike[&self.values(device)], device.reach.breadth(), device.kinds.len())
-        });
+        free.sort_by_key(|device| (alike[&self.values(device)], device.kinds.len()));
         let mut search = Search { free: &free, counts, picked: Vec::new(), tries: TRIES };
         self.search(&mut search, 0).then(|| {
             let of =
@@ -199,7 +197,7 @@ struct Search<'s, 'd> {
 
 impl Wanted {
     /// How many that is on a node with these devices; `None`: more than any node has.
-    fn among(&self, of_node: &[&Device]) -> Option<usize> {
+    fn among(&self, of_node: &[Device]) -> Option<usize> {
         match self.count {
             Count::Exactly(count) => usize::try_from(count).ok(),
             Count::All => Some(self.selection.count(of_node).max(1)),
@@ -255,9 +253,7 @@ mod tests {
     use insta::assert_snapshot;
     use schedlab_json::json;
 
-    use schedlab_scheduler_core::model::Reach;
-
-    use super::{super::access::Access, *};
+    use super::*;
     use crate::mirror::claims::Choices;
 
     fn wanted(request: &str, count: i64) -> Wanted {
@@ -280,8 +276,6 @@ mod tests {
             let part = Name::from;
             Device {
                 id: DeviceId { driver: part("gpu.x"), pool: part("n"), device: part(name) },
-                access: Access::Node("n".into()),
-                reach: Reach::Node("n".into()),
                 pool_is_whole: true,
                 is_gpu: true,
                 kinds: BTreeSet::from(["gpu.x".into()]),
@@ -295,11 +289,11 @@ mod tests {
     fn told(set: &DeviceSet, text: &str) -> String {
         let devices = devices(text);
         let free: Vec<&Device> = devices.iter().collect();
-        let picked = set.pick(&free, &free).map(|picked| {
+        let picked = set.pick(&free, &devices).map(|picked| {
             let devices = picked.iter().map(|(request, id)| format!("{request}:{}", id.device));
             devices.collect::<Vec<_>>().join(" ")
         });
-        let count = Choices::of(set.clone()).count(devices.iter(), &free);
+        let count = Choices::of(set.clone()).count(devices.iter(), &devices);
         format!("{text}: {count} sets, {}", picked.as_deref().unwrap_or("none now"))
     }
 

@@ -1,11 +1,10 @@
 //! Claims that are allocated and that no pod with a node uses. No pod takes their devices, and
 //! they are not free either: nobody can be given them until the claim is given back or deleted.
-//! Here are those that only one node reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_scheduler_core::{
-    model::{HeldClaim, Name, Reach},
+    model::{HeldClaim, Name},
     resources::Resources,
 };
 
@@ -30,8 +29,7 @@ impl Claims {
     fn taken_on(&self, node: &Name, key: &Key) -> Resources {
         let Some(claim) = self.known.get(key) else { return Resources::default() };
         let of_it = |id| claim.allocation.as_ref().is_some_and(|it| it.devices.contains_key(id));
-        let devices = self.published.of_node(node).into_iter();
-        let devices = devices.filter(|device| of_it(&device.id));
+        let devices = self.devices_of(node).iter().filter(|device| of_it(&device.id));
         let each = devices.map(|device| self.offer(device));
         let mut taken = each.fold(Resources::default(), |taken, offer| taken.plus(&offer));
         let set = claim.wanted.as_ref().ok().and_then(Choices::name);
@@ -43,7 +41,7 @@ impl Claims {
         let used = self.used(pods);
         let mut unused = Unused::new();
         for (key, claim) in self.known.iter().filter(|(key, _)| !used.contains(key)) {
-            if let Some(Reach::Node(node)) = self.allocated_on(key, claim, pods) {
+            if let Some(node) = self.allocated_on(key, claim, pods) {
                 let claims = unused.entry(node).or_default();
                 claims.insert(key.clone(), claim.is_given_back(key, pods));
             }
@@ -55,17 +53,17 @@ impl Claims {
     fn count_sets(&self) -> BTreeMap<Name, BTreeMap<Name, i64>> {
         let mut had: BTreeMap<Name, BTreeMap<Name, i64>> = BTreeMap::new();
         for claim in self.known.values() {
-            let node = claim.allocation.as_ref().and_then(|it| self.only_node_of(it));
+            let node = claim.allocation.as_ref().and_then(|allocation| self.node_of(allocation));
             let set = claim.wanted.as_ref().ok().and_then(Choices::name);
             if let (Some(node), Some(set)) = (node, set) {
-                *had.entry(node).or_default().entry(set).or_default() += 1;
+                *had.entry(Name::clone(node)).or_default().entry(set).or_default() += 1;
             }
         }
         had
     }
 
     /// Claims of pods that have a node.
-    pub(super) fn used(&self, pods: &BTreeMap<Key, PodRecord>) -> BTreeSet<Key> {
+    fn used(&self, pods: &BTreeMap<Key, PodRecord>) -> BTreeSet<Key> {
         let placed = self.pods.iter().filter_map(|key| Some((key, pods.get(key)?)));
         let placed = placed.filter(|(_, pod)| pod.node.is_some() && !pod.is_finished());
         let claims = placed.flat_map(|(key, pod)| {

@@ -1,7 +1,5 @@
 //! Claims that are allocated and that no pod with a node uses.
 
-mod shared_devices;
-
 use super::*;
 
 /// Node n1 publishes two GPUs.

@@ -1,14 +1,14 @@
 //! What a pod asks for.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use super::super::words::{Words, pair};
 use crate::{
     model::{
         ContainerRequests, DeviceClaim, GpuPart, HeldClaim, HostPort, Inclusion, LabelSelector,
         Name, NamespaceSet, NodeSelectorTerm, NumaPolicy, NumaScope, NumaTopology, NumaZone,
-        Operator, PodAffinityTerm, PodShape, Reach, Requirement, SharedGpu, TaintEffect,
-        Toleration, TopologyConstraint, TopologySpread, WhenUnsatisfiable, ZoneShare,
+        Operator, PodAffinityTerm, PodShape, Requirement, SharedGpu, TaintEffect, Toleration,
+        TopologyConstraint, TopologySpread, WhenUnsatisfiable, ZoneShare,
     },
     resources::Resources,
 };
@@ -159,14 +159,12 @@ pub(super) fn places(words: &mut Words<'_>) -> Option<TopologyConstraint> {
 }
 
 /// `x:2` a claim on two GPUs, `x:all` on all of the node, `x:2@q` of queue q, `x:2/n1` allocated on n1;
-/// `x:nic*2` on two devices that are no GPUs, `x:1+big*1/n1` on one that counts as big, too;
-/// `=x:nic*1` on one that no other node reaches.
+/// `x:nic*2` on two devices that are no GPUs, `x:1+big*1/n1` on one that counts as big, too.
 fn claim(word: &str) -> DeviceClaim {
     let (word, allocated_on) = match word.split_once('/') {
-        Some((word, nodes)) => (word, Some(reach(nodes))),
+        Some((word, node)) => (word, Some(Name::from(node))),
         None => (word, None),
     };
-    let (word, is_local) = word.strip_prefix('=').map_or((word, false), |word| (word, true));
     let (word, besides) = word.split_once('+').map_or((word, None), |(word, of)| (word, Some(of)));
     let (name, rest) = word.split_once(':').expect("name:gpus");
     let (gpus, queue) = rest.split_once('@').unwrap_or((rest, "default"));
@@ -184,20 +182,7 @@ fn claim(word: &str) -> DeviceClaim {
         is_own: false,
         besides: besides.and_then(|of| Some((allocated_on.clone()?, devices_of(of)))),
         allocated_on,
-        from_stocks: BTreeMap::new(),
-        is_local,
         reserved_for_others: 0,
-    }
-}
-
-/// `n1`, `n1|n2`, or `*` for all.
-pub(super) fn reach(word: &str) -> Reach {
-    match word {
-        "*" => Reach::All,
-        several if several.contains('|') => {
-            Reach::Nodes(Arc::new(several.split('|').map(Name::from).collect()))
-        }
-        node => Reach::Node(node.into()),
     }
 }
 

@@ -8,7 +8,7 @@ use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
-    Access, Selection, SliceRecord, context,
+    Selection, SliceRecord, context,
     expression::{self, with_room},
 };
 use crate::{
@@ -56,13 +56,12 @@ impl Claims {
     /// each is looked at.
     fn fault(&self, selection: &Selection) -> Option<String> {
         let name = selection.name();
-        if self.published.all().any(|device| device.kinds.contains(&name)) {
+        if self.devices.values().flatten().any(|device| device.kinds.contains(&name)) {
             return None;
         }
         let mut drivers: BTreeMap<&Name, (&SliceRecord, &Value)> = BTreeMap::new();
-        for slice in self.slices.values() {
-            let mut offered = slice.devices.iter().filter(|one| slice.access_to(one).is_some());
-            if let Some(first) = offered.next() {
+        for slice in self.slices.values().filter(|slice| slice.node.is_some()) {
+            if let Some(first) = slice.devices.first() {
                 drivers.entry(&slice.driver).or_insert((slice, first));
             }
         }
@@ -89,15 +88,10 @@ fn fault_of(
             Ok(false) => return None,
             Err(why) => {
                 let device = text(device, "/name").unwrap_or_default();
-                let of = match &slice.access {
-                    Some(Access::Node(node)) => format!("node {node}"),
-                    Some(Access::Selected(_) | Access::All) | None => {
-                        format!("pool {}", slice.pool)
-                    }
-                };
+                let node = slice.node.as_deref().unwrap_or_default();
                 return Some(format!(
                     "no device is selected by {expression}, which cannot be judged of device \
-                     {device} of {of}: {why}"
+                     {device} of node {node}: {why}"
                 ));
             }
         }
@@ -139,7 +133,7 @@ mod tests {
                           "resourceClaims": [{ "name": "own", "resourceClaimName": "c" }] } }),
         ];
         let mut mirror = Mirror::of(&objects);
-        mirror.claims.refresh(&mirror.nodes);
+        mirror.claims.refresh();
         let told = mirror.claims.unjudged(&mirror.pods);
         told.into_iter().map(|(pod, fault)| format!("{pod}: {fault}")).collect()
     }
