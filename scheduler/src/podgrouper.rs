@@ -2,12 +2,13 @@
 //! fetched, [`rules`] say which group it makes, the group is created or corrected, and only then
 //! is the pod marked with it: by its binding, by the status that says why it waits, or, where
 //! neither is written, by a write of its own. A pod that is marked, by us or by its maker, is left
-//! alone while there is such a group, and where no owner says what else is meant.
+//! alone.
 
 mod defaults;
 mod rules;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schedlab_json::{Value, json};
 use schedlab_scheduler_core::model::{Name, Time};
@@ -31,6 +32,9 @@ const GROUPS: &str = "scheduling.run.ai/v2alpha2";
 /// What its events name as their source.
 const COMPONENT: &str = "pod-grouper";
 
+/// How long it is believed that a pod cannot be grouped: its owner may be mended, and nobody tells.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_mins(1);
+
 /// Longest chain of owners that is followed.
 const CHAIN_MAX: usize = 16;
 
@@ -45,9 +49,11 @@ pub(crate) struct Grouper {
     owners: BTreeMap<(Name, Owner), Option<Value>>,
     /// What kinds of owners have by default.
     defaults: Source,
-    /// Pods that are left as they stood at this version: to the schedulers of other node pools,
-    /// whose groups they need, or to whoever deletes them after group and owner.
-    left: BTreeMap<Key, u64>,
+    /// Pods whose groups are of other node pools, as they stood at this version: they are left to
+    /// the schedulers of those.
+    of_others: BTreeMap<Key, u64>,
+    /// When all that could not be grouped was looked at last.
+    looked: Time,
 }
 
 impl Grouper {
@@ -55,11 +61,11 @@ impl Grouper {
         let pool = config.node_pool.as_ref();
         let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
         let defaults = Source::new(config.default_priorities.clone());
-        let (plurals, owners, left) = Default::default();
-        Self { pool_label, plurals, owners, defaults, left }
+        let (plurals, owners, of_others, looked) = Default::default();
+        Self { pool_label, plurals, owners, defaults, of_others, looked }
     }
 
-    /// Groups every pod that is in no group and whose group is ours: which node pool it is for
+    /// Groups every pod that is in no group yet and whose group is ours: which node pool it is for
     /// may stand on its owner alone. An error ends the cycle's grouping; what is missing is grouped
     /// in the next.
     pub(crate) async fn group(
@@ -70,7 +76,15 @@ impl Grouper {
     ) -> Result<(), ApiError> {
         self.owners.clear();
         forget_changed(mirror);
-        let waiting = self.waiting(mirror);
+        let said = self.forgotten(mirror, now);
+        let pods = &mirror.pods;
+        self.of_others.retain(|key, version| {
+            pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
+        });
+        let is_known = |key| mirror.ungrouped.contains_key(key) || self.of_others.contains_key(key);
+        let waiting = pods.iter().filter(|(key, pod)| wants_group(pod) && !is_known(key));
+        let waiting: Vec<(Key, PodRecord)> =
+            waiting.map(|(key, pod)| (key.clone(), pod.clone())).collect();
         if waiting.is_empty() {
             return Ok(());
         }
@@ -78,10 +92,6 @@ impl Grouper {
         let (mut wanted, mut wrong) = (Wanted::default(), Vec::new());
         for (key, pod) in &waiting {
             let chain = self.chain(api, &key.namespace, pod).await?;
-            if pod.group.is_some() && chain.iter().any(Link::goes) {
-                self.left.insert(key.clone(), pod.told.version);
-                continue;
-            }
             let beside = match rules::beside(pod, &chain) {
                 Some(beside) => self.owner(api, &key.namespace, &beside).await?,
                 None => None,
@@ -96,33 +106,42 @@ impl Grouper {
             match rules::group_of(key, pod, &chain, around) {
                 Ok(member) if mirror.is_in_pool(&member.group.labels) => wanted.add(key, member),
                 Ok(_) => {
-                    self.left.insert(key.clone(), pod.told.version);
+                    self.of_others.insert(key.clone(), pod.told.version);
                 }
                 Err(malformed) => wrong.push((key, pod, malformed)),
             }
         }
-        warn(api, &wrong, now, pacing).await;
+        let (refused, ended) = wanted.ensure(api, mirror, pacing).await;
+        let refused = |(key, pod)| Some((key, pod, refused.get(key)?.clone()));
+        wrong.extend(waiting.iter().map(|(key, pod)| (key, pod)).filter_map(refused));
+        let is_news =
+            |(key, _, wrong): &&Wrong<'_>| said.get(*key).is_none_or(|(_, was)| was != wrong);
+        warn(api, wrong.iter().filter(is_news), now, pacing).await;
         for (key, _, malformed) in wrong {
             mirror.note_ungrouped(key.clone(), malformed);
         }
-        wanted.ensure(api, mirror, pacing).await?;
-        wanted.mark(api, mirror, pacing).await
+        ended?;
+        for (pod, group, _) in wanted.members.iter().filter(|(.., part)| part.is_none()) {
+            mirror.assume_grouped(pod, group);
+        }
+        // Where a pod stands in its group is a label, which no binding carries; who comes with a
+        // node gets no binding at all.
+        let marks = wanted.members.iter().filter_map(|(pod, group, part)| {
+            let placed = || mirror.pods.get(pod).is_some_and(|pod| pod.node.is_some());
+            (part.is_some() || placed()).then(|| mark_one(api, pod, (group, part.as_ref())))
+        });
+        let marks = marks.collect();
+        write_marks(marks, mirror, pacing).await
     }
 
-    /// Pods that are in no group, or name one that does not exist, and were not looked at as they
-    /// stand.
-    fn waiting(&mut self, mirror: &Mirror) -> Vec<(Key, PodRecord)> {
-        let pods = &mirror.pods;
-        self.left
-            .retain(|key, version| pods.get(key).is_some_and(|pod| pod.told.version == *version));
-        let is_new =
-            |key: &Key| !mirror.ungrouped.contains_key(key) && !self.left.contains_key(key);
-        let alone = pods.iter().filter(|(key, pod)| wants_group(pod) && is_new(key));
-        let alone = alone.map(|(key, pod)| (key.clone(), pod.clone()));
-        let missing = mirror.members.keys().filter(|group| !mirror.groups.contains_key(*group));
-        let misled = missing.flat_map(|group| mirror.pods_of(group));
-        let misled = misled.filter(|(key, pod)| is_misled(pod) && is_new(key));
-        alone.chain(misled.map(|(key, pod)| (key, pod.clone()))).collect()
+    /// What was said of pods that could not be grouped, if it is time to look at all of them again.
+    fn forgotten(&mut self, mirror: &mut Mirror, now: Time) -> BTreeMap<Key, (u64, Malformed)> {
+        let since = now.0.saturating_sub(self.looked.0);
+        if i128::from(since) < i128::try_from(LOOK_AGAIN.as_millis()).unwrap_or(i128::MAX) {
+            return BTreeMap::new();
+        }
+        self.looked = now;
+        std::mem::take(&mut mirror.ungrouped)
     }
 
     /// The owners of a pod, nearest first.
@@ -208,10 +227,18 @@ async fn discover(api: &Api, owner: &Owner) -> Result<Option<String>, ApiError> 
     Ok(found.and_then(|resource| resource["name"].as_str()).map(str::to_owned))
 }
 
+/// A pod that cannot be grouped as it stands, and why.
+type Wrong<'w> = (&'w Key, &'w PodRecord, Malformed);
+
 /// Tells of pods that cannot be grouped, with an event as KAI's pod grouper does: where it runs alone,
 /// nobody else knows why. Who cannot be told has the pod's condition.
-async fn warn(api: &Api, wrong: &[(&Key, &PodRecord, Malformed)], now: Time, pacing: &mut Pacing) {
-    let event = |(key, pod, malformed): &(&Key, &PodRecord, Malformed)| {
+async fn warn<'w>(
+    api: &Api,
+    wrong: impl Iterator<Item = &'w Wrong<'w>>,
+    now: Time,
+    pacing: &mut Pacing,
+) {
+    let event = |(key, pod, malformed): &Wrong<'_>| {
         let event = Event {
             about: &About::pod(key, &pod.uid),
             level: Level::Warning,
@@ -223,7 +250,7 @@ async fn warn(api: &Api, wrong: &[(&Key, &PodRecord, Malformed)], now: Time, pac
         event.request(COMPONENT, now)
     };
     let mut work = Vec::new();
-    for (path, event) in wrong.iter().map(event) {
+    for (path, event) in wrong.map(event) {
         work.push(async move { api.tell(&path, event).await });
     }
     pacing.all(work, drop).await;
@@ -232,9 +259,9 @@ async fn warn(api: &Api, wrong: &[(&Key, &PodRecord, Malformed)], now: Time, pac
 /// What was said of pods that have changed since.
 fn forget_changed(mirror: &mut Mirror) {
     let pods = &mirror.pods;
-    mirror
-        .ungrouped
-        .retain(|key, (version, _)| pods.get(key).is_some_and(|pod| pod.told.version == *version));
+    mirror.ungrouped.retain(|key, (version, _)| {
+        pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
+    });
 }
 
 /// For whoever groups nothing: pods that nobody could group as they stand.
@@ -251,16 +278,8 @@ pub(crate) fn note_faults(mirror: &mut Mirror) {
 }
 
 fn wants_group(pod: &PodRecord) -> bool {
-    pod.group.is_none() && may_be_grouped(pod)
-}
-
-/// Of a pod that names a group which does not exist: it has owners, who say which is meant.
-fn is_misled(pod: &PodRecord) -> bool {
-    pod.told.marked && pod.owner.is_some() && may_be_grouped(pod)
-}
-
-fn may_be_grouped(pod: &PodRecord) -> bool {
     pod.scheduler == Scheduler::This
+        && pod.group.is_none()
         && !pod.skip_grouping
         && !pod.is_finished()
         && pod.leaving_since.is_none()
@@ -289,51 +308,45 @@ impl Wanted {
         }
     }
 
-    /// Creates the groups, or corrects what follows from their owners.
+    /// Creates the groups, or corrects what follows from their owners. Answers which pods are in
+    /// none because the API server refuses theirs: they leave the rest alone.
     async fn ensure(
         &mut self,
         api: &Api,
         mirror: &mut Mirror,
         pacing: &mut Pacing,
-    ) -> Result<(), ApiError> {
+    ) -> (BTreeMap<Key, Malformed>, Result<(), ApiError>) {
         let work = std::mem::take(&mut self.groups).into_iter().filter_map(|(key, groups)| {
             let record = mirror.groups.get(&key).cloned();
             let agrees = |record| groups.iter().all(|group| group.agrees_with(record));
             let pool = mirror.pool_name();
-            (!record.as_ref().is_some_and(agrees))
-                .then(|| ensure(api, key, (record, pool.to_owned()), groups))
+            let is_right = record.as_ref().is_some_and(agrees);
+            let pool = pool.to_owned();
+            (!is_right).then_some(async move {
+                let written = ensure(api, &key, (record, pool), groups).await;
+                (key, written)
+            })
         });
         let work: Vec<_> = work.collect();
-        let mut ended = Ok(());
-        let take = |written: Result<Vec<Value>, ApiError>| match written {
+        let (mut ended, mut refused) = (Ok(()), BTreeMap::new());
+        let take = |(key, written): (Key, Result<Vec<Value>, ApiError>)| match written {
             Ok(objects) => objects.iter().for_each(|is| mirror.upsert(Kind::PodGroup, is)),
+            Err(ApiError::Refused(words)) => drop(refused.insert(key, Some(words))),
+            // It, or its namespace, has just gone.
+            Err(ApiError::NotFound(_)) => drop(refused.insert(key, None)),
             Err(error) => ended = Err(error),
         };
         pacing.all(work, take).await;
-        ended
-    }
-
-    /// Tells who is in which group: the binding will, or a write at once. Where a pod stands in its
-    /// group is a label, which no binding carries; who comes with a node gets no binding at all, and
-    /// who names another group is held to that until it is marked anew.
-    async fn mark(
-        &self,
-        api: &Api,
-        mirror: &mut Mirror,
-        pacing: &mut Pacing,
-    ) -> Result<(), ApiError> {
-        let mut marks = Vec::new();
-        for (pod, group, part) in &self.members {
-            let Some(record) = mirror.pods.get(pod) else { continue };
-            let (is_placed, is_marked) = (record.node.is_some(), record.told.marked);
-            if part.is_none() && !is_marked {
-                mirror.assume_grouped(pod, group);
-            }
-            if part.is_some() || is_placed || is_marked {
-                marks.push(mark_one(api, pod, (group, part.as_ref())));
-            }
-        }
-        write_marks(marks, mirror, pacing).await
+        let mut out = BTreeMap::new();
+        self.members.retain(|(pod, name, _)| {
+            let group = Key { namespace: Name::clone(&pod.namespace), name: Name::clone(name) };
+            let Some(words) = refused.get(&group) else { return true };
+            let (field, allowed) = (format!("PodGroup {name}"), "what the API server accepts");
+            let wrong = words.clone().map(|found| Malformed { field, found, allowed });
+            out.extend(wrong.map(|wrong| (pod.clone(), wrong)));
+            false
+        });
+        (out, ended)
     }
 }
 
@@ -341,7 +354,7 @@ impl Wanted {
 /// is left as it is: somebody may have moved it.
 async fn ensure(
     api: &Api,
-    key: Key,
+    key: &Key,
     (mut stands, pool): (Option<GroupRecord>, String),
     groups: Vec<Group>,
 ) -> Result<Vec<Value>, ApiError> {

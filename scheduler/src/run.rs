@@ -322,7 +322,10 @@ impl Scheduler {
     fn rest_after(&self, started: Instant, plan: Plan) -> Rest {
         let deadline = plan.look_again_in_millis.map(Duration::from_millis);
         let usage = self.past.moves().then_some(USAGE_STEP);
-        let until = deadline.into_iter().chain(usage).min().map(|time| started + time);
+        // An owner can be mended, and nobody tells.
+        let stuck = (!self.mirror.ungrouped.is_empty()).then_some(podgrouper::LOOK_AGAIN);
+        let times = deadline.into_iter().chain(usage).chain(stuck);
+        let until = times.min().map(|time| started + time);
         Rest { plan, until, repeats: 0 }
     }
 

@@ -118,7 +118,7 @@ pub(crate) fn qualified_name(key: &str) -> Vec<String> {
     if name.is_empty() {
         rules.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        rules.push("name part must be no more than 63 characters".to_owned());
+        rules.push("name part must be no more than 63 bytes".to_owned());
     }
     if !is_name(name) {
         rules.push(format!("name part {NAME})"));
@@ -140,7 +140,7 @@ pub(crate) fn percentage(text: &str) -> Option<String> {
 /// A label's value.
 pub(crate) fn label_value(value: &str) -> Option<String> {
     if value.len() > 63 {
-        return Some("must be no more than 63 characters".to_owned());
+        return Some("must be no more than 63 bytes".to_owned());
     }
     (!value.is_empty() && !is_name(value)).then(|| {
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \

@@ -111,48 +111,6 @@ fn owners_that_do_not_control_are_followed_as_well() {
     });
 }
 
-/// KAI asks the owners whichever group a pod names.
-#[test]
-fn owners_say_which_group_is_meant_where_the_one_that_is_named_does_not_exist() {
-    Lab::tell(async |mut lab| {
-        lab.nodes(1, 8);
-        lab.queue("q", 8, -1);
-        lab.apply(
-            "
-apiVersion: scheduling.run.ai/v2alpha2
-kind: PodGroup
-metadata: {name: own}
-spec: {queue: q, minMember: 1}
-",
-        );
-        for (name, group) in [("joins", "own"), ("misled", "nobody")] {
-            let job = json!({
-                "apiVersion": "batch/v1", "kind": "Job",
-                "metadata": { "name": name, "namespace": "default",
-                              "labels": { "kai.scheduler/queue": "q" } },
-                "spec": { "completionMode": "Indexed", "completions": 1, "template": {
-                    "metadata": { "annotations": { "pod-group-name": group } },
-                    "spec": { "schedulerName": "kai-scheduler", "restartPolicy": "Never",
-                              "containers": [{ "name": "main", "image": "train" }] } } },
-            });
-            lab.create("batch", "jobs", &job);
-        }
-        lab.start();
-        lab.pass(5).await;
-        assert_snapshot!(lab.pod_groups(), @r#"
-        own {"minMember":1,"queue":"q"}
-        pg-misled {"minMember":1,"priorityClassName":"train","queue":"q"}
-        "#);
-        assert_snapshot!(lab.pods(), @r"
-        joins-0 Running n-0
-        misled-0 Running n-0
-        ");
-        let writes = lab.writes();
-        lab.pass(60).await;
-        assert_eq!(lab.writes(), writes, "who was marked anew is left alone");
-    });
-}
-
 #[test]
 fn what_changes_on_an_owner_reaches_its_group_with_the_next_pod() {
     Lab::tell(async |mut lab| {

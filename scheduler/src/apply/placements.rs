@@ -64,13 +64,12 @@ impl Applier {
         labels.into_iter().chain([bind]).collect()
     }
 
-    /// The label of our node pool, where the pod is of it by its group alone. What runs in a pool
-    /// says so, as in KAI.
+    /// The label of our node pool, where the pod is of it by its group alone and names none itself.
+    /// What runs in a pool says so, as in KAI.
     pub(super) fn in_pool(&self, cycle: &Cycle<'_>, pod: PodId) -> Option<(&str, &str)> {
         let NodePool { label, value } = self.node_pool.as_ref()?;
-        let has = cycle.snapshot.pods[pod.0 as usize].labels.get(label.as_str());
-        let lacks = !value.is_empty() && has.is_none_or(|has| **has != **value);
-        lacks.then_some((label, value))
+        let has = cycle.snapshot.pods[pod.0 as usize].labels.contains_key(label.as_str());
+        (!value.is_empty() && !has).then_some((label, value))
     }
 
     /// Tells what this cycle has bound: an event each, and when a group's first pod started.

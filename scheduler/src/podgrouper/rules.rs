@@ -17,7 +17,7 @@ use schedlab_scheduler_core::model::{Labels, Name};
 use super::defaults::Defaults;
 use crate::{
     mirror::{ClassRecord, Key, Owner, PodRecord, owner_above},
-    parse::{Malformed, at, list, strings},
+    parse::{Malformed, list, strings},
 };
 pub(super) use group::{Group, Member};
 use kinds::Grouping;
@@ -35,13 +35,6 @@ const GANG_LABEL: &str = "grove.io/podgang";
 pub(crate) struct Link {
     pub(crate) owner: Owner,
     pub(crate) object: Value,
-}
-
-impl Link {
-    /// It is gone, or on its way, and so is soon what it owns.
-    pub(super) fn goes(&self) -> bool {
-        self.object.is_null() || at(&self.object, "/metadata/deletionTimestamp").is_some()
-    }
 }
 
 /// What else groups depend on.
