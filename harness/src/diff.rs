@@ -31,9 +31,9 @@ pub struct Diff {
     pub only_a: Vec<String>,
     /// In the second run alone.
     pub only_b: Vec<String>,
-    /// Run in the first, and skipped or not begun in the second.
+    /// Run in the first, and skipped in the second.
     pub skipped_b: Vec<String>,
-    /// Run in the second, and skipped or not begun in the first.
+    /// Run in the second, and skipped in the first.
     pub skipped_a: Vec<String>,
 }
 
@@ -89,12 +89,14 @@ pub fn diff(a: &Report, b: &Report, order: Order) -> Diff {
     diff
 }
 
-/// What was run in one run and is not in the other, or was not run there.
+/// What was run in one run and not in the other, and of that what was skipped there: one that broke
+/// off has not begun the rest.
 fn alone(one: &Report, other: &Report) -> (Vec<String>, Vec<String>) {
     let ran_there: BTreeSet<&str> = ran(other).map(|case| &*case.id).collect();
-    let there: BTreeSet<&str> = other.cases.iter().map(|case| &*case.id).collect();
+    let skipped = other.cases.iter().filter(|case| case.outcome == Outcome::Skipped);
+    let skipped: BTreeSet<&str> = skipped.map(|case| &*case.id).collect();
     let alone = ran(one).map(|case| &case.id).filter(|id| !ran_there.contains(id.as_str()));
-    alone.cloned().partition(|id| !there.contains(id.as_str()))
+    alone.cloned().partition(|id| !skipped.contains(id.as_str()))
 }
 
 impl Diff {

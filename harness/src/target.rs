@@ -81,8 +81,8 @@ pub enum Which {
 /// The image that `kind-configs/image scheduler` built last.
 const LAST_BUILT: &str = "schedlab/scheduler:dev";
 
-/// From one cycle to the next of ours as a Deployment. All scenarios share it, one after the
-/// other, and wait for its cycles most of their time.
+/// From one cycle to the next of ours as a Deployment: scenarios wait for its cycles most of their
+/// time.
 pub(crate) const DEPLOYED_PERIOD: Duration = Duration::from_millis(500);
 
 impl Which {
@@ -212,13 +212,13 @@ impl Target {
                 return Self::read(name, text, which);
             }
             let shown = path.display().to_string();
-            let text = text::read(path).map_err(|unreadable| {
-                let there = format!("target file {}", unreadable.of(&shown));
-                if path.exists() {
-                    return anyhow!("{there}");
-                }
-                anyhow!("{there}; known without a file are {}", known_names())
-            })?;
+            let others = if path.exists() {
+                String::new()
+            } else {
+                format!("; known without a file are {}", known_names())
+            };
+            let text = text::read(path)
+                .map_err(|unreadable| anyhow!("target file {}{others}", unreadable.of(&shown)))?;
             return Self::read(&shown, &text, which);
         }
         let name = match which {

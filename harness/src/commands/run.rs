@@ -41,6 +41,9 @@ fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<Exit> {
     if cases.is_empty() {
         return Err(check::nothing_selected(&suite, &query).into());
     }
+    if args.flow.jobs.is_none() && shares_devices(&settings.target.which, &cases) {
+        settings.jobs = NonZeroUsize::MIN;
+    }
     if let Some(message) = report::unwritable(&args.results, &args.reporter) {
         return Err(UsageError(message).into());
     }
@@ -79,6 +82,12 @@ fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<Exit> {
     }
     write(args, &report, began, output)?;
     Ok(exit(args, &report, &left, &settings))
+}
+
+/// Whether schedulers of node pools would see each other's devices, which have no pools.
+fn shares_devices(which: &Which, cases: &[&Case]) -> bool {
+    let has_claims = |case: &&Case| case.tags.iter().any(|tag| tag == "claims");
+    matches!(which, Which::Deployment(_)) && cases.iter().any(has_claims)
 }
 
 /// The run that this one shall be like.
@@ -162,6 +171,9 @@ fn ground(
     Ok(Some(Arc::new(ground)))
 }
 
+/// Schedulers in a cluster at a time, two replicas each.
+const SHARDS_MOST: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
 /// How long a part of its boot takes on a machine that is not busy.
 fn usual(cluster: ClusterName) -> Duration {
     Duration::from_secs(match cluster {
@@ -190,8 +202,8 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
             (ClusterName::Emulator, _) => cores,
             // One scheduler for all would divide all nodes among all queues.
             (_, Which::Installed(_)) => NonZeroUsize::MIN,
-            // One scheduler each, in the cluster.
-            (_, Which::Deployment(_)) => times(2),
+            // One scheduler each, in the cluster, whose node takes a hundred pods.
+            (_, Which::Deployment(_)) => times(2).min(SHARDS_MOST),
             // They wait more than they work, and all that works is here.
             (ClusterName::ControlPlane | ClusterName::Container, _) => times(12),
             // Somebody else may need that cluster, or a node has to do its part.

@@ -25,8 +25,6 @@ pub(super) const NAMESPACE: &str = "kai-scheduler";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/kai-scheduler/deployments";
 /// The label that tells the pods of Deployments apart.
 const APP: &str = "app.kubernetes.io/name";
-/// What runs beside schedulers that each serve a node pool.
-const BESIDE_SHARDS: &str = "--components=queue-controller,admission";
 
 /// How long its replicas may take to be ready.
 const READY_WITHIN: Duration = Duration::from_mins(2);
@@ -34,7 +32,7 @@ const READY_WITHIN: Duration = Duration::from_mins(2);
 const ASK: Duration = Duration::from_millis(100);
 
 /// The objects, as kustomize makes them, with two cycles a second and the label of a run. Where
-/// node pools are named, each has a scheduler of its own, and the other parts run for all of them.
+/// node pools are named, each has a Deployment of its own.
 fn objects(image: &str, run: &str, pools: &[String]) -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
     for document in MANIFESTS.into_iter().flat_map(serde_yaml::Deserializer::from_str) {
@@ -53,7 +51,7 @@ fn objects(image: &str, run: &str, pools: &[String]) -> anyhow::Result<Vec<Value
                 objects.extend(shard(object.clone(), pool)?);
             }
             if !pools.is_empty() {
-                say(&mut object, BESIDE_SHARDS)?;
+                continue;
             }
         }
         objects.push(object);
@@ -85,8 +83,6 @@ fn shard(mut deployment: Value, pool: &str) -> anyhow::Result<[Value; 2]> {
     for volume in volumes.filter(|volume| volume["name"] == "config") {
         volume["configMap"] = json!({ "name": name });
     }
-    say(&mut deployment, "--components=scheduler,podgrouper,binder")?;
-    say(&mut deployment, "--binding=direct")?;
     say(&mut deployment, "--config=/etc/schedlab/config/config.yaml")?;
     say(&mut deployment, &format!("--leader-elect-resource-name={name}"))?;
     Ok([config, deployment])
@@ -102,13 +98,18 @@ pub(super) async fn install(
     let mut api = super::api(config)?;
     let objects = objects(image, run, pools)?;
     spare_others(&mut api, &objects).await?;
-    for object in objects {
-        api.apply(&object).await?;
+    for object in &objects {
+        api.apply(object).await?;
     }
+    let wanted = objects.iter().filter(|object| object["kind"] == "Deployment");
+    let wanted: Vec<&Value> = wanted.map(|one| &one["metadata"]["name"]).collect();
     let end = Instant::now() + READY_WITHIN;
     loop {
         let deployments = api.get(DEPLOYMENTS).await.map_err(refusal)?;
-        if deployments["items"].as_array().into_iter().flatten().all(is_ready) {
+        let there = || deployments["items"].as_array().into_iter().flatten();
+        let is_ready =
+            |name: &Value| there().any(|one| one["metadata"]["name"] == *name && is_ready(one));
+        if wanted.iter().all(|name| is_ready(name)) {
             return Ok(());
         }
         if Instant::now() > end {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_pool_has_a_scheduler_and_they_share_the_rest() {
+    fn each_node_pool_has_a_scheduler_of_its_own() {
         let objects = objects("scheduler:7", "r1", &["a".to_owned(), "b".to_owned()]).unwrap();
         let lines = objects.iter().filter_map(|object| {
             let metadata = &object["metadata"];
@@ -220,10 +221,9 @@ mod tests {
         });
         insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
         schedlab-scheduler-a: "nodePool: {value: a}\n"
-        schedlab-scheduler-a of "schedlab-scheduler-a": run --leader-elect --health-address=0.0.0.0:8080 --period=500ms --components=scheduler,podgrouper,binder --binding=direct --config=/etc/schedlab/config/config.yaml --leader-elect-resource-name=schedlab-scheduler-a
+        schedlab-scheduler-a of "schedlab-scheduler-a": run --leader-elect --health-address=0.0.0.0:8080 --period=500ms --config=/etc/schedlab/config/config.yaml --leader-elect-resource-name=schedlab-scheduler-a
         schedlab-scheduler-b: "nodePool: {value: b}\n"
-        schedlab-scheduler-b of "schedlab-scheduler-b": run --leader-elect --health-address=0.0.0.0:8080 --period=500ms --components=scheduler,podgrouper,binder --binding=direct --config=/etc/schedlab/config/config.yaml --leader-elect-resource-name=schedlab-scheduler-b
-        schedlab-scheduler of "schedlab-scheduler-config": run --leader-elect --health-address=0.0.0.0:8080 --period=500ms --components=queue-controller,admission
+        schedlab-scheduler-b of "schedlab-scheduler-b": run --leader-elect --health-address=0.0.0.0:8080 --period=500ms --config=/etc/schedlab/config/config.yaml --leader-elect-resource-name=schedlab-scheduler-b
         "#);
     }
 
