@@ -136,8 +136,7 @@ impl Grouper {
 
     /// What was said of pods that could not be grouped, if it is time to look at all of them again.
     fn forgotten(&mut self, mirror: &mut Mirror, now: Time) -> BTreeMap<Key, (u64, Malformed)> {
-        let since = now.0.saturating_sub(self.looked.0);
-        if i128::from(since) < i128::try_from(LOOK_AGAIN.as_millis()).unwrap_or(i128::MAX) {
+        if now.since(self.looked) < LOOK_AGAIN {
             return BTreeMap::new();
         }
         self.looked = now;

@@ -172,7 +172,7 @@ fn ground(
 }
 
 /// Schedulers in a cluster at a time, two replicas each.
-const SHARDS_MOST: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+const SHARDS_MOST: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not 0");
 
 /// How long a part of its boot takes on a machine that is not busy.
 fn usual(cluster: ClusterName) -> Duration {

@@ -144,32 +144,28 @@ fn queue_status(before: &State, after: &State) -> Check {
     Check::of(claim, format!("{} queues", after.queues.len()), broken)
 }
 
+/// An object that was not left as it was, by its uid and spec.
+fn other(object: &str, was: (&String, &Value), is: Option<(&String, &Value)>) -> Option<String> {
+    match is {
+        None => Some(format!("{object} is gone")),
+        Some((uid, _)) if uid != was.0 => {
+            Some(format!("{object} was replaced by another of that name"))
+        }
+        Some((_, spec)) if spec != was.1 => Some(format!("{object} has another spec")),
+        Some(_) => None,
+    }
+}
+
 /// What the old version wrote is there, unchanged, and waiting work is still told why it waits.
 fn still_read(before: &State, after: &State) -> Check {
     let mut broken = Vec::new();
     for (name, was) in &before.queues {
-        match after.queues.get(name) {
-            None => broken.push(format!("queue {name} is gone")),
-            Some(is) if is.uid != was.uid => {
-                broken.push(format!("queue {name} was replaced by another of that name"));
-            }
-            Some(is) if is.spec != was.spec => {
-                broken.push(format!("queue {name} has another spec"));
-            }
-            Some(_) => {}
-        }
+        let is = after.queues.get(name).map(|is| (&is.uid, &is.spec));
+        broken.extend(other(&format!("queue {name}"), (&was.uid, &was.spec), is));
     }
     for (name, was) in &before.groups {
-        match after.groups.get(name) {
-            None => broken.push(format!("pod group {name} is gone")),
-            Some(is) if is.uid != was.uid => {
-                broken.push(format!("pod group {name} was replaced by another of that name"));
-            }
-            Some(is) if is.spec != was.spec => {
-                broken.push(format!("pod group {name} has another spec"));
-            }
-            Some(_) => {}
-        }
+        let is = after.groups.get(name).map(|is| (&is.uid, &is.spec));
+        broken.extend(other(&format!("pod group {name}"), (&was.uid, &was.spec), is));
     }
     let told = before.pods.iter().filter(|(_, pod)| pod.is_told());
     for (name, _) in told {

@@ -37,7 +37,7 @@ mod tests {
     use http_body_util::Full;
     use hyper::body::Bytes;
 
-    use crate::veil::{Fence, Hub, Names, Veil};
+    use crate::veil::{Hub, Names, Veil};
 
     use super::*;
 
@@ -52,15 +52,7 @@ mod tests {
             let answer = Response::builder().status(answered).body(body).unwrap();
             std::future::ready(Ok::<_, std::convert::Infallible>(answer))
         });
-        let names = Names {
-            prefix: "qx1-".to_owned(),
-            run: "r".to_owned(),
-            shared: [].into(),
-            fence: Fence::None,
-            kwok: false,
-            scheduler: None,
-            pool: None,
-        };
+        let names = Names::of_a_test();
         let hub = Hub::start(kube::Config::new("http://127.0.0.1:1".parse().unwrap()), "q");
         let inner = kube::Client::new(service, "default");
         let client = Veil::new(inner, Arc::new(names), hub.unwrap()).client();

@@ -81,6 +81,20 @@ pub(super) fn prefixes_in<'a>(name: &Finder<'_>, text: &'a str) -> Vec<&'a str> 
 }
 
 impl Names {
+    /// Those of a scenario without anything special.
+    #[cfg(test)]
+    pub(super) fn of_a_test() -> Self {
+        Self {
+            prefix: "qx1-".to_owned(),
+            run: "r".to_owned(),
+            shared: BTreeSet::new(),
+            fence: Fence::None,
+            kwok: false,
+            scheduler: None,
+            pool: None,
+        }
+    }
+
     /// A name as the cluster has it.
     pub(super) fn real(&self, name: &str) -> String {
         if name.is_empty() || self.is_ours(name) {

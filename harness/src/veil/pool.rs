@@ -29,24 +29,12 @@ pub(super) fn remove(names: &Names, labels: &mut Map) {
 mod tests {
     use http::Method;
 
-    use super::super::{Fence, answers, requests};
+    use super::super::{answers, requests};
     use super::*;
-
-    fn names() -> Names {
-        Names {
-            prefix: "qx1-".to_owned(),
-            run: "r".to_owned(),
-            shared: [].into(),
-            fence: Fence::None,
-            kwok: false,
-            scheduler: None,
-            pool: None,
-        }
-    }
 
     #[test]
     fn what_is_scheduled_is_of_the_pool_of_its_scenario() {
-        let names = Names { pool: Some("pool-2".to_owned()), ..names() };
+        let names = Names { pool: Some("pool-2".to_owned()), ..Names::of_a_test() };
         let template = json!({"spec": {"schedulerName": "x", "containers": []}});
         for (path, object, labelled) in [
             ("/api/v1/nodes", json!({"metadata": {"name": "n"}, "spec": {"taints": []}}), ""),

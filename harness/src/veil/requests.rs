@@ -303,15 +303,7 @@ mod tests {
     use crate::veil::Fence;
 
     fn names() -> Names {
-        Names {
-            prefix: "qx1-".to_owned(),
-            run: "r".to_owned(),
-            shared: ["train".to_owned()].into(),
-            fence: Fence::None,
-            kwok: false,
-            scheduler: None,
-            pool: None,
-        }
+        Names { shared: ["train".to_owned()].into(), ..Names::of_a_test() }
     }
 
     #[test]
