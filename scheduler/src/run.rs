@@ -322,11 +322,15 @@ impl Scheduler {
     fn rest_after(&self, started: Instant, plan: Plan) -> Rest {
         let deadline = plan.look_again_in_millis.map(Duration::from_millis);
         let usage = self.past.moves().then_some(USAGE_STEP);
-        // An owner can be mended, and nobody tells.
-        let stuck = (!self.mirror.ungrouped.is_empty()).then_some(podgrouper::LOOK_AGAIN);
-        let times = deadline.into_iter().chain(usage).chain(stuck);
+        let times = deadline.into_iter().chain(usage).chain(self.groups_again_after());
         let until = times.min().map(|time| started + time);
         Rest { plan, until, repeats: 0 }
+    }
+
+    /// An owner that kept pods from being grouped can be mended, and nobody tells.
+    fn groups_again_after(&self) -> Option<Duration> {
+        let is_stuck = !self.mirror.ungrouped.is_empty();
+        (is_stuck && self.config.runs(Component::Podgrouper)).then_some(podgrouper::LOOK_AGAIN)
     }
 
     async fn group(&mut self, now: Time) -> Result<(), ApiError> {
@@ -455,6 +459,9 @@ impl Scheduler {
         }
         if self.past.moves() && !plan.waiting.is_empty() {
             self.call_cycle(started + USAGE_STEP);
+        }
+        if let Some(time) = self.groups_again_after() {
+            self.call_cycle(started + time);
         }
     }
 }

@@ -296,3 +296,25 @@ fn defaults_of_kinds_that_cannot_be_used_are_told_at_their_config_map_once() {
         assert_eq!(lab.pods().matches("Running").count(), 3);
     });
 }
+
+/// Nobody tells of an owner that is mended: one that sleeps until something happens looks again.
+#[test]
+fn what_is_mended_on_an_owner_is_found_by_one_that_sleeps() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        lab.job("train", "q", (2, 2));
+        let minimum = |text: &str| json!({ "metadata": { "annotations": { "kai.scheduler/batch-min-member": text } } });
+        let path = "/apis/batch/v1/namespaces/default/jobs/train";
+        lab.patch(path, &minimum("many")).await;
+        lab.sleep_until_events();
+        lab.start();
+        lab.pass(5).await;
+        lab.patch(path, &minimum("2")).await;
+        lab.pass(120).await;
+        assert_snapshot!(lab.pods(), @r"
+        train-0 Running n-0
+        train-1 Running n-0
+        ");
+    });
+}
