@@ -11,6 +11,7 @@ mod reviewed;
 mod script;
 mod transcript;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use compare::differences;
@@ -112,30 +113,31 @@ fn wrong_answer(asked: Asked<'_>, answer: &Answer) -> Option<String> {
     Some(format!("{asked}\n      must be {expected}\n      is      {is}"))
 }
 
+/// How often a file is played on new servers while answers differ: a real server admits requests
+/// by caches that may lag behind what it has just answered, so that a play now and then differs
+/// where the next does not. Ours has no caches; all its answers are held to the cases, too.
+const PLAYS: usize = 3;
+
 #[tokio::test]
 #[expect(clippy::print_stdout, reason = "how much was compared is what a reader wants to know")]
 async fn the_emulator_answers_as_the_real_server() {
     let Some(assets) = assets_for_a_test(&["etcd", "kube-apiserver"]) else { return };
-    let plane = Temporary::boot(&assets, ALIKE).await.unwrap();
-    let real = client(plane.kubeconfig()).await;
     let reviewed = Reviewed::read();
-    let (mut found, mut count) = (Vec::new(), 0);
     let scripts = scripts();
     let hook = Hook::start().await;
-    let emulated = scripts.iter().map(|script| emulated(script, &hook));
-    let (theirs, ours) = tokio::join!(one_by_one(&real, &scripts, &hook), join_all(emulated));
-    for ((script, theirs), ours) in scripts.iter().zip(theirs).zip(ours) {
-        if std::env::var_os("UPDATE_CASES").is_some() {
-            update(script, &theirs);
+    let mut all = compare(&assets, &scripts, &hook, &reviewed).await;
+    let count: usize = all.iter().map(|compared| compared.answers).sum();
+    let (mut found, mut lagging) = (Vec::new(), Vec::new());
+    for (script, compared) in scripts.iter().zip(&mut all) {
+        let once = compared.different.clone();
+        let mut plays = if updates() { PLAYS } else { 1 };
+        while plays < PLAYS && !compared.different.is_empty() {
+            plays += 1;
+            let again = compare(&assets, std::slice::from_ref(script), &hook, &reviewed).await;
+            compared.different.retain(|different| again[0].different.contains(different));
         }
-        count += theirs.iter().flatten().count();
-        let pairs = asked(script, theirs).zip(ours.into_iter().flatten());
-        found.extend(pairs.filter_map(|((asked, their), our)| {
-            let mut differences = differences(&their, &our);
-            differences.retain(|difference| !reviewed.has(asked, &difference.place));
-            let places: Vec<_> = differences.iter().map(ToString::to_string).collect();
-            (!places.is_empty()).then(|| format!("{asked}\n      {}", places.join("\n      ")))
-        }));
+        lagging.extend(once.difference(&compared.different).cloned());
+        found.extend(compared.different.iter().cloned());
     }
     let table = format!(
         "{} of {count} answers equal but for reviewed places, {} different",
@@ -145,8 +147,47 @@ async fn the_emulator_answers_as_the_real_server() {
     if std::env::var_os("CASES").is_none() {
         found.extend(reviewed.stale());
     }
+    for different in lagging {
+        println!("different once, and not again: {different}");
+    }
     println!("{table}");
     assert!(found.is_empty(), "{}\n{table}", found.join("\n"));
+}
+
+/// What a file's answers were on both servers.
+struct Compared {
+    answers: usize,
+    /// The requests whose answers differ, with the places.
+    different: BTreeSet<String>,
+}
+
+/// Plays scripts on a new real server and on emulators.
+async fn compare(
+    assets: &Assets,
+    scripts: &[Script],
+    hook: &Hook,
+    reviewed: &Reviewed,
+) -> Vec<Compared> {
+    let plane = Temporary::boot(assets, ALIKE).await.unwrap();
+    let real = client(plane.kubeconfig()).await;
+    let emulated = scripts.iter().map(|script| emulated(script, hook));
+    let (theirs, ours) = tokio::join!(one_by_one(&real, scripts, hook), join_all(emulated));
+    let both = scripts.iter().zip(theirs).zip(ours);
+    both.map(|((script, theirs), ours)| {
+        if updates() {
+            update(script, &theirs);
+        }
+        let answers = theirs.iter().flatten().count();
+        let pairs = asked(script, theirs).zip(ours.into_iter().flatten());
+        let different = pairs.filter_map(|((asked, their), our)| {
+            let mut differences = differences(&their, &our);
+            differences.retain(|difference| !reviewed.has(asked, &difference.place));
+            let places: Vec<_> = differences.iter().map(ToString::to_string).collect();
+            (!places.is_empty()).then(|| format!("{asked}\n      {}", places.join("\n      ")))
+        });
+        Compared { answers, different: different.collect() }
+    })
+    .collect()
 }
 
 #[tokio::test]
@@ -186,6 +227,11 @@ async fn compare_printed(transcript: &'static str, assets: &Assets, [theirs, our
     let found: Vec<String> = pairs.map(|(their, our)| their.against(our)).collect();
     let count = theirs.len();
     assert!(found.is_empty(), "{}\n{} of {count} differ", found.join("\n"), found.len());
+}
+
+/// Whether the cases are to be written anew.
+fn updates() -> bool {
+    std::env::var_os("UPDATE_CASES").is_some()
 }
 
 /// Writes what the real server answers into the cases.
