@@ -199,7 +199,7 @@ impl Scheduler {
             grouper: Grouper::new(&config),
             pacing: Pacing::up_to(config.writes_at_once),
             applier: Applier::new(api.clone(), &config),
-            past: Past::new(&api, own, config.usage_database.clone(), move || clock()),
+            past: Past::new(&api, own, &config, move || clock()),
             translator: Translator::of(&config),
             translated: None,
             last_cycle: None,

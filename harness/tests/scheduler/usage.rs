@@ -11,9 +11,10 @@ use std::{
 use http::{Request, Response, StatusCode};
 use insta::assert_snapshot;
 use kube::client::Body;
+use schedlab_emulator::Fleet;
 use schedlab_json::{Value, json};
 use schedlab_scheduler::{
-    Status,
+    NodePool, Status,
     usage::{Asked, Reached, Timing, UsageDatabase, Window},
 };
 use tokio::sync::watch;
@@ -253,5 +254,38 @@ fn an_explanation_finds_the_usage_history_in_any_namespace() {
         priority 100, round 1: of 8, b (weight 1) wants 8 and gets 4
           ConfigMap kai-scheduler/kai-scheduler-usage: data.history.json: found expected ident at line 1 column 2, allowed: what the scheduler wrote; the usage history begins anew
         ");
+    });
+}
+
+/// A node pool with eight GPUs, and a queue whose work uses them all.
+async fn pool(lab: &Lab, pool: &str) {
+    let fleet = format!("pools: [{{name: {pool}, count: 1, gpus: 8, labels: {{pool: {pool}}}}}]");
+    lab.emulator.add_fleet(&Fleet::parse("fleet", &fleet).unwrap()).unwrap();
+    lab.job(&format!("of-{pool}"), pool, (8, 1));
+    lab.queue(pool, 0, -1);
+    let job = format!("batch/v1/namespaces/default/jobs/of-{pool}");
+    for path in [job, format!("scheduling.run.ai/v2/queues/{pool}")] {
+        let labels = json!({ "metadata": { "labels": { "pool": pool } } });
+        lab.patch(&format!("/apis/{path}"), &labels).await;
+    }
+}
+
+#[test]
+fn shards_of_one_name_keep_a_history_each() {
+    Lab::tell(async |mut lab| {
+        lab.config.usage_window = Some(Duration::from_hours(1));
+        for name in ["a", "b"] {
+            pool(&lab, name).await;
+        }
+        for value in ["a", "b", "a"] {
+            lab.config.node_pool = Some(NodePool { label: "pool".into(), value: value.into() });
+            lab.start();
+            lab.pass(1800).await;
+            lab.stop().await;
+        }
+        let kept = lab.list("", "configmaps");
+        let is_it = |object: &&Value| object["metadata"]["name"] == "kai-scheduler-usage";
+        let kept = kept.iter().find(is_it).unwrap();
+        assert_snapshot!(kept["data"], @r#"{"history.pool-a.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225601010,[8000,0,0]]]}}","history.pool-b.json":"{\"capacity\":[[1767227400010,[8000,128000,1099511627776]]],\"queues\":{\"b\":[[1767227401010,[8000,0,0]]]}}"}"#);
     });
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{History, Usage};
 use crate::{
     api::{Api, ApiError, Merge, path},
+    config::NodePool,
     parse::{list, text},
 };
 
@@ -23,16 +24,23 @@ const PERIOD_MILLIS: i64 = 60_000;
 const POINTS_MAX: i64 = 64;
 /// A `ConfigMap` holds a megabyte; a point takes some fifty bytes.
 const POINTS_IN_ALL: i64 = 16_000;
-const KEY: &str = "history.json";
+/// Of each shard: four or more of them have one `ConfigMap` in common.
+const POINTS_OF_A_SHARD: i64 = 4_000;
 
 /// The object, and what stands in it.
 #[derive(Debug)]
 pub(crate) struct Kept {
     namespace: String,
     name: String,
+    /// Each shard's own, below `data`.
+    key: String,
+    points_max: i64,
     /// When it was last written, and after how many changes.
     written: Option<(Time, u64)>,
+    /// The object may be there for the sake of other shards.
     is_there: bool,
+    /// Something stands under the key.
+    is_found: bool,
 }
 
 /// From a moment on, these amounts of GPU, CPU and memory, in the core's units.
@@ -49,25 +57,34 @@ struct Written {
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     object: String,
+    key: String,
     found: String,
 }
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { object, found } = self;
+        let Self { object, key, found } = self;
         write!(
             f,
-            "ConfigMap {object}: data.{KEY}: found {found}, allowed: what the scheduler wrote; \
+            "ConfigMap {object}: data.{key}: found {found}, allowed: what the scheduler wrote; \
              the usage history begins anew"
         )
     }
 }
 
 impl Kept {
-    pub(crate) fn new(api: &Api) -> Self {
+    pub(crate) fn new(api: &Api, pool: Option<&NodePool>) -> Self {
         let namespace = api.client.default_namespace().to_owned();
         let name = format!("{}-usage", api.name);
-        Self { namespace, name, written: None, is_there: false }
+        let (key, points_max) = match pool {
+            None => ("history.json".to_owned(), POINTS_IN_ALL),
+            // The values of labels have the letters of keys, and end with a letter or a digit.
+            Some(NodePool { value, .. }) => {
+                (format!("history.pool-{value}.json"), POINTS_OF_A_SHARD)
+            }
+        };
+        let (is_there, is_found) = (false, false);
+        Self { namespace, name, key, points_max, written: None, is_there, is_found }
     }
 
     fn path(&self, name: &str) -> String {
@@ -90,8 +107,15 @@ impl Kept {
 
     /// What is to be said where there is no history.
     pub(crate) fn missing(&self) -> Option<String> {
-        let none = "found in no namespace: no queue counts as having used anything";
-        (!self.is_there).then(|| format!("ConfigMap {}, the usage history, is {none}", self.name))
+        let Self { name, key, .. } = self;
+        let none = "no queue counts as having used anything";
+        match (self.is_there, self.is_found) {
+            (_, true) => None,
+            (true, false) => Some(format!("ConfigMap {name} has no usage history {key}: {none}")),
+            (false, false) => Some(format!(
+                "ConfigMap {name}, the usage history, is found in no namespace: {none}"
+            )),
+        }
     }
 
     /// Takes up the history that an earlier scheduler left.
@@ -106,9 +130,10 @@ impl Kept {
             Err(error) => return Err(error),
         };
         self.is_there = true;
-        let found = object.get("data").and_then(|data| data.get(KEY)).and_then(Value::as_str);
-        let written: Result<Written, _> = serde_json::from_str(found.unwrap_or_default());
-        match written {
+        let found = object.get("data").and_then(|data| data.get(&self.key));
+        let Some(found) = found.and_then(Value::as_str) else { return Ok(None) };
+        self.is_found = true;
+        match serde_json::from_str(found) {
             Ok(written) => {
                 usage.restore(&written);
                 Ok(None)
@@ -116,7 +141,8 @@ impl Kept {
             Err(error) => {
                 let name = text(&object, "/metadata/name").unwrap_or_default();
                 let object = format!("{}/{name}", self.namespace);
-                Ok(Some(Unreadable { object, found: error.to_string() }))
+                let (key, found) = (self.key.clone(), error.to_string());
+                Ok(Some(Unreadable { object, key, found }))
             }
         }
     }
@@ -134,8 +160,9 @@ impl Kept {
         if self.written.is_some_and(is_early) {
             return Ok(());
         }
-        let history = json!(usage.condensed(now)).to_string();
-        let data = json!({ "data": { KEY: history } });
+        let history = json!(usage.condensed(now, self.points_max)).to_string();
+        let key = self.key.as_str();
+        let data = json!({ "data": { key: history } });
         let answer: Result<serde::de::IgnoredAny, ApiError> = if self.is_there {
             api.patch(&self.path(&self.name), Merge::Plain, &data).await
         } else {
@@ -146,7 +173,12 @@ impl Kept {
             api.create(&self.path(""), &object).await
         };
         match answer {
-            Ok(_) | Err(ApiError::Conflict(_)) => self.is_there = true,
+            Ok(_) => self.is_there = true,
+            // Another shard was first: the next cycle adds to what that one made.
+            Err(ApiError::Conflict(_)) => {
+                self.is_there = true;
+                return Ok(());
+            }
             // Somebody deleted it: it is made anew.
             Err(ApiError::NotFound(_)) => {
                 self.is_there = false;
@@ -160,9 +192,9 @@ impl Kept {
 }
 
 impl Usage {
-    fn condensed(&self, now: Time) -> Written {
+    fn condensed(&self, now: Time, points_max: i64) -> Written {
         let histories = i64::try_from(self.queues.len()).unwrap_or(i64::MAX).saturating_add(1);
-        let points = (POINTS_IN_ALL / histories).clamp(2, POINTS_MAX);
+        let points = (points_max / histories).clamp(2, POINTS_MAX);
         let since = self.window_start(now);
         let of = |history: &History| history.condensed((since, now), points);
         let queues = self.queues.iter().map(|(name, history)| (name.to_string(), of(history)));
@@ -229,7 +261,7 @@ mod tests {
         let used = |gpu| BTreeMap::from([(Name::from("a"), gpus(gpu))]);
         before.record(Time(0), gpus(8000), &used(8000));
         before.record(Time(HOUR), gpus(8000), &used(2000));
-        let kept = json!(before.condensed(Time(2 * HOUR))).to_string();
+        let kept = json!(before.condensed(Time(2 * HOUR), POINTS_IN_ALL)).to_string();
         let mut after = usage();
         after.restore(&serde_json::from_str(&kept).unwrap());
         // An hour passes in which nobody looks.
@@ -245,7 +277,7 @@ mod tests {
             before.record(Time(minute * 60_000), gpus(8000), &used);
         }
         let now = Time(1440 * 60_000);
-        let kept = before.condensed(now);
+        let kept = before.condensed(now, POINTS_IN_ALL);
         assert_eq!((kept.queues["a"].len(), kept.capacity.len()), (65, 1));
         let mut after = usage();
         after.restore(&kept);

@@ -10,10 +10,13 @@ use schedlab_scheduler_core::{
 
 use super::{
     Usage,
-    database::{Database, UsageDatabase},
+    database::Database,
     kept::{Kept, Unreadable},
 };
-use crate::api::{Api, ApiError};
+use crate::{
+    api::{Api, ApiError},
+    config::Config,
+};
 
 /// Where past usage is known from; from nowhere, unless something is configured.
 #[derive(Debug)]
@@ -25,15 +28,16 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// Begins to ask the database, if there is one.
+    /// Begins to ask the configured database, if there is one.
     pub(crate) fn new(
         api: &Api,
         own: Option<Usage>,
-        database: Option<UsageDatabase>,
+        config: &Config,
         now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static,
     ) -> Self {
+        let database = config.usage_database.clone();
         let database = database.map(|settings| Database::ask(settings, now));
-        Self { own, kept: Kept::new(api), database }
+        Self { own, kept: Kept::new(api, config.node_pool.as_ref()), database }
     }
 
     /// Is past usage known from somewhere? Then it moves by time alone.
