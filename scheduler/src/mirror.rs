@@ -241,6 +241,15 @@ impl Mirror {
         })
     }
 
+    /// Pod groups that pods name, and that are not there.
+    pub(crate) fn missing_groups(&self) -> impl Iterator<Item = &Key> {
+        let mut groups = self.groups.keys().peekable();
+        self.members.keys().filter(move |named| {
+            while groups.next_if(|group| group < named).is_some() {}
+            groups.peek() != Some(named)
+        })
+    }
+
     fn remove_group(&mut self, key: Key, gone_at: u64) {
         if self.groups.get(&key).is_some_and(|is| is.told.version <= gone_at) {
             self.groups.remove(&key);

@@ -23,7 +23,7 @@ use crate::{
     translate::Trouble,
     watch::Kind,
 };
-use defaults::Source;
+use defaults::{Defaults, Source};
 use rules::{Around, Group, Member};
 pub(crate) use rules::{Link, fault};
 
@@ -49,8 +49,8 @@ pub(crate) struct Grouper {
     owners: BTreeMap<(Name, Owner), Option<Value>>,
     /// What kinds of owners have by default.
     defaults: Source,
-    /// Pods whose groups are of other node pools, as they stood at this version: they are left to
-    /// the schedulers of those.
+    /// Pods whose groups are for others to make, as they stood at this version: those of other node
+    /// pools, and those that are missing and not ours.
     of_others: BTreeMap<Key, u64>,
     /// When all that could not be grouped was looked at last.
     looked: Time,
@@ -65,8 +65,8 @@ impl Grouper {
         Self { pool_label, plurals, owners, defaults, of_others, looked }
     }
 
-    /// Groups every pod that is in no group yet and whose group is ours: which node pool it is for
-    /// may stand on its owner alone. An error ends the cycle's grouping; what is missing is grouped
+    /// Groups every pod that is in no group yet, or whose group is gone, and whose group is ours: which
+    /// node pool it is for may stand on its owner alone. An error ends the cycle's grouping; what is missing is grouped
     /// in the next.
     pub(crate) async fn group(
         &mut self,
@@ -77,38 +77,34 @@ impl Grouper {
         self.owners.clear();
         forget_changed(mirror);
         let said = self.forgotten(mirror, now);
-        let pods = &mirror.pods;
         self.of_others.retain(|key, version| {
-            pods.get(key).is_some_and(|pod| pod.told.version == *version && pod.group.is_none())
+            let pod = mirror.pods.get(key).filter(|pod| pod.told.version == *version);
+            pod.is_some_and(|pod| pod.group.is_none() || has_lost_group(mirror, key, pod))
         });
-        let is_known = |key| mirror.ungrouped.contains_key(key) || self.of_others.contains_key(key);
-        let waiting = pods.iter().filter(|(key, pod)| wants_group(pod) && !is_known(key));
-        let waiting: Vec<(Key, PodRecord)> =
-            waiting.map(|(key, pod)| (key.clone(), pod.clone())).collect();
+        let is_known =
+            |key: &Key| mirror.ungrouped.contains_key(key) || self.of_others.contains_key(key);
+        let lost = mirror.missing_groups().flat_map(|group| mirror.pods_of(group));
+        let lost = lost.filter(|(_, pod)| may_be_grouped(pod));
+        let new = mirror.pods.iter().filter(|(_, pod)| wants_group(pod));
+        let waiting = new.map(|(key, pod)| (key.clone(), pod)).chain(lost);
+        let waiting = waiting.filter(|(key, _)| !is_known(key));
+        let waiting: Vec<(Key, PodRecord)> = waiting.map(|(key, pod)| (key, pod.clone())).collect();
         if waiting.is_empty() {
             return Ok(());
         }
         let defaults = self.defaults.look(api, &mirror.classes, now).await?;
         let (mut wanted, mut wrong) = (Wanted::default(), Vec::new());
         for (key, pod) in &waiting {
-            let chain = self.chain(api, &key.namespace, pod).await?;
-            let beside = match rules::beside(pod, &chain) {
-                Some(beside) => self.owner(api, &key.namespace, &beside).await?,
-                None => None,
-            };
-            let around = Around {
-                pods: &mirror.pods,
-                classes: &mirror.classes,
-                pool_label: &self.pool_label,
-                beside: beside.as_ref(),
-                defaults: &defaults,
-            };
-            match rules::group_of(key, pod, &chain, around) {
-                Ok(member) if mirror.is_in_pool(&member.group.labels) => wanted.add(key, member),
-                Ok(_) => {
+            let found = self.find(api, (key, pod), mirror, &defaults).await?;
+            match (found, &pod.group) {
+                (Some(Ok(member)), None) => wanted.add(key, member),
+                (Some(Ok(member)), Some(lost)) if member.group.name == *lost => {
+                    wanted.need(key, member.group);
+                }
+                (Some(Err(malformed)), None) => wrong.push((key, pod, malformed)),
+                (None, _) | (Some(_), Some(_)) => {
                     self.of_others.insert(key.clone(), pod.told.version);
                 }
-                Err(malformed) => wrong.push((key, pod, malformed)),
             }
         }
         let (refused, ended) = wanted.ensure(api, mirror, pacing).await;
@@ -141,6 +137,39 @@ impl Grouper {
         }
         self.looked = now;
         std::mem::take(&mut mirror.ungrouped)
+    }
+
+    /// Where a pod belongs; `None`: whose owners are about to go, or whose group is of another node
+    /// pool, is left alone.
+    async fn find(
+        &mut self,
+        api: &Api,
+        (key, pod): (&Key, &PodRecord),
+        mirror: &Mirror,
+        defaults: &Defaults,
+    ) -> Result<Option<Result<Member, Malformed>>, ApiError> {
+        let chain = self.chain(api, &key.namespace, pod).await?;
+        // What is gone with its owner is not to come back.
+        if pod.group.is_some() && chain.iter().any(|link| !stays(&link.object)) {
+            return Ok(None);
+        }
+        let beside = match rules::beside(pod, &chain) {
+            Some(beside) => self.owner(api, &key.namespace, &beside).await?,
+            None => None,
+        };
+        let around = Around {
+            pods: &mirror.pods,
+            classes: &mirror.classes,
+            pool_label: &self.pool_label,
+            beside: beside.as_ref(),
+            defaults,
+        };
+        let found = rules::group_of(key, pod, &chain, around);
+        let is_ours = |member: &Member| mirror.is_in_pool(&member.group.labels);
+        Ok(match found {
+            Ok(member) => is_ours(&member).then_some(Ok(member)),
+            Err(malformed) => Some(Err(malformed)),
+        })
     }
 
     /// The owners of a pod, nearest first.
@@ -205,6 +234,11 @@ impl Grouper {
         self.plurals.insert(kind, plural.clone());
         Ok(plural)
     }
+}
+
+/// An owner that is there, and is not being deleted.
+fn stays(object: &Value) -> bool {
+    !object.is_null() && object["metadata"].get("deletionTimestamp").is_none()
 }
 
 fn is_it(object: &Value, owner: &Owner) -> bool {
@@ -277,8 +311,21 @@ pub(crate) fn note_faults(mirror: &mut Mirror) {
 }
 
 fn wants_group(pod: &PodRecord) -> bool {
+    pod.group.is_none() && may_be_grouped(pod)
+}
+
+/// It is in a group that is not there (any more).
+fn has_lost_group(mirror: &Mirror, pod: &Key, of: &PodRecord) -> bool {
+    of.group.as_ref().is_some_and(|name| !mirror.groups.contains_key(&beside(pod, name)))
+}
+
+/// An object in the namespace of a pod.
+fn beside(pod: &Key, name: &Name) -> Key {
+    Key { namespace: Name::clone(&pod.namespace), name: Name::clone(name) }
+}
+
+fn may_be_grouped(pod: &PodRecord) -> bool {
     pod.scheduler == Scheduler::This
-        && pod.group.is_none()
         && !pod.skip_grouping
         && !pod.is_finished()
         && pod.leaving_since.is_none()
@@ -294,10 +341,15 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// A pod that is to be marked with its group.
     fn add(&mut self, pod: &Key, Member { group, part }: Member) {
-        let namespace = Name::clone(&pod.namespace);
-        let key = Key { namespace, name: Name::clone(&group.name) };
         self.members.push((pod.clone(), Name::clone(&group.name), part));
+        self.need(pod, group);
+    }
+
+    /// The group of a pod.
+    fn need(&mut self, pod: &Key, group: Group) {
+        let key = beside(pod, &group.name);
         let position = *self.positions.entry(key.clone()).or_insert(self.groups.len());
         match self.groups.get_mut(position) {
             // Members may differ in what follows from themselves; the last one is right.
@@ -338,8 +390,7 @@ impl Wanted {
         pacing.all(work, take).await;
         let mut out = BTreeMap::new();
         self.members.retain(|(pod, name, _)| {
-            let group = Key { namespace: Name::clone(&pod.namespace), name: Name::clone(name) };
-            let Some(words) = refused.get(&group) else { return true };
+            let Some(words) = refused.get(&beside(pod, name)) else { return true };
             let (field, allowed) = (format!("PodGroup {name}"), "what the API server accepts");
             let wrong = words.clone().map(|found| Malformed { field, found, allowed });
             out.extend(wrong.map(|wrong| (pod.clone(), wrong)));

@@ -318,3 +318,39 @@ fn what_is_mended_on_an_owner_is_found_by_one_that_sleeps() {
         ");
     });
 }
+
+#[test]
+fn a_group_that_its_pods_still_have_is_made_again() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 0, 2);
+        lab.job("first", "q", (2, 2));
+        // One of somebody who will make its group.
+        pod(&lab, "stranger", &json!({}), &json!([]));
+        let named = json!({ "metadata": { "annotations": { "pod-group-name": "of-somebody" } } });
+        lab.patch("/api/v1/namespaces/default/pods/stranger", &named).await;
+        lab.start();
+        lab.pass(5).await;
+        let groups = lab.list("scheduling.run.ai", "podgroups");
+        let before = lab.pod_groups();
+        for group in groups {
+            let name = group["metadata"]["name"].as_str().unwrap();
+            lab.delete_in("default", "podgroups", "scheduling.run.ai", name);
+        }
+        lab.pass(5).await;
+        assert_eq!(lab.pod_groups(), before);
+        // What runs in it counts again.
+        lab.job("second", "q", (1, 1));
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        first-0 Running n-0
+        first-1 Running n-0
+        second-0 Pending -: q quota has reached the allowable limit of GPUs. Limit is 2 GPUs, currently 2 GPUs allocated and workload requested 1 GPUs
+        stranger Pending -: PodGroup of-somebody, named in annotation pod-group does not exist
+        ");
+        // With the owner the group goes for good.
+        lab.delete_in("default", "jobs", "batch", "first");
+        lab.pass(60).await;
+        assert_snapshot!(lab.pod_groups(), @r#"pg-second {"minMember":1,"priorityClassName":"train","queue":"q"}"#);
+    });
+}
