@@ -1,7 +1,7 @@
 //! Rule 9: who may be evicted. Left out: whether the preemptor deserved it (7 and 8), which
 //! depends on fair shares that the API does not show at the moment of the decision.
 
-use super::{Auditor, Concern, Conduct, GroupView, PodView, Rule, Writer};
+use super::{Auditor, Concern, Conduct, GroupView, PodView, Rule, Writer, gang};
 use crate::model::Name;
 
 /// An eviction with the cause that the scheduler gave for it.
@@ -26,8 +26,8 @@ pub enum Why {
     Consolidate,
 }
 
-/// The scheduler asks a pod to leave: it must be preemptible, or what is left of a gang that
-/// already is below its minimum.
+/// The scheduler asks a pod to leave: it must be preemptible, or of a gang that already is below
+/// its minimum.
 pub(super) fn judge(
     auditor: &mut Auditor,
     name: &Name,
@@ -44,7 +44,11 @@ pub(super) fn judge(
     let Some(group) = pod.group.as_ref().and_then(|group| auditor.view.groups.get(group)) else {
         return;
     };
-    let protected = |group: &GroupView| !group.preemptible && is_whole(auditor, pod, group);
+    let protected = |group: &GroupView| {
+        !group.preemptible
+            && part_is_whole(auditor, pod, group)
+            && gang::is_whole_with(auditor, group, pod)
+    };
     if group.now.is_some() && group.seen(at).all(protected) {
         let mut concerns = vec![Concern::Pod(name.clone())];
         concerns.extend(pod.group.clone().map(Concern::Group));
@@ -55,14 +59,14 @@ pub(super) fn judge(
 }
 
 /// Was the victim's part of its gang whole before it was asked to leave?
-fn is_whole(auditor: &Auditor, victim: &PodView, group: &GroupView) -> bool {
+fn part_is_whole(auditor: &Auditor, victim: &PodView, group: &GroupView) -> bool {
     let Some(key) = &victim.group else { return false };
     let first = group.sub_groups.first();
     let part = group.sub_groups.iter().find(|part| Some(&part.name) == victim.sub_group.as_ref());
     let minimum = part.or(first).map_or(1, |part| part.min_member);
     let members = auditor.accounts.members(key).filter_map(|name| auditor.view.pods.get(name));
-    let others = members.filter(|pod| pod.stays() && pod.sub_group == victim.sub_group).count();
-    others + 1 >= minimum
+    let others = members.filter(|pod| pod.stays() && pod.uid != victim.uid);
+    others.filter(|pod| pod.sub_group == victim.sub_group).count() + 1 >= minimum
 }
 
 /// The cause must be one by which this pod may go.
@@ -72,8 +76,17 @@ pub(super) fn judge_cause(auditor: &mut Auditor, eviction: &Eviction) {
     let victim = auditor.view.group_of(pod);
     let preemptor = groups.get(&eviction.preemptor).and_then(|group| group.now.as_ref());
     let own = pod.group.as_ref() == Some(&eviction.preemptor);
+    // The rest of a gang that lacks a part goes for nobody's sake, once its grace is over.
+    let is_whole_part = |group: &GroupView| {
+        !group.preemptible
+            && part_is_whole(auditor, pod, group)
+            && !gang::is_whole_with(auditor, group, pod)
+    };
     let why = match (victim, preemptor) {
         (Some(_), Some(_)) if own => Some("its own job".to_owned()),
+        (Some(victim), Some(_)) if is_whole_part(victim) => {
+            Some("though it is not preemptible and its part of the gang is whole".to_owned())
+        }
         (Some(victim), Some(preemptor)) => unfair(eviction.why, victim, preemptor),
         (None, _) | (_, None) => None,
     };

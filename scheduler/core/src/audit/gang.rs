@@ -41,6 +41,13 @@ struct Change {
     cut_short: bool,
 }
 
+impl Change {
+    fn none(at: Time) -> Self {
+        let lost = Vec::new();
+        Self { at, cycles: None, bound: false, evicted: false, lost, cut_short: false }
+    }
+}
+
 impl Open {
     /// Takes out what has not changed for longer than `moment`, and for some cycles.
     pub(super) fn due(&mut self, at: Time, moment: Duration) -> Self {
@@ -69,7 +76,7 @@ impl Open {
 
     fn change(&mut self, gang: Name, at: Time) -> &mut Change {
         let (cycles, cut_short) = (self.cycles, self.killed.is_some());
-        let new = Change { at, cycles, bound: false, evicted: false, lost: Vec::new(), cut_short };
+        let new = Change { cycles, cut_short, ..Change::none(at) };
         let change = self.gangs.entry(gang).or_insert(new);
         (change.at, change.cycles) = (at, cycles);
         change
@@ -168,6 +175,17 @@ fn stands(auditor: &Auditor, pod: &PodView, change: &Change) -> bool {
     node.is_some_and(|node| node.seen(change.at).next().is_some())
 }
 
+/// Were enough parts of a gang whole with this member, as the scheduler knew the nodes?
+pub(super) fn is_whole_with(auditor: &Auditor, group: &GroupView, member: &PodView) -> bool {
+    let Some(name) = &member.group else { return false };
+    let mut count = Count::of(auditor, name, &Change::none(auditor.now));
+    let others = auditor.accounts.members(name).filter_map(|name| auditor.view.pods.get(name));
+    if !others.filter(|pod| pod.uid == member.uid).any(PodView::stays) {
+        *count.staying.entry(member.sub_group.clone()).or_default() += 1;
+    }
+    count.enough(group)
+}
+
 /// Members of a group that is being judged, by part.
 #[derive(Default)]
 struct Count {
@@ -200,13 +218,23 @@ impl Count {
         if self.absent() {
             return None;
         }
-        let roots: Vec<usize> = children(group, None).collect();
         let partial = (0..group.sub_groups.len()).find_map(|at| self.partial(group, at));
-        let whole = roots.iter().filter(|at| self.whole(group, **at)).count();
-        let wanted = group.min_sub_groups.unwrap_or(roots.len());
+        let (whole, wanted) = self.roots(group);
         partial.or_else(|| {
             (whole < wanted).then(|| format!("{whole} parts are whole, {wanted} must be"))
         })
+    }
+
+    fn enough(&self, group: &GroupView) -> bool {
+        let (whole, wanted) = self.roots(group);
+        whole >= wanted
+    }
+
+    /// How many parts that are in no other are whole, and how many must be.
+    fn roots(&self, group: &GroupView) -> (usize, usize) {
+        let roots: Vec<usize> = children(group, None).collect();
+        let whole = roots.iter().filter(|at| self.whole(group, **at)).count();
+        (whole, group.min_sub_groups.unwrap_or(roots.len()))
     }
 
     /// What a leaf lacks that is there in part.

@@ -395,6 +395,34 @@ fn what_a_pod_uses_goes_where_it_goes_and_counts_for_whom_it_belongs_to() {
 }
 
 #[test]
+fn what_is_left_of_a_gang_that_lost_a_part_may_go_whole_parts_included() {
+    let of_parts = |min_sub_groups| {
+        let mut history = History::new();
+        let part = |part: &str| SubGroupView {
+            name: name(part),
+            min_member: 1,
+            ..SubGroupView::default()
+        };
+        let sub_groups = vec![part("l"), part("r")];
+        let queue = name("q");
+        let view = GroupView { queue, sub_groups, min_sub_groups, ..GroupView::default() };
+        history.auditor.group(at(0), &name("a"), Some(view));
+        for (member, part) in [("a1", "l"), ("a2", "r")] {
+            history.pod(1, member);
+            history.change(1, member, Writer::Other, |pod| pod.sub_group = Some(name(part)));
+            history.bind(2, member);
+        }
+        history.change(3, "a1", Writer::Other, |pod| pod.phase = Phase::Failed);
+        history.change(9, "a2", Writer::Scheduler, |pod| pod.leaving = true).told()
+    };
+    assert_eq!(of_parts(None), [""; 0]);
+    assert_eq!(
+        of_parts(Some(1)),
+        ["pod a2 is not preemptible, its gang is whole, and it was evicted"]
+    );
+}
+
+#[test]
 fn nobody_asks_for_less_than_nothing_and_only_the_scheduler_is_judged() {
     let mut negative = History::new();
     negative.pod(1, "a1").change(2, "a1", Writer::Other, |pod| pod.requests = gpus(-1));

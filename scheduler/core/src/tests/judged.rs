@@ -296,7 +296,7 @@ fn what_is_left_of_a_part_may_be_evicted_whatever_other_parts_have() {
         lines.collect::<Vec<_>>().join("\n")
     };
     assert_snapshot!(of_victims("split-left-0 leaves for high by preempt"), @"");
-    assert_snapshot!(of_victims("split-right leaves for high by preempt"), @"rule 9 (who may be evicted): pod default/split-right is not preemptible, its gang is whole, and it was evicted");
+    assert_snapshot!(of_victims("split-right leaves for high by preempt"), @"rule 9 (who may be evicted): pod default/split-right was evicted for default/high, though it is not preemptible and its part of the gang is whole");
 }
 
 #[test]
