@@ -10,7 +10,7 @@ use std::{fmt::Debug, sync::Arc};
 
 use crate::{
     decision::{Misfit, Reason},
-    model::{NodeId, PodGroupId, PodId},
+    model::{Name, NodeId, PodGroupId, PodId},
     session::{Fits, Session},
 };
 
@@ -130,8 +130,22 @@ pub trait Filter: Debug + Send + Sync {
     fn keeps_apart(&self) -> bool {
         false
     }
+    /// What two pods that come cannot have in common, whoever else is there.
+    fn parts<'a>(&self, session: &'a Session<'_>, pods: (PodId, PodId)) -> Vec<Apart<'a>> {
+        let _ = (session, pods);
+        Vec::new()
+    }
     /// Looks at the pod. `None`: no node is refused.
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>>;
+}
+
+/// What two pods cannot have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apart<'a> {
+    /// Their node.
+    Node,
+    /// The value of this label of their nodes.
+    Label(&'a Name),
 }
 
 /// PostFilter: what to do at once for a pod without a node.

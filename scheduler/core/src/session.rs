@@ -3,6 +3,7 @@
 //! [`Session::commit`]. A change costs what it changes (one or two nodes, one pod group, the
 //! queues above it), and so does undoing it. Which change to make is decided elsewhere.
 
+mod apart;
 mod candidates;
 mod claims;
 mod commit;

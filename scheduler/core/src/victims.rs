@@ -3,6 +3,7 @@
 //! many pods would fit once they are gone ([`Rooms`]), and the search that finds an acceptable
 //! set ([`serve`]). By which rules is said by each action's [`Purpose`].
 
+mod apart;
 mod backlog;
 mod candidates;
 mod elsewhere;
@@ -34,6 +35,7 @@ pub(crate) use kept::Served;
 pub(crate) use service::{Purpose, serve};
 pub(crate) use units::{Piece, Unit};
 
+use apart::Apart;
 use backlog::{Backlog, Kind};
 use likeness::Likeness;
 use line::VictimLine;

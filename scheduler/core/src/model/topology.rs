@@ -21,7 +21,7 @@ pub struct TopologyLevel {
 }
 
 /// Which places the pods of a group, or of a part of it, keep to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopologyConstraint {
     /// Name of the topology.
     pub topology: Name,

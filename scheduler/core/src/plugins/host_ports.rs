@@ -2,7 +2,7 @@
 
 use crate::{
     decision::Misfit,
-    framework::{DependsOn, Filter, NodeFilter},
+    framework::{Apart, DependsOn, Filter, NodeFilter},
     model::{HostPort, PodId},
     session::{Fits, Session},
 };
@@ -18,6 +18,12 @@ impl Filter for NodePorts {
 
     fn keeps_apart(&self) -> bool {
         true
+    }
+
+    fn parts<'a>(&self, session: &'a Session<'_>, (a, b): (PodId, PodId)) -> Vec<Apart<'a>> {
+        let [a, b] = [a, b].map(|pod| &session.shape_of(pod).host_ports);
+        let collide = a.iter().any(|a| b.iter().any(|b| collide(a, b)));
+        if collide { vec![Apart::Node] } else { Vec::new() }
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {

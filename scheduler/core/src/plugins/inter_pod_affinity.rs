@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     decision::Misfit,
-    framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
+    framework::{Apart, DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{Name, NodeId, Pod, PodAffinityTerm, PodId, PodShape, PodStatus},
     session::{Fits, Session, Stays},
 };
@@ -29,6 +29,13 @@ impl Filter for InterPodAffinity {
 
     fn keeps_apart(&self) -> bool {
         true
+    }
+
+    fn parts<'a>(&self, session: &'a Session<'_>, (a, b): (PodId, PodId)) -> Vec<Apart<'a>> {
+        let (pair, namespaces) = ((session.pod(a), session.pod(b)), &session.snapshot.namespaces);
+        let terms = session.shape_of(a).pod_anti_affinity.iter();
+        let shunning = terms.filter(|term| term_selects(term, namespaces, pair));
+        shunning.map(|term| Apart::Label(&term.topology_key)).collect()
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {

@@ -158,6 +158,25 @@ impl Session<'_> {
         Some(places)
     }
 
+    /// What these pods of a group keep to, from their part to the group. `None`: it depends on more
+    /// than on what they are and what is free, as others of the group have places already, or parts
+    /// of it have places of their own.
+    pub(crate) fn kept_to(
+        &self,
+        group: PodGroupId,
+        pods: &[PodId],
+    ) -> Option<Vec<&TopologyConstraint>> {
+        let of = self.group(group);
+        if !of.is_placed() {
+            return Some(Vec::new());
+        }
+        let part = self.pod(*pods.first()?).sub_group;
+        let is_one_part = pods.iter().all(|pod| self.pod(*pod).sub_group == part);
+        let is_free = self.nodes_in_use(Together { group, part: None, pods }).is_empty();
+        let parts = of.lineage(part).map(Some).chain([None]);
+        (is_one_part && is_free).then(|| parts.filter_map(|part| of.topology_of(part)).collect())
+    }
+
     /// The tree of places, fullest first.
     fn domains(
         &self,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    model::{Labels, Name, PodGroupId, PodId, ShapeId},
+    model::{Labels, Name, PodGroupId, PodId, ShapeId, TopologyConstraint},
     session::Session,
 };
 
@@ -13,17 +13,18 @@ pub(super) struct Likeness {
     shapes: BTreeSet<ShapeId>,
     /// Of those that other pods attract or keep away: by what they are known to those.
     known: BTreeSet<(Name, Labels)>,
+    /// The places that they keep to.
+    kept_to: Vec<TopologyConstraint>,
 }
 
 impl Likeness {
-    pub(super) const NONE: Self = Self { shapes: BTreeSet::new(), known: BTreeSet::new() };
+    pub(super) const NONE: Self =
+        Self { shapes: BTreeSet::new(), known: BTreeSet::new(), kept_to: Vec::new() };
 
-    /// `None`: topology decides, and they are like no others.
+    /// `None`: more of the group decides, and they are like no others.
     pub(super) fn of(session: &Session<'_>, group: PodGroupId, pods: &[PodId]) -> Option<Self> {
-        if session.group(group).is_placed() {
-            return None;
-        }
-        let mut likeness = Self::NONE;
+        let kept_to = session.kept_to(group, pods)?.into_iter().cloned().collect();
+        let mut likeness = Self { kept_to, ..Self::NONE };
         for &id in pods {
             let pod = session.pod(id);
             likeness.shapes.insert(pod.shape);

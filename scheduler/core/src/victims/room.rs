@@ -117,6 +117,12 @@ impl Rooms {
         self.shapes[&shape].counts[node.0 as usize]
     }
 
+    /// Whether a pod of a watched shape fits on `node` once this is gone from there.
+    pub(crate) fn would_fit(&self, shape: ShapeId, node: NodeId, gone: &Freed) -> bool {
+        let at = node.0 as usize;
+        self.shapes[&shape].times(at, &self.free[at], Some(gone)) > 0
+    }
+
     /// Nodes on which a pod of a watched shape fits.
     pub(crate) fn nodes(&self, shape: ShapeId) -> &BTreeSet<NodeId> {
         &self.shapes[&shape].nodes

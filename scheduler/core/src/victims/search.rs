@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Backlog, Manner, Rooms, Solution, Unit, Wanted};
+use super::{Apart, Backlog, Manner, Rooms, Solution, Unit, Wanted};
 use crate::{
     model::{NodeId, PodGroupId, QueueId, ShapeId},
     queues::Ledger,
@@ -28,6 +28,11 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) manner: Manner,
     /// Places that the job is required to keep to: all of it fits into one of them.
     pub(crate) places: Option<&'p [BTreeSet<NodeId>]>,
+    /// How many candidates were gone when the job was last tried in each of them: until another one
+    /// there is gone, too, it fails there again.
+    pub(crate) tried: BTreeMap<usize, usize>,
+    /// Where each pod needs a place of its own.
+    pub(crate) apart: Option<Apart>,
     /// Candidates that are imagined gone.
     pub(crate) gone: Vec<&'p Unit>,
     /// In a trial, others came before the job and took room that was made for it.
@@ -76,13 +81,18 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
             let (shape, groups) = (self.session.shape_of(pod), self.session.held_gpu_groups(pod));
             self.rooms.imagine_gone((node, self.session.node(node)), shape, groups);
         }
+        if let Some(apart) = &mut self.apart {
+            apart.note_gone(self.rooms, unit);
+        }
         self.gone.push(unit);
     }
 
     fn counts_suffice(&self, needed: &BTreeMap<ShapeId, u64>) -> bool {
         let in_all = needed.iter().all(|(shape, count)| self.rooms.total(*shape) >= *count);
         let in_one = |place| self.suffice_in(needed, place);
-        in_all && self.places.is_none_or(|places| places.iter().any(in_one))
+        in_all
+            && self.apart.as_ref().is_none_or(Apart::suffices)
+            && self.places.is_none_or(|places| places.iter().any(in_one))
     }
 
     pub(super) fn suffice_in(

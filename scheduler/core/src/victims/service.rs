@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    About, Backlog, Before, Free, Kind, Likeness, Manner, Pool, Rooms, Search, Solution, Unit,
-    VictimLine, Wanted,
+    About, Apart, Backlog, Before, Free, Kind, Likeness, Manner, Pool, Rooms, Search, Solution,
+    Unit, VictimLine, Wanted,
     hopeless::{Demand, Hopeless},
     kept::{Served, spoiler},
     protection,
@@ -300,6 +300,7 @@ fn search_among(
     let manner = purpose.manner();
     let places = session.required_places(wanted.group, &wanted.pods);
     let (places, gone, ahead, is_contested) = (places.as_deref(), Vec::new(), Vec::new(), false);
+    let apart = Apart::of(session, rooms, wanted);
     let search = Search {
         session,
         rooms,
@@ -308,6 +309,8 @@ fn search_among(
         accepts,
         manner,
         places,
+        apart,
+        tried: BTreeMap::new(),
         gone,
         is_contested,
         ahead,

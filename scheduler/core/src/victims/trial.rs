@@ -16,16 +16,29 @@ use super::{
 use crate::{
     model::{NodeId, PodGroupId, PodId, ShapeId},
     resources::PerResource,
-    session::{PodState, Session},
+    session::{Freed, PodState, Session},
 };
 
 impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// First on as few nodes as the counts say; if that is not enough, on all that have room.
     pub(super) fn try_for_real(&mut self, needed: &BTreeMap<ShapeId, u64>) -> Option<Solution> {
         let Some(places) = self.places else { return self.try_in(needed, None) };
-        let fitting = places.iter().filter(|place| self.suffice_in(needed, place));
-        let fitting: Vec<&BTreeSet<NodeId>> = fitting.collect();
-        fitting.into_iter().find_map(|place| self.try_in(needed, Some(place)))
+        let fitting = places
+            .iter()
+            .enumerate()
+            .filter(|(at, place)| self.is_changed(*at, place) && self.suffice_in(needed, place));
+        let fitting: Vec<(usize, &BTreeSet<NodeId>)> = fitting.collect();
+        fitting.into_iter().find_map(|(at, place)| {
+            self.tried.insert(at, self.gone.len());
+            self.try_in(needed, Some(place))
+        })
+    }
+
+    /// A candidate in this place has gone since the job was tried there.
+    fn is_changed(&self, at: usize, place: &BTreeSet<NodeId>) -> bool {
+        let Some(tried) = self.tried.get(&at) else { return true };
+        let new = self.gone[*tried..].iter().flat_map(|unit| &unit.pods);
+        new.into_iter().any(|(_, node)| place.contains(node))
     }
 
     fn try_in(
@@ -37,14 +50,19 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let all = needed.keys().flat_map(|shape| self.rooms.nodes(*shape)).copied();
         let all: BTreeSet<NodeId> =
             all.filter(|node| place.is_none_or(|place| place.contains(node))).collect();
-        let found = self.trial(&few);
+        if let Some(evicted) = self.fewest_units(&few)
+            && let Some(found) = self.trial(evicted)
+        {
+            return Some(found);
+        }
+        let found = self.trial(self.units_on(&few));
         if found.is_some() || few == all {
             return found;
         }
         let parts_are_placed = self.session.group(self.wanted.group).is_placed();
         let is_more_than_counted =
             || self.is_contested || needed.len() > 1 || parts_are_placed || self.is_kept_apart();
-        if is_more_than_counted() { self.trial(&all) } else { None }
+        if is_more_than_counted() { self.trial(self.units_on(&all)) } else { None }
     }
 
     /// Counts say little about it: who stands there matters, too.
@@ -73,27 +91,58 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 let units = standing.get(at).copied().unwrap_or(0);
                 (units > 0, !latest.contains(at), units, *at)
             });
-            let mut room = 0;
-            chosen.extend(nodes.into_iter().take_while(|node| {
-                let wanted = room < count || !standing.contains_key(node);
-                room += u64::from(self.rooms.on(shape, *node));
+            let (mut room, mut taken) = (0, BTreeSet::new());
+            chosen.extend(nodes.into_iter().filter(|node| {
+                let there = match &self.apart {
+                    Some(apart) => u64::from(taken.insert(apart.place_of(*node))),
+                    None => u64::from(self.rooms.on(shape, *node)),
+                };
+                let wanted = (room < count && there > 0) || !standing.contains_key(node);
+                room += there;
                 wanted
             }));
         }
         chosen
     }
 
-    /// The imagined candidates that stand on `nodes`, as many more as limits ask for, and all
-    /// surplus of gangs whose core is among them.
-    fn units_on(&self, nodes: &BTreeSet<NodeId>) -> Vec<Unit> {
-        let ledger = self.session.ledger();
-        let stands_there = |unit: &Unit| unit.pods.iter().any(|(_, node)| nodes.contains(node));
-        let mut chosen: BTreeSet<UnitKey> = BTreeSet::new();
-        let mut limits = Limits::default();
-        for unit in self.gone.iter().filter(|unit| stands_there(unit)) {
-            limits.give(ledger, unit);
+    /// Where each pod needs a place of its own: of the imagined candidates on `nodes` the first that
+    /// make room for one there.
+    fn fewest_units(&self, nodes: &BTreeSet<NodeId>) -> Option<Vec<Unit>> {
+        self.apart.as_ref()?;
+        let shape = self.session.pod(*self.wanted.pods.first()?).shape;
+        let mut freed: BTreeMap<NodeId, Freed> = BTreeMap::new();
+        let mut chosen = BTreeSet::new();
+        for unit in &self.gone {
+            let lacks_room = |(_, node): &(PodId, NodeId)| {
+                let gone = freed.get(node).cloned().unwrap_or_default();
+                nodes.contains(node) && !self.rooms.would_fit(shape, *node, &gone)
+            };
+            if !unit.pods.iter().any(lacks_room) {
+                continue;
+            }
             chosen.insert(unit.key);
+            for &(pod, at) in &unit.pods {
+                let (node, groups) = (self.session.node(at), self.session.held_gpu_groups(pod));
+                freed.entry(at).or_default().add(node, self.session.shape_of(pod), groups);
+            }
         }
+        Some(self.with_surplus(chosen))
+    }
+
+    /// The imagined candidates that stand on `nodes`, with what goes along.
+    fn units_on(&self, nodes: &BTreeSet<NodeId>) -> Vec<Unit> {
+        let stands_there = |unit: &Unit| unit.pods.iter().any(|(_, node)| nodes.contains(node));
+        let there = self.gone.iter().filter(|unit| stands_there(unit));
+        self.with_surplus(there.map(|unit| unit.key).collect())
+    }
+
+    /// These candidates, as many more as limits ask for, and all surplus of gangs whose core is
+    /// among them.
+    fn with_surplus(&self, mut chosen: BTreeSet<UnitKey>) -> Vec<Unit> {
+        let ledger = self.session.ledger();
+        let mut limits = Limits::default();
+        let first = self.gone.iter().filter(|unit| chosen.contains(&unit.key));
+        first.for_each(|unit| limits.give(ledger, unit));
         for unit in &self.gone {
             if limits.suffice(ledger, self.wanted) {
                 break;
@@ -113,10 +162,10 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// Evicts, serves, and does so again with only those that left, until all of them leave: in
     /// the next cycle the others will not have moved. Where they are too few, since others come
     /// before the job then, all have to leave. Then what it takes must be acceptable.
-    fn trial(&mut self, nodes: &BTreeSet<NodeId>) -> Option<Solution> {
+    fn trial(&mut self, mut evicted: Vec<Unit>) -> Option<Solution> {
         self.session.count_simulated();
         let start = self.session.checkpoint();
-        let (mut evicted, mut more) = (self.units_on(nodes), None::<Vec<Unit>>);
+        let mut more = None::<Vec<Unit>>;
         let solution = loop {
             if !self.serve_in_turn(&evicted, Returns::Anywhere) {
                 self.session.undo_to(start);
