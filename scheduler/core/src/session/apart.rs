@@ -8,16 +8,37 @@ use crate::{
     model::{Name, PodId},
 };
 
+/// More pods are not compared, each with each other.
+const COMPARED_MAX: usize = 64;
+
 impl Session<'_> {
-    /// By node the number of the place that it is in, where two pods that come cannot be in one
-    /// place; the widest such places, if there are several kinds. `None`: nothing keeps them apart
-    /// on every node.
-    pub(crate) fn places_apart(&self, pods: (PodId, PodId)) -> Option<Vec<usize>> {
-        let filters = self.profile.plugins.filter.iter();
-        let parts: Vec<Apart<'_>> = filters.flat_map(|filter| filter.parts(self, pods)).collect();
-        let numbered = parts.into_iter().filter_map(|apart| self.numbered(apart));
+    /// By node the number of the place that it is in, where no two of these pods can be in one place;
+    /// the widest such places, if there are several kinds. `None`: some may be together on some node,
+    /// or they are too many to compare.
+    pub(crate) fn places_apart(&self, pods: &[PodId]) -> Option<Vec<usize>> {
+        if pods.len() < 2 || pods.len() > COMPARED_MAX {
+            return None;
+        }
+        let others = pods.iter().enumerate();
+        let pairs = others.flat_map(|(at, a)| pods[..at].iter().map(move |b| (*a, *b)));
+        let mut common: Option<Vec<Apart<'_>>> = None;
+        for (a, b) in pairs {
+            let mut parts = self.parts((a, b));
+            parts.extend(self.parts((b, a)));
+            let common = common.get_or_insert_with(|| parts.clone());
+            common.retain(|apart| parts.contains(apart));
+            if common.is_empty() {
+                return None;
+            }
+        }
+        let numbered = common?.into_iter().filter_map(|apart| self.numbered(apart));
         let count = |places: &Vec<usize>| places.iter().copied().collect::<BTreeSet<_>>().len();
         numbered.min_by_key(count)
+    }
+
+    fn parts(&self, pods: (PodId, PodId)) -> Vec<Apart<'_>> {
+        let filters = self.profile.plugins.filter.iter();
+        filters.flat_map(|filter| filter.parts(self, pods)).collect()
     }
 
     /// `None`: a node lacks the label, and whoever is there is far from everybody.

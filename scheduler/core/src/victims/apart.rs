@@ -21,12 +21,11 @@ pub(crate) struct Apart {
 impl Apart {
     /// `None`: pods of the job may be together, or are not all alike.
     pub(super) fn of(session: &Session<'_>, rooms: &Rooms, wanted: &Wanted) -> Option<Self> {
-        let [first, second, ..] = wanted.pods.as_slice() else { return None };
-        let shape = session.pod(*first).shape;
+        let shape = session.pod(*wanted.pods.first()?).shape;
         if wanted.pods.iter().any(|pod| session.pod(*pod).shape != shape) {
             return None;
         }
-        let places = session.places_apart((*first, *second))?;
+        let places = session.places_apart(&wanted.pods)?;
         let open = rooms.nodes(shape).iter().map(|node| places[node.0 as usize]).collect();
         Some(Self { shape, places, open, needed: wanted.pods.len() })
     }
