@@ -125,7 +125,9 @@ impl Seen {
         let snapshot = &mut translator.translation.snapshot;
         snapshot.now = Time(now().as_millisecond());
         let own = config.usage_window.map(|window| Usage::over(window, config.usage_half_life));
-        let mut past = Past::new(&api, own, &config, move || now());
+        let pool = config.node_pool.as_ref().map(|pool| &*pool.value);
+        let known = (own, config.usage_database.clone());
+        let mut past = Past::new(&api, known, pool, move || now());
         let unknown = past.look_up(&api).await.context("cannot read the usage history")?;
         past.tell(&mut snapshot.queues, snapshot.now);
         let trouble = past.trouble(&mirror.queues, snapshot.now).and_then(|(trouble, _)| trouble);

@@ -187,6 +187,8 @@ impl Rest {
 impl Scheduler {
     fn new(api: Api, config: Config, now: Clock, metrics: Option<Arc<Metrics>>) -> Self {
         let own = config.usage_window.map(|window| Usage::over(window, config.usage_half_life));
+        let known = (own, config.usage_database.clone());
+        let pool = config.node_pool.as_ref().map(|pool| &*pool.value);
         let clock = Clock::clone(&now);
         Self {
             watches: Watches::start(&api.client, kinds(config.flavor, None)),
@@ -199,7 +201,7 @@ impl Scheduler {
             grouper: Grouper::new(&config),
             pacing: Pacing::up_to(config.writes_at_once),
             applier: Applier::new(api.clone(), &config),
-            past: Past::new(&api, own, &config, move || clock()),
+            past: Past::new(&api, known, pool, move || clock()),
             translator: Translator::of(&config),
             translated: None,
             last_cycle: None,

@@ -1,6 +1,7 @@
 //! Tables of whole cycles, by area.
 
 mod amounts;
+mod apart;
 mod auditor;
 mod away;
 mod bystanders;

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use super::{History, Usage};
 use crate::{
     api::{Api, ApiError, Merge, path},
-    config::NodePool,
     parse::{list, text},
 };
 
@@ -73,15 +72,13 @@ impl fmt::Display for Unreadable {
 }
 
 impl Kept {
-    pub(crate) fn new(api: &Api, pool: Option<&NodePool>) -> Self {
+    pub(crate) fn new(api: &Api, pool: Option<&str>) -> Self {
         let namespace = api.client.default_namespace().to_owned();
         let name = format!("{}-usage", api.name);
         let (key, points_max) = match pool {
             None => ("history.json".to_owned(), POINTS_IN_ALL),
             // The values of labels have the letters of keys, and end with a letter or a digit.
-            Some(NodePool { value, .. }) => {
-                (format!("history.pool-{value}.json"), POINTS_OF_A_SHARD)
-            }
+            Some(pool) => (format!("history.pool-{pool}.json"), POINTS_OF_A_SHARD),
         };
         let (is_there, is_found) = (false, false);
         Self { namespace, name, key, points_max, written: None, is_there, is_found }

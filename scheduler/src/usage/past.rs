@@ -10,13 +10,10 @@ use schedlab_scheduler_core::{
 
 use super::{
     Usage,
-    database::Database,
+    database::{Database, UsageDatabase},
     kept::{Kept, Unreadable},
 };
-use crate::{
-    api::{Api, ApiError},
-    config::Config,
-};
+use crate::api::{Api, ApiError};
 
 /// Where past usage is known from; from nowhere, unless something is configured.
 #[derive(Debug)]
@@ -28,16 +25,15 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// Begins to ask the configured database, if there is one.
+    /// Begins to ask the database, if there is one. Each shard, by its node pool, keeps its own.
     pub(crate) fn new(
         api: &Api,
-        own: Option<Usage>,
-        config: &Config,
+        (own, database): (Option<Usage>, Option<UsageDatabase>),
+        pool: Option<&str>,
         now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static,
     ) -> Self {
-        let database = config.usage_database.clone();
         let database = database.map(|settings| Database::ask(settings, now));
-        Self { own, kept: Kept::new(api, config.node_pool.as_ref()), database }
+        Self { own, kept: Kept::new(api, pool), database }
     }
 
     /// Is past usage known from somewhere? Then it moves by time alone.
