@@ -1,7 +1,9 @@
 //! What a log showed, for comparison with another run's: see [`Showing`].
 
+mod durations;
 mod families;
 mod kinds;
+mod wants;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -148,7 +150,9 @@ fn workloads(
     let mut workloads: BTreeMap<String, WorkloadShowing> = BTreeMap::new();
     for trail in trails.values() {
         let workload = workloads.entry(families.label(&trail.object).to_owned()).or_default();
-        families.want(&trail.object).clone_into(&mut workload.wants);
+        if workload.wants.is_empty() {
+            workload.wants = families.want(&trail.object);
+        }
         if trail.is_there {
             *workload.pods.entry(trail.state(families)).or_default() += 1;
         }

@@ -6,8 +6,10 @@ use std::{
 };
 
 use schedlab_emulator::{quantity::thousandths, store::LogEntry};
-use schedlab_json::{Value, json};
+use schedlab_json::Value;
 
+use super::durations::Durations;
+use super::wants::{self, Choices, Company};
 use crate::fields::{list, text};
 use crate::snapshots::ordinals::{Shown, without_hash, without_uid, words_replaced};
 
@@ -22,30 +24,35 @@ pub(super) struct Families {
     of_pods: BTreeMap<(String, String), String>,
     /// By uid.
     labels: BTreeMap<String, String>,
-    /// What a scheduler goes by, by uid.
-    wants: BTreeMap<String, String>,
+    /// What a scheduler goes by, by family. What goes with its pods is known of all together: one
+    /// that did not live long enough to get a group is like the others.
+    wants: BTreeMap<String, BTreeSet<String>>,
     /// By namespace and the pod group's name.
     of_groups: BTreeMap<(String, String), String>,
     /// By the name alone, as texts say it; a pod's name comes before a group's.
     of_names: BTreeMap<String, String>,
 }
 
+/// A pod, and what a scheduler goes by.
+struct Member<'a> {
+    pod: &'a Value,
+    workload: String,
+    want: String,
+    /// What its group and its claims add.
+    beside: Vec<String>,
+}
+
 impl Families {
     pub(super) fn of(log: &[Arc<LogEntry>]) -> Self {
-        let mut pods: BTreeMap<&str, &Value> = BTreeMap::new();
-        for entry in log.iter().filter(|entry| &*entry.key.resource.plural == "pods") {
-            pods.insert(text(&entry.object, UID).unwrap_or_default(), &entry.object);
-        }
-        let owners = owner_counts(pods.values().copied());
-        let traits = |(uid, pod)| (uid, (pod, workload(pod, &owners), want(pod)));
-        let pods: BTreeMap<&str, (&Value, String, String)> = pods.into_iter().map(traits).collect();
+        let members = members(log);
         let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (_, workload, want) in pods.values() {
+        for Member { workload, want, .. } in &members {
             kinds.entry(workload).or_default().insert(want);
         }
         let (mut of_pods, mut of_groups) = (BTreeMap::new(), BTreeMap::new());
         let mut labels = BTreeMap::new();
-        for (pod, workload, want) in pods.values() {
+        let mut wants: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for Member { pod, workload, want, beside } in &members {
             let kinds = &kinds[&**workload];
             let label = if kinds.len() == 1 {
                 workload.clone()
@@ -61,10 +68,11 @@ impl Families {
             if *workload < *stands {
                 stands.clone_from(workload);
             }
+            let all = wants.entry(label.clone()).or_default();
+            all.insert(want.clone());
+            all.extend(beside.iter().cloned());
             labels.insert(field(pod, UID), label);
         }
-        let wants = pods.iter().map(|(uid, (_, _, want))| (String::from(*uid), want.clone()));
-        let wants = wants.collect();
         let mut of_names: BTreeMap<String, String> = BTreeMap::new();
         for ((_, name), workload) in of_pods.iter().chain(&of_groups) {
             of_names.entry(name.clone()).or_insert_with(|| String::clone(workload));
@@ -79,8 +87,9 @@ impl Families {
     }
 
     /// What a scheduler goes by, as text: equal pods have equal texts on every cluster.
-    pub(super) fn want(&self, pod: &Value) -> &str {
-        self.wants.get(text(pod, UID).unwrap_or_default()).map_or("?", String::as_str)
+    pub(super) fn want(&self, pod: &Value) -> String {
+        let wants = self.wants.get(self.label(pod)).into_iter().flatten();
+        wants.map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
     /// The workload that a scheduler means by a pod's or a group's name.
@@ -105,6 +114,34 @@ impl Families {
         let shown = self.of_names.get(bare).cloned();
         format!("{}{end}", shown.unwrap_or_else(|| without_uid(name)))
     }
+}
+
+/// All pods of a log, in the order of their uids, as they were last.
+fn members(log: &[Arc<LogEntry>]) -> Vec<Member<'_>> {
+    let mut pods: BTreeMap<&str, &Value> = BTreeMap::new();
+    for entry in log.iter().filter(|entry| &*entry.key.resource.plural == "pods") {
+        pods.insert(text(&entry.object, UID).unwrap_or_default(), &entry.object);
+    }
+    let owners = owner_counts(pods.values().copied());
+    let (choices, company) = (Choices::of(pods.values().copied()), Company::of(log));
+    let wants = |pod: &Value| (wants::of_pod(pod, &choices), company.wants(pod));
+    let all: Vec<(&Value, (Value, Vec<Value>))> =
+        pods.into_values().map(|pod| (pod, wants(pod))).collect();
+    let mut durations = Durations::default();
+    for (_, (want, beside)) in &all {
+        std::iter::once(want).chain(beside).for_each(|value| durations.note(value));
+    }
+    let ranked = |mut value: Value| {
+        durations.rank(&mut value);
+        value.to_string()
+    };
+    let member = |(pod, (want, beside)): (_, (_, Vec<Value>))| Member {
+        pod,
+        workload: workload(pod, &owners),
+        want: ranked(want),
+        beside: beside.into_iter().map(ranked).collect(),
+    };
+    all.into_iter().map(member).collect()
 }
 
 /// The workload a pod is of: by the label that tables give, by its owner, by its own name.
@@ -143,19 +180,6 @@ fn owner(pod: &Value) -> Option<&str> {
     let controls = |owner: &&Value| owner["controller"] == true;
     let owner = list(pod, "/metadata/ownerReferences").iter().find(controls)?;
     Some(without_hash(pod, owner["name"].as_str()?))
-}
-
-fn want(pod: &Value) -> String {
-    let asked = |container: &Value| container["resources"].clone();
-    let asked: Vec<Value> = list(pod, "/spec/containers").iter().map(asked).collect();
-    json!({
-        "asks": asked,
-        "nodes": pod["spec"]["nodeSelector"],
-        "affinity": pod["spec"]["affinity"],
-        "priority": pod["spec"]["priority"],
-        "queue": pod["metadata"]["labels"]["kai.scheduler/queue"],
-    })
-    .to_string()
 }
 
 fn gpus(pod: &Value) -> String {

@@ -4,6 +4,8 @@ use schedlab_json::json;
 
 use super::*;
 
+mod wants;
+
 /// A log in the making.
 #[derive(Default)]
 struct Log(Vec<Arc<LogEntry>>);
