@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schedlab_json::Value;
 use serde::Serialize;
 
-use super::state::{PodState, QueueState, State, words};
+use super::state::{GroupState, Marks, PodState, QueueState, State, words};
 use super::watching::Seen;
 use super::work::{BEYOND, new_work_changes};
 use crate::view::Phase;
@@ -46,6 +46,7 @@ impl Check {
 pub(super) fn all(before: &State, after: &State, seen: &Seen) -> Vec<Check> {
     vec![
         untouched(before, after),
+        nodes_left(before, after),
         bound_once(after, seen),
         gangs_whole(after, seen),
         queue_status(before, after),
@@ -65,7 +66,9 @@ fn untouched(before: &State, after: &State) -> Check {
         Some(is) if (is.phase, is.restarts) != (was.phase, was.restarts) || is.node != was.node => {
             vec![format!("{name} was {} and is {}", words(was), words(is))]
         }
-        Some(is) => rewritten(name, &was.marks, &is.marks),
+        Some(is) => rewritten((name, &was.marks, &is.marks), |mark, change| {
+            change == Change::New && GROUPING.contains(&mark)
+        }),
     });
     let broken = broken.collect();
     Check::of("no running pod is touched", format!("{} running pods", running.len()), broken)
@@ -78,20 +81,44 @@ const GROUPING: [&str; 3] = [
     "annotation kai.scheduler/subgroup-name",
 ];
 
-/// Labels and annotations of a pod that are not what they were.
+/// What may become of a label, an annotation or another field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    New,
+    Other,
+    Gone,
+}
+
+/// What others read of an object and is not what it was, but for what may change.
 fn rewritten(
-    pod: &str,
-    was: &BTreeMap<String, String>,
-    is: &BTreeMap<String, String>,
+    (object, was, is): (&str, &Marks, &Marks),
+    may: impl Fn(&str, Change) -> bool,
 ) -> Vec<String> {
-    let changed =
-        was.iter().filter(|(key, value)| is.get(*key) != Some(value)).map(|(key, was)| {
-            let is = is.get(key).map_or("is gone".to_owned(), |is| format!("is {is}"));
-            format!("{pod}: {key} was {was} and {is}")
-        });
-    let new =
-        is.iter().filter(|(key, _)| !was.contains_key(*key) && !GROUPING.contains(&key.as_str()));
-    changed.chain(new.map(|(key, is)| format!("{pod}: {key} is new: {is}"))).collect()
+    let mut told = Vec::new();
+    for (mark, was) in was {
+        let (change, now) = match is.get(mark) {
+            Some(is) if is == was => continue,
+            Some(is) => (Change::Other, format!("is {is}")),
+            None => (Change::Gone, "is gone".to_owned()),
+        };
+        if !may(mark, change) {
+            told.push(format!("{object}: {mark} was {was} and {now}"));
+        }
+    }
+    let new = is.iter().filter(|(mark, _)| !was.contains_key(*mark) && !may(mark, Change::New));
+    told.extend(new.map(|(mark, is)| format!("{object}: {mark} is new: {is}")));
+    told
+}
+
+/// Nobody who schedules closes nodes or labels them.
+fn nodes_left(before: &State, after: &State) -> Check {
+    let nothing_may = |_: &str, _: Change| false;
+    let broken = before.fleet.iter().flat_map(|(node, was)| match after.fleet.get(node) {
+        None => vec![format!("node {node} is gone")],
+        Some(is) => rewritten((&format!("node {node}"), was, is), nothing_may),
+    });
+    let broken = broken.collect();
+    Check::of("nodes are left as they were", format!("{} nodes", before.fleet.len()), broken)
 }
 
 fn bound_once(after: &State, seen: &Seen) -> Check {
@@ -156,6 +183,38 @@ fn other(object: &str, was: (&String, &Value), is: Option<(&String, &Value)>) ->
     }
 }
 
+/// When something happened to a group last, which schedulers note down.
+const TIMES: [&str; 3] = [
+    "annotation kai.scheduler/last-start-timestamp",
+    "annotation kai.scheduler/last-eviction-timestamp",
+    STALE_SINCE,
+];
+
+/// It goes when the group is whole again.
+const STALE_SINCE: &str = "annotation kai.scheduler/stale-podgroup-timestamp";
+
+/// Parts of a group's status that go when it waits no longer.
+const TROUBLES: [&str; 2] = ["conditions", "schedulingConditions"];
+
+/// What a group has lost of its metadata and its status. A version may write what the one before
+/// did not know, in labels and annotations of schedulers; whose the group is and who holds it, it
+/// may not change.
+fn stripped(object: &str, was: &GroupState, is: &GroupState) -> Vec<String> {
+    let may = |mark: &str, change: Change| match change {
+        Change::New => mark.contains(" kai.scheduler/"),
+        Change::Other => TIMES.contains(&mark),
+        Change::Gone => mark == STALE_SINCE,
+    };
+    let mut told = rewritten((object, &was.marks, &is.marks), may);
+    let lost = was.told.difference(&is.told);
+    let lost = lost.filter(|part| is.told.is_empty() || !TROUBLES.contains(&part.as_str()));
+    let lost: Vec<&str> = lost.map(String::as_str).collect();
+    if !lost.is_empty() {
+        told.push(format!("{object} lost of its status: {}", lost.join(", ")));
+    }
+    told
+}
+
 /// What the old version wrote is there, unchanged, and waiting work is still told why it waits.
 fn still_read(before: &State, after: &State) -> Check {
     let mut broken = Vec::new();
@@ -164,8 +223,13 @@ fn still_read(before: &State, after: &State) -> Check {
         broken.extend(other(&format!("queue {name}"), (&was.uid, &was.spec), is));
     }
     for (name, was) in &before.groups {
-        let is = after.groups.get(name).map(|is| (&is.uid, &is.spec));
-        broken.extend(other(&format!("pod group {name}"), (&was.uid, &was.spec), is));
+        let object = format!("pod group {name}");
+        let is = after.groups.get(name);
+        let same = is.map(|is| (&is.uid, &is.spec));
+        match (other(&object, (&was.uid, &was.spec), same), is) {
+            (None, Some(is)) => broken.extend(stripped(&object, was, is)),
+            (why, _) => broken.extend(why),
+        }
     }
     let told = before.pods.iter().filter(|(_, pod)| pod.is_told());
     for (name, _) in told {
@@ -191,3 +255,6 @@ pub(super) fn told(told: Result<(), String>) -> Check {
     let claim = "new work that waits is told why";
     Check::of(claim, format!("{} pods", BEYOND.len()), told.err().into_iter().collect())
 }
+
+#[cfg(test)]
+mod tests;

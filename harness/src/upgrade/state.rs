@@ -1,6 +1,6 @@
 //! What the API shows at one moment, as far as an upgrade may not change it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_json::Value;
 
@@ -18,7 +18,12 @@ pub(super) struct State {
     pub(super) groups: BTreeMap<String, GroupState>,
     /// GPUs by node.
     pub(super) nodes: BTreeMap<String, i128>,
+    /// By node: labels, and what keeps pods away.
+    pub(super) fleet: BTreeMap<String, Marks>,
 }
+
+/// What others read of an object beside its spec: `label app`, `finalizers` and the like.
+pub(super) type Marks = BTreeMap<String, String>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PodState {
@@ -29,8 +34,7 @@ pub(super) struct PodState {
     pub(super) queue: Option<String>,
     pub(super) gpu_milli: i128,
     pub(super) devices: Vec<String>,
-    /// Labels and annotations: `label app` and the like.
-    pub(super) marks: BTreeMap<String, String>,
+    pub(super) marks: Marks,
     pub(super) restarts: i64,
     /// Why it failed.
     pub(super) reason: String,
@@ -43,6 +47,9 @@ pub(super) struct GroupState {
     /// Smallest number of members.
     pub(super) least: usize,
     pub(super) spec: Value,
+    pub(super) marks: Marks,
+    /// The parts of its status in which something is said.
+    pub(super) told: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -72,11 +79,7 @@ impl State {
         let named = |object: &Value| said(object, "/metadata/name");
         let group = |object: &Value| {
             let namespace = text(object, "/metadata/namespace").unwrap_or_default();
-            let least = at(object, "/spec/minMember").and_then(Value::as_u64).unwrap_or(1);
-            let least = usize::try_from(least).unwrap_or(usize::MAX);
-            let uid = said(object, "/metadata/uid");
-            let spec = object["spec"].clone();
-            (format!("{namespace}/{}", named(object)), GroupState { uid, least, spec })
+            (format!("{namespace}/{}", named(object)), group_state(object))
         };
         let node = |object: &Value| {
             let gpus = thousandths(&object["status"]["allocatable"]["nvidia.com/gpu"]);
@@ -90,6 +93,7 @@ impl State {
                 .collect(),
             groups: view.all(Kind::PodGroups).map(group).collect(),
             nodes: view.all(Kind::Nodes).map(node).collect(),
+            fleet: view.all(Kind::Nodes).map(|node| (named(node), node_marks(node))).collect(),
         }
     }
 
@@ -185,21 +189,70 @@ fn pod_state(pod: Pod<'_>, view: &View) -> PodState {
         queue: pod.queue(view).map(str::to_owned),
         gpu_milli: pod.gpu_milli(),
         devices: devices.filter(|one| !one.is_empty()).collect(),
-        marks: marks(pod),
+        marks: marks(pod.0),
         restarts,
         reason: text(pod.0, "/status/reason").unwrap_or_default().to_owned(),
         waits: pod.waiting_reason().map(str::to_owned),
     }
 }
 
-/// What a pod bears that others read.
-fn marks(pod: Pod<'_>) -> BTreeMap<String, String> {
-    let of = |field: &str, word: &str| -> Vec<(String, String)> {
-        let marks = pod.0["metadata"][field].as_object().into_iter().flat_map(|marks| marks.iter());
-        marks.map(|(key, value)| (format!("{word} {key}"), value.to_string())).collect()
+fn group_state(group: &Value) -> GroupState {
+    let least = at(group, "/spec/minMember").and_then(Value::as_u64).unwrap_or(1);
+    let told = at(group, "/status").and_then(Value::as_object);
+    let told = told.into_iter().flat_map(|status| status.iter());
+    let says = |value: &Value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     };
-    let annotations = of("annotations", "annotation");
-    of("labels", "label").into_iter().chain(annotations).collect()
+    GroupState {
+        uid: text(group, "/metadata/uid").unwrap_or_default().to_owned(),
+        least: usize::try_from(least).unwrap_or(usize::MAX),
+        spec: group["spec"].clone(),
+        marks: marks(group),
+        told: told.filter(|(_, value)| says(value)).map(|(part, _)| part.to_string()).collect(),
+    }
+}
+
+/// What every write changes, and what names an object.
+const OF_EVERY_WRITE: [&str; 6] =
+    ["managedFields", "resourceVersion", "generation", "uid", "name", "namespace"];
+
+/// All metadata that others read: each label and each annotation by itself.
+fn marks(object: &Value) -> Marks {
+    let all = object["metadata"].as_object().into_iter().flat_map(|all| all.iter());
+    let mut marks = Marks::new();
+    for (field, value) in all.filter(|(field, _)| !OF_EVERY_WRITE.contains(&field.as_str())) {
+        let Some(word) = ["label", "annotation"].into_iter().find(|word| field.starts_with(word))
+        else {
+            marks.insert(field.to_string(), value.to_string());
+            continue;
+        };
+        let each = value.as_object().into_iter().flat_map(|each| each.iter());
+        marks.extend(each.map(|(key, value)| (format!("{word} {key}"), value.to_string())));
+    }
+    marks
+}
+
+/// What of a node decides who may be there. Annotations are heartbeats of those who run it, and
+/// taints of this prefix tell how it is.
+fn node_marks(node: &Value) -> Marks {
+    let mut marks = marks(node);
+    marks.retain(|mark, _| mark.starts_with("label "));
+    let is_closed = at(node, "/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false);
+    if is_closed {
+        marks.insert("unschedulable".to_owned(), "true".to_owned());
+    }
+    for taint in list(node, "/spec/taints") {
+        let (key, effect) = (&taint["key"], &taint["effect"]);
+        let (Some(key), Some(effect)) = (key.as_str(), effect.as_str()) else { continue };
+        if !key.starts_with("node.kubernetes.io/") {
+            let value = taint["value"].as_str().unwrap_or_default();
+            marks.insert(format!("taint {key}:{effect}"), format!("{value:?}"));
+        }
+    }
+    marks
 }
 
 fn queue_state(queue: &Value) -> QueueState {
