@@ -3,6 +3,7 @@
 
 mod container;
 mod deployment;
+mod host;
 mod install;
 mod installation;
 mod kind;
@@ -27,6 +28,7 @@ use crate::processes::Kept;
 use crate::target::Which;
 use crate::veil::{self, Fence, Hub, Names};
 use container::Container;
+use host::Host;
 use kind::Kind;
 
 pub use installation::Chart;
@@ -88,32 +90,6 @@ pub struct Ground {
     pools: Pools,
     version: String,
     host: Host,
-}
-
-/// What keeps a cluster alive.
-#[derive(Debug)]
-enum Host {
-    /// Processes of ours: it goes with them.
-    Processes(Box<ControlPlane<Kept>>),
-    /// A container of ours: it goes with it.
-    Container(Box<Container>),
-    /// kind.
-    Kind(Kind),
-    /// Somebody else.
-    Others,
-}
-
-impl Host {
-    /// Whether it is our own image: an emulator.
-    fn is_ours(&self) -> bool {
-        matches!(self, Self::Container(container) if container.is_ours())
-    }
-
-    /// Says which process of ours has ended that belongs to it, if one has.
-    fn alive(&mut self) -> anyhow::Result<()> {
-        let Self::Processes(plane) = self else { return Ok(()) };
-        plane.alive()
-    }
 }
 
 /// What distinguishes the kinds of clusters once they are there.
