@@ -3,6 +3,7 @@
 
 mod container;
 mod deployment;
+mod guests;
 mod host;
 mod install;
 mod installation;
@@ -28,6 +29,7 @@ use crate::processes::Kept;
 use crate::target::Which;
 use crate::veil::{self, Fence, Hub, Names};
 use container::Container;
+use guests::Guests;
 use host::Host;
 use kind::Kind;
 
@@ -89,6 +91,7 @@ pub struct Ground {
     /// Where that one runs once for each.
     pools: Pools,
     version: String,
+    guests: Guests,
     host: Host,
 }
 
@@ -247,6 +250,7 @@ impl Ground {
             scheduler: found.scheduler,
             pools: Pools::default(),
             version: found.version,
+            guests: Guests::default(),
             host: found.host,
         })
     }

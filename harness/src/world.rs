@@ -241,6 +241,11 @@ impl World {
         matches!(self.cluster, Place::Real(_))
     }
 
+    /// Pods of others on its nodes, in words.
+    pub(crate) async fn guests(&self) -> Option<String> {
+        self.cluster.guests().await
+    }
+
     /// Takes away everything that the scenario made. Answers what is left.
     pub(crate) async fn close(mut self) -> Vec<String> {
         // One that does not run need not be ended.

@@ -176,6 +176,14 @@ impl Place {
         }
     }
 
+    /// Pods of others on its nodes, in words.
+    pub(crate) async fn guests(&self) -> Option<String> {
+        match self {
+            Self::Emulated(_) => None,
+            Self::Real(real) => real.guests().await,
+        }
+    }
+
     /// Takes away everything that the scenario made. Answers what is left.
     pub(crate) async fn close(self) -> Vec<String> {
         match self {

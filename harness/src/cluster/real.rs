@@ -84,6 +84,8 @@ pub(crate) async fn play(
 /// A part of a cluster.
 pub struct Real {
     ground: Arc<Ground>,
+    /// What stands before its names.
+    prefix: String,
     veil: Veil,
     client: kube::Client,
     clock: Clock,
@@ -102,6 +104,7 @@ impl Real {
     pub(crate) async fn start(ground: &Arc<Ground>) -> anyhow::Result<Self> {
         let pool = ground.pool()?;
         let names = ground.names(pool.as_ref());
+        let prefix = names.prefix.clone();
         let veil = Veil::new(ground.client()?, Arc::new(names), ground.hub());
         let client = veil.client();
         let namespace = json!({
@@ -116,6 +119,7 @@ impl Real {
         let troupe = play(ground, (client.clone(), clock.clone()), observe).await?;
         Ok(Self {
             ground: Arc::clone(ground),
+            prefix,
             veil,
             client,
             born: clock.now(),
@@ -204,6 +208,11 @@ impl Real {
     /// Up to where it was written by anybody of the scenario.
     pub(crate) fn marks(&self) -> Marks {
         self.veil.ledger().marks()
+    }
+
+    /// Pods of others on its nodes, in words.
+    pub(crate) async fn guests(&self) -> Option<String> {
+        self.ground.guests_of(&self.prefix).await
     }
 
     /// Takes away everything that the scenario made. Answers what the cluster did not let go.

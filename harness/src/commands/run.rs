@@ -113,6 +113,9 @@ fn leave(ground: Ground, reports: &[CaseReport], logs: &Path, output: &mut Outpu
             Err(error) => output.note(&format!("no logs of the cluster: {error:#}")),
         }
     }
+    if let Some(came) = ground.who_came() {
+        output.note(&came);
+    }
     for left in ground.close() {
         output.note(&format!("could not be removed: {left}"));
     }
@@ -168,6 +171,11 @@ fn ground(
     drop(boot);
     let took = clock.now().duration_since(began).as_secs_f64();
     output.note(&format!("{}, ready in {took:.1} s", ground.title()));
+    match ground.who_may_come() {
+        Ok(None) => {}
+        Ok(Some(waiting)) => output.note(&waiting),
+        Err(error) => output.note(&format!("cannot tell which pods of others wait: {error:#}")),
+    }
     Ok(Some(Arc::new(ground)))
 }
 

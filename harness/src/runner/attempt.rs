@@ -106,6 +106,9 @@ async fn run(case: &Case, steps: &Collection<World>, settings: &Settings, asked:
         }
     };
     attempt.deaths = world.scheduler_deaths();
+    if let (Some(guests), Some(failure)) = (world.guests().await, &mut attempt.report.failure) {
+        failure.message = format!("{}\n{guests}", failure.message);
+    }
     let left = world.close().await;
     if !left.is_empty() && attempt.report.outcome == Outcome::Passed {
         let message = format!("the scenario's objects could not be removed:\n{}", left.join("\n"));
