@@ -2,6 +2,7 @@
 //! `Then` stands. Changes are taken one at a time, so that a claim which must hold all the time
 //! is judged after each of them.
 
+mod evictions;
 mod objects;
 mod store;
 mod watch;
@@ -17,7 +18,8 @@ use crate::api::Api;
 use crate::veil::Marks;
 use watch::Watch;
 
-pub use objects::{Eviction, Phase, Pod};
+pub use evictions::Eviction;
+pub use objects::{Phase, Pod};
 pub(crate) use objects::{QUEUE, WORKLOAD};
 
 /// A place in a collection: namespace and name.
@@ -202,6 +204,6 @@ impl View {
 
     /// What was evicted so far, in the order in which it was told.
     pub fn evictions(&self) -> Vec<Eviction<'_>> {
-        objects::evictions(self)
+        evictions::evictions(self)
     }
 }

@@ -1,0 +1,92 @@
+//! Evictions as steps speak of them, read from the events in which schedulers tell of them.
+
+use std::collections::BTreeSet;
+
+use schedlab_json::Value;
+
+use super::{Kind, Pod, View};
+use crate::fields;
+
+/// A pod that a scheduler evicted, and what it said.
+#[derive(Clone, Copy, Debug)]
+pub struct Eviction<'a> {
+    /// The pod's namespace.
+    pub namespace: &'a str,
+    /// The pod's name.
+    pub name: &'a str,
+    /// The pod as it is or was, when it was seen.
+    pub pod: Option<Pod<'a>>,
+    /// For whom and why.
+    pub message: &'a str,
+    /// When, in the API's form.
+    pub time: &'a str,
+}
+
+impl Eviction<'_> {
+    /// Whether the scheduler's words have one of these names in them, other than the victim's own.
+    pub fn tells_of(&self, names: &BTreeSet<&str>) -> bool {
+        let mut words = words(self.message, "_-.").filter(|word| *word != self.name);
+        words.any(|word| names.contains(word))
+    }
+
+    /// Whether they have the name of a queue in them, not that of a namespace.
+    pub fn tells_of_queue(&self, queue: &str) -> bool {
+        words(self.message, "_-./").any(|word| word == queue)
+    }
+}
+
+/// Words of letters, digits and `signs`.
+fn words<'m>(message: &'m str, signs: &str) -> impl Iterator<Item = &'m str> {
+    let part = move |c: char| c.is_alphanumeric() || signs.contains(c);
+    message.split(move |c: char| !part(c)).map(|word| word.trim_matches('.'))
+}
+
+/// Events in which a scheduler says that it evicted pods that have left since, or are leaving.
+pub(super) fn evictions(view: &View) -> Vec<Eviction<'_>> {
+    let mut found: Vec<Eviction<'_>> =
+        view.all(Kind::Events).filter_map(|event| eviction(view, event)).collect();
+    found.sort_by_key(|eviction| (eviction.time, eviction.namespace, eviction.name));
+    found
+}
+
+fn eviction<'a>(view: &'a View, event: &'a Value) -> Option<Eviction<'a>> {
+    let field = |at: &str| fields::text(event, at);
+    let evicts = matches!(field("/reason")?, "Evict" | "Evicted" | "Preempted");
+    if !evicts || field("/involvedObject/kind") != Some("Pod") {
+        return None;
+    }
+    let namespace = field("/involvedObject/namespace")?;
+    let name = field("/involvedObject/name")?;
+    let place = (namespace.to_owned(), name.to_owned());
+    let told_of = |pod: &Pod<'_>| pod.uid() == field("/involvedObject/uid").unwrap_or_default();
+    let there = view.pods().find(|pod| (pod.namespace(), pod.name()) == (namespace, name));
+    let pod = match there.filter(told_of) {
+        Some(pod) if !pod.is_leaving() => return None,
+        Some(pod) => Some(pod),
+        None => view.pod_gone(&place).or(there),
+    };
+    let message = field("/message").or_else(|| field("/note")).unwrap_or_default();
+    let time = field("/metadata/creationTimestamp").unwrap_or_default();
+    Some(Eviction { namespace, name, pod, message, time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_eviction_tells_of_others_by_whole_names() {
+        let eviction = Eviction {
+            namespace: "default",
+            name: "a",
+            pod: None,
+            message: "Pod default/a was preempted by workload default/train-7f3c of queue prod.",
+            time: "",
+        };
+        let tells_of = |name: &str| eviction.tells_of(&BTreeSet::from(["other", name]));
+        assert!(tells_of("train-7f3c") && tells_of("prod"));
+        for not in ["a", "train", "7f3c", "pro", "default/a"] {
+            assert!(!tells_of(not), "{not}");
+        }
+    }
+}
