@@ -19,6 +19,7 @@ use crate::veil::Marks;
 use watch::Watch;
 
 pub use evictions::Eviction;
+pub(crate) use evictions::victims;
 pub use objects::{Phase, Pod};
 pub(crate) use objects::{QUEUE, WORKLOAD};
 

@@ -7,7 +7,7 @@ use cucumber::then;
 use super::StepResult;
 use super::parameters::{Count, Stays, When};
 use super::subjects::Subject;
-use crate::view::{Eviction, Pod};
+use crate::view::{Eviction, Pod, victims};
 use crate::world::World;
 
 /// So many pods were evicted by the scheduler since the scenario began.
@@ -96,7 +96,7 @@ fn counted(
     let all = world.view.evictions();
     let of_subject =
         |eviction: &&Eviction<'_>| eviction.pod.is_some_and(|pod| subject.means(pod, &world.view));
-    let found = all.iter().filter(of_subject).filter(|eviction| wanted(eviction)).count();
+    let found = victims(all.iter().filter(of_subject).filter(|eviction| wanted(eviction)));
     if count.means(found) {
         return Ok(());
     }

@@ -14,6 +14,8 @@ pub struct Eviction<'a> {
     pub namespace: &'a str,
     /// The pod's name.
     pub name: &'a str,
+    /// The pod's uid; empty where neither the event nor a pod of that name has one.
+    pub uid: &'a str,
     /// The pod as it is or was, when it was seen.
     pub pod: Option<Pod<'a>>,
     /// For whom and why.
@@ -33,6 +35,13 @@ impl Eviction<'_> {
     pub fn tells_of_queue(&self, queue: &str) -> bool {
         words(self.message, "_-./").any(|word| word == queue)
     }
+}
+
+/// How many pods these evictions are of: a pod that makes room for two is told of twice.
+pub(crate) fn victims<'e>(evictions: impl Iterator<Item = &'e Eviction<'e>>) -> usize {
+    let pods: BTreeSet<[&str; 3]> =
+        evictions.map(|eviction| [eviction.uid, eviction.namespace, eviction.name]).collect();
+    pods.len()
 }
 
 /// Words of letters, digits and `signs`.
@@ -67,22 +76,40 @@ fn eviction<'a>(view: &'a View, event: &'a Value) -> Option<Eviction<'a>> {
     };
     let message = field("/message").or_else(|| field("/note")).unwrap_or_default();
     let time = field("/metadata/creationTimestamp").unwrap_or_default();
-    Some(Eviction { namespace, name, pod, message, time })
+    let uid = field("/involvedObject/uid").or(pod.map(Pod::uid)).unwrap_or_default();
+    Some(Eviction { namespace, name, uid, pod, message, time })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn eviction<'a>(name: &'a str, uid: &'a str, message: &'a str) -> Eviction<'a> {
+        Eviction { namespace: "default", name, uid, pod: None, message, time: "" }
+    }
+
+    #[test]
+    fn a_pod_that_makes_room_for_two_is_one_victim() {
+        let told = [
+            eviction("a", "1", "Preempted by pod x on node n"),
+            eviction("a", "1", "Preempted by pod y on node n"),
+            eviction("b", "2", "Preempted by pod y on node n"),
+        ];
+        assert_eq!(victims(told.iter()), 2);
+    }
+
+    #[test]
+    fn a_pod_that_came_again_under_its_name_is_another_victim() {
+        let told = [eviction("web-0", "1", ""), eviction("web-0", "2", "")];
+        assert_eq!(victims(told.iter()), 2);
+        let nameless = [eviction("a", "", ""), eviction("a", "", ""), eviction("b", "", "")];
+        assert_eq!(victims(nameless.iter()), 2, "by name, where there is no uid");
+    }
+
     #[test]
     fn an_eviction_tells_of_others_by_whole_names() {
-        let eviction = Eviction {
-            namespace: "default",
-            name: "a",
-            pod: None,
-            message: "Pod default/a was preempted by workload default/train-7f3c of queue prod.",
-            time: "",
-        };
+        let message = "Pod default/a was preempted by workload default/train-7f3c of queue prod.";
+        let eviction = eviction("a", "", message);
         let tells_of = |name: &str| eviction.tells_of(&BTreeSet::from(["other", name]));
         assert!(tells_of("train-7f3c") && tells_of("prod"));
         for not in ["a", "train", "7f3c", "pro", "default/a"] {
