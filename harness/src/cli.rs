@@ -286,7 +286,7 @@ impl ClusterName {
 pub enum FlakyResult {
     /// As passed, and reported as flaky.
     Pass,
-    /// As a failure (exit code 5).
+    /// As a failure, in every report (exit code 5).
     Fail,
 }
 

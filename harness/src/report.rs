@@ -93,7 +93,7 @@ pub struct CaseReport {
     /// Why it was skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped: Option<String>,
-    /// It failed first and passed on a retry.
+    /// It failed first and passed on a retry; whether that is a failure, the verdict says.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub flaky: bool,
     /// How many deaths of its scheduler it was played with, and no rule was broken.
@@ -118,6 +118,18 @@ pub struct CaseReport {
 const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
+
+impl CaseReport {
+    /// Why it did not pass, in words; on a flaky one these are of its first attempt, not of the
+    /// steps that are reported.
+    fn why(&self) -> Option<String> {
+        let Failure { message, .. } = self.failure.as_ref()?;
+        Some(if self.flaky { format!("{FLAKY}\n{message}") } else { message.clone() })
+    }
+}
+
+/// What stands above the failure of a case that passed on a retry.
+const FLAKY: &str = "flaky: the first attempt failed:";
 
 /// The verdict on a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,8 +229,36 @@ impl Report {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A case that took 1.5 s.
+    pub(crate) fn case(outcome: Outcome, flaky: bool, failed: bool) -> CaseReport {
+        let failure = Failure {
+            kind: FailureKind::Step,
+            line: 7,
+            message: "expected 8, found 7".to_owned(),
+            reproduce: "schedlab run f.feature:5 --seed 1".to_owned(),
+        };
+        CaseReport {
+            id: "f.feature: a".to_owned(),
+            file: "f.feature".to_owned(),
+            line: 5,
+            feature: "f".to_owned(),
+            rule: None,
+            name: "a".to_owned(),
+            tags: Vec::new(),
+            outcome,
+            skipped: None,
+            flaky,
+            crashes: 0,
+            virtual_millis: 1500,
+            steps: Vec::<StepReport>::new(),
+            failure: failed.then_some(failure),
+            showing: None,
+            wall: Duration::ZERO,
+        }
+    }
 
     #[test]
     fn reporters_are_named_with_their_path() {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use cucumber::step::Collection;
 
+use crate::cli::FlakyResult;
 use crate::diff::Reference;
 use crate::features::{Case, VIRTUAL_TIME, WEBHOOKS};
 use crate::ground::Ground;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Further tries of a failed case.
     pub retries: u32,
+    /// What a case counts as that passes only on a retry.
+    pub flaky_result: FlakyResult,
     /// Runs of each case, which must not differ.
     pub repeat: NonZeroUsize,
     /// Also play each case with a scheduler that dies.
@@ -123,8 +126,17 @@ pub fn run(
     pool::run(cases, settings, &|case| judge(case, &steps, settings), progress)
 }
 
-/// Runs one case as often as the settings ask.
+/// The verdict on a case.
 fn judge(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
+    let mut report = played(case, steps, settings);
+    if settings.flaky_result == FlakyResult::Fail && report.flaky {
+        report.outcome = Outcome::Failed;
+    }
+    report
+}
+
+/// Runs one case as often as the settings ask.
+fn played(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
     if let Some(unmatched) = unmatched(case, steps, settings) {
         return unmatched;
     }
@@ -181,7 +193,7 @@ fn each_passes(
         let (wall, flaky) = (report.wall, report.flaky);
         report = again();
         report.wall += wall;
-        report.flaky |= flaky;
+        report.flaky |= flaky && report.outcome == Outcome::Passed;
         if let Some(failure) = &mut report.failure {
             failure.message = format!("run {run} of {runs}: {}", failure.message);
         }
@@ -321,6 +333,7 @@ mod tests {
             repeat: NonZeroUsize::MIN,
             crashes: None,
             shuffle: false,
+            flaky_result: FlakyResult::Pass,
             fail_fast: false,
             update: Update::No,
             interrupted: Interrupt::default(),
@@ -411,8 +424,15 @@ mod tests {
         panics::keep_silent();
         let text = "Feature: f\n  Scenario: s\n    Given luck\n";
         let case = &load_text("f.feature", text).unwrap()[0];
-        let report = judge(case, &steps, &Settings { retries: 1, ..settings() });
+        let judged = |flaky_result| {
+            RUNS.store(0, Ordering::Relaxed);
+            judge(case, &steps, &Settings { retries: 1, flaky_result, ..settings() })
+        };
+        let report = judged(FlakyResult::Pass);
         assert_eq!((report.outcome, report.flaky), (Outcome::Passed, true));
+        assert!(message(&report).contains("bad luck"), "{}", message(&report));
+        let report = judged(FlakyResult::Fail);
+        assert_eq!((report.outcome, report.flaky), (Outcome::Failed, true), "counted as failure");
         assert!(message(&report).contains("bad luck"), "{}", message(&report));
     }
 

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
 use super::{Output, UsageError, again, check, stage};
-use crate::cli::{ClusterName, FlakyResult, Run};
+use crate::cli::{ClusterName, Run};
 use crate::diff::{Order, Reference};
 use crate::exit::Exit;
 use crate::features::{self, Asked, Case, Problems, Suite};
@@ -81,7 +81,7 @@ fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<Exit> {
         output.note(&problem.to_string());
     }
     write(args, &report, began, output)?;
-    Ok(exit(args, &report, &left, &settings))
+    Ok(exit(&report, &left, &interrupted))
 }
 
 /// Whether schedulers of node pools would see each other's devices, which have no pools.
@@ -220,6 +220,7 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         seed: args.flow.seed,
         timeout: args.flow.timeout,
         retries: args.flow.retries,
+        flaky_result: args.flow.flaky_result,
         repeat: args.flow.repeat,
         crashes: crashes(args)?,
         shuffle: args.flow.shuffle,
@@ -338,28 +339,51 @@ fn write_error(args: &Run, error: &anyhow::Error, output: &mut Output) -> anyhow
     write_asked(args, &report, output)
 }
 
-fn exit(args: &Run, report: &Report, left: &[(Exit, Problem)], settings: &Settings) -> Exit {
+fn exit(report: &Report, left: &[(Exit, Problem)], interrupt: &Interrupt) -> Exit {
     let has = |outcome| report.count(outcome) > 0;
     let all_skipped = report.count(Outcome::Skipped) == report.cases.len();
-    let flaky = report.cases.iter().any(|case| case.flaky);
+    // What failed for being flaky is told with what its first attempt failed of.
+    let failed = |case: &&CaseReport| case.outcome == Outcome::Failed && !case.flaky;
     let not_started = |case: &CaseReport| {
         let kind = case.failure.as_ref().map(|failure| failure.kind);
         kind == Some(report::FailureKind::NotStarted)
     };
-    if settings.interrupted.is_raised() {
+    if interrupt.is_raised() {
         Exit::Interrupted
     } else if all_skipped {
         Exit::NothingSelected
-    } else if report.cases.iter().any(not_started) {
+    } else if report.cases.iter().filter(failed).any(not_started) {
         Exit::NotStarted
-    } else if has(Outcome::Failed) || left.iter().any(|(exit, _)| *exit == Exit::Failed) {
-        Exit::Failed
-    } else if has(Outcome::Pending)
-        || !left.is_empty()
-        || (flaky && args.flow.flaky_result == FlakyResult::Fail)
+    } else if report.cases.iter().any(|case| failed(&case))
+        || left.iter().any(|(exit, _)| *exit == Exit::Failed)
     {
+        Exit::Failed
+    } else if has(Outcome::Pending) || has(Outcome::Failed) || !left.is_empty() {
         Exit::Pending
     } else {
         Exit::Passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::FailureKind;
+    use crate::report::tests::case;
+
+    #[test]
+    fn who_failed_for_being_flaky_alone_ends_a_run_with_5() {
+        let exit = |cases: Vec<CaseReport>| {
+            exit(&Report { cases, ..Report::default() }, &[], &Interrupt::default())
+        };
+        let flaky = |outcome| {
+            let mut flaky = case(outcome, true, true);
+            flaky.failure.as_mut().unwrap().kind = FailureKind::NotStarted;
+            flaky
+        };
+        assert_eq!(exit(vec![flaky(Outcome::Passed)]), Exit::Passed);
+        assert_eq!(exit(vec![flaky(Outcome::Failed)]), Exit::Pending);
+        let failed = case(Outcome::Failed, false, true);
+        assert_eq!(exit(vec![flaky(Outcome::Failed), failed]), Exit::Failed);
     }
 }

@@ -8,14 +8,14 @@ use super::{Outcome, Problem, Report};
 pub fn annotations(report: &Report) -> String {
     let mut out = String::new();
     for case in report.cases.iter().filter(|c| c.outcome != Outcome::Passed) {
-        let Some(failure) = &case.failure else { continue };
+        let (Some(failure), Some(why)) = (&case.failure, case.why()) else { continue };
         let _ = writeln!(
             out,
             "::error file={},line={},title={}::{}",
             property(&case.file),
             failure.line,
             property(&case.name),
-            data(&format!("{}\n{}", failure.message, failure.reproduce)),
+            data(&format!("{why}\n{}", failure.reproduce)),
         );
     }
     for Problem { file, line, message } in &report.problems {

@@ -8,7 +8,7 @@ use quick_junit::{
     NonSuccessKind, Report as JunitReport, TestCase, TestCaseStatus, TestRerun, TestSuite,
 };
 
-use super::{CaseReport, Failure, Outcome, Problem, Report};
+use super::{CaseReport, FLAKY, Failure, Outcome, Problem, Report};
 
 /// The XML text.
 pub fn junit(report: &Report) -> anyhow::Result<String> {
@@ -22,22 +22,24 @@ pub fn junit(report: &Report) -> anyhow::Result<String> {
     }
     let mut junit = JunitReport::new("schedlab");
     junit.set_time(report.cases.iter().map(|c| c.wall).sum::<Duration>());
+    let seconds = if report.is_virtual() { "virtual-seconds" } else { "seconds" };
     for (file, (cases, problems)) in suites {
         let mut suite = TestSuite::new(file);
         suite.add_property(("seed", report.seed.to_string().as_str()));
         suite.set_time(cases.iter().map(|c| c.wall).sum::<Duration>());
-        suite.add_test_cases(cases.into_iter().map(test_case));
+        suite.add_test_cases(cases.into_iter().map(|case| test_case(case, seconds)));
         suite.add_test_cases(problems.into_iter().map(|problem| errored(file, problem)));
         junit.add_test_suite(suite);
     }
     Ok(junit.to_string()?)
 }
 
-fn test_case(case: &CaseReport) -> TestCase {
+/// `seconds` is what the cluster's time is called.
+fn test_case(case: &CaseReport, seconds: &str) -> TestCase {
     let mut test = TestCase::new(&*case.name, status(case));
     test.set_classname(&*case.feature);
     test.set_time(case.wall);
-    test.add_property(("virtual-seconds", seconds(case.virtual_millis).as_str()));
+    test.add_property((seconds, in_seconds(case.virtual_millis).as_str()));
     test.add_property(("line", case.line.to_string().as_str()));
     test
 }
@@ -64,13 +66,15 @@ fn status(case: &CaseReport) -> TestCaseStatus {
     if let Some(why) = &case.skipped {
         status.set_message(why.as_str());
     }
-    let Some(failure) = &case.failure else { return status };
-    if case.flaky {
+    let (Some(failure), Some(why)) = (&case.failure, case.why()) else { return status };
+    if case.outcome == Outcome::Passed {
         status.add_rerun(rerun(failure));
-    } else {
-        status.set_message(first_line(&failure.message));
-        status.set_description(format!("{}\n\n{}", failure.message, failure.reproduce));
+        return status;
     }
+    let found = first_line(&failure.message);
+    let heading = if case.flaky { format!("{FLAKY} {found}") } else { found.to_owned() };
+    status.set_message(heading);
+    status.set_description(format!("{why}\n\n{}", failure.reproduce));
     status
 }
 
@@ -85,41 +89,14 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-fn seconds(millis: u64) -> String {
+fn in_seconds(millis: u64) -> String {
     format!("{}.{:03}", millis / 1000, millis % 1000)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{FailureKind, StepReport};
-
-    fn case(outcome: Outcome, flaky: bool, failed: bool) -> CaseReport {
-        let failure = Failure {
-            kind: FailureKind::Step,
-            line: 7,
-            message: "expected 8, found 7".to_owned(),
-            reproduce: "schedlab run f.feature:5 --seed 1".to_owned(),
-        };
-        CaseReport {
-            id: "f.feature: a".to_owned(),
-            file: "f.feature".to_owned(),
-            line: 5,
-            feature: "f".to_owned(),
-            rule: None,
-            name: "a".to_owned(),
-            tags: Vec::new(),
-            outcome,
-            skipped: None,
-            flaky,
-            crashes: 0,
-            virtual_millis: 1500,
-            steps: Vec::<StepReport>::new(),
-            failure: failed.then_some(failure),
-            showing: None,
-            wall: Duration::ZERO,
-        }
-    }
+    use crate::report::tests::case;
 
     #[test]
     fn a_failure_a_flaky_pass_and_a_skipped_case_are_told_apart() {
@@ -137,6 +114,27 @@ mod tests {
         assert!(xml.contains(r#"tests="3" skipped="1" errors="0" failures="1""#), "{xml}");
         assert!(xml.contains("<flakyFailure"), "{xml}");
         assert!(xml.contains("schedlab run f.feature:5 --seed 1"), "{xml}");
+    }
+
+    #[test]
+    fn a_flaky_case_that_counts_as_failed_is_a_failure_with_the_words_of_its_first_attempt() {
+        let report = Report { cases: vec![case(Outcome::Failed, true, true)], ..Report::default() };
+        let xml = junit(&report).unwrap();
+        assert!(xml.contains(r#"tests="1" skipped="0" errors="0" failures="1""#), "{xml}");
+        let failure = r#"<failure message="flaky: the first attempt failed: expected 8, found 7""#;
+        assert!(xml.contains(failure), "{xml}");
+        assert!(!xml.contains("<flakyFailure"), "{xml}");
+    }
+
+    #[test]
+    fn the_time_of_a_real_cluster_is_not_called_virtual() {
+        let on = |cluster: &str| {
+            let cases = vec![case(Outcome::Passed, false, false)];
+            junit(&Report { cluster: cluster.to_owned(), cases, ..Report::default() }).unwrap()
+        };
+        let (emulator, kind) = (on("emulator"), on("kind"));
+        assert!(emulator.contains(r#"name="virtual-seconds" value="1.500""#), "{emulator}");
+        assert!(kind.contains(r#"name="seconds" value="1.500""#), "{kind}");
     }
 
     #[test]

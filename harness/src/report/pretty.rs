@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use console::Style;
 
-use super::{CaseReport, Outcome, Report};
+use super::{CaseReport, FLAKY, Outcome, Report};
 
 /// Paints with or without colours.
 #[derive(Clone, Debug)]
@@ -54,7 +54,11 @@ impl Painter {
             || format!("{} steps, {}", case.steps.len(), virtual_time(case.virtual_millis)),
             |why| format!("skipped: {why}"),
         );
-        let flaky = if case.flaky { "  flaky" } else { "" };
+        let flaky = match (case.flaky, case.outcome == Outcome::Failed) {
+            (false, _) => "",
+            (true, false) => "  flaky",
+            (true, true) => "  failed for being flaky",
+        };
         let (mark, style) = self.mark(case.outcome);
         let _ = writeln!(
             out,
@@ -77,6 +81,9 @@ impl Painter {
             if said_by(step.outcome) {
                 self.message(&failure.message, out);
             }
+        }
+        if case.flaky {
+            let _ = writeln!(out, "      {}", self.warn.apply_to(FLAKY));
         }
         if !case.steps.iter().any(|step| said_by(step.outcome)) {
             self.message(&failure.message, out);
@@ -121,21 +128,20 @@ pub fn summary(report: &Report, wall: Duration) -> String {
     let passed_steps = passed_steps.filter(|step| step.outcome == Outcome::Passed).count();
     let millis: u64 = report.cases.iter().map(|case| case.virtual_millis).sum();
     let mut parts = vec![format!("{} passed", report.count(Outcome::Passed))];
+    let flaky = |outcome| {
+        let cases = report.cases.iter().filter(|case| case.flaky);
+        cases.filter(|case| case.outcome == outcome).count()
+    };
     let others = [
-        (Outcome::Failed, "failed"),
-        (Outcome::Pending, "pending"),
-        (Outcome::Skipped, "skipped"),
-        (Outcome::NotRun, "not run"),
+        (report.count(Outcome::Failed) - flaky(Outcome::Failed), "failed"),
+        (flaky(Outcome::Failed), "failed for being flaky"),
+        (report.count(Outcome::Pending), "pending"),
+        (report.count(Outcome::Skipped), "skipped"),
+        (report.count(Outcome::NotRun), "not run"),
+        (flaky(Outcome::Passed), "flaky"),
     ];
-    for (outcome, word) in others {
-        if report.count(outcome) > 0 {
-            parts.push(format!("{} {word}", report.count(outcome)));
-        }
-    }
-    let flaky = report.cases.iter().filter(|case| case.flaky).count();
-    if flaky > 0 {
-        parts.push(format!("{flaky} flaky"));
-    }
+    let some = others.iter().filter(|(count, _)| *count > 0);
+    parts.extend(some.map(|(count, word)| format!("{count} {word}")));
     let time = if report.is_virtual() {
         format!("{} of virtual time", virtual_time(millis))
     } else {
@@ -171,6 +177,50 @@ fn virtual_time(millis: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::StepReport;
+    use crate::report::tests::case;
+
+    #[test]
+    fn what_the_first_attempt_of_a_flaky_case_failed_of_stands_below_a_heading() {
+        let step = StepReport {
+            keyword: "Then".to_owned(),
+            text: "8 pods run".to_owned(),
+            line: 7,
+            outcome: Outcome::Passed,
+        };
+        let told = |outcome| {
+            let case = CaseReport { steps: vec![step.clone()], ..case(outcome, true, true) };
+            Painter::new(Colours::Off).case(&case)
+        };
+        insta::assert_snapshot!(told(Outcome::Passed), @r"
+        f  f.feature
+          ✔ a  flaky  1 steps, 1.500 s
+              ✔ Then 8 pods run  f.feature:7
+              flaky: the first attempt failed:
+                  expected 8, found 7
+              again: schedlab run f.feature:5 --seed 1
+        ");
+        insta::assert_snapshot!(told(Outcome::Failed), @r"
+        f  f.feature
+          ✘ a  failed for being flaky  1 steps, 1.500 s
+              ✔ Then 8 pods run  f.feature:7
+              flaky: the first attempt failed:
+                  expected 8, found 7
+              again: schedlab run f.feature:5 --seed 1
+        ");
+    }
+
+    #[test]
+    fn what_failed_for_being_flaky_is_counted_apart() {
+        let cases = vec![
+            case(Outcome::Passed, true, true),
+            case(Outcome::Failed, true, true),
+            case(Outcome::Failed, false, true),
+        ];
+        let text = summary(&Report { cases, ..Report::default() }, Duration::ZERO);
+        let counts = "3 scenarios: 1 passed, 1 failed, 1 failed for being flaky, 1 flaky\n";
+        assert!(text.contains(counts), "{text}");
+    }
 
     #[test]
     fn the_time_of_a_real_cluster_is_not_called_virtual() {
