@@ -7,6 +7,7 @@
 //! everything that no rule asks for.
 
 mod apart;
+mod departures;
 mod devices;
 mod history;
 mod parts;
@@ -33,6 +34,8 @@ use tokio::sync::watch;
 
 use crate::happenings::{asked_to_leave, eviction_cause};
 pub(crate) use apart::Apart;
+pub(crate) use departures::Departure;
+use departures::Departures;
 use devices::Devices;
 pub(crate) use devices::{gpu_milli as gpu_milli_claimed, names as claim_names};
 use history::History;
@@ -85,6 +88,7 @@ struct State {
     /// MiB of each GPU, by node.
     gpu_memory: BTreeMap<Name, i64>,
     history: History,
+    departures: Departures,
     breaches: Vec<Breach>,
     /// What the scheduler tells of its cycles.
     pulse: Option<watch::Receiver<Status>>,
@@ -104,6 +108,7 @@ impl Audit {
             devices: Devices::default(),
             gpu_memory: BTreeMap::new(),
             history: History::default(),
+            departures: Departures::default(),
             breaches: Vec::new(),
             pulse: None,
         };
@@ -128,6 +133,8 @@ impl Audit {
             state.auditor.cycles_ended(cycles);
         }
         state.history.push(entry);
+        let State { departures, scheduler, .. } = &mut *state;
+        departures.observe(entry, scheduler);
         state.tell(entry);
         state.collect();
     }
@@ -153,6 +160,11 @@ impl Audit {
     /// until the next [`Self::at_rest`].
     pub fn scheduler_killed(&self, now: Timestamp) {
         self.state().auditor.scheduler_killed(moment(now));
+    }
+
+    /// Running pods that were taken away for no reason that anybody but the scheduler had.
+    pub(crate) fn unexplained(&self, now: Timestamp) -> Vec<Departure> {
+        self.state().departures.unexplained(now).cloned().collect()
     }
 
     /// Everything broken so far, in the order in which it was noticed.

@@ -315,7 +315,7 @@ fn fail(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use cucumber::codegen::Regex;
@@ -347,8 +347,15 @@ mod tests {
         }
     }
 
-    fn regex(text: &str) -> Regex {
+    pub(crate) fn regex(text: &str) -> Regex {
         Regex::new(text).unwrap()
+    }
+
+    /// The verdict on a scenario of these lines.
+    pub(crate) fn verdict(lines: &str, steps: &Collection<World>) -> CaseReport {
+        panics::keep_silent();
+        let text = format!("Feature: f\n  Scenario: s\n{lines}\n");
+        judge(&load_text("f.feature", &text).unwrap()[0], steps, &settings())
     }
 
     /// Two steps that overlap, and one that never ends.

@@ -15,6 +15,7 @@ use schedlab_emulator::{Emulator, NOT_READY};
 use schedlab_json::Value;
 
 use crate::api::Api;
+use crate::audit::Departure;
 use crate::veil::Marks;
 use watch::Watch;
 
@@ -203,8 +204,8 @@ impl View {
             && !taints.into_iter().flatten().any(|taint| taint["key"] == NOT_READY)
     }
 
-    /// What was evicted so far, in the order in which it was told.
-    pub fn evictions(&self) -> Vec<Eviction<'_>> {
-        evictions::evictions(self)
+    /// What was evicted so far, in the order in which it was told; `unannounced` was by nobody.
+    pub(crate) fn evictions<'a>(&'a self, unannounced: &'a [Departure]) -> Vec<Eviction<'a>> {
+        evictions::evictions(self, unannounced)
     }
 }

@@ -1,13 +1,14 @@
 //! What a scenario's steps act on: one cluster, its scheduler, and what was shown so far.
 
 mod claims;
+mod evictions;
 mod pace;
 mod queues;
 mod read;
 mod setup;
 mod submit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +68,8 @@ pub struct World {
     case: Case,
     /// What was submitted, by the name of the workload, so that it can go and come again.
     submitted: BTreeMap<String, Vec<Value>>,
+    /// Paths of what steps deleted.
+    deleted: BTreeSet<String>,
     /// What the target was last told of the queues, where it has an API of its own for them.
     retold: Vec<Value>,
     /// Work that arrives by itself, by name.
@@ -134,6 +137,7 @@ impl World {
             case: case.clone(),
             line: case.place.line,
             submitted: BTreeMap::new(),
+            deleted: BTreeSet::new(),
             retold: Vec::new(),
             streams: BTreeMap::new(),
             found: None,

@@ -170,7 +170,7 @@ async fn drained(world: &mut World, name: String) -> StepResult {
 
 /// Evicts a pod; says why not, when its time may yet come.
 async fn evict(
-    world: &World,
+    world: &mut World,
     (namespace, pod): (&str, &str),
 ) -> anyhow::Result<Option<anyhow::Error>> {
     let eviction = json!({
@@ -178,8 +178,9 @@ async fn evict(
         "kind": "Eviction",
         "metadata": {"namespace": namespace, "name": pod},
     });
-    let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/eviction");
-    match world.api.post(&path, &eviction).await {
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
+    world.note_deleted(&path);
+    match world.api.post(&format!("{path}/eviction"), &eviction).await {
         Ok(_) => Ok(None),
         Err(error) if api::is_not_found(&error) => Ok(None),
         Err(error) if api::is_too_early(&error) => Ok(Some(api::refusal(error))),

@@ -1,10 +1,13 @@
-//! Evictions as steps speak of them, read from the events in which schedulers tell of them.
+//! Evictions as steps speak of them, read from the events in which schedulers tell of them. Those
+//! of which none tells are found out from what was written.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use schedlab_json::Value;
 
 use super::{Kind, Pod, View};
+use crate::audit::Departure;
 use crate::fields;
 
 /// A pod that a scheduler evicted, and what it said.
@@ -18,8 +21,8 @@ pub struct Eviction<'a> {
     pub uid: &'a str,
     /// The pod as it is or was, when it was seen.
     pub pod: Option<Pod<'a>>,
-    /// For whom and why.
-    pub message: &'a str,
+    /// For whom and why; `None` where nothing announced it.
+    pub message: Option<&'a str>,
     /// When, in the API's form.
     pub time: &'a str,
 }
@@ -27,13 +30,30 @@ pub struct Eviction<'a> {
 impl Eviction<'_> {
     /// Whether the scheduler's words have one of these names in them, other than the victim's own.
     pub fn tells_of(&self, names: &BTreeSet<&str>) -> bool {
-        let mut words = words(self.message, "_-.").filter(|word| *word != self.name);
+        let said = self.message.unwrap_or_default();
+        let mut words = words(said, "_-.").filter(|word| *word != self.name);
         words.any(|word| names.contains(word))
     }
 
     /// Whether they have the name of a queue in them, not that of a namespace.
     pub fn tells_of_queue(&self, queue: &str) -> bool {
-        words(self.message, "_-./").any(|word| word == queue)
+        words(self.message.unwrap_or_default(), "_-./").any(|word| word == queue)
+    }
+}
+
+impl fmt::Display for Eviction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unannounced = "it was deleted while it ran, though nothing announced it";
+        write!(f, "{}: {}", self.name, self.message.unwrap_or(unannounced))
+    }
+}
+
+impl<'a> Eviction<'a> {
+    /// A pod that was taken away though nothing announced it.
+    fn unannounced(departure: &'a Departure) -> Self {
+        let (pod, time) = (Pod(&departure.pod), &*departure.marked);
+        let (namespace, name, uid) = (pod.namespace(), pod.name(), pod.uid());
+        Self { namespace, name, uid, pod: Some(pod), message: None, time }
     }
 }
 
@@ -50,10 +70,12 @@ fn words<'m>(message: &'m str, signs: &str) -> impl Iterator<Item = &'m str> {
     message.split(move |c: char| !part(c)).map(|word| word.trim_matches('.'))
 }
 
-/// Events in which a scheduler says that it evicted pods that have left since, or are leaving.
-pub(super) fn evictions(view: &View) -> Vec<Eviction<'_>> {
+/// Events in which a scheduler says that it evicted pods that have left since, or are leaving, and
+/// departures of which none tells.
+pub(super) fn evictions<'a>(view: &'a View, unannounced: &'a [Departure]) -> Vec<Eviction<'a>> {
+    let announced = view.all(Kind::Events).filter_map(|event| eviction(view, event));
     let mut found: Vec<Eviction<'_>> =
-        view.all(Kind::Events).filter_map(|event| eviction(view, event)).collect();
+        announced.chain(unannounced.iter().map(Eviction::unannounced)).collect();
     found.sort_by_key(|eviction| (eviction.time, eviction.namespace, eviction.name));
     found
 }
@@ -74,7 +96,7 @@ fn eviction<'a>(view: &'a View, event: &'a Value) -> Option<Eviction<'a>> {
         Some(pod) => Some(pod),
         None => view.pod_gone(&place).or(there),
     };
-    let message = field("/message").or_else(|| field("/note")).unwrap_or_default();
+    let message = field("/message").or_else(|| field("/note")).or(Some(""));
     let time = field("/metadata/creationTimestamp").unwrap_or_default();
     let uid = field("/involvedObject/uid").or(pod.map(Pod::uid)).unwrap_or_default();
     Some(Eviction { namespace, name, uid, pod, message, time })
@@ -85,7 +107,7 @@ mod tests {
     use super::*;
 
     fn eviction<'a>(name: &'a str, uid: &'a str, message: &'a str) -> Eviction<'a> {
-        Eviction { namespace: "default", name, uid, pod: None, message, time: "" }
+        Eviction { namespace: "default", name, uid, pod: None, message: Some(message), time: "" }
     }
 
     #[test]

@@ -203,8 +203,9 @@ impl World {
             };
             let _ = write!(text, "\npending {}{more}: {reason}", some.join(", "));
         }
-        for eviction in self.view.evictions().iter().rev().take(3) {
-            let _ = write!(text, "\nevicted {}: {}", eviction.name, eviction.message);
+        let unannounced = self.unannounced();
+        for eviction in self.view.evictions(&unannounced).iter().rev().take(3) {
+            let _ = write!(text, "\nevicted {eviction}");
         }
         text
     }

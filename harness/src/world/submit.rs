@@ -167,6 +167,8 @@ impl World {
             there.join(", ")
         );
         for object in objects {
+            let path = self.api.path(&object).await?;
+            self.deleted.remove(&path);
             self.api.ensure(&object).await?;
         }
         Ok(())
@@ -221,6 +223,7 @@ impl World {
         let mut there = 0;
         for object in objects.iter().rev() {
             let path = self.api.path(object).await?;
+            self.note_deleted(&path);
             match self.api.delete(&path).await {
                 Ok(_) => there += 1,
                 Err(error) if crate::api::is_not_found(&error) => {}
@@ -254,6 +257,7 @@ impl World {
     /// Deletes one object.
     pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
         self.rest = None;
+        self.note_deleted(path);
         let deleted = self.api.delete(path).await;
         deleted.map_err(crate::api::refusal).with_context(|| path.to_owned())?;
         self.retell_queues_without(path).await
