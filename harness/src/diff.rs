@@ -132,9 +132,15 @@ fn differences(a: &CaseReport, b: &CaseReport, order: Order) -> Vec<Difference> 
     found
 }
 
-/// What it did: a scenario that was changed may well show something else.
+/// What it did, with what stands below its steps: a scenario that was changed may well show
+/// something else.
 fn steps(case: &CaseReport) -> Vec<String> {
-    case.steps.iter().map(|step| format!("{} {}", step.keyword.trim(), step.text)).collect()
+    let lines = case.steps.iter().flat_map(|step| {
+        let line = format!("{} {}", step.keyword.trim(), step.text);
+        let below = step.below.iter().map(|line| format!("  {line}"));
+        std::iter::once(line).chain(below)
+    });
+    lines.collect()
 }
 
 fn verdict(case: &CaseReport) -> String {

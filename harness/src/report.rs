@@ -154,6 +154,9 @@ pub struct StepReport {
     pub keyword: String,
     /// The rest of the line.
     pub text: String,
+    /// The table or the text that stands below it, line by line.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub below: Vec<String>,
     /// Its line.
     pub line: usize,
     /// The verdict.

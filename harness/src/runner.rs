@@ -270,11 +270,19 @@ fn stray(step: &gherkin::Step) -> Option<String> {
     })
 }
 
+/// What stands below a step: another table makes another scenario.
+fn below(step: &gherkin::Step) -> Vec<String> {
+    let row = |row: &Vec<String>| format!("| {} |", row.join(" | "));
+    let rows = step.table.iter().flat_map(|table| table.rows.iter().map(row));
+    rows.chain(step.docstring.iter().flat_map(|text| text.lines().map(str::to_owned))).collect()
+}
+
 /// A report on a case of which nothing has run.
 fn blank(case: &Case) -> CaseReport {
     let step = |step: &gherkin::Step| StepReport {
         keyword: step.keyword.trim().to_owned(),
         text: step.value.clone(),
+        below: below(step),
         line: step.position.line,
         outcome: Outcome::NotRun,
     };

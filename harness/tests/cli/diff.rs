@@ -46,6 +46,42 @@ fn another_strategy_is_seen_in_what_the_nodes_hold() {
 }
 
 #[test]
+fn another_table_below_a_step_is_another_scenario() {
+    let lab = Lab::of("diff");
+    let submitted = |preemptible: [&str; 2]| {
+        let [a, b] = preemptible;
+        format!(
+            "Feature: Tables\n  Scenario: Both run\n    \
+             Given a fleet of 1 node with 8 GPUs each\n    \
+             And a queue \"team\" with a quota of 8\n    \
+             When these workloads are submitted:\n      \
+             | name | kind | queue | pods | gpus | preemptible |\n      \
+             | a | job | team | 1 | 1 | {a} |\n      \
+             | b | job | team | 1 | 1 | {b} |\n    \
+             Then queue \"team\" has 2 running pods\n"
+        )
+    };
+    for (results, preemptible) in [("a", ["yes", "no"]), ("b", ["no", "yes"])] {
+        lab.write("features/tables.feature", &submitted(preemptible));
+        let ran = lab.run(&["run", "--results", results, "features/tables.feature"]);
+        assert_eq!(ran.code, 0, "{}", ran.all());
+    }
+    let diff = lab.run(&["diff", "a/latest", "b/latest"]);
+    let told = diff.out.split_once("\n\n").unwrap().1;
+    insta::assert_snapshot!(told, @r"
+    features/tables.feature:2  Both run
+      steps
+        -   | a | job | team | 1 | 1 | yes |
+        -   | b | job | team | 1 | 1 | no |
+        +   | a | job | team | 1 | 1 | no |
+        +   | b | job | team | 1 | 1 | yes |
+
+    scenarios: 1 different, 0 equal, 0 in the first run alone, 0 in the second alone
+    ");
+    assert_eq!(diff.code, 1, "{}", diff.all());
+}
+
+#[test]
 fn a_run_must_be_like_the_one_that_it_is_held_against() {
     let lab = Lab::of("diff");
     lab.run(&["run", "--results", "old"]);
