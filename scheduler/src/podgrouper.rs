@@ -5,6 +5,7 @@
 //! alone.
 
 mod defaults;
+mod marks;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -17,13 +18,15 @@ use crate::{
     api::{Api, ApiError, Merge, path},
     apply::{About, Event, Level},
     config::{Config, NODE_POOL_LABEL},
-    mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, SUB_GROUP_LABEL, Scheduler, owner_above},
+    mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, Scheduler, owner_above},
     pacing::Pacing,
     parse::Malformed,
     translate::Trouble,
     watch::Kind,
 };
 use defaults::{Defaults, Source};
+pub(crate) use marks::mark;
+use marks::{mark_one, write_marks};
 use rules::{Around, Group, Member};
 pub(crate) use rules::{Link, fault};
 
@@ -49,9 +52,11 @@ pub(crate) struct Grouper {
     owners: BTreeMap<(Name, Owner), Option<Value>>,
     /// What kinds of owners have by default.
     defaults: Source,
-    /// Pods whose groups are for others to make, as they stood at this version: those of other node
-    /// pools, and those that are missing and not ours.
+    /// Pods whose groups are of other node pools, as they stood at this version: they are left to
+    /// the schedulers of those.
     of_others: BTreeMap<Key, u64>,
+    /// Pods whose groups are gone, or yet to come, as they stood when they were looked at.
+    lost: BTreeMap<Key, u64>,
     /// When all that could not be grouped was looked at last.
     looked: Time,
 }
@@ -61,13 +66,13 @@ impl Grouper {
         let pool = config.node_pool.as_ref();
         let pool_label = pool.map_or(NODE_POOL_LABEL, |pool| &pool.label).to_owned();
         let defaults = Source::new(config.default_priorities.clone());
-        let (plurals, owners, of_others, looked) = Default::default();
-        Self { pool_label, plurals, owners, defaults, of_others, looked }
+        let (plurals, owners, of_others, lost, looked) = Default::default();
+        Self { pool_label, plurals, owners, defaults, of_others, lost, looked }
     }
 
-    /// Groups every pod that is in no group yet, or whose group is gone, and whose group is ours: which
-    /// node pool it is for may stand on its owner alone. An error ends the cycle's grouping; what is missing is grouped
-    /// in the next.
+    /// Groups every pod that is in no group yet, or whose group is gone, and whose group is ours:
+    /// which node pool it is for may stand on its owner alone. An error ends the cycle's grouping;
+    /// what is missing is grouped in the next.
     pub(crate) async fn group(
         &mut self,
         api: &Api,
@@ -77,18 +82,7 @@ impl Grouper {
         self.owners.clear();
         forget_changed(mirror);
         let said = self.forgotten(mirror, now);
-        self.of_others.retain(|key, version| {
-            let pod = mirror.pods.get(key).filter(|pod| pod.told.version == *version);
-            pod.is_some_and(|pod| pod.group.is_none() || has_lost_group(mirror, key, pod))
-        });
-        let is_known =
-            |key: &Key| mirror.ungrouped.contains_key(key) || self.of_others.contains_key(key);
-        let lost = mirror.missing_groups().flat_map(|group| mirror.pods_of(group));
-        let lost = lost.filter(|(_, pod)| may_be_grouped(pod));
-        let new = mirror.pods.iter().filter(|(_, pod)| wants_group(pod));
-        let waiting = new.map(|(key, pod)| (key.clone(), pod)).chain(lost);
-        let waiting = waiting.filter(|(key, _)| !is_known(key));
-        let waiting: Vec<(Key, PodRecord)> = waiting.map(|(key, pod)| (key, pod.clone())).collect();
+        let waiting = self.waiting(mirror);
         if waiting.is_empty() {
             return Ok(());
         }
@@ -96,15 +90,17 @@ impl Grouper {
         let (mut wanted, mut wrong) = (Wanted::default(), Vec::new());
         for (key, pod) in &waiting {
             let found = self.find(api, (key, pod), mirror, &defaults).await?;
-            match (found, &pod.group) {
-                (Some(Ok(member)), None) => wanted.add(key, member),
-                (Some(Ok(member)), Some(lost)) if member.group.name == *lost => {
-                    wanted.need(key, member.group);
-                }
-                (Some(Err(malformed)), None) => wrong.push((key, pod, malformed)),
-                (None, _) | (Some(_), Some(_)) => {
-                    self.of_others.insert(key.clone(), pod.told.version);
-                }
+            if let Some(name) = &pod.group {
+                // One that does not come (back) is looked for once a minute.
+                self.lost.insert(key.clone(), pod.told.version);
+                let found = found.and_then(Result::ok).map(|member| member.group);
+                wanted.need(key, found.filter(|group| group.name == *name));
+                continue;
+            }
+            match found {
+                Some(Ok(member)) => wanted.add(key, member),
+                Some(Err(malformed)) => wrong.push((key, pod, malformed)),
+                None => drop(self.of_others.insert(key.clone(), pod.told.version)),
             }
         }
         let (refused, ended) = wanted.ensure(api, mirror, pacing).await;
@@ -130,13 +126,44 @@ impl Grouper {
         write_marks(marks, mirror, pacing).await
     }
 
-    /// What was said of pods that could not be grouped, if it is time to look at all of them again.
+    /// Pods have no groups though time may bring them some: what is in the way can be mended, and
+    /// nobody tells.
+    pub(crate) fn is_stuck(&self, mirror: &Mirror) -> bool {
+        !mirror.ungrouped.is_empty() || !self.lost.is_empty()
+    }
+
+    /// What was said of pods that could not be grouped, if it is time to look at all of them again, and
+    /// at those that have lost their groups.
     fn forgotten(&mut self, mirror: &mut Mirror, now: Time) -> BTreeMap<Key, (u64, Malformed)> {
         if now.since(self.looked) < LOOK_AGAIN {
             return BTreeMap::new();
         }
         self.looked = now;
+        self.lost.clear();
         std::mem::take(&mut mirror.ungrouped)
+    }
+
+    /// Pods without a group that were not looked at yet as they are now.
+    fn waiting(&mut self, mirror: &Mirror) -> Vec<(Key, PodRecord)> {
+        let is_same = |key: &Key, version: &u64| {
+            mirror.pods.get(key).filter(|pod| pod.told.version == *version)
+        };
+        self.of_others
+            .retain(|key, version| is_same(key, version).is_some_and(|pod| pod.group.is_none()));
+        self.lost.retain(|key, version| {
+            is_same(key, version).is_some_and(|pod| has_lost_group(mirror, key, pod))
+        });
+        let is_known = |key: &Key| {
+            mirror.ungrouped.contains_key(key)
+                || self.of_others.contains_key(key)
+                || self.lost.contains_key(key)
+        };
+        let lost = mirror.missing_groups().flat_map(|group| mirror.pods_of(group));
+        let lost = lost.filter(|(_, pod)| may_be_grouped(pod));
+        let new = mirror.pods.iter().filter(|(_, pod)| wants_group(pod));
+        let waiting = new.map(|(key, pod)| (key.clone(), pod)).chain(lost);
+        let waiting = waiting.filter(|(key, _)| !is_known(key));
+        waiting.map(|(key, pod)| (key, pod.clone())).collect()
     }
 
     /// Where a pod belongs; `None`: whose owners are about to go, or whose group is of another node
@@ -344,11 +371,12 @@ impl Wanted {
     /// A pod that is to be marked with its group.
     fn add(&mut self, pod: &Key, Member { group, part }: Member) {
         self.members.push((pod.clone(), Name::clone(&group.name), part));
-        self.need(pod, group);
+        self.need(pod, Some(group));
     }
 
-    /// The group of a pod.
-    fn need(&mut self, pod: &Key, group: Group) {
+    /// The group of a pod, if there is one.
+    fn need(&mut self, pod: &Key, group: Option<Group>) {
+        let Some(group) = group else { return };
         let key = beside(pod, &group.name);
         let position = *self.positions.entry(key.clone()).or_insert(self.groups.len());
         match self.groups.get_mut(position) {
@@ -433,46 +461,4 @@ async fn ensure(
         }
     }
     Ok(written)
-}
-
-/// Marks the pods that wait with their groups.
-pub(crate) async fn mark(
-    api: &Api,
-    mirror: &mut Mirror,
-    pacing: &mut Pacing,
-) -> Result<(), ApiError> {
-    let lacking = mirror.pods.iter().filter(|(_, pod)| pod.lacks_mark());
-    let marks =
-        lacking.filter_map(|(key, pod)| Some(mark_one(api, key, (pod.group.as_ref()?, None))));
-    write_marks(marks.collect(), mirror, pacing).await
-}
-
-/// Marks a pod with its group, and with its place in it.
-fn mark_one<'a>(
-    api: &'a Api,
-    pod: &Key,
-    (group, part): (&Name, Option<&Name>),
-) -> impl Future<Output = Result<Value, ApiError>> + use<'a> {
-    let mut change = json!({ "metadata": { "annotations": { "pod-group-name": &**group } } });
-    if let Some(part) = part {
-        change["metadata"]["labels"] = json!({ SUB_GROUP_LABEL: &**part });
-    }
-    let path = path("v1", &pod.namespace, "pods", &pod.name);
-    async move { api.patch(&path, Merge::Plain, &change).await }
-}
-
-async fn write_marks(
-    marks: Vec<impl Future<Output = Result<Value, ApiError>>>,
-    mirror: &mut Mirror,
-    pacing: &mut Pacing,
-) -> Result<(), ApiError> {
-    let mut ended = Ok(());
-    let take = |marked| match marked {
-        Ok(pod) => mirror.upsert(Kind::Pod, &pod),
-        // It is gone; the watch will tell.
-        Err(ApiError::NotFound(_)) => {}
-        Err(error) => ended = Err(error),
-    };
-    pacing.all(marks, take).await;
-    ended
 }

@@ -329,9 +329,8 @@ impl Scheduler {
         Rest { plan, until, repeats: 0 }
     }
 
-    /// An owner that kept pods from being grouped can be mended, and nobody tells.
     fn groups_again_after(&self) -> Option<Duration> {
-        let is_stuck = !self.mirror.ungrouped.is_empty();
+        let is_stuck = self.grouper.is_stuck(&self.mirror);
         (is_stuck && self.config.runs(Component::Podgrouper)).then_some(podgrouper::LOOK_AGAIN)
     }
 

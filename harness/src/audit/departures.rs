@@ -15,10 +15,8 @@ use schedlab_json::Value;
 use super::parts::reserves;
 use crate::happenings::asked_to_leave;
 
-/// How long somebody's reason may take to be told: watches of different kinds lag.
-const LAG: SignedDuration = SignedDuration::from_secs(1);
-
-/// How long after it took a pod a controller may say why: a Job that fails ends its pods first.
+/// How long after it took a pod a controller may say why: a Job that fails ends its pods first, and
+/// watches of different kinds lag.
 const AFTERTHOUGHT: SignedDuration = SignedDuration::from_secs(10);
 
 /// Who wrote where nobody said who, as a scheduler in this process with a DELETE.
@@ -84,11 +82,13 @@ impl Departures {
         }
     }
 
-    /// Pods that went at least [`LAG`] ago without a reason.
+    /// Pods that the scheduler took, and those that went without a reason though there was time to
+    /// tell it.
     pub(super) fn unexplained(&self, now: Timestamp) -> impl Iterator<Item = &Departure> {
-        let told = now.checked_sub(LAG).unwrap_or(Timestamp::MIN);
-        let due = self.left.iter().filter(move |departure| departure.time <= told);
-        due.filter(|departure| departure.certain || !self.is_explained(departure))
+        let told = now.checked_sub(AFTERTHOUGHT).unwrap_or(Timestamp::MIN);
+        self.left.iter().filter(move |departure| {
+            departure.certain || (departure.time <= told && !self.is_explained(departure))
+        })
     }
 
     fn pod(&mut self, entry: &LogEntry, scheduler: &str) {

@@ -187,6 +187,7 @@ mod tests {
             text: "8 pods run".to_owned(),
             line: 7,
             outcome: Outcome::Passed,
+            below: Vec::new(),
         };
         let told = |outcome| {
             let case = CaseReport { steps: vec![step.clone()], ..case(outcome, true, true) };

@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn who_is_deleted_without_a_word_was_evicted() {
         for who in ["a stranger", "the scheduler"] {
-            let silent = format!("When {who} deletes two\n    Then ");
+            let silent = format!("When {who} deletes two\n    And 15 seconds pass\n    Then ");
             let told = found(&format!("{silent}no pods of the cluster were evicted"));
             assert!(told.contains("expected no pods of the cluster evicted, found 2"), "{told}");
             let why = ": it was deleted while it ran, though nothing announced it";

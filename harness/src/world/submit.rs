@@ -167,8 +167,6 @@ impl World {
             there.join(", ")
         );
         for object in objects {
-            let path = self.api.path(&object).await?;
-            self.deleted.remove(&path);
             self.api.ensure(&object).await?;
         }
         Ok(())

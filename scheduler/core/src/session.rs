@@ -68,6 +68,8 @@ pub struct Session<'s> {
     age_ranks: OnceCell<Vec<u32>>,
     /// Likewise: few set-ups ask.
     gpu_demand: OnceCell<Vec<(ShapeId, i64)>>,
+    /// In which places of each topology nodes are.
+    paths: OnceCell<topology::Paths>,
     ledger: Ledger,
     log: Vec<Change>,
     changed: ChangedNodes,
@@ -115,6 +117,7 @@ impl<'s> Session<'s> {
             task_ranks: task_order::task_ranks(snapshot, &profile.task_order),
             age_ranks: OnceCell::new(),
             gpu_demand: OnceCell::new(),
+            paths: OnceCell::new(),
             parts: Parts::of(snapshot),
             ledger: Ledger::open(snapshot, profile, &prices),
             prices,

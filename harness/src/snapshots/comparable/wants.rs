@@ -186,17 +186,24 @@ impl<'a> Company<'a> {
 
 /// What a pod group says, but for the names of its parts.
 fn shape(group: &Value) -> Value {
-    let mut spec = group["spec"].clone();
-    let mut parts: Vec<String> = list(&spec, "/subGroups").iter().map(part).collect();
+    let mut parts: Vec<String> = list(group, "/spec/subGroups").iter().map(part).collect();
     parts.sort();
-    if let Some(fields) = spec.as_object_mut() {
-        fields.remove("subGroups");
-    }
+    let fields = group["spec"].as_object().into_iter().flat_map(|fields| fields.iter());
+    let fields = fields.filter(|(name, value)| **name != *"subGroups" && !is_empty(value));
+    let spec: BTreeMap<String, &Value> =
+        fields.map(|(name, value)| (name.to_string(), value)).collect();
     json!({"group": spec, "parts": parts, "marks": marks(group)})
+}
+
+/// Groupers write some fields that say nothing, others leave them out.
+fn is_empty(value: &Value) -> bool {
+    value.is_null()
+        || value.as_object().is_some_and(|fields| fields.iter().next().is_none())
+        || value.as_array().is_some_and(Vec::is_empty)
 }
 
 fn part(part: &Value) -> String {
     let is_below = !part["parent"].is_null();
-    json!([part["minMember"], part["minSubGroup"], part["topologyConstraint"], is_below])
-        .to_string()
+    let place = Some(&part["topologyConstraint"]).filter(|place| !is_empty(place));
+    json!([part["minMember"], part["minSubGroup"], place, is_below]).to_string()
 }

@@ -13,6 +13,9 @@ use crate::{
     resources::{PerResource, Resources},
 };
 
+/// By topology, nodes that are ready with the places that they are in, from the widest, in order.
+pub(super) type Paths = BTreeMap<Name, Vec<(Vec<Name>, NodeId)>>;
+
 /// Nodes on which pods may be put together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -184,13 +187,25 @@ impl Session<'_> {
         pods: &[PodId],
         within: Option<&BTreeSet<NodeId>>,
     ) -> Domain {
-        let nodes = self.nodes_among(within).filter(|node| self.node(*node).ready);
-        let placed = nodes.filter_map(|at| Some((topology.path(&self.node(at).labels)?, at)));
-        let mut placed: Vec<(Vec<Name>, NodeId)> = placed.collect();
-        placed.sort();
+        let paths = self.paths.get_or_init(|| self.all_paths());
+        let placed = paths.get(&topology.name).into_iter().flatten();
+        let placed = placed.filter(|(_, node)| within.is_none_or(|nodes| nodes.contains(node)));
+        let placed: Vec<(&[Name], NodeId)> =
+            placed.map(|(path, node)| (path.as_slice(), *node)).collect();
         let shape = pods.first().map(|pod| self.shape_of(*pod));
         let grow = Grow { session: self, request: self.request_of(pods), shape };
         grow.domain(&topology.name, &placed, 0, topology.levels.len())
+    }
+
+    fn all_paths(&self) -> Paths {
+        let of = |topology: &Topology| {
+            let nodes = self.node_ids().filter(|node| self.node(*node).ready);
+            let placed = nodes.filter_map(|at| Some((topology.path(&self.node(at).labels)?, at)));
+            let mut placed: Vec<(Vec<Name>, NodeId)> = placed.collect();
+            placed.sort();
+            (topology.name.clone(), placed)
+        };
+        self.snapshot.topologies.iter().map(of).collect()
     }
 
     /// Does a place hold all pods? Alike pods are counted node by node, others summed up.
@@ -229,7 +244,7 @@ impl Grow<'_> {
     fn domain(
         &self,
         name: &Name,
-        placed: &[(Vec<Name>, NodeId)],
+        placed: &[(&[Name], NodeId)],
         depth: usize,
         depth_max: usize,
     ) -> Domain {

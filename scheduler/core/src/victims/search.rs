@@ -13,8 +13,17 @@ use crate::{
     session::Session,
 };
 
-/// After so many trials in a row, only every so often another one.
-const EAGER_TRIALS: usize = 16;
+/// After so many trials in a row, only every so often another one: when this part more is gone.
+const EAGER: Patience = Patience { trials: 16, part: 8 };
+/// The same once a cycle has tried [`TRIALS_MAX`] times: each trial costs, and what it evicts and
+/// does not need stays.
+const HASTY: Patience = Patience { trials: 1, part: 8 };
+const TRIALS_MAX: usize = 512;
+
+struct Patience {
+    trials: usize,
+    part: usize,
+}
 
 /// One search for one job.
 pub(crate) struct Search<'a, 's, 'p, A> {
@@ -28,9 +37,8 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) manner: Manner,
     /// Places that the job is required to keep to: all of it fits into one of them.
     pub(crate) places: Option<&'p [BTreeSet<NodeId>]>,
-    /// How many candidates were gone when the job was last tried in each of them: until another one
-    /// there is gone, too, it fails there again.
-    pub(crate) tried: BTreeMap<usize, usize>,
+    /// The last trial in each of them.
+    pub(crate) tried: BTreeMap<usize, Tried>,
     /// Where each pod needs a place of its own.
     pub(crate) apart: Option<Apart>,
     /// Candidates that are imagined gone.
@@ -39,6 +47,16 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) is_contested: bool,
     /// In the last one, these did, and so much of it.
     pub(crate) ahead: Vec<(PodGroupId, PerResource<i64>)>,
+}
+
+/// The job was tried in a place, and failed. Until another candidate there is gone, too, it fails
+/// there again.
+#[derive(Clone, Copy)]
+pub(crate) struct Tried {
+    /// How many candidates were gone.
+    pub(super) gone: usize,
+    /// The latest of them had been there, and its nodes were preferred.
+    pub(super) latest_was_there: bool,
 }
 
 impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
@@ -61,12 +79,19 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
             if untried {
                 continue;
             }
+            let before = self.session.scenarios().simulated;
             solution = self.try_for_real(&needed);
             if solution.is_some() {
                 break;
             }
+            if self.session.scenarios().simulated == before {
+                continue;
+            }
             trials += 1;
-            let pause = if trials < EAGER_TRIALS { 1 } else { self.gone.len() / 8 + 1 };
+            let is_late = self.session.scenarios().simulated > TRIALS_MAX;
+            let patience = if is_late { HASTY } else { EAGER };
+            let is_eager = trials < patience.trials;
+            let pause = if is_eager { 1 } else { self.gone.len() / patience.part + 1 };
             next_trial = self.gone.len() + pause;
         }
         if untried && solution.is_none() {

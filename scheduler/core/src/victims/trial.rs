@@ -11,6 +11,7 @@ use super::{
     Limits, Manner, Piece, Search, Solution, Unit, UnitKey,
     elsewhere::{Elsewhere, within_limits},
     returning::{Entry, Returning},
+    search::Tried,
     units::on_return,
 };
 use crate::{
@@ -26,19 +27,21 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let fitting = places
             .iter()
             .enumerate()
-            .filter(|(at, place)| self.is_changed(*at, place) && self.suffice_in(needed, place));
+            .filter(|(at, place)| self.may_differ(*at, place) && self.suffice_in(needed, place));
         let fitting: Vec<(usize, &BTreeSet<NodeId>)> = fitting.collect();
         fitting.into_iter().find_map(|(at, place)| {
-            self.tried.insert(at, self.gone.len());
+            let latest_was_there = self.gone.last().is_some_and(|unit| stands_in(unit, place));
+            self.tried.insert(at, Tried { gone: self.gone.len(), latest_was_there });
             self.try_in(needed, Some(place))
         })
     }
 
-    /// A candidate in this place has gone since the job was tried there.
-    fn is_changed(&self, at: usize, place: &BTreeSet<NodeId>) -> bool {
-        let Some(tried) = self.tried.get(&at) else { return true };
-        let new = self.gone[*tried..].iter().flat_map(|unit| &unit.pods);
-        new.into_iter().any(|(_, node)| place.contains(node))
+    /// A candidate in this place has gone since the job was tried there, or other nodes come first.
+    fn may_differ(&self, at: usize, place: &BTreeSet<NodeId>) -> bool {
+        self.tried.get(&at).is_none_or(|tried| {
+            tried.latest_was_there
+                || self.gone[tried.gone..].iter().any(|unit| stands_in(unit, place))
+        })
     }
 
     fn try_in(
@@ -282,6 +285,10 @@ fn shares(session: &Session<'_>, pods: &[PodId]) -> Vec<(PodGroupId, PerResource
         }
     }
     shares
+}
+
+fn stands_in(unit: &Unit, place: &BTreeSet<NodeId>) -> bool {
+    unit.pods.iter().any(|(_, node)| place.contains(node))
 }
 
 fn count_pods(units: &[Unit]) -> usize {
