@@ -13,17 +13,12 @@ use crate::{
     session::Session,
 };
 
-/// After so many trials in a row, only every so often another one: when this part more is gone.
-const EAGER: Patience = Patience { trials: 16, part: 8 };
+/// After so many trials in a row, only every so often another one.
+const EAGER_TRIALS: usize = 16;
 /// The same once a cycle has tried [`TRIALS_MAX`] times: each trial costs, and what it evicts and
 /// does not need stays.
-const HASTY: Patience = Patience { trials: 1, part: 8 };
+const LATE_TRIALS: usize = 1;
 const TRIALS_MAX: usize = 512;
-
-struct Patience {
-    trials: usize,
-    part: usize,
-}
 
 /// One search for one job.
 pub(crate) struct Search<'a, 's, 'p, A> {
@@ -89,9 +84,8 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
             }
             trials += 1;
             let is_late = self.session.scenarios().simulated > TRIALS_MAX;
-            let patience = if is_late { HASTY } else { EAGER };
-            let is_eager = trials < patience.trials;
-            let pause = if is_eager { 1 } else { self.gone.len() / patience.part + 1 };
+            let in_a_row = if is_late { LATE_TRIALS } else { EAGER_TRIALS };
+            let pause = if trials < in_a_row { 1 } else { self.gone.len() / 8 + 1 };
             next_trial = self.gone.len() + pause;
         }
         if untried && solution.is_none() {

@@ -113,12 +113,12 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     fn fewest_units(&self, nodes: &BTreeSet<NodeId>) -> Option<Vec<Unit>> {
         self.apart.as_ref()?;
         let shape = self.session.pod(*self.wanted.pods.first()?).shape;
-        let mut freed: BTreeMap<NodeId, Freed> = BTreeMap::new();
+        let (mut freed, nothing) = (BTreeMap::<NodeId, Freed>::new(), Freed::default());
         let mut chosen = BTreeSet::new();
         for unit in &self.gone {
             let lacks_room = |(_, node): &(PodId, NodeId)| {
-                let gone = freed.get(node).cloned().unwrap_or_default();
-                nodes.contains(node) && !self.rooms.would_fit(shape, *node, &gone)
+                let gone = freed.get(node).unwrap_or(&nothing);
+                nodes.contains(node) && !self.rooms.would_fit(shape, *node, gone)
             };
             if !unit.pods.iter().any(lacks_room) {
                 continue;
@@ -134,8 +134,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 
     /// The imagined candidates that stand on `nodes`, with what goes along.
     fn units_on(&self, nodes: &BTreeSet<NodeId>) -> Vec<Unit> {
-        let stands_there = |unit: &Unit| unit.pods.iter().any(|(_, node)| nodes.contains(node));
-        let there = self.gone.iter().filter(|unit| stands_there(unit));
+        let there = self.gone.iter().filter(|unit| stands_in(unit, nodes));
         self.with_surplus(there.map(|unit| unit.key).collect())
     }
 
