@@ -9,11 +9,13 @@ use schedlab_scheduler_core::{Decision, Profile, Snapshot, schedule, synthetic};
 
 type Case = (&'static str, fn(u32) -> Snapshot);
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 7] = [
     ("7.5N running, 2.5N pending", synthetic::full_fleet),
     ("8N pending singles in 100 queues", |nodes| synthetic::pending_singles(nodes, 100)),
     ("N/2 x 8 gang against 8N singles", synthetic::large_gang_against_singles),
     ("8N singles against 8N singles", synthetic::singles_against_singles),
+    ("60 gangs, each in a rack or zone", synthetic::gangs_in_places_against_singles),
+    ("60 gangs, apart by rack or host", synthetic::gangs_apart_against_singles),
     ("hopeless 10 x 8 gang", synthetic::hopeless_gang_against_singles),
 ];
 

@@ -9,6 +9,7 @@ mod numa;
 mod pod;
 mod pod_group;
 mod queue;
+mod selectors;
 mod topology;
 mod volume;
 
@@ -28,6 +29,7 @@ pub use pod::{
 };
 pub use pod_group::{PodGroup, StalenessGrace, SubGroup};
 pub use queue::{Queue, QueueProblem};
+pub(crate) use selectors::labels_match;
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};
 pub(crate) use volume::own_name;
 pub use volume::{

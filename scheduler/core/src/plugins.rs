@@ -20,7 +20,6 @@ mod queue_limits;
 mod queue_sort;
 mod reservation_pods;
 mod resource_claims;
-mod selectors;
 mod taint_toleration;
 mod topology_places;
 mod topology_spread;

@@ -19,6 +19,7 @@ mod parts;
 mod placing;
 mod protected;
 mod scenarios;
+mod selected;
 mod state;
 mod task_order;
 mod topology;
@@ -46,6 +47,8 @@ use parts::{Parts, PodParts};
 pub use placing::Unplaced;
 pub use protected::Protection;
 pub use scenarios::Scenarios;
+pub use selected::Minding;
+use selected::Selected;
 use state::Hold;
 pub use state::{PodState, Stays};
 
@@ -76,6 +79,7 @@ pub struct Session<'s> {
     candidates: candidates::Candidates,
     empty_fleet: fleet::EmptyFleet,
     customs: Customs,
+    selected: Selected,
     looks_ahead: bool,
     /// The most zones of a node, where they are published.
     zones_max: usize,
@@ -126,6 +130,7 @@ impl<'s> Session<'s> {
             candidates: candidates::Candidates::default(),
             empty_fleet: fleet::EmptyFleet::of(&snapshot.nodes),
             customs: Customs::of(snapshot),
+            selected: Selected::default(),
             looks_ahead: false,
             zones_max: zones::most(snapshot),
             placed_pods: placed_pods(snapshot),

@@ -7,14 +7,20 @@ use std::time::Duration;
 use crate::{
     Snapshot,
     model::{
-        Name, Node, NodeId, Pod, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy,
-        Queue, QueueId, ShapeId, SubGroup, Time,
+        LabelSelector, Name, Node, NodeId, Operator, Pod, PodAffinityTerm, PodGroup, PodGroupId,
+        PodShape, PodStatus, PreemptionPolicy, Queue, QueueId, Requirement, ShapeId, SubGroup,
+        Time, Topology, TopologyConstraint, TopologyLevel,
     },
     resources::{Amount, PerResource, Resources},
 };
 
 /// GPUs of every node made here.
 pub const GPUS_PER_NODE: u32 = 8;
+
+const TOPOLOGY: &str = "racks";
+const ZONE: &str = "topology.kubernetes.io/zone";
+const RACK: &str = "example.com/rack";
+const HOST: &str = "kubernetes.io/hostname";
 
 const START: Time = Time(1_767_225_600_000);
 
@@ -85,6 +91,24 @@ pub fn hopeless_gang_against_singles(nodes: u32) -> Snapshot {
     Cluster::against_singles(nodes, Occupants::OnePinnedOnEachNode, &[("gang".into(), gang)])
 }
 
+/// Every GPU runs a one-GPU job of a department that borrowed it, in racks of eight nodes and zones
+/// of eight racks; sixty gangs of the other four departments each want theirs in one rack or zone.
+pub fn gangs_in_places_against_singles(nodes: u32) -> Snapshot {
+    Cluster::lent_to_one_department(nodes, Kept::Together)
+}
+
+/// The same, but no two pods of a gang may be in one rack, or on one node.
+pub fn gangs_apart_against_singles(nodes: u32) -> Snapshot {
+    Cluster::lent_to_one_department(nodes, Kept::Apart)
+}
+
+/// How the pods of a gang are to be placed: each in places of its level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    Together,
+    Apart,
+}
+
 /// Who runs on the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Occupants {
@@ -142,6 +166,38 @@ impl Cluster {
         cluster.finish()
     }
 
+    fn lent_to_one_department(nodes: u32, kept: Kept) -> Snapshot {
+        let mut cluster = Self::new(nodes);
+        cluster.stand_in_racks();
+        let gpus = nodes * GPUS_PER_NODE;
+        let leaves = cluster.five_departments(gpus);
+        for at in 0..60_usize {
+            let job = Job {
+                queue: leaves[10 + at % 4 * 10 + at % 10],
+                pods: [4, 8, 16][at % 3],
+                gpus: [1, 2, 8][at / 3 % 3],
+                ..Job::default()
+            };
+            let level = match (kept, at / 9 % 2) {
+                (_, 0) => RACK,
+                (Kept::Together, _) => ZONE,
+                (Kept::Apart, _) => HOST,
+            };
+            let name = format!("gang-{at:02}");
+            match kept {
+                Kept::Together => cluster.job_in_one(level, &name, job),
+                Kept::Apart => cluster.job_apart_by(level, &name, job),
+            }
+        }
+        for at in 0..gpus {
+            let (node, gpu) = (at / GPUS_PER_NODE, at % GPUS_PER_NODE);
+            let queue = leaves[((node + gpu) % 10) as usize];
+            let job = Job { queue, node: Some(NodeId(node)), ..Job::default() };
+            cluster.job(&format!("running-{at:06}"), job);
+        }
+        cluster.finish()
+    }
+
     fn in_four_queues(nodes: u32, jobs: u32, on: impl Fn(u32) -> Option<NodeId>) -> Snapshot {
         let mut cluster = Self::new(nodes);
         let leaves = cluster.departments(4, nodes * GPUS_PER_NODE);
@@ -163,6 +219,33 @@ impl Cluster {
                 self.queue(&format!("queue-{at:04}"), Some(parent), each)
             })
             .collect()
+    }
+
+    /// Five departments with equal quotas, one after the other ten leaves of each.
+    fn five_departments(&mut self, gpus: u32) -> Vec<QueueId> {
+        let mut leaves = Vec::new();
+        for department in 0..5 {
+            let parent = self.queue(&format!("department-{department}"), None, gpus / 5);
+            let leaf =
+                |at| self.queue(&format!("queue-{department}-{at}"), Some(parent), gpus / 50);
+            leaves.extend((0..10).map(leaf));
+        }
+        leaves
+    }
+
+    /// Eight nodes a rack, eight racks a zone.
+    fn stand_in_racks(&mut self) {
+        for (node, at) in self.snapshot.nodes.iter_mut().zip(0..) {
+            let labels = [
+                (ZONE.into(), format!("zone-{:03}", at / 64).as_str().into()),
+                (RACK.into(), format!("rack-{:04}", at / 8).as_str().into()),
+                (HOST.into(), node.name.clone()),
+            ];
+            node.labels = labels.into_iter().collect();
+        }
+        let levels = [ZONE, RACK].map(|label| TopologyLevel { label: label.into(), alias: None });
+        let topology = Topology { name: TOPOLOGY.into(), levels: levels.to_vec() };
+        self.snapshot.topologies.push(topology);
     }
 
     fn queue(&mut self, name: &str, parent: Option<QueueId>, gpus: u32) -> QueueId {
@@ -193,6 +276,40 @@ impl Cluster {
         }
     }
 
+    /// All pods of the job in one place of the level.
+    fn job_in_one(&mut self, level: &str, name: &str, job: Job) {
+        self.job(name, job);
+        let constraint = TopologyConstraint {
+            topology: TOPOLOGY.into(),
+            required: Some(level.into()),
+            preferred: None,
+        };
+        let group = self.snapshot.pod_groups.last_mut().expect("the job's group was just added");
+        group.topology = Some(constraint);
+    }
+
+    /// No two pods of the job in one place of the level.
+    fn job_apart_by(&mut self, level: &str, name: &str, job: Job) {
+        let first = self.snapshot.pods.len();
+        self.job(name, job);
+        let its_own =
+            Requirement { key: "app".into(), operator: Operator::In, values: vec![name.into()] };
+        let term = PodAffinityTerm {
+            selector: Some(LabelSelector { requirements: vec![its_own] }),
+            namespaces: None,
+            topology_key: level.into(),
+        };
+        let together = self.shape(job.gpus).0 as usize;
+        let requests = self.snapshot.shapes[together].requests.clone();
+        let pod_anti_affinity = vec![term];
+        self.snapshot.shapes.push(PodShape { requests, pod_anti_affinity, ..PodShape::default() });
+        let shape = ShapeId(position(self.snapshot.shapes.len()));
+        for pod in &mut self.snapshot.pods[first..] {
+            pod.labels.insert("app".into(), name.into());
+            pod.shape = shape;
+        }
+    }
+
     fn shape(&mut self, gpus: u32) -> ShapeId {
         let requests = Resources {
             gpu_milli: i64::from(gpus) * 1000,
@@ -202,9 +319,10 @@ impl Cluster {
             ..Resources::default()
         };
         let shapes = &mut self.snapshot.shapes;
-        let known = shapes.iter().position(|shape| shape.requests == requests);
+        let plain = PodShape { requests, ..PodShape::default() };
+        let known = shapes.iter().position(|shape| *shape == plain);
         let at = known.unwrap_or_else(|| {
-            shapes.push(PodShape { requests, ..PodShape::default() });
+            shapes.push(plain);
             shapes.len() - 1
         });
         ShapeId(position(at + 1))

@@ -7,8 +7,7 @@ use std::cmp::Reverse;
 use crate::{
     decision::{Deallocation, EvictionCause, Misfit, Preemption, Reason},
     framework::PostFilter,
-    model::{DisruptionBudget, NodeId, Pod, PodId, PreemptionPolicy, Time},
-    plugins::selectors::labels_match,
+    model::{DisruptionBudget, NodeId, Pod, PodId, PreemptionPolicy, Time, labels_match},
     session::Session,
 };
 

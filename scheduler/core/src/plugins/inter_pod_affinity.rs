@@ -3,14 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    pod_counts::{PodCounts, on_nodes},
-    selectors::term_selects,
-};
+use super::pod_counts::{PodCounts, on_nodes};
 use crate::{
     decision::Misfit,
     framework::{Apart, DependsOn, Filter, NodeFilter, NodeScore, Score},
-    model::{Name, NodeId, Pod, PodAffinityTerm, PodId, PodShape, PodStatus},
+    model::{Name, NodeId, Pod, PodId, PodShape, PodStatus},
     session::{Fits, Session, Stays},
 };
 
@@ -32,9 +29,9 @@ impl Filter for InterPodAffinity {
     }
 
     fn parts<'a>(&self, session: &'a Session<'_>, (a, b): (PodId, PodId)) -> Vec<Apart<'a>> {
-        let (pair, namespaces) = ((session.pod(a), session.pod(b)), &session.snapshot.namespaces);
+        let (of, namespaces) = (&session.pod(a).namespace, &session.snapshot.namespaces);
         let terms = session.shape_of(a).pod_anti_affinity.iter();
-        let shunning = terms.filter(|term| term_selects(term, namespaces, pair));
+        let shunning = terms.filter(|term| term.selects(namespaces, of, session.pod(b)));
         shunning.map(|term| Apart::Label(&term.topology_key)).collect()
     }
 
@@ -76,54 +73,49 @@ impl<'a> Terms<'a> {
             shunning: [PodCounts::default(), PodCounts::default()],
             shunning_keys: BTreeSet::new(),
         };
-        let shunning = session.shunning_pods().iter().copied().filter(|other| *other != id);
-        for (other, node, stays) in on_nodes(session, shunning) {
-            terms.note_shunning(session, pod, (other, node, stays));
-        }
-        if !shape.pod_affinity.is_empty() || !shape.pod_anti_affinity.is_empty() {
-            let others = session.pod_ids().filter(|other| *other != id);
-            for (other, node, stays) in on_nodes(session, others) {
-                terms.note(session, pod, (other, node, stays));
-            }
-        }
+        terms.count_wanted(session, id);
+        terms.count_shunned(session, id);
+        terms.count_shunning(session, id);
         terms.is_first &= terms.wanted.is_empty();
         terms.wants_mates = terms.wanted.is_empty() && wants_mates(session, (pod, shape));
         terms
     }
 
-    fn note(
-        &mut self,
-        session: &'a Session<'_>,
-        pod: &Pod,
-        (other, node, stays): (PodId, NodeId, Stays),
-    ) {
-        let (of_other, shape) = (session.pod(other), self.shape);
+    fn count_wanted(&mut self, session: &'a Session<'_>, id: PodId) {
+        let mut meant = self.shape.pod_affinity.iter().map(|term| session.meant_by(term, id));
+        let Some(first) = meant.next() else { return };
+        let rest: Vec<_> = meant.collect();
+        let by_all = |pod: &PodId| rest.iter().all(|meant| meant.binary_search(pod).is_ok());
+        let wanted = first.iter().copied().filter(|pod| *pod != id && by_all(pod));
         // Who would leave for this pod is gone when it comes; who is leaving anyway is still there.
-        let leaves_for_others = stays == Stays::No && of_other.status != PodStatus::Releasing;
-        if !leaves_for_others && wants(session, shape, (pod, of_other)) {
-            for term in &shape.pod_affinity {
+        let is_leaving = |pod: PodId| session.pod(pod).status == PodStatus::Releasing;
+        let there = on_nodes(session, wanted)
+            .filter(|(pod, _, stays)| *stays == Stays::Yes || is_leaving(*pod));
+        for (_, node, _) in there {
+            for term in &self.shape.pod_affinity {
                 self.wanted.add(session, (node, &term.topology_key), 1);
             }
         }
-        let (at, namespaces) = (usize::from(stays == Stays::No), &session.snapshot.namespaces);
-        for term in &shape.pod_anti_affinity {
-            if term_selects(term, namespaces, (pod, of_other)) {
+    }
+
+    fn count_shunned(&mut self, session: &'a Session<'_>, id: PodId) {
+        for term in &self.shape.pod_anti_affinity {
+            let meant = session.meant_by(term, id);
+            let shunned = meant.iter().copied().filter(|pod| *pod != id);
+            for (_, node, stays) in on_nodes(session, shunned) {
+                let at = usize::from(stays == Stays::No);
                 self.shunned[at].add(session, (node, &term.topology_key), 1);
             }
         }
     }
 
-    fn note_shunning(
-        &mut self,
-        session: &'a Session<'_>,
-        pod: &Pod,
-        (other, node, stays): (PodId, NodeId, Stays),
-    ) {
-        let (at, namespaces) = (usize::from(stays == Stays::No), &session.snapshot.namespaces);
-        for term in &session.shape_of(other).pod_anti_affinity {
-            if term_selects(term, namespaces, (session.pod(other), pod)) {
-                self.shunning[at].add(session, (node, &term.topology_key), 1);
-                self.shunning_keys.insert(&term.topology_key);
+    fn count_shunning(&mut self, session: &'a Session<'_>, id: PodId) {
+        for (other, term) in session.minding(id).shunning.iter().filter(|(pod, _)| *pod != id) {
+            let key = &session.shape_of(*other).pod_anti_affinity[*term].topology_key;
+            for (_, node, stays) in on_nodes(session, std::iter::once(*other)) {
+                let at = usize::from(stays == Stays::No);
+                self.shunning[at].add(session, (node, key), 1);
+                self.shunning_keys.insert(key);
             }
         }
     }
@@ -163,9 +155,9 @@ impl<'a> Terms<'a> {
 }
 
 /// `other` is what all affinity terms of `pod` want.
-fn wants(session: &Session<'_>, shape: &PodShape, pair: (&Pod, &Pod)) -> bool {
+fn wants(session: &Session<'_>, shape: &PodShape, (of, other): (&Pod, &Pod)) -> bool {
     let (terms, namespaces) = (&shape.pod_affinity, &session.snapshot.namespaces);
-    !terms.is_empty() && terms.iter().all(|term| term_selects(term, namespaces, pair))
+    !terms.is_empty() && terms.iter().all(|term| term.selects(namespaces, &of.namespace, other))
 }
 
 /// A pod of its own gang, itself left out, is what its affinity wants.
@@ -219,8 +211,8 @@ impl Score for PodAffinity {
 }
 
 fn some_terms(session: &Session<'_>, pod: PodId, hard: HardAffinityWeight) -> bool {
-    let mut others = on_nodes(session, others_that_matter(session, pod));
-    others.any(|(other, ..)| terms_between(session, (pod, other), hard).next().is_some())
+    let weights = weights(session, pod, hard);
+    weights.iter().any(|(other, ..)| session.state(*other).places().next().is_some())
 }
 
 fn sums_of_weights<'a>(
@@ -230,10 +222,10 @@ fn sums_of_weights<'a>(
 ) -> NodeScore<'a> {
     let mut sums = PodCounts::default();
     let mut keys = BTreeSet::<&Name>::new();
-    for (other, node, _) in on_nodes(session, others_that_matter(session, pod)) {
-        for (term, weight) in terms_between(session, (pod, other), hard) {
-            sums.add(session, (node, &term.topology_key), weight);
-            keys.insert(&term.topology_key);
+    for (other, key, weight) in weights(session, pod, hard) {
+        for (_, node, _) in on_nodes(session, std::iter::once(other)) {
+            sums.add(session, (node, key), weight);
+            keys.insert(key);
         }
     }
     Box::new(move |node| keys.iter().map(|key| sums.of(session, node, key).unwrap_or(0)).sum())
@@ -246,34 +238,28 @@ fn percent(score: i64, of: i64) -> i64 {
     (100.0 * (score as f64 / of as f64)) as i64
 }
 
-/// All others when the pod itself has preferences, else those that have some.
-fn others_that_matter<'a>(
+/// The other pods that are meant by preferred terms of a pod that comes, or mean it by theirs, each
+/// with the term's label and weight.
+fn weights<'a>(
     session: &'a Session<'_>,
     pod: PodId,
-) -> Box<dyn Iterator<Item = PodId> + 'a> {
-    let others = move |other: &PodId| *other != pod;
-    if session.shape_of(pod).pod_preferences.is_empty() {
-        Box::new(session.preferring_pods().iter().copied().filter(others))
-    } else {
-        Box::new(session.pod_ids().filter(others))
-    }
-}
-
-/// Terms of a pod that comes which select one that is there, and the other way round, with
-/// their weights.
-fn terms_between<'a>(
-    session: &'a Session<'_>,
-    (comes, is_there): (PodId, PodId),
     hard: HardAffinityWeight,
-) -> impl Iterator<Item = (&'a PodAffinityTerm, i64)> {
-    let (new, old) = (session.pod(comes), session.pod(is_there));
-    let namespaces = &session.snapshot.namespaces;
-    let mine = session.shape_of(comes).pod_preferences.iter();
-    let mine = mine.filter(move |(_, term)| term_selects(term, namespaces, (new, old)));
-    let theirs = session.shape_of(is_there).pod_preferences.iter();
-    let theirs = theirs.filter(move |(_, term)| term_selects(term, namespaces, (old, new)));
-    let needs = session.shape_of(is_there).pod_affinity.iter();
-    let needs = needs.filter(move |term| term_selects(term, namespaces, (old, new)));
-    let preferences = mine.chain(theirs).map(|(weight, term)| (term, i64::from(*weight)));
-    preferences.chain(needs.map(move |term| (term, hard.0)).filter(|(_, weight)| *weight > 0))
+) -> Vec<(PodId, &'a Name, i64)> {
+    let mut weights = Vec::new();
+    for (weight, term) in &session.shape_of(pod).pod_preferences {
+        let meant = session.meant_by(term, pod);
+        weights.extend(meant.iter().map(|other| (*other, &term.topology_key, (*weight).into())));
+    }
+    let minding = session.minding(pod);
+    weights.extend(minding.preferring.iter().map(|(other, at)| {
+        let (weight, term) = &session.shape_of(*other).pod_preferences[*at];
+        (*other, &term.topology_key, i64::from(*weight))
+    }));
+    let needing = minding.needing.iter().filter(|_| hard.0 > 0);
+    weights.extend(needing.map(|(other, at)| {
+        let term = &session.shape_of(*other).pod_affinity[*at];
+        (*other, &term.topology_key, hard.0)
+    }));
+    weights.retain(|(other, ..)| *other != pod);
+    weights
 }

@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{pod_counts::on_nodes, selectors::labels_match, taint_toleration::repels};
+use super::{pod_counts::on_nodes, taint_toleration::repels};
 use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{
         Inclusion, LabelSelector, NodeId, Operator, Pod, PodId, Requirement, TopologySpread,
-        WhenUnsatisfiable,
+        WhenUnsatisfiable, labels_match,
     },
     session::{Fits, Session, Stays},
 };
@@ -37,13 +37,10 @@ impl<'a> Domains<'a> {
         // An empty selector selects all pods, but kube-scheduler counts none by it.
         let selector = constraint.selector.as_ref();
         let selector = selector.filter(|selector| !selector.requirements.is_empty());
-        let namespace = &session.pod(pod).namespace;
-        for (other, node, stays) in on_nodes(session, session.pod_ids()) {
-            let of = session.pod(other);
-            let counts = other != pod && stays == Stays::Yes && of.namespace == *namespace;
-            if counts && labels_match(selector, &of.labels) {
-                *on_node.entry(node).or_default() += 1;
-            }
+        let meant = session.meant_in(&session.pod(pod).namespace, selector);
+        let others = meant.iter().copied().filter(|other| *other != pod);
+        for (_, node, _) in on_nodes(session, others).filter(|(.., stays)| *stays == Stays::Yes) {
+            *on_node.entry(node).or_default() += 1;
         }
         Self { constraint, on_node, counts: BTreeMap::new() }
     }
