@@ -18,6 +18,7 @@ use crate::{
     queues::Ledger,
     resources::{PerResource, Resources},
     session::{PodState, Session},
+    victims::Solved,
 };
 
 /// Looks on while a cycle is decided: it measures or notes, and changes nothing.
@@ -63,14 +64,14 @@ pub(crate) fn decide<'s>(
     let (ready, mut reasons) = pre_enqueue(&session);
 
     // 3. The actions, each on what the ones before left.
-    let (mut staleness, mut served) = (Staleness::default(), Vec::new());
+    let (mut staleness, mut solved) = (Staleness::default(), Solved::new(serve_again));
     for &action in &profile.actions {
         onlooker.begins(action, &session);
         match action {
             Action::Allocate => allocate::run(&mut session, ready.clone(), &mut reasons),
-            Action::Consolidate => consolidate::run(&mut session, &mut served),
-            Action::Reclaim => reclaim::run(&mut session, &mut served),
-            Action::Preempt => preempt::run(&mut session, &mut served),
+            Action::Consolidate => consolidate::run(&mut session, &mut solved),
+            Action::Reclaim => reclaim::run(&mut session, &mut solved),
+            Action::Preempt => preempt::run(&mut session, &mut solved),
             Action::StaleGangEviction => staleness = stale_gangs::run(&mut session),
         }
         onlooker.ended(action, &session);
@@ -106,6 +107,12 @@ pub(crate) fn decide<'s>(
         look_again_in_millis,
     };
     (session, plan)
+}
+
+/// What the next cycle does before anybody is evicted.
+fn serve_again(session: &mut Session<'_>) {
+    let (ready, mut reasons) = pre_enqueue(session);
+    allocate::run(session, ready, &mut reasons);
 }
 
 /// Pod groups with waiting pods: those that may be served, and why the others may not.

@@ -226,6 +226,11 @@ impl<'s> Session<'s> {
         self.step(pod, after, self.parts.of_pod(pod).promise_nothing());
     }
 
+    /// The pod has left the node that it had, if it had one, and waits anew.
+    pub fn wait_anew(&mut self, pod: PodId) {
+        self.step(pod, PodState::Pending, PodParts::default());
+    }
+
     /// It holds a node, and did so before this cycle.
     pub fn can_evict(&self, pod: PodId) -> bool {
         matches!(self.state(pod), PodState::Holding(_)) && self.pod(pod).node.is_some()

@@ -1,5 +1,6 @@
 //! Tables of whole cycles, by area.
 
+mod again;
 mod amounts;
 mod apart;
 mod auditor;

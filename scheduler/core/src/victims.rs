@@ -8,11 +8,11 @@ mod backlog;
 mod candidates;
 mod elsewhere;
 mod hopeless;
-mod kept;
 mod likeness;
 mod line;
 mod pool;
 pub(crate) mod protection;
+mod rehearsal;
 mod returning;
 mod room;
 mod search;
@@ -31,7 +31,7 @@ use crate::{
 };
 
 pub(crate) use candidates::{first_to_leave, reclaim_candidates};
-pub(crate) use kept::Served;
+pub(crate) use rehearsal::Solved;
 pub(crate) use service::{Purpose, serve};
 pub(crate) use units::{Piece, Unit};
 

@@ -9,14 +9,14 @@ use crate::{
     model::{PodGroupId, QueueId},
     profile::{Action, Placement},
     session::Session,
-    victims::{Before, Manner, Purpose, Served, Solution, Unit, Wanted, serve},
+    victims::{Before, Manner, Purpose, Solution, Solved, Unit, Wanted, serve},
 };
 
 /// Serves every preemptible job that fits once others have moved.
-pub(crate) fn run(session: &mut Session<'_>, served: &mut Vec<Served>) {
+pub(crate) fn run(session: &mut Session<'_>, solved: &mut Solved) {
     let profile = session.profile;
     if ![profile.gpu_placement, profile.cpu_placement].contains(&Placement::Spread) {
-        serve(session, &Consolidate { victims_max: profile.consolidation_victims_max }, served);
+        serve(session, &Consolidate { victims_max: profile.consolidation_victims_max }, solved);
     }
 }
 

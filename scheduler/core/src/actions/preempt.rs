@@ -9,12 +9,12 @@ use crate::{
     model::QueueId,
     profile::Action,
     session::Session,
-    victims::{Before, Piece, Purpose, Served, Solution, Unit, Wanted, protection, serve},
+    victims::{Before, Piece, Purpose, Solution, Solved, Unit, Wanted, protection, serve},
 };
 
 /// Serves every job that outranks running ones of its queue.
-pub(crate) fn run(session: &mut Session<'_>, served: &mut Vec<Served>) {
-    serve(session, &Preempt, served);
+pub(crate) fn run(session: &mut Session<'_>, solved: &mut Solved) {
+    serve(session, &Preempt, solved);
 }
 
 struct Preempt;

@@ -13,12 +13,12 @@ use crate::{
         usage_lines,
     },
     session::Session,
-    victims::{Before, Piece, Purpose, Served, Solution, Unit, Wanted, protection, serve},
+    victims::{Before, Piece, Purpose, Solution, Solved, Unit, Wanted, protection, serve},
 };
 
 /// Serves every job whose queue deserves more than it has.
-pub(crate) fn run(session: &mut Session<'_>, served: &mut Vec<Served>) {
-    serve(session, &Reclaim, served);
+pub(crate) fn run(session: &mut Session<'_>, solved: &mut Solved) {
+    serve(session, &Reclaim, solved);
 }
 
 struct Reclaim;

@@ -31,8 +31,8 @@ impl Filter for ResourceClaims {
             return None;
         }
         let misfit = claims.iter().find_map(|claim| foreign(session, pod, claim));
-        let used: Vec<(&DeviceClaim, Vec<PodState>)> =
-            claims.iter().map(|claim| (claim, users(session, pod, claim))).collect();
+        let used: Vec<(&DeviceClaim, Users)> =
+            claims.iter().map(|claim| (claim, Users::of(session, pod, claim))).collect();
         Some(Box::new(move |node| {
             if let Some(misfit) = &misfit {
                 return Err(misfit.clone());
@@ -58,20 +58,45 @@ fn foreign(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Option<Mis
     })
 }
 
+/// Where the users of a claim are, or will be: others than the pod, and itself where it moves away.
+struct Users {
+    states: Vec<PodState>,
+    /// One that had it has left its node since.
+    has_left: bool,
+}
+
+impl Users {
+    fn of(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Self {
+        let has_it = |user: &&PodId| {
+            session.shape_of(**user).claims.iter().any(|theirs| theirs.name == claim.name)
+        };
+        let users = session.claiming_pods().iter().filter(has_it);
+        let states = users.map(|user| (*user, session.state(*user)));
+        let has_left = states
+            .clone()
+            .any(|(user, state)| state == PodState::Pending && session.pod(user).node.is_some());
+        let counts = |(user, state): &(PodId, PodState)| {
+            *user != pod || matches!(state, PodState::Releasing(_))
+        };
+        Self { states: states.filter(counts).map(|(_, state)| state).collect(), has_left }
+    }
+}
+
 /// It is allocated on one node as long as anybody has it, who was asked to leave included.
 fn fits_with(
     claim: &DeviceClaim,
-    users: &[PodState],
+    Users { states, has_left }: &Users,
     (node, name): (NodeId, &Name),
 ) -> Result<Fits, Misfit> {
-    let stay = users.iter().filter_map(|user| user.charged_on());
-    let leave_elsewhere = users.iter().flat_map(|user| user.places());
+    let stay = states.iter().filter_map(|user| user.charged_on());
+    let leave_elsewhere = states.iter().flat_map(|user| user.places());
     let leave_elsewhere =
         leave_elsewhere.filter(|(other, stays)| *other != node && *stays == Stays::No);
     let is_stuck = |user: &PodState| matches!(user, PodState::Stuck(other) if *other != node);
     let is_elsewhere = claim.allocated_on.as_ref().is_some_and(|other| other != name);
-    let is_freed = leave_elsewhere.count() > 0 && claim.reserved_for_others == 0;
-    let used_elsewhere = stay.clone().any(|other| other != node) || users.iter().any(is_stuck);
+    let leave = leave_elsewhere.count() > 0;
+    let is_freed = (leave || *has_left) && claim.reserved_for_others == 0;
+    let used_elsewhere = stay.clone().any(|other| other != node) || states.iter().any(is_stuck);
     if used_elsewhere || (is_elsewhere && !is_freed) {
         return Err(Misfit::ClaimElsewhere(claim.name.clone()));
     }
@@ -79,19 +104,7 @@ fn fits_with(
     if count.saturating_add(claim.reserved_for_others) >= DeviceClaim::USERS_MAX {
         return Err(Misfit::ClaimFull(claim.name.clone()));
     }
-    Ok(if is_freed { Fits::Later } else { Fits::Now })
-}
-
-/// Where its users are, or will be: the others, and the pod itself where it moves away.
-fn users(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Vec<PodState> {
-    let has_it = |user: &&PodId| {
-        session.shape_of(**user).claims.iter().any(|theirs| theirs.name == claim.name)
-    };
-    let users = session.claiming_pods().iter().filter(has_it);
-    let states = users.map(|user| (*user, session.state(*user)));
-    let counts =
-        |(user, state): &(PodId, PodState)| *user != pod || matches!(state, PodState::Releasing(_));
-    states.filter(counts).map(|(_, state)| state).collect()
+    Ok(if is_freed && leave { Fits::Later } else { Fits::Now })
 }
 
 impl Filter for ClaimedGpus {
@@ -124,7 +137,7 @@ mod tests {
     const THERE: NodeId = NodeId(1);
 
     /// Does a pod fit here, and there, with a claim that others use so?
-    fn fits(users: &[PodState], change: impl Fn(&mut DeviceClaim)) -> [Result<Fits, Misfit>; 2] {
+    fn fits(states: &[PodState], change: impl Fn(&mut DeviceClaim)) -> [Result<Fits, Misfit>; 2] {
         let mut claim = DeviceClaim {
             name: "x".into(),
             devices: Resources::default(),
@@ -136,8 +149,9 @@ mod tests {
             reserved_for_others: 0,
         };
         change(&mut claim);
+        let users = Users { states: states.to_vec(), has_left: false };
         [(HERE, "here"), (THERE, "there")]
-            .map(|(node, name)| fits_with(&claim, users, (node, &name.into())))
+            .map(|(node, name)| fits_with(&claim, &users, (node, &name.into())))
     }
 
     fn elsewhere() -> Result<Fits, Misfit> {

@@ -12,7 +12,9 @@ use crate::model::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selected {
     meant: RefCell<BTreeMap<Meaning, Arc<[PodId]>>>,
-    minding: RefCell<BTreeMap<(Name, Labels), Arc<Minding>>>,
+    minding: RefCell<BTreeMap<PodId, Arc<Minding>>>,
+    /// The same for all pods with these labels in this namespace.
+    alike: RefCell<BTreeMap<(Name, Labels), Arc<Minding>>>,
 }
 
 /// A selector, where it looks, and the namespace of the pod that has it.
@@ -56,10 +58,14 @@ impl Session<'_> {
 
     /// The pods whose terms mean this one, wherever they are.
     pub fn minding(&self, pod: PodId) -> Arc<Minding> {
-        let of = self.pod(pod);
+        let find_alike = || {
+            let of = self.pod(pod);
+            let mut alike = self.selected.alike.borrow_mut();
+            let alike = alike.entry((of.namespace.clone(), of.labels.clone()));
+            Arc::clone(alike.or_insert_with(|| Arc::new(self.find_minding(pod))))
+        };
         let mut minding = self.selected.minding.borrow_mut();
-        let key = (of.namespace.clone(), of.labels.clone());
-        Arc::clone(minding.entry(key).or_insert_with(|| Arc::new(self.find_minding(pod))))
+        Arc::clone(minding.entry(pod).or_insert_with(find_alike))
     }
 
     fn find_minding(&self, pod: PodId) -> Minding {

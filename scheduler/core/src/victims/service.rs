@@ -1,6 +1,6 @@
 //! What the three actions that evict have in common: jobs in serving order, for each one a
 //! search, the first acceptable solution taken, and no second search for what was hopeless
-//! before. What all of them took is decided when the next cycle would keep it ([`super::kept`]).
+//! before. What all of them took is decided when the next cycle would keep it ([`super::rehearsal`]).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,12 +11,12 @@ use super::{
     About, Apart, Backlog, Before, Free, Kind, Likeness, Manner, Pool, Rooms, Search, Solution,
     Unit, VictimLine, Wanted,
     hopeless::{Demand, Hopeless},
-    kept::{Served, spoiler},
     protection,
+    rehearsal::{Served, Solved},
 };
 use crate::{
     decision::EvictionCause,
-    model::{PodGroupId, PodId, QueueId},
+    model::{NodeId, PodGroupId, PodId, QueueId},
     profile::Action,
     queues::{JobLine, Waiting, first_of_each},
     resources::PerResource,
@@ -47,6 +47,9 @@ pub(crate) trait Purpose {
     fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause;
 }
 
+/// So often all jobs but the spoilers are searched for again; then what goes together is taken.
+const ROUNDS_MAX: usize = 3;
+
 /// What the searches of one action share.
 struct Ground {
     pool: Pool,
@@ -55,8 +58,8 @@ struct Ground {
 }
 
 /// Serves every waiting job that may start, so that all of them keep what they are promised, with
-/// what was solved `earlier` in the cycle; what is solved is added to it.
-pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, earlier: &mut Vec<Served>) {
+/// what was `solved` earlier in the cycle; what is solved now is added to it.
+pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, solved: &mut Solved) {
     let jobs = session.groups().filter_map(|group| waiting(session, group));
     let mut jobs: Vec<Waiting> = jobs.collect();
     if jobs.is_empty() {
@@ -66,21 +69,27 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, earlier: 
         jobs = first_of_each(jobs, *depth);
     }
     jobs.retain(|job| session.could_fit(job.key.group()));
-    let mut spoilers: BTreeSet<PodGroupId> = losers_of(earlier).collect();
+    let mut spoilers: BTreeSet<PodGroupId> = losers_of(&solved.served).collect();
+    let mut rounds = 0;
     loop {
         let Some(mut ground) = Ground::of(session, &jobs, purpose) else { return };
         let start = session.checkpoint();
         session.look_ahead(true);
         let in_line = jobs.iter().filter(|job| !spoilers.contains(&job.key.group()));
         let mut served = serve_each(session, &mut ground, in_line.copied(), purpose);
-        let spoiler =
-            spoiler(session, start, &ground.backlog, (earlier, &served, purpose.manner()));
+        let spoiler = solved.spoiler(session, start, (&served, purpose.manner()));
+        if let Some(spoiler) = spoiler {
+            rounds += 1;
+            if rounds < ROUNDS_MAX {
+                session.look_ahead(false);
+                spoilers.insert(spoiler);
+                continue;
+            }
+            served = solved.without_spoilers(session, (served, purpose.manner()));
+        }
         session.look_ahead(false);
-        let Some(spoiler) = spoiler else {
-            commit(session, &served, purpose);
-            break earlier.append(&mut served);
-        };
-        spoilers.insert(spoiler);
+        commit(session, &served, purpose);
+        break solved.served.append(&mut served);
     }
 }
 
@@ -336,9 +345,11 @@ fn kind(session: &Session<'_>, id: PodGroupId) -> Kind {
 }
 
 fn catch_up(rooms: &mut Rooms, session: &Session<'_>, mark: Mark) {
-    let set = |rooms: &mut Rooms, node| rooms.set_free(node, Free::of(session, node));
-    match session.changed_nodes().since(mark) {
-        Some(nodes) => nodes.iter().for_each(|node| set(rooms, *node)),
-        None => session.node_ids().for_each(|node| set(rooms, node)),
+    let changed: BTreeSet<NodeId> = match session.changed_nodes().since(mark) {
+        Some(nodes) => nodes.iter().copied().collect(),
+        None => session.node_ids().collect(),
+    };
+    for node in changed {
+        rooms.set_free(node, Free::of(session, node));
     }
 }

@@ -1,0 +1,150 @@
+//! What the next cycle would make of all that the actions of this one solved. Each solution was
+//! tried alone, on accounts that the later ones change: who was evicted for the first job may come
+//! before it once others have left its queue, too, and the same pods would be evicted again and
+//! again. So the next cycle is rehearsed: with everybody gone who was asked to leave, waiting work
+//! is served as it would be then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Manner, Solution, Unit, Wanted};
+use crate::{
+    decision::EvictionCause,
+    model::{PodGroupId, PodId, QueueId},
+    session::{Checkpoint, PodState, Session},
+};
+
+/// What the actions of a cycle solved so far.
+pub(crate) struct Solved {
+    pub(super) served: Vec<Served>,
+    next_cycle: NextCycle,
+}
+
+/// Serves all that waits, as the next cycle does before anybody is evicted.
+pub(crate) type NextCycle = fn(&mut Session<'_>);
+
+/// A job that was served, and who leaves or moves for it.
+pub(crate) struct Served {
+    pub(super) wanted: Wanted,
+    pub(super) solution: Solution,
+    /// What the pods that are evicted are told.
+    pub(super) causes: BTreeMap<PodId, EvictionCause>,
+}
+
+impl Served {
+    /// The same leave, and the job and those that only move get places, if there are some.
+    fn is_done_again(&self, session: &mut Session<'_>) -> bool {
+        for (pod, _) in self.solution.units().flat_map(|unit| &unit.pods) {
+            session.evict(*pod);
+        }
+        let moves = |session: &mut Session<'_>, unit: &Unit| {
+            let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
+            session.promise_all(&pods)
+        };
+        self.wanted.promise(session) && self.solution.moved.iter().all(|unit| moves(session, unit))
+    }
+}
+
+impl Solved {
+    /// Nothing yet.
+    pub(crate) const fn new(next_cycle: NextCycle) -> Self {
+        Self { served: Vec::new(), next_cycle }
+    }
+
+    /// Nothing, if every job of this action keeps what it was promised, with what the actions before
+    /// it solved. Otherwise the session is as it was at `start`, and the first job is told that does
+    /// not go with those before it.
+    pub(super) fn spoiler(
+        &self,
+        session: &mut Session<'_>,
+        start: Checkpoint,
+        (served, manner): (&[Served], Manner),
+    ) -> Option<PodGroupId> {
+        let evicts = served.iter().any(|served| served.solution.units().next().is_some());
+        if !evicts || self.are_kept(session, (served, manner)) {
+            return None;
+        }
+        session.undo_to(start);
+        Some(self.first_spoiled(session, (served, manner)))
+    }
+
+    /// Leaves out one job after the other that does not go with those before it, and does what was
+    /// solved for the others again, in a session in which nothing of it is done. Who could be served
+    /// instead is not searched for.
+    pub(super) fn without_spoilers(
+        &self,
+        session: &mut Session<'_>,
+        (mut served, manner): (Vec<Served>, Manner),
+    ) -> Vec<Served> {
+        let start = session.checkpoint();
+        loop {
+            let spoiler = if self.are_kept(session, (&served, manner)) {
+                let failed = served.iter().find(|served| !served.is_done_again(session));
+                failed.map(|served| served.wanted.group)
+            } else {
+                Some(self.first_spoiled(session, (&served, manner)))
+            };
+            let Some(spoiler) = spoiler else { return served };
+            session.undo_to(start);
+            served.retain(|served| served.wanted.group != spoiler);
+        }
+    }
+
+    /// The first of the jobs that does not go with those before it, where not all go together.
+    fn first_spoiled(
+        &self,
+        session: &Session<'_>,
+        (served, manner): (&[Served], Manner),
+    ) -> PodGroupId {
+        let (mut kept, mut spoiled) = (0, served.len());
+        while spoiled - kept > 1 {
+            let middle = kept.midpoint(spoiled);
+            if self.are_kept(session, (&served[..middle], manner)) {
+                kept = middle;
+            } else {
+                spoiled = middle;
+            }
+        }
+        served[spoiled - 1].wanted.group
+    }
+
+    /// Every job has what it was promised, or others have it that come before: nobody who left for
+    /// it, nor another one of their queues.
+    fn are_kept(&self, session: &Session<'_>, (served, manner): (&[Served], Manner)) -> bool {
+        let mut next = self.with_all_gone(session, served);
+        let waits = |pod: &PodId| next.state(*pod) == PodState::Pending;
+        let waiting: Vec<PodId> = session.pod_ids().filter(waits).collect();
+        (self.next_cycle)(&mut next);
+        let has_place = |pod: &PodId| next.state(*pod).charged_on().is_some();
+        let queue_of = |pod: PodId| session.group(session.pod(pod).group?).queue.clone().ok()?;
+        let gaining: BTreeSet<QueueId> =
+            waiting.into_iter().filter(has_place).filter_map(queue_of).collect();
+        served.iter().all(|Served { wanted, solution, .. }| {
+            let is_served = wanted.pods.iter().all(has_place);
+            let leave = || solution.units().flat_map(|unit| &unit.pods).map(|(pod, _)| pod);
+            match manner {
+                Manner::Move => is_served && leave().all(has_place),
+                Manner::Evict => {
+                    let mut losing = solution.victims.iter().map(|unit| unit.queue);
+                    is_served || !losing.any(|queue| gaining.contains(&queue))
+                }
+            }
+        })
+    }
+
+    /// As the next cycle begins, when those have left that had to for `served` and for all before.
+    fn with_all_gone<'s>(&self, session: &Session<'s>, served: &[Served]) -> Session<'s> {
+        let mut next = session.clone();
+        next.look_ahead(false);
+        for served in self.served.iter().chain(served) {
+            for (pod, _) in served.solution.units().flat_map(|unit| &unit.pods) {
+                next.wait_anew(*pod);
+            }
+        }
+        for pod in session.pod_ids() {
+            if matches!(next.state(pod), PodState::Promised(_)) {
+                next.withdraw(pod);
+            }
+        }
+        next
+    }
+}
