@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Manner, Solution, Unit, Wanted};
 use crate::{
     decision::EvictionCause,
-    model::{PodGroupId, PodId, QueueId},
+    model::{PodGroupId, PodId},
     session::{Checkpoint, PodState, Session},
 };
 
@@ -26,11 +26,22 @@ pub(crate) type NextCycle = fn(&mut Session<'_>);
 pub(crate) struct Served {
     pub(super) wanted: Wanted,
     pub(super) solution: Solution,
+    pub(super) manner: Manner,
     /// What the pods that are evicted are told.
     pub(super) causes: BTreeMap<PodId, EvictionCause>,
 }
 
+/// How many of each group.
+type Pods = BTreeMap<PodGroupId, usize>;
+
 impl Served {
+    /// Who is to get places, and how many: pods of the job, and where others only move, those.
+    fn owes(&self) -> impl Iterator<Item = (PodGroupId, usize)> {
+        let moving = self.solution.units().filter(|_| self.manner == Manner::Move);
+        let moving = moving.map(|unit| (unit.group, unit.pods.len()));
+        moving.chain([(self.wanted.group, self.wanted.pods.len())])
+    }
+
     /// The same leave, and the job and those that only move get places, if there are some.
     fn is_done_again(&self, session: &mut Session<'_>) -> bool {
         for (pod, _) in self.solution.units().flat_map(|unit| &unit.pods) {
@@ -50,21 +61,21 @@ impl Solved {
         Self { served: Vec::new(), next_cycle }
     }
 
-    /// Nothing, if every job of this action keeps what it was promised, with what the actions before
-    /// it solved. Otherwise the session is as it was at `start`, and the first job is told that does
-    /// not go with those before it.
+    /// Nothing, if every job keeps what it was promised, those that the actions before served included.
+    /// Otherwise the session is as it was at `start`, and the first job of this action is told that
+    /// does not go with those before it.
     pub(super) fn spoiler(
         &self,
         session: &mut Session<'_>,
         start: Checkpoint,
-        (served, manner): (&[Served], Manner),
+        served: &[Served],
     ) -> Option<PodGroupId> {
         let evicts = served.iter().any(|served| served.solution.units().next().is_some());
-        if !evicts || self.are_kept(session, (served, manner)) {
+        if !evicts || self.are_kept(session, served) {
             return None;
         }
         session.undo_to(start);
-        Some(self.first_spoiled(session, (served, manner)))
+        Some(self.first_spoiled(session, served))
     }
 
     /// Leaves out one job after the other that does not go with those before it, and does what was
@@ -73,15 +84,15 @@ impl Solved {
     pub(super) fn without_spoilers(
         &self,
         session: &mut Session<'_>,
-        (mut served, manner): (Vec<Served>, Manner),
+        mut served: Vec<Served>,
     ) -> Vec<Served> {
         let start = session.checkpoint();
         loop {
-            let spoiler = if self.are_kept(session, (&served, manner)) {
+            let spoiler = if self.are_kept(session, &served) {
                 let failed = served.iter().find(|served| !served.is_done_again(session));
                 failed.map(|served| served.wanted.group)
             } else {
-                Some(self.first_spoiled(session, (&served, manner)))
+                Some(self.first_spoiled(session, &served))
             };
             let Some(spoiler) = spoiler else { return served };
             session.undo_to(start);
@@ -90,15 +101,11 @@ impl Solved {
     }
 
     /// The first of the jobs that does not go with those before it, where not all go together.
-    fn first_spoiled(
-        &self,
-        session: &Session<'_>,
-        (served, manner): (&[Served], Manner),
-    ) -> PodGroupId {
+    fn first_spoiled(&self, session: &Session<'_>, served: &[Served]) -> PodGroupId {
         let (mut kept, mut spoiled) = (0, served.len());
         while spoiled - kept > 1 {
             let middle = kept.midpoint(spoiled);
-            if self.are_kept(session, (&served[..middle], manner)) {
+            if self.are_kept(session, &served[..middle]) {
                 kept = middle;
             } else {
                 spoiled = middle;
@@ -109,25 +116,27 @@ impl Solved {
 
     /// Every job has what it was promised, or others have it that come before: nobody who left for
     /// it, nor another one of their queues.
-    fn are_kept(&self, session: &Session<'_>, (served, manner): (&[Served], Manner)) -> bool {
+    fn are_kept(&self, session: &Session<'_>, served: &[Served]) -> bool {
         let mut next = self.with_all_gone(session, served);
         let waits = |pod: &PodId| next.state(*pod) == PodState::Pending;
         let waiting: Vec<PodId> = session.pod_ids().filter(waits).collect();
         (self.next_cycle)(&mut next);
-        let has_place = |pod: &PodId| next.state(*pod).charged_on().is_some();
-        let queue_of = |pod: PodId| session.group(session.pod(pod).group?).queue.clone().ok()?;
-        let gaining: BTreeSet<QueueId> =
-            waiting.into_iter().filter(has_place).filter_map(queue_of).collect();
-        served.iter().all(|Served { wanted, solution, .. }| {
-            let is_served = wanted.pods.iter().all(has_place);
-            let leave = || solution.units().flat_map(|unit| &unit.pods).map(|(pod, _)| pod);
-            match manner {
-                Manner::Move => is_served && leave().all(has_place),
-                Manner::Evict => {
-                    let mut losing = solution.victims.iter().map(|unit| unit.queue);
-                    is_served || !losing.any(|queue| gaining.contains(&queue))
-                }
-            }
+        // Which pods of a group those are that get a place does not matter.
+        let (mut owed, mut placed, mut gaining) = (Pods::new(), Pods::new(), BTreeSet::new());
+        for pod in waiting.into_iter().filter(|pod| next.state(*pod).charged_on().is_some()) {
+            let Some(group) = session.pod(pod).group else { continue };
+            *placed.entry(group).or_default() += 1;
+            gaining.extend(session.group(group).queue.iter().flatten().copied());
+        }
+        let all = || self.served.iter().chain(served);
+        for (group, pods) in all().flat_map(Served::owes) {
+            *owed.entry(group).or_default() += pods;
+        }
+        let is_owed = |group: PodGroupId| placed.get(&group) < owed.get(&group);
+        all().all(|served| {
+            let mut losing = served.solution.victims.iter().map(|unit| unit.queue);
+            let is_kept = !served.owes().any(|(group, _)| is_owed(group));
+            is_kept || served.manner == Manner::Evict && !losing.any(|it| gaining.contains(&it))
         })
     }
 

@@ -77,7 +77,7 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, solved: &
         session.look_ahead(true);
         let in_line = jobs.iter().filter(|job| !spoilers.contains(&job.key.group()));
         let mut served = serve_each(session, &mut ground, in_line.copied(), purpose);
-        let spoiler = solved.spoiler(session, start, (&served, purpose.manner()));
+        let spoiler = solved.spoiler(session, start, &served);
         if let Some(spoiler) = spoiler {
             rounds += 1;
             if rounds < ROUNDS_MAX {
@@ -85,7 +85,7 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, solved: &
                 spoilers.insert(spoiler);
                 continue;
             }
-            served = solved.without_spoilers(session, (served, purpose.manner()));
+            served = solved.without_spoilers(session, served);
         }
         session.look_ahead(false);
         commit(session, &served, purpose);
@@ -179,7 +179,7 @@ fn serve_each(
             ground.backlog.accounts_changed(session.ledger(), queue);
         }
         catch_up(&mut ground.rooms, session, mark);
-        served.push(Served { wanted, solution, causes });
+        served.push(Served { wanted, solution, manner: purpose.manner(), causes });
     }
     served
 }
