@@ -386,6 +386,11 @@ impl<'s> Session<'s> {
         &self.customs.shunning
     }
 
+    /// What pods of the group cost their queue depends on the node: some ask for memory of devices.
+    pub fn is_priced_by_node(&self, group: PodGroupId) -> bool {
+        self.customs.of_device_memory.contains(&group)
+    }
+
     /// Pods with claims on devices, wherever they are.
     pub fn claiming_pods(&self) -> &[PodId] {
         &self.customs.claiming

@@ -15,6 +15,7 @@ mod kube;
 mod kube_claims;
 mod limits;
 mod mig;
+mod mixed;
 mod new_nodes;
 mod node_roles;
 mod numa;

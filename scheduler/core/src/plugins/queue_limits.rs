@@ -1,11 +1,11 @@
 //! What queues allow: a usable queue at all, its limit and every limit above it, and for work
 //! that cannot be preempted also every quota. A part of a GPU that is asked for as memory costs
-//! what it is on the node, so that is asked again for every node.
+//! what it is on the node, so that is asked again for every node, and for all pods of its group.
 
 use crate::{
     decision::{Misfit, Quantity, Reason},
     framework::{DependsOn, Filter, NodeFilter, PreEnqueue, PreFilter},
-    model::{GpuPart, Name, PodGroupId, PodId, QueueId},
+    model::{Name, PodGroupId, PodId, QueueId},
     queues::Account,
     resources::{Amount, PerResource, ResourceName},
     session::{Fits, Session},
@@ -46,15 +46,13 @@ impl Filter for QueueLimits {
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let group = session.pod(pod).group?;
-        let shared = session.shape_of(pod).shared_gpu?;
-        let asks_memory = matches!(shared.part, GpuPart::MemoryMib(_));
         let filter = move |node| {
             let more = session.due(pod, &session.bill_on(pod, node));
             let kept = keeps_bounds(session, group, more);
             let misfit = |reason: Reason| Misfit::QueueBound(reason.to_string().into());
             kept.map(|()| Fits::Now).map_err(misfit)
         };
-        asks_memory.then(|| Box::new(filter) as NodeFilter<'a>)
+        session.is_priced_by_node(group).then(|| Box::new(filter) as NodeFilter<'a>)
     }
 }
 

@@ -54,12 +54,17 @@ impl Ledger {
         for pod in &snapshot.pods {
             ledger.book((snapshot, prices), pod);
         }
-        let requests: Vec<_> = ledger.accounts.iter().map(|account| account.requested).collect();
-        let shares = fair_shares(&snapshot.queues, &requests, ledger.total, profile.k_value_milli);
-        for (account, share) in ledger.accounts.iter_mut().zip(shares) {
+        ledger.divide(snapshot, profile);
+        ledger
+    }
+
+    /// Divides the cluster by what is asked for.
+    pub(crate) fn divide(&mut self, snapshot: &Snapshot, profile: &Profile) {
+        let requests: Vec<_> = self.accounts.iter().map(|account| account.requested).collect();
+        let shares = fair_shares(&snapshot.queues, &requests, self.total, profile.k_value_milli);
+        for (account, share) in self.accounts.iter_mut().zip(shares) {
             account.fair_share = share;
         }
-        ledger
     }
 
     /// Accounts that were kept elsewhere, as recorded decisions are.

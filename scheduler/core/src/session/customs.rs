@@ -1,8 +1,10 @@
 //! Pods that care for where others are.
 
+use std::collections::BTreeSet;
+
 use crate::{
     Snapshot,
-    model::{PodId, PodShape},
+    model::{GpuPart, PodGroupId, PodId, PodShape},
 };
 
 /// Pods that care for where others are, so that nobody else need be asked.
@@ -12,6 +14,8 @@ pub(super) struct Customs {
     pub(super) preferring: Vec<PodId>,
     pub(super) claiming: Vec<PodId>,
     pub(super) volumes: Vec<PodId>,
+    /// Groups with pods that ask for memory of devices.
+    pub(super) of_device_memory: BTreeSet<PodGroupId>,
 }
 
 impl Customs {
@@ -25,7 +29,12 @@ impl Customs {
             let caring = pods.filter(|(pod, _)| shapes[pod.shape.0 as usize]);
             caring.map(|(_, at)| PodId(at)).collect()
         };
+        let memory = |shape: &PodShape| {
+            shape.shared_gpu.is_some_and(|shared| matches!(shared.part, GpuPart::MemoryMib(_)))
+        };
+        let group_of = |pod: PodId| snapshot.pods[pod.0 as usize].group;
         Self {
+            of_device_memory: with(memory).into_iter().filter_map(group_of).collect(),
             shunning: with(|shape| !shape.pod_anti_affinity.is_empty()),
             claiming: with(|shape| !shape.claims.is_empty()),
             volumes: with(|shape| !shape.volumes.is_empty()),

@@ -205,3 +205,23 @@ fn an_action_looks_at_so_many_jobs_of_each_queue() {
     b pending: Others of its queue are served before it, and only the first 1 jobs of a queue are looked at in a cycle
     ");
 }
+
+#[test]
+fn a_gang_with_device_memory_is_counted_as_its_nodes_price_it() {
+    let pods_of = |limit: &str| {
+        plan_of(&format!(
+            "
+            node n1 gpus=2 gpu-memory=40000
+            node n2 gpus=1 gpu-memory=80000
+            queue q limit={limit}
+            job blocker gpus=1 queue=r on n2
+            queue r
+            gang a queue=q
+            part s0 part-memory=20000
+            part s1 gpus=1
+            "
+        ))
+    };
+    assert_snapshot!(pods_of("1.5"), @"a runs on n1/a-s0, n1");
+    assert_snapshot!(pods_of("1.4"), @"a pending: Resources were found for 1 pods from all sub-groups while sub-group s1 requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) are too costly: q quota has reached the allowable limit of GPUs. Limit is 1.4 GPUs, currently 0.5 GPUs allocated and workload requested 1 GPUs, 1 node(s) didn't have enough resources: GPUs.");
+}

@@ -21,27 +21,41 @@ const CLUSTERS: u32 = 1000;
 #[test]
 fn every_cycle_keeps_the_rules_and_a_closed_system_comes_to_rest() {
     let count = ProptestConfig::default().cases.max(CLUSTERS);
-    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let wrong: Vec<String> = thread::scope(|scope| {
-        let part = |first: usize| {
-            move || {
-                let clusters = cluster();
-                (0..count).skip(first).step_by(threads).find_map(|seed| wrong(&clusters, seed))
-            }
-        };
-        let parts: Vec<_> = (0..threads).map(|first| scope.spawn(part(first))).collect();
-        parts.into_iter().filter_map(|part| part.join().expect("no cluster panics")).collect()
-    });
+    let wrong = every_seed(count, cluster, all_right);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     println!("{count} clusters, seeds 0 to {}: every rule kept, all at rest", count - 1);
 }
 
-/// The cluster of a seed and its rounds, where they break a rule, come to no rest or panic.
-fn wrong(clusters: &impl Strategy<Value = String>, seed: u32) -> Option<String> {
-    let text = nth(clusters, seed);
-    let rounds = catch_unwind(|| rounds_of(&text)).unwrap_or_else(|_| "PANIC".to_owned());
-    let is_right = ["BREACH", "NEVER STEADY", "PANIC"].iter().all(|word| !rounds.contains(word));
-    (!is_right).then(|| format!("seed {seed}:\n{text}\n{rounds}"))
+/// What is wrong with the clusters of so many seeds, the first of each thread.
+pub(super) fn every_seed<S: Strategy<Value = String>>(
+    count: u32,
+    clusters: impl Fn() -> S + Sync,
+    is_right: impl Fn(&str) -> bool + Sync,
+) -> Vec<String> {
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let (clusters, is_right) = (&clusters, &is_right);
+    thread::scope(|scope| {
+        let part = |first: usize| {
+            move || {
+                let clusters = clusters();
+                let mut seeds = (0..count).skip(first).step_by(threads);
+                seeds.find_map(|seed| wrong(&nth(&clusters, seed), seed, is_right))
+            }
+        };
+        let parts: Vec<_> = (0..threads).map(|first| scope.spawn(part(first))).collect();
+        parts.into_iter().filter_map(|part| part.join().expect("no cluster panics")).collect()
+    })
+}
+
+/// The rounds of a cluster break no rule, come to rest and do not panic.
+pub(super) fn all_right(rounds: &str) -> bool {
+    ["BREACH", "NEVER STEADY", "PANIC"].iter().all(|word| !rounds.contains(word))
+}
+
+/// The cluster of a seed and its rounds, where they are not right.
+fn wrong(text: &str, seed: u32, is_right: impl Fn(&str) -> bool) -> Option<String> {
+    let rounds = catch_unwind(|| rounds_of(text)).unwrap_or_else(|_| "PANIC".to_owned());
+    (!is_right(&rounds)).then(|| format!("seed {seed}:\n{text}\n{rounds}"))
 }
 
 /// The cluster of a seed, the same in every run.

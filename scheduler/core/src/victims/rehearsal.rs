@@ -154,6 +154,7 @@ impl Solved {
                 next.withdraw(pod);
             }
         }
+        next.divide_again();
         next
     }
 }
