@@ -13,6 +13,7 @@ mod device;
 mod fleet;
 mod free;
 mod members;
+mod next_cycle;
 mod no_place;
 mod node;
 mod parts;
@@ -226,11 +227,6 @@ impl<'s> Session<'s> {
         self.step(pod, after, self.parts.of_pod(pod).promise_nothing());
     }
 
-    /// The pod has left the node that it had, if it had one, and waits anew.
-    pub fn wait_anew(&mut self, pod: PodId) {
-        self.step(pod, PodState::Pending, PodParts::default());
-    }
-
     /// It holds a node, and did so before this cycle.
     pub fn can_evict(&self, pod: PodId) -> bool {
         matches!(self.state(pod), PodState::Holding(_)) && self.pod(pod).node.is_some()
@@ -379,31 +375,6 @@ impl<'s> Session<'s> {
     /// Which nodes are better for the pods that are being put together, and by how much.
     pub const fn preferred_nodes(&self) -> Option<&BTreeMap<NodeId, i64>> {
         self.preferred_nodes.as_ref()
-    }
-
-    /// Pods that shun others, wherever they are.
-    pub fn shunning_pods(&self) -> &[PodId] {
-        &self.customs.shunning
-    }
-
-    /// What pods of the group cost their queue depends on the node: some ask for memory of devices.
-    pub fn is_priced_by_node(&self, group: PodGroupId) -> bool {
-        self.customs.of_device_memory.contains(&group)
-    }
-
-    /// Pods with claims on devices, wherever they are.
-    pub fn claiming_pods(&self) -> &[PodId] {
-        &self.customs.claiming
-    }
-
-    /// Pods with claims on volumes, wherever they are.
-    pub fn volume_pods(&self) -> &[PodId] {
-        &self.customs.volumes
-    }
-
-    /// Pods that would like, or need, to be near to or far from others, wherever they are.
-    pub fn preferring_pods(&self) -> &[PodId] {
-        &self.customs.preferring
     }
 
     /// The node as the snapshot shows it.

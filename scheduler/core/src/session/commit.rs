@@ -94,32 +94,6 @@ impl Session<'_> {
         }
     }
 
-    /// The cluster is divided anew, as the next cycle does: who was bound asks for what it costs on its
-    /// node, and who has left its node for what whoever waits does.
-    pub(crate) fn divide_again(&mut self) {
-        for id in self.pod_ids() {
-            let (pod, state) = (self.pod(id), self.state(id));
-            let Some((queue, group)) = self.account_of(id) else { continue };
-            let waiting = self.prices.to_share(pod.shape);
-            match (pod.node, state) {
-                (Some(from), PodState::Pending) => {
-                    let bill = self.bill_on(id, from);
-                    self.ledger.ask_no_more(queue, &bill);
-                    if !group.left_alone {
-                        self.ledger.ask(queue, &waiting);
-                    }
-                }
-                (None, PodState::Holding(node)) => {
-                    let bill = self.bill_on(id, node);
-                    self.ledger.ask(queue, &bill);
-                    self.ledger.ask_no_more(queue, &waiting);
-                }
-                _ => {}
-            }
-        }
-        self.ledger.divide(self.snapshot, self.profile);
-    }
-
     fn decide(&mut self, pod: PodId, before: PodState, cause: &impl Fn(PodId) -> EvictionCause) {
         let after = self.state(pod);
         let was_holding = matches!(before, PodState::Holding(_));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Session;
 use crate::{
     Snapshot,
     model::{GpuPart, PodGroupId, PodId, PodShape},
@@ -42,5 +43,32 @@ impl Customs {
                 !shape.pod_preferences.is_empty() || !shape.pod_affinity.is_empty()
             }),
         }
+    }
+}
+
+impl Session<'_> {
+    /// Pods that shun others, wherever they are.
+    pub fn shunning_pods(&self) -> &[PodId] {
+        &self.customs.shunning
+    }
+
+    /// What pods of the group cost their queue depends on the node: some ask for memory of devices.
+    pub fn is_priced_by_node(&self, group: PodGroupId) -> bool {
+        self.customs.of_device_memory.contains(&group)
+    }
+
+    /// Pods with claims on devices, wherever they are.
+    pub fn claiming_pods(&self) -> &[PodId] {
+        &self.customs.claiming
+    }
+
+    /// Pods with claims on volumes, wherever they are.
+    pub fn volume_pods(&self) -> &[PodId] {
+        &self.customs.volumes
+    }
+
+    /// Pods that would like, or need, to be near to or far from others, wherever they are.
+    pub fn preferring_pods(&self) -> &[PodId] {
+        &self.customs.preferring
     }
 }

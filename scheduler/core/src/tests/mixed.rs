@@ -1,6 +1,7 @@
 //! Clusters of mixed kinds: devices of two sizes, parts of them by portion and by memory, several
 //! at once, gangs of parts of which some suffice, pods that keep together or apart. Each comes to
 //! rest, with every rule kept.
+#![expect(clippy::print_stdout, reason = "says which seeds were tried")]
 
 use std::fmt::Write as _;
 
