@@ -2,6 +2,8 @@
 //! which order, and which of them are next. A sub-group is a leaf with a minimum of pods, or an
 //! inner node of which so many children must be satisfied.
 
+mod short;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::PodState;
@@ -148,11 +150,12 @@ impl Members {
         if tree.can_be_satisfied(None) { Ok(()) } else { Err(self.not_ready(group)) }
     }
 
-    /// What it takes and what is there, of the first sub-group that cannot reach its minimum.
+    /// What it takes and what is there, of the sub-group for which pods wait and that cannot reach
+    /// its minimum.
     pub fn not_ready(&self, group: &PodGroup) -> NotReady {
-        let mut all = group.sub_groups.iter().zip(&self.sub_groups);
-        let short = all.find(|(of, members)| members.alive() < of.min_member);
-        if let Some((of, members)) = short.filter(|_| group.sub_groups.len() > 1) {
+        let short = Tree { group, members: self }.short_leaf();
+        if let Some(leaf) = short.filter(|_| group.sub_groups.len() > 1) {
+            let (of, members) = (&group.sub_groups[leaf], &self.sub_groups[leaf]);
             return NotReady {
                 sub_group: Some(Name::clone(&of.name)),
                 required: of.min_member,
