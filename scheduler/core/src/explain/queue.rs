@@ -6,7 +6,10 @@ use crate::{
     cycle::decide,
     fairshare::{Derivation, derivation},
     model::{PodGroupId, PodId, QueueId},
-    queues::{Account, reclaim::Reclaimer},
+    queues::{
+        Account,
+        reclaim::{Reclaimer, Victims},
+    },
     resources::{Amount, PerResource},
     session::Session,
     victims::{self, Piece, Unit},
@@ -21,8 +24,8 @@ pub struct QueueExplanation {
     pub accounts: Vec<Account>,
     /// For GPU, CPU and memory: the divisions that gave it its share, from the top.
     pub derivations: [Vec<Derivation>; 3],
-    /// What would be considered if it asked for one GPU more (a core, where no node has GPUs),
-    /// in this order.
+    /// What it could take if it asked for one GPU more (a core, where no node has GPUs), in the
+    /// order in which that would be considered.
     pub would_take: Vec<Candidate>,
     /// What others would take from it and from those below it first.
     pub would_lose: Vec<Candidate>,
@@ -95,7 +98,8 @@ pub fn explain_queue(snapshot: &Snapshot, profile: &Profile, queue: QueueId) -> 
     QueueExplanation { queue, accounts, derivations, would_take, would_lose, evictions }
 }
 
-/// With one more pod that asks for `request`: its demand counts in the shares.
+/// With one more pod that asks for `request`: its demand counts in the shares. Whoever would not be
+/// taken alone would not be taken with others either.
 fn could_take(
     snapshot: &Snapshot,
     profile: &Profile,
@@ -104,8 +108,12 @@ fn could_take(
     let asking = super::one_more::with_demand(snapshot, queue, request);
     let session = Session::new(&asking, profile);
     let reclaimer = Reclaimer { queue, preemptible: true, request };
-    let units = victims::reclaim_candidates(&session, reclaimer);
-    units.into_iter().map(candidate).collect()
+    let may_take = |unit: &Unit| {
+        let victims = Victims::from([(unit.queue, vec![unit.amount])]);
+        reclaimer.may_take(session.ledger(), &victims, profile.reclaim_saturation_milli)
+    };
+    let units = victims::reclaim_candidates(&session, reclaimer).into_iter();
+    units.filter(may_take).map(candidate).collect()
 }
 
 fn candidate(unit: Unit) -> Candidate {

@@ -152,3 +152,28 @@ fn one_more_pod_would_count_in_the_share_of_a_queue_that_asks_for_nothing() {
       none
     ");
 }
+
+#[test]
+fn nobody_could_have_to_leave_who_has_no_more_than_the_quota() {
+    let cluster = |mine: &str, theirs: &str| {
+        format!(
+            "
+            node n1 gpus=8
+            queue a quota=4
+            queue b quota=0
+            queue c quota=6
+            job x pods=6 min=6 gpus=1 queue=c on n1 n1 n1 n1 n1 n1
+            {mine}
+            {theirs}
+        "
+        )
+    };
+    assert_snapshot!(could_leave(&cluster("job own gpus=2 queue=a on n1", ""), "a"), @r"
+    if it asked for more, these could have to leave, the first first
+      none
+    ");
+    assert_snapshot!(could_leave(&cluster("", "job y gpus=2 queue=b on n1"), "a"), @r"
+    if it asked for more, these could have to leave, the first first
+      default/y of queue b: 1 pod, the job's minimum
+    ");
+}
