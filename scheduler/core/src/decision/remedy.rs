@@ -1,6 +1,8 @@
 //! What cures a reason to wait: one step that a person can take. It follows from the reason
 //! alone, so that the same words stand on the pod group, in its event and in an explanation.
 
+mod admit;
+
 use std::fmt;
 
 use super::{
@@ -9,11 +11,13 @@ use super::{
     place_misfit::{make_place, of_no_place, prefer_inside},
 };
 use crate::{
-    model::{CPU_WORKER, GPU_WORKER, Name, QueueProblem},
+    model::{Name, QueueProblem},
     resources::{ResourceName, Shortage},
     session::NotReady,
     words::round,
 };
+
+use admit::admit;
 
 /// What would let the pod group run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -411,84 +415,4 @@ fn inside(sub_group: Option<&Name>) -> String {
 fn of_what(before: &str, short: &[ResourceName]) -> String {
     let names: Vec<Name> = short.iter().cloned().map(short_name).collect();
     if names.is_empty() { String::new() } else { format!("{before}{}", names.join(", ")) }
-}
-
-fn of_nodes(nodes: u32, pods: u32) -> String {
-    match (nodes, pods) {
-        (1, _) => "the node".to_owned(),
-        (_, 0 | 1) => format!("one of {nodes} nodes"),
-        (_, _) => format!("as many of {nodes} nodes as its pods need"),
-    }
-}
-
-/// A node for each pod.
-fn added(pods: u32) -> String {
-    if pods > 1 { format!("{pods} nodes") } else { "a node".to_owned() }
-}
-
-/// Of a gang, one pod is placed after the other.
-const MATES_FIRST: &str = "let the pods of its own gang that its pod affinity asks for come first, by a higher label \
-     kai.scheduler/task-priority or a sub-group whose name comes before its own";
-
-fn admit(f: &mut fmt::Formatter<'_>, misfit: &Misfit, (nodes, pods): (u32, u32)) -> fmt::Result {
-    let of = of_nodes(nodes, pods);
-    match misfit {
-        Misfit::Taint { key, value } => {
-            write!(f, "tolerate taint {key}={value}, or take it off {of}")
-        }
-        Misfit::Unschedulable => write!(f, "uncordon {of}"),
-        Misfit::NotReady => write!(f, "bring {of} back to Ready"),
-        Misfit::NodeAffinity => {
-            f.write_str("label a node as its node selector and affinity ask, or ask for less")
-        }
-        Misfit::PodAffinity => f.write_str("start the pods that its pod affinity asks for"),
-        Misfit::AffinityToMates => f.write_str(MATES_FIRST),
-        Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity => {
-            write!(f, "add {} without the pods that anti-affinity keeps it from", added(pods))
-        }
-        Misfit::HostPort => write!(f, "add {} on which its host port is free", added(pods)),
-        Misfit::TopologySpread => {
-            f.write_str("make room where its topology spread wants it, or allow a larger maxSkew")
-        }
-        Misfit::TopologySpreadLabel => {
-            f.write_str("label nodes with the key over which it is to be spread")
-        }
-        Misfit::WholeGpusOnly => f.write_str("ask for whole GPUs, or add a node that gives parts"),
-        Misfit::MigInstancesOnly => {
-            f.write_str("ask for MIG instances, or add a node that gives whole GPUs")
-        }
-        Misfit::LegacyMig => f.write_str("ask for MIG instances as resources, not by annotation"),
-        Misfit::LegacyMigThere => {
-            f.write_str("end the pods that have MIG instances by annotation, or add a node")
-        }
-        Misfit::QueueBound(_) => f.write_str("raise the bound of the queue that is named"),
-        Misfit::ClaimElsewhere(claim) => {
-            write!(f, "make room where claim {claim} is allocated, or end its other users")
-        }
-        Misfit::ClaimFull(claim) => {
-            write!(f, "end a pod that uses claim {claim}, or give it a claim of its own")
-        }
-        Misfit::ClaimOfQueue { claim, .. } => {
-            write!(f, "label claim {claim} with the queue of the workload")
-        }
-        Misfit::NotAligned { even_when_empty: EvenWhenEmpty::No } => {
-            f.write_str("end pods of one NUMA zone of a node, or add a node")
-        }
-        Misfit::NotAligned { even_when_empty: EvenWhenEmpty::Yes } => f.write_str(
-            "ask for what the kubelet can take from the NUMA zones of a node together, or add a \
-             node with larger ones",
-        ),
-        Misfit::GpusByClaim => {
-            f.write_str("ask for GPUs by a resource claim, or add a node with a device plugin")
-        }
-        Misfit::GpusWithoutClaim => {
-            f.write_str("ask for GPUs as a resource, or add a node with a driver for claims")
-        }
-        Misfit::NoGpuWorker => write!(f, "label {of} {GPU_WORKER}, if it is for work with GPUs"),
-        Misfit::NoCpuWorker => write!(f, "label {of} {CPU_WORKER}, if it is for work without GPUs"),
-        Misfit::Place(misfit) => misfit.remedy(f),
-        Misfit::Volume(misfit) => misfit.remedy(f),
-        Misfit::Devices(misfit) => misfit.remedy(f),
-        Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } => write!(f, "make room on {of}"),
-    }
 }
