@@ -15,7 +15,7 @@ pub use device_misfit::DeviceMisfit;
 pub use misfit::{EvenWhenEmpty, Misfit, Misfits, Refusal};
 pub use place_misfit::PlaceMisfit;
 pub use reason::{Deallocation, Preemption, Reason, ReasonKind, Since};
-pub use remedy::{Bound, Remedy};
+pub use remedy::{Bound, Remedy, Room};
 pub use volume_misfit::VolumeMisfit;
 pub(crate) use words::Decimal;
 pub use words::Quantity;

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     cycle::decide,
-    decision::{Misfit, Quantity, Remedy},
-    model::{Name, NodeId, PodGroupId, PodId, PodShape, QueueId, ShapeId, SharedGpu},
+    decision::{EvenWhenEmpty, Misfit, Quantity, Remedy},
+    model::{Name, NodeId, PodGroupId, PodId, PodShape, QueueId, SharedGpu},
     queues::Account,
     resources::Resources,
     session::{Fits, Session},
@@ -23,7 +23,7 @@ use crate::{
 pub use queue::{Candidate, QueueExplanation, Standing, explain_queue};
 pub use queue_text::QueueTold;
 pub use text::Told;
-pub use what_if::with_remedy;
+use what_if::{Missing, with_remedy};
 
 /// What is to be said about one pod group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +117,7 @@ pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Exp
     let members = session.members(group);
     let waits = members.waiting().count();
     let decided = decisions_for(&session, &plan, group);
+    let others = placed_others(&session, &plan, group);
     let mut explanation = Explanation {
         group,
         active: held_before(snapshot, group),
@@ -129,7 +130,7 @@ pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Exp
         nodes: nodes(&mut session, group),
     };
     if let Some(reason) = &explanation.reason {
-        explanation.remedies = remedies(snapshot, profile, (group, reason, missing));
+        explanation.remedies = remedies((snapshot, profile), (group, reason, missing), others);
     }
     explanation
 }
@@ -236,39 +237,70 @@ fn node_groups(session: &Session<'_>, (pod, missing): (PodId, &[PodId])) -> Vec<
     groups
 }
 
-/// The shapes of the pods to place next, from the first on for which there is no node.
-fn missing(session: &mut Session<'_>, group: PodGroupId) -> Vec<ShapeId> {
+/// The pods to place next, from the first on for which there is no node.
+fn missing(session: &mut Session<'_>, group: PodGroupId) -> Missing {
     let pods = session.next_chunk(group);
     let start = session.checkpoint();
-    let first = session.place_all(&pods).err().map(|unplaced| unplaced.pod);
+    let unplaced = session.place_all(&pods).err();
     session.undo_to(start);
-    let missing = pods.into_iter().skip_while(|pod| first.is_some_and(|first| *pod != first));
-    missing.map(|pod| session.pod(pod).shape).collect()
+    let first = unplaced.and_then(|unplaced| pods.iter().position(|pod| *pod == unplaced.pod));
+    let (before, missing) = pods.split_at(first.unwrap_or(0));
+    let only_full = match missing.first().filter(|_| first.is_some()) {
+        Some(pod) if before.is_empty() || session.place_all(before).is_ok() => {
+            only_full(session, *pod)
+        }
+        Some(_) | None => Vec::new(),
+    };
+    session.undo_to(start);
+    let shapes = missing.iter().map(|pod| session.pod(*pod).shape).collect();
+    Missing { shapes, only_full }
+}
+
+/// Nodes that nothing but what others use of them keeps the pod from.
+fn only_full(session: &Session<'_>, pod: PodId) -> Vec<NodeId> {
+    let out_of_place = session.out_of_place(&[pod], pod);
+    let is_full = |(_, verdict): &(String, Result<Fits, Misfit>)| {
+        matches!(verdict, Ok(_) | Err(Misfit::TooLittle { even_when_empty: EvenWhenEmpty::No, .. }))
+    };
+    let all = session.node_ids().zip(session.verdicts(pod));
+    let full = all.filter(|(_, verdicts)| verdicts.iter().all(is_full));
+    full.map(|(node, _)| node).filter(|node| !out_of_place.contains_key(node)).collect()
 }
 
 /// One remedy on top of the other, until the group runs or nothing more can be tried.
 fn remedies(
-    snapshot: &Snapshot,
-    profile: &Profile,
-    (group, reason, mut missing): (PodGroupId, &Reason, Vec<ShapeId>),
+    (snapshot, profile): (&Snapshot, &Profile),
+    (group, reason, mut missing): (PodGroupId, &Reason, Missing),
+    mut others: Vec<Decision>,
 ) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let (mut cluster, mut reason) = (snapshot.clone(), reason.clone());
+    // Before more of the last remedy was tried.
+    let mut last_alone: Option<Step> = None;
+    let mut others_took = false;
     for _ in 0..TRIES_MAX {
         let remedy = reason.remedy();
+        let more = steps.last().filter(|_| others_took).and_then(|last| more_of(last, &remedy));
+        if more.is_none() && (steps.len() == STEPS_MAX || is_told(&steps, &remedy)) {
+            if let (Some(alone), Some(last)) = (last_alone, steps.last_mut()) {
+                *last = alone;
+            }
+            break;
+        }
         let cured = with_remedy(&cluster, (group, &missing), &remedy);
         let tried = cured.as_ref().map_or(Tried::Untold, |cured| {
             let (mut session, plan) = decide(cured, profile, &mut ());
             missing = self::missing(&mut session, group);
+            let before = std::mem::replace(&mut others, placed_others(&session, &plan, group));
+            others_took = before != others;
             outcome(&session, &plan, group)
         });
-        let more = steps.last().and_then(|last| more_of(last, &remedy));
         if let (Some(more), Some(last)) = (more, steps.last_mut()) {
+            last_alone.get_or_insert_with(|| last.clone());
             (last.in_all, last.tried) = (Some(more), tried.clone());
-        } else if steps.len() < STEPS_MAX && !is_told(&steps, &remedy) {
-            steps.push(Step { remedy, in_all: None, tried: tried.clone() });
         } else {
-            break;
+            last_alone = None;
+            steps.push(Step { remedy, in_all: None, tried: tried.clone() });
         }
         match (tried, cured) {
             (Tried::Waits(next), Some(cured)) => (reason, cluster) = (next, cured),
@@ -276,6 +308,16 @@ fn remedies(
         }
     }
     steps
+}
+
+/// Who else gets a node, and which.
+fn placed_others(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> Vec<Decision> {
+    let is_other = |pod: PodId| session.pod(pod).group != Some(group);
+    let placed = plan.decisions.iter().filter(|decision| match decision {
+        Decision::Bind { pod, .. } | Decision::Pipeline { pod, .. } => is_other(*pod),
+        Decision::Evict { .. } => false,
+    });
+    placed.cloned().collect()
 }
 
 /// To tell it again would not help.
@@ -295,8 +337,12 @@ fn more_of(step: &Step, next: &Remedy) -> Option<Remedy> {
             let by = Quantity { resource: by.resource.clone(), amount };
             Some(Remedy::Raise { queue: Name::clone(queue), bound: *bound, by, to: to.clone() })
         }
-        (Remedy::MakeRoom { pods, short }, Remedy::MakeRoom { pods: more, .. }) => {
-            Some(Remedy::MakeRoom { pods: pods.saturating_add(*more), short: short.clone() })
+        (
+            Remedy::MakeRoom { pods, short, room },
+            Remedy::MakeRoom { pods: more, room: again, .. },
+        ) if room == again => {
+            let pods = pods.saturating_add(*more);
+            Some(Remedy::MakeRoom { pods, short: short.clone(), room: *room })
         }
         (
             Remedy::Admit { misfit, nodes, pods },

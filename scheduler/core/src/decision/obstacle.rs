@@ -62,6 +62,21 @@ impl Misfit {
     }
 }
 
+impl Misfit {
+    /// It is about where other pods are, or what the pod has elsewhere, and not about the node.
+    const fn binds(&self) -> bool {
+        matches!(
+            self,
+            Self::PodAffinity
+                | Self::AffinityToMates
+                | Self::TopologySpread
+                | Self::ClaimElsewhere(_)
+                | Self::Volume(VolumeMisfit::Elsewhere | VolumeMisfit::Zone)
+                | Self::Devices(DeviceMisfit::Elsewhere(_))
+        )
+    }
+}
+
 const fn of_place(misfit: &PlaceMisfit) -> Obstacle {
     match misfit {
         PlaceMisfit::TooFull { .. } | PlaceMisfit::Unlabelled { .. } => Obstacle::Elsewhere,
@@ -106,6 +121,11 @@ fn behind(misfit: Misfit) -> Misfit {
 }
 
 impl Misfits {
+    /// Other nodes refuse the pod as it is bound to some of them: a new one might not suit it.
+    pub(super) fn is_bound(&self) -> bool {
+        self.counts.keys().any(|refusal| refusal.worst.binds())
+    }
+
     /// What stands most in the way on the nodes that are nearest, and on how many of them.
     pub(super) fn on_nearest(&self) -> BTreeMap<&Misfit, u32> {
         let nearest = self.counts.keys().map(|refusal| refusal.worst.obstacle()).min();

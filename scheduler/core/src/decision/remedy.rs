@@ -83,6 +83,8 @@ pub enum Remedy {
         pods: u32,
         /// What is short on nodes that are short of least.
         short: Vec<ResourceName>,
+        /// Where it would help.
+        room: Room,
     },
     /// No node is large enough, even empty.
     LargerNodes {
@@ -160,6 +162,19 @@ pub enum Remedy {
         field: &'static str,
         /// For how long it may run, in milliseconds.
         minimum_millis: u64,
+    },
+}
+
+/// Where room would help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// On new nodes as well.
+    Anywhere,
+    /// Where nothing else speaks against the pod, on so many nodes: others do not suit its pod
+    /// affinity or topology spread, its claims or its volumes, and a new one might not either.
+    OnlyFull {
+        /// How many there are.
+        nodes: u32,
     },
 }
 
@@ -268,11 +283,17 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
         }
     }
     let short = short_of(&shortages);
+    let room = match nearest.values().sum() {
+        nodes if misfits.is_bound() => Room::OnlyFull { nodes },
+        _ => Room::Anywhere,
+    };
     // The first of those that are equally common.
     let commonest = nearest.into_iter().max_by(|(a, m), (b, n)| m.cmp(n).then(b.cmp(a)));
     match (is_too_small, devices, commonest) {
         (Some(EvenWhenEmpty::Yes), ..) => Remedy::LargerNodes { short },
-        (Some(EvenWhenEmpty::No), ..) | (None, None, None) => Remedy::MakeRoom { pods, short },
+        (Some(EvenWhenEmpty::No), ..) | (None, None, None) => {
+            Remedy::MakeRoom { pods, short, room }
+        }
         (None, Some(mib), _) => Remedy::LargerDevices { mib },
         (None, None, Some((misfit, nodes))) => {
             Remedy::Admit { misfit: misfit.clone(), nodes, pods }
@@ -335,12 +356,10 @@ impl fmt::Display for Remedy {
                 let bound = bound.as_str();
                 write!(f, "raise the {bound} of queue {queue} by {by} to {to}")
             }
-            Self::MakeRoom { pods, short } => write!(
-                f,
-                "make room for {} of its size, or add nodes that have it{}",
-                counted(*pods, "more pod"),
-                of_what(": short of ", short)
-            ),
+            Self::MakeRoom { pods, short, room } => {
+                make_room(f, (*pods, *room))?;
+                f.write_str(&of_what(": short of ", short))
+            }
             Self::LargerNodes { short } => {
                 let short = of_what(", which has more ", short);
                 write!(f, "add a node that can hold one of its pods{short}, or ask for less a pod")
@@ -371,6 +390,18 @@ impl fmt::Display for Remedy {
                 outlast(f, victim, field, minimum_millis.div_ceil(1000))
             }
         }
+    }
+}
+
+fn make_room(f: &mut fmt::Formatter<'_>, (pods, room): (u32, Room)) -> fmt::Result {
+    write!(f, "make room for {} of its size", counted(pods, "more pod"))?;
+    match (room, pods) {
+        (Room::Anywhere, _) => f.write_str(", or add nodes that have it"),
+        (Room::OnlyFull { nodes: 1 }, _) => f.write_str(" on the node that is only too full"),
+        (Room::OnlyFull { nodes }, 1) => {
+            write!(f, " on one of {nodes} nodes that are only too full")
+        }
+        (Room::OnlyFull { .. }, _) => f.write_str(" on nodes that are only too full"),
     }
 }
 

@@ -58,13 +58,19 @@ fn for_some(
 }
 
 fn room(shape: &PodShape, pods: i64) -> Resources {
-    let claims = shape.new_claims_on(&Node::default());
-    let mut room = shape.requests.times(pods).plus(&claims);
-    let devices = shape.shared_gpu.as_ref().map_or(0, |part| i64::from(part.devices));
-    let shared = devices.saturating_mul(1000).saturating_mul(pods);
-    room.gpu_milli = room.gpu_milli.saturating_add(shared);
+    let mut room = asked(shape, pods);
     room.pods = room.pods.saturating_mul(2).max(110);
     room
+}
+
+/// What `pods` pods of `shape` take, devices of which they ask for parts as a whole.
+pub(super) fn asked(shape: &PodShape, pods: i64) -> Resources {
+    let claims = shape.new_claims_on(&Node::default());
+    let mut asked = shape.requests.times(pods).plus(&claims);
+    let devices = shape.shared_gpu.as_ref().map_or(0, |part| i64::from(part.devices));
+    let shared = devices.saturating_mul(1000).saturating_mul(pods);
+    asked.gpu_milli = asked.gpu_milli.saturating_add(shared);
+    asked
 }
 
 /// As much as any device has, or more where that is asked for.

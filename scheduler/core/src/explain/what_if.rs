@@ -5,19 +5,28 @@ use std::collections::BTreeMap;
 use super::new_node;
 use crate::{
     Snapshot,
-    decision::{Bound, DeviceMisfit, Misfit, PlaceMisfit, Quantity, Remedy},
+    decision::{Bound, DeviceMisfit, Misfit, PlaceMisfit, Quantity, Remedy, Room},
     model::{
-        CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, Pod, PodGroupId,
-        PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time,
+        CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Name, Node, NodeId, Pod,
+        PodGroupId, PodStatus, Queue, QueueId, QueueProblem, ShapeId, Time,
     },
     resources::{Amount, PerResource, ResourceName},
 };
 
+/// The pods to place next for which there is no node.
+#[derive(Clone, Debug)]
+pub(super) struct Missing {
+    /// What they ask for, the first one first.
+    pub(super) shapes: Vec<ShapeId>,
+    /// Nodes that are too full for the first of them, and would take it otherwise.
+    pub(super) only_full: Vec<NodeId>,
+}
+
 /// A copy of the cluster in which somebody has done what `remedy` says for `group`, of which pods
-/// of the shapes `missing` have no node. `None`: what it depends on stands in no snapshot.
-pub fn with_remedy(
+/// have no node. `None`: what it depends on stands in no snapshot.
+pub(super) fn with_remedy(
     snapshot: &Snapshot,
-    (group, missing): (PodGroupId, &[ShapeId]),
+    (group, missing): (PodGroupId, &Missing),
     remedy: &Remedy,
 ) -> Option<Snapshot> {
     let mut cluster = WhatIf { after: snapshot.clone(), group, missing };
@@ -30,7 +39,12 @@ pub fn with_remedy(
             cluster.after.pod_groups[cluster.group.0 as usize].left_alone = false;
         }
         Remedy::Raise { queue, bound, to, .. } => cluster.raise(queue, *bound, to)?,
-        Remedy::MakeRoom { pods, .. } => cluster.make_room_for_missing(*pods as usize)?,
+        Remedy::MakeRoom { pods, room: Room::Anywhere, .. } => {
+            cluster.make_room_for_missing(*pods as usize)?;
+        }
+        Remedy::MakeRoom { pods, room: Room::OnlyFull { .. }, .. } => {
+            cluster.widen_what_is_full(*pods as usize)?;
+        }
         Remedy::LargerNodes { .. } | Remedy::LargerDevices { .. } => {
             cluster.make_room_for_missing(1)?;
         }
@@ -55,7 +69,7 @@ pub fn with_remedy(
 struct WhatIf<'a> {
     after: Snapshot,
     group: PodGroupId,
-    missing: &'a [ShapeId],
+    missing: &'a Missing,
 }
 
 impl WhatIf<'_> {
@@ -151,7 +165,17 @@ impl WhatIf<'_> {
 
     /// For the next `pods` pods for which there is no node.
     fn make_room_for_missing(&mut self, pods: usize) -> Option<()> {
-        self.make_room(self.missing.iter().copied().take(pods))
+        self.make_room(self.missing.shapes.iter().copied().take(pods))
+    }
+
+    /// For the next `pods` pods, in turns on the nodes that are only too full.
+    fn widen_what_is_full(&mut self, pods: usize) -> Option<()> {
+        let Missing { shapes, only_full } = self.missing;
+        for (shape, node) in shapes.iter().zip(only_full.iter().cycle()).take(pods) {
+            let asked = new_node::asked(&self.after.shapes[shape.0 as usize], 1);
+            self.after.nodes[node.0 as usize].allocatable.add(&asked);
+        }
+        (!only_full.is_empty()).then_some(())
     }
 
     /// For all pods that wait.
@@ -191,7 +215,7 @@ impl WhatIf<'_> {
             return nodes.first();
         }
         let running = pods.iter().filter(|pod| pod.group == Some(self.group) && pod.node.is_some());
-        let beside = running.max_by_key(|pod| self.missing.contains(&pod.shape));
+        let beside = running.max_by_key(|pod| self.missing.shapes.contains(&pod.shape));
         let beside = beside.and_then(|pod| nodes.get(pod.node?.0 as usize));
         let is_inside = |node: &&Node| {
             let mut all = topologies.iter().filter(|topology| kept_to.contains(&&topology.name));

@@ -18,3 +18,81 @@ fn of_parts_that_may_be_missing_the_one_whose_pods_wait_is_told() {
       then it runs on n1 (Now)
     ");
 }
+
+#[test]
+fn room_is_made_on_the_node_that_pod_affinity_or_topology_spread_want() {
+    assert_snapshot!(remedies_of("
+        node n0 gpus=3 label zone=a
+        node n1 gpus=1 label zone=b
+        job other gpus=1 non-preemptible on n1
+        job w1 gpus=1 label app=w spread app=w/zone/1 on n0
+        job w0 gpus=1 label app=w spread app=w/zone/1
+    ", "w0"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size on the node that is only too full: short of GPUs
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        node n2 gpus=2
+        job leader gpus=2 label app=l non-preemptible on n1
+        job follow gpus=1 near app=l/host
+    ", "follow"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size on the node that is only too full: short of GPUs
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=1 label zone=b
+        node n2 gpus=1 label zone=b
+        node n3 gpus=1 label zone=c
+        node n4 gpus=4 label zone=a
+        job others pods=3 gpus=1 non-preemptible on n1 n2 n3
+        gang w pods=4 gpus=1 label app=w spread app=w/zone/1
+    ", "w"), @r"
+    PodSchedulingErrors
+    make room for 3 more pods of its size on nodes that are only too full: short of GPUs
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn who_gets_room_first_is_counted_only_where_somebody_does() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=1
+        node n2 gpus=4
+        job leader gpus=1 label app=l non-preemptible on n1
+        job a pods=2 min=1 gpus=1 near app=l/host
+        job b gpus=1 near app=l/host
+    ", "b"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size on the node that is only too full: short of GPUs
+      in all: make room for 2 more pods of its size on the node that is only too full: short of GPUs
+      then it runs on n1 (Now)
+    ");
+    // A node that is added is in the first zone.
+    assert_snapshot!(remedies_of("
+        node n0 gpus=1 label zone=a
+        node n1 gpus=1 label zone=b
+        job other gpus=1 non-preemptible on n1
+        job w1 gpus=1 label app=w spread app=w/zone/1 on n0
+        job w0 gpus=2 label app=w spread app=w/zone/1
+    ", "w0"), @r"
+    PodSchedulingErrors
+    add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
+      then it waits: Resources were not found for pod default/w0 due to: no nodes with enough resources were found: 1 node(s) didn't match pod topology spread constraints, 2 node(s) didn't have enough resources: GPUs.
+    make room where its topology spread wants it, or allow a larger maxSkew
+      not tried
+    ");
+    // One that is added is in the zone of the pod that does not want it near.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=1 label zone=a
+        job o gpus=1 far app=x/zone non-preemptible on n1
+        job y gpus=1
+        job x gpus=1 label app=x
+    ", "x"), @r"
+    PodSchedulingErrors
+    add a node without the pods that anti-affinity keeps it from
+      then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    ");
+}
