@@ -82,6 +82,24 @@ impl Free {
         u32::try_from(least).unwrap_or(u32::MAX)
     }
 
+    /// One more pod takes what it asks for, which fits: of devices that are shared the fullest.
+    pub(crate) fn take(&mut self, Asked { resources, parts, .. }: Asked<'_>) {
+        self.resources.subtract(resources);
+        let Some((units, devices)) = parts else { return };
+        let limit = self.device_units.saturating_sub(units);
+        self.taken.sort_by_key(|(_, taken)| std::cmp::Reverse(*taken));
+        let shared = self.taken.iter_mut().filter(|(_, taken)| *taken <= limit);
+        let mut opened = devices;
+        for (_, taken) in shared.take(devices as usize) {
+            *taken += units;
+            opened -= 1;
+        }
+        for _ in 0..opened {
+            self.resources.gpu_milli -= 1000;
+            self.taken.push((GpuGroup::default(), units));
+        }
+    }
+
     fn times_whole(&self, freed: Option<&Freed>, asked: Asked<'_>) -> i64 {
         let nothing = Resources::default();
         let (free, more) = (&self.resources, freed.map_or(&nothing, |freed| &freed.resources));

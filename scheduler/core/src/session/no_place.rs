@@ -118,6 +118,9 @@ impl Session<'_> {
         if no_place.wrong.is_some() {
             return Unplaced::in_no(no_place, together);
         }
+        let counted = self.how_many_fit(constraint, together, within);
+        let places = counted.unwrap_or(no_place.places);
+        let no_place = NoPlace { places, ..no_place };
         let anywhere = TopologyConstraint { required: None, ..constraint.clone() };
         let spread = self.try_in_place(Sought { constraint: &anywhere, ..sought });
         let would_spread = spread.is_ok();

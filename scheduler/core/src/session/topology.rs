@@ -9,7 +9,7 @@ use std::{
 
 use super::{Asked, Free, NoPlace, Session, WrongLevel, parts_on};
 use crate::{
-    model::{Name, NodeId, PodGroupId, PodId, PodShape, Topology, TopologyConstraint},
+    model::{Name, NodeId, PodGroupId, PodId, PodShape, ShapeId, Topology, TopologyConstraint},
     resources::{PerResource, Resources},
 };
 
@@ -105,11 +105,8 @@ impl Session<'_> {
         let Levels { topology, required, preferred } = levels.map_err(wrong)?;
         let root = self.domains(topology, together.pods, within);
         let in_use = self.nodes_in_use(together);
-        let mut may_be: Vec<&Domain> = root.at(required);
         let are_in_use = required > 0 && !in_use.is_empty();
-        if are_in_use {
-            may_be.retain(|domain| domain.nodes.iter().any(|node| in_use.contains(node)));
-        }
+        let may_be = root.usable(required, &in_use);
         let deepest = preferred.unwrap_or(required).max(required);
         let holds = self.holding(together.pods);
         let ranks = preferred.map(|_| root.ranks(deepest)).unwrap_or_default();
@@ -131,6 +128,24 @@ impl Session<'_> {
             return Err(NoPlace { places, are_in_use, ..NoPlace::of(constraint, together) });
         }
         Ok(places)
+    }
+
+    /// Of pods that ask for different things, how many have room beside each other in each place
+    /// that they may use. (Looking for places knows how many of the first one's kind have.)
+    pub(super) fn how_many_fit(
+        &self,
+        constraint: &TopologyConstraint,
+        together: Together<'_>,
+        within: Option<&BTreeSet<NodeId>>,
+    ) -> Option<Vec<(Name, u64)>> {
+        if self.are_alike(together.pods) {
+            return None;
+        }
+        let Levels { topology, required, .. } = self.levels(constraint).ok()?;
+        let root = self.domains(topology, together.pods, within);
+        let places = root.usable(required, &self.nodes_in_use(together)).into_iter();
+        let count = |place: &Domain| self.how_many_fit_in(together.pods, &place.nodes);
+        Some(places.map(|place| (place.name.clone(), count(place))).collect())
     }
 
     /// The places of the widest level that the pods of the group are required to keep to, each of
@@ -210,17 +225,46 @@ impl Session<'_> {
 
     /// Does a place hold all pods? Alike pods are counted node by node, others summed up.
     fn holding(&self, pods: &[PodId]) -> impl Fn(&Domain) -> bool {
-        let request = self.request_of(pods);
-        let shape = pods.first().map(|pod| self.shape_of(*pod));
-        let alike = pods.iter().map(|pod| Some(self.shape_of(*pod))).all(|other| {
-            let asks = |shape: &PodShape| (shape.requests.clone(), shape.shared_gpu);
-            other.map(asks) == shape.map(asks)
-        });
+        let (request, alike) = (self.request_of(pods), self.are_alike(pods));
         let count = pods.len() as u64;
         move |domain| {
             let enough = request.values().into_iter().zip(domain.free.values());
             if alike { domain.pods >= count } else { enough.into_iter().all(|(a, b)| a <= b) }
         }
+    }
+
+    /// They ask for the same.
+    fn are_alike(&self, pods: &[PodId]) -> bool {
+        let asks = |pod: &PodId| {
+            let shape = self.shape_of(*pod);
+            (&shape.requests, shape.shared_gpu)
+        };
+        pods.windows(2).all(|pair| asks(&pair[0]) == asks(&pair[1]))
+    }
+
+    /// Every node takes as many of each kind as fit, first of the first.
+    fn how_many_fit_in(&self, pods: &[PodId], nodes: &[NodeId]) -> u64 {
+        let once = &Resources::default(); // others may have the claims there
+        let mut kinds: Vec<(ShapeId, u64)> = Vec::new();
+        for shape in pods.iter().map(|pod| self.pod(*pod).shape) {
+            match kinds.iter_mut().find(|(known, _)| *known == shape) {
+                Some((_, left)) => *left += 1,
+                None => kinds.push((shape, 1)),
+            }
+        }
+        for node in nodes {
+            let mut free = Free::of(self, *node);
+            for (shape, left) in &mut kinds {
+                let shape = &self.snapshot.shapes[shape.0 as usize];
+                let parts = parts_on(self.node(*node), shape.shared_gpu.as_ref());
+                let asked = Asked { resources: &shape.requests, once, parts };
+                let fitting = (*left).min(u64::from(free.times(None, asked)));
+                (0..fitting).for_each(|_| free.take(asked));
+                *left -= fitting;
+            }
+        }
+        let left: u64 = kinds.into_iter().map(|(_, left)| left).sum();
+        pods.len() as u64 - left
     }
 
     /// Where pods of the same part are, or were promised room.
@@ -305,6 +349,13 @@ impl Domain {
             return vec![self];
         }
         self.inner.iter().flat_map(|domain| domain.at(depth - 1)).collect()
+    }
+
+    /// The places `depth` levels further in that pods may use of which some are on nodes `in_use`.
+    fn usable(&self, depth: usize, in_use: &BTreeSet<NodeId>) -> Vec<&Self> {
+        let is_used = |place: &&Self| place.nodes.iter().any(|node| in_use.contains(node));
+        let all = self.at(depth).into_iter();
+        all.filter(|place| depth == 0 || in_use.is_empty() || is_used(place)).collect()
     }
 
     /// Tenths, rounded down: how far back each node's place stands among those `depth` levels

@@ -203,8 +203,35 @@ fn different_pods_are_put_together_where_there_is_enough_of_each_resource_for_al
         ))
     };
     assert_snapshot!(together("gpus=1 cpu=2"), @"g runs on n3, n2");
-    assert_snapshot!(together("gpus=1 cpu=1"), @"g pending: node-group a can allocate only 2 of 2 required pods. node-group b can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.");
-    assert_snapshot!(together("cpu=2"), @"g pending: node-group a can allocate only 2 of 2 required pods. node-group b can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.");
+    assert_snapshot!(together("gpus=1 cpu=1"), @"g pending: node-group a can allocate only 1 of 2 required pods. node-group b can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.");
+    assert_snapshot!(together("cpu=2"), @"g pending: node-group a can allocate only 1 of 2 required pods. node-group b can allocate only 1 of 2 required pods. topology dc, requirement rack couldn't be satisfied.");
+}
+
+#[test]
+fn of_different_pods_those_are_counted_that_fit_beside_each_other() {
+    let together = |parts: &str| {
+        let told = plan_of(&format!(
+            "
+            topology dc levels rack
+            node n1 gpus=4 label rack=a
+            node n2 gpus=4 label rack=a
+            node n3 gpus=5 label rack=b
+            job others pods=2 gpus=1 non-preemptible on n1 n2
+            gang g together=dc/rack
+              {parts}
+        "
+        ));
+        told.replace("can allocate only ", "").split(" topology dc").next().unwrap().to_owned()
+    };
+    let told = together("part head gpus=4\npart work pods=3 gpus=1");
+    assert_snapshot!(told, @"g pending: node-group b 2 of 4 required pods. node-group a 3 of 4 required pods.");
+    let told = together("part a pods=6 gpus=1\npart z gpus=3");
+    assert_snapshot!(told, @"g pending: node-group b 5 of 7 required pods. node-group a 6 of 7 required pods.");
+    let told = together("part a pods=3 part=0.4\npart z pods=5 gpus=1");
+    assert_snapshot!(told, @"g pending: node-group b 6 of 8 required pods. node-group a 7 of 8 required pods.");
+    let told =
+        together("part a part=0.4 devices=3\npart b part=0.6 devices=4\npart z pods=3 gpus=1");
+    assert_snapshot!(told, @"g pending: node-group b 3 of 5 required pods. node-group a 4 of 5 required pods.");
 }
 
 #[test]
