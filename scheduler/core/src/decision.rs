@@ -12,7 +12,7 @@ mod words;
 
 use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use device_misfit::DeviceMisfit;
-pub use misfit::{EvenWhenEmpty, Misfit, Misfits, Refusal};
+pub use misfit::{ApartOver, EvenWhenEmpty, Misfit, Misfits, Refusal};
 pub use place_misfit::PlaceMisfit;
 pub use reason::{Deallocation, Preemption, Reason, ReasonKind, Since};
 pub use remedy::{Bound, Remedy, Room};

@@ -345,11 +345,12 @@ fn more_of(step: &Step, next: &Remedy) -> Option<Remedy> {
             Some(Remedy::MakeRoom { pods, short: short.clone(), room: *room })
         }
         (
-            Remedy::Admit { misfit, nodes, pods },
+            Remedy::Admit { misfit, nodes, pods, apart_over },
             Remedy::Admit { misfit: again, pods: more, .. },
         ) if misfit == again && misfit.needs_a_node_each() => {
             let pods = pods.saturating_add(*more);
-            Some(Remedy::Admit { misfit: misfit.clone(), nodes: *nodes, pods })
+            let (misfit, apart_over) = (misfit.clone(), apart_over.clone());
+            Some(Remedy::Admit { misfit, nodes: *nodes, pods, apart_over })
         }
         _ => None,
     }

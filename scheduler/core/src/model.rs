@@ -19,7 +19,7 @@ pub use claim::{DeviceClaim, HeldClaim};
 pub use disruption_budget::DisruptionBudget;
 pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
 pub use node::{
-    CORDONED_TAINT, CPU_WORKER, GPU_WORKER, NOT_READY_TAINTS, Node, Taint, TaintEffect,
+    CORDONED_TAINT, CPU_WORKER, GPU_WORKER, HOSTNAME, NOT_READY_TAINTS, Node, Taint, TaintEffect,
 };
 pub use numa::{ContainerRequests, NumaPolicy, NumaScope, NumaTopology, NumaZone, ZoneShare};
 pub use pod::{

@@ -1,6 +1,9 @@
 //! Why a pod does not fit on a node, and the same counted over all nodes.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use super::{DeviceMisfit, PlaceMisfit, VolumeMisfit, obstacle::worst};
 use crate::{
@@ -287,7 +290,13 @@ pub struct Misfits {
     pub nodes: u32,
     /// How many of them refuse it for what. A node is counted once.
     pub counts: BTreeMap<Refusal, u32>,
+    /// Where the pod has to be apart from others. `None`: nowhere, or on single nodes.
+    pub apart: Option<Box<ApartOver>>,
 }
+
+/// Labels over which a pod has to be apart from others, but that of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApartOver(pub BTreeSet<Name>);
 
 /// Why one node refuses a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -313,6 +322,9 @@ impl Misfits {
         self.nodes += other.nodes;
         for (refusal, nodes) in other.counts {
             *self.counts.entry(refusal).or_default() += nodes;
+        }
+        if let Some(apart) = other.apart {
+            self.apart.get_or_insert_default().0.extend(apart.0);
         }
     }
 

@@ -109,6 +109,8 @@ pub enum Remedy {
         nodes: u32,
         /// How many pods have none.
         pods: u32,
+        /// Over which labels, but that of the host, those have to be apart from others.
+        apart_over: Vec<Name>,
     },
     /// The topology, or a level of it, does not exist.
     CreateTopology {
@@ -296,7 +298,9 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
         }
         (None, Some(mib), _) => Remedy::LargerDevices { mib },
         (None, None, Some((misfit, nodes))) => {
-            Remedy::Admit { misfit: misfit.clone(), nodes, pods }
+            let over = misfits.apart.iter().flat_map(|apart| &apart.0);
+            let apart_over = over.cloned().collect();
+            Remedy::Admit { misfit: misfit.clone(), nodes, pods, apart_over }
         }
     }
 }
@@ -368,7 +372,9 @@ impl fmt::Display for Remedy {
             Self::LargerFleet { more } => {
                 write!(f, "add nodes with {more} more, or let fewer pods suffice")
             }
-            Self::Admit { misfit, nodes, pods } => admit(f, misfit, (*nodes, *pods)),
+            Self::Admit { misfit, nodes, pods, apart_over: over } => {
+                admit(f, (misfit, over), (*nodes, *pods))
+            }
             Self::CreateTopology { topology, level } => {
                 write!(f, "create topology {topology} with level {level}, or name one that exists")
             }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    model::{GpuPart, Labels, Name, Node, NodeSelectorTerm, Operator, PodShape, Requirement},
+    model::{
+        GpuPart, HOSTNAME, Labels, Name, Node, NodeSelectorTerm, Operator, PodShape, Requirement,
+    },
     resources::Resources,
 };
 
@@ -33,7 +35,7 @@ fn for_some(
     let like = like.cloned().unwrap_or_default();
     let mut labels = like.labels;
     let apart = shape.pod_anti_affinity.iter().map(|term| &*term.topology_key);
-    for key in apart.chain(["kubernetes.io/hostname"]) {
+    for key in apart.chain([HOSTNAME]) {
         labels.insert(key.into(), Name::clone(&name));
     }
     // Its GPUs are given as they are asked for.

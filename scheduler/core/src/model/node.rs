@@ -83,6 +83,9 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
+/// Label of a node: its own name, as a rule.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+
 /// Key of the taint that Kubernetes puts on a node that is cordoned, and takes off again.
 pub const CORDONED_TAINT: &str = "node.kubernetes.io/unschedulable";
 

@@ -1,9 +1,11 @@
 //! A pod, and its shape: everything about it that decides where it fits. Pods of one job
 //! share one shape, so work done for a shape serves all of them.
 
+use std::collections::BTreeSet;
+
 use super::{
-    ContainerRequests, DeviceClaim, GpuGroup, Labels, Name, Node, NodeId, PodGroupId, ShapeId,
-    SharedGpu, TaintEffect, Time, VolumeClaim, ZoneShare, mig_gpus,
+    ContainerRequests, DeviceClaim, GpuGroup, HOSTNAME, Labels, Name, Node, NodeId, PodGroupId,
+    ShapeId, SharedGpu, TaintEffect, Time, VolumeClaim, ZoneShare, mig_gpus,
 };
 use crate::resources::Resources;
 
@@ -149,6 +151,12 @@ impl PodShape {
             || self.shared_gpu.is_some()
             || self.asks_mig()
             || self.claims.iter().any(DeviceClaim::is_gpu)
+    }
+
+    /// Labels over which it has to be apart from others, but that of the host.
+    pub fn apart_over(&self) -> BTreeSet<Name> {
+        let over = self.pod_anti_affinity.iter().map(|term| &term.topology_key);
+        over.filter(|key| &***key != HOSTNAME).cloned().collect()
     }
 
     /// It asks for GPUs as a resource, or for parts of them; not by claims.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fits, Mark, Session};
 use crate::{
-    decision::{Misfit, Misfits, PlaceMisfit},
+    decision::{ApartOver, Misfit, Misfits, PlaceMisfit},
     framework::{DependsOn, NodeFilter, NodeScore, Ranking, Scoring, WaitingRoom},
     model::{NodeId, PodId, ShapeId},
 };
@@ -79,7 +79,9 @@ impl Session<'_> {
         outside: &BTreeMap<NodeId, PlaceMisfit>,
     ) -> Misfits {
         let filters = self.filters(pod, |_| true);
-        let mut misfits = Misfits::default();
+        let over = self.shape_of(pod).apart_over();
+        let apart = (!over.is_empty()).then(|| Box::new(ApartOver(over)));
+        let mut misfits = Misfits { apart, ..Misfits::default() };
         for node in self.nodes_among(within) {
             let place = outside.get(&node).cloned().map(Misfit::Place);
             misfits.count(filters.iter().filter_map(|filter| filter(node).err()).chain(place));

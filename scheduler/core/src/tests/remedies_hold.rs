@@ -96,3 +96,34 @@ fn who_gets_room_first_is_counted_only_where_somebody_does() {
       then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
     ");
 }
+
+#[test]
+fn a_node_that_is_added_for_pods_apart_is_where_none_of_the_others_is() {
+    let told = |pods: u32, over: &str| {
+        remedies_of(
+            &format!(
+                "
+                node n1 gpus=4 label zone=a label rack=a1
+                node n2 gpus=4 label zone=b label rack=b1
+                gang x pods={pods} gpus=1 label app=x {over}
+            "
+            ),
+            "x",
+        )
+    };
+    assert_snapshot!(told(3, "far app=x/zone"), @r"
+    PodSchedulingErrors
+    add a node in a zone without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told(4, "far app=x/zone far app=x/rack far app=x/host"), @r"
+    PodSchedulingErrors
+    add 2 nodes, each in a rack and zone of its own without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(told(3, "far app=x/host"), @r"
+    PodSchedulingErrors
+    add a node without the pods that anti-affinity keeps it from
+      then it runs on (new node) (Now)
+    ");
+}

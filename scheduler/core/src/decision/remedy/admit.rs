@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     decision::{EvenWhenEmpty, Misfit},
-    model::{CPU_WORKER, GPU_WORKER},
+    model::{CPU_WORKER, GPU_WORKER, Name},
 };
 
 /// Of a gang, one pod is placed after the other.
@@ -13,7 +13,7 @@ const MATES_FIRST: &str = "let the pods of its own gang that its pod affinity as
 
 pub(super) fn admit(
     f: &mut fmt::Formatter<'_>,
-    misfit: &Misfit,
+    (misfit, apart_over): (&Misfit, &[Name]),
     (nodes, pods): (u32, u32),
 ) -> fmt::Result {
     let of = of_nodes(nodes, pods);
@@ -28,9 +28,8 @@ pub(super) fn admit(
         }
         Misfit::PodAffinity => f.write_str("start the pods that its pod affinity asks for"),
         Misfit::AffinityToMates => f.write_str(MATES_FIRST),
-        Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity => {
-            write!(f, "add {} without the pods that anti-affinity keeps it from", added(pods))
-        }
+        Misfit::PodAntiAffinity => apart(f, pods, apart_over),
+        Misfit::OthersAntiAffinity => apart(f, pods, &[]),
         Misfit::HostPort => write!(f, "add {} on which its host port is free", added(pods)),
         Misfit::TopologySpread => {
             f.write_str("make room where its topology spread wants it, or allow a larger maxSkew")
@@ -76,6 +75,17 @@ pub(super) fn admit(
         Misfit::Devices(misfit) => misfit.remedy(f),
         Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } => write!(f, "make room on {of}"),
     }
+}
+
+/// Nodes in places of their own; without labels: the nodes themselves are.
+fn apart(f: &mut fmt::Formatter<'_>, pods: u32, over: &[Name]) -> fmt::Result {
+    write!(f, "add {}", added(pods))?;
+    match (over, pods) {
+        ([], _) => {}
+        (places, 0 | 1) => write!(f, " in a {}", places.join(" and "))?,
+        (places, _) => write!(f, ", each in a {} of its own", places.join(" and "))?,
+    }
+    f.write_str(" without the pods that anti-affinity keeps it from")
 }
 
 fn of_nodes(nodes: u32, pods: u32) -> String {
