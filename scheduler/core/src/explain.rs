@@ -34,6 +34,8 @@ pub struct Explanation {
     pub active: u32,
     /// Its pods that wait for one, gated ones included.
     pub waiting: u32,
+    /// How many of its pods must run together at least.
+    pub minimum: u64,
     /// What the next cycle does for it.
     pub decided: Vec<Decision>,
     /// Why it waits. `None`: nothing of it does, or all that waits gets a node.
@@ -115,13 +117,14 @@ pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Exp
     let (mut session, plan) = decide(snapshot, profile, &mut ());
     let missing = missing(&mut session, group);
     let members = session.members(group);
-    let waits = members.waiting().count();
+    let (waits, minimum) = (members.waiting().count(), members.minimum(session.group(group)));
     let decided = decisions_for(&session, &plan, group);
     let others = placed_others(&session, &plan, group);
     let mut explanation = Explanation {
         group,
         active: held_before(snapshot, group),
         waiting: u32::try_from(waits).unwrap_or(u32::MAX).saturating_add(members.gated()),
+        minimum,
         decided,
         reason: plan.waiting.get(&group).cloned(),
         remedies: Vec::new(),

@@ -46,7 +46,7 @@ impl fmt::Display for Told<'_> {
 
 impl Told<'_> {
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explanation { group, active, waiting, reason, .. } = self.explanation;
+        let Explanation { group, active, waiting, minimum, reason, .. } = self.explanation;
         let group = &self.snapshot.pod_groups[group.0 as usize];
         let state = match (reason, waiting) {
             (Some(_), _) => "waits",
@@ -54,12 +54,13 @@ impl Told<'_> {
             (None, _) => "grows",
         };
         writeln!(f, "pod group {}/{} {state}", group.namespace, group.name)?;
-        let minimum: u32 = group.sub_groups.iter().map(|part| part.min_member).sum();
+        let all: u64 = group.sub_groups.iter().map(|part| u64::from(part.min_member)).sum();
+        let at_least = if *minimum < all { "at least " } else { "" };
         let kind = if group.preemptible { "preemptible" } else { "non-preemptible" };
         writeln!(
             f,
-            "  {active} of its pods have a node, {waiting} wait, {minimum} must run together\n  \
-             priority {}, {kind}",
+            "  {active} of its pods have a node, {waiting} wait, {at_least}{minimum} must run \
+             together\n  priority {}, {kind}",
             group.priority
         )
     }

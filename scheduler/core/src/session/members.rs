@@ -144,6 +144,11 @@ impl Members {
         }
     }
 
+    /// How many pods must run together at least.
+    pub fn minimum(&self, group: &PodGroup) -> u64 {
+        Tree { group, members: self }.size(None).1
+    }
+
     /// Enough pods are there, or have been let through their gates, for the minimum.
     pub fn ready(&self, group: &PodGroup) -> Result<(), NotReady> {
         let tree = Tree { group, members: self };
@@ -305,7 +310,7 @@ impl<'a> Tree<'a> {
         children.retain(|child| self.can_be_satisfied(Some(*child)));
         let key = |child: usize| {
             let satisfied = self.is_satisfied(Some(child));
-            let (active, minimum) = self.size(child);
+            let (active, minimum) = self.size(Some(child));
             let per_minimum = if satisfied { active * 1_000_000 / minimum.max(1) } else { 0 };
             (minimum == 0, satisfied, per_minimum, &self.group.sub_groups[child].name)
         };
@@ -314,14 +319,15 @@ impl<'a> Tree<'a> {
     }
 
     /// Active pods of everything below, and how many at least it takes to satisfy it.
-    fn size(&self, at: usize) -> (u64, u64) {
-        let children = self.children(Some(at));
+    fn size(&self, at: Option<usize>) -> (u64, u64) {
+        let children = self.children(at);
         if children.is_empty() {
-            return (u64::from(self.active(at)), u64::from(self.minimum(at)));
+            let of_leaf = |leaf| (u64::from(self.active(leaf)), u64::from(self.minimum(leaf)));
+            return at.map_or((0, 0), of_leaf);
         }
-        let needed = self.needed(Some(at), children.len());
+        let needed = self.needed(at, children.len());
         let (mut active, mut minima) = (0, Vec::new());
-        for (below, minimum) in children.iter().map(|child| self.size(*child)) {
+        for (below, minimum) in children.iter().map(|child| self.size(Some(*child))) {
             active += below;
             minima.push(minimum);
         }

@@ -62,6 +62,35 @@ fn what_the_next_cycle_decides_for_a_group_names_who_goes_where_and_who_leaves()
 }
 
 #[test]
+fn of_parts_that_may_be_missing_no_more_than_are_needed_must_run_together() {
+    let told = |gang: &str| {
+        let told = explained(&format!("node n1 gpus=1\n{gang}"), "a");
+        told.lines().nth(1).unwrap().trim().to_owned()
+    };
+    assert_snapshot!(told("
+        gang a needs=1
+          part s1 pods=3 min=2
+          part s2 pods=3 min=2
+          part s3 pods=3 min=2
+    "), @"0 of its pods have a node, 0 wait, at least 2 must run together");
+    assert_snapshot!(told("
+        gang a needs=2
+          part x needs=2
+          part x1 parent=x
+          part x2 parent=x pods=2
+          part y needs=1
+          part y1 parent=y pods=3
+          part y2 parent=y pods=2
+          part z pods=4
+    "), @"0 of its pods have a node, 0 wait, at least 5 must run together");
+    assert_snapshot!(told("
+        gang a
+          part x pods=3 min=2
+          part y pods=2
+    "), @"0 of its pods have a node, 0 wait, 4 must run together");
+}
+
+#[test]
 fn nodes_about_which_the_same_is_said_stand_together_and_few_are_named() {
     assert_snapshot!(explained("
         node n1 cpu=4 memory=8Gi extended nic=1
