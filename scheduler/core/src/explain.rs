@@ -256,7 +256,7 @@ fn missing(session: &mut Session<'_>, group: PodGroupId) -> Missing {
     };
     session.undo_to(start);
     let shapes = missing.iter().map(|pod| session.pod(*pod).shape).collect();
-    Missing { shapes, only_full }
+    Missing { shapes, only_full, beyond_fleet: session.beyond_empty_fleet(&pods) }
 }
 
 /// Nodes that nothing but what others use of them keeps the pod from.

@@ -191,6 +191,18 @@ fn larger_than_fleet(session: &Session<'_>, pods: &[PodId]) -> Option<Reason> {
     }
     let of =
         |all: &Resources| Quantity { amount: all.amount(&resource), resource: resource.clone() };
-    let count = u32::try_from(pods.len()).expect("pod ids are 32 bits");
-    Some(Reason::LargerThanFleet { pods: count, requested: of(&requested), offered: of(&offered) })
+    let beyond = session.beyond_empty_fleet(pods);
+    let shapes = &session.snapshot.shapes;
+    let mut more = Resources::default();
+    for shape in &beyond {
+        more.add(&shapes[shape.0 as usize].requests);
+    }
+    let count = |pods: usize| u32::try_from(pods).expect("pod ids are 32 bits");
+    Some(Reason::LargerThanFleet {
+        pods: count(pods.len()),
+        requested: of(&requested),
+        offered: of(&offered),
+        missing: count(beyond.len()),
+        more: of(&more),
+    })
 }

@@ -67,6 +67,10 @@ pub enum Reason {
         requested: Quantity,
         /// What all nodes on which they may run offer.
         offered: Quantity,
+        /// How many of them those do not hold beside the others, were they empty.
+        missing: u32,
+        /// What these ask for together.
+        more: Quantity,
     },
     /// No place of a topology holds those that are to run together.
     NoPlace(NoPlace),
@@ -260,7 +264,7 @@ impl fmt::Display for Reason {
             Self::GangTooLarge { found, required, sub_group, misfits, .. } => {
                 gang_too_large(f, (*found, *required), sub_group.as_deref(), misfits)
             }
-            Self::LargerThanFleet { pods, requested, offered } => write!(
+            Self::LargerThanFleet { pods, requested, offered, .. } => write!(
                 f,
                 "The workload cannot run on this cluster as it is: {pods} pods that must run \
                  together ask for {requested}, and all nodes on which they may run offer {offered}."

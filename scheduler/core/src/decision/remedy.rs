@@ -98,7 +98,9 @@ pub enum Remedy {
     },
     /// The fleet is too small for the gang.
     LargerFleet {
-        /// How much is missing.
+        /// How many pods it does not hold.
+        pods: u32,
+        /// What they ask for together of what is short.
         more: Quantity,
     },
     /// Nodes keep the pod away, or it keeps away from them.
@@ -210,10 +212,8 @@ impl Reason {
                 of_misfits(misfits, 1)
             }
             Self::GangTooLarge { missing, misfits, .. } => of_misfits(misfits, *missing),
-            Self::LargerThanFleet { requested, offered, .. } => {
-                let amount = requested.amount.saturating_sub(offered.amount);
-                let more = Quantity { amount, ..requested.clone() };
-                Remedy::LargerFleet { more: more.rounded_up() }
+            Self::LargerThanFleet { missing, more, .. } => {
+                Remedy::LargerFleet { pods: *missing, more: more.clone().rounded_up() }
             }
             Self::NoPlace(no_place) => of_no_place(no_place),
             Self::BehindOthers { depth } => Remedy::DeeperQueue { depth: *depth },
@@ -369,9 +369,7 @@ impl fmt::Display for Remedy {
                 write!(f, "add a node that can hold one of its pods{short}, or ask for less a pod")
             }
             Self::LargerDevices { mib } => larger_devices(f, *mib),
-            Self::LargerFleet { more } => {
-                write!(f, "add nodes with {more} more, or let fewer pods suffice")
-            }
+            Self::LargerFleet { pods, more } => larger_fleet(f, *pods, more),
             Self::Admit { misfit, nodes, pods, apart_over: over } => {
                 admit(f, (misfit, over), (*nodes, *pods))
             }
@@ -418,6 +416,18 @@ fn wait_longer(f: &mut fmt::Formatter<'_>, seconds: u64, since: Since) -> fmt::R
 fn outlast(f: &mut fmt::Formatter<'_>, victim: &str, field: &str, seconds: u64) -> fmt::Result {
     let runs = format!("{victim} has run for {seconds} s");
     write!(f, "wait until {runs}, or lower the {field} that protects it")
+}
+
+fn larger_fleet(f: &mut fmt::Formatter<'_>, pods: u32, more: &Quantity) -> fmt::Result {
+    let more = match (&more.resource, more.amount) {
+        (ResourceName::Gpu, 1000) => "1 GPU".to_owned(),
+        (ResourceName::Cpu, 1000) => "1 CPU core".to_owned(),
+        (_, _) => more.to_string(),
+    };
+    write!(
+        f,
+        "add nodes that hold {pods} more of its pods, {more} in all, or let fewer pods suffice"
+    )
 }
 
 fn larger_devices(f: &mut fmt::Formatter<'_>, mib: i64) -> fmt::Result {

@@ -20,6 +20,8 @@ pub(super) struct Missing {
     pub(super) shapes: Vec<ShapeId>,
     /// Nodes that are too full for the first of them, and would take it otherwise.
     pub(super) only_full: Vec<NodeId>,
+    /// What those ask for that all nodes would not hold beside the others, were they empty.
+    pub(super) beyond_fleet: Vec<ShapeId>,
 }
 
 /// A copy of the cluster in which somebody has done what `remedy` says for `group`, of which pods
@@ -48,7 +50,8 @@ pub(super) fn with_remedy(
         Remedy::LargerNodes { .. } | Remedy::LargerDevices { .. } => {
             cluster.make_room_for_missing(1)?;
         }
-        Remedy::LargerFleet { .. } | Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
+        Remedy::LargerFleet { .. } => cluster.make_room(missing.beyond_fleet.iter().copied())?,
+        Remedy::MakePlace { .. } => cluster.make_room_for_all()?,
         Remedy::Admit { misfit, pods, .. } => cluster.admit(misfit, *pods as usize)?,
         Remedy::Wait { .. } => cluster.let_leave(),
         Remedy::WaitLonger { delay_millis: millis, .. }
@@ -170,7 +173,7 @@ impl WhatIf<'_> {
 
     /// For the next `pods` pods, in turns on the nodes that are only too full.
     fn widen_what_is_full(&mut self, pods: usize) -> Option<()> {
-        let Missing { shapes, only_full } = self.missing;
+        let Missing { shapes, only_full, .. } = self.missing;
         for (shape, node) in shapes.iter().zip(only_full.iter().cycle()).take(pods) {
             let asked = new_node::asked(&self.after.shapes[shape.0 as usize], 1);
             self.after.nodes[node.0 as usize].allocatable.add(&asked);

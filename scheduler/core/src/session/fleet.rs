@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Asked, Free, Session, parts_on};
 use crate::{
-    model::{Node, PodGroupId, PodId, ShapeId},
+    model::{Node, NodeId, PodGroupId, PodId, ShapeId},
     resources::Resources,
 };
 
@@ -60,6 +60,47 @@ impl Session<'_> {
         let most = times.sum();
         self.empty_fleet.pods.insert(shape, most);
         most
+    }
+
+    /// Of these pods those that nodes would not hold beside the others, were all gone that runs.
+    pub fn beyond_empty_fleet(&self, pods: &[PodId]) -> Vec<ShapeId> {
+        let of_shape: BTreeMap<ShapeId, PodId> =
+            pods.iter().map(|pod| (self.pod(*pod).shape, *pod)).collect();
+        let eligible: BTreeMap<ShapeId, Vec<bool>> =
+            of_shape.into_iter().map(|(shape, pod)| (shape, self.eligible_nodes(pod))).collect();
+        let may_be = |shape, node: NodeId| eligible[&shape][node.0 as usize];
+        let nodes = self.node_ids().map(|node| (node, Free::of_empty(self.node(node))));
+        let left = self.left_over(pods, nodes, may_be).into_iter();
+        left.flat_map(|(shape, left)| (0..left).map(move |_| shape)).collect()
+    }
+
+    /// Of these pods, how many of each shape are left when every node takes as many as it holds
+    /// beside each other, first of the first.
+    pub(super) fn left_over(
+        &self,
+        pods: &[PodId],
+        nodes: impl Iterator<Item = (NodeId, Free)>,
+        may_be: impl Fn(ShapeId, NodeId) -> bool,
+    ) -> Vec<(ShapeId, u64)> {
+        let once = &Resources::default(); // others may have the claims there
+        let mut left: Vec<(ShapeId, u64)> = Vec::new();
+        for shape in pods.iter().map(|pod| self.pod(*pod).shape) {
+            match left.iter_mut().find(|(known, _)| *known == shape) {
+                Some((_, left)) => *left += 1,
+                None => left.push((shape, 1)),
+            }
+        }
+        for (node, mut free) in nodes {
+            for (shape, left) in left.iter_mut().filter(|(shape, _)| may_be(*shape, node)) {
+                let shape = &self.snapshot.shapes[shape.0 as usize];
+                let parts = parts_on(self.node(node), shape.shared_gpu.as_ref());
+                let asked = Asked { resources: &shape.requests, once, parts };
+                let fitting = (*left).min(u64::from(free.times(None, asked)));
+                (0..fitting).for_each(|_| free.take(asked));
+                *left -= fitting;
+            }
+        }
+        left
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use super::{Asked, Free, NoPlace, Session, WrongLevel, parts_on};
 use crate::{
-    model::{Name, NodeId, PodGroupId, PodId, PodShape, ShapeId, Topology, TopologyConstraint},
+    model::{Name, NodeId, PodGroupId, PodId, PodShape, Topology, TopologyConstraint},
     resources::{PerResource, Resources},
 };
 
@@ -144,7 +144,11 @@ impl Session<'_> {
         let Levels { topology, required, .. } = self.levels(constraint).ok()?;
         let root = self.domains(topology, together.pods, within);
         let places = root.usable(required, &self.nodes_in_use(together)).into_iter();
-        let count = |place: &Domain| self.how_many_fit_in(together.pods, &place.nodes);
+        let count = |place: &Domain| {
+            let nodes = place.nodes.iter().map(|node| (*node, Free::of(self, *node)));
+            let left = self.left_over(together.pods, nodes, |_, _| true);
+            together.pods.len() as u64 - left.into_iter().map(|(_, left)| left).sum::<u64>()
+        };
         Some(places.map(|place| (place.name.clone(), count(place))).collect())
     }
 
@@ -240,31 +244,6 @@ impl Session<'_> {
             (&shape.requests, shape.shared_gpu)
         };
         pods.windows(2).all(|pair| asks(&pair[0]) == asks(&pair[1]))
-    }
-
-    /// Every node takes as many of each kind as fit, first of the first.
-    fn how_many_fit_in(&self, pods: &[PodId], nodes: &[NodeId]) -> u64 {
-        let once = &Resources::default(); // others may have the claims there
-        let mut kinds: Vec<(ShapeId, u64)> = Vec::new();
-        for shape in pods.iter().map(|pod| self.pod(*pod).shape) {
-            match kinds.iter_mut().find(|(known, _)| *known == shape) {
-                Some((_, left)) => *left += 1,
-                None => kinds.push((shape, 1)),
-            }
-        }
-        for node in nodes {
-            let mut free = Free::of(self, *node);
-            for (shape, left) in &mut kinds {
-                let shape = &self.snapshot.shapes[shape.0 as usize];
-                let parts = parts_on(self.node(*node), shape.shared_gpu.as_ref());
-                let asked = Asked { resources: &shape.requests, once, parts };
-                let fitting = (*left).min(u64::from(free.times(None, asked)));
-                (0..fitting).for_each(|_| free.take(asked));
-                *left -= fitting;
-            }
-        }
-        let left: u64 = kinds.into_iter().map(|(_, left)| left).sum();
-        pods.len() as u64 - left
     }
 
     /// Where pods of the same part are, or were promised room.

@@ -156,7 +156,7 @@ fn what_is_to_be_raised_is_rounded_up() {
         job a pods=2 min=2 memory=700Mi
     ", "a"), @r"
     PodSchedulingErrors
-    add nodes with 0.42 GB memory more, or let fewer pods suffice
+    add nodes that hold 1 more of its pods, 0.735 GB memory in all, or let fewer pods suffice
       then it runs on (new node) (Now)
     ");
 }

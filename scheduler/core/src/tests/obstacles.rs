@@ -273,7 +273,7 @@ fn a_new_node_gives_what_nodes_of_the_fleet_give_and_is_for_each_shape() {
     PodSchedulingErrors
     label a node as its node selector and affinity ask, or ask for less
       then it waits: The workload cannot run on this cluster as it is: 2 pods that must run together ask for 10 GPUs, and all nodes on which they may run offer 1 GPUs.
-    add nodes with 9 GPUs more, or let fewer pods suffice
+    add nodes that hold 1 more of its pods, 9 GPUs in all, or let fewer pods suffice
       then it runs on (new node) (Now)
     ");
 }

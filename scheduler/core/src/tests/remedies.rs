@@ -201,8 +201,8 @@ fn a_gang_larger_than_the_fleet_needs_nodes() {
         gang a pods=6 gpus=1
     ", "a"), @r"
     PodSchedulingErrors
-    add nodes with 2 GPUs more, or let fewer pods suffice
-      then it runs on n1 (Now)
+    add nodes that hold 2 more of its pods, 2 GPUs in all, or let fewer pods suffice
+      then it runs on (new node) (Now)
     ");
 }
 

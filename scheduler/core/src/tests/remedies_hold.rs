@@ -127,3 +127,38 @@ fn a_node_that_is_added_for_pods_apart_is_where_none_of_the_others_is() {
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn a_fleet_is_too_small_by_the_pods_that_it_does_not_hold() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        node n2 gpus=2
+        gang a
+          part head gpus=3
+          part work pods=2 gpus=2
+    ", "a"), @r"
+    PodSchedulingErrors
+    add nodes that hold 1 more of its pods, 2 GPUs in all, or let fewer pods suffice
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        node n2 gpus=9 taint a=b:NoSchedule
+        gang a pods=5 gpus=1
+    ", "a"), @r"
+    PodSchedulingErrors
+    add nodes that hold 1 more of its pods, 1 GPU in all, or let fewer pods suffice
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        job other pods=3 gpus=1 non-preemptible on n1 n1 n1
+        gang a pods=5 gpus=1
+    ", "a"), @r"
+    PodSchedulingErrors
+    add nodes that hold 1 more of its pods, 1 GPU in all, or let fewer pods suffice
+      then it waits: Resources were found for 2 pods while 5 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
+    make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on n1 (Now)
+    ");
+}
