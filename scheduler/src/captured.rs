@@ -7,6 +7,7 @@
 mod objects;
 mod read;
 mod set_up;
+mod types;
 mod written;
 
 use std::{

@@ -156,7 +156,8 @@ fn go_on(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
     }
 }
 
-/// Those that were evicted of a group that cannot be read: nobody starts them again.
+/// Those that were evicted and cannot be read, or are of a group that cannot: nobody starts them
+/// again.
 fn not_to_return(snapshot: &mut Snapshot, plan: &Plan, mirror: &Mirror) -> BTreeMap<Key, Trouble> {
     let mut troubles = BTreeMap::new();
     for decision in &plan.decisions {
@@ -166,8 +167,10 @@ fn not_to_return(snapshot: &mut Snapshot, plan: &Plan, mirror: &Mirror) -> BTree
             continue;
         };
         let key = |name: &Name| Key { namespace: pod.namespace.clone(), name: name.clone() };
+        let own = mirror.pods.get(&key(&pod.name)).and_then(|record| record.malformed.clone());
         let record = mirror.groups.get(&key(&group.name));
-        if let Some(trouble) = record.and_then(|record| Trouble::of_group(&group.name, record)) {
+        let of_group = record.and_then(|record| Trouble::of_group(&group.name, record));
+        if let Some(trouble) = own.map(Trouble::Pod).or(of_group) {
             troubles.insert(key(&pod.name), trouble);
             pod.status = PodStatus::Failed;
         }
@@ -201,6 +204,9 @@ fn give_back_claims(snapshot: &mut Snapshot, plan: &Plan) {
 }
 
 #[cfg(test)]
+mod typed_tests;
+
+#[cfg(test)]
 mod tests {
     use schedlab_json::{Value, json};
 
@@ -209,18 +215,21 @@ mod tests {
     use super::*;
     use crate::config::Flavor;
 
-    fn pod(name: &str, node: Option<&str>) -> Value {
+    fn pod(name: &str, node: &str, cpu: &str) -> Value {
         json!({ "kind": "Pod",
                 "metadata": { "namespace": "ns", "name": name, "uid": name,
                               "annotations": { "pod-group-name": "g" } },
                 "spec": { "schedulerName": "kai-scheduler", "nodeName": node,
-                          "containers": [{ "name": "c" }],
+                          "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }],
                           "resourceClaims": [{ "name": "c", "resourceClaimName": "c" }] },
-                "status": { "phase": if node.is_some() { "Running" } else { "Pending" } } })
+                "status": { "phase": "Running" } })
     }
 
     /// Two pods on n1 share a claim that is allocated there, and these are evicted.
-    fn after_eviction(evicted: &[u32], group: &Value) -> (Snapshot, BTreeMap<Key, Trouble>) {
+    fn after_eviction(
+        evicted: &[u32],
+        (group, cpu): (&Value, &str),
+    ) -> (Snapshot, BTreeMap<Key, Trouble>) {
         let name = |name: &str| json!({ "namespace": "ns", "name": name });
         let result = json!({ "request": "r", "driver": "gpu.x", "pool": "n1", "device": "gpu-0" });
         let exactly = json!({ "deviceClassName": "gpu.x" });
@@ -236,8 +245,8 @@ mod tests {
                     "status": { "allocation": { "devices": { "results": [result] } },
                                 "reservedFor": [user("a"), user("b")] } }),
             json!({ "kind": "PodGroup", "metadata": name("g"), "spec": group }),
-            pod("a", Some("n1")),
-            pod("b", Some("n1")),
+            pod("a", "n1", cpu),
+            pod("b", "n1", cpu),
         ];
         let mut mirror = Mirror::of(&objects);
         let mut translator = Translator::new(Flavor::Kai, 0);
@@ -255,7 +264,7 @@ mod tests {
     #[test]
     fn a_claim_goes_when_the_last_pod_that_has_it_is_evicted() {
         let allocated = |evicted: &[u32]| {
-            let (snapshot, _) = after_eviction(evicted, &json!({}));
+            let (snapshot, _) = after_eviction(evicted, (&json!({}), "1"));
             let mut claims = snapshot.shapes.iter().flat_map(|shape| &shape.claims);
             claims.next().expect("they share one").allocated_on.clone()
         };
@@ -265,14 +274,15 @@ mod tests {
     }
 
     #[test]
-    fn who_is_evicted_waits_again_unless_its_group_cannot_be_read() {
-        let after = |group: Value| {
-            let (snapshot, troubles) = after_eviction(&[0], &group);
+    fn who_is_evicted_waits_again_unless_it_or_its_group_cannot_be_read() {
+        let after = |group: Value, cpu: &str| {
+            let (snapshot, troubles) = after_eviction(&[0], (&group, cpu));
             let told: Vec<String> = troubles.keys().map(Key::to_string).collect();
             (snapshot.pods[0].status, told.join(" "))
         };
-        assert_eq!(after(json!({})), (PodStatus::Pending, String::new()));
-        let malformed = json!({ "minMember": -1 });
-        assert_eq!(after(malformed), (PodStatus::Failed, "ns/a".to_owned()));
+        assert_eq!(after(json!({}), "1"), (PodStatus::Pending, String::new()));
+        let left_out = || (PodStatus::Failed, "ns/a".to_owned());
+        assert_eq!(after(json!({ "minMember": -1 }), "1"), left_out());
+        assert_eq!(after(json!({}), "many"), left_out());
     }
 }

@@ -1,6 +1,7 @@
 //! Reading a snapshot, object by object, twice: who the scheduler is may stand behind the objects.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     io::{BufReader, Read, Seek},
 };
@@ -12,11 +13,13 @@ use zip::{ZipArchive, result::ZipError};
 use super::{
     CaptureError, FILE, kind_of, objects,
     set_up::{self, Said},
+    types,
 };
 use crate::{
     config::{Config, ConfigFile},
-    mirror::Mirror,
+    mirror::{Key, Mirror},
     parse::Malformed,
+    watch::Kind,
 };
 
 /// What counts more than what a snapshot says of its scheduler.
@@ -53,10 +56,10 @@ pub(crate) fn read(file: impl Read + Seek, wanted: &Wanted) -> Result<Captured, 
         config.scheduler_name.clone_from(name);
     }
     let mirror = Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone());
-    let mut objects = Objects { mirror, notes: Vec::new() };
+    let mut objects = Objects { mirror, notes: Vec::new(), mistyped: BTreeSet::new() };
     pass(&mut archive, &mut objects)?;
     notes.extend(objects.notes);
-    notes.extend(objects::faults(&objects.mirror));
+    notes.extend(objects::faults(&objects.mirror, &objects.mistyped));
     Ok(Captured { config, mirror: objects.mirror, notes })
 }
 
@@ -109,6 +112,8 @@ impl Reader for About {
 struct Objects {
     mirror: Mirror,
     notes: Vec<String>,
+    /// Objects with a value of another type than their kind gives it, of which is told.
+    mistyped: BTreeSet<(Kind, Key)>,
 }
 
 impl Reader for Objects {
@@ -124,12 +129,21 @@ impl Objects {
     fn object(&mut self, (list, at): (&str, usize), object: &Value) {
         let Some(kind) = kind_of(list) else { return };
         match objects::fault((list, at), object) {
-            None => {
-                self.notes.extend(objects::doubts(kind, object));
-                self.mirror.upsert(kind, object);
-            }
+            None => self.named(kind, object),
             Some(fault) => self.wrong(&fault),
         }
+    }
+
+    fn named(&mut self, kind: Kind, object: &Value) {
+        self.notes.extend(objects::doubts(kind, object));
+        let Some(wrong) = types::fault(kind, object) else {
+            return self.mirror.upsert(kind, object);
+        };
+        let wrong = self.mirror.upsert_mistyped(kind, object, wrong);
+        let key = Key::of(object);
+        let (whose, instead) = (objects::called(kind, &key), objects::instead(kind, object));
+        self.notes.push(format!("{whose}: {wrong}; {instead}"));
+        self.mistyped.insert((kind, key));
     }
 
     fn wrong(&mut self, fault: &Malformed) {

@@ -8,7 +8,7 @@ use super::{
     QueueRecord, RequestRecord, Sharing, disruption_budget, put, topology,
 };
 use crate::{
-    parse::{strings, version},
+    parse::{Malformed, strings, version},
     watch::Kind,
 };
 
@@ -107,14 +107,70 @@ impl Mirror {
             }
             Kind::ConfigMap => self.upsert_config_map(&key),
             Kind::PodGroup => {
-                let labels = strings(object, "/metadata/labels");
-                let record = GroupRecord::read(object, self.pool_name());
-                let record = GroupRecord { in_pool: self.is_in_pool(&labels), ..record };
+                let record = self.read_group(object);
                 self.upsert_group(key, record);
             }
             Kind::BindRequest => self.upsert_request(key, RequestRecord::read(object)),
             Kind::Pod => self.upsert_pod(key, PodRecord::read(object, &self.scheduler_name)),
         }
+    }
+
+    /// Takes an object that has a value of another type somewhere than its kind gives it: it keeps
+    /// the room that it has, and nobody is placed by it. Answers what is wrong with it.
+    pub(crate) fn upsert_mistyped(
+        &mut self,
+        kind: Kind,
+        object: &Value,
+        wrong: Malformed,
+    ) -> Malformed {
+        let key = Key::of(object);
+        match kind {
+            Kind::Queue => {
+                let mut record = QueueRecord::read(object);
+                let wrong = record.malformed.get_or_insert(wrong).clone();
+                self.upsert_queue(key.name, record);
+                wrong
+            }
+            Kind::PodGroup => {
+                let mut record = self.read_group(object);
+                let wrong = record.malformed.get_or_insert(wrong).clone();
+                self.upsert_group(key, record);
+                wrong
+            }
+            Kind::Pod => {
+                let mut record = PodRecord::read(object, &self.scheduler_name);
+                let wrong = record.malformed.get_or_insert(wrong).clone();
+                self.upsert_pod(key, record);
+                wrong
+            }
+            Kind::ResourceClaim => {
+                let mut record = ClaimRecord::read(object);
+                let wrong = record.wanted.err().unwrap_or(wrong);
+                record.wanted = Err(wrong.clone());
+                self.upsert_claim(&key, record);
+                wrong
+            }
+            // What runs there goes on counting.
+            Kind::Node => {
+                self.other_nodes.insert(key.name);
+                wrong
+            }
+            Kind::Namespace
+            | Kind::PriorityClass
+            | Kind::Topology
+            | Kind::DeviceClass
+            | Kind::ResourceSlice
+            | Kind::Storage(_)
+            | Kind::ConfigMap
+            | Kind::NodeResourceTopology
+            | Kind::PodDisruptionBudget
+            | Kind::BindRequest => wrong,
+        }
+    }
+
+    fn read_group(&self, object: &Value) -> GroupRecord {
+        let in_pool = self.is_in_pool(&strings(object, "/metadata/labels"));
+        GroupRecord { in_pool, ..GroupRecord::read(object, self.pool_name()) }
     }
 
     /// This state of the object, or a later one, was the answer to a write of ours, and now the
