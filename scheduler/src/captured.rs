@@ -11,6 +11,7 @@ mod types;
 mod written;
 
 use std::{
+    borrow::Cow,
     fmt,
     io::{Cursor, Seek, Write},
 };
@@ -75,10 +76,10 @@ pub enum CaptureError {
         /// What stands there.
         found: String,
         /// What may stand there.
-        allowed: &'static str,
+        allowed: Cow<'static, str>,
     },
     /// What it says of the scheduler cannot be.
-    #[error("{FILE}: schedlab: {0}")]
+    #[error("{FILE}: schedlab.{0}")]
     SetUp(FileError),
 }
 
@@ -97,7 +98,7 @@ impl From<serde_json::Error> for CaptureError {
 impl CaptureError {
     fn form(field: &str, found: &Value, allowed: &'static str) -> Self {
         let Malformed { field, found, allowed } = Malformed::new(field, found, allowed);
-        Self::Form { field, found, allowed }
+        Self::Form { field, found, allowed: allowed.into() }
     }
 }
 

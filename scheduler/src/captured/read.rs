@@ -47,7 +47,7 @@ pub(crate) fn read(file: impl Read + Seek, wanted: &Wanted) -> Result<Captured, 
     if !about.has_objects {
         let allowed = "an object with an array for each kind";
         let (field, found) = ("rawObjects".to_owned(), "nothing".to_owned());
-        return Err(CaptureError::Form { field, found, allowed });
+        return Err(CaptureError::Form { field, found, allowed: allowed.into() });
     }
     let mut config = Config::kai();
     let mut notes = set_up::learn(about.said, &mut config)?;
@@ -291,7 +291,7 @@ mod tests {
         assert_snapshot!(wrong(FILE, r#"{"rawObjects":{"pods":{}}}"#), @"snapshot.json: invalid type: map, expected rawObjects.pods: an array of objects, or null at line 1 column 24");
         assert_snapshot!(wrong(FILE, r#"{"rawObjects":"x"}"#), @r#"snapshot.json: invalid type: string "x", expected rawObjects: an object with an array for each kind at line 1 column 17"#);
         assert_snapshot!(wrong(FILE, r#"{"config":"x","rawObjects":{}}"#), @r#"snapshot.json: config: found "x", allowed: an object, as KAI writes it"#);
-        assert_snapshot!(wrong(FILE, r#"{"schedlab":{"kValue":-2},"rawObjects":{}}"#), @"snapshot.json: schedlab: kValue: found -2, allowed: 0 to 1000");
+        assert_snapshot!(wrong(FILE, r#"{"schedlab":{"kValue":-2},"rawObjects":{}}"#), @"snapshot.json: schedlab.kValue: found -2, allowed: 0 to 1000");
         assert_snapshot!(told(Cursor::new(b"no zip".to_vec())), @"found no whole zip (invalid Zip archive: Could not find EOCD), allowed: a zip with snapshot.json in it");
         let mut half = zipped(FILE, "{}").into_inner();
         half.truncate(half.len() / 2);

@@ -3,7 +3,8 @@
 mod flags;
 mod tiers;
 
-use schedlab_json::{Text, Value, from_value};
+use schedlab_json::{Text, Value, types_in_words};
+use serde_path_to_error::Segment;
 
 use super::CaptureError;
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
 
 const OBJECT: &str = "an object, as KAI writes it";
 const ARRAY: &str = "an array, as KAI writes it";
+const FILE: &str = "what stands in a configuration file (docs/configuring.md)";
 
 /// The parts of a snapshot that speak of its scheduler.
 #[derive(Debug, Default)]
@@ -80,11 +82,9 @@ impl Learned<'_> {
     }
 
     fn ours(&mut self, ours: Value) -> Result<(), CaptureError> {
-        let file: ConfigFile = from_value(ours).map_err(|error| CaptureError::Form {
-            field: "schedlab".to_owned(),
-            found: error.to_string(),
-            allowed: "what stands in a configuration file (docs/configuring.md)",
-        })?;
+        let ours = serde_json::Value::from(ours);
+        let file: ConfigFile =
+            serde_path_to_error::deserialize(&ours).map_err(|error| misread(&ours, &error))?;
         apply(&file, self.config)?;
         if file.usage_window.is_some() {
             self.notes.push(
@@ -118,6 +118,34 @@ fn fields<'v>(value: &'v Value, field: &str) -> Result<Vec<(&'v Text, &'v Value)
 fn items<'v>(value: &'v Value, field: &str) -> Result<&'v [Value], CaptureError> {
     let items = value.as_array().ok_or_else(|| CaptureError::form(field, value, ARRAY))?;
     Ok(items)
+}
+
+/// What is wrong with our own words.
+fn misread(
+    ours: &serde_json::Value,
+    error: &serde_path_to_error::Error<serde_json::Error>,
+) -> CaptureError {
+    let mut found = Some(ours);
+    let mut field = "schedlab".to_owned();
+    for segment in error.path() {
+        match segment {
+            Segment::Map { key } => {
+                found = found.and_then(|found| found.get(key));
+                field = format!("{field}.{key}");
+            }
+            Segment::Seq { index } => {
+                found = found.and_then(|found| found.get(index));
+                field = format!("{field}[{index}]");
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    let told = types_in_words(&error.inner().to_string());
+    let (what, allowed) = told.rsplit_once(", expected ").unwrap_or((&told, FILE));
+    let is_value = what.starts_with("invalid ");
+    let found = found.filter(|_| is_value).map_or_else(|| what.to_owned(), ToString::to_string);
+    let Malformed { field, found, .. } = Malformed::new(field, found, FILE);
+    CaptureError::Form { field, found, allowed: allowed.to_owned().into() }
 }
 
 /// Go writes what is empty as null.

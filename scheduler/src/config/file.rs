@@ -309,6 +309,11 @@ pub enum FileError {
     },
 }
 
+/// With an exponent where there would be a hundred digits.
+fn number(of: f64) -> String {
+    if of.abs() > 1e15 { format!("{of:e}") } else { of.to_string() }
+}
+
 /// An error of the YAML reader, which leaves the place out at the very beginning of a file.
 fn placed(error: &serde_yaml::Error) -> String {
     let told = types_in_words(&error.to_string());
@@ -354,7 +359,7 @@ impl ConfigFile {
         for (field, value, least, allowed) in bounds {
             let wrong = value.filter(|value| !(least..=1000.0).contains(value));
             if let Some(found) = wrong {
-                return Err(FileError::Value { field, found: found.to_string(), allowed });
+                return Err(FileError::Value { field, found: number(found), allowed });
             }
         }
         if self.components.as_ref().is_some_and(BTreeSet::is_empty) {

@@ -261,3 +261,27 @@ maxConsolidationVictims: 3
     let (again, notes) = learned(written(&plain));
     assert_eq!((told(&again), notes), (told(&plain), Vec::new()));
 }
+
+#[test]
+fn what_cannot_be_read_is_told_with_its_field() {
+    let wrong = |said: Said| learn(said, &mut Config::kai()).unwrap_err().to_string();
+    let ours = |ours: Value| wrong(Said { ours, ..Said::default() });
+    assert_snapshot!(ours(json!("str")), @r#"snapshot.json: schedlab: found "str", allowed: keys of a configuration"#);
+    assert_snapshot!(ours(json!({ "reclaimSaturationMultiplier": "NaN" })), @r#"snapshot.json: schedlab.reclaimSaturationMultiplier: found "NaN", allowed: a number"#);
+    assert_snapshot!(ours(json!({ "reclaimSaturationMultiplier": 1e300 })), @"snapshot.json: schedlab.reclaimSaturationMultiplier: found 1e300, allowed: 1 to 1000");
+    assert_snapshot!(ours(json!({ "period": 3 })), @"snapshot.json: schedlab.period: found 3, allowed: a time as 90s, 500ms or 1h30m");
+    assert_snapshot!(ours(json!({ "period": "soon" })), @r#"snapshot.json: schedlab.period: found "soon", allowed: a time as 90s, 500ms or 1h30m"#);
+    assert_snapshot!(ours(json!({ "minRuntime": { "preemptMinRuntime": [] } })), @"snapshot.json: schedlab.minRuntime.preemptMinRuntime: found [], allowed: a time as 90s, 500ms or 1h30m");
+    assert_snapshot!(ours(json!({ "preemptionPolicy": "" })), @r#"snapshot.json: schedlab.preemptionPolicy: found "", allowed: an object"#);
+    assert_snapshot!(ours(json!({ "preemptionPolicy": { "maxPreemptionsPerCycle": -1 } })), @"snapshot.json: schedlab.preemptionPolicy.maxPreemptionsPerCycle: found -1, allowed: a whole number from 0 on");
+    assert_snapshot!(ours(json!({ "preemptionPolicy": { "minPriorityDifference": 0 } })), @"snapshot.json: schedlab.preemptionPolicy.minPriorityDifference: found 0, allowed: 1 or more");
+    assert_snapshot!(ours(json!({ "actions": ["allocate", "juggle"] })), @"snapshot.json: schedlab.actions[1]: found unknown variant `juggle`, allowed: one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction`");
+    assert_snapshot!(ours(json!({ "nodePool": { "label": "a/b" } })), @"snapshot.json: schedlab.nodePool: found missing field `value`, allowed: what stands in a configuration file (docs/configuring.md)");
+    assert_snapshot!(ours(json!({ "future": 1 })), @"snapshot.json: schedlab.future: found unknown field `future`, allowed: one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `fullHierarchyFairness`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `queueLabelToMetricLabel`, `queueLabelToDefaultMetricValue`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `allowConsolidatingReclaim`, `maxConsolidationVictims`");
+    let tiers =
+        |tiers: Value| wrong(Said { configuration: json!({ "tiers": tiers }), ..Said::default() });
+    assert_snapshot!(tiers(json!("-5")), @r#"snapshot.json: config.tiers: found "-5", allowed: an array, as KAI writes it"#);
+    assert_snapshot!(tiers(json!(["-5"])), @r#"snapshot.json: config.tiers[0]: found "-5", allowed: an object, as KAI writes it"#);
+    assert_snapshot!(tiers(json!([{ "plugins": "-5" }])), @r#"snapshot.json: config.tiers[0].plugins: found "-5", allowed: an array, as KAI writes it"#);
+    assert_snapshot!(tiers(json!([{ "plugins": [{ "name": "gang" }, 3] }])), @"snapshot.json: config.tiers[0].plugins[1]: found 3, allowed: an object, as KAI writes it");
+}

@@ -62,7 +62,9 @@ impl Learned<'_> {
     pub(super) fn tiers(&mut self, tiers: &Value) -> Result<(), CaptureError> {
         let mut listed = Vec::new();
         for (tier, at) in items(tiers, "config.tiers")?.iter().zip(0..) {
-            let field = format!("config.tiers[{at}].plugins");
+            let field = format!("config.tiers[{at}]");
+            fields(tier, &field)?;
+            let field = format!("{field}.plugins");
             let plugins = tier.get("plugins").unwrap_or(&Value::Null);
             for (plugin, at) in items(plugins, &field)?.iter().zip(0..) {
                 listed.extend(self.plugin(plugin, &format!("{field}[{at}]"))?);
