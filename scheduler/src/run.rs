@@ -237,7 +237,8 @@ impl Scheduler {
         let is_done = self.config.runs(Component::Scheduler) && outcome == Outcome::default();
         let after = is_done.then(|| self.uses(&plan.queues_after));
         let marked = if outcome.in_doubt { Ok(()) } else { self.mark_groups().await };
-        let told = self.tell_queues((&uses, after.as_ref().unwrap_or(&uses)), now).await;
+        let told = (&uses, after.as_ref().unwrap_or(&uses));
+        let told = self.tell_queues(plan.shared.at_least_zero(), told, now).await;
         let groups_told = self.tell_groups(is_done.then_some(&plan)).await;
         for failed in [grouped, marked, told, groups_told].into_iter().filter_map(Result::err) {
             outcome.retry = true;
@@ -384,16 +385,13 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Notes what queues used until now, and writes what they use from now on.
+    /// Notes what queues used until now of what they share, and writes what they use from now on.
     async fn tell_queues(
         &mut self,
+        capacity: PerResource<i64>,
         (uses, after): (&BTreeMap<Name, QueueUse>, &BTreeMap<Name, QueueUse>),
         now: Time,
     ) -> Result<(), ApiError> {
-        let nodes = self.translator.translation.snapshot.nodes.iter().filter(|node| node.ready);
-        let capacity = nodes.fold(PerResource::default(), |sum: PerResource<i64>, node| {
-            sum.plus(node.allocatable.accounted())
-        });
         let account =
             |(name, of): (&Name, &QueueUse)| (Name::clone(name), of.allocated.accounted());
         self.past.record(&self.api, now, capacity, uses.iter().map(account)).await?;

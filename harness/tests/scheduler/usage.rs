@@ -1,5 +1,6 @@
 //! Past usage that a Prometheus knows: what queues deserve by it, and what becomes of them while it
-//! says nothing, or nothing of use. It is played in the same process, so that time stays virtual.
+//! says nothing, or nothing of use. It is played in the same process, so that time stays virtual. At
+//! the end the own history, where GPUs are MIG instances.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -287,5 +288,50 @@ fn shards_of_one_name_keep_a_history_each() {
         let is_it = |object: &&Value| object["metadata"]["name"] == "kai-scheduler-usage";
         let kept = kept.iter().find(is_it).unwrap();
         assert_snapshot!(kept["data"], @r#"{"history.pool-a.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225601010,[8000,0,0]]]}}","history.pool-b.json":"{\"capacity\":[[1767227400010,[8000,128000,1099511627776]]],\"queues\":{\"b\":[[1767227401010,[8000,0,0]]]}}"}"#);
+    });
+}
+
+/// A node whose GPUs are split into four instances.
+const SPLIT: &str = "
+kind: Node
+metadata: {name: m, labels: {node-role.kubernetes.io/mig-enabled: 'true', nvidia.com/mig.strategy: mixed}}
+status:
+  allocatable: &all {cpu: '64', memory: 1Ti, pods: '110', nvidia.com/mig-1g.10gb: '4'}
+  capacity: *all
+  conditions: [{type: Ready, status: 'True'}]
+";
+
+fn ask_for_instances(lab: &Lab, queue: &str) {
+    for number in 0..4 {
+        lab.apply(&format!(
+            "
+kind: Pod
+metadata: {{name: {queue}-{number}, labels: {{kai.scheduler/queue: {queue}}}}}
+spec:
+  schedulerName: kai-scheduler
+  containers: [{{name: c, image: i, resources: {{limits: {{nvidia.com/mig-1g.10gb: '1'}}}}}}]
+"
+        ));
+    }
+}
+
+#[test]
+fn instances_count_as_gpus_in_past_usage_and_in_what_quotas_add_up_to() {
+    Lab::tell(async |mut lab| {
+        lab.apply(SPLIT);
+        for (queue, quota) in [("hog", 0), ("shy", 0), ("guaranteed", 4)] {
+            lab.queue(queue, quota, -1);
+        }
+        lab.config.usage_window = Some(Duration::from_hours(1));
+        let status = lab.start();
+        ask_for_instances(&lab, "hog");
+        lab.pass(1800).await;
+        ask_for_instances(&lab, "shy");
+        lab.pass(5).await;
+        assert_snapshot!(told(&status), @"guaranteed=0 hog=0 shy=4 well");
+        assert!(!lab.events().contains("GuaranteesAboveCapacity"), "{}", lab.events());
+        let history = lab.list("", "configmaps");
+        let history = history.iter().find_map(|map| map["data"]["history.json"].as_str()).unwrap();
+        assert!(history.contains("[4000,64000,1099511627776]]]"), "{history}");
     });
 }

@@ -102,6 +102,7 @@ pub(crate) fn decide<'s>(
         waiting,
         waiting_pods: BTreeMap::new(),
         stale: staleness.changed,
+        shared: ledger.total(),
         queues,
         queues_after: queue_uses(&ledger),
         look_again_in_millis,

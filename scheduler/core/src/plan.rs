@@ -26,6 +26,9 @@ pub struct Plan {
     pub waiting_pods: BTreeMap<PodId, Reason>,
     /// Pod groups that are stale now and were not before (`true`), or recovered (`false`).
     pub stale: BTreeMap<PodGroupId, bool>,
+    /// What queues share: fair shares are divided from it. What ready nodes have, MIG instances
+    /// counted as GPUs, without what pods of other schedulers take there.
+    pub shared: PerResource<i64>,
     /// How the cluster was shared, before anything was decided.
     pub queues: BTreeMap<QueueId, QueueUse>,
     /// The same once the decisions are carried out; fair shares are divided anew by the next

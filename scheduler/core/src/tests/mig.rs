@@ -2,7 +2,10 @@
 
 use insta::assert_snapshot;
 
-use crate::testing::plan_of;
+use crate::{
+    Profile, schedule,
+    testing::{plan_of, snapshot_of},
+};
 
 const MIXED: &str =
     "label node-role.kubernetes.io/mig-enabled=true label nvidia.com/mig.strategy=mixed";
@@ -85,4 +88,14 @@ fn pods_that_ask_by_annotation_are_placed_no_more_and_keep_others_away() {
     b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: nvidia.com/mig-1g.5gb, 1 node(s) had pods that use MIG instances by annotation.
     more pending: Resources were not found for pod default/more due to: no nodes with enough resources were found: 2 node(s) take no pods that ask for MIG by annotation.
     ");
+}
+
+#[test]
+fn queues_share_instances_as_gpus_and_nothing_that_others_take() {
+    let gpus = |text: &str| schedule(&snapshot_of(text), &Profile::kai()).shared.gpu;
+    assert_eq!(gpus(&format!("\nnode n1 extended nvidia.com/mig-1g.10gb=4 {MIXED}")), 4000);
+    let both = format!("\nnode n1 extended nvidia.com/mig-2g.10gb=3 {MIXED}\nnode n2 gpus=2");
+    assert_eq!(gpus(&both), 8000);
+    assert_eq!(gpus(&format!("{both}\nforeign x gpus=1 on n2")), 7000);
+    assert_eq!(gpus(&format!("{both}\nforeign x extended nvidia.com/mig-2g.10gb=1 on n1")), 6000);
 }
