@@ -28,7 +28,7 @@ struct Family {
 
 const SIZES: [u32; 6] = [125, 250, 500, 1000, 2000, 4000];
 
-const FAMILIES: [Family; 5] = [
+const FAMILIES: [Family; 7] = [
     Family {
         name: "a full fleet: 7.5 running and 2.5 pending pods a node, 100 queues",
         cluster: synthetic::full_fleet,
@@ -58,6 +58,18 @@ const FAMILIES: [Family; 5] = [
         cluster: synthetic::hopeless_gang_against_singles,
         bound: (1000, 1000),
         kai: &[(10, 0.07), (50, 4.8), (100, 24.8), (200, 121.8), (500, 126.4), (1000, 132.0)],
+    },
+    Family {
+        name: "reclaim: 60 gangs, each in one rack or zone, from one-GPU jobs",
+        cluster: synthetic::gangs_in_places_against_singles,
+        bound: (1000, 1000),
+        kai: &[],
+    },
+    Family {
+        name: "reclaim: 60 gangs apart by rack or node, from one-GPU jobs",
+        cluster: synthetic::gangs_apart_against_singles,
+        bound: (1000, 1000),
+        kai: &[],
     },
 ];
 
