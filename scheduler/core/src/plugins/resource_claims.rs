@@ -71,14 +71,18 @@ impl Users {
             session.shape_of(**user).claims.iter().any(|theirs| theirs.name == claim.name)
         };
         let users = session.claiming_pods().iter().filter(has_it);
-        let states = users.map(|user| (*user, session.state(*user)));
-        let has_left = states
-            .clone()
-            .any(|(user, state)| state == PodState::Pending && session.pod(user).node.is_some());
+        let states: Vec<(PodId, PodState)> =
+            users.map(|user| (*user, session.state(*user))).collect();
+        let left = |user: PodId| session.pod(user).node.is_some();
+        let has_left =
+            states.iter().any(|(user, state)| *state == PodState::Pending && left(*user));
         let counts = |(user, state): &(PodId, PodState)| {
             *user != pod || matches!(state, PodState::Releasing(_))
         };
-        Self { states: states.filter(counts).map(|(_, state)| state).collect(), has_left }
+        Self {
+            states: states.into_iter().filter(counts).map(|(_, state)| state).collect(),
+            has_left,
+        }
     }
 }
 

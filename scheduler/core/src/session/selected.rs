@@ -1,7 +1,11 @@
 //! Which pods a selector means, and whose terms mean a pod. Labels do not change in a cycle, so
 //! both are found once, when somebody asks.
 
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::Session;
 use crate::model::{
@@ -13,8 +17,10 @@ use crate::model::{
 pub(super) struct Selected {
     meant: RefCell<BTreeMap<Meaning, Arc<[PodId]>>>,
     minding: RefCell<BTreeMap<PodId, Arc<Minding>>>,
-    /// The same for all pods with these labels in this namespace.
+    /// The same for all pods in this namespace of whose labels those that terms ask for are these.
     alike: RefCell<BTreeMap<(Name, Labels), Arc<Minding>>>,
+    /// Keys of the labels that terms ask for.
+    asked: OnceCell<BTreeSet<Name>>,
 }
 
 /// A selector, where it looks, and the namespace of the pod that has it.
@@ -61,11 +67,26 @@ impl Session<'_> {
         let find_alike = || {
             let of = self.pod(pod);
             let mut alike = self.selected.alike.borrow_mut();
-            let alike = alike.entry((of.namespace.clone(), of.labels.clone()));
+            let alike = alike.entry((of.namespace.clone(), self.asked_labels(pod)));
             Arc::clone(alike.or_insert_with(|| Arc::new(self.find_minding(pod))))
         };
         let mut minding = self.selected.minding.borrow_mut();
         Arc::clone(minding.entry(pod).or_insert_with(find_alike))
+    }
+
+    fn asked_labels(&self, pod: PodId) -> Labels {
+        let asked = self.selected.asked.get_or_init(|| {
+            let terms = |shape: &PodShape| {
+                let preferred = shape.pod_preferences.iter().map(|(_, term)| term);
+                let terms = shape.pod_affinity.iter().chain(&shape.pod_anti_affinity);
+                let selectors = terms.chain(preferred).filter_map(|term| term.selector.as_ref());
+                let requirements = selectors.flat_map(|selector| &selector.requirements);
+                requirements.map(|wanted| Name::clone(&wanted.key)).collect::<Vec<_>>()
+            };
+            self.snapshot.shapes.iter().flat_map(terms).collect()
+        });
+        let labels = self.pod(pod).labels.iter().filter(|(key, _)| asked.contains(*key));
+        labels.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
     fn find_minding(&self, pod: PodId) -> Minding {

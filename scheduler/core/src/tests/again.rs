@@ -84,3 +84,27 @@ fn who_would_move_back_to_smaller_devices_does_not_move() {
     );
     assert!(end.starts_with("steady"), "{end}");
 }
+
+#[test]
+fn room_that_was_promised_and_for_which_nobody_leaves_keeps_nobody_from_theirs() {
+    let rounds = rounds_of(
+        "
+        node n1 gpus=2
+        node n2 gpus=1
+        node n3 gpus=4 label pool=x
+        queue a quota=0
+        queue b quota=4
+        queue c quota=3
+        job old gpus=1 queue=c releasing on n2
+        job r pods=4 min=1 gpus=1 queue=a needs pool=x on n3 n3 n3 n3
+        gang g queue=c
+        part a gpus=1
+        part b gpus=2
+        job w0 gpus=1 queue=b needs pool=x
+        job w1 gpus=1 queue=b needs pool=x
+        job w2 gpus=1 queue=b needs pool=x
+    ",
+    );
+    let evicted = rounds.lines().filter(|line| line.starts_with("1: r leaves")).count();
+    assert_eq!(evicted, 3, "{rounds}");
+}

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Manner, Solution, Unit, Wanted};
+use super::{Manner, Solution, Unit, Wanted, trial::could_stay};
 use crate::{
     decision::EvictionCause,
     model::{PodGroupId, PodId},
@@ -15,9 +15,14 @@ use crate::{
 
 /// What the actions of a cycle solved so far.
 pub(crate) struct Solved {
-    pub(super) served: Vec<Served>,
+    served: Vec<Served>,
+    /// All of those keep what they were promised, before the present action.
+    are_kept: bool,
     next_cycle: NextCycle,
 }
+
+/// So many jobs are left out one by one; then all behind the next one are.
+const LEFT_OUT_MAX: usize = 8;
 
 /// Serves all that waits, as the next cycle does before anybody is evicted.
 pub(crate) type NextCycle = fn(&mut Session<'_>);
@@ -42,7 +47,7 @@ impl Served {
         moving.chain([(self.wanted.group, self.wanted.pods.len())])
     }
 
-    /// The same leave, and the job and those that only move get places, if there are some.
+    /// The same leave, the job and those that only move get places, and nobody could stay.
     fn is_done_again(&self, session: &mut Session<'_>) -> bool {
         for (pod, _) in self.solution.units().flat_map(|unit| &unit.pods) {
             session.evict(*pod);
@@ -50,15 +55,40 @@ impl Served {
         let moves = |session: &mut Session<'_>, unit: &Unit| {
             let pods: Vec<PodId> = unit.pods.iter().map(|(pod, _)| *pod).collect();
             session.promise_all(&pods)
+                && !pods.iter().all(|pod| session.is_promised_what_it_has(*pod))
         };
-        self.wanted.promise(session) && self.solution.moved.iter().all(|unit| moves(session, unit))
+        self.wanted.promise(session)
+            && self.solution.moved.iter().all(|unit| moves(session, unit))
+            && !self.solution.victims.iter().any(|unit| could_stay(session, unit))
+    }
+
+    fn evicts(&self) -> bool {
+        self.solution.units().next().is_some()
     }
 }
 
 impl Solved {
     /// Nothing yet.
     pub(crate) const fn new(next_cycle: NextCycle) -> Self {
-        Self { served: Vec::new(), next_cycle }
+        Self { served: Vec::new(), are_kept: true, next_cycle }
+    }
+
+    /// What the actions before solved is looked at once more: others may have come between.
+    pub(super) fn begin(&mut self, session: &Session<'_>) {
+        self.are_kept = true;
+        self.are_kept = self.served.is_empty() || self.are_kept(session, &[]);
+    }
+
+    /// Whoever lost pods in this cycle.
+    pub(super) fn losers(&self) -> impl Iterator<Item = PodGroupId> + '_ {
+        let units = self.served.iter().flat_map(|served| served.solution.units());
+        units.map(|unit| unit.group)
+    }
+
+    /// Solved by the present action. Who is promised room for which nobody leaves need not be asked
+    /// again.
+    pub(super) fn add(&mut self, served: Vec<Served>) {
+        self.served.extend(served.into_iter().filter(Served::evicts));
     }
 
     /// Nothing, if every job keeps what it was promised, those that the actions before served included.
@@ -70,39 +100,49 @@ impl Solved {
         start: Checkpoint,
         served: &[Served],
     ) -> Option<PodGroupId> {
-        let evicts = served.iter().any(|served| served.solution.units().next().is_some());
-        if !evicts || self.are_kept(session, served) {
+        if !served.iter().any(Served::evicts) || self.are_kept(session, served) {
             return None;
         }
         session.undo_to(start);
-        Some(self.first_spoiled(session, served))
+        Some(served[self.first_spoiled(session, served, 0)].wanted.group)
     }
 
-    /// Leaves out one job after the other that does not go with those before it, and does what was
-    /// solved for the others again, in a session in which nothing of it is done. Who could be served
-    /// instead is not searched for.
+    /// Leaves out jobs that do not go with those before them, and does what was solved for the others
+    /// again, in a session in which nothing of it is done. Who could be served instead is not searched
+    /// for.
     pub(super) fn without_spoilers(
         &self,
         session: &mut Session<'_>,
         mut served: Vec<Served>,
     ) -> Vec<Served> {
         let start = session.checkpoint();
-        loop {
-            let spoiler = if self.are_kept(session, &served) {
-                let failed = served.iter().find(|served| !served.is_done_again(session));
-                failed.map(|served| served.wanted.group)
+        let (mut kept, mut left_out) = (0, 0);
+        while !served.is_empty() {
+            let spoiled = if self.are_kept(session, &served) {
+                served.iter().position(|served| !served.is_done_again(session))
             } else {
-                Some(self.first_spoiled(session, &served))
+                Some(self.first_spoiled(session, &served, kept))
             };
-            let Some(spoiler) = spoiler else { return served };
+            let Some(spoiled) = spoiled else { break };
             session.undo_to(start);
-            served.retain(|served| served.wanted.group != spoiler);
+            if left_out == LEFT_OUT_MAX {
+                served.truncate(spoiled);
+                continue;
+            }
+            left_out += 1;
+            let group = served[spoiled].wanted.group;
+            // An elastic job may have been served before, too.
+            let before = served[..spoiled].iter().any(|served| served.wanted.group == group);
+            kept = if before { 0 } else { kept.max(spoiled) };
+            served.retain(|served| served.wanted.group != group);
         }
+        served
     }
 
-    /// The first of the jobs that does not go with those before it, where not all go together.
-    fn first_spoiled(&self, session: &Session<'_>, served: &[Served]) -> PodGroupId {
-        let (mut kept, mut spoiled) = (0, served.len());
+    /// The first of the jobs that does not go with those before it, where not all go together, but the
+    /// first `kept` do.
+    fn first_spoiled(&self, session: &Session<'_>, served: &[Served], mut kept: usize) -> usize {
+        let mut spoiled = served.len();
         while spoiled - kept > 1 {
             let middle = kept.midpoint(spoiled);
             if self.are_kept(session, &served[..middle]) {
@@ -111,7 +151,7 @@ impl Solved {
                 spoiled = middle;
             }
         }
-        served[spoiled - 1].wanted.group
+        spoiled - 1
     }
 
     /// Every job has what it was promised, or others have it that come before: nobody who left for
@@ -128,7 +168,8 @@ impl Solved {
             *placed.entry(group).or_default() += 1;
             gaining.extend(session.group(group).queue.iter().flatten().copied());
         }
-        let all = || self.served.iter().chain(served);
+        let earlier = self.served.iter().filter(|_| self.are_kept);
+        let all = || earlier.clone().chain(served.iter().filter(|served| served.evicts()));
         for (group, pods) in all().flat_map(Served::owes) {
             *owed.entry(group).or_default() += pods;
         }

@@ -69,7 +69,9 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, solved: &
         jobs = first_of_each(jobs, *depth);
     }
     jobs.retain(|job| session.could_fit(job.key.group()));
-    let mut spoilers: BTreeSet<PodGroupId> = losers_of(&solved.served).collect();
+    // Whoever lost pods in this cycle asks nobody to leave in it: those pods come first in the next.
+    let mut spoilers: BTreeSet<PodGroupId> = solved.losers().collect();
+    solved.begin(session);
     let mut rounds = 0;
     loop {
         let Some(mut ground) = Ground::of(session, &jobs, purpose) else { return };
@@ -89,14 +91,8 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, solved: &
         }
         session.look_ahead(false);
         commit(session, &served, purpose);
-        break solved.served.append(&mut served);
+        break solved.add(served);
     }
-}
-
-/// Whoever lost pods in this cycle asks nobody to leave in it: those pods come first in the next.
-fn losers_of(served: &[Served]) -> impl Iterator<Item = PodGroupId> + '_ {
-    let units = served.iter().flat_map(|served| served.solution.units());
-    units.map(|unit| unit.group)
 }
 
 impl Ground {

@@ -322,6 +322,11 @@ fn keep(session: &mut Session<'_>, unit: &Unit, (apart, manner): (&[PodId], Mann
     fits
 }
 
+/// All of the unit, as things are now.
+pub(super) fn could_stay(session: &Session<'_>, unit: &Unit) -> bool {
+    within_limits(session, unit) && unit.pods.iter().all(|(pod, at)| can_stay(session, *pod, *at))
+}
+
 fn can_stay(session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
     let (shape, room, of) = (session.shape_of(pod), session.room(node), session.node(node));
     room.needed(of, shape).fits_in(&room.free_later())

@@ -53,7 +53,7 @@ impl Tree<'_> {
         }
         let mut missing: Vec<u32> = children.iter().map(|child| self.missing(*child)).collect();
         missing.sort_unstable();
-        missing.into_iter().take(self.needed(Some(at), children.len())).sum()
+        missing.into_iter().take(self.needed(Some(at), children.len())).fold(0, u32::saturating_add)
     }
 }
 
