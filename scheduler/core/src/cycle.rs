@@ -111,7 +111,7 @@ pub(crate) fn decide<'s>(
 }
 
 /// What the next cycle does before anybody is evicted.
-fn serve_again(session: &mut Session<'_>) {
+pub(crate) fn serve_again(session: &mut Session<'_>) {
     let (ready, mut reasons) = pre_enqueue(session);
     allocate::run(session, ready, &mut reasons);
 }

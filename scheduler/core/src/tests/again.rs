@@ -1,7 +1,16 @@
 //! Nobody is evicted again and again: what others leave for is still so when the next cycle has
 //! served everybody in turn. Each of these clusters once never came to rest.
 
-use crate::testing::rounds_of;
+use crate::{
+    Decision, Plan, Profile,
+    actions::{consolidate, preempt, reclaim},
+    audit::{Rules, breaches_of},
+    cycle::serve_again,
+    model::PodGroupId,
+    session::Session,
+    testing::{rounds_of, snapshot_of},
+    victims::Solved,
+};
 
 /// What is said of the cluster at last.
 fn end_of(cluster: &str) -> String {
@@ -107,4 +116,72 @@ fn room_that_was_promised_and_for_which_nobody_leaves_keeps_nobody_from_theirs()
     );
     let evicted = rounds.lines().filter(|line| line.starts_with("1: r leaves")).count();
     assert_eq!(evicted, 3, "{rounds}");
+}
+
+/// For whom others leave in one cycle, how many pods, and how many were promised room, where jobs are
+/// searched for in so many rounds at most.
+fn evicted_in_rounds(rounds_max: usize, cluster: &str) -> String {
+    let (snapshot, profile) = (snapshot_of(cluster), Profile::kai());
+    let mut session = Session::new(&snapshot, &profile);
+    serve_again(&mut session);
+    let mut solved = Solved::in_rounds(serve_again, rounds_max);
+    consolidate::run(&mut session, &mut solved);
+    reclaim::run(&mut session, &mut solved);
+    preempt::run(&mut session, &mut solved);
+    let (gpu_groups, zones) = (session.chosen_gpu_groups(), session.chosen_zones());
+    let decisions = session.take_decisions();
+    let plan = Plan { decisions, gpu_groups, zones, ..Plan::default() };
+    assert_eq!(breaches_of(&snapshot, &plan, Rules::kai()), []);
+    let name = |group: PodGroupId| &*snapshot.pod_groups[group.0 as usize].name;
+    let told = plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Evict { pod, cause } => {
+            let pod = &snapshot.pods[pod.0 as usize].name;
+            Some(format!("{pod} for {}", name(cause.preemptor()?)))
+        }
+        Decision::Pipeline { pod, .. } => {
+            Some(format!("{} is promised room", snapshot.pods[pod.0 as usize].name))
+        }
+        Decision::Bind { .. } => None,
+    });
+    told.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn who_spoils_what_goes_together_is_left_out() {
+    let cluster = "
+        topology t levels rack
+        node n0 gpus=8 gpu-memory=81920 label rack=r0
+        node n1 gpus=2 gpu-memory=40960 label rack=r0
+        node n2 gpus=4 gpu-memory=81920 label rack=r1
+        node n3 gpus=8 gpu-memory=40960 label rack=r1
+        queue left quota=4 weight=1
+        queue right quota=4 weight=2
+        queue left-a parent=left quota=1 weight=0.3
+        queue left-b parent=left quota=1 weight=0 limit=4
+        queue right-a parent=right quota=0.5 weight=0.3
+        job j00 queue=left-a priority=50 pods=4 min=3 gpus=1 on n1 n2 n2 n2
+        job j01 queue=left-b priority=75 pods=2 min=1 gpus=1 together=t/rack on n1
+        job j02 queue=right-a priority=50 pods=2 min=2 part-memory=10000 near app=x/kubernetes.io/hostname label app=x on n2/j02-0 n2/j02-0
+        job j03 queue=left-a priority=50 pods=1 min=1 part-memory=10000 far app=x/rack label app=x on n0/j03
+        job j04 queue=right-a priority=50 pods=3 min=2 part-memory=10000 on n2/j02-0 n2/j02-0 n2/j02-0
+        job j05 queue=left-a priority=50 pods=4 min=2 gpus=2 on n0 n0 n3 n3
+        job j06 queue=left-a priority=100 pods=4 min=3 gpus=1
+        job j07 queue=right-a priority=75 pods=3 min=3 gpus=1 together=t/rack on n0 n0 n0
+        job j08 queue=left-a priority=75 pods=4 min=3 gpus=1 near app=x/kubernetes.io/hostname label app=x
+    ";
+    for rounds in [3, 1] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(evicted_in_rounds(rounds, cluster), @r"
+            j00-3 for j08
+            j00-3 is promised room
+            j00-1 for j08
+            j00-1 is promised room
+            j00-2 for j08
+            j00-2 is promised room
+            j08-0 is promised room
+            j08-1 is promised room
+            j08-2 is promised room
+            ");
+        }
+    }
 }

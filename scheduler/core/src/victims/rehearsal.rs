@@ -19,7 +19,11 @@ pub(crate) struct Solved {
     /// All of those keep what they were promised, before the present action.
     are_kept: bool,
     next_cycle: NextCycle,
+    /// So often all jobs but the spoilers are searched for; then what goes together is taken.
+    pub(super) rounds_max: usize,
 }
+
+const ROUNDS_MAX: usize = 3;
 
 /// So many jobs are left out one by one; then all behind the next one are.
 const LEFT_OUT_MAX: usize = 8;
@@ -70,7 +74,12 @@ impl Served {
 impl Solved {
     /// Nothing yet.
     pub(crate) const fn new(next_cycle: NextCycle) -> Self {
-        Self { served: Vec::new(), are_kept: true, next_cycle }
+        Self::in_rounds(next_cycle, ROUNDS_MAX)
+    }
+
+    /// The same with so many rounds of searches at most.
+    pub(crate) const fn in_rounds(next_cycle: NextCycle, rounds_max: usize) -> Self {
+        Self { served: Vec::new(), are_kept: true, next_cycle, rounds_max }
     }
 
     /// What the actions before solved is looked at once more: others may have come between.

@@ -47,9 +47,6 @@ pub(crate) trait Purpose {
     fn cause(&self, before: &Before<'_>, wanted: &Wanted, unit: &Unit) -> EvictionCause;
 }
 
-/// So often all jobs but the spoilers are searched for again; then what goes together is taken.
-const ROUNDS_MAX: usize = 3;
-
 /// What the searches of one action share.
 struct Ground {
     pool: Pool,
@@ -82,7 +79,7 @@ pub(crate) fn serve(session: &mut Session<'_>, purpose: &impl Purpose, solved: &
         let spoiler = solved.spoiler(session, start, &served);
         if let Some(spoiler) = spoiler {
             rounds += 1;
-            if rounds < ROUNDS_MAX {
+            if rounds < solved.rounds_max {
                 session.look_ahead(false);
                 spoilers.insert(spoiler);
                 continue;
