@@ -9,6 +9,7 @@ use schedlab_scheduler_core::{
     audit::{Amounts, Eviction, GroupView, NodeView, Phase, PodView, QueueView, SubGroupView, Why},
     model::{
         Labels, Name, NodeSelectorTerm, Operator, Requirement, Taint, TaintEffect, Toleration,
+        mig_gpus,
     },
 };
 
@@ -98,11 +99,13 @@ pub(super) fn pod(pod: &Value) -> PodView {
     let namespace = text(metadata, "/namespace").unwrap_or_default();
     let gated = !list(spec, "/schedulingGates").is_empty();
     let affinity = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let requests = requested(spec);
     PodView {
         uid: text(metadata, "/uid").unwrap_or_default().into(),
         group: annotation("pod-group-name").map(|group| format!("{namespace}/{group}").into()),
         sub_group: text(metadata, "/labels/kai.scheduler~1subgroup-name").map(Name::from),
-        requests: requested(spec),
+        paid_besides: paid_for_instances(&requests),
+        requests,
         node: text(spec, "/nodeName").filter(|node| !node.is_empty()).map(Name::from),
         phase: match text(status, "/phase") {
             Some("Succeeded") => Phase::Succeeded,
@@ -123,8 +126,14 @@ pub(super) fn pod(pod: &Value) -> PodView {
         zones: super::zones::of_pod(pod),
         parts: Vec::new(),
         claims: BTreeMap::new(),
-        paid_besides: Amounts::new(),
     }
+}
+
+/// Queues pay MIG instances as the GPUs whose slices they have: `nvidia.com/mig-2g.10gb` as two.
+fn paid_for_instances(requests: &Amounts) -> Amounts {
+    let gpus = |(resource, amount): (&Name, &i128)| Some(i128::from(mig_gpus(resource)?) * amount);
+    let gpus: i128 = requests.iter().filter_map(gpus).sum();
+    (gpus > 0).then(|| ("nvidia.com/gpu".into(), gpus)).into_iter().collect()
 }
 
 /// For whom and why, from the words that the scheduler told the victim.
@@ -266,6 +275,15 @@ mod tests {
     use schedlab_json::json;
 
     use super::*;
+
+    #[test]
+    fn mig_instances_are_paid_as_the_gpus_whose_slices_they_have() {
+        let limits = json!({"nvidia.com/mig-2g.10gb": 2, "nvidia.com/mig-1g.5gb": "1", "cpu": 1});
+        let containers = json!([{"name": "c", "resources": {"requests": limits}}]);
+        let view = pod(&json!({"metadata": {"name": "p"}, "spec": {"containers": containers}}));
+        let paid: Vec<_> = view.paid_besides.into_iter().collect();
+        assert_eq!(paid, [("nvidia.com/gpu".into(), 5000)]);
+    }
 
     fn asked(spec: &Value, resource: &str) -> i128 {
         requested(spec).get(resource).copied().unwrap_or(0)
