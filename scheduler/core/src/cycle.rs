@@ -157,6 +157,11 @@ fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
     for (group, mut nodes) in promised {
         nodes.sort_unstable();
         nodes.dedup();
+        // Why there was no room for its minimum is no longer so.
+        let its_minimum_waits = session.members(group).minimum_waits(session.group(group));
+        if its_minimum_waits && session.profile.plugins.waiting == WaitingRoom::AnyNode {
+            reasons.remove(&group);
+        }
         reasons.entry(group).or_insert_with(|| promised_room(session, group, &nodes));
     }
     reasons

@@ -406,3 +406,18 @@ fn who_is_left_alone_and_evicted_is_promised_no_other_place() {
     a pending: Room was promised on n1 and is being released by pods that are leaving
     ");
 }
+
+#[test]
+fn a_gang_whose_minimum_was_promised_room_waits_for_that_though_it_has_more_pods() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=4
+        queue owner quota=3
+        queue borrower quota=1
+        job b pods=4 min=1 gpus=1 queue=borrower on n1 n1 n1 n1
+        job gang pods=4 min=3 gpus=1 queue=owner
+    "), @r"
+    b leaves n1 x3 for gang (reclaim)
+    gang waits for n1 x3
+    gang pending: Room was promised on n1 and is being released by pods that are leaving
+    ");
+}
