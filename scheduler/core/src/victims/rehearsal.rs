@@ -136,13 +136,14 @@ impl Solved {
             session.undo_to(start);
             if left_out == LEFT_OUT_MAX {
                 served.truncate(spoiled);
+                kept = kept.min(spoiled);
                 continue;
             }
             left_out += 1;
             let group = served[spoiled].wanted.group;
             // An elastic job may have been served before, too.
             let before = served[..spoiled].iter().any(|served| served.wanted.group == group);
-            kept = if before { 0 } else { kept.max(spoiled) };
+            kept = if before { 0 } else { spoiled };
             served.retain(|served| served.wanted.group != group);
         }
         served
