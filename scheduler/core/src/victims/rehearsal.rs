@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Solved {
     served: Vec<Served>,
     /// All of those keep what they were promised, before the present action.
-    are_kept: bool,
+    earlier_are_kept: bool,
     next_cycle: NextCycle,
     /// So often all jobs but the spoilers are searched for; then what goes together is taken.
     pub(super) rounds_max: usize,
@@ -79,13 +79,13 @@ impl Solved {
 
     /// The same with so many rounds of searches at most.
     pub(crate) const fn in_rounds(next_cycle: NextCycle, rounds_max: usize) -> Self {
-        Self { served: Vec::new(), are_kept: true, next_cycle, rounds_max }
+        Self { served: Vec::new(), earlier_are_kept: true, next_cycle, rounds_max }
     }
 
     /// What the actions before solved is looked at once more: others may have come between.
     pub(super) fn begin(&mut self, session: &Session<'_>) {
-        self.are_kept = true;
-        self.are_kept = self.served.is_empty() || self.are_kept(session, &[]);
+        self.earlier_are_kept = true;
+        self.earlier_are_kept = self.served.is_empty() || self.are_kept(session, &[]);
     }
 
     /// Whoever lost pods in this cycle.
@@ -178,7 +178,7 @@ impl Solved {
             *placed.entry(group).or_default() += 1;
             gaining.extend(session.group(group).queue.iter().flatten().copied());
         }
-        let earlier = self.served.iter().filter(|_| self.are_kept);
+        let earlier = self.served.iter().filter(|_| self.earlier_are_kept);
         let all = || earlier.clone().chain(served.iter().filter(|served| served.evicts()));
         for (group, pods) in all().flat_map(Served::owes) {
             *owed.entry(group).or_default() += pods;
