@@ -1,13 +1,15 @@
 //! Nobody is evicted again and again: what others leave for is still so when the next cycle has
 //! served everybody in turn. Each of these clusters once never came to rest.
 
+use std::fmt::Write as _;
+
 use crate::{
     Decision, Plan, Profile,
     actions::{consolidate, preempt, reclaim},
     audit::{Rules, breaches_of},
     cycle::serve_again,
-    model::PodGroupId,
-    session::Session,
+    model::{PodGroupId, PodId},
+    session::{PodState, Session},
     testing::{rounds_of, snapshot_of},
     victims::Solved,
 };
@@ -118,13 +120,18 @@ fn room_that_was_promised_and_for_which_nobody_leaves_keeps_nobody_from_theirs()
     assert_eq!(evicted, 3, "{rounds}");
 }
 
-/// For whom others leave in one cycle, how many pods, and how many were promised room, where jobs are
-/// searched for in so many rounds at most.
+/// For whom others leave in one cycle, and who was promised room, where jobs are searched for in so
+/// many rounds at most.
 fn evicted_in_rounds(rounds_max: usize, cluster: &str) -> String {
+    evicted_before(serve_again, rounds_max, cluster)
+}
+
+/// The same where this is what the next cycle does.
+fn evicted_before(next_cycle: fn(&mut Session<'_>), rounds_max: usize, cluster: &str) -> String {
     let (snapshot, profile) = (snapshot_of(cluster), Profile::kai());
     let mut session = Session::new(&snapshot, &profile);
     serve_again(&mut session);
-    let mut solved = Solved::in_rounds(serve_again, rounds_max);
+    let mut solved = Solved::in_rounds(next_cycle, rounds_max);
     consolidate::run(&mut session, &mut solved);
     reclaim::run(&mut session, &mut solved);
     preempt::run(&mut session, &mut solved);
@@ -184,4 +191,50 @@ fn who_spoils_what_goes_together_is_left_out() {
             ");
         }
     }
+}
+
+/// A next cycle that serves what waits, but nobody whose name begins with an x.
+fn all_but_x(next: &mut Session<'_>) {
+    let is_served = |pod: &PodId| {
+        next.state(*pod) == PodState::Pending && !next.pod(*pod).name.starts_with('x')
+    };
+    let served: Vec<PodId> = next.pod_ids().filter(is_served).collect();
+    for pod in served {
+        next.promise_all(&[pod]);
+    }
+}
+
+/// Who is promised room before such a cycle, where each of these may take a node of its own from
+/// another queue.
+fn promised_before(next_cycle: fn(&mut Session<'_>), names: &[&str]) -> String {
+    let count = names.len();
+    let mut cluster = format!("queue owner quota={count}\nqueue lender quota=0\n");
+    for name in names {
+        let _ = writeln!(cluster, "node n-{name} gpus=1 label pool={name}");
+        let _ = writeln!(cluster, "job {name} gpus=1 queue=owner needs pool={name}");
+        let _ = writeln!(cluster, "job lent-{name} gpus=1 queue=lender on n-{name}");
+    }
+    let told = evicted_before(next_cycle, 1, &cluster);
+    let promised = told.lines().filter_map(|line| line.strip_suffix(" is promised room"));
+    let promised: Vec<&str> = promised.collect();
+    let evicted = told.lines().filter_map(|line| line.split_once(" for "));
+    let evicted: Vec<&str> = evicted.map(|(_, job)| job).collect();
+    assert_eq!(evicted, promised, "{told}");
+    promised.join(" ")
+}
+
+#[test]
+fn each_of_several_that_spoil_it_is_left_out() {
+    let names = ["a", "x1", "x2", "b", "x3", "c"];
+    assert_eq!(promised_before(all_but_x, &names), "a b c");
+    assert_eq!(promised_before(serve_again, &names), names.join(" "));
+}
+
+#[test]
+fn behind_the_ninth_that_is_left_out_all_are() {
+    let names =
+        ["a", "x0", "x1", "b", "x2", "x3", "x4", "x5", "c", "x6", "x7", "d", "x8", "e", "f"];
+    assert_eq!(promised_before(all_but_x, &names), "a b c d");
+    let eight: Vec<&str> = names.into_iter().filter(|name| *name != "x8").collect();
+    assert_eq!(promised_before(all_but_x, &eight), "a b c d e f");
 }
