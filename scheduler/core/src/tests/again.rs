@@ -238,3 +238,24 @@ fn behind_the_ninth_that_is_left_out_all_are() {
     let eight: Vec<&str> = names.into_iter().filter(|name| *name != "x8").collect();
     assert_eq!(promised_before(all_but_x, &eight), "a b c d e f");
 }
+
+#[test]
+fn who_lost_pods_in_a_cycle_has_nobody_leave_in_it() {
+    let cluster = |of_a: &str| {
+        format!(
+            "
+            node x gpus=2 label pool=x
+            node y gpus=1
+            queue a {of_a}
+            queue b quota=0
+            job w gpus=1 queue=a needs pool=x
+            job e pods=3 min=1 gpus=1 priority=60 queue=b on x x
+            job low gpus=1 priority=50 queue=b on y
+        "
+        )
+    };
+    let told = evicted_in_rounds(3, &cluster("quota=1"));
+    assert_eq!(told, "e-1 for w\nw is promised room");
+    let told = evicted_in_rounds(3, &cluster("quota=0 limit=0"));
+    assert_eq!(told, "low for e\ne-2 is promised room");
+}

@@ -134,17 +134,13 @@ impl Solved {
             };
             let Some(spoiled) = spoiled else { break };
             session.undo_to(start);
+            kept = spoiled;
             if left_out == LEFT_OUT_MAX {
                 served.truncate(spoiled);
-                kept = kept.min(spoiled);
-                continue;
+            } else {
+                left_out += 1;
+                served.remove(spoiled);
             }
-            left_out += 1;
-            let group = served[spoiled].wanted.group;
-            // An elastic job may have been served before, too.
-            let before = served[..spoiled].iter().any(|served| served.wanted.group == group);
-            kept = if before { 0 } else { spoiled };
-            served.retain(|served| served.wanted.group != group);
         }
         served
     }
