@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    Decision, Plan, Profile,
+    Decision, Plan, Profile, Snapshot,
     actions::{consolidate, preempt, reclaim},
     audit::{Rules, breaches_of},
     cycle::serve_again,
@@ -139,8 +139,13 @@ fn evicted_before(next_cycle: fn(&mut Session<'_>), rounds_max: usize, cluster: 
     let decisions = session.take_decisions();
     let plan = Plan { decisions, gpu_groups, zones, ..Plan::default() };
     assert_eq!(breaches_of(&snapshot, &plan, Rules::kai()), []);
+    told_of(&snapshot, &plan.decisions)
+}
+
+/// Who is evicted for whom, and who is promised room.
+fn told_of(snapshot: &Snapshot, decisions: &[Decision]) -> String {
     let name = |group: PodGroupId| &*snapshot.pod_groups[group.0 as usize].name;
-    let told = plan.decisions.iter().filter_map(|decision| match decision {
+    let told = decisions.iter().filter_map(|decision| match decision {
         Decision::Evict { pod, cause } => {
             let pod = &snapshot.pods[pod.0 as usize].name;
             Some(format!("{pod} for {}", name(cause.preemptor()?)))
@@ -193,11 +198,24 @@ fn who_spoils_what_goes_together_is_left_out() {
     }
 }
 
-/// A next cycle that serves what waits, but nobody whose name begins with an x.
+/// A next cycle that serves what waits, but nobody whose name begins with an x, nor second pods.
 fn all_but_x(next: &mut Session<'_>) {
-    let is_served = |pod: &PodId| {
-        next.state(*pod) == PodState::Pending && !next.pod(*pod).name.starts_with('x')
-    };
+    serve_all(next, |name| !name.starts_with('x') && !name.ends_with("-1"));
+}
+
+/// The same, once somebody `late` has come; before that everybody is served.
+fn all_but_x_later(next: &mut Session<'_>) {
+    let has_come = |pod| &*next.pod(pod).name == "late" && next.state(pod) != PodState::Pending;
+    if next.pod_ids().any(has_come) {
+        all_but_x(next);
+    } else {
+        serve_all(next, |_| true);
+    }
+}
+
+fn serve_all(next: &mut Session<'_>, may_be: impl Fn(&str) -> bool) {
+    let is_served =
+        |pod: &PodId| next.state(*pod) == PodState::Pending && may_be(&next.pod(*pod).name);
     let served: Vec<PodId> = next.pod_ids().filter(is_served).collect();
     for pod in served {
         next.promise_all(&[pod]);
@@ -228,6 +246,50 @@ fn each_of_several_that_spoil_it_is_left_out() {
     let names = ["a", "x1", "x2", "b", "x3", "c"];
     assert_eq!(promised_before(all_but_x, &names), "a b c");
     assert_eq!(promised_before(serve_again, &names), names.join(" "));
+}
+
+#[test]
+fn a_gang_of_which_a_part_would_be_served_is_left_out() {
+    let cluster = "
+        node n gpus=2
+        queue owner quota=2
+        queue lender quota=0
+        gang g pods=2 gpus=1 queue=owner
+        job lent1 gpus=1 queue=lender on n
+        job lent2 gpus=1 queue=lender on n
+    ";
+    assert_eq!(evicted_before(all_but_x, 1, cluster), "");
+    assert_eq!(evicted_before(serve_again, 1, cluster).lines().count(), 4);
+}
+
+#[test]
+fn who_would_be_served_no_more_does_not_keep_others_from_it() {
+    let (snapshot, profile) = (
+        snapshot_of(
+            "
+            node n1 gpus=1 label pool=x
+            node n2 gpus=1 label pool=low
+            node n3 gpus=1 label pool=late
+            queue owner quota=2
+            queue lender quota=0
+            job x gpus=1 queue=owner needs pool=x
+            job z gpus=1 queue=lender needs pool=x on n1
+            job late gpus=1 queue=lender needs pool=late
+            job a gpus=1 queue=owner priority=75 needs pool=low
+            job low gpus=1 queue=owner priority=50 needs pool=low on n2
+        ",
+        ),
+        Profile::kai(),
+    );
+    let mut session = Session::new(&snapshot, &profile);
+    let late = session.pod_ids().find(|pod| &*session.pod(*pod).name == "late");
+    let mut solved = Solved::in_rounds(all_but_x_later, 3);
+    reclaim::run(&mut session, &mut solved);
+    let n3 = session.node_ids().last();
+    session.place(late.expect("it is listed"), n3.expect("it is listed"));
+    preempt::run(&mut session, &mut solved);
+    let told = told_of(&snapshot, &session.take_decisions());
+    assert_eq!(told, "z for x\nx is promised room\nlow for a\na is promised room");
 }
 
 #[test]
