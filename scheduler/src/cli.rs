@@ -4,6 +4,7 @@ mod reviews;
 mod settings;
 
 use std::{
+    convert::Infallible,
     io::{self, Write as _},
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -250,6 +251,7 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         });
         let complaints = complain_of_failures(config.status.subscribe());
         let turns = tell_turns(standing.clone());
+        let last = standing.clone();
         let metrics = Arc::new(Metrics::with_labels_of_queues(config.queue_metric_labels.clone()));
         let status = config.status.subscribe();
         let source = Source { client: client.clone(), config: config.clone() };
@@ -264,7 +266,9 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
             schedlab_scheduler::run_measured(client.clone(), config, Arc::clone(&now), metrics);
         let scheduling = async {
             if let Some(election) = election {
-                lead(client, (election, now), told, work, stop).await
+                let done = lead(client, (election, now), told, work, stop).await;
+                complain_of_lease(&last.borrow());
+                done
             } else {
                 tokio::select! { done = work => done, () = stop => Ok(()) }
             }
@@ -274,8 +278,8 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
             done = scheduling => done,
             done = probes => done,
             done = reviews => done,
-            () = complaints => Ok(()),
-            () = turns => Ok(()),
+            never = complaints => match never {},
+            never = turns => match never {},
         }
     })
 }
@@ -409,7 +413,8 @@ async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
 }
 
 /// Says what the API server refuses and what the usage database lacks, once for each that is new.
-async fn complain_of_failures(mut status: watch::Receiver<Status>) {
+/// Outlives the work: the lease is released after that.
+async fn complain_of_failures(mut status: watch::Receiver<Status>) -> Infallible {
     let mut last = [None, None];
     while status.changed().await.is_ok() {
         let now = {
@@ -423,10 +428,18 @@ async fn complain_of_failures(mut status: watch::Receiver<Status>) {
         }
         last = now;
     }
+    std::future::pending().await
+}
+
+/// Says that nobody can lead for a while; the process ends all the same.
+fn complain_of_lease(last: &Standing) {
+    if let Standing::Unreleased(_) = last {
+        complain(&last.to_string());
+    }
 }
 
 /// Says when it leads, and who does instead. Alone it has nothing to tell.
-async fn tell_turns(mut standing: watch::Receiver<Standing>) {
+async fn tell_turns(mut standing: watch::Receiver<Standing>) -> Infallible {
     let mut last = None;
     while standing.changed().await.is_ok() {
         let now = standing.borrow_and_update().clone();
@@ -435,7 +448,7 @@ async fn tell_turns(mut standing: watch::Receiver<Standing>) {
         }
         last = Some(now);
     }
-    std::future::pending::<()>().await;
+    std::future::pending().await
 }
 
 /// The machine's time.
@@ -457,4 +470,20 @@ pub(crate) fn print_crds() -> anyhow::Result<()> {
 /// One line to standard error; when that is closed, nobody listens.
 pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "schedlab-scheduler: {line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn telling_ends_no_process_that_has_yet_to_release_its_lease() {
+        let (of_work, status) = watch::channel(Status::default());
+        let (of_seat, standing) = watch::channel(Standing::default());
+        drop((of_work, of_seat));
+        assert_eq!(complain_of_failures(status).now_or_never(), None);
+        assert_eq!(tell_turns(standing).now_or_never(), None);
+    }
 }

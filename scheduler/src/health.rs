@@ -45,7 +45,9 @@ impl Health {
     pub fn readiness(&self) -> Result<String, String> {
         let standing = self.standing.borrow();
         match &*standing {
-            Standing::Asking | Standing::Refused(_) => Err(standing.to_string()),
+            Standing::Asking | Standing::Refused(_) | Standing::Unreleased(_) => {
+                Err(standing.to_string())
+            }
             Standing::StandingBy(_) => Ok(standing.to_string()),
             Standing::Leading => match self.status.borrow().cycles {
                 0 => Err("leads, and has not seen the whole cluster yet".to_owned()),

@@ -10,7 +10,7 @@ use thiserror::Error;
 use tokio::{
     sync::watch,
     task::JoinHandle,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -91,6 +91,8 @@ pub enum Standing {
     StandingBy(String),
     /// It leads.
     Leading,
+    /// It leads no more, but could not release the lease, and why: others wait until that is over.
+    Unreleased(String),
 }
 
 impl fmt::Display for Standing {
@@ -100,6 +102,7 @@ impl fmt::Display for Standing {
             Self::Refused(why) => write!(f, "cannot have the lease: {why}"),
             Self::StandingBy(leader) => write!(f, "stands by, {leader} leads"),
             Self::Leading => write!(f, "leads"),
+            Self::Unreleased(why) => write!(f, "could not release the lease: {why}"),
         }
     }
 }
@@ -159,13 +162,23 @@ pub async fn lead(
         () = &mut stop => Ok(()),
         done = work => done,
     };
-    drop(renewal);
-    seat.leave().await;
+    renewal.end().await;
+    if let Err(why) = seat.leave().await {
+        standing.send_replace(Standing::Unreleased(why));
+    }
     done
 }
 
 /// The renewing task; it ends with its leader, or a dead one would lead on.
 struct Renewal(JoinHandle<Lost>);
+
+impl Renewal {
+    /// Returns once it sends nothing more.
+    async fn end(mut self) {
+        self.0.abort();
+        let _ = (&mut self.0).await;
+    }
+}
 
 impl Drop for Renewal {
     fn drop(&mut self) {
@@ -292,15 +305,35 @@ impl Seat {
     }
 
     /// Lets the next one in at once. If that fails it waits for the lease to end.
-    async fn leave(&self) {
-        let Ok(lease) = self.api.get(&self.path()).await else { return };
-        if lease["spec"]["holderIdentity"] == *self.election.identity {
-            let version = &lease["metadata"]["resourceVersion"];
-            let spec = json!({ "holderIdentity": "", "leaseDurationSeconds": 1 });
-            let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
-            let _: Result<IgnoredAny, _> =
-                self.api.patch(&self.path(), Merge::Plain, &change).await;
+    async fn leave(&self) -> Result<(), String> {
+        let deadline = self.election.renew_deadline;
+        loop {
+            match timeout(deadline, self.release()).await {
+                // The last sign of life was still under way.
+                Ok(Err(ApiError::Conflict(_))) => {}
+                Ok(released) => return released.map_err(|error| error.to_string()),
+                Err(_) => return Err(format!("no answer for {} s", deadline.as_secs())),
+            }
         }
+    }
+
+    /// As client-go does it with `ReleaseOnCancel`: nobody holds the lease, for a second.
+    async fn release(&self) -> Result<(), ApiError> {
+        let lease = match self.api.get(&self.path()).await {
+            Err(ApiError::NotFound(_)) => return Ok(()),
+            lease => lease?,
+        };
+        if lease["spec"]["holderIdentity"] != *self.election.identity {
+            return Ok(());
+        }
+        let mut spec = self.spec();
+        spec["holderIdentity"] = json!("");
+        spec["leaseDurationSeconds"] = json!(1);
+        spec["leaseTransitions"] = lease["spec"]["leaseTransitions"].clone();
+        let version = &lease["metadata"]["resourceVersion"];
+        let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
+        let IgnoredAny = self.api.patch(&self.path(), Merge::Plain, &change).await?;
+        Ok(())
     }
 
     fn spec(&self) -> Value {

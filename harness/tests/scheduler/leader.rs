@@ -64,11 +64,15 @@ impl Candidate {
 }
 
 impl Lab {
-    /// Who leads, and how often that changed.
-    pub(crate) fn lease(&self) -> String {
+    fn lease_spec(&self) -> Value {
         let leases = self.list("coordination.k8s.io", "leases");
         let elected = leases.iter().find(|lease| lease["metadata"]["name"] == "kai-scheduler");
-        let spec = &elected.unwrap()["spec"];
+        elected.unwrap()["spec"].clone()
+    }
+
+    /// Who leads, and how often that changed.
+    pub(crate) fn lease(&self) -> String {
+        let spec = self.lease_spec();
         let holder = spec["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
         format!("{}, {} transitions", holder.unwrap_or("nobody"), spec["leaseTransitions"])
     }
@@ -118,8 +122,13 @@ fn who_is_stopped_leaves_the_lease_to_the_next_at_once() {
         lab.pass(3).await;
         assert_eq!(second.says(), "Leading, schedules");
         assert_eq!(lab.lease(), "second, 1 transitions");
+        let before = lab.lease_spec();
         second.stop.send(()).unwrap();
         lab.pass(1).await;
+        let released = lab.lease_spec();
+        assert_eq!(released["leaseDurationSeconds"], 1);
+        assert_ne!(released["renewTime"], before["renewTime"]);
+        assert_eq!(released["acquireTime"], released["renewTime"]);
         assert_eq!(lab.lease(), "nobody, 1 transitions");
     });
 }
