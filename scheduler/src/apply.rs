@@ -79,6 +79,8 @@ pub(crate) struct Applier {
     promised: BTreeMap<Key, String>,
     /// Warnings told, by the names of their events.
     warned: BTreeSet<String>,
+    /// Pods that have no group yet, and how long they are not told so.
+    new: BTreeMap<Key, Duration>,
     /// Why groups waited.
     words: Words,
     /// The last pod whose reason was told anew.
@@ -107,7 +109,7 @@ impl Cycle<'_> {
 impl Applier {
     pub(crate) fn new(api: Api, config: &Config) -> Self {
         let (bound, refused, unbound, promised) = Default::default();
-        let (warned, words, refreshed, outcome) = Default::default();
+        let (warned, new, words, refreshed, outcome) = Default::default();
         let (flavor, pacing) = (config.flavor, Pacing::up_to(config.writes_at_once));
         let (untold, binding_times) = (true, Vec::new());
         let grace = config.eviction_grace.map(|grace| grace.as_secs_f64().ceil());
@@ -130,6 +132,7 @@ impl Applier {
             unbound,
             promised,
             warned,
+            new,
             words,
             refreshed,
             outcome,

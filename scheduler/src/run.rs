@@ -332,7 +332,9 @@ impl Scheduler {
 
     fn groups_again_after(&self) -> Option<Duration> {
         let is_stuck = self.grouper.is_stuck(&self.mirror);
-        (is_stuck && self.config.runs(Component::Podgrouper)).then_some(podgrouper::LOOK_AGAIN)
+        let looks = is_stuck && self.config.runs(Component::Podgrouper);
+        let own = looks.then_some(podgrouper::LOOK_AGAIN);
+        own.into_iter().chain(self.applier.look_again_after()).min()
     }
 
     async fn group(&mut self, now: Time) -> Result<(), ApiError> {

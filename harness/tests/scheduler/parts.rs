@@ -33,6 +33,23 @@ spec:
     });
 }
 
+/// A grouper in another process takes a moment: only a pod that got no group for a while is told so.
+#[test]
+fn a_new_pod_is_not_told_that_it_has_no_group_yet() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        lab.job("train", "q", (1, 1));
+        lab.only(&[Component::Scheduler]);
+        lab.start();
+        lab.pass(8).await;
+        assert_snapshot!(lab.pods(), @"train-0 Pending -");
+        assert_snapshot!(lab.events(), @"");
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @"train-0 Pending -: The pod belongs to no PodGroup: name one in annotation pod-group-name");
+    });
+}
+
 #[test]
 fn the_parts_of_a_scheduler_work_one_by_one() {
     Lab::tell(async |mut lab| {

@@ -5,12 +5,13 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use schedlab_json::json;
 use schedlab_scheduler_core::{
     Decision,
-    model::{PodGroupId, PodId, PodStatus},
+    model::{PodGroupId, PodId, PodStatus, Time},
 };
 
 use super::{
@@ -25,6 +26,10 @@ use crate::{
     translate::Trouble,
     watch::Kind,
 };
+
+/// So long a new pod is told nothing of having no group: a grouper in another process, which may
+/// just be taking over, gives it one. (KAI's scheduler never tells that.)
+const GROUPING_MILLIS: i64 = 10_000;
 
 /// Most pods whose words are only brought up to date in one cycle; the rest follow.
 const REFRESH_MAX: usize = 256;
@@ -44,7 +49,9 @@ impl Applier {
         let mut reasons = reasons(mirror, cycle, &words);
         let unbound = self.unbound.iter().filter(|(key, text)| differs(mirror, key, text));
         reasons.extend(unbound.map(|(key, text)| (key.clone(), text.clone())));
-        let troubles = troubles.iter().map(|(key, trouble)| (key, trouble.to_string()));
+        self.note_new(mirror, cycle.now, troubles);
+        let troubles = troubles.iter().filter(|(key, _)| !self.new.contains_key(*key));
+        let troubles = troubles.map(|(key, trouble)| (key, trouble.to_string()));
         let untold = troubles.filter(|(key, text)| differs(mirror, key, text));
         reasons.extend(untold.map(|(key, text)| (key.clone(), text)));
         let due = self.due(mirror, &reasons);
@@ -52,6 +59,22 @@ impl Applier {
             due.iter().filter_map(|key| self.explain_pod(mirror, cycle, key, &reasons[key]));
         let chains = chains.collect();
         self.write(mirror, chains).await;
+    }
+
+    /// Pods without a group that are too new to be told so, and for how long they are.
+    fn note_new(&mut self, mirror: &Mirror, now: Time, troubles: &BTreeMap<Key, Trouble>) {
+        let ungrouped = troubles.iter().filter(|(_, trouble)| **trouble == Trouble::NoGroup);
+        let remaining = ungrouped.filter_map(|(key, _)| {
+            let age = now.0.saturating_sub(mirror.pods.get(key)?.created.0);
+            let millis = u64::try_from(GROUPING_MILLIS.saturating_sub(age)).ok()?;
+            (millis > 0).then(|| (key.clone(), Duration::from_millis(millis)))
+        });
+        self.new = remaining.collect();
+    }
+
+    /// When a pod will be told that it has no group, if none comes.
+    pub(crate) fn look_again_after(&self) -> Option<Duration> {
+        self.new.values().min().copied()
     }
 
     /// All pods that were told nothing yet, and a bounded number of those whose words changed:
