@@ -66,7 +66,7 @@ fn a_job_is_grouped_bound_and_told() {
 fn what_waits_is_told_why_once_and_then_left_alone() {
     Lab::tell(async |mut lab| {
         lab.nodes(1, 8);
-        lab.queue("q", 8, 4);
+        lab.queue("q", 4, 4);
         let status = lab.start();
         lab.job("small", "q", (3, 3));
         lab.job("second", "q", (3, 3));

@@ -12,6 +12,9 @@ use crate::{
     translate::queue_problem,
 };
 
+/// What amounts are told in, in the order of resources, and how much of the amount is one of it.
+const UNITS: [(&str, i64); 3] = [("GPUs", 1000), ("CPU cores", 1000), ("bytes of memory", 1)];
+
 type Conditions = BTreeMap<Name, Condition>;
 
 /// The conditions of each queue that has any.
@@ -42,6 +45,13 @@ pub(super) fn of(
         let is_counted = deserves(record) && problem.is_none();
         if let (None, true, Some(message)) = (&record.parent, is_counted, &over_capacity) {
             add("GuaranteesAboveCapacity", message.clone());
+        }
+        if let Some(quotas) = above_limit(record) {
+            let message = format!(
+                "Quota above the queue's own limit, which holds: {quotas}. Lower the quota, or \
+                 raise the limit"
+            );
+            add("QuotaAboveLimit", message);
         }
         if let Some(sums) = above(queues, Some(name), record.quota) {
             let message = format!("Quotas of the queues below add up to more than its own: {sums}");
@@ -102,6 +112,26 @@ fn deserves(record: &QueueRecord) -> bool {
     record.quota.values().iter().any(|quota| quota.or(0) > 0)
 }
 
+/// The resources of which the queue deserves more than it may have. A quota without a bound is as
+/// much as the limit allows; a limit that is not set is told as such.
+fn above_limit(record: &QueueRecord) -> Option<String> {
+    if record.malformed.is_some() {
+        return None;
+    }
+    let mut quotas = Vec::new();
+    let fields = ["gpu.limit", "cpu.limit", "memory.limit"];
+    for (position, (field, (unit, divisor))) in fields.into_iter().zip(UNITS).enumerate() {
+        let is_set = record.unset.iter().all(|unset| *unset != *field);
+        let bounds = (record.quota.values()[position], record.limit.values()[position]);
+        if let (true, (Amount::Exactly(quota), Amount::Exactly(limit))) = (is_set, bounds)
+            && quota > limit
+        {
+            quotas.push(format!("{} of {} {unit}", shown(quota, divisor), shown(limit, divisor)));
+        }
+    }
+    (!quotas.is_empty()).then(|| quotas.join(", "))
+}
+
 /// The resources of which the queues below `parent` deserve more than there is.
 fn above(
     queues: &BTreeMap<Name, QueueRecord>,
@@ -113,9 +143,7 @@ fn above(
     };
     let children: Vec<_> = queues.iter().filter(is_counted).map(|(_, record)| record).collect();
     let mut sums = Vec::new();
-    for (position, (unit, divisor)) in
-        [("GPUs", 1000), ("CPU cores", 1000), ("bytes of memory", 1)].into_iter().enumerate()
-    {
+    for (position, (unit, divisor)) in UNITS.into_iter().enumerate() {
         let quotas = children.iter().map(|record| record.quota.values()[position].or(0));
         let sum = quotas.fold(0_i64, i64::saturating_add);
         if let Amount::Exactly(bound) = bound.values()[position]
@@ -192,6 +220,25 @@ mod tests {
     #[test]
     fn a_sound_queue_has_no_warnings() {
         assert_eq!(told(&[("a", json!({ "resources": gpus(100.0) }))]), "");
+    }
+
+    #[test]
+    fn a_quota_above_its_own_limit_is_told_unless_it_has_no_bound() {
+        let bound = |quota: f64, limit: f64| json!({ "quota": quota, "limit": limit, "overQuotaWeight": 1 });
+        let queue = |gpu: Value, cpu: Value, memory: Value| json!({ "resources": { "gpu": gpu, "cpu": cpu, "memory": memory } });
+        let sound = || bound(4.0, 4.0);
+        let unset = json!({ "quota": 1, "overQuotaWeight": 1 });
+        let queues = [
+            ("all", queue(bound(8.5, 4.0), bound(2000.0, 1500.0), bound(3.0, 2.0))),
+            ("no-bound", queue(bound(-1.0, 4.0), bound(-1.0, 0.0), bound(4.0, -1.0))),
+            ("none", queue(sound(), bound(1.0, 0.0), sound())),
+            ("unset", queue(sound(), unset, sound())),
+        ];
+        insta::assert_snapshot!(told(&queues), @r"
+        all QuotaAboveLimit: Quota above the queue's own limit, which holds: 8.5 of 4 GPUs, 2 of 1.5 CPU cores, 3000000 of 2000000 bytes of memory. Lower the quota, or raise the limit
+        none QuotaAboveLimit: Quota above the queue's own limit, which holds: 0.001 of 0 CPU cores. Lower the quota, or raise the limit
+        unset PartialConfiguration: Partial configuration: cpu.limit is not set and counts as 0; a resource whose limit is 0 cannot be used. Set -1 for unlimited
+        ");
     }
 
     #[test]
