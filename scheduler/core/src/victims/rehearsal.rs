@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Manner, Solution, Unit, Wanted, trial::could_stay};
 use crate::{
     decision::EvictionCause,
-    model::{PodGroupId, PodId},
+    model::{PodGroupId, PodId, QueueId},
     session::{Checkpoint, PodState, Session},
 };
 
@@ -43,12 +43,78 @@ pub(crate) struct Served {
 /// How many of each group.
 type Pods = BTreeMap<PodGroupId, usize>;
 
+/// What the next cycle would make of it.
+#[derive(Default)]
+struct Outcome {
+    /// So many of each group are to get places. Which pods of it those are does not matter.
+    owed: Pods,
+    /// So many do.
+    placed: Pods,
+    /// The queues of those.
+    gaining: BTreeSet<QueueId>,
+    /// The groups among them that had less before this cycle.
+    growing: BTreeSet<PodGroupId>,
+}
+
+impl Outcome {
+    fn note_placed(&mut self, session: &Session<'_>, pod: PodId) {
+        let Some(group) = session.pod(pod).group else { return };
+        *self.placed.entry(group).or_default() += 1;
+        self.gaining.extend(session.group(group).queue.iter().flatten().copied());
+        if session.pod(pod).node.is_none() {
+            self.growing.insert(group);
+        }
+    }
+
+    fn note_owed(&mut self, served: &Served) {
+        for (group, pods) in served.owes() {
+            *self.owed.entry(group).or_default() += pods;
+        }
+    }
+
+    fn has_its_places(&self, group: PodGroupId) -> bool {
+        self.placed.get(&group) >= self.owed.get(&group)
+    }
+
+    /// The job has what it was promised.
+    fn serves(&self, served: &Served) -> bool {
+        self.has_its_places(served.wanted.group)
+    }
+
+    /// Those that only move have places.
+    fn moves(&self, served: &Served) -> bool {
+        let mut moving = served.moving();
+        moving.all(|unit| self.has_its_places(unit.group))
+    }
+
+    /// The job has what it was promised, and whoever only moves for it has a place; or others have
+    /// what it was promised that come before it: nobody who left for it, nor another one of their
+    /// queues.
+    fn keeps(&self, served: &Served) -> bool {
+        if self.serves(served) {
+            return self.moves(served);
+        }
+        let is_more = |group: &PodGroupId| self.placed.get(group) > self.owed.get(group);
+        match served.manner {
+            Manner::Evict => {
+                let mut losing = served.solution.victims.iter().map(|unit| unit.queue);
+                !losing.any(|queue| self.gaining.contains(&queue))
+            }
+            Manner::Move => self.moves(served) && self.growing.iter().any(is_more),
+        }
+    }
+}
+
 impl Served {
     /// Who is to get places, and how many: pods of the job, and where others only move, those.
     fn owes(&self) -> impl Iterator<Item = (PodGroupId, usize)> {
-        let moving = self.solution.units().filter(|_| self.manner == Manner::Move);
-        let moving = moving.map(|unit| (unit.group, unit.pods.len()));
+        let moving = self.moving().map(|unit| (unit.group, unit.pods.len()));
         moving.chain([(self.wanted.group, self.wanted.pods.len())])
+    }
+
+    /// Who may not lose its place for good.
+    fn moving(&self) -> impl Iterator<Item = &Unit> {
+        self.solution.units().filter(|_| self.manner == Manner::Move)
     }
 
     /// The same leave, the job and those that only move get places, and nobody could stay.
@@ -160,31 +226,25 @@ impl Solved {
         spoiled - 1
     }
 
-    /// Every job has what it was promised, or others have it that come before: nobody who left for
-    /// it, nor another one of their queues.
+    /// Every job has what it was promised, or others have it that come before.
     fn are_kept(&self, session: &Session<'_>, served: &[Served]) -> bool {
         let mut next = self.with_all_gone(session, served);
         let waits = |pod: &PodId| next.state(*pod) == PodState::Pending;
         let waiting: Vec<PodId> = session.pod_ids().filter(waits).collect();
         (self.next_cycle)(&mut next);
-        // Which pods of a group those are that get a place does not matter.
-        let (mut owed, mut placed, mut gaining) = (Pods::new(), Pods::new(), BTreeSet::new());
+        let mut outcome = Outcome::default();
         for pod in waiting.into_iter().filter(|pod| next.state(*pod).charged_on().is_some()) {
-            let Some(group) = session.pod(pod).group else { continue };
-            *placed.entry(group).or_default() += 1;
-            gaining.extend(session.group(group).queue.iter().flatten().copied());
+            outcome.note_placed(session, pod);
         }
         let earlier = self.served.iter().filter(|_| self.earlier_are_kept);
-        let all = || earlier.clone().chain(served.iter().filter(|served| served.evicts()));
-        for (group, pods) in all().flat_map(Served::owes) {
-            *owed.entry(group).or_default() += pods;
-        }
-        let is_owed = |group: PodGroupId| placed.get(&group) < owed.get(&group);
-        all().all(|served| {
-            let mut losing = served.solution.victims.iter().map(|unit| unit.queue);
-            let is_kept = !served.owes().any(|(group, _)| is_owed(group));
-            is_kept || served.manner == Manner::Evict && !losing.any(|it| gaining.contains(&it))
-        })
+        let present = || served.iter().filter(|served| served.evicts());
+        earlier.clone().chain(present()).for_each(|served| outcome.note_owed(served));
+        // Where one of its queue that comes before it takes the room of an earlier one, it may.
+        let is_taken = |queue| present().any(|it| it.wanted.queue == queue && outcome.serves(it));
+        let is_settled = |served: &Served| {
+            outcome.keeps(served) || outcome.moves(served) && is_taken(served.wanted.queue)
+        };
+        earlier.clone().all(is_settled) && present().all(|served| outcome.keeps(served))
     }
 
     /// As the next cycle begins, when those have left that had to for `served` and for all before.
