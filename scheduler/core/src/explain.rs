@@ -23,7 +23,7 @@ use crate::{
 };
 pub use queue::{Candidate, QueueExplanation, Standing, explain_queue};
 pub use queue_text::QueueTold;
-use remedies::{placed_others, remedies};
+use remedies::{Plight, Search, placed_others};
 pub use text::Told;
 use what_if::Missing;
 
@@ -129,7 +129,8 @@ pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Exp
         nodes: nodes(&mut session, group),
     };
     if let Some(reason) = &explanation.reason {
-        explanation.remedies = remedies((snapshot, profile), (group, reason, missing), others);
+        let plight = Plight { reason: reason.clone(), missing, others };
+        explanation.remedies = Search { snapshot, profile, group }.remedies(plight);
     }
     explanation
 }

@@ -2,7 +2,7 @@
 //! those before it were taken.
 
 use super::{
-    Step, Tried, decisions_for,
+    Step, Tried, decisions_for, missing,
     what_if::{Missing, with_remedy},
 };
 use crate::{
@@ -19,47 +19,123 @@ const STEPS_MAX: usize = 12;
 /// Most cycles that are tried in search of them.
 const TRIES_MAX: usize = 64;
 
-/// One remedy on top of the other, until the group runs or nothing more can be tried.
-pub(super) fn remedies(
-    (snapshot, profile): (&Snapshot, &Profile),
-    (group, reason, mut missing): (PodGroupId, &Reason, Missing),
-    mut others: Vec<Decision>,
-) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    let (mut cluster, mut reason) = (snapshot.clone(), reason.clone());
-    // Before more of the last remedy was tried.
-    let mut last_alone: Option<Step> = None;
-    let mut others_took = false;
-    for _ in 0..TRIES_MAX {
-        let remedy = reason.remedy();
-        let more = steps.last().filter(|_| others_took).and_then(|last| more_of(last, &remedy));
-        if more.is_none() && (steps.len() == STEPS_MAX || is_told(&steps, &remedy)) {
-            if let (Some(alone), Some(last)) = (last_alone, steps.last_mut()) {
-                *last = alone;
-            }
-            break;
-        }
-        let cured = with_remedy(&cluster, (group, &missing), &remedy);
-        let tried = cured.as_ref().map_or(Tried::Untold, |cured| {
-            let (mut session, plan) = decide(cured, profile, &mut ());
-            missing = super::missing(&mut session, group);
-            let before = std::mem::replace(&mut others, placed_others(&session, &plan, group));
-            others_took = before != others;
-            outcome(&session, &plan, group)
-        });
-        if let (Some(more), Some(last)) = (more, steps.last_mut()) {
-            last_alone.get_or_insert_with(|| last.clone());
-            (last.in_all, last.tried) = (Some(more), tried.clone());
-        } else {
-            last_alone = None;
-            steps.push(Step { remedy, in_all: None, tried: tried.clone() });
-        }
-        match (tried, cured) {
-            (Tried::Waits(next), Some(cured)) => (reason, cluster) = (next, cured),
-            (Tried::Waits(_) | Tried::Runs { .. } | Tried::Untold, _) => break,
-        }
+/// For whom remedies are looked for.
+pub(super) struct Search<'a> {
+    /// The cluster before any.
+    pub(super) snapshot: &'a Snapshot,
+    /// How it is decided there.
+    pub(super) profile: &'a Profile,
+    /// Who waits.
+    pub(super) group: PodGroupId,
+}
+
+/// How the group stands before a remedy.
+pub(super) struct Plight {
+    /// Why it waits.
+    pub(super) reason: Reason,
+    /// Its pods for which there is no node.
+    pub(super) missing: Missing,
+    /// Who else gets a node, and which.
+    pub(super) others: Vec<Decision>,
+}
+
+/// A remedy that was taken.
+#[derive(Clone)]
+struct Taken {
+    step: Step,
+    /// The pods without a node before it was.
+    missing: Missing,
+    /// Who else got a node before it was taken last.
+    others: Vec<Decision>,
+}
+
+impl Taken {
+    /// As much of it as is told.
+    fn told(&self) -> &Remedy {
+        self.step.in_all.as_ref().unwrap_or(&self.step.remedy)
     }
-    steps
+}
+
+impl Search<'_> {
+    /// The remedies for who stands like this, in the order in which they are needed, until the
+    /// group runs or nothing more can be tried.
+    pub(super) fn remedies(&self, plight: Plight) -> Vec<Step> {
+        let taken = self.one_by_one(plight);
+        let had_more = taken.len() > 1 && taken.iter().any(|one| one.step.in_all.is_some());
+        let in_order = if had_more { self.in_order(&taken) } else { None };
+        in_order.unwrap_or(taken).into_iter().map(|one| one.step).collect()
+    }
+
+    /// One remedy on top of the other. Where others took what one gave, more of it is needed,
+    /// however many others were taken since.
+    fn one_by_one(&self, plight: Plight) -> Vec<Taken> {
+        let Plight { mut reason, mut missing, mut others } = plight;
+        let (mut taken, mut cluster) = (Vec::<Taken>::new(), self.snapshot.clone());
+        // Before more of those that were taken was tried.
+        let mut alone: Option<Vec<Taken>> = None;
+        for _ in 0..TRIES_MAX {
+            let remedy = reason.remedy();
+            let more = more_of_taken(&taken, &remedy, &others);
+            if more.is_none() && (taken.len() == STEPS_MAX || is_told(&taken, &remedy)) {
+                break;
+            }
+            let cured = with_remedy(&cluster, (self.group, &missing), &remedy);
+            let (tried, missing_then, others_then) = match &cured {
+                Some(cured) => self.tried(cured),
+                None => (Tried::Untold, missing.clone(), others.clone()),
+            };
+            let before = std::mem::replace(&mut others, others_then);
+            let missing_before = std::mem::replace(&mut missing, missing_then);
+            if let Some((at, in_all)) = more {
+                alone.get_or_insert_with(|| taken.clone());
+                (taken[at].step.in_all, taken[at].others) = (Some(in_all), before);
+            } else {
+                alone = None;
+                let step = Step { remedy, in_all: None, tried: Tried::Untold };
+                taken.push(Taken { step, missing: missing_before, others: before });
+            }
+            if let Some(last) = taken.last_mut() {
+                last.step.tried = tried.clone();
+            }
+            match (tried, cured) {
+                (Tried::Waits(next), Some(cured)) => (reason, cluster) = (next, cured),
+                (Tried::Waits(_) | Tried::Runs { .. } | Tried::Untold, _) => return taken,
+            }
+        }
+        alone.unwrap_or(taken)
+    }
+
+    /// The same, each taken once, as much of it as is told. `None`: it does not run so.
+    fn in_order(&self, taken: &[Taken]) -> Option<Vec<Taken>> {
+        let mut missing = taken.first()?.missing.clone();
+        let (mut again, mut cluster) = (Vec::<Taken>::new(), self.snapshot.clone());
+        for one in taken {
+            cluster = with_remedy(&cluster, (self.group, &missing), one.told())?;
+            let (tried, missing_then, _) = self.tried(&cluster);
+            let missing = std::mem::replace(&mut missing, missing_then);
+            let step = Step { tried, ..one.step.clone() };
+            again.push(Taken { step, missing, ..one.clone() });
+            if again.last()?.step.runs() {
+                return Some(again);
+            }
+        }
+        None
+    }
+
+    /// What the next cycle there does for the group, for which pods of it there is no node then,
+    /// and who else gets one.
+    fn tried(&self, cluster: &Snapshot) -> (Tried, Missing, Vec<Decision>) {
+        let (mut session, plan) = decide(cluster, self.profile, &mut ());
+        let missing = missing(&mut session, self.group);
+        let others = placed_others(&session, &plan, self.group);
+        (outcome(&session, &plan, self.group), missing, others)
+    }
+}
+
+impl Step {
+    const fn runs(&self) -> bool {
+        matches!(self.tried, Tried::Runs { .. })
+    }
 }
 
 /// Who else gets a node, and which.
@@ -77,14 +153,21 @@ pub(super) fn placed_others(
 }
 
 /// To tell it again would not help.
-fn is_told(steps: &[Step], remedy: &Remedy) -> bool {
+fn is_told(taken: &[Taken], remedy: &Remedy) -> bool {
     let remedy = remedy.to_string();
-    steps.iter().any(|step| step.remedy.to_string() == remedy)
+    taken.iter().any(|one| one.step.remedy.to_string() == remedy)
+}
+
+/// The place of the one of which `next` is only more, if others got nodes otherwise since, and
+/// both together.
+fn more_of_taken(taken: &[Taken], next: &Remedy, others: &[Decision]) -> Option<(usize, Remedy)> {
+    let mut all = taken.iter().enumerate().rev().filter(|(_, one)| one.others != others);
+    all.find_map(|(at, one)| Some((at, more_of(one.told(), next)?)))
 }
 
 /// Both remedies together, if the second is only more of the first.
-fn more_of(step: &Step, next: &Remedy) -> Option<Remedy> {
-    match (step.in_all.as_ref().unwrap_or(&step.remedy), next) {
+fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
+    match (first, next) {
         (
             Remedy::Raise { queue, bound, by, .. },
             Remedy::Raise { queue: q, bound: b, by: more, to },

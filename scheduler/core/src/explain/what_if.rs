@@ -166,15 +166,16 @@ impl WhatIf<'_> {
         Some(())
     }
 
-    /// For the next `pods` pods for which there is no node.
+    /// For the next `pods` pods for which there is no node, and for others like them if it has
+    /// fewer.
     fn make_room_for_missing(&mut self, pods: usize) -> Option<()> {
-        self.make_room(self.missing.shapes.iter().copied().take(pods))
+        self.make_room(self.missing.shapes.iter().copied().cycle().take(pods))
     }
 
-    /// For the next `pods` pods, in turns on the nodes that are only too full.
+    /// For the same, in turns on the nodes that are only too full.
     fn widen_what_is_full(&mut self, pods: usize) -> Option<()> {
         let Missing { shapes, only_full, .. } = self.missing;
-        for (shape, node) in shapes.iter().zip(only_full.iter().cycle()).take(pods) {
+        for (shape, node) in shapes.iter().cycle().zip(only_full.iter().cycle()).take(pods) {
             let asked = new_node::asked(&self.after.shapes[shape.0 as usize], 1);
             self.after.nodes[node.0 as usize].allocatable.add(&asked);
         }

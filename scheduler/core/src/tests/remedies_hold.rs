@@ -162,3 +162,43 @@ fn a_fleet_is_too_small_by_the_pods_that_it_does_not_hold() {
       then it runs on n1 (Now)
     ");
 }
+
+#[test]
+fn where_others_are_served_first_bounds_are_raised_and_room_is_made_for_all_of_them() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=1
+        queue top quota=1 limit=1
+        queue a parent=top quota=4
+        queue b parent=top quota=4
+        job r gpus=1 queue=a non-preemptible on n1
+        job first gpus=1 queue=b non-preemptible
+        job x gpus=1 queue=a non-preemptible
+    ", "x"), @r"
+    OverLimit
+    raise the limit of queue top by 1 GPUs to 2 GPUs
+      in all: raise the limit of queue top by 2 GPUs to 3 GPUs
+      then it waits: Non-preemptible workload is over quota. Workload requested 1 GPUs, but top quota is 1 GPUs, while 1 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
+    raise the quota of queue top by 1 GPUs to 2 GPUs
+      in all: raise the quota of queue top by 2 GPUs to 3 GPUs
+      then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      in all: make room for 2 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2 cpu=8
+        queue q cpu-limit=2
+        job r gpus=2 cpu=2 queue=q non-preemptible on n1
+        job first gpus=2 cpu=1 queue=q
+        job second gpus=2 cpu=1 queue=q
+        job x gpus=2 cpu=2 queue=q
+    ", "x"), @r"
+    OverLimit
+    raise the limit of queue q by 2 CPU cores to 4 CPU cores
+      in all: raise the limit of queue q by 4 CPU cores to 6 CPU cores
+      then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      in all: make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
