@@ -191,7 +191,7 @@ fn programs_are_told_the_same_as_json() {
         assert_eq!((&shown["podsWithNode"], &shown["podsWaiting"]), (&json!(0), &json!(2)));
         assert_eq!(shown["nodes"]["groups"][0]["nodes"], json!(["n-0"]));
         assert_eq!(shown["nodes"]["groups"][0]["free"]["gpu"], 2);
-        assert_snapshot!(shown["remedies"], @r#"[{"inAll":null,"outcome":{"node":"n-0","runs":true,"when":"at once"},"remedy":"raise the limit of queue q by 1 GPUs to 2 GPUs"}]"#);
+        assert_snapshot!(shown["remedies"], @r#"[{"inAll":null,"least":null,"outcome":{"node":"n-0","runs":true,"when":"at once"},"remedy":"raise the limit of queue q by 1 GPUs to 2 GPUs"}]"#);
         let accounts = &shown["queues"][0]["accounts"];
         assert_eq!((&accounts["limit"]["gpu"], &accounts["limit"]["cpu"]), (&json!(1), &json!(-1)));
         assert_eq!(accounts["requested"]["gpu"], 2);

@@ -59,6 +59,9 @@ pub struct Step {
     pub remedy: Remedy,
     /// How much of it takes, where others that are served before take what it gives.
     pub in_all: Option<Remedy>,
+    /// Less of it that suffices, too, beside all that is told before and after it: not by itself,
+    /// but because others leave for the group, or get no room before it.
+    pub least: Option<Remedy>,
     /// What came of it.
     pub tried: Tried,
 }

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     audit::{self, Rule, Rules},
+    decision::Remedy,
     explain::{QueueTold, Step, Told, Tried, explain, explain_queue},
     model::{PodGroupId, QueueId},
     profile::Placement,
@@ -108,8 +109,12 @@ pub(crate) fn remedies_with(profile: &Profile, text: &str, group: &str) -> Strin
 
 fn remedies(snapshot: &Snapshot, profile: &Profile, group: &str) -> String {
     let explanation = explain(snapshot, profile, group_of(snapshot, group));
-    let steps = explanation.remedies.iter().map(|Step { remedy, in_all, tried }| {
-        let in_all = in_all.as_ref().map_or_else(String::new, |it| format!("\n  in all: {it}"));
+    let steps = explanation.remedies.iter().map(|Step { remedy, in_all, least, tried }| {
+        let line = |word, it: &Option<Remedy>| match it {
+            Some(it) => format!("\n  {word}: {it}"),
+            None => String::new(),
+        };
+        let in_all = line("in all", in_all) + &line("least", least);
         match tried {
             Tried::Runs { node, fits } => {
                 format!("{remedy}{in_all}\n  then it runs on {node} ({fits:?})")

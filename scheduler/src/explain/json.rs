@@ -102,6 +102,7 @@ fn step(step: &Step) -> Value {
     json!({
         "remedy": step.remedy.to_string(),
         "inAll": step.in_all.as_ref().map(ToString::to_string),
+        "least": step.least.as_ref().map(ToString::to_string),
         "outcome": outcome,
     })
 }

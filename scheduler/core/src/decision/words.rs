@@ -44,9 +44,14 @@ impl Quantity {
     /// At least as much, of which no part is lost when it is written down.
     #[must_use]
     pub fn rounded_up(self) -> Self {
-        let step = (self.per_unit() / 1000).max(1);
-        let more = (step - self.amount.rem_euclid(step)) % step;
+        let grain = self.grain();
+        let more = (grain - self.amount.rem_euclid(grain)) % grain;
         Self { amount: self.amount.saturating_add(more), ..self }
+    }
+
+    /// The least amount that can be written down.
+    pub(crate) fn grain(&self) -> i64 {
+        (self.per_unit() / 1000).max(1)
     }
 
     const fn per_unit(&self) -> i64 {

@@ -60,10 +60,18 @@ impl Search<'_> {
     /// The remedies for who stands like this, in the order in which they are needed, until the
     /// group runs or nothing more can be tried.
     pub(super) fn remedies(&self, plight: Plight) -> Vec<Step> {
-        let taken = self.one_by_one(plight);
+        let mut taken = self.one_by_one(plight);
+        let runs = |taken: &[Taken]| matches!(taken.last(), Some(last) if last.step.runs());
         let had_more = taken.len() > 1 && taken.iter().any(|one| one.step.in_all.is_some());
-        let in_order = if had_more { self.in_order(&taken) } else { None };
-        in_order.unwrap_or(taken).into_iter().map(|one| one.step).collect()
+        let in_order = if had_more && runs(&taken) { self.in_order(&taken) } else { None };
+        let is_in_order = !had_more || in_order.is_some();
+        taken = in_order.unwrap_or(taken);
+        if is_in_order && runs(&taken) {
+            for at in 0..taken.len() {
+                taken[at].step.least = self.least(&taken, at);
+            }
+        }
+        taken.into_iter().map(|one| one.step).collect()
     }
 
     /// One remedy on top of the other. Where others took what one gave, more of it is needed,
@@ -91,7 +99,7 @@ impl Search<'_> {
                 (taken[at].step.in_all, taken[at].others) = (Some(in_all), before);
             } else {
                 alone = None;
-                let step = Step { remedy, in_all: None, tried: Tried::Untold };
+                let step = Step { remedy, in_all: None, least: None, tried: Tried::Untold };
                 taken.push(Taken { step, missing: missing_before, others: before });
             }
             if let Some(last) = taken.last_mut() {
@@ -120,6 +128,50 @@ impl Search<'_> {
             }
         }
         None
+    }
+
+    /// The least to which a bound has to be raised beside all the others, if that is less than is
+    /// told of the step at `at`. Where others leave once all the rest is taken, it may not have been
+    /// too low at all.
+    fn least(&self, taken: &[Taken], at: usize) -> Option<Remedy> {
+        let Remedy::Raise { queue, bound, by, to } = taken[at].told() else { return None };
+        let of = |amount| Quantity { resource: to.resource.clone(), amount };
+        let before = to.amount.saturating_sub(by.amount);
+        let raise = |amount: i64| Remedy::Raise {
+            queue: Name::clone(queue),
+            bound: *bound,
+            by: of(amount.saturating_sub(before)),
+            to: of(amount),
+        };
+        let grain = to.grain();
+        let (mut too_low, mut enough) = (before, to.amount.saturating_sub(grain));
+        let runs_at = |amount| self.runs_with(taken, (at, &raise(amount)));
+        if enough <= too_low || !runs_at(enough) || runs_at(too_low) {
+            return None;
+        }
+        while enough - too_low > grain {
+            let middle = too_low + (enough - too_low) / grain / 2 * grain;
+            if runs_at(middle) {
+                enough = middle;
+            } else {
+                too_low = middle;
+            }
+        }
+        Some(raise(enough))
+    }
+
+    /// It runs when all is taken, of each as little as is known to do, and `other` at its place.
+    fn runs_with(&self, taken: &[Taken], (at, other): (usize, &Remedy)) -> bool {
+        let mut cluster = self.snapshot.clone();
+        for (place, one) in taken.iter().enumerate() {
+            let least = one.step.least.as_ref().unwrap_or(one.told());
+            let remedy = if place == at { other } else { least };
+            match with_remedy(&cluster, (self.group, &one.missing), remedy) {
+                Some(cured) => cluster = cured,
+                None => return false,
+            }
+        }
+        matches!(self.tried(&cluster).0, Tried::Runs { .. })
     }
 
     /// What the next cycle there does for the group, for which pods of it there is no node then,

@@ -91,11 +91,16 @@ impl Told<'_> {
     }
 
     fn remedies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (Step { remedy, in_all, tried }, number) in self.explanation.remedies.iter().zip(1..) {
+        for (Step { remedy, in_all, least, tried }, number) in
+            self.explanation.remedies.iter().zip(1..)
+        {
             let word = if number == 1 { "remedy" } else { "and then" };
             writeln!(f, "\n{word}: {remedy}")?;
             if let Some(in_all) = in_all {
                 writeln!(f, "  others are served before it; for all of them and it: {in_all}")?;
+            }
+            if let Some(least) = least {
+                writeln!(f, "  if others leave or wait for it, less is enough: {least}")?;
             }
             match tried {
                 Tried::Runs { node, fits: Fits::Now } => {

@@ -202,3 +202,52 @@ fn where_others_are_served_first_bounds_are_raised_and_room_is_made_for_all_of_t
       then it runs on (new node) (Now)
     ");
 }
+
+#[test]
+fn a_limit_need_not_be_raised_for_those_who_leave_instead() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        queue q limit=4
+        job low pods=2 min=1 gpus=1 queue=q priority=40 on n1 n1
+        job fixed gpus=2 queue=q non-preemptible on n1
+        job x gpus=3 queue=q priority=60
+    ", "x"), @r"
+    OverLimit
+    raise the limit of queue q by 3 GPUs to 7 GPUs
+      least: raise the limit of queue q by 1 GPUs to 5 GPUs
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        queue top limit=6
+        queue q parent=top limit=4
+        job low pods=2 gpus=2 queue=q priority=40 on n1 n1
+        job x gpus=7 queue=q priority=60
+    ", "x"), @r"
+    OverLimit
+    raise the limit of queue q by 7 GPUs to 11 GPUs
+      least: raise the limit of queue q by 3 GPUs to 7 GPUs
+      then it waits: top quota has reached the allowable limit of GPUs. Limit is 6 GPUs, currently 4 GPUs allocated and workload requested 7 GPUs
+    raise the limit of queue top by 5 GPUs to 11 GPUs
+      least: raise the limit of queue top by 1 GPUs to 7 GPUs
+      then it runs on n2 (Now)
+    ");
+}
+
+#[test]
+fn nothing_less_is_told_of_a_limit_that_is_high_enough_once_there_is_room() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        queue q limit=2
+        job a part=0.5 queue=q priority=40 on n1/g1
+        job b part=0.7 queue=q priority=40 on n1/g2
+        gang x pods=3 part=0.6 queue=q priority=60
+    ", "x"), @r"
+    OverLimit
+    raise the limit of queue q by 1 GPUs to 3 GPUs
+      then it waits: Resources were found for 0 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+    make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
