@@ -184,9 +184,14 @@ impl Mirror {
     /// A node, a queue, a pod group or a pod without one that has these labels is of what is
     /// scheduled here.
     pub(crate) fn is_in_pool(&self, labels: &Labels) -> bool {
-        self.pool.as_ref().is_none_or(|NodePool { label, value }| {
-            labels.get(label.as_str()).map_or("", |found| found) == value
+        self.pool.as_ref().is_none_or(|NodePool { value, .. }| {
+            self.pool_label(labels).map_or("", |found| found) == value
         })
+    }
+
+    /// The node pool that these labels name.
+    pub(crate) fn pool_label<'a>(&self, labels: &'a Labels) -> Option<&'a Name> {
+        labels.get(self.pool.as_ref()?.label.as_str())
     }
 
     /// Pods of others, as of another node pool's scheduler, name the group.

@@ -14,7 +14,8 @@ use schedlab_scheduler_core::{
 
 use super::{Form, Seen, json};
 use crate::{
-    mirror::{Key, PodRecord},
+    config::{Config, NodePool},
+    mirror::{Key, Mirror, PodRecord, Scheduler},
     parse::strings,
     podgrouper::{Grouper, Link},
     translate::Trouble,
@@ -131,13 +132,35 @@ async fn meant(seen: &Seen, namespace: &str, name: &str) -> anyhow::Result<Meant
     }
     if let Some(pod) = seen.mirror.pods.get(&key) {
         if !pod.ours {
-            bail!("pod {key} is not of scheduler {}", seen.config.scheduler_name);
+            bail!(not_ours(&seen.mirror, (&key, pod), &seen.config));
         }
         let groups = group_of(&key, pod).into_iter().collect();
         let chain = chain_of(seen, &mut grouper, Some(&key)).await?;
         return Ok(Meant { pods: vec![key], groups, chain });
     }
     owned(seen, &mut grouper, &key).await
+}
+
+/// What keeps the pod from being scheduled here: its scheduler, or else its node pool, which is
+/// that of its group if it has one.
+fn not_ours(mirror: &Mirror, (key, pod): (&Key, &PodRecord), config: &Config) -> String {
+    let name = &config.scheduler_name;
+    let of_this_scheduler = pod.scheduler == Scheduler::This;
+    let Some(NodePool { label, value }) = config.node_pool.as_ref().filter(|_| of_this_scheduler)
+    else {
+        return format!("pod {key} is not of scheduler {name}");
+    };
+    let group = group_of(key, pod).and_then(|key| Some((mirror.groups.get(&key)?, key)));
+    let (whose, found) = match &group {
+        Some((record, key)) => (format!("pod group {key}"), record.pool_label.as_ref()),
+        None => ("it".to_owned(), mirror.pool_label(&pod.labels)),
+    };
+    let found = found.map_or_else(|| format!("no label {label}"), |it| format!("{label}={it}"));
+    let pool = match &**value {
+        "" => format!("what has no label {label}"),
+        value => format!("node pool {label}={value}"),
+    };
+    format!("pod {key} is of another node pool: {whose} has {found}, and {name} here serves {pool}")
 }
 
 /// The pods that an owner of that name has, directly or not.
@@ -247,4 +270,56 @@ fn why_it_may_not_borrow(seen: &Seen, (key, group): (&Key, &PodGroup), serves: b
          borrows nothing, or a loan would never come back. Label kai.scheduler/preemptibility: \
          preemptible, or priorityClassName: train, lets it borrow."
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::Kind;
+
+    /// Of a pod with these labels, of a group with those, what is told where pool `value` is served.
+    fn told(value: &str, scheduler: &str, [pod, group]: [&[(&str, &str)]; 2]) -> String {
+        let pool = NodePool { label: "pool".to_owned(), value: value.to_owned() };
+        let config = Config { node_pool: Some(pool.clone()), ..Config::kai() };
+        let mut mirror = Mirror::new("kai-scheduler").of_pool(Some(pool));
+        let labels = |all: &[(&str, &str)]| json!(all.iter().copied().collect::<BTreeMap<_, _>>());
+        if !group.is_empty() {
+            mirror.upsert(
+                Kind::PodGroup,
+                &json!({ "metadata": { "namespace": "ns", "name": "g", "labels": labels(group) } }),
+            );
+        }
+        let annotations = json!({ "pod-group-name": "g" });
+        let metadata = json!({ "namespace": "ns", "name": "p", "labels": labels(pod),
+                               "annotations": annotations });
+        let spec = json!({ "schedulerName": scheduler });
+        mirror.upsert(Kind::Pod, &json!({ "metadata": metadata, "spec": spec }));
+        let key = Key { namespace: "ns".into(), name: "p".into() };
+        let pod = &mirror.pods[&key];
+        assert!(!pod.ours);
+        not_ours(&mirror, (&key, pod), &config)
+    }
+
+    #[test]
+    fn a_pod_of_another_node_pool_is_told_its_own_and_the_one_served() {
+        assert_eq!(
+            told("x", "kai-scheduler", [&[("pool", "y")], &[]]),
+            "pod ns/p is of another node pool: it has pool=y, and kai-scheduler here serves node \
+             pool pool=x"
+        );
+        assert_eq!(
+            told("x", "kai-scheduler", [&[], &[]]),
+            "pod ns/p is of another node pool: it has no label pool, and kai-scheduler here serves \
+             node pool pool=x"
+        );
+        assert_eq!(
+            told("", "kai-scheduler", [&[], &[("pool", "y")]]),
+            "pod ns/p is of another node pool: pod group ns/g has pool=y, and kai-scheduler here \
+             serves what has no label pool"
+        );
+        assert_eq!(
+            told("x", "other", [&[("pool", "x")], &[]]),
+            "pod ns/p is not of scheduler kai-scheduler"
+        );
+    }
 }

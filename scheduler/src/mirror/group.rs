@@ -20,6 +20,8 @@ pub(crate) struct GroupRecord {
     pub(crate) uid: Name,
     /// Its label says so, or nobody asks for one: its pods are scheduled here.
     pub(crate) in_pool: bool,
+    /// What that label says, where somebody asks for one.
+    pub(crate) pool_label: Option<Name>,
     pub(crate) queue: Option<Name>,
     pub(crate) priority_class: Option<Name>,
     /// The class that its owner asks for, in a label that the group has from it.
@@ -117,6 +119,7 @@ impl GroupRecord {
         Self {
             uid: text(object, "/metadata/uid").unwrap_or_default().into(),
             in_pool: true,
+            pool_label: None,
             queue: name(spec, "/queue"),
             priority_class: name(spec, "/priorityClassName"),
             class_label: name(object, CLASS_LABEL_POINTER),

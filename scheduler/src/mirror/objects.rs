@@ -169,8 +169,9 @@ impl Mirror {
     }
 
     fn read_group(&self, object: &Value) -> GroupRecord {
-        let in_pool = self.is_in_pool(&strings(object, "/metadata/labels"));
-        GroupRecord { in_pool, ..GroupRecord::read(object, self.pool_name()) }
+        let labels = strings(object, "/metadata/labels");
+        let (in_pool, pool_label) = (self.is_in_pool(&labels), self.pool_label(&labels).cloned());
+        GroupRecord { in_pool, pool_label, ..GroupRecord::read(object, self.pool_name()) }
     }
 
     /// This state of the object, or a later one, was the answer to a write of ours, and now the
