@@ -30,7 +30,7 @@ fn the_labs_own_deployment_is_told_why_it_does_not_borrow() {
         reason: NonPreemptibleOverQuota
           Non-preemptible workload is over quota. Workload requested 1 GPUs, but team-prod quota is 8 GPUs, while 8 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
 
-        remedy: raise the quota of queue team-prod by 1 GPUs to 9 GPUs
+        remedy: raise the quota of queue team-prod by 1 GPU to 9 GPUs
           tried on a copy of the cluster: it runs on n-1 at once
 
         queues, from the workload's up
@@ -41,7 +41,7 @@ fn the_labs_own_deployment_is_told_why_it_does_not_borrow() {
           Gang: passes
           QueueLimits: refuses: Non-preemptible workload is over quota. Workload requested 1 GPUs, but team-prod quota is 8 GPUs, while 8 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
 
-        nodes for pod default/prod-borrow-v9szv9kd6h-shp9b, which asks for 1 GPUs
+        nodes for pod default/prod-borrow-v9szv9kd6h-shp9b, which asks for 1 GPU
           3 nodes (n-1, n-2, n-3): all plugins pass
             free 8 of 8 GPUs
           n-0: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
@@ -88,7 +88,7 @@ fn the_labs_own_deployment_is_told_why_it_is_no_gang() {
           Gang: passes
           QueueLimits: passes
 
-        nodes for pod default/gang-wzcvvgw6np-jdszt, which asks for 1 GPUs
+        nodes for pod default/gang-wzcvvgw6np-jdszt, which asks for 1 GPU
           n-0: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
             free 0 of 8 GPUs
 
@@ -108,7 +108,7 @@ fn a_workload_at_a_limit_runs_when_the_limit_is_raised_as_told() {
         lab.job("train", "team-prod", (3, 3));
         lab.pass(5).await;
         let told = lab.explain("train").await;
-        assert!(told.contains("raise the limit of queue team-prod by 1 GPUs to 3 GPUs"), "{told}");
+        assert!(told.contains("raise the limit of queue team-prod by 1 GPU to 3 GPUs"), "{told}");
         let limit = json!({ "spec": { "resources": { "gpu": { "limit": 3 } } } });
         lab.patch(TEAM_PROD, &limit).await;
         lab.pass(5).await;
@@ -191,7 +191,7 @@ fn programs_are_told_the_same_as_json() {
         assert_eq!((&shown["podsWithNode"], &shown["podsWaiting"]), (&json!(0), &json!(2)));
         assert_eq!(shown["nodes"]["groups"][0]["nodes"], json!(["n-0"]));
         assert_eq!(shown["nodes"]["groups"][0]["free"]["gpu"], 2);
-        assert_snapshot!(shown["remedies"], @r#"[{"inAll":null,"least":null,"outcome":{"node":"n-0","runs":true,"when":"at once"},"remedy":"raise the limit of queue q by 1 GPUs to 2 GPUs"}]"#);
+        assert_snapshot!(shown["remedies"], @r#"[{"inAll":null,"least":null,"outcome":{"node":"n-0","runs":true,"when":"at once"},"remedy":"raise the limit of queue q by 1 GPU to 2 GPUs"}]"#);
         let accounts = &shown["queues"][0]["accounts"];
         assert_eq!((&accounts["limit"]["gpu"], &accounts["limit"]["cpu"]), (&json!(1), &json!(-1)));
         assert_eq!(accounts["requested"]["gpu"], 2);

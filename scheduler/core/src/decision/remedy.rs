@@ -357,7 +357,7 @@ impl fmt::Display for Remedy {
             }
             Self::TryAgain => f.write_str(TRY_AGAIN),
             Self::Raise { queue, bound, by, to } => {
-                let bound = bound.as_str();
+                let (bound, by, to) = (bound.as_str(), by.counted(), to.counted());
                 write!(f, "raise the {bound} of queue {queue} by {by} to {to}")
             }
             Self::MakeRoom { pods, short, room } => {
@@ -419,11 +419,7 @@ fn outlast(f: &mut fmt::Formatter<'_>, victim: &str, field: &str, seconds: u64) 
 }
 
 fn larger_fleet(f: &mut fmt::Formatter<'_>, pods: u32, more: &Quantity) -> fmt::Result {
-    let more = match (&more.resource, more.amount) {
-        (ResourceName::Gpu, 1000) => "1 GPU".to_owned(),
-        (ResourceName::Cpu, 1000) => "1 CPU core".to_owned(),
-        (_, _) => more.to_string(),
-    };
+    let more = more.counted();
     write!(
         f,
         "add nodes that hold {pods} more of its pods, {more} in all, or let fewer pods suffice"

@@ -41,6 +41,18 @@ impl Quantity {
         Decimal { amount: self.amount, per_unit: self.per_unit() }.to_string()
     }
 
+    /// The amount with its unit as people say it, `1 GPU`; what is displayed keeps to KAI's
+    /// `1 GPUs`.
+    pub fn counted(&self) -> String {
+        let one = match self.resource {
+            ResourceName::Gpu => "1 GPU",
+            ResourceName::Cpu => "1 CPU core",
+            ResourceName::Pods => "1 pod",
+            ResourceName::Memory | ResourceName::Extended(_) => return self.to_string(),
+        };
+        if self.amount == self.per_unit() { one.to_owned() } else { self.to_string() }
+    }
+
     /// At least as much, of which no part is lost when it is written down.
     #[must_use]
     pub fn rounded_up(self) -> Self {

@@ -165,11 +165,11 @@ fn standing_line(name: &Name, standing: Standing, resource: &ResourceName) -> Op
     let of = |amount| Quantity { resource: resource.clone(), amount };
     match standing {
         Standing::Borrows(amount) => {
-            Some(format!("{name} borrows {}: it uses that beyond its quota", of(amount)))
+            Some(format!("{name} borrows {}: it uses that beyond its quota", of(amount).counted()))
         }
         Standing::Starved(amount) => Some(format!(
             "{name} is starved of {}: it asks for that inside its fair share",
-            of(amount)
+            of(amount).counted()
         )),
         Standing::Served => None,
     }
@@ -182,7 +182,7 @@ fn level_lines(
 ) -> fmt::Result {
     let of = |amount| Quantity { resource: resource.clone(), amount };
     let names: Vec<&str> = level.demands.iter().map(|demand| &*demand.name).collect();
-    writeln!(f, "  {whose} has {} for {}", of(level.pot.total), names.join(", "))?;
+    writeln!(f, "  {whose} has {} for {}", of(level.pot.total).counted(), names.join(", "))?;
     let says_something = |step: &&Step| !matches!(step, Step::Remainder { given: 0, .. });
     for step in level.steps.iter().filter(says_something) {
         writeln!(f, "    {}", step_line(step, &level.demands, of))?;
@@ -217,7 +217,7 @@ fn step_line(step: &Step, demands: &[QueueDemand], of: impl Fn(i64) -> Quantity)
             "the quotas add up to more than there is: nothing is left over".to_owned()
         }
         Step::Left { amount } => {
-            format!("{} left over", of(i64::try_from(*amount).unwrap_or(i64::MAX)))
+            format!("{} left over", of(i64::try_from(*amount).unwrap_or(i64::MAX)).counted())
         }
         Step::Part { queue, round, pot, want, given } => {
             let demand = &demands[*queue];

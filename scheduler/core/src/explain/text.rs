@@ -194,7 +194,7 @@ fn asked(NodesFor { asks, shared_gpu, .. }: &NodesFor) -> String {
             format!("{amount} of each of {devices} GPUs")
         }
     });
-    let all: Vec<String> = part.into_iter().chain(amounts(asks).map(|it| it.to_string())).collect();
+    let all: Vec<String> = part.into_iter().chain(amounts(asks).map(|it| it.counted())).collect();
     if all.is_empty() { "nothing but its place".to_owned() } else { all.join(", ") }
 }
 
@@ -216,7 +216,7 @@ fn room(group: &NodeGroup, resource: &ResourceName) -> String {
     let of =
         |all: &Resources| Quantity { amount: all.amount(resource), resource: resource.clone() };
     let (free, all) = (of(&group.free), of(&group.allocatable));
-    format!("{} of {all}", free.number())
+    format!("{} of {}", free.number(), all.counted())
 }
 
 /// What is asked for, but the place that every pod takes.

@@ -36,11 +36,11 @@ fn what_the_next_cycle_decides_for_a_group_names_who_goes_where_and_who_leaves()
       Gang: passes
       QueueLimits: passes
 
-    nodes for pod default/mine-2, which asks for 1 GPUs
+    nodes for pod default/mine-2, which asks for 1 GPU
       n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
         free 0 of 2 GPUs
       n2: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
-        free 0 of 1 GPUs
+        free 0 of 1 GPU
     ");
     assert_snapshot!(explained("
         node n1 gpus=2 cpu=8
@@ -177,8 +177,8 @@ fn a_queue_tells_of_cores_and_memory_that_are_bounded_and_of_past_usage() {
         fair shares: a 2, b 4
 
     all queues
-      a borrows 1 GPUs: it uses that beyond its quota
-      a is starved of 1 CPU cores: it asks for that inside its fair share
+      a borrows 1 GPU: it uses that beyond its quota
+      a is starved of 1 CPU core: it asks for that inside its fair share
       a is starved of 1 GB memory: it asks for that inside its fair share
       b is starved of 3 GPUs: it asks for that inside its fair share
       b is starved of 4 CPU cores: it asks for that inside its fair share
@@ -238,14 +238,14 @@ fn amounts_of_parts_of_devices_are_told_and_places_where_nothing_else_is_asked_f
       n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs, pods
         free 0 of 2 GPUs, at most 0.4 of one
       n2: TaintToleration refuses: node(s) had untolerated taint {a: b}
-        free 1 of 1 GPUs, at most 1 of one
+        free 1 of 1 GPU, at most 1 of one
     ");
     assert_snapshot!(amounts("part-memory=9000 devices=2 cpu=1"), @r"
-    nodes for pod default/x, which asks for 9000 MiB of each of 2 GPUs, 1 CPU cores
+    nodes for pod default/x, which asks for 9000 MiB of each of 2 GPUs, 1 CPU core
       n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPU memory
         free 0 of 2 GPUs, at most 3200 MiB of one, 125 of 128 CPU cores
       n2: TaintToleration refuses: node(s) had untolerated taint {a: b}; NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
-        free 1 of 1 GPUs, at most 8000 MiB of one, 128 of 128 CPU cores
+        free 1 of 1 GPU, at most 8000 MiB of one, 128 of 128 CPU cores
     ");
     assert_snapshot!(amounts(""), @r"
     nodes for pod default/x, which asks for nothing but its place
@@ -298,7 +298,7 @@ fn a_topology_refuses_where_no_place_holds_all() {
       QueueLimits: passes
       topology: refuses: node-group a can allocate only 4 of 6 required pods. node-group b can allocate only 4 of 6 required pods. topology dc, requirement zone couldn't be satisfied.
 
-    nodes for pod default/x-0, which asks for 1 GPUs
+    nodes for pod default/x-0, which asks for 1 GPU
       2 nodes (n1, n2): topology refuses: node(s) are in no zone of topology dc that holds 6 required pods
         free 4 of 4 GPUs
     ");
@@ -320,7 +320,7 @@ fn a_topology_refuses_where_no_place_holds_all() {
       n1: topology refuses: node(s) are in no rack of topology dc that holds 2 required pods
         free 3 of 4 GPUs
       n2: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs; topology refuses: node(s) are in no rack of topology dc that holds 2 required pods
-        free 0 of 1 GPUs
+        free 0 of 1 GPU
     ");
     assert_snapshot!(plugins_in_topology("
         node n1 gpus=8 label zone=a label rack=a1
@@ -332,7 +332,7 @@ fn a_topology_refuses_where_no_place_holds_all() {
       QueueLimits: passes
       topology: refuses: topology dc with level row does not exist
 
-    nodes for pod default/x-0, which asks for 1 GPUs
+    nodes for pod default/x-0, which asks for 1 GPU
       n1: topology refuses: node(s) are in no row of topology dc that holds 2 required pods
         free 8 of 8 GPUs
     ");
@@ -352,7 +352,7 @@ fn a_topology_refuses_nodes_outside_of_the_places_that_hold_all() {
       QueueLimits: passes
       topology: passes
 
-    nodes for pod default/x-0, which asks for 1 GPUs
+    nodes for pod default/x-0, which asks for 1 GPU
       n1: NodeUnschedulable refuses: node(s) were unschedulable
         free 8 of 8 GPUs
       n2: topology refuses: node(s) are in no zone of topology dc that holds 6 required pods

@@ -27,7 +27,7 @@ fn a_share_is_derived_from_the_top_and_a_borrower_would_have_to_leave() {
       lab has 16 GPUs for prod, research
         prod asks for 12 (quota 8, limit unlimited) and gets 8 of its quota
         research asks for 7 (quota 8, limit unlimited) and gets 7 of its quota
-        1 GPUs left over
+        1 GPU left over
         priority 100, round 1: of 1, prod (weight 1) wants 4 and gets 1
         fair shares: prod 9, research 7
 

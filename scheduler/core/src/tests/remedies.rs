@@ -116,7 +116,7 @@ fn every_limit_above_is_raised_one_after_the_other() {
     OverLimit
     raise the limit of queue q by 2 GPUs to 4 GPUs
       then it waits: top quota has reached the allowable limit of GPUs. Limit is 3 GPUs, currently 0 GPUs allocated and workload requested 4 GPUs
-    raise the limit of queue top by 1 GPUs to 4 GPUs
+    raise the limit of queue top by 1 GPU to 4 GPUs
       then it runs on n1 (Now)
     ");
 }
@@ -147,7 +147,7 @@ fn whoever_is_served_later_needs_as_much_for_those_before_it() {
         job d gpus=1 queue=q non-preemptible
     ", "d"), @r"
     NonPreemptibleOverQuota
-    raise the quota of queue q by 1 GPUs to 2 GPUs
+    raise the quota of queue q by 1 GPU to 2 GPUs
       in all: raise the quota of queue q by 4 GPUs to 5 GPUs
       then it runs on n1 (Now)
     ");
@@ -163,7 +163,7 @@ fn a_quota_that_is_raised_takes_back_what_others_borrowed() {
         job b gpus=1 queue=prod non-preemptible
     ", "b"), @r"
     NonPreemptibleOverQuota
-    raise the quota of queue prod by 1 GPUs to 1 GPUs
+    raise the quota of queue prod by 1 GPU to 1 GPU
       then it runs on n1 (Later)
     ");
 }
@@ -416,7 +416,7 @@ fn a_limit_on_cores_or_memory_is_raised_as_one_on_gpus_is() {
     };
     assert_snapshot!(told("cpu-limit=2", "cpu=3"), @r"
     OverLimit
-    raise the limit of queue q by 1 CPU cores to 3 CPU cores
+    raise the limit of queue q by 1 CPU core to 3 CPU cores
       then it runs on n1 (Now)
     ");
     assert_snapshot!(told("memory-limit=2G", "memory=3G"), @r"
@@ -426,7 +426,7 @@ fn a_limit_on_cores_or_memory_is_raised_as_one_on_gpus_is() {
     ");
     assert_snapshot!(told("cpu-quota=2", "cpu=3 non-preemptible"), @r"
     NonPreemptibleOverQuota
-    raise the quota of queue q by 1 CPU cores to 3 CPU cores
+    raise the quota of queue q by 1 CPU core to 3 CPU cores
       then it runs on n1 (Now)
     ");
 }

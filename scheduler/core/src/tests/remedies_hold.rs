@@ -175,10 +175,10 @@ fn where_others_are_served_first_bounds_are_raised_and_room_is_made_for_all_of_t
         job x gpus=1 queue=a non-preemptible
     ", "x"), @r"
     OverLimit
-    raise the limit of queue top by 1 GPUs to 2 GPUs
+    raise the limit of queue top by 1 GPU to 2 GPUs
       in all: raise the limit of queue top by 2 GPUs to 3 GPUs
       then it waits: Non-preemptible workload is over quota. Workload requested 1 GPUs, but top quota is 1 GPUs, while 1 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
-    raise the quota of queue top by 1 GPUs to 2 GPUs
+    raise the quota of queue top by 1 GPU to 2 GPUs
       in all: raise the quota of queue top by 2 GPUs to 3 GPUs
       then it waits: Resources were not found for pod default/x due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     make room for 1 more pod of its size, or add nodes that have it: short of GPUs
@@ -214,7 +214,7 @@ fn a_limit_need_not_be_raised_for_those_who_leave_instead() {
     ", "x"), @r"
     OverLimit
     raise the limit of queue q by 3 GPUs to 7 GPUs
-      least: raise the limit of queue q by 1 GPUs to 5 GPUs
+      least: raise the limit of queue q by 1 GPU to 5 GPUs
       then it runs on n1 (Now)
     ");
     assert_snapshot!(remedies_of("
@@ -230,7 +230,7 @@ fn a_limit_need_not_be_raised_for_those_who_leave_instead() {
       least: raise the limit of queue q by 3 GPUs to 7 GPUs
       then it waits: top quota has reached the allowable limit of GPUs. Limit is 6 GPUs, currently 4 GPUs allocated and workload requested 7 GPUs
     raise the limit of queue top by 5 GPUs to 11 GPUs
-      least: raise the limit of queue top by 1 GPUs to 7 GPUs
+      least: raise the limit of queue top by 1 GPU to 7 GPUs
       then it runs on n2 (Now)
     ");
 }
@@ -245,7 +245,7 @@ fn nothing_less_is_told_of_a_limit_that_is_high_enough_once_there_is_room() {
         gang x pods=3 part=0.6 queue=q priority=60
     ", "x"), @r"
     OverLimit
-    raise the limit of queue q by 1 GPUs to 3 GPUs
+    raise the limit of queue q by 1 GPU to 3 GPUs
       then it waits: Resources were found for 0 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
     make room for 3 more pods of its size, or add nodes that have it: short of GPUs
       then it runs on (new node) (Now)
