@@ -50,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
             client
         }
     };
-    if elects { elected(client, config).await } else { work(client, config).await }
+    if elects { Box::pin(elected(client, config)).await } else { work(client, config).await }
 }
 
 async fn work(client: kube::Client, config: Config) -> anyhow::Result<()> {

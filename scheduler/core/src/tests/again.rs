@@ -120,6 +120,72 @@ fn room_that_was_promised_and_for_which_nobody_leaves_keeps_nobody_from_theirs()
     assert_eq!(evicted, 3, "{rounds}");
 }
 
+#[test]
+fn a_job_that_was_promised_room_does_not_keep_one_of_its_queue_from_it_that_comes_first() {
+    let rounds = rounds_of(
+        "
+        node n0 gpus=4
+        node n1 gpus=2
+        queue q0 quota=3
+        queue q1 quota=2
+        queue q2 quota=3 weight=2
+        job r3 pods=2 min=1 gpus=1 queue=q1 on n1
+        job r2 gpus=2 queue=q2 on n0
+        job r1 gpus=2 queue=q2 on n0
+        job r0 gpus=1 queue=q2 on n1
+        job p1 gpus=3 queue=q0 priority=100
+        job p2 gpus=1 queue=q2 priority=75
+        job p3 gpus=2 queue=q1 priority=75
+    ",
+    );
+    insta::assert_snapshot!(rounds, @r"
+        1: r0 leaves n1 for r3 (reclaim)
+        1: r3 waits for n1
+        1: r1 leaves n0 for p2 (preempt)
+        1: p2 waits for n0
+        2: p2 runs on n1
+        2: p3 runs on n0
+        steady after 2
+    ");
+}
+
+#[test]
+fn who_moves_for_others_than_it_was_meant_for_moves_all_the_same() {
+    let rounds = rounds_of(
+        "
+        node large gpus=2 gpu-memory=2000
+        node medium gpus=1 gpu-memory=600
+        node small gpus=1 gpu-memory=400
+        node nn0 gpus=1 gpu-memory=400
+        queue queue0 quota=0.5 weight=2
+        queue queue1 quota=2 weight=2
+        queue hq0 quota=0.5 weight=2
+        job h0 part-memory=350 queue=hq0 priority=100
+        job h3 part-memory=350 queue=hq0
+        job h2 pods=4 min=1 part-memory=350 queue=queue0 priority=75 on nn0/h2-0 small/h2-1
+        job m1 part-memory=350 queue=queue0
+        job h1 part-memory=350 queue=queue1 on medium/h1
+        job running pods=2 min=2 gpus=1 queue=queue1 on large large
+    ",
+    );
+    insta::assert_snapshot!(rounds, @r"
+        1: running leaves large for h3 (consolidation)
+        1: running waits for medium
+        1: h1 leaves medium for h3 (consolidation)
+        1: h1 waits for large/h1
+        1: h3 waits for large/h1
+        2: h1 runs on large/h1
+        2: running runs on medium
+        2: h0 runs on large/h1
+        2: h2 runs on large/h1 x2
+        2: m1 runs on large/h1
+        3: m1 leaves large for h3 (reclaim)
+        3: h3 waits for large/h1
+        4: h3 runs on large/h1
+        steady after 4
+    ");
+}
+
 /// For whom others leave in one cycle, and who was promised room, where jobs are searched for in so
 /// many rounds at most.
 fn evicted_in_rounds(rounds_max: usize, cluster: &str) -> String {

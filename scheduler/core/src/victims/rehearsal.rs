@@ -60,7 +60,7 @@ impl Outcome {
     fn note_placed(&mut self, session: &Session<'_>, pod: PodId) {
         let Some(group) = session.pod(pod).group else { return };
         *self.placed.entry(group).or_default() += 1;
-        self.gaining.extend(session.group(group).queue.iter().flatten().copied());
+        self.gaining.extend(queue_of(session, group));
         if session.pod(pod).node.is_none() {
             self.growing.insert(group);
         }
@@ -70,6 +70,12 @@ impl Outcome {
         for (group, pods) in served.owes() {
             *self.owed.entry(group).or_default() += pods;
         }
+    }
+
+    /// Groups that get more than they are owed.
+    fn growing_beyond_owed(&self) -> impl Iterator<Item = PodGroupId> {
+        let is_more = |group: &PodGroupId| self.placed.get(group) > self.owed.get(group);
+        self.growing.iter().copied().filter(is_more)
     }
 
     fn has_its_places(&self, group: PodGroupId) -> bool {
@@ -94,13 +100,12 @@ impl Outcome {
         if self.serves(served) {
             return self.moves(served);
         }
-        let is_more = |group: &PodGroupId| self.placed.get(group) > self.owed.get(group);
         match served.manner {
             Manner::Evict => {
                 let mut losing = served.solution.victims.iter().map(|unit| unit.queue);
                 !losing.any(|queue| self.gaining.contains(&queue))
             }
-            Manner::Move => self.moves(served) && self.growing.iter().any(is_more),
+            Manner::Move => self.moves(served) && self.growing_beyond_owed().next().is_some(),
         }
     }
 }
@@ -237,12 +242,15 @@ impl Solved {
             outcome.note_placed(session, pod);
         }
         let earlier = self.served.iter().filter(|_| self.earlier_are_kept);
+        earlier.clone().for_each(|served| outcome.note_owed(served));
+        // Others of its queue that come before an earlier one may have its room.
+        let taking = outcome.growing_beyond_owed().filter_map(|group| queue_of(session, group));
+        let taking: BTreeSet<QueueId> = taking.collect();
         let present = || served.iter().filter(|served| served.evicts());
-        earlier.clone().chain(present()).for_each(|served| outcome.note_owed(served));
-        // Where one of its queue that comes before it takes the room of an earlier one, it may.
-        let is_taken = |queue| present().any(|it| it.wanted.queue == queue && outcome.serves(it));
+        present().for_each(|served| outcome.note_owed(served));
         let is_settled = |served: &Served| {
-            outcome.keeps(served) || outcome.moves(served) && is_taken(served.wanted.queue)
+            let is_taken = || taking.contains(&served.wanted.queue);
+            outcome.keeps(served) || outcome.moves(served) && is_taken()
         };
         earlier.clone().all(is_settled) && present().all(|served| outcome.keeps(served))
     }
@@ -264,4 +272,8 @@ impl Solved {
         next.divide_again();
         next
     }
+}
+
+fn queue_of(session: &Session<'_>, group: PodGroupId) -> Option<QueueId> {
+    session.group(group).queue.as_ref().ok().copied().flatten()
 }
