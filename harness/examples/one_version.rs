@@ -50,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
             client
         }
     };
-    if elects { Box::pin(elected(client, config)).await } else { work(client, config).await }
+    if elects { elected(client, config).await } else { work(client, config).await }
 }
 
 async fn work(client: kube::Client, config: Config) -> anyhow::Result<()> {
@@ -88,7 +88,7 @@ async fn elected(client: kube::Client, config: Config) -> anyhow::Result<()> {
     let stop = async move {
         terminated.recv().await;
     };
-    lead(client.clone(), (election, now), told, work(client, config), stop).await
+    lead(client.clone(), (election, now), told, Box::pin(work(client, config)), stop).await
 }
 
 /// What a broken version does to a cluster that another one left to it.

@@ -471,19 +471,3 @@ pub(crate) fn print_crds() -> anyhow::Result<()> {
 pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "schedlab-scheduler: {line}");
 }
-
-#[cfg(test)]
-mod tests {
-    use futures::FutureExt as _;
-
-    use super::*;
-
-    #[test]
-    fn telling_ends_no_process_that_has_yet_to_release_its_lease() {
-        let (of_work, status) = watch::channel(Status::default());
-        let (of_seat, standing) = watch::channel(Standing::default());
-        drop((of_work, of_seat));
-        assert_eq!(complain_of_failures(status).now_or_never(), None);
-        assert_eq!(tell_turns(standing).now_or_never(), None);
-    }
-}

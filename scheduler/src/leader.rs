@@ -150,7 +150,10 @@ pub async fn lead(
     let mut stop = std::pin::pin!(stop);
     tokio::select! {
         biased;
-        () = &mut stop => return Ok(()),
+        () = &mut stop => {
+            // It may have been won just now, and nobody has said so yet.
+            return seat.leave().await.map_err(anyhow::Error::msg);
+        }
         () = seat.win(&standing) => {}
     }
     standing.send_replace(Standing::Leading);
@@ -307,13 +310,16 @@ impl Seat {
     /// Lets the next one in at once. If that fails it waits for the lease to end.
     async fn leave(&self) -> Result<(), String> {
         let deadline = self.election.renew_deadline;
-        loop {
-            match timeout(deadline, self.release()).await {
+        let release = async {
+            match self.release().await {
                 // The last sign of life was still under way.
-                Ok(Err(ApiError::Conflict(_))) => {}
-                Ok(released) => return released.map_err(|error| error.to_string()),
-                Err(_) => return Err(format!("no answer for {} s", deadline.as_secs())),
+                Err(ApiError::Conflict(_)) => self.release().await,
+                released => released,
             }
+        };
+        match timeout(deadline, release).await {
+            Ok(released) => released.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("no answer for {} s", deadline.as_secs())),
         }
     }
 

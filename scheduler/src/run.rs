@@ -325,12 +325,12 @@ impl Scheduler {
     fn rest_after(&self, started: Instant, plan: Plan) -> Rest {
         let deadline = plan.look_again_in_millis.map(Duration::from_millis);
         let usage = self.past.moves().then_some(USAGE_STEP);
-        let times = deadline.into_iter().chain(usage).chain(self.groups_again_after());
+        let times = deadline.into_iter().chain(usage).chain(self.looks_again_after());
         let until = times.min().map(|time| started + time);
         Rest { plan, until, repeats: 0 }
     }
 
-    fn groups_again_after(&self) -> Option<Duration> {
+    fn looks_again_after(&self) -> Option<Duration> {
         let is_stuck = self.grouper.is_stuck(&self.mirror);
         let looks = is_stuck && self.config.runs(Component::Podgrouper);
         let own = looks.then_some(podgrouper::LOOK_AGAIN);
@@ -461,7 +461,7 @@ impl Scheduler {
         if self.past.moves() && !plan.waiting.is_empty() {
             self.call_cycle(started + USAGE_STEP);
         }
-        if let Some(time) = self.groups_again_after() {
+        if let Some(time) = self.looks_again_after() {
             self.call_cycle(started + time);
         }
     }

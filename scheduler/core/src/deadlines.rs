@@ -73,7 +73,7 @@ fn protections<'a>(
     id: PodGroupId,
 ) -> impl Iterator<Item = Duration> + 'a {
     let group = session.group(id);
-    let leaf = group.queue.as_ref().ok().copied().flatten();
+    let leaf = group.known_queue();
     let runs = group.preemptible && session.members(id).active() > 0;
     let queues = leaf.filter(|_| runs).into_iter().flat_map(|leaf| session.ledger().path(leaf));
     let of_queue = |queue: QueueId| {

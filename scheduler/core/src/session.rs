@@ -326,7 +326,7 @@ impl<'s> Session<'s> {
 
     fn account_of(&self, pod: PodId) -> Option<(QueueId, &'s PodGroup)> {
         let group = self.group(self.pod(pod).group?);
-        group.queue.as_ref().ok().copied().flatten().map(|queue| (queue, group))
+        group.known_queue().map(|queue| (queue, group))
     }
 
     /// Where the pod is now.

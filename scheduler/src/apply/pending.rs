@@ -72,7 +72,7 @@ impl Applier {
         self.new = remaining.collect();
     }
 
-    /// When a pod will be told that it has no group, if none comes.
+    /// How long until a pod is told that it has no group, if none comes.
     pub(crate) fn look_again_after(&self) -> Option<Duration> {
         self.new.values().min().copied()
     }

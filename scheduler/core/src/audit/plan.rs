@@ -120,7 +120,7 @@ impl Names<'_> {
     }
 
     fn group_view(&self, group: &PodGroup) -> GroupView {
-        let queue = group.queue.as_ref().ok().copied().flatten();
+        let queue = group.known_queue();
         let parts = group.sub_groups.iter().map(|part| SubGroupView {
             name: part.name.clone(),
             parent: part.parent,

@@ -60,6 +60,11 @@ pub struct SubGroup {
 }
 
 impl PodGroup {
+    /// Its queue, if it names one that there is.
+    pub fn known_queue(&self) -> Option<QueueId> {
+        self.queue.as_ref().ok().copied().flatten()
+    }
+
     /// It, or a part of it, keeps to places of a topology.
     pub fn is_placed(&self) -> bool {
         self.topology.is_some() || self.sub_groups.iter().any(|part| part.topology.is_some())

@@ -48,7 +48,7 @@ impl Filter for ResourceClaims {
 /// A claim on GPUs that the pod's queue may not use.
 fn foreign(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Option<Misfit> {
     let group = session.group(session.pod(pod).group?);
-    let queue = group.queue.as_ref().ok().copied().flatten()?;
+    let queue = group.known_queue()?;
     let queue = &session.snapshot.queues[queue.0 as usize].name;
     let is_ours = claim.queue.as_ref() == Some(queue);
     (claim.is_gpu() && !claim.is_own && !is_ours).then(|| Misfit::ClaimOfQueue {

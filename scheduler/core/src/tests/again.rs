@@ -186,6 +186,34 @@ fn who_moves_for_others_than_it_was_meant_for_moves_all_the_same() {
     ");
 }
 
+#[test]
+fn nobody_leaves_who_would_come_back_while_others_of_the_queue_start() {
+    let rounds = rounds_of(
+        "
+        node n1 gpus=2 label pool=y
+        node n2 gpus=2 label pool=x
+        node n3 gpus=9
+        queue q quota=5
+        queue r quota=8
+        job oq gpus=2 queue=q on n3
+        job or gpus=7 queue=r on n3
+        job v gpus=2 queue=r needs pool=y on n1
+        job c gpus=1 queue=q needs pool=x on n2
+        job a gpus=2 queue=q needs pool=y
+        job b gpus=2 queue=q priority=75 needs pool=x
+    ",
+    );
+    insta::assert_snapshot!(rounds, @r"
+        1: v leaves n1 for a (reclaim)
+        1: a waits for n1
+        2: a runs on n1
+        2: c leaves n2 for b (preempt)
+        2: b waits for n2
+        3: b runs on n2
+        steady after 3
+    ");
+}
+
 /// For whom others leave in one cycle, and who was promised room, where jobs are searched for in so
 /// many rounds at most.
 fn evicted_in_rounds(rounds_max: usize, cluster: &str) -> String {
@@ -338,11 +366,12 @@ fn who_would_be_served_no_more_does_not_keep_others_from_it() {
             node n3 gpus=1 label pool=late
             queue owner quota=2
             queue lender quota=0
+            queue third quota=1
             job x gpus=1 queue=owner needs pool=x
             job z gpus=1 queue=lender needs pool=x on n1
             job late gpus=1 queue=lender needs pool=late
-            job a gpus=1 queue=owner priority=75 needs pool=low
-            job low gpus=1 queue=owner priority=50 needs pool=low on n2
+            job a gpus=1 queue=third priority=75 needs pool=low
+            job low gpus=1 queue=third priority=50 needs pool=low on n2
         ",
         ),
         Profile::kai(),

@@ -52,17 +52,20 @@ struct Outcome {
     placed: Pods,
     /// The queues of those.
     gaining: BTreeSet<QueueId>,
-    /// The groups among them that had less before this cycle.
-    growing: BTreeSet<PodGroupId>,
+    /// So many lost theirs in this cycle.
+    lost: Pods,
 }
 
 impl Outcome {
-    fn note_placed(&mut self, session: &Session<'_>, pod: PodId) {
+    /// A pod that waits as the cycle begins, and whether it gets a place.
+    fn note(&mut self, session: &Session<'_>, (pod, is_placed): (PodId, bool)) {
         let Some(group) = session.pod(pod).group else { return };
-        *self.placed.entry(group).or_default() += 1;
-        self.gaining.extend(queue_of(session, group));
-        if session.pod(pod).node.is_none() {
-            self.growing.insert(group);
+        if session.pod(pod).node.is_some() {
+            *self.lost.entry(group).or_default() += 1;
+        }
+        if is_placed {
+            *self.placed.entry(group).or_default() += 1;
+            self.gaining.extend(session.group(group).known_queue());
         }
     }
 
@@ -72,10 +75,13 @@ impl Outcome {
         }
     }
 
-    /// Groups that get more than they are owed.
+    /// Groups that get more than they are owed, or lost.
     fn growing_beyond_owed(&self) -> impl Iterator<Item = PodGroupId> {
-        let is_more = |group: &PodGroupId| self.placed.get(group) > self.owed.get(group);
-        self.growing.iter().copied().filter(is_more)
+        let is_more = |group: &PodGroupId| {
+            let placed = self.placed.get(group);
+            placed > self.owed.get(group) && placed > self.lost.get(group)
+        };
+        self.placed.keys().copied().filter(is_more)
     }
 
     fn has_its_places(&self, group: PodGroupId) -> bool {
@@ -91,6 +97,12 @@ impl Outcome {
     fn moves(&self, served: &Served) -> bool {
         let mut moving = served.moving();
         moving.all(|unit| self.has_its_places(unit.group))
+    }
+
+    /// Those that only move for the job have places, and nobody who left for it has one.
+    fn takes_nobody_back(&self, served: &Served) -> bool {
+        let mut victims = served.solution.victims.iter();
+        self.moves(served) && !victims.any(|unit| self.placed.contains_key(&unit.group))
     }
 
     /// The job has what it was promised, and whoever only moves for it has a place; or others have
@@ -238,19 +250,21 @@ impl Solved {
         let waiting: Vec<PodId> = session.pod_ids().filter(waits).collect();
         (self.next_cycle)(&mut next);
         let mut outcome = Outcome::default();
-        for pod in waiting.into_iter().filter(|pod| next.state(*pod).charged_on().is_some()) {
-            outcome.note_placed(session, pod);
+        for pod in waiting {
+            outcome.note(session, (pod, next.state(pod).charged_on().is_some()));
         }
         let earlier = self.served.iter().filter(|_| self.earlier_are_kept);
         earlier.clone().for_each(|served| outcome.note_owed(served));
-        // Others of its queue that come before an earlier one may have its room.
-        let taking = outcome.growing_beyond_owed().filter_map(|group| queue_of(session, group));
+        // Others of its queue that come before an earlier one may have its room, as long as nobody
+        // comes back who left for it.
+        let taking = outcome.growing_beyond_owed();
+        let taking = taking.filter_map(|group| session.group(group).known_queue());
         let taking: BTreeSet<QueueId> = taking.collect();
         let present = || served.iter().filter(|served| served.evicts());
         present().for_each(|served| outcome.note_owed(served));
         let is_settled = |served: &Served| {
             let is_taken = || taking.contains(&served.wanted.queue);
-            outcome.keeps(served) || outcome.moves(served) && is_taken()
+            outcome.keeps(served) || outcome.takes_nobody_back(served) && is_taken()
         };
         earlier.clone().all(is_settled) && present().all(|served| outcome.keeps(served))
     }
@@ -272,8 +286,4 @@ impl Solved {
         next.divide_again();
         next
     }
-}
-
-fn queue_of(session: &Session<'_>, group: PodGroupId) -> Option<QueueId> {
-    session.group(group).queue.as_ref().ok().copied().flatten()
 }
