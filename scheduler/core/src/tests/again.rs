@@ -150,6 +150,32 @@ fn a_job_that_was_promised_room_does_not_keep_one_of_its_queue_from_it_that_come
 }
 
 #[test]
+fn nobody_leaves_for_another_job_of_the_queue_whose_room_another_queue_would_take() {
+    let rounds = rounds_of(
+        "
+        node n0 gpus=3
+        node n1 gpus=3
+        node n2 gpus=2
+        queue q0 quota=-1 weight=2
+        queue q1 quota=4
+        job r3 pods=2 min=1 gpus=1 queue=q1 non-preemptible on n0 n0
+        job r2 pods=2 min=2 gpus=1 queue=q1 on n2 n0
+        job r1 gpus=2 queue=q0 on n1
+        job r0 pods=2 min=2 gpus=1 queue=q0 on n2 n1
+        job p1 gpus=2 queue=q1 priority=75
+        job p3 gpus=3 queue=q0 priority=100
+    ",
+    );
+    insta::assert_snapshot!(rounds, @r"
+        1: r0 leaves n2, n1 for p3 (preempt)
+        1: r1 leaves n1 for p3 (preempt)
+        1: p3 waits for n1
+        2: p3 runs on n1
+        steady after 2
+    ");
+}
+
+#[test]
 fn who_moves_for_others_than_it_was_meant_for_moves_all_the_same() {
     let rounds = rounds_of(
         "

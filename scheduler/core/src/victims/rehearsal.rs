@@ -107,7 +107,7 @@ impl Outcome {
 
     /// The job has what it was promised, and whoever only moves for it has a place; or others have
     /// what it was promised that come before it: nobody who left for it, nor another one of their
-    /// queues.
+    /// queues, and then none of its own may have left.
     fn keeps(&self, served: &Served) -> bool {
         if self.serves(served) {
             return self.moves(served);
@@ -115,7 +115,7 @@ impl Outcome {
         match served.manner {
             Manner::Evict => {
                 let mut losing = served.solution.victims.iter().map(|unit| unit.queue);
-                !losing.any(|queue| self.gaining.contains(&queue))
+                !losing.any(|queue| queue == served.wanted.queue || self.gaining.contains(&queue))
             }
             Manner::Move => self.moves(served) && self.growing_beyond_owed().next().is_some(),
         }
