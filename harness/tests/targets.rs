@@ -47,7 +47,9 @@ const WORDS: &str = "kube-scheduler lacks kai-words";
 #[test]
 fn kube_scheduler_passes_what_it_can_do_and_is_spared_the_rest() {
     let standing = "harness/tests/fixtures/runs/standing.feature";
-    let Some(all) = run(&["features", standing]) else {
+    // Now and then it leaves a pod that came before its claim until it looks at all again, after
+    // minutes.
+    let Some(all) = run(&["features", standing, "--retries", "1"]) else {
         return;
     };
     for name in [
