@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// So long a new pod is told nothing of having no group: a grouper in another process, which may
-/// just be taking over, gives it one. (KAI's scheduler never tells that.)
+/// just be taking over, gives it one.
 const GROUPING_MILLIS: i64 = 10_000;
 
 /// Most pods whose words are only brought up to date in one cycle; the rest follow.
