@@ -152,7 +152,8 @@ pub async fn lead(
         biased;
         () = &mut stop => {
             // It may have been won just now, and nobody has said so yet.
-            return seat.leave().await.map_err(anyhow::Error::msg);
+            seat.leave(&standing).await;
+            return Ok(());
         }
         () = seat.win(&standing) => {}
     }
@@ -166,9 +167,7 @@ pub async fn lead(
         done = work => done,
     };
     renewal.end().await;
-    if let Err(why) = seat.leave().await {
-        standing.send_replace(Standing::Unreleased(why));
-    }
+    seat.leave(&standing).await;
     done
 }
 
@@ -308,7 +307,7 @@ impl Seat {
     }
 
     /// Lets the next one in at once. If that fails it waits for the lease to end.
-    async fn leave(&self) -> Result<(), String> {
+    async fn leave(&self, standing: &watch::Sender<Standing>) {
         let deadline = self.election.renew_deadline;
         let release = async {
             match self.release().await {
@@ -317,10 +316,12 @@ impl Seat {
                 released => released,
             }
         };
-        match timeout(deadline, release).await {
-            Ok(released) => released.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("no answer for {} s", deadline.as_secs())),
-        }
+        let why = match timeout(deadline, release).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer for {} s", deadline.as_secs()),
+        };
+        standing.send_replace(Standing::Unreleased(why));
     }
 
     /// As client-go does it with `ReleaseOnCancel`: nobody holds the lease, for a second.

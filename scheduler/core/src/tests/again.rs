@@ -1,5 +1,6 @@
 //! Nobody is evicted again and again: what others leave for is still so when the next cycle has
-//! served everybody in turn. Each of these clusters once never came to rest.
+//! served everybody in turn, and whoever would be served then is. Most of these clusters once never
+//! came to rest.
 
 use std::fmt::Write as _;
 
