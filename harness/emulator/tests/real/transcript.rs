@@ -72,11 +72,11 @@ impl Default for Plain {
             (r"Resource Version: +\d+", "Resource Version: RV"),
             (r#"\\"managedFields\\":\[.*?\}\],"#, ""),
             (r"kubectl-edit-\d+\.yaml", "kubectl-edit-N.yaml"),
-            (r"\b(?:\d+[ydhms]){1,2}\b|<invalid>|<unknown>", "AGE"),
             (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-MADE"),
             (r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}\b", "-HASH"),
             (r"pod-template-hash[:=]\w+", "pod-template-hash=HASH"),
             (r"\.[0-9a-f]{16}\b", ".MADE"),
+            (r"\b(?:\d+[ydhms]){1,2}\b|<invalid>|<unknown>", "AGE"),
             (r"127\.0\.0\.1:\d+", "ADDRESS"),
             (r"\b10\.\d+\.\d+\.\d+\b", "IP"),
             (r" {2,}", "  "),
@@ -91,4 +91,11 @@ impl Plain {
         let text = text.replace(&home.display().to_string(), "HOME");
         self.0.iter().fold(text, |text, (rule, plain)| rule.replace_all(&text, *plain).into_owned())
     }
+}
+
+#[test]
+fn a_generated_name_is_no_age() {
+    let text = "kube-api-access-54h9d, web-67d4h8s9d2-5m42s, train.18a4c0ffee54321d after 2m54s";
+    let plain = Plain::default().of(text, Path::new("/home/nobody"));
+    assert_eq!(plain, "kube-api-access-MADE, web-HASH-MADE, train.MADE after AGE");
 }
