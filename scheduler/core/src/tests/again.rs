@@ -443,3 +443,43 @@ fn who_lost_pods_in_a_cycle_has_nobody_leave_in_it() {
     let told = evicted_in_rounds(3, &cluster("quota=0 limit=0"));
     assert_eq!(told, "low for e\ne-2 is promised room");
 }
+
+#[test]
+fn nobody_moves_who_would_have_no_place_then() {
+    let cluster = "
+        node n1 gpus=2
+        node n2 gpus=2
+        queue q quota=4
+        job k gpus=1 queue=q on n1
+        job xm gpus=1 queue=q on n2
+        job a gpus=2 queue=q
+    ";
+    assert_eq!(evicted_before(all_but_x, 1, cluster), "");
+    let told = evicted_before(serve_again, 1, cluster);
+    assert_eq!(told, "xm for a\nxm is promised room\na is promised room");
+}
+
+/// A next cycle in which whoever left comes before those who waited longer.
+fn who_left_first(next: &mut Session<'_>) {
+    serve_all(next, |_| true);
+}
+
+#[test]
+fn nobody_leaves_who_would_take_what_another_of_the_queue_was_promised_before() {
+    let cluster = "
+        node n1 gpus=2
+        node n2 gpus=2
+        node n3 gpus=2 label pool=p
+        queue v quota=4
+        queue p quota=2
+        job owner gpus=2 queue=p needs pool=p
+        job k gpus=1 queue=v on n1
+        job m gpus=1 queue=v on n2
+        job x gpus=2 queue=v
+        job victim gpus=2 queue=v on n3
+    ";
+    let moved = "m for x\nm is promised room\nx is promised room";
+    assert_eq!(evicted_before(who_left_first, 3, cluster), moved);
+    let told = evicted_before(serve_again, 3, cluster);
+    assert_eq!(told, format!("{moved}\nvictim for owner\nowner is promised room"));
+}
