@@ -458,7 +458,7 @@ impl Scheduler {
         if let Some(millis) = plan.look_again_in_millis {
             self.call_cycle(started + Duration::from_millis(millis));
         }
-        if self.past.moves() && !plan.waiting.is_empty() {
+        if self.past.moves() && (!plan.waiting.is_empty() || self.past.is_unwritten()) {
             self.call_cycle(started + USAGE_STEP);
         }
         if let Some(time) = self.looks_again_after() {

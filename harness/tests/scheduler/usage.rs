@@ -258,6 +258,28 @@ fn an_explanation_finds_the_usage_history_in_any_namespace() {
     });
 }
 
+/// The usage history that the scheduler wrote.
+fn kept(lab: &Lab) -> Value {
+    let kept = lab.list("", "configmaps");
+    let is_it = |object: &&Value| object["metadata"]["name"] == "kai-scheduler-usage";
+    kept.iter().find(is_it).unwrap()["data"].clone()
+}
+
+#[test]
+fn what_queues_use_is_kept_within_a_minute_though_nothing_happens_any_more() {
+    Lab::tell(async |mut lab| {
+        lab.sleep_until_events();
+        lab.config.usage_window = Some(Duration::from_hours(1));
+        lab.nodes(1, 8);
+        lab.queue("a", 0, -1);
+        lab.start();
+        lab.pass(5).await;
+        lab.job("of-a", "a", (8, 1));
+        lab.pass(90).await;
+        assert_snapshot!(kept(&lab), @r#"{"history.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225606010,[8000,0,0]]]}}"}"#);
+    });
+}
+
 /// A node pool with eight GPUs, and a queue whose work uses them all.
 async fn pool(lab: &Lab, pool: &str) {
     let fleet = format!("pools: [{{name: {pool}, count: 1, gpus: 8, labels: {{pool: {pool}}}}}]");
@@ -284,10 +306,7 @@ fn shards_of_one_name_keep_a_history_each() {
             lab.pass(1800).await;
             lab.stop().await;
         }
-        let kept = lab.list("", "configmaps");
-        let is_it = |object: &&Value| object["metadata"]["name"] == "kai-scheduler-usage";
-        let kept = kept.iter().find(is_it).unwrap();
-        assert_snapshot!(kept["data"], @r#"{"history.pool-a.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225601010,[8000,0,0]]]}}","history.pool-b.json":"{\"capacity\":[[1767227400010,[8000,128000,1099511627776]]],\"queues\":{\"b\":[[1767227401010,[8000,0,0]]]}}"}"#);
+        assert_snapshot!(kept(&lab), @r#"{"history.pool-a.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225601010,[8000,0,0]]]}}","history.pool-b.json":"{\"capacity\":[[1767227400010,[8000,128000,1099511627776]]],\"queues\":{\"b\":[[1767227401010,[8000,0,0]]]}}"}"#);
     });
 }
 

@@ -144,6 +144,11 @@ impl Kept {
         }
     }
 
+    /// What changed last is not written yet.
+    pub(super) fn lacks(&self, usage: &Usage) -> bool {
+        self.written.is_none_or(|(_, changes)| changes != usage.changes)
+    }
+
     /// Writes the history, if it is time and something changed.
     pub(crate) async fn write(
         &mut self,
@@ -151,10 +156,8 @@ impl Kept {
         usage: &Usage,
         now: Time,
     ) -> Result<(), ApiError> {
-        let is_early = |(at, changes): (Time, u64)| {
-            now.0.saturating_sub(at.0) < PERIOD_MILLIS || changes == usage.changes
-        };
-        if self.written.is_some_and(is_early) {
+        let is_early = |(at, _): (Time, u64)| now.0.saturating_sub(at.0) < PERIOD_MILLIS;
+        if self.written.is_some_and(is_early) || !self.lacks(usage) {
             return Ok(());
         }
         let history = json!(usage.condensed(now, self.points_max)).to_string();

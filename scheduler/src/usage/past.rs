@@ -111,6 +111,11 @@ impl Past {
         Some((trouble.map(told).or_else(stranger), took))
     }
 
+    /// Something of the own history is still to be written, when it is time.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| self.kept.lacks(own))
+    }
+
     /// Notes what queues use from now on, and keeps it.
     pub(crate) async fn record(
         &mut self,

@@ -57,7 +57,8 @@ impl Standing {
             priority: Reverse(account.priority),
             uses_forbidden: uses_forbidden(with_job, allocatable),
             share_with_job: dominant(with_job.minus(victims), allocatable, total),
-            share: dominant(account.allocated.minus(victims), allocatable, total),
+            // KAI leaves the victims out of the first alone.
+            share: dominant(account.allocated, allocatable, total),
             allocatable: [allocatable.gpu, allocatable.memory, allocatable.cpu],
             created: account.created,
             queue,

@@ -177,43 +177,6 @@ fn nobody_leaves_for_another_job_of_the_queue_whose_room_another_queue_would_tak
 }
 
 #[test]
-fn who_moves_for_others_than_it_was_meant_for_moves_all_the_same() {
-    let rounds = rounds_of(
-        "
-        node large gpus=2 gpu-memory=2000
-        node medium gpus=1 gpu-memory=600
-        node small gpus=1 gpu-memory=400
-        node nn0 gpus=1 gpu-memory=400
-        queue queue0 quota=0.5 weight=2
-        queue queue1 quota=2 weight=2
-        queue hq0 quota=0.5 weight=2
-        job h0 part-memory=350 queue=hq0 priority=100
-        job h3 part-memory=350 queue=hq0
-        job h2 pods=4 min=1 part-memory=350 queue=queue0 priority=75 on nn0/h2-0 small/h2-1
-        job m1 part-memory=350 queue=queue0
-        job h1 part-memory=350 queue=queue1 on medium/h1
-        job running pods=2 min=2 gpus=1 queue=queue1 on large large
-    ",
-    );
-    insta::assert_snapshot!(rounds, @r"
-        1: running leaves large for h3 (consolidation)
-        1: running waits for medium
-        1: h1 leaves medium for h3 (consolidation)
-        1: h1 waits for large/h1
-        1: h3 waits for large/h1
-        2: h1 runs on large/h1
-        2: running runs on medium
-        2: h0 runs on large/h1
-        2: h2 runs on large/h1 x2
-        2: m1 runs on large/h1
-        3: m1 leaves large for h3 (reclaim)
-        3: h3 waits for large/h1
-        4: h3 runs on large/h1
-        steady after 4
-    ");
-}
-
-#[test]
 fn nobody_leaves_who_would_come_back_while_others_of_the_queue_start() {
     let rounds = rounds_of(
         "
@@ -457,6 +420,26 @@ fn nobody_moves_who_would_have_no_place_then() {
     assert_eq!(evicted_before(all_but_x, 1, cluster), "");
     let told = evicted_before(serve_again, 1, cluster);
     assert_eq!(told, "xm for a\nxm is promised room\na is promised room");
+}
+
+#[test]
+fn who_moves_for_others_than_it_was_meant_for_moves_all_the_same() {
+    let cluster = |other: &str| {
+        format!(
+            "
+            node n1 gpus=2
+            node n2 gpus=2
+            queue q quota=4
+            job k gpus=1 queue=q on n1
+            job m gpus=1 queue=q on n2
+            job x gpus=2 queue=q
+            {other}
+        "
+        )
+    };
+    let told = evicted_before(all_but_x, 1, &cluster("job other gpus=2 queue=q"));
+    assert_eq!(told, "m for x\nm is promised room\nx is promised room");
+    assert_eq!(evicted_before(all_but_x, 1, &cluster("")), "");
 }
 
 /// A next cycle in which whoever left comes before those who waited longer.

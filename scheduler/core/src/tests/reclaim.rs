@@ -453,3 +453,20 @@ fn where_a_gang_finds_too_few_to_evict_a_smaller_one_is_still_looked_at() {
     small pending: Room was promised on n1 and is being released by pods that are leaving
     ");
 }
+
+#[test]
+fn where_all_of_two_queues_would_leave_the_one_that_uses_more_of_its_share_gives_first() {
+    assert_snapshot!(plan_of("
+        node n gpus=4
+        queue much quota=1 weight=0
+        queue some quota=0
+        queue owner quota=1
+        job three gpus=3 queue=much on n
+        job one gpus=1 queue=some on n
+        job w gpus=1 queue=owner
+    "), @r"
+    three leaves n for w (reclaim)
+    w waits for n
+    w pending: Room was promised on n and is being released by pods that are leaving
+    ");
+}
