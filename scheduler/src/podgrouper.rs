@@ -41,6 +41,16 @@ pub(crate) const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// Longest chain of owners that is followed.
 const CHAIN_MAX: usize = 16;
 
+/// What the server says of an owner.
+#[derive(Clone, Debug)]
+enum Answer {
+    Object(Value),
+    /// There is none, or none any more.
+    Nothing,
+    /// We may not read it.
+    Refused,
+}
+
 /// Groups pods, and keeps what it learned about kinds.
 #[derive(Debug)]
 pub(crate) struct Grouper {
@@ -48,8 +58,8 @@ pub(crate) struct Grouper {
     pool_label: String,
     /// Plural names by API version and kind; `None`: the server has no such kind.
     plurals: BTreeMap<(Name, Name), Option<String>>,
-    /// Owners fetched in this cycle, `None` where there is none any more.
-    owners: BTreeMap<(Name, Owner), Option<Value>>,
+    /// Owners asked for in this cycle.
+    owners: BTreeMap<(Name, Owner), Answer>,
     /// What kinds of owners have by default.
     defaults: Source,
     /// Pods whose groups are of other node pools, as they stood at this version: they are left to
@@ -181,8 +191,12 @@ impl Grouper {
             return Ok(None);
         }
         let beside = match rules::beside(pod, &chain) {
-            Some(beside) => self.owner(api, &key.namespace, &beside).await?,
+            Some(beside) => Some(self.owner(api, &key.namespace, &beside).await?),
             None => None,
+        };
+        let beside = match beside {
+            Some(Answer::Object(object)) => Some(object),
+            Some(Answer::Nothing | Answer::Refused) | None => None,
         };
         let around = Around {
             pods: &mirror.pods,
@@ -199,7 +213,7 @@ impl Grouper {
         })
     }
 
-    /// The owners of a pod, nearest first.
+    /// The owners of a pod that we may read, nearest first.
     pub(crate) async fn chain(
         &mut self,
         api: &Api,
@@ -209,9 +223,13 @@ impl Grouper {
         let mut chain = Vec::new();
         let mut next = pod.owner.clone();
         while let Some(owner) = next.filter(|_| chain.len() < CHAIN_MAX) {
-            let object = self.owner(api, namespace, &owner).await?;
-            next = object.as_ref().and_then(owner_above);
-            chain.push(Link { owner, object: object.unwrap_or(Value::Null) });
+            let object = match self.owner(api, namespace, &owner).await? {
+                Answer::Object(object) => object,
+                Answer::Nothing => Value::Null,
+                Answer::Refused => break,
+            };
+            next = owner_above(&object);
+            chain.push(Link { owner, object });
         }
         Ok(chain)
     }
@@ -221,14 +239,14 @@ impl Grouper {
         api: &Api,
         namespace: &Name,
         owner: &Owner,
-    ) -> Result<Option<Value>, ApiError> {
+    ) -> Result<Answer, ApiError> {
         let cached = (Name::clone(namespace), owner.clone());
         if let Some(known) = self.owners.get(&cached) {
             return Ok(known.clone());
         }
-        let object = self.fetch(api, namespace, owner).await?;
-        self.owners.insert(cached, object.clone());
-        Ok(object)
+        let answer = self.fetch(api, namespace, owner).await?;
+        self.owners.insert(cached, answer.clone());
+        Ok(answer)
     }
 
     async fn fetch(
@@ -236,15 +254,18 @@ impl Grouper {
         api: &Api,
         namespace: &Name,
         owner: &Owner,
-    ) -> Result<Option<Value>, ApiError> {
+    ) -> Result<Answer, ApiError> {
         let Some(plural) = self.plural(api, owner).await? else {
-            return Ok(None);
+            return Ok(Answer::Nothing);
         };
         let path = path(&owner.api_version, namespace, &plural, &owner.name);
         match api.get(&path).await {
-            Ok(object) if owner.uid.is_empty() || is_it(&object, owner) => Ok(Some(object)),
-            // Another object of that name, none, or one that we may not read.
-            Ok(_) | Err(ApiError::NotFound(_) | ApiError::Refused(_)) => Ok(None),
+            Ok(object) if owner.uid.is_empty() || is_it(&object, owner) => {
+                Ok(Answer::Object(object))
+            }
+            // Another object of that name, or none.
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(Answer::Nothing),
+            Err(ApiError::Refused(_)) => Ok(Answer::Refused),
             Err(error) => Err(error),
         }
     }

@@ -1,11 +1,14 @@
 //! Kinds of others that own pods: their pods are the gangs that their controllers mean.
 
+use http::{Request, Response};
+use http_body_util::Either;
 use insta::assert_snapshot;
 use schedlab_emulator::Fleet;
 use schedlab_json::{Value, json};
 
 use super::lab::Lab;
 use schedlab_scheduler::DefaultPriorities;
+use tower::{ServiceExt as _, service_fn};
 
 /// Creates a pod of one owner, or of a list of them; it asks for a GPU.
 fn pod(lab: &Lab, name: &str, labels: &Value, owners: &Value) {
@@ -352,5 +355,66 @@ fn a_group_that_its_pods_still_have_is_made_again() {
         lab.delete_in("default", "jobs", "batch", "first");
         lab.pass(60).await;
         assert_snapshot!(lab.pod_groups(), @r#"pg-second {"minMember":1,"priorityClassName":"train","queue":"q"}"#);
+    });
+}
+
+/// A client that may not read what has this in its path.
+fn client_without_right_to(lab: &Lab, part: &'static str) -> kube::Client {
+    let router = lab.emulator.service();
+    let service = service_fn(move |request: Request<kube::client::Body>| {
+        let (router, is_refused) = (router.clone(), request.uri().path().contains(part));
+        async move {
+            if !is_refused {
+                let answer = router.oneshot(request).await;
+                return answer.map(|answer| answer.map(Either::Left));
+            }
+            let told = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                               "reason": "Forbidden", "message": "forbidden", "code": 403 });
+            let body = Either::Right(kube::client::Body::from(told.to_string().into_bytes()));
+            Ok(Response::builder().status(403).body(body).expect("the answer is well-formed"))
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+/// What groups there are, how large, and of which queue.
+fn groups(lab: &Lab) -> String {
+    let groups = lab.list("scheduling.run.ai", "podgroups");
+    let told = groups.iter().map(|group| {
+        let name = group["metadata"]["name"].as_str().unwrap_or_default();
+        let kind = name.split('-').take(2).collect::<Vec<_>>().join("-");
+        format!("{kind} {} {}", group["spec"]["minMember"], group["spec"]["queue"])
+    });
+    told.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_owner_that_may_not_be_read_leaves_the_one_below_it_to_say_how_pods_are_grouped() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        let trial = owner(&lab, ("katib.example.com", "trials", "Trial"), &json!({}));
+        let labels = json!({ "kai.scheduler/queue": "q" });
+        let job = json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": { "name": "x", "namespace": "default", "labels": labels, "ownerReferences": [trial],
+                          "annotations": { "kai.scheduler/batch-min-member": "2" } },
+            "spec": { "parallelism": 0, "template": { "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] } } },
+        });
+        let uid = lab.create("batch", "jobs", &job);
+        let job = json!({ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": uid });
+        for name in ["w0", "w1"] {
+            pod(&lab, name, &json!({}), &job);
+        }
+        for name in ["a", "b"] {
+            pod(&lab, name, &json!({ "kai.scheduler/queue": "q" }), &trial);
+        }
+        lab.start_with(client_without_right_to(&lab, "/trials"));
+        lab.pass(5).await;
+        assert_snapshot!(groups(&lab), @r#"
+        pg-a 1 "q"
+        pg-b 1 "q"
+        pg-x 2 "q"
+        "#);
     });
 }
