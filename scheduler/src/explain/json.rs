@@ -207,10 +207,18 @@ fn accounts(of: &Account) -> Value {
     })
 }
 
+/// What counts most: a queue that is starved may borrow, too.
 fn how(standing: Standing, scale: i64) -> Value {
-    match standing {
-        Standing::Borrows(amount) => json!({ "is": "borrowing", "by": scaled(amount, scale) }),
-        Standing::Starved(amount) => json!({ "is": "starved", "by": scaled(amount, scale) }),
-        Standing::Served => json!({ "is": "served" }),
+    let Standing { starved_of, borrows } = standing;
+    match (starved_of > 0, borrows > 0) {
+        (false, false) => json!({ "is": "served" }),
+        (false, true) => json!({ "is": "borrowing", "by": scaled(borrows, scale) }),
+        (true, _) => {
+            let mut told = json!({ "is": "starved", "by": scaled(starved_of, scale) });
+            if borrows > 0 {
+                told["borrows"] = scaled(borrows, scale);
+            }
+            told
+        }
     }
 }

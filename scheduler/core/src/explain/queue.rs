@@ -48,14 +48,12 @@ pub struct Candidate {
 
 /// How a queue stands in one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It asks for more than it has, and has less than its fair share, by this much; whether or
-    /// not that is more than its quota.
-    Starved(i64),
-    /// It has all that it asks for of its fair share, and that is more than its quota by this much.
-    Borrows(i64),
-    /// Neither.
-    Served,
+pub struct Standing {
+    /// What it asks for and does not have of its fair share; whether or not that is more than its
+    /// quota.
+    pub starved_of: i64,
+    /// What it uses beyond its quota.
+    pub borrows: i64,
 }
 
 impl Standing {
@@ -64,15 +62,12 @@ impl Standing {
         let [used, share, asked] =
             [account.allocated, account.fair_share, account.requested].map(PerResource::values);
         let quota = account.quota.values();
-        std::array::from_fn(|at| {
-            let missing = share[at].min(asked[at]) - used[at];
-            if missing > 0 {
-                return Self::Starved(missing);
-            }
-            match quota[at] {
-                Amount::Exactly(quota) if used[at] > quota => Self::Borrows(used[at] - quota),
-                Amount::Exactly(_) | Amount::Unlimited => Self::Served,
-            }
+        std::array::from_fn(|at| Self {
+            starved_of: (share[at].min(asked[at]) - used[at]).max(0),
+            borrows: match quota[at] {
+                Amount::Exactly(quota) => (used[at] - quota).max(0),
+                Amount::Unlimited => 0,
+            },
         })
     }
 }

@@ -91,8 +91,9 @@ impl QueueTold<'_> {
             .flat_map(|(account, at)| {
                 let name = self.name(QueueId(at));
                 let standings = Standing::of(account).into_iter().zip(&RESOURCES);
-                standings.filter_map(|(standing, resource)| standing_line(name, standing, resource))
+                standings.flat_map(|(standing, resource)| standing_lines(name, standing, resource))
             })
+            .flatten()
             .collect();
         if lines.is_empty() {
             writeln!(f, "  none borrows and none is starved")?;
@@ -161,18 +162,15 @@ impl QueueTold<'_> {
     }
 }
 
-fn standing_line(name: &Name, standing: Standing, resource: &ResourceName) -> Option<String> {
-    let of = |amount| Quantity { resource: resource.clone(), amount };
-    match standing {
-        Standing::Borrows(amount) => {
-            Some(format!("{name} borrows {}: it uses that beyond its quota", of(amount).counted()))
-        }
-        Standing::Starved(amount) => Some(format!(
-            "{name} is starved of {}: it asks for that inside its fair share",
-            of(amount).counted()
-        )),
-        Standing::Served => None,
-    }
+fn standing_lines(name: &Name, standing: Standing, resource: &ResourceName) -> [Option<String>; 2] {
+    let told = |amount: i64, what: &str, why: &str| {
+        let of = Quantity { resource: resource.clone(), amount };
+        (amount > 0).then(|| format!("{name} {what} {}: {why}", of.counted()))
+    };
+    [
+        told(standing.borrows, "borrows", "it uses that beyond its quota"),
+        told(standing.starved_of, "is starved of", "it asks for that inside its fair share"),
+    ]
 }
 
 fn level_lines(

@@ -178,6 +178,7 @@ fn a_queue_tells_of_cores_and_memory_that_are_bounded_and_of_past_usage() {
 
     all queues
       a borrows 1 GPU: it uses that beyond its quota
+      a borrows 1 CPU core: it uses that beyond its quota
       a is starved of 1 CPU core: it asks for that inside its fair share
       a is starved of 1 GB memory: it asks for that inside its fair share
       b is starved of 3 GPUs: it asks for that inside its fair share
@@ -275,6 +276,7 @@ fn a_queue_is_starved_where_the_only_one_below_it_that_asks_for_more_is() {
     all queues
       lab is starved of 2 GPUs: it asks for that inside its fair share
       other borrows 3 GPUs: it uses that beyond its quota
+      team borrows 1 GPU: it uses that beyond its quota
       team is starved of 2 GPUs: it asks for that inside its fair share
     ");
 }

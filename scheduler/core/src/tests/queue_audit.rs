@@ -177,3 +177,24 @@ fn nobody_could_have_to_leave_who_has_no_more_than_the_quota() {
       default/y of queue b: 1 pod, the job's minimum
     ");
 }
+
+#[test]
+fn a_queue_that_borrows_and_asks_for_more_of_its_share_is_told_to_do_both() {
+    let told = queue_explained(
+        "
+        node n1 gpus=4
+        node n2 gpus=4
+        node n3 gpus=4
+        queue a quota=2
+        queue b quota=2
+        job runs gpus=4 queue=a on n1
+        job wide gpus=6 queue=a
+    ",
+        "a",
+    );
+    let stand = told.lines().filter(|line| line.starts_with("  a "));
+    assert_snapshot!(stand.collect::<Vec<_>>().join("\n"), @r"
+    a borrows 2 GPUs: it uses that beyond its quota
+    a is starved of 6 GPUs: it asks for that inside its fair share
+    ");
+}
