@@ -51,6 +51,15 @@ enum Answer {
     Refused,
 }
 
+impl Answer {
+    fn object(self) -> Option<Value> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Nothing | Self::Refused => None,
+        }
+    }
+}
+
 /// Groups pods, and keeps what it learned about kinds.
 #[derive(Debug)]
 pub(crate) struct Grouper {
@@ -191,12 +200,8 @@ impl Grouper {
             return Ok(None);
         }
         let beside = match rules::beside(pod, &chain) {
-            Some(beside) => Some(self.owner(api, &key.namespace, &beside).await?),
+            Some(beside) => self.owner(api, &key.namespace, &beside).await?.object(),
             None => None,
-        };
-        let beside = match beside {
-            Some(Answer::Object(object)) => Some(object),
-            Some(Answer::Nothing | Answer::Refused) | None => None,
         };
         let around = Around {
             pods: &mirror.pods,

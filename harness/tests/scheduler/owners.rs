@@ -377,17 +377,6 @@ fn client_without_right_to(lab: &Lab, part: &'static str) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-/// What groups there are, how large, and of which queue.
-fn groups(lab: &Lab) -> String {
-    let groups = lab.list("scheduling.run.ai", "podgroups");
-    let told = groups.iter().map(|group| {
-        let name = group["metadata"]["name"].as_str().unwrap_or_default();
-        let kind = name.split('-').take(2).collect::<Vec<_>>().join("-");
-        format!("{kind} {} {}", group["spec"]["minMember"], group["spec"]["queue"])
-    });
-    told.collect::<Vec<_>>().join("\n")
-}
-
 #[test]
 fn an_owner_that_may_not_be_read_leaves_the_one_below_it_to_say_how_pods_are_grouped() {
     Lab::tell(async |mut lab| {
@@ -411,10 +400,10 @@ fn an_owner_that_may_not_be_read_leaves_the_one_below_it_to_say_how_pods_are_gro
         }
         lab.start_with(client_without_right_to(&lab, "/trials"));
         lab.pass(5).await;
-        assert_snapshot!(groups(&lab), @r#"
-        pg-a 1 "q"
-        pg-b 1 "q"
-        pg-x 2 "q"
+        assert_snapshot!(lab.pod_groups(), @r#"
+        pg-a {"minMember":1,"priorityClassName":"train","queue":"q"}
+        pg-b {"minMember":1,"priorityClassName":"train","queue":"q"}
+        pg-x {"minMember":2,"priorityClassName":"train","queue":"q"}
         "#);
     });
 }
