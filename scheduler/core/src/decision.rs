@@ -13,6 +13,7 @@ mod words;
 use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use device_misfit::DeviceMisfit;
 pub use misfit::{ApartOver, EvenWhenEmpty, Misfit, Misfits, Refusal};
+pub(crate) use obstacle::worst;
 pub use place_misfit::PlaceMisfit;
 pub use reason::{Deallocation, Preemption, Reason, ReasonKind, Since};
 pub use remedy::{Bound, Remedy, Room};

@@ -106,6 +106,8 @@ pub struct NodeGroup {
     pub free: Resources,
     /// All that it offers.
     pub allocatable: Resources,
+    /// How many pods of the same group are there, of those that this cycle places before it as well.
+    pub mates: usize,
     /// Of the device of which most is free: as much of it as is, thousandths or MiB, whichever the
     /// pod asks for. `None`: it asks for no part.
     pub free_of_one: Option<i64>,
@@ -209,7 +211,7 @@ fn nodes(session: &mut Session<'_>, group: PodGroupId) -> Option<NodesFor> {
 }
 
 fn node_groups(session: &Session<'_>, (pod, missing): (PodId, &[PodId])) -> Vec<NodeGroup> {
-    type Likeness = (Vec<(String, Option<Misfit>)>, Resources, Resources, Option<i64>);
+    type Likeness = (Vec<(String, Option<Misfit>)>, Resources, Resources, Option<i64>, usize);
     let mut alike: BTreeMap<Likeness, Vec<Name>> = BTreeMap::new();
     let shared_gpu = session.shape_of(pod).shared_gpu;
     let mut out_of_place = session.out_of_place(missing, pod);
@@ -225,14 +227,16 @@ fn node_groups(session: &Session<'_>, (pod, missing): (PodId, &[PodId])) -> Vec<
         let refusals = refusals.chain(out_of_place).collect();
         let (room, of) = (session.room(node), session.node(node));
         let free_of_one = shared_gpu.map(|shared| shared.part_of(of, room.idle_of_one(of)));
-        let likeness = (refusals, room.idle.clone(), of.allocatable.clone(), free_of_one);
+        let mates = session.mates_on(pod, node).count();
+        let likeness = (refusals, room.idle.clone(), of.allocatable.clone(), free_of_one, mates);
         alike.entry(likeness).or_default().push(Name::clone(&of.name));
     }
-    let group = |((refusals, free, allocatable, free_of_one), nodes)| NodeGroup {
+    let group = |((refusals, free, allocatable, free_of_one, mates), nodes)| NodeGroup {
         nodes,
         refusals,
         free,
         allocatable,
+        mates,
         free_of_one,
     };
     let mut groups: Vec<NodeGroup> = alike.into_iter().map(group).collect();
@@ -248,15 +252,15 @@ fn missing(session: &mut Session<'_>, group: PodGroupId) -> Missing {
     session.undo_to(start);
     let first = unplaced.and_then(|unplaced| pods.iter().position(|pod| *pod == unplaced.pod));
     let (before, missing) = pods.split_at(first.unwrap_or(0));
-    let only_full = match missing.first().filter(|_| first.is_some()) {
+    let (only_full, worst) = match missing.first().filter(|_| first.is_some()) {
         Some(pod) if before.is_empty() || session.place_all(before).is_ok() => {
-            only_full(session, *pod)
+            (only_full(session, *pod), session.worst_misfits(*pod))
         }
-        Some(_) | None => Vec::new(),
+        Some(_) | None => (Vec::new(), Vec::new()),
     };
     session.undo_to(start);
     let shapes = missing.iter().map(|pod| session.pod(*pod).shape).collect();
-    Missing { shapes, only_full, beyond_fleet: session.beyond_empty_fleet(&pods) }
+    Missing { shapes, only_full, worst, beyond_fleet: session.beyond_empty_fleet(&pods) }
 }
 
 /// Nodes that nothing but what others use of them keeps the pod from.

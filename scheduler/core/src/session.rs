@@ -12,6 +12,7 @@ mod demand;
 mod device;
 mod fleet;
 mod free;
+mod mates;
 mod members;
 mod next_cycle;
 mod no_place;

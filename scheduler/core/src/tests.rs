@@ -29,6 +29,7 @@ mod queue_audit;
 mod random;
 mod reclaim;
 mod remedies;
+mod remedies_closed;
 mod remedies_hold;
 mod reservations;
 mod restraint;

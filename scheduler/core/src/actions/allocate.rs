@@ -169,24 +169,14 @@ fn larger_than_fleet(session: &Session<'_>, pods: &[PodId]) -> Option<Reason> {
     if pods.len() < 2 {
         return None;
     }
-    let representatives: BTreeMap<ShapeId, PodId> =
-        pods.iter().map(|pod| (session.pod(*pod).shape, *pod)).collect();
-    let mut eligible = vec![false; session.snapshot.nodes.len()];
-    for pod in representatives.into_values() {
-        for (either, this) in eligible.iter_mut().zip(session.eligible_nodes(pod)) {
-            *either |= this;
-        }
-    }
-    let mut offered = Resources::default();
-    for (node, _) in session.snapshot.nodes.iter().zip(eligible).filter(|(_, eligible)| *eligible) {
-        offered.add(&node.allocatable);
-    }
     let mut requested = Resources::default();
     for pod in pods {
         requested.add(&session.shape_of(*pod).requests);
     }
+    let offered = offered_by(session, pods, |pod| session.eligible_nodes(pod));
     let resource = requested.short_in(&offered).resources().next()?;
-    if offered == Resources::default() {
+    let would_do = offered_by(session, pods, |pod| session.eligible_once_open(pod));
+    if offered == Resources::default() || requested.fits_in(&would_do) {
         return None;
     }
     let of =
@@ -205,4 +195,25 @@ fn larger_than_fleet(session: &Session<'_>, pods: &[PodId]) -> Option<Reason> {
         missing: count(beyond.len()),
         more: of(&more),
     })
+}
+
+/// What nodes have on which any of the pods may be.
+fn offered_by(
+    session: &Session<'_>,
+    pods: &[PodId],
+    may_be: impl Fn(PodId) -> Vec<bool>,
+) -> Resources {
+    let of_shape: BTreeMap<ShapeId, PodId> =
+        pods.iter().map(|pod| (session.pod(*pod).shape, *pod)).collect();
+    let mut any = vec![false; session.snapshot.nodes.len()];
+    for pod in of_shape.into_values() {
+        for (any, this) in any.iter_mut().zip(may_be(pod)) {
+            *any |= this;
+        }
+    }
+    let mut offered = Resources::default();
+    for (node, _) in session.snapshot.nodes.iter().zip(any).filter(|(_, any)| *any) {
+        offered.add(&node.allocatable);
+    }
+    offered
 }

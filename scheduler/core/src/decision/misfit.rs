@@ -112,6 +112,18 @@ impl Misfit {
         matches!(self, Self::PodAntiAffinity | Self::OthersAntiAffinity | Self::HostPort)
     }
 
+    /// A node can be opened to the pods to which it happens.
+    pub const fn is_of_closed_nodes(&self) -> bool {
+        matches!(
+            self,
+            Self::Taint { .. }
+                | Self::Unschedulable
+                | Self::NotReady
+                | Self::NoGpuWorker
+                | Self::NoCpuWorker
+        )
+    }
+
     /// Could it be cured by evicting somebody from the node?
     pub const fn is_curable(&self) -> bool {
         match self {
@@ -305,16 +317,24 @@ pub struct Refusal {
     pub first: Misfit,
     /// What stands most in the way.
     pub worst: Misfit,
+    /// It would though all others left: for pods of its own gang.
+    pub for_mates: bool,
 }
 
 impl Misfits {
-    /// One more node, and all that speaks against it.
-    pub fn count(&mut self, misfits: impl IntoIterator<Item = Misfit>) {
+    /// One more node, all that speaks against it, and whether the worst of that is for pods of its
+    /// own gang.
+    pub fn count(
+        &mut self,
+        misfits: impl IntoIterator<Item = Misfit>,
+        is_for_mates: impl Fn(&Misfit) -> bool,
+    ) {
         self.nodes += 1;
         let mut misfits = misfits.into_iter();
         let Some(first) = misfits.next() else { return };
         let worst = worst(&first, misfits);
-        *self.counts.entry(Refusal { first, worst }).or_default() += 1;
+        let for_mates = is_for_mates(&worst);
+        *self.counts.entry(Refusal { first, worst, for_mates }).or_default() += 1;
     }
 
     /// Those of other nodes.

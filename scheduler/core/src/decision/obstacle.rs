@@ -15,6 +15,8 @@ enum Obstacle {
     Full,
     /// It is closed to the pod as things are.
     Closed,
+    /// Pods of its own gang have it.
+    Mates,
     /// The pod is for other nodes.
     Elsewhere,
     /// It is of another kind than the pod asks for.
@@ -63,6 +65,11 @@ impl Misfit {
 }
 
 impl Misfit {
+    /// Whoever runs the cluster could let such nodes take the pod, as large as they are.
+    pub(crate) fn is_closed_at_most(&self) -> bool {
+        self.obstacle() <= Obstacle::Closed
+    }
+
     /// It is about where other pods are, or what the pod has elsewhere, and not about the node.
     const fn binds(&self) -> bool {
         matches!(
@@ -105,7 +112,7 @@ const fn of_devices(misfit: &DeviceMisfit) -> Obstacle {
 }
 
 /// What stands most in the way, the first of its kind.
-pub(super) fn worst(first: &Misfit, others: impl Iterator<Item = Misfit>) -> Misfit {
+pub(crate) fn worst(first: &Misfit, others: impl Iterator<Item = Misfit>) -> Misfit {
     behind(others.fold(first.clone(), |worst, other| {
         if other.obstacle() > worst.obstacle() { other } else { worst }
     }))
@@ -128,13 +135,28 @@ impl Misfits {
 
     /// What stands most in the way on the nodes that are nearest, and on how many of them.
     pub(super) fn on_nearest(&self) -> BTreeMap<&Misfit, u32> {
-        let nearest = self.counts.keys().map(|refusal| refusal.worst.obstacle()).min();
+        let nearest = self.nearest();
         let mut on_nearest = BTreeMap::new();
-        for (Refusal { worst, .. }, nodes) in &self.counts {
-            if Some(worst.obstacle()) == nearest {
-                *on_nearest.entry(worst).or_default() += nodes;
+        for (refusal, nodes) in &self.counts {
+            if Some(refusal.obstacle()) == nearest {
+                *on_nearest.entry(&refusal.worst).or_default() += nodes;
             }
         }
         on_nearest
+    }
+
+    /// On the nodes that are nearest its own gang stands in the way.
+    pub(super) fn mates_are_nearest(&self) -> bool {
+        self.nearest() == Some(Obstacle::Mates)
+    }
+
+    fn nearest(&self) -> Option<Obstacle> {
+        self.counts.keys().map(Refusal::obstacle).min()
+    }
+}
+
+impl Refusal {
+    const fn obstacle(&self) -> Obstacle {
+        if self.for_mates { Obstacle::Mates } else { self.worst.obstacle() }
     }
 }

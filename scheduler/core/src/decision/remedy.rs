@@ -174,6 +174,8 @@ pub enum Remedy {
 pub enum Room {
     /// On new nodes as well.
     Anywhere,
+    /// On new nodes only: pods of its own gang have the others.
+    Added,
     /// Where nothing else speaks against the pod, on so many nodes: others do not suit its pod
     /// affinity or topology spread, its claims or its volumes, and a new one might not either.
     OnlyFull {
@@ -286,6 +288,7 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
     }
     let short = short_of(&shortages);
     let room = match nearest.values().sum() {
+        _ if misfits.mates_are_nearest() => Room::Added,
         nodes if misfits.is_bound() => Room::OnlyFull { nodes },
         _ => Room::Anywhere,
     };
@@ -398,8 +401,10 @@ impl fmt::Display for Remedy {
 }
 
 fn make_room(f: &mut fmt::Formatter<'_>, (pods, room): (u32, Room)) -> fmt::Result {
-    write!(f, "make room for {} of its size", counted(pods, "more pod"))?;
+    let begin = if room == Room::Added { "add nodes with" } else { "make" };
+    write!(f, "{begin} room for {} of its size", counted(pods, "more pod"))?;
     match (room, pods) {
+        (Room::Added, _) => Ok(()),
         (Room::Anywhere, _) => f.write_str(", or add nodes that have it"),
         (Room::OnlyFull { nodes: 1 }, _) => f.write_str(" on the node that is only too full"),
         (Room::OnlyFull { nodes }, 1) => {

@@ -83,6 +83,7 @@ impl Search<'_> {
         let mut alone: Option<Vec<Taken>> = None;
         for _ in 0..TRIES_MAX {
             let remedy = reason.remedy();
+            let remedy = one_more_opened(&taken, &remedy, &others).unwrap_or(remedy);
             let more = more_of_taken(&taken, &remedy, &others);
             if more.is_none() && (taken.len() == STEPS_MAX || is_told(&taken, &remedy)) {
                 break;
@@ -217,6 +218,23 @@ fn more_of_taken(taken: &[Taken], next: &Remedy, others: &[Decision]) -> Option<
     all.find_map(|(at, one)| Some((at, more_of(one.told(), next)?)))
 }
 
+/// Where others took what opening a node gave, another one that is closed does as well as `next`.
+fn one_more_opened(taken: &[Taken], next: &Remedy, others: &[Decision]) -> Option<Remedy> {
+    let last = taken.last().filter(|last| last.others != others)?;
+    match (last.told(), next) {
+        (
+            Remedy::Admit { misfit, nodes, pods, apart_over },
+            Remedy::MakeRoom { pods: more, .. },
+        ) if misfit.is_of_closed_nodes() && pods < nodes => Some(Remedy::Admit {
+            misfit: misfit.clone(),
+            nodes: nodes - pods,
+            pods: *more,
+            apart_over: apart_over.clone(),
+        }),
+        _ => None,
+    }
+}
+
 /// Both remedies together, if the second is only more of the first.
 fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
     match (first, next) {
@@ -238,7 +256,7 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
         (
             Remedy::Admit { misfit, nodes, pods, apart_over },
             Remedy::Admit { misfit: again, pods: more, .. },
-        ) if misfit == again && misfit.needs_a_node_each() => {
+        ) if misfit == again && (misfit.needs_a_node_each() || misfit.is_of_closed_nodes()) => {
             let pods = pods.saturating_add(*more);
             let (misfit, apart_over) = (misfit.clone(), apart_over.clone());
             Some(Remedy::Admit { misfit, nodes: *nodes, pods, apart_over })

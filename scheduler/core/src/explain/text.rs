@@ -158,7 +158,7 @@ impl Told<'_> {
         }
         for group in &nodes.groups {
             writeln!(f, "  {}: {}", named(&group.nodes), judged(group))?;
-            writeln!(f, "    free {}", free(nodes, group))?;
+            writeln!(f, "    free {}{}", free(nodes, group), beside(group))?;
         }
         Ok(())
     }
@@ -210,6 +210,15 @@ fn free(NodesFor { asks, shared_gpu, .. }: &NodesFor, group: &NodeGroup) -> Stri
     let others = amounts(asks).map(|it| room(group, &it.resource));
     let all: Vec<String> = devices.into_iter().chain(others).collect();
     if all.is_empty() { room(group, &ResourceName::Pods) } else { all.join(", ") }
+}
+
+/// What is free is so beside its own gang, though not all of that may run yet.
+fn beside(group: &NodeGroup) -> String {
+    match group.mates {
+        0 => String::new(),
+        1 => ", when 1 other pod of its group has its place there".to_owned(),
+        mates => format!(", when {mates} other pods of its group have their places there"),
+    }
 }
 
 fn room(group: &NodeGroup, resource: &ResourceName) -> String {

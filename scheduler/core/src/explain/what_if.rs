@@ -20,6 +20,8 @@ pub(super) struct Missing {
     pub(super) shapes: Vec<ShapeId>,
     /// Nodes that are too full for the first of them, and would take it otherwise.
     pub(super) only_full: Vec<NodeId>,
+    /// What stands most in its way on nodes that refuse it, those first on which the least does.
+    pub(super) worst: Vec<(NodeId, Misfit)>,
     /// What those ask for that all nodes would not hold beside the others, were they empty.
     pub(super) beyond_fleet: Vec<ShapeId>,
 }
@@ -41,7 +43,7 @@ pub(super) fn with_remedy(
             cluster.after.pod_groups[cluster.group.0 as usize].left_alone = false;
         }
         Remedy::Raise { queue, bound, to, .. } => cluster.raise(queue, *bound, to)?,
-        Remedy::MakeRoom { pods, room: Room::Anywhere, .. } => {
+        Remedy::MakeRoom { pods, room: Room::Anywhere | Room::Added, .. } => {
             cluster.make_room_for_missing(*pods as usize)?;
         }
         Remedy::MakeRoom { pods, room: Room::OnlyFull { .. }, .. } => {
@@ -242,23 +244,31 @@ impl WhatIf<'_> {
         Some(())
     }
 
-    /// Every node is as one would make one of them.
+    /// For each of so many pods a node of those that keep it away so is as one would make it.
+    fn open(&mut self, misfit: &Misfit, pods: usize, open: impl Fn(&mut Node)) {
+        let worst = self.missing.worst.iter();
+        let closed = worst.filter(|(_, worst)| worst == misfit).map(|(node, _)| *node);
+        for node in closed.take(pods.max(1)) {
+            open(&mut self.after.nodes[node.0 as usize]);
+        }
+    }
+
+    /// Nodes are as one would make them.
     fn admit(&mut self, misfit: &Misfit, pods: usize) -> Option<()> {
-        let nodes = self.after.nodes.iter_mut();
         match misfit {
-            Misfit::Taint { key, value } => nodes.for_each(|node| {
+            Misfit::Taint { key, value } => self.open(misfit, pods, |node| {
                 node.taints.retain(|taint| taint.key != *key || taint.value != *value);
             }),
-            Misfit::Unschedulable => nodes.for_each(|node| {
+            Misfit::Unschedulable => self.open(misfit, pods, |node| {
                 node.unschedulable = false;
                 take_off(node, &[CORDONED_TAINT]);
             }),
-            Misfit::NotReady => nodes.for_each(|node| {
+            Misfit::NotReady => self.open(misfit, pods, |node| {
                 node.ready = true;
                 take_off(node, &NOT_READY_TAINTS);
             }),
-            Misfit::NoGpuWorker => nodes.for_each(|node| node.label(GPU_WORKER)),
-            Misfit::NoCpuWorker => nodes.for_each(|node| node.label(CPU_WORKER)),
+            Misfit::NoGpuWorker => self.open(misfit, pods, |node| node.label(GPU_WORKER)),
+            Misfit::NoCpuWorker => self.open(misfit, pods, |node| node.label(CPU_WORKER)),
             Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity | Misfit::HostPort => {
                 self.make_room_for_missing(pods.max(1))?;
             }

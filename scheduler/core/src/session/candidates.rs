@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fits, Mark, Session};
 use crate::{
-    decision::{ApartOver, Misfit, Misfits, PlaceMisfit},
+    decision::{ApartOver, Misfit, Misfits, PlaceMisfit, worst},
     framework::{DependsOn, NodeFilter, NodeScore, Ranking, Scoring, WaitingRoom},
     model::{NodeId, PodId, ShapeId},
 };
@@ -66,6 +66,16 @@ impl Session<'_> {
         self.node_ids().map(|node| all_pass(&filters, node).is_ok()).collect()
     }
 
+    /// The same, and nodes that whoever runs the cluster could open to it.
+    pub fn eligible_once_open(&self, pod: PodId) -> Vec<bool> {
+        let filters = self.filters(pod, |depends_on| depends_on == DependsOn::Shape);
+        let may_be = |node| {
+            let mut against = filters.iter().filter_map(|filter| filter(node).err());
+            against.all(|misfit| misfit.is_closed_at_most())
+        };
+        self.node_ids().map(may_be).collect()
+    }
+
     /// Why the pod fits on no node. Nodes on which it does are not counted.
     pub fn misfits(&self, pod: PodId, within: Option<&BTreeSet<NodeId>>) -> Misfits {
         self.misfits_beside(pod, within, &BTreeMap::new())
@@ -84,9 +94,25 @@ impl Session<'_> {
         let mut misfits = Misfits { apart, ..Misfits::default() };
         for node in self.nodes_among(within) {
             let place = outside.get(&node).cloned().map(Misfit::Place);
-            misfits.count(filters.iter().filter_map(|filter| filter(node).err()).chain(place));
+            let against = filters.iter().filter_map(|filter| filter(node).err()).chain(place);
+            misfits.count(against, |worst| self.is_for_mates(pod, (node, worst)));
         }
         misfits
+    }
+
+    /// What stands most in the pod's way on nodes that refuse it, those first on which least does.
+    pub fn worst_misfits(&self, pod: PodId) -> Vec<(NodeId, Misfit)> {
+        let filters = self.filters(pod, |_| true);
+        let mut refusing: Vec<(usize, NodeId, Misfit)> = Vec::new();
+        for node in self.node_ids() {
+            let against: Vec<Misfit> =
+                filters.iter().filter_map(|filter| filter(node).err()).collect();
+            if let Some((first, others)) = against.split_first() {
+                refusing.push((against.len(), node, worst(first, others.iter().cloned())));
+            }
+        }
+        refusing.sort_by_key(|(against, node, _)| (*against, *node));
+        refusing.into_iter().map(|(_, node, worst)| (node, worst)).collect()
     }
 
     /// Something speaks against the pod on each of these nodes, whoever leaves.

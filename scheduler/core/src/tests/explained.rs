@@ -38,7 +38,7 @@ fn what_the_next_cycle_decides_for_a_group_names_who_goes_where_and_who_leaves()
 
     nodes for pod default/mine-2, which asks for 1 GPU
       n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
-        free 0 of 2 GPUs
+        free 0 of 2 GPUs, when 2 other pods of its group have their places there
       n2: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
         free 0 of 1 GPU
     ");
@@ -322,7 +322,7 @@ fn a_topology_refuses_where_no_place_holds_all() {
       n1: topology refuses: node(s) are in no rack of topology dc that holds 2 required pods
         free 3 of 4 GPUs
       n2: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs; topology refuses: node(s) are in no rack of topology dc that holds 2 required pods
-        free 0 of 1 GPU
+        free 0 of 1 GPU, when 1 other pod of its group has its place there
     ");
     assert_snapshot!(plugins_in_topology("
         node n1 gpus=8 label zone=a label rack=a1

@@ -37,7 +37,7 @@ fn ten_gpus_asked_with_eight_free_take_none() {
 fn a_gang_larger_than_the_fleet_says_so() {
     assert_snapshot!(plan_of("
         node n1 gpus=8
-        node n2 gpus=8 cordoned
+        node n2 gpus=1 cordoned
         gang a pods=10 gpus=1
     "), @"a pending: The workload cannot run on this cluster as it is: 10 pods that must run together ask for 10 GPUs, and all nodes on which they may run offer 8 GPUs.");
 }

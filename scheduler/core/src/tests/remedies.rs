@@ -329,7 +329,7 @@ fn a_gang_may_need_several_of_the_nodes_that_are_cordoned() {
         gang a pods=2 gpus=4
     ", "a"), @r"
     PodSchedulingErrors
-    uncordon as many of 2 nodes as its pods need
+    uncordon up to 2 of 2 nodes
       then it runs on n1 (Now)
     ");
 }
@@ -402,7 +402,7 @@ fn an_explanation_tells_the_reason_its_evidence_and_what_each_plugin_says() {
       n1: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
         free 1 of 8 GPUs
       n2: NodeResourcesFit refuses: node(s) didn't have enough resources: GPUs
-        free 0 of 8 GPUs
+        free 0 of 8 GPUs, when 2 other pods of its group have their places there
       n3: NodeUnschedulable refuses: node(s) were unschedulable
         free 8 of 8 GPUs
     ");

@@ -147,8 +147,8 @@ fn a_fleet_is_too_small_by_the_pods_that_it_does_not_hold() {
         gang a pods=5 gpus=1
     ", "a"), @r"
     PodSchedulingErrors
-    add nodes that hold 1 more of its pods, 1 GPU in all, or let fewer pods suffice
-      then it runs on (new node) (Now)
+    tolerate taint a=b, or take it off the node
+      then it runs on n1 (Now)
     ");
     assert_snapshot!(remedies_of("
         node n1 gpus=4

@@ -92,7 +92,7 @@ fn of_nodes(nodes: u32, pods: u32) -> String {
     match (nodes, pods) {
         (1, _) => "the node".to_owned(),
         (_, 0 | 1) => format!("one of {nodes} nodes"),
-        (_, _) => format!("as many of {nodes} nodes as its pods need"),
+        (_, _) => format!("up to {} of {nodes} nodes", pods.min(nodes)),
     }
 }
 

@@ -1,0 +1,42 @@
+//! What a pod's own gang has of the nodes: nobody of it leaves for another of it.
+
+use super::{Asked, Free, Session, parts_on};
+use crate::{
+    decision::{EvenWhenEmpty, Misfit},
+    model::{NodeId, PodId},
+    resources::Resources,
+};
+
+impl Session<'_> {
+    /// Pods of its own group that have room on the node, or were promised some.
+    pub fn mates_on(&self, pod: PodId, node: NodeId) -> impl Iterator<Item = PodId> + '_ {
+        let group = self.pod(pod).group;
+        let staying = self.room(node).staying.iter().copied();
+        staying.filter(move |mate| group.is_some() && self.pod(*mate).group == group)
+    }
+
+    /// That would speak against the pod on the node though all others left: pods of its own group
+    /// have the room, or it has to be apart from them.
+    pub(super) fn is_for_mates(&self, pod: PodId, (node, misfit): (NodeId, &Misfit)) -> bool {
+        if self.mates_on(pod, node).next().is_none() {
+            return false;
+        }
+        let is_full =
+            matches!(misfit, Misfit::TooLittle { even_when_empty: EvenWhenEmpty::No, .. });
+        misfit.needs_a_node_each() || is_full && !self.fits_beside_mates(pod, node)
+    }
+
+    fn fits_beside_mates(&self, pod: PodId, node: NodeId) -> bool {
+        let of = self.node(node);
+        let mut free = Free::of_empty(of);
+        self.mates_on(pod, node).chain([pod]).all(|pod| {
+            let shape = self.shape_of(pod);
+            let resources = &shape.requests.plus(&shape.new_claims_on(of));
+            let parts = parts_on(of, shape.shared_gpu.as_ref());
+            let asked = Asked { resources, once: &Resources::default(), parts };
+            let fits = free.times(None, asked) > 0;
+            free.take(asked);
+            fits
+        })
+    }
+}

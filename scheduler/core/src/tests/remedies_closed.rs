@@ -1,0 +1,125 @@
+//! Remedies where nodes are closed: opening them is told as far as it helps, and tried on as many
+//! as are told.
+
+use insta::assert_snapshot;
+
+use crate::testing::remedies_of;
+
+#[test]
+fn a_gang_hears_of_closed_nodes_before_those_that_its_own_pods_fill() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8 cordoned
+        node n3 gpus=8 cordoned
+        gang a pods=3 gpus=8
+    ", "a"), @r"
+    PodSchedulingErrors
+    uncordon up to 2 of 2 nodes
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        node n3 gpus=8 taint own=x:NoSchedule
+        gang a pods=5 gpus=4
+    ", "a"), @r"
+    PodSchedulingErrors
+    tolerate taint own=x, or take it off the node
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        node n3 gpus=8 not-ready
+        gang a pods=3 gpus=2 far app=a/host label app=a
+    ", "a"), @r"
+    PodSchedulingErrors
+    bring the node back to Ready
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn nodes_that_others_fill_come_before_closed_ones() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        node n3 gpus=8 cordoned
+        job other gpus=8 non-preemptible on n2
+        gang a pods=2 gpus=8
+    ", "a"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        job other gpus=8 non-preemptible on n2
+        gang a pods=2 gpus=8
+    ", "a"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn where_its_own_pods_fill_all_nodes_some_are_to_be_added() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8
+        gang a pods=3 gpus=5
+    ", "a"), @r"
+    PodSchedulingErrors
+    add nodes with room for 1 more pod of its size: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        node n2 gpus=8 cordoned
+        gang a pods=3 gpus=8
+    ", "a"), @r"
+    PodSchedulingErrors
+    add nodes that hold 2 more of its pods, 16 GPUs in all, or let fewer pods suffice
+      then it runs on n1 (Now)
+    ");
+}
+
+#[test]
+fn as_many_nodes_are_opened_as_are_told() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 cordoned
+        node n2 gpus=8 cordoned
+        job first gpus=8
+        job a gpus=8
+    ", "a"), @r"
+    PodSchedulingErrors
+    uncordon one of 2 nodes
+      in all: uncordon up to 2 of 2 nodes
+      then it runs on n2 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 taint own=x:NoSchedule
+        node n2 gpus=8 taint own=x:NoSchedule
+        node n3 gpus=8 taint own=x:NoSchedule
+        job first gpus=8
+        job a gpus=8
+    ", "a"), @r"
+    PodSchedulingErrors
+    tolerate taint own=x, or take it off one of 3 nodes
+      in all: tolerate taint own=x, or take it off up to 2 of 3 nodes
+      then it runs on n2 (Now)
+    ");
+    // Of the nodes that are cordoned one is full as well.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8 cordoned
+        node n2 gpus=8 cordoned
+        job first gpus=8 non-preemptible on n1
+        job a gpus=8
+    ", "a"), @r"
+    PodSchedulingErrors
+    uncordon one of 2 nodes
+      then it runs on n2 (Now)
+    ");
+}
