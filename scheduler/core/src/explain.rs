@@ -3,6 +3,7 @@
 //! It is the same cycle that [`crate::schedule`] decides, looked at when it is over.
 
 mod new_node;
+mod next_snapshot;
 mod one_more;
 mod queue;
 mod queue_text;
@@ -21,6 +22,8 @@ use crate::{
     resources::Resources,
     session::{Fits, Session},
 };
+#[cfg(test)]
+pub(crate) use next_snapshot::next_snapshot;
 pub use queue::{Candidate, QueueExplanation, Standing, explain_queue};
 pub use queue_text::QueueTold;
 use remedies::{Plight, Search, placed_others};
@@ -76,6 +79,8 @@ pub enum Tried {
         /// Now, or when others have left.
         fits: Fits,
     },
+    /// It starts, and soon has to leave for others; then it waits for this.
+    Leaves(Reason),
     /// It waits for something else.
     Waits(Reason),
     /// It depends on what the snapshot does not show.

@@ -119,6 +119,7 @@ fn remedies(snapshot: &Snapshot, profile: &Profile, group: &str) -> String {
             Tried::Runs { node, fits } => {
                 format!("{remedy}{in_all}\n  then it runs on {node} ({fits:?})")
             }
+            Tried::Leaves(reason) => format!("{remedy}{in_all}\n  then it leaves: {reason}"),
             Tried::Waits(reason) => format!("{remedy}{in_all}\n  then it waits: {reason}"),
             Tried::Untold => format!("{remedy}{in_all}\n  not tried"),
         }

@@ -3,6 +3,7 @@
 
 use super::{
     Step, Tried, decisions_for, missing,
+    next_snapshot::next_snapshot,
     what_if::{Missing, with_remedy},
 };
 use crate::{
@@ -18,6 +19,9 @@ const STEPS_MAX: usize = 12;
 
 /// Most cycles that are tried in search of them.
 const TRIES_MAX: usize = 64;
+
+/// So many cycles after the one in which it starts are looked at, too: it may leave again.
+const CYCLES_AFTER: usize = 4;
 
 /// For whom remedies are looked for.
 pub(super) struct Search<'a> {
@@ -107,8 +111,10 @@ impl Search<'_> {
                 last.step.tried = tried.clone();
             }
             match (tried, cured) {
-                (Tried::Waits(next), Some(cured)) => (reason, cluster) = (next, cured),
-                (Tried::Waits(_) | Tried::Runs { .. } | Tried::Untold, _) => return taken,
+                (Tried::Waits(next) | Tried::Leaves(next), Some(cured)) => {
+                    (reason, cluster) = (next, cured);
+                }
+                (_, None) | (Tried::Runs { .. } | Tried::Untold, _) => return taken,
             }
         }
         alone.unwrap_or(taken)
@@ -175,13 +181,42 @@ impl Search<'_> {
         matches!(self.tried(&cluster).0, Tried::Runs { .. })
     }
 
-    /// What the next cycle there does for the group, for which pods of it there is no node then,
-    /// and who else gets one.
+    /// What the next cycle there does for the group, or the few after it if it leaves again in one
+    /// of them; for which pods of it there is no node then, and who else gets one.
     fn tried(&self, cluster: &Snapshot) -> (Tried, Missing, Vec<Decision>) {
+        let (tried, plan) = self.tried_once(cluster);
+        if !matches!(tried.0, Tried::Runs { .. }) {
+            return tried;
+        }
+        let (mut then, mut has_left) = (next_snapshot(cluster, &plan), false);
+        for _ in 0..CYCLES_AFTER {
+            let (now, plan) = self.tried_once(&then);
+            if plan.decisions.is_empty() && !has_left {
+                break;
+            }
+            has_left |= self.is_evicted(&then, &plan);
+            match now {
+                (Tried::Waits(reason), missing, others) if has_left => {
+                    return (Tried::Leaves(reason), missing, others);
+                }
+                _ => then = next_snapshot(&then, &plan),
+            }
+        }
+        tried
+    }
+
+    fn tried_once(&self, cluster: &Snapshot) -> ((Tried, Missing, Vec<Decision>), Plan) {
         let (mut session, plan) = decide(cluster, self.profile, &mut ());
         let missing = missing(&mut session, self.group);
         let others = placed_others(&session, &plan, self.group);
-        (outcome(&session, &plan, self.group), missing, others)
+        ((outcome(&session, &plan, self.group), missing, others), plan)
+    }
+
+    fn is_evicted(&self, cluster: &Snapshot, plan: &Plan) -> bool {
+        plan.decisions.iter().any(|decision| match decision {
+            Decision::Evict { pod, .. } => cluster.pods[pod.0 as usize].group == Some(self.group),
+            Decision::Bind { .. } | Decision::Pipeline { .. } => false,
+        })
     }
 }
 

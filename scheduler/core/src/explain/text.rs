@@ -110,6 +110,12 @@ impl Told<'_> {
                     f,
                     "  tried on a copy of the cluster: it runs on {node} when others have left"
                 )?,
+                Tried::Leaves(reason) => writeln!(
+                    f,
+                    "  tried on a copy of the cluster: it starts, but leaves for others within \
+                     a few cycles, and waits ({})\n  {reason}",
+                    reason.code()
+                )?,
                 Tried::Waits(reason) => writeln!(
                     f,
                     "  tried on a copy of the cluster: it still waits ({})\n  {reason}",
@@ -119,7 +125,7 @@ impl Told<'_> {
             }
         }
         match self.explanation.remedies.last() {
-            Some(Step { tried: Tried::Waits(_), .. }) => {
+            Some(Step { tried: Tried::Waits(_) | Tried::Leaves(_), .. }) => {
                 writeln!(f, "\nno remedy is known that would let it run after these")
             }
             Some(_) | None => Ok(()),

@@ -3,10 +3,8 @@
 
 use super::show;
 use crate::{
-    Decision, Plan, Profile, QueueUse, Snapshot,
-    audit::Rules,
-    model::{NodeId, PodStatus, Time},
-    schedule,
+    Decision, Plan, Profile, QueueUse, Snapshot, audit::Rules, explain::next_snapshot as next,
+    model::PodStatus, schedule,
 };
 
 /// After so many cycles without rest it never comes to rest.
@@ -32,29 +30,6 @@ pub(super) fn until_steady(mut snapshot: Snapshot) -> String {
     }
     lines.push("NEVER STEADY".to_owned());
     lines.join("\n")
-}
-
-/// A second later: bound pods run, evicted ones are gone and wait again.
-fn next(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let mut next = snapshot.clone();
-    next.now = Time(next.now.0 + 1000);
-    for decision in &plan.decisions {
-        let (pod, status, node): (_, _, Option<NodeId>) = match decision {
-            Decision::Bind { pod, node } => (pod, PodStatus::Running, Some(*node)),
-            Decision::Evict { pod, .. } => (pod, PodStatus::Pending, None),
-            Decision::Pipeline { .. } => continue,
-        };
-        let (groups, zones) = (plan.gpu_groups.get(pod), plan.zones.get(pod));
-        let pod = &mut next.pods[pod.0 as usize];
-        (pod.status, pod.node) = (status, node);
-        pod.gpu_groups = groups.filter(|_| node.is_some()).cloned().unwrap_or_default();
-        pod.zones = zones.filter(|_| node.is_some()).cloned().unwrap_or_default();
-        let group = pod.group.map(|group| &mut next.pod_groups[group.0 as usize]);
-        if let (Some(group), Some(_)) = (group, node) {
-            group.last_start = group.last_start.or(Some(next.now));
-        }
-    }
-    next
 }
 
 /// What the plan says the queues use afterwards is what the next cycle finds while those who were

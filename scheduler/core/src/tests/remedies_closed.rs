@@ -123,3 +123,22 @@ fn as_many_nodes_are_opened_as_are_told() {
       then it runs on n2 (Now)
     ");
 }
+
+#[test]
+fn who_would_leave_again_for_others_is_told_what_it_takes_to_stay() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        queue a quota=2
+        queue b quota=0
+        queue c quota=1
+        job other gpus=1 queue=c non-preemptible on n1
+        job b1 gpus=1 queue=b on n1
+        gang a1 pods=2 gpus=1 queue=a
+        job w gpus=1 queue=b
+    ", "w"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      in all: make room for 3 more pods of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node 3) (Now)
+    ");
+}
