@@ -18,6 +18,7 @@ use crate::{
     queues::Ledger,
     resources::{PerResource, Resources},
     session::{PodState, Session},
+    shares::Shares,
     victims::Solved,
 };
 
@@ -150,9 +151,11 @@ fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
         let nominated = matches!(reason, Reason::Unschedulable { .. });
         members.wait() || members.gated() > 0 || nominated
     });
+    let mut shares = Shares::default();
     for (group, reason) in &mut reasons {
         deadlines::add_delay(session, *group, reason);
         deadlines::add_protection(session, *group, reason);
+        shares.add(session, *group, reason);
     }
     for (group, mut nodes) in promised {
         nodes.sort_unstable();

@@ -265,7 +265,10 @@ fn missing(session: &mut Session<'_>, group: PodGroupId) -> Missing {
     };
     session.undo_to(start);
     let shapes = missing.iter().map(|pod| session.pod(*pod).shape).collect();
-    Missing { shapes, only_full, worst, beyond_fleet: session.beyond_empty_fleet(&pods) }
+    let used = accounts(session, group).into_iter();
+    let name = |queue: QueueId| Name::clone(&session.snapshot.queues[queue.0 as usize].name);
+    let used = used.map(|(queue, account)| (name(queue), account.allocated)).collect();
+    Missing { shapes, only_full, worst, used, beyond_fleet: session.beyond_empty_fleet(&pods) }
 }
 
 /// Nodes that nothing but what others use of them keeps the pod from.

@@ -19,6 +19,7 @@ pub mod profile;
 pub mod queues;
 pub mod resources;
 pub mod session;
+mod shares;
 pub mod snapshot;
 pub mod synthetic;
 #[cfg(test)]

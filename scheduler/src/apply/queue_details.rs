@@ -27,6 +27,7 @@ pub(super) fn details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
         | Reason::Promised { .. }
         | Reason::PreemptionDelay { .. }
         | Reason::MinRuntime { .. }
+        | Reason::FairShare { .. }
         | Reason::Unschedulable { .. } => return None,
     };
     let known = (0..).map(QueueId).zip(&cycle.snapshot.queues);

@@ -96,6 +96,7 @@ fn step(step: &Step) -> Value {
             };
             json!({ "runs": true, "node": &**node, "when": when })
         }
+        Tried::Leaves(next) => json!({ "runs": false, "leaves": true, "reason": reason(next) }),
         Tried::Waits(next) => json!({ "runs": false, "reason": reason(next) }),
         Tried::Untold => Value::Null,
     };
@@ -122,6 +123,7 @@ fn nodes(snapshot: &Snapshot, of: &Explanation) -> Value {
             "refusals": refusals.collect::<Vec<_>>(),
             "free": resources(&group.free),
             "allocatable": resources(&group.allocatable),
+            "mates": group.mates,
         })
     });
     json!({

@@ -105,6 +105,16 @@ pub enum Reason {
         /// For how long it may run, in milliseconds, not how long it still may, as above.
         minimum_millis: u64,
     },
+    /// Others have more than their quotas, and none of them leaves for it: its queue has its share.
+    FairShare {
+        /// Why it does not fit as things are.
+        instead: Box<Reason>,
+        /// The queue that has its share, it or one above it. Not how much that is: it changes with
+        /// whatever others ask for.
+        queue: Name,
+        /// What the pods to place next ask for, as far as the share does not hold it.
+        more: Vec<Quantity>,
+    },
     /// The pod fits on no node (profile `kube`).
     Unschedulable {
         /// Why not.
@@ -201,6 +211,7 @@ impl Reason {
             Self::NonPreemptibleOverQuota { .. } => ReasonKind::NonPreemptibleOverQuota,
             Self::NoNode { .. }
             | Self::GangTooLarge { .. }
+            | Self::FairShare { .. }
             | Self::LargerThanFleet { .. }
             | Self::BehindOthers { .. }
             | Self::NoPlace(_) => ReasonKind::PodSchedulingErrors,
@@ -252,12 +263,9 @@ impl fmt::Display for Reason {
                  {allocated} allocated and workload requested {requested}",
                 limit.name()
             ),
-            Self::NonPreemptibleOverQuota { queue, quota, allocated, requested } => write!(
-                f,
-                "Non-preemptible workload is over quota. Workload requested {requested}, but \
-                 {queue} quota is {quota}, while {allocated} are already allocated for \
-                 non-preemptible pods. Use a preemptible workload to go over quota."
-            ),
+            Self::NonPreemptibleOverQuota { queue, quota, allocated, requested } => {
+                over_quota(f, queue, [quota, allocated, requested])
+            }
             Self::NoNode { pod, misfits } => {
                 write!(f, "Resources were not found for pod {pod} due to: {misfits}")
             }
@@ -290,6 +298,9 @@ impl fmt::Display for Reason {
                 "{instead} Others will leave for it when {victim} has run for {} s, its {field}.",
                 minimum_millis.div_ceil(1000)
             ),
+            Self::FairShare { instead, queue, .. } => {
+                write!(f, "{instead} Nobody leaves for it, as queue {queue} has its fair share.")
+            }
             Self::Unschedulable { misfits, deallocation, preemption } => {
                 f.write_str(&misfits.in_kube_words())?;
                 let preemption = preemption.words(misfits.nodes);
@@ -300,6 +311,19 @@ impl fmt::Display for Reason {
             }
         }
     }
+}
+
+fn over_quota(
+    f: &mut fmt::Formatter<'_>,
+    queue: &str,
+    [quota, allocated, requested]: [&Quantity; 3],
+) -> fmt::Result {
+    write!(
+        f,
+        "Non-preemptible workload is over quota. Workload requested {requested}, but {queue} quota \
+         is {quota}, while {allocated} are already allocated for non-preemptible pods. Use a \
+         preemptible workload to go over quota."
+    )
 }
 
 fn not_ready(f: &mut fmt::Formatter<'_>, not_ready: &NotReady) -> fmt::Result {

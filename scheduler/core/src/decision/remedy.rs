@@ -86,6 +86,13 @@ pub enum Remedy {
         /// Where it would help.
         room: Room,
     },
+    /// The queue has to deserve more, for others to leave.
+    Deserve {
+        /// Its name.
+        queue: Name,
+        /// How much more than it uses.
+        more: Vec<Quantity>,
+    },
     /// No node is large enough, even empty.
     LargerNodes {
         /// In what they are too small.
@@ -222,6 +229,9 @@ impl Reason {
             Self::Promised { nodes } => Remedy::Wait { nodes: nodes.clone() },
             Self::PreemptionDelay { delay_millis, since, .. } => {
                 Remedy::WaitLonger { delay_millis: *delay_millis, since: *since }
+            }
+            Self::FairShare { queue, more, .. } => {
+                Remedy::Deserve { queue: Name::clone(queue), more: more.clone() }
             }
             Self::MinRuntime { victim, field, minimum_millis, .. } => Remedy::Outlast {
                 victim: Name::clone(victim),
@@ -367,6 +377,7 @@ impl fmt::Display for Remedy {
                 make_room(f, (*pods, *room))?;
                 f.write_str(&of_what(": short of ", short))
             }
+            Self::Deserve { queue, more } => deserve(f, queue, more),
             Self::LargerNodes { short } => {
                 let short = of_what(", which has more ", short);
                 write!(f, "add a node that can hold one of its pods{short}, or ask for less a pod")
@@ -398,6 +409,11 @@ impl fmt::Display for Remedy {
             }
         }
     }
+}
+
+fn deserve(f: &mut fmt::Formatter<'_>, queue: &str, more: &[Quantity]) -> fmt::Result {
+    let more = more.iter().map(Quantity::counted).collect::<Vec<_>>().join(" and ");
+    write!(f, "raise the quota of queue {queue} to {more} more than it uses")
 }
 
 fn make_room(f: &mut fmt::Formatter<'_>, (pods, room): (u32, Room)) -> fmt::Result {

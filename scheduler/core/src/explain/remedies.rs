@@ -281,6 +281,18 @@ fn more_of(first: &Remedy, next: &Remedy) -> Option<Remedy> {
             let by = Quantity { resource: by.resource.clone(), amount };
             Some(Remedy::Raise { queue: Name::clone(queue), bound: *bound, by, to: to.clone() })
         }
+        (Remedy::Deserve { queue, more }, Remedy::Deserve { queue: again, more: next })
+            if queue == again =>
+        {
+            let mut all = more.clone();
+            for next in next {
+                match all.iter_mut().find(|known| known.resource == next.resource) {
+                    Some(known) => known.amount = known.amount.saturating_add(next.amount),
+                    None => all.push(next.clone()),
+                }
+            }
+            Some(Remedy::Deserve { queue: Name::clone(queue), more: all })
+        }
         (
             Remedy::MakeRoom { pods, short, room },
             Remedy::MakeRoom { pods: more, room: again, .. },

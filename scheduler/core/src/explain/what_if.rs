@@ -22,6 +22,8 @@ pub(super) struct Missing {
     pub(super) only_full: Vec<NodeId>,
     /// What stands most in its way on nodes that refuse it, those first on which the least does.
     pub(super) worst: Vec<(NodeId, Misfit)>,
+    /// What its queue and those above it use.
+    pub(super) used: BTreeMap<Name, PerResource<i64>>,
     /// What those ask for that all nodes would not hold beside the others, were they empty.
     pub(super) beyond_fleet: Vec<ShapeId>,
 }
@@ -43,6 +45,7 @@ pub(super) fn with_remedy(
             cluster.after.pod_groups[cluster.group.0 as usize].left_alone = false;
         }
         Remedy::Raise { queue, bound, to, .. } => cluster.raise(queue, *bound, to)?,
+        Remedy::Deserve { queue, more } => cluster.deserve(queue, more)?,
         Remedy::MakeRoom { pods, room: Room::Anywhere | Room::Added, .. } => {
             cluster.make_room_for_missing(*pods as usize)?;
         }
@@ -150,6 +153,24 @@ impl WhatIf<'_> {
                 pod.status = PodStatus::Pending;
             }
         }
+    }
+
+    /// Quotas of so much more than is used, where they are lower.
+    fn deserve(&mut self, queue: &Name, more: &[Quantity]) -> Option<()> {
+        let used = self.missing.used.get(queue)?;
+        let quota = self.after.queues.iter().find(|known| known.name == *queue)?.quota;
+        let names = [ResourceName::Gpu, ResourceName::Cpu, ResourceName::Memory];
+        for (resource, (used, quota)) in
+            names.iter().zip(used.values().into_iter().zip(quota.values()))
+        {
+            let Some(more) = more.iter().find(|more| more.resource == *resource) else { continue };
+            let amount = used.saturating_add(more.amount);
+            if !quota.holds(amount) {
+                let to = Quantity { resource: resource.clone(), amount };
+                self.raise(queue, Bound::Quota, &to)?;
+            }
+        }
+        Some(())
     }
 
     fn raise(&mut self, queue: &Name, bound: Bound, to: &Quantity) -> Option<()> {

@@ -142,3 +142,50 @@ fn who_would_leave_again_for_others_is_told_what_it_takes_to_stay() {
       then it runs on (new node 3) (Now)
     ");
 }
+
+#[test]
+fn whose_queue_has_its_share_is_told_to_deserve_more() {
+    // A queue of a higher priority gets all that is over.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        queue a quota=0 priority=200
+        queue b quota=0
+        job a1 gpus=2 queue=a on n1
+        job a2 gpus=2 queue=a on n1
+        job a3 gpus=2 queue=a
+        job a4 gpus=2 queue=a
+        job b1 gpus=1 queue=b
+    ", "b1"), @r"
+    PodSchedulingErrors
+    raise the quota of queue b to 1 GPU more than it uses
+      then it runs on n1 (Later)
+    ");
+    // Two that wait in it, and a quota above it.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=4
+        queue a quota=0
+        queue d quota=1
+        queue e parent=d quota=1
+        queue f parent=d quota=0
+        job a1 pods=3 min=1 gpus=1 queue=a on n1 n1 n1
+        job e1 gpus=1 queue=e on n1
+        job f1 gpus=1 queue=f
+        job f2 gpus=1 queue=f
+    ", "f2"), @r"
+    PodSchedulingErrors
+    raise the quota of queue d to 1 GPU more than it uses
+      then it runs on n1 (Later)
+    ");
+    // Nobody has more than deserved: room is all that helps.
+    assert_snapshot!(remedies_of("
+        node n1 gpus=2
+        queue a quota=2
+        queue b quota=0
+        job a1 pods=2 min=1 gpus=1 queue=a on n1 n1
+        job b1 gpus=1 queue=b
+    ", "b1"), @r"
+    PodSchedulingErrors
+    make room for 1 more pod of its size, or add nodes that have it: short of GPUs
+      then it runs on (new node) (Now)
+    ");
+}
