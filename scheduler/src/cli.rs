@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
+use futures::FutureExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_scheduler::{
     Binding, Clock, Component, Config, ConfigFile, Metrics, Status,
@@ -261,17 +262,15 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         let probes = probes(arguments.health_address, health).await?;
         let reviews = reviews::answered(arguments, &config, &client).await?;
         let now: Clock = Arc::new(wall_clock);
-        let stop = stopped()?;
-        let work =
-            schedlab_scheduler::run_measured(client.clone(), config, Arc::clone(&now), metrics);
+        let stop = stopped()?.shared();
+        let measured = (Arc::clone(&now), Some(metrics));
+        let work = schedlab_scheduler::run_until(client.clone(), config, measured, stop.clone());
         let scheduling = async {
-            if let Some(election) = election {
-                let done = lead(client, (election, now), told, work, stop).await;
-                complain_of_lease(&last.borrow());
-                done
-            } else {
-                tokio::select! { done = work => done, () = stop => Ok(()) }
-            }
+            let Some(election) = election else { return work.await };
+            let stop = stopped_idle(stop, last.clone());
+            let done = lead(client, (election, now), told, work, stop).await;
+            complain_of_lease(&last.borrow());
+            done
         };
         tokio::select! {
             biased;
@@ -294,6 +293,14 @@ fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
             _ = interrupted.recv() => {}
         }
     })
+}
+
+/// The same for one that does not lead; the work of a leader ends by itself, and in order.
+async fn stopped_idle(stop: impl Future<Output = ()>, standing: watch::Receiver<Standing>) {
+    stop.await;
+    if *standing.borrow() == Standing::Leading {
+        std::future::pending().await
+    }
 }
 
 /// Answers probes; never, when there is no address for them.

@@ -37,5 +37,5 @@ pub use config::{
     GivenFile, GpuReservation, Idle, NodePool, QueueMetricLabel,
 };
 pub use metrics::Metrics;
-pub use run::{run, run_measured};
+pub use run::{run, run_until};
 pub use status::{QueueStatus, Status};

@@ -18,7 +18,7 @@ use schedlab_scheduler_core::{
     resources::PerResource,
     schedule, schedule_before,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use events::Event;
 
@@ -46,25 +46,29 @@ const CHECKED: u64 = 60;
 /// With usage history the order of queues changes by time alone; how often that is looked at.
 const USAGE_STEP: Duration = Duration::from_mins(1);
 
+/// Who waits for the process to end, or for its lease, waits no longer for the last write.
+const LAST_WRITE_MAX: Duration = Duration::from_secs(5);
+
 /// Schedules until it is dropped. Ends with an error only when it cannot start.
 ///
 /// # Errors
 /// The API server cannot be reached or refuses what the scheduler has to read.
 pub async fn run(client: Client, config: Config, now: Clock) -> anyhow::Result<()> {
-    work(client, config, now, None).await
+    work(client, config, (now, None), std::future::pending()).await
 }
 
-/// The same, and tells `metrics` of each cycle.
+/// The same, tells `metrics` of each cycle, and ends soon after `stop` does: what is not written
+/// yet of the usage history is written then.
 ///
 /// # Errors
-/// As [`run`].
-pub async fn run_measured(
+/// As [`run`]; and the usage history cannot be written at the end.
+pub async fn run_until(
     client: Client,
     config: Config,
-    now: Clock,
-    metrics: Arc<Metrics>,
+    (now, metrics): (Clock, Option<Arc<Metrics>>),
+    stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
-    work(client, config, now, Some(metrics)).await
+    work(client, config, (now, metrics), stop).await
 }
 
 /// Runs the parts that run here, until one of them ends; those of a single cycle one after the
@@ -72,20 +76,23 @@ pub async fn run_measured(
 async fn work(
     client: Client,
     config: Config,
-    now: Clock,
-    metrics: Option<Arc<Metrics>>,
+    (now, metrics): (Clock, Option<Arc<Metrics>>),
+    stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     if !config.runs_cycles() && !config.runs(Component::Binder) {
-        return std::future::pending().await;
+        stop.await;
+        return Ok(());
     }
     let api = Api::new(client, config.scheduler_name.clone());
     if !config.binds_requests() {
-        return cycles(api, config, now, metrics).boxed().await;
+        return cycles(api, config, (now, metrics), stop).boxed().await;
     }
     if !config.runs_cycles() {
-        return binder::run(api, &config, now).boxed().await;
+        let binding = binder::run(api, &config, now).boxed();
+        return tokio::select! { biased; () = stop => Ok(()), done = binding => done };
     }
-    let deciding = cycles(api.clone(), config.clone(), Clock::clone(&now), metrics).boxed();
+    let watched = (Clock::clone(&now), metrics);
+    let deciding = cycles(api.clone(), config.clone(), watched, stop).boxed();
     let binding = binder::run(api, &config, now).boxed();
     match config.ends {
         Ends::Never => {
@@ -105,8 +112,8 @@ async fn work(
 async fn cycles(
     api: Api,
     config: Config,
-    now: Clock,
-    metrics: Option<Arc<Metrics>>,
+    (now, metrics): (Clock, Option<Arc<Metrics>>),
+    stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     for kind in Kind::watched(config.flavor) {
         match api.get(&format!("{}?limit=1", kind.path())).await {
@@ -117,21 +124,13 @@ async fn cycles(
             }
         }
     }
-    let ends = config.ends;
     let mut scheduler = Box::new(Scheduler::new(api, config, now, metrics));
-    scheduler.remember_usage().await?;
-    loop {
-        match scheduler.next().await {
-            Event::News(news) => scheduler.take(news),
-            Event::Usage => scheduler.take_usage(),
-            Event::Due => {
-                scheduler.cycle().await;
-                if ends == Ends::AfterOneCycle {
-                    return Ok(());
-                }
-            }
-        }
+    tokio::select! {
+        biased;
+        () = stop => {}
+        done = scheduler.work() => return done,
     }
+    scheduler.keep_usage().await
 }
 
 /// Kinds that matter once pods name `need`; those that always do without.
@@ -212,6 +211,23 @@ impl Scheduler {
             config,
             now,
             metrics,
+        }
+    }
+
+    /// Until its last cycle.
+    async fn work(&mut self) -> anyhow::Result<()> {
+        self.remember_usage().await?;
+        loop {
+            match self.next().await {
+                Event::News(news) => self.take(news),
+                Event::Usage => self.take_usage(),
+                Event::Due => {
+                    self.cycle().await;
+                    if self.config.ends == Ends::AfterOneCycle {
+                        return Ok(());
+                    }
+                }
+            }
         }
     }
 
@@ -385,6 +401,14 @@ impl Scheduler {
             self.config.status.send_modify(|status| status.last_failure = Some(told));
         }
         Ok(())
+    }
+
+    /// Writes what is left to write at the end.
+    async fn keep_usage(&mut self) -> anyhow::Result<()> {
+        let now = Time((self.now)().as_millisecond());
+        let kept = timeout(LAST_WRITE_MAX, self.past.keep(&self.api, now)).await;
+        let kept = kept.context("no answer in time").and_then(|kept| Ok(kept?));
+        kept.context("cannot write the last minute of the usage history")
     }
 
     /// Notes what queues used until now of what they share, and writes what they use from now on.

@@ -280,6 +280,28 @@ fn what_queues_use_is_kept_within_a_minute_though_nothing_happens_any_more() {
     });
 }
 
+/// Runs a scheduler so long, and then tells it to end.
+async fn run_for(lab: &Lab, seconds: u64) {
+    let clock = lab.emulator.clock().clone();
+    let clock = (Arc::new(move || clock.now()) as schedlab_scheduler::Clock, None);
+    let (client, config) = (lab.emulator.client(), lab.config.clone());
+    schedlab_scheduler::run_until(client, config, clock, lab.pass(seconds)).await.unwrap();
+}
+
+#[test]
+fn what_the_last_minute_changed_is_kept_at_the_end() {
+    Lab::tell(async |mut lab| {
+        lab.config.usage_window = Some(Duration::from_hours(1));
+        lab.nodes(1, 8);
+        for (queue, seconds) in [("a", 10), ("b", 0), ("c", 10)] {
+            lab.queue(queue, 0, -1);
+            lab.job(&format!("of-{queue}"), queue, (2, 1));
+            run_for(&lab, seconds).await;
+        }
+        assert_snapshot!(kept(&lab), @r#"{"history.json":"{\"capacity\":[[1767225600010,[8000,128000,1099511627776]]],\"queues\":{\"a\":[[1767225601010,[2000,0,0]]],\"b\":[[1767225611010,[2000,0,0]]],\"c\":[[1767225611010,[2000,0,0]]]}}"}"#);
+    });
+}
+
 /// A node pool with eight GPUs, and a queue whose work uses them all.
 async fn pool(lab: &Lab, pool: &str) {
     let fleet = format!("pools: [{{name: {pool}, count: 1, gpus: 8, labels: {{pool: {pool}}}}}]");

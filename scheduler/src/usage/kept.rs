@@ -1,6 +1,6 @@
 //! The history in a `ConfigMap`, beside the scheduler's Lease: read once at the start, written when
-//! what queues use has changed, at most once a minute. A scheduler that was away takes it that
-//! queues went on using what they used last, as their pods did.
+//! what queues use has changed, at most once a minute, and at the end. A scheduler that was away
+//! takes it that queues went on using what they used last, as their pods did.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -160,6 +160,26 @@ impl Kept {
         if self.written.is_some_and(is_early) || !self.lacks(usage) {
             return Ok(());
         }
+        self.write_now(api, usage, now).await
+    }
+
+    /// Writes what changed last, early or not. Who finds that another shard made the object, or
+    /// that somebody deleted it, tries once more: no cycle comes after this.
+    pub(super) async fn write_last(
+        &mut self,
+        api: &Api,
+        usage: &Usage,
+        now: Time,
+    ) -> Result<(), ApiError> {
+        for _ in 0..2 {
+            if self.lacks(usage) {
+                self.write_now(api, usage, now).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_now(&mut self, api: &Api, usage: &Usage, now: Time) -> Result<(), ApiError> {
         let history = json!(usage.condensed(now, self.points_max)).to_string();
         let key = self.key.as_str();
         let data = json!({ "data": { key: history } });

@@ -116,6 +116,14 @@ impl Past {
         self.own.as_ref().is_some_and(|own| self.kept.lacks(own))
     }
 
+    /// Writes at the end what is not written yet. Before the first cycle nothing is new.
+    pub(crate) async fn keep(&mut self, api: &Api, now: Time) -> Result<(), ApiError> {
+        match &self.own {
+            Some(own) if own.changes > 0 => self.kept.write_last(api, own, now).await,
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Notes what queues use from now on, and keeps it.
     pub(crate) async fn record(
         &mut self,
