@@ -128,6 +128,24 @@ pub enum Component {
     Admission,
 }
 
+impl Component {
+    /// What a list of parts may be.
+    pub const ALLOWED: &str = "one or more, each once";
+
+    /// What is wrong with a list of parts.
+    pub fn misfit(list: &[Self]) -> Option<String> {
+        if list.is_empty() {
+            return Some("none".to_owned());
+        }
+        let twice = list.iter().enumerate().find(|(at, part)| list[..*at].contains(part));
+        twice.and_then(|(_, part)| part.name()).map(|name| format!("{name} twice"))
+    }
+
+    fn name(self) -> Option<String> {
+        self.to_possible_value().map(|value| value.get_name().to_owned())
+    }
+}
+
 /// Whose behaviour clients of the API see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavor {
@@ -376,8 +394,7 @@ impl Config {
     /// The name of the first of these parts that profile `kube` does not have.
     pub fn not_of_kube<'a>(parts: impl IntoIterator<Item = &'a Component>) -> Option<String> {
         let mut others = parts.into_iter().filter(|part| **part != Component::Scheduler);
-        let value = others.next()?.to_possible_value()?;
-        Some(value.get_name().to_owned())
+        others.next()?.name()
     }
 
     /// As default kube-scheduler runs: pod by pod, by priority.

@@ -33,6 +33,9 @@ pub(super) fn of(arguments: &Run) -> anyhow::Result<Config> {
     config.idle = Idle::UntilEvent;
     config.ends = if arguments.once { Ends::AfterOneCycle } else { Ends::Never };
     if !arguments.components.is_empty() {
+        if let Some(found) = Component::misfit(&arguments.components) {
+            bail!("--components: found {found}, allowed: {}", Component::ALLOWED);
+        }
         config.only(arguments.components.iter().copied().collect());
     }
     config.binding = arguments.binding.unwrap_or(config.binding);
@@ -158,6 +161,12 @@ mod tests {
         insta::assert_snapshot!(kube("--usage-window 24h", ""), @"--usage-window: does nothing with --profile kube: leave it out");
         insta::assert_snapshot!(kube("", "plugins: { topology: { enabled: true } }"), @"FILE: plugins: found a setting, allowed: nothing with profile kube at line 1 column 10");
         insta::assert_snapshot!(kube("", "minRuntime: { preemptMinRuntime: 1m }"), @"FILE: minRuntime: found a setting, allowed: nothing with profile kube at line 1 column 13");
+    }
+
+    #[test]
+    fn a_component_is_named_once() {
+        insta::assert_snapshot!(told("--components binder,scheduler,binder", ""), @"--components: found binder twice, allowed: one or more, each once");
+        insta::assert_snapshot!(told("", "components: [scheduler, queue-controller, queue-controller]"), @"FILE: components: found queue-controller twice, allowed: one or more, each once at line 1 column 13");
     }
 
     #[test]

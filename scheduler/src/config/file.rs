@@ -8,11 +8,7 @@ mod place;
 mod plugins;
 mod usage;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use schedlab_json::types_in_words;
 use schemars::{JsonSchema, Schema};
@@ -36,8 +32,8 @@ pub struct ConfigFile {
     /// Pods with this `spec.schedulerName` are scheduled [default: kai-scheduler].
     pub scheduler_name: Option<String>,
     /// Which parts run here, and no others [default: all].
-    #[schemars(length(min = 1))]
-    pub components: Option<BTreeSet<Component>>,
+    #[schemars(length(min = 1), extend("uniqueItems" = true))]
+    pub components: Option<Vec<Component>>,
     /// How pods get to their nodes [default: direct where all parts run in one process, else
     /// requests].
     pub binding: Option<Binding>,
@@ -362,8 +358,8 @@ impl ConfigFile {
                 return Err(FileError::Value { field, found: number(found), allowed });
             }
         }
-        if self.components.as_ref().is_some_and(BTreeSet::is_empty) {
-            let (field, found, allowed) = ("components", "none".to_owned(), "one or more");
+        if let Some(found) = self.components.as_deref().and_then(Component::misfit) {
+            let (field, allowed) = ("components", Component::ALLOWED);
             return Err(FileError::Value { field, found, allowed });
         }
         self.names_are_names()?;

@@ -25,7 +25,7 @@ impl ConfigFile {
             config.scheduler_name.clone_from(name);
         }
         if let Some(components) = &self.components {
-            config.only(components.clone());
+            config.only(components.iter().copied().collect());
         }
         config.binding = self.binding.unwrap_or(config.binding);
         if let Some(setting) = &self.gpu_reservation {

@@ -59,7 +59,7 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     assert_snapshot!(read("actions: [alocate]"), @"actions[0]: unknown variant `alocate`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction` at line 1 column 11");
     assert_snapshot!(read("components: [bnder]"), @"components[0]: unknown variant `bnder`, expected one of `scheduler`, `binder`, `podgrouper`, `queue-controller`, `admission` at line 1 column 14");
     assert_snapshot!(read("binding: indirect"), @"binding: unknown variant `indirect`, expected `direct` or `requests` at line 1 column 10");
-    assert_snapshot!(read("components: []"), @"components: found none, allowed: one or more at line 1 column 13");
+    assert_snapshot!(read("components: []"), @"components: found none, allowed: one or more, each once at line 1 column 13");
     assert_snapshot!(read("period: soon"), @r#"period: invalid value: string "soon", expected a time as 90s, 500ms or 1h30m at line 1 column 9"#);
     assert_snapshot!(read("traceDecisions: 0"), @"traceDecisions: found 0, allowed: 1 to 1000000 at line 1 column 17");
     assert_snapshot!(read("period: 0s"), @"period: found 0, allowed: a time above 0 at line 1 column 9");
