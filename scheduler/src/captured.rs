@@ -26,7 +26,7 @@ pub(crate) use read::{Captured, read};
 
 use crate::{
     api::{Api, ApiError, tree_of},
-    config::{Config, FileError, Flavor},
+    config::{Config, FileError, Flavor, GivenError},
     parse::Malformed,
     watch::{Asking, Kind, Storage},
 };
@@ -81,6 +81,9 @@ pub enum CaptureError {
     /// What it says of the scheduler cannot be.
     #[error("{FILE}: schedlab.{0}")]
     SetUp(FileError),
+    /// The file with which it is read says what cannot be.
+    #[error(transparent)]
+    Config(#[from] GivenError),
 }
 
 impl From<FileError> for CaptureError {
@@ -96,6 +99,21 @@ impl From<serde_json::Error> for CaptureError {
 }
 
 impl CaptureError {
+    /// With the name of the zip, where that is wrong.
+    pub fn in_zip(&self, shown: &str) -> String {
+        match self {
+            Self::Config(error) => error.to_string(),
+            Self::List { .. }
+            | Self::NoZip(_)
+            | Self::NotInside
+            | Self::Zip(_)
+            | Self::Io(_)
+            | Self::Json(_)
+            | Self::Form { .. }
+            | Self::SetUp(_) => format!("{shown}: {self}"),
+        }
+    }
+
     fn form(field: &str, found: &Value, allowed: &'static str) -> Self {
         let Malformed { field, found, allowed } = Malformed::new(field, found, allowed);
         Self::Form { field, found, allowed: allowed.into() }

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::{Parser, Subcommand, ValueEnum};
 use futures::FutureExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -350,7 +350,7 @@ pub(crate) fn replay(arguments: &Replay) -> anyhow::Result<()> {
     let file =
         std::fs::File::open(&arguments.file).with_context(|| format!("cannot read {shown}"))?;
     let told = replay::replay(file, &settings::of_replay(arguments)?, arguments.cycles);
-    let told = told.with_context(|| shown.to_string())?;
+    let told = told.map_err(|error| anyhow!(error.in_zip(&shown.to_string())))?;
     write!(io::stdout().lock(), "{told}").context("cannot write to standard output")
 }
 

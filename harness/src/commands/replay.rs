@@ -27,13 +27,13 @@ pub struct Replay {
 /// Decides cycles over a snapshot in KAI's layout, as `schedlab-scheduler replay` does.
 pub fn replay(args: &Replay) -> anyhow::Result<Exit> {
     let given = GivenFile::read(args.config.as_deref());
-    let file = given.map_err(|error| UsageError(error.to_string()))?.file;
+    let file = given.map_err(|error| UsageError(error.to_string()))?;
     let wanted = Wanted { file, scheduler_name: args.scheduler_name.clone() };
     let shown = args.file.display();
     let file = File::open(&args.file)
         .map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
     let told = replay::replay(file, &wanted, args.cycles)
-        .map_err(|error| UsageError(format!("{shown}: {error}")))?;
+        .map_err(|error| UsageError(error.in_zip(&shown.to_string())))?;
     Output::detect().data(&told);
     Ok(Exit::Passed)
 }

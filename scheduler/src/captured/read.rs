@@ -16,7 +16,7 @@ use super::{
     types,
 };
 use crate::{
-    config::{Config, ConfigFile},
+    config::{Config, GivenFile},
     mirror::{Key, Mirror},
     parse::Malformed,
     watch::Kind,
@@ -26,7 +26,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// A configuration file; of its keys those that decide.
-    pub file: ConfigFile,
+    pub file: GivenFile,
     /// Whose pods are scheduled.
     pub scheduler_name: Option<String>,
 }
@@ -51,7 +51,7 @@ pub(crate) fn read(file: impl Read + Seek, wanted: &Wanted) -> Result<Captured, 
     }
     let mut config = Config::kai();
     let mut notes = set_up::learn(about.said, &mut config)?;
-    set_up::apply(&wanted.file, &mut config)?;
+    wanted.file.apply(&mut config, set_up::only_decide)?;
     if let Some(name) = &wanted.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
@@ -387,11 +387,23 @@ mod tests {
             "schedlab": { "kValue": 3, "maxConsolidationVictims": 3 },
             "rawObjects": {},
         });
-        let wanted = Wanted { file: ConfigFile::parse("kValue: 4").unwrap(), scheduler_name: None };
-        let config = read(zipped(FILE, &json.to_string()), &wanted).unwrap().config;
+        let wanted = |file: &str| {
+            let file = GivenFile::parse("own.yaml".to_owned(), file.to_owned()).unwrap();
+            Wanted { file, scheduler_name: None }
+        };
+        let zip = || zipped(FILE, &json.to_string());
+        let config = read(zip(), &wanted("kValue: 4")).unwrap().config;
         assert_eq!(config.profile.k_value_milli, 4000);
         assert_eq!(config.profile.consolidation_victims_max, 3);
         assert_eq!(config.profile.actions, [Action::Allocate]);
+        let error = read(zip(), &wanted("usageHalfLife: 6h")).map(|_| ()).unwrap_err();
+        assert_eq!(
+            error.in_zip("s.zip"),
+            "own.yaml: usageHalfLife: found one without usageWindow, allowed: one beside \
+             usageWindow at line 1 column 16"
+        );
+        let error = read(zipped(FILE, "[]"), &wanted("")).map(|_| ()).unwrap_err();
+        assert!(error.in_zip("s.zip").starts_with("s.zip: snapshot.json: "), "{error}");
     }
 
     #[test]

@@ -51,13 +51,10 @@ pub(super) fn learn(said: Said, config: &mut Config) -> Result<Vec<String>, Capt
     Ok(learned.notes)
 }
 
-/// The file with which a snapshot is read, or that stands in it. What it says of the work beside
-/// decisions does nothing.
-pub(super) fn apply(file: &ConfigFile, config: &mut Config) -> Result<(), CaptureError> {
-    let deciding =
-        ConfigFile { trace_decisions: None, usage_db_config: None, ..ConfigFile::clone(file) };
-    deciding.stays_in_bounds()?;
-    Ok(deciding.apply(config)?)
+/// Of a file with which a snapshot is read, or that stands in it, what decides is left.
+pub(super) fn only_decide(file: &mut ConfigFile) {
+    file.trace_decisions = None;
+    file.usage_db_config = None;
 }
 
 impl Learned<'_> {
@@ -83,9 +80,11 @@ impl Learned<'_> {
 
     fn ours(&mut self, ours: Value) -> Result<(), CaptureError> {
         let ours = serde_json::Value::from(ours);
-        let file: ConfigFile =
+        let mut file: ConfigFile =
             serde_path_to_error::deserialize(&ours).map_err(|error| misread(&ours, &error))?;
-        apply(&file, self.config)?;
+        only_decide(&mut file);
+        file.stays_in_bounds()?;
+        file.apply(self.config)?;
         if file.usage_window.is_some() {
             self.notes.push(
                 "schedlab.usageWindow: found a window, allowed: none, as a snapshot has no past \

@@ -65,7 +65,7 @@ pub(super) fn of_another(arguments: &Explain) -> anyhow::Result<Config> {
 
 /// What counts more than what a snapshot says.
 pub(super) fn of_replay(arguments: &Replay) -> anyhow::Result<Wanted> {
-    let file = GivenFile::read(arguments.config.as_deref())?.file;
+    let file = GivenFile::read(arguments.config.as_deref())?;
     Ok(Wanted { file, scheduler_name: arguments.scheduler_name.clone() })
 }
 

@@ -340,6 +340,7 @@ impl ConfigFile {
     /// # Errors
     /// It is no YAML, or something in it is unknown or out of bounds.
     pub fn parse(yaml: &str) -> Result<Self, FileError> {
+        place::each_key_once(yaml).map_err(FileError::Form)?;
         let file: Option<Self> = serde_yaml::from_str(yaml).map_err(FileError::Form)?;
         let file = file.unwrap_or_default();
         file.stays_in_bounds().map_err(|error| error.in_file(yaml))?;

@@ -77,6 +77,13 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     assert_snapshot!(read("- a"), @"invalid type: sequence, expected keys of a configuration at line 1 column 1");
 }
 
+#[test]
+fn a_key_that_stands_twice_is_told_where_it_stands_again() {
+    assert_snapshot!(read("period: 1s\nkValue: 1\nperiod: 2s"), @"duplicate field `period` at line 3 column 1");
+    assert_snapshot!(read("period: 1s\nplugins:\n  ray: { enabled: false }\n  ray: {}"), @"plugins: duplicate field `ray` at line 4 column 3");
+    assert_snapshot!(read("period: 1s\nminRuntime: { preemptMinRuntime: 1s, preemptMinRuntime: 2s }"), @"minRuntime: duplicate field `preemptMinRuntime` at line 2 column 38");
+}
+
 /// By which plugins jobs, and pods of a job, are told apart.
 fn order(files: &[&str]) -> String {
     let mut config = Config::kai();
