@@ -419,14 +419,15 @@ async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
     kube::Client::try_from(config).context("cannot make a client of that configuration")
 }
 
-/// Says what the API server refuses and what the usage database lacks, once for each that is new.
-/// Outlives the work: the lease is released after that.
+/// Says what the API server refuses, what the usage database lacks and which GPUs are kept for
+/// nobody, once for each that is new. Outlives the work: the lease is released after that.
 async fn complain_of_failures(mut status: watch::Receiver<Status>) -> Infallible {
-    let mut last = [None, None];
+    let mut last = [None, None, None];
     while status.changed().await.is_ok() {
         let now = {
-            let status = status.borrow_and_update();
-            [status.last_failure.clone(), status.usage_trouble.clone()]
+            let Status { last_failure, usage_trouble, idle_reservations, .. } =
+                &*status.borrow_and_update();
+            [last_failure, usage_trouble, idle_reservations].map(Option::clone)
         };
         for (now, last) in now.iter().zip(&last) {
             if let Some(told) = now.as_ref().filter(|_| now != last) {

@@ -282,6 +282,14 @@ impl Config {
         self.runs(Component::Binder) && wanted
     }
 
+    /// Are reservation pods ended when nobody shares their device any more, here or by a binder that
+    /// is another process? (Those of profile `kai`; `kube` has none.)
+    pub(crate) fn ends_reservations(&self) -> bool {
+        let by_requests = self.binding == Binding::Requests || !self.runs(Component::Scheduler);
+        let by_binder = self.gpu_reservation.is_some() || !self.runs(Component::Binder);
+        self.flavor == Flavor::Kube || (by_requests && by_binder)
+    }
+
     /// Is there anything to do here but to bind and to answer reviews?
     pub(crate) fn runs_cycles(&self) -> bool {
         let beside = [Component::Binder, Component::Admission];

@@ -458,9 +458,12 @@ impl Scheduler {
             }
         };
         let queues = self.translator.translation.snapshot.queues.iter().map(queue).collect();
+        let is_told = !self.config.ends_reservations();
+        let idle_reservations = is_told.then(|| self.mirror.idle_reservations()).flatten();
         self.config.status.send_modify(|status| {
             status.cycles += 1;
             status.plans += 1;
+            status.idle_reservations = idle_reservations;
             status.decisions = plan.decisions.len();
             status.waiting = plan.waiting.len();
             status.last_failure.clone_from(&outcome.failure);

@@ -385,3 +385,27 @@ fn a_pod_whose_devices_nobody_reserves_is_stored_as_it_was_written() {
         assert_eq!(lab.list("", "pods")[0]["spec"]["containers"][0]["env"], Value::Null);
     });
 }
+
+#[test]
+fn reservation_pods_that_nobody_ends_are_told() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 2);
+        lab.queue("q", 8, -1);
+        lab.reserve_gpus();
+        lab.start();
+        lab.ask_to_create(&half("a")).await;
+        lab.pass(5).await;
+        lab.stop().await;
+        lab.config.gpu_reservation = None;
+        lab.config.binding = Binding::Direct;
+        let status = lab.start();
+        lab.pass(5).await;
+        assert_eq!(status.borrow().idle_reservations, None, "it is in use");
+        lab.delete_in("default", "pods", "", "a");
+        lab.pass(60).await;
+        assert_snapshot!(status.borrow().idle_reservations.clone().unwrap(), @"gpuReservation: found none, and GPU reservation pods that keep a GPU for nobody (kai-resource-reservation/gpu-reservation-4a82e1d0a73ed8e9), which nobody ends: delete them, or set gpuReservation and binding requests until they are gone");
+        lab.delete_in("kai-resource-reservation", "pods", "", "gpu-reservation-4a82e1d0a73ed8e9");
+        lab.pass(60).await;
+        assert_eq!(status.borrow().idle_reservations, None);
+    });
+}

@@ -25,7 +25,7 @@ pub(super) fn of(arguments: &Run) -> anyhow::Result<Config> {
     if config.flavor == Flavor::Kube {
         fits_kube(arguments)?;
     }
-    read_file(arguments, &mut config)?;
+    let given = read_file(arguments, &mut config)?;
     if let Some(name) = &arguments.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
@@ -43,6 +43,12 @@ pub(super) fn of(arguments: &Run) -> anyhow::Result<Config> {
         config.components.remove(&Component::Podgrouper);
     }
     config.writes_at_once = arguments.writes_at_once.map_or(config.writes_at_once, usize::from);
+    let binds = config.binding == Binding::Direct && config.runs(Component::Scheduler);
+    if config.gpu_reservation.is_some() && binds {
+        // The binder would never be asked.
+        let (found, allowed) = ("one with binding direct", "one with binding requests");
+        return Err(given.wrong("gpuReservation", found, allowed).into());
+    }
     Ok(config)
 }
 
@@ -81,7 +87,7 @@ pub(super) fn of_snapshot(arguments: &Snapshot) -> anyhow::Result<Config> {
 }
 
 /// The file, with the flags that stand for keys of it.
-fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
+fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<GivenFile> {
     let given = GivenFile::read(arguments.config.as_deref())?;
     let served = arguments.health_address.is_some();
     ensure!(
@@ -89,10 +95,11 @@ fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<()> {
         "{}: traceDecisions: needs --health-address, where the trace is served",
         given.shown
     );
-    Ok(given.apply(config, |file| {
+    given.apply(config, |file| {
         file.trace_decisions = arguments.trace_decisions.or(file.trace_decisions);
         file.usage_window = arguments.usage_window.map(Into::into).or(file.usage_window);
-    })?)
+    })?;
+    Ok(given)
 }
 
 /// Refuses flags that would do nothing in profile `kube`.
@@ -161,6 +168,15 @@ mod tests {
         insta::assert_snapshot!(kube("--usage-window 24h", ""), @"--usage-window: does nothing with --profile kube: leave it out");
         insta::assert_snapshot!(kube("", "plugins: { topology: { enabled: true } }"), @"FILE: plugins: found a setting, allowed: nothing with profile kube at line 1 column 10");
         insta::assert_snapshot!(kube("", "minRuntime: { preemptMinRuntime: 1m }"), @"FILE: minRuntime: found a setting, allowed: nothing with profile kube at line 1 column 13");
+    }
+
+    #[test]
+    fn gpus_are_reserved_only_where_a_binder_is_asked() {
+        let file = "kValue: 1\ngpuReservation: { image: reserve }";
+        insta::assert_snapshot!(told("", file), @"FILE: gpuReservation: found one with binding direct, allowed: one with binding requests at line 2 column 17");
+        insta::assert_snapshot!(told("--binding direct", &format!("{file}\nbinding: requests")), @"FILE: gpuReservation: found one with binding direct, allowed: one with binding requests at line 2 column 17");
+        insta::assert_snapshot!(told("--binding requests", file), @"{Scheduler, Binder, Podgrouper, QueueController, Admission} Requests traced: false");
+        insta::assert_snapshot!(told("--components binder --binding direct", file), @"{Binder} Direct traced: false");
     }
 
     #[test]

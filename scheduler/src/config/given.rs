@@ -62,6 +62,12 @@ impl GivenFile {
         }
     }
 
+    /// A field of it that cannot be beside what flags say.
+    pub fn wrong(&self, field: &'static str, found: &str, allowed: &'static str) -> GivenError {
+        let error = FileError::Value { field, found: found.to_owned(), allowed };
+        GivenError::Wrong { shown: self.shown.clone(), error: error.in_file(&self.text) }
+    }
+
     /// `config` with what the file says once `change` has been made to it.
     ///
     /// # Errors

@@ -17,6 +17,9 @@ pub(crate) const RESERVATION_PREFIX: &str = "gpu-reservation-";
 /// What a reservation pod holds: one device.
 const WHOLE_MILLI: i64 = 1000;
 
+/// Idle reservation pods that are told by name.
+const NAMED_MAX: usize = 3;
+
 /// A node, and one of its groups: other schedulers may have the same name for one on another node.
 type Device = (Name, GpuGroup);
 
@@ -88,6 +91,26 @@ impl Mirror {
         }
         self.revision += 1;
         self.changes.pods.insert(key);
+    }
+}
+
+impl Mirror {
+    /// What is to be said of reservation pods whose device nobody shares, where nobody ends them.
+    pub(crate) fn idle_reservations(&self) -> Option<String> {
+        let all = self.sharing.reservations.iter();
+        let idle = all.filter(|(device, _)| !self.sharing.sharers.contains_key(*device));
+        let idle: Vec<String> = idle.map(|(_, key)| key.to_string()).collect();
+        let (named, more) = idle.split_at(idle.len().min(NAMED_MAX));
+        let more =
+            if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+        (!named.is_empty()).then(|| {
+            format!(
+                "gpuReservation: found none, and GPU reservation pods that keep a GPU for nobody \
+                 ({}{more}), which nobody ends: delete them, or set gpuReservation and binding \
+                 requests until they are gone",
+                named.join(", ")
+            )
+        })
     }
 }
 
