@@ -73,7 +73,10 @@ impl Admission {
         let request = &review["request"];
         let verdict = match path {
             QUEUES => queue::judge(&self.api, request).await,
-            POD_GROUPS => judged(request, pod_group::fault),
+            POD_GROUPS => {
+                let advice = pod_group::advice(&request["object"]);
+                advised(request, judged(request, pod_group::fault), advice)
+            }
             PODS => judged(request, |object| self.fault(object)),
             SHARING => Verdict::Changed(self.changes(request)),
             _ => return None,
@@ -115,6 +118,17 @@ impl Admission {
 fn judged(request: &Value, fault: impl Fn(&Value) -> Option<Malformed>) -> Verdict {
     let Some(found) = fault(&request["object"]) else { return Verdict::Allowed(Vec::new()) };
     denied(request, &found, fault(&request["oldObject"]).as_ref())
+}
+
+/// Who writes what is not refused is told what of it counts in another way than it looks.
+fn advised(request: &Value, verdict: Verdict, advice: Option<Malformed>) -> Verdict {
+    match verdict {
+        Verdict::Allowed(mut said) => {
+            said.extend(advice.map(|advice| format!("{}: {advice}", named(request))));
+            Verdict::Allowed(said)
+        }
+        refused @ (Verdict::Changed(_) | Verdict::Denied(..) | Verdict::Failed(_)) => refused,
+    }
 }
 
 /// A fault is refused, one that was there before is told.

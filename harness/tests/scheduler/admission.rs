@@ -100,6 +100,25 @@ fn a_queue_that_could_not_be_used_is_refused() {
 }
 
 #[test]
+fn who_writes_a_negative_number_that_counts_as_none_is_told_so() {
+    Lab::tell(async |lab| {
+        lab.ask_first();
+        let all = json!({ "quota": -1, "overQuotaWeight": -1, "limit": -1 });
+        let gpu = json!({ "quota": 4, "overQuotaWeight": -1, "limit": -1 });
+        let spec = json!({ "resources": { "gpu": gpu, "cpu": all, "memory": all } });
+        assert_snapshot!(lab.post(QUEUES, "Queue", "a", &spec).await, @r#"
+        201
+          299 - "Queue a: spec.resources.gpu.overQuotaWeight: found -1, allowed: 0 or more (-1 counts as 0: the queue gets nothing of what quotas leave over)"
+        "#);
+        let spec = json!({ "minMember": 1, "queue": "a", "preemptionDelay": "-5s" });
+        assert_snapshot!(lab.post(GROUPS, "PodGroup", "g", &spec).await, @r#"
+        201
+          299 - "PodGroup default/g: spec.preemptionDelay: found \"-5s\", allowed: a time above 0 (a negative one counts as none: others are asked to leave for the group at once)"
+        "#);
+    });
+}
+
+#[test]
 fn a_queue_that_would_close_a_circle_is_refused_and_one_that_has_children_stays() {
     Lab::tell(async |lab| {
         lab.ask_first();

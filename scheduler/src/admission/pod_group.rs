@@ -5,16 +5,25 @@ use schedlab_json::Value;
 
 use crate::{
     mirror::GroupRecord,
-    parse::{Malformed, at, list, text},
+    parse::{GoDuration, Malformed, at, go_duration, list, shown, text},
 };
 
 const NAME: &str = "a name, by which pods say where they stand";
 const LEAF: &str = "minMember, as no sub-group is below it";
 const SOME: &str = "an integer from 1 to 2147483647";
+const DELAY: &str = "a time above 0 (a negative one counts as none: others are asked to leave for the \
+                     group at once)";
 
 /// The first thing.
 pub(super) fn fault(object: &Value) -> Option<Malformed> {
     GroupRecord::read(object, "").malformed.or_else(|| unsaid(object))
+}
+
+/// What is used, but hardly as it was meant: a negative grace lasts for ever, a negative delay is none.
+pub(super) fn advice(object: &Value) -> Option<Malformed> {
+    let found = at(object, "/spec/preemptionDelay")?;
+    let is_negative = matches!(found.as_str().and_then(go_duration), Some(GoDuration::Negative));
+    is_negative.then(|| Malformed::new("spec.preemptionDelay", shown(found), DELAY))
 }
 
 /// What cannot be used is known of already: this is about what is missing, or stands where it

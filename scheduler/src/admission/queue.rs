@@ -13,13 +13,15 @@ use super::{Verdict, denied, named};
 use crate::{
     api::{Api, path},
     mirror::QueueRecord,
-    parse::{Malformed, list, text},
+    parse::{Malformed, at, list, text},
     queues::warnings,
     translate::queue_problem,
 };
 
 const RESOURCES: &str = "quota, overQuotaWeight and limit of gpu, cpu and memory, -1 for unlimited \
                          (what is left out counts as 0: nothing may run)";
+const WEIGHT: &str = "0 or more (-1 counts as 0: the queue gets nothing of what quotas \
+                      leave over)";
 const PARENT: &str = "a queue that is not below this one, or none";
 const CHILDLESS: &str = "only a queue with no queues below it is deleted";
 
@@ -78,12 +80,28 @@ fn written(request: &Value, name: &Name, mut all: Queues) -> Verdict {
     let own = told.remove(name).into_iter().flatten();
     let mut said: Vec<String> =
         own.map(|(_, condition)| format!("{}: {}", named(request), condition.message)).collect();
+    said.extend(negative_weights(&request["object"]).map(|it| format!("{}: {it}", named(request))));
     if let Some(parent) = parent.filter(|_| moved) {
         let of_parent = told.remove(&parent).into_iter().flatten();
         let sums = of_parent.filter(|(kind, _)| &**kind == "GuaranteesAboveQuota");
         said.extend(sums.map(|(_, told)| format!("Queue {parent}: {}", told.message)));
     }
     Verdict::Allowed(said)
+}
+
+/// Weights that are none, though they look as no bound does in a quota and in a limit. Where the
+/// quota has no bound either they have nothing to do.
+fn negative_weights(object: &Value) -> impl Iterator<Item = Malformed> {
+    let of = |resource: &str, which: &str| {
+        let number = at(object, &format!("/spec/resources/{resource}/{which}"));
+        number.and_then(Value::as_f64).unwrap_or_default()
+    };
+    let is_meant = move |resource: &&str| {
+        of(resource, "overQuotaWeight") < 0.0 && of(resource, "quota") >= 0.0
+    };
+    ["gpu", "cpu", "memory"].into_iter().filter(is_meant).map(|resource| {
+        Malformed::new(format!("spec.resources.{resource}.overQuotaWeight"), "-1", WEIGHT)
+    })
 }
 
 /// Nothing may run in a queue that says nothing of resources: KAI refuses it.
