@@ -258,10 +258,11 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         let source = Source { client: client.clone(), config: config.clone() };
         let snapshots = arguments.serve_snapshots.then_some(source);
         let trace = config.trace.clone();
-        let health = Health { standing, status, metrics: Arc::clone(&metrics), snapshots, trace };
+        let now: Clock = Arc::new(wall_clock);
+        let (measured, at) = (Arc::clone(&metrics), Arc::clone(&now));
+        let health = Health { standing, status, metrics: measured, now: at, snapshots, trace };
         let probes = probes(arguments.health_address, health).await?;
         let reviews = reviews::answered(arguments, &config, &client).await?;
-        let now: Clock = Arc::new(wall_clock);
         let stop = stopped()?.shared();
         let measured = (Arc::clone(&now), Some(metrics));
         let work = schedlab_scheduler::run_until(client.clone(), config, measured, stop.clone());

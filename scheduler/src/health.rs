@@ -2,7 +2,7 @@
 //! whether it does its part, as the leader or as one that stands by; `/metrics` for
 //! Prometheus; and what is served besides where it was asked for.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt, io, sync::Arc, time::Duration};
 
 use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::Full;
@@ -18,13 +18,16 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{captured::Source, leader::Standing, metrics::Metrics, status::Status, trace::Trace};
+use crate::{
+    captured::Source, config::Clock, leader::Standing, metrics::Metrics, status::Status,
+    trace::Trace,
+};
 
 /// Whoever is not done by then has gone to sleep; a snapshot of a large cluster takes a while.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What the answers are made of.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Health {
     /// Where the scheduler stands among its candidates; [`Standing::Leading`] if it is alone.
     pub standing: watch::Receiver<Standing>,
@@ -32,6 +35,8 @@ pub struct Health {
     pub status: watch::Receiver<Status>,
     /// What it measures.
     pub metrics: Arc<Metrics>,
+    /// When that is told.
+    pub now: Clock,
     /// Whose snapshots are served at `/get-snapshot`; `None`: nobody's.
     pub snapshots: Option<Source>,
     /// What is served at `/get-trace`; `None`: nothing.
@@ -39,6 +44,12 @@ pub struct Health {
 }
 
 type Answer = Response<Full<Bytes>>;
+
+impl fmt::Debug for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Health").field("standing", &self.standing).finish_non_exhaustive()
+    }
+}
 
 impl Health {
     /// Whether it does its part, and in which way it does or does not.
@@ -60,7 +71,7 @@ impl Health {
         match (path, &self.snapshots) {
             ("/metrics", _) => {
                 let text = "text/plain; version=0.0.4; charset=utf-8";
-                typed(self.metrics.text().into(), text)
+                typed(self.metrics.text((self.now)()).into(), text)
             }
             ("/get-snapshot", Some(source)) => match source.take().await {
                 Ok(zip) => typed(zip.into(), "application/zip"),
@@ -142,6 +153,7 @@ mod tests {
             standing: watch::channel(standing).1,
             status: watch::channel(status).1,
             metrics: Arc::default(),
+            now: Arc::new(jiff::Timestamp::default),
             snapshots: None,
             trace: None,
         }

@@ -1,22 +1,29 @@
 //! What Prometheus asks: KAI's own metrics under KAI's names, and those of the dashboard in KAI's
 //! blog, all with the prefix `kai_`. They are brought up to date after each cycle that decided
-//! something anew; nothing here touches a decision.
+//! something anew, and what time alone changes when it is asked for; nothing here touches a decision.
 
 mod cycles;
 mod queues;
 mod work;
 
-use std::{fmt, sync::Mutex, time::Duration};
+use std::{
+    fmt,
+    sync::{Mutex, OnceLock},
+    time::Duration,
+};
 
 use prometheus::{
     CounterVec, Encoder as _, GaugeVec, Histogram, HistogramOpts, Opts, Registry, TextEncoder,
     core::Collector,
 };
-use schedlab_scheduler_core::{Plan, Snapshot, model::Name};
+use schedlab_scheduler_core::{
+    Plan, Snapshot,
+    model::{Name, Time},
+};
 
 pub(crate) use cycles::{Stopwatch, Timings};
 
-use crate::{config::QueueMetricLabel, mirror::Mirror, status::QueueStatus};
+use crate::{config::QueueMetricLabel, mirror::Mirror, status::QueueStatus, usage::SharedUsage};
 
 /// The metrics of one scheduler.
 pub struct Metrics {
@@ -25,6 +32,8 @@ pub struct Metrics {
     queues: queues::Queues,
     usage_query: Histogram,
     work: Mutex<work::Work>,
+    /// The history by which queues share, where it moves by time alone.
+    usage: OnceLock<SharedUsage>,
 }
 
 /// A cycle that is over, as metrics see it.
@@ -58,15 +67,28 @@ impl Metrics {
             "usage_query_latency_milliseconds",
             "From asking the usage database to its answers",
         );
-        Self { registry, cycles, queues, usage_query, work }
+        Self { registry, cycles, queues, usage_query, work, usage: OnceLock::new() }
     }
 
-    /// In Prometheus' text format.
-    pub fn text(&self) -> String {
+    /// In Prometheus' text format, as things stand at `now`.
+    pub fn text(&self, now: jiff::Timestamp) -> String {
+        let now = Time(now.as_millisecond());
+        self.work.lock().expect("nobody panics while holding it").estimate(now);
+        if let Some(usage) = self.usage.get() {
+            let usage = usage.lock();
+            self.queues.tell_usage(|queue| usage.micro(queue, now));
+        }
         let mut text = Vec::new();
         let written = TextEncoder::new().encode(&self.registry.gather(), &mut text);
         written.expect("names and labels are valid, and memory takes every byte");
         String::from_utf8(text).expect("text is UTF-8")
+    }
+
+    /// From now on past usage is told from there.
+    pub(crate) fn follow(&self, usage: Option<SharedUsage>) {
+        if let Some(usage) = usage {
+            let _ = self.usage.set(usage);
+        }
     }
 
     /// How long the usage database took to answer, or not to.

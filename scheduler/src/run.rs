@@ -189,6 +189,8 @@ impl Scheduler {
         let known = (own, config.usage_database.clone());
         let pool = config.node_pool.as_ref().map(|pool| &*pool.value);
         let clock = Clock::clone(&now);
+        let past = Past::new(&api, known, pool, move || clock());
+        metrics.iter().for_each(|metrics| metrics.follow(past.own_alone()));
         Self {
             watches: Watches::start(&api.client, kinds(config.flavor, None)),
             mirror: Mirror::new(&config.scheduler_name)
@@ -200,7 +202,7 @@ impl Scheduler {
             grouper: Grouper::new(&config),
             pacing: Pacing::up_to(config.writes_at_once),
             applier: Applier::new(api.clone(), &config),
-            past: Past::new(&api, known, pool, move || clock()),
+            past,
             translator: Translator::of(&config),
             translated: None,
             last_cycle: None,

@@ -11,6 +11,7 @@ mod prometheus;
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -86,6 +87,20 @@ impl Usage {
     fn window_start(&self, now: Time) -> Time {
         let window = i64::try_from(self.window.as_millis()).unwrap_or(i64::MAX);
         Time(now.0.saturating_sub(window))
+    }
+}
+
+/// The same history for the scheduler, which records it, and for metrics, which tell it.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedUsage(Arc<Mutex<Usage>>);
+
+impl SharedUsage {
+    pub(crate) fn new(usage: Usage) -> Self {
+        Self(Arc::new(Mutex::new(usage)))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Usage> {
+        self.0.lock().expect("nobody panics while holding it")
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) const EDGES: [(&str, &str); 6] = [
             admission captured explain preview run
             replay -> captured config mirror podgrouper translate
             leader -> api config
-            health -> captured leader metrics status trace
+            health -> captured config leader metrics status trace
             cli ->
         ",
     ),

@@ -1,5 +1,7 @@
 //! What queues deserve, may use and use.
 
+use std::{collections::BTreeMap, sync::Mutex};
+
 use prometheus::GaugeVec;
 use schedlab_scheduler_core::{
     model::Name,
@@ -22,6 +24,8 @@ pub(super) struct Queues {
     usage: [GaugeVec; 3],
     quota_used: GaugeVec,
     share_used: GaugeVec,
+    /// By what names those are known of which the last cycle told, in `usage`.
+    names: Mutex<BTreeMap<Name, [Name; 3]>>,
     /// What is told in `info`, `quota` and `allocated` besides the names.
     labels: Vec<QueueMetricLabel>,
 }
@@ -75,12 +79,14 @@ impl Queues {
                 "Used GPUs as part of the fair share; absent without one",
                 DASHBOARD,
             ),
+            names: Mutex::default(),
             labels,
         }
     }
 
     pub(super) fn observe(&self, cycle: &Cycle<'_>) {
         self.reset();
+        let mut known = BTreeMap::new();
         for (status, queue) in cycle.queues.iter().zip(&cycle.snapshot.queues) {
             let record = cycle.mirror.queues.get(&status.name);
             let display = record.map(|record| Name::clone(&record.display_name));
@@ -105,6 +111,15 @@ impl Queues {
             set(&self.allocated, &labels, (status.allocated.accounted(), BYTES));
             set(&self.usage, &names, (queue.historical_usage_micro, MILLIONTHS));
             self.dashboard(status);
+            known.insert(Name::clone(&status.name), names.map(Name::from));
+        }
+        *self.names.lock().expect("nobody panics while holding it") = known;
+    }
+
+    /// Past usage as it is now, which moves from one cycle to the next.
+    pub(super) fn tell_usage(&self, of: impl Fn(&Name) -> PerResource<i64>) {
+        for (queue, names) in &*self.names.lock().expect("nobody panics while holding it") {
+            set(&self.usage, &names.each_ref().map(|name| &**name), (of(queue), MILLIONTHS));
         }
     }
 

@@ -2,12 +2,13 @@
 
 use insta::assert_snapshot;
 use schedlab_json::{Value, json};
+use schedlab_scheduler_core::resources::PerResource;
 
 use super::*;
 use crate::{
     config::{Config, Flavor},
     translate::Translator,
-    usage::Asked,
+    usage::{Asked, SharedUsage, Usage},
 };
 
 /// Everything measured that is no time, after one cycle over these objects.
@@ -30,7 +31,7 @@ fn told_by(metrics: &Metrics, objects: &[Value]) -> String {
     let mut translator = Translator::new(Flavor::Kai, 0);
     translator.refresh(&mut mirror);
     let snapshot = &mut translator.translation.snapshot;
-    snapshot.now = schedlab_scheduler_core::model::Time(90_000);
+    snapshot.now = Time(90_000);
     let mut stopwatch = Stopwatch::default();
     let profile = Config::kai().profile;
     let plan = schedlab_scheduler_core::schedule_before(snapshot, &profile, &mut stopwatch);
@@ -58,7 +59,12 @@ fn told_by(metrics: &Metrics, objects: &[Value]) -> String {
         timings: Timings::default(),
         bindings: &[Duration::from_millis(7)],
     });
-    metrics.text()
+    metrics.text(moment(90))
+}
+
+/// So many seconds after all began.
+fn moment(seconds: i64) -> jiff::Timestamp {
+    jiff::Timestamp::from_second(seconds).unwrap()
 }
 
 /// Who asks a Prometheus for past usage finds what the scheduler told it.
@@ -91,6 +97,30 @@ fn labels_of_queues_are_told_where_the_queue_controllers_metrics_are() {
     }
     let names = r#"queue_display_name="Team a",queue_metadata_name="a",queue_name="Team a""#;
     assert_eq!(of("kai_queue_gpu_usage"), format!("kai_queue_gpu_usage{{{names}}} 0"));
+}
+
+#[test]
+fn what_time_alone_changes_is_told_as_it_is_when_asked_for() {
+    let metrics = Metrics::new();
+    let gpus = |gpu| PerResource { gpu, cpu: 0, memory: 0 };
+    let mut usage = Usage::over(Duration::from_hours(10), None);
+    usage.record(Time(90_000), gpus(4000), &[("owner".into(), gpus(4000))].into());
+    usage.record(Time(110_000), gpus(4000), &[].into());
+    metrics.follow(Some(SharedUsage::new(usage)));
+    let mut objects = vec![four_gpus(), queue("owner", 3)];
+    objects.extend([group("small", "owner", 1), group("gang", "owner", 9)]);
+    objects.push(pod("small", 0, None));
+    objects.extend((0..9).map(|at| pod("gang", at, None)));
+    told_by(&metrics, &objects);
+    let at = |seconds| {
+        let text = metrics.text(moment(seconds));
+        let told = |name| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        let names = ["kai_queue_wait_time_estimate", "kai_queue_gpu_usage"];
+        names.map(|name| told(name).split(' ').next_back().unwrap().to_owned()).join(" ")
+    };
+    assert_eq!(at(110), "3600 1", "one started in this hour");
+    assert_eq!(at(130), "3600 0.5");
+    assert_eq!(at(90 + 3601), "3661 0.005554", "none started in this hour: its age");
 }
 
 fn queue(name: &str, quota: i64) -> Value {

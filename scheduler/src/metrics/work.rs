@@ -37,6 +37,8 @@ pub(super) struct Work {
     evicted: CounterVec,
     /// Seconds that the last groups waited before their first pod got a node.
     waits: VecDeque<u64>,
+    /// How many groups wait in the last cycle, and since when the first of them does.
+    lines: BTreeMap<Line, (u64, Time)>,
     starts: BTreeMap<Line, VecDeque<Time>>,
     /// Gangs that started, by class.
     gangs_started: BTreeMap<Name, u64>,
@@ -86,6 +88,7 @@ impl Work {
                 &["podgroup", "namespace", "uid", "nodepool", "action"],
             ),
             waits: VecDeque::new(),
+            lines: BTreeMap::new(),
             starts: BTreeMap::new(),
             gangs_started: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -129,11 +132,6 @@ impl Work {
         while self.waits.len() > WAITS_MAX {
             self.waits.pop_front();
         }
-        for starts in self.starts.values_mut() {
-            while starts.front().is_some_and(|at| snapshot.now.since(*at) > STARTS_FOR) {
-                starts.pop_front();
-            }
-        }
     }
 
     fn evicted(&mut self, cycle: &Cycle<'_>) {
@@ -165,14 +163,15 @@ impl Work {
     }
 
     fn lines(&mut self, cycle: &Cycle<'_>) {
-        let mut lines: BTreeMap<Line, (u64, Duration)> = BTreeMap::new();
+        self.lines.clear();
         let mut waiting = BTreeSet::new();
         for (id, reason) in &cycle.plan.waiting {
             let group = &cycle.snapshot.pod_groups[id.0 as usize];
             let line = (queue_of(cycle, group), priority_of(cycle, group));
-            let (depth, oldest) = lines.entry(line).or_default();
+            let since = waits_since(group);
+            let (depth, first) = self.lines.entry(line).or_insert((0, since));
             *depth += 1;
-            *oldest = (*oldest).max(cycle.snapshot.now.since(waits_since(group)));
+            *first = (*first).min(since);
             let key = (Name::clone(&group.namespace), Name::clone(&group.name));
             if !self.waiting.contains(&key) {
                 self.decisions.with_label_values(&[decision_for(reason)]).inc();
@@ -181,16 +180,30 @@ impl Work {
         }
         self.waiting = waiting;
         let none: &[&str] = &[];
-        self.depth_total.with_label_values(none).set(float(lines.values().map(|it| it.0).sum()));
+        self.depth_total
+            .with_label_values(none)
+            .set(float(self.lines.values().map(|it| it.0).sum()));
         self.depth.reset();
+        for ((queue, class), (depth, _)) in &self.lines {
+            self.depth.with_label_values(&[&**queue, &**class]).set(float(*depth));
+        }
         self.estimate.reset();
-        for ((queue, class), (depth, oldest)) in &lines {
+        self.estimate(cycle.snapshot.now);
+    }
+
+    /// How long new groups would wait by what is known at `now`.
+    pub(super) fn estimate(&mut self, now: Time) {
+        for starts in self.starts.values_mut() {
+            while starts.front().is_some_and(|at| now.since(*at) > STARTS_FOR) {
+                starts.pop_front();
+            }
+        }
+        for ((queue, class), (depth, first)) in &self.lines {
             let labels: [&str; 2] = [queue, class];
-            self.depth.with_label_values(&labels).set(float(*depth));
             let starts = self.starts.get(&(Name::clone(queue), Name::clone(class)));
             let starts = starts.map_or(0, VecDeque::len) as u64;
             let seconds = match starts {
-                0 => oldest.as_secs(),
+                0 => now.since(*first).as_secs(),
                 starts => depth.saturating_mul(STARTS_FOR.as_secs()) / starts,
             };
             self.estimate.with_label_values(&labels).set(float(seconds));

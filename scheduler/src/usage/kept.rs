@@ -11,7 +11,7 @@ use schedlab_scheduler_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{History, Usage};
+use super::{History, SharedUsage, Usage};
 use crate::{
     api::{Api, ApiError, Merge, path},
     parse::{list, text},
@@ -119,7 +119,7 @@ impl Kept {
     pub(crate) async fn read(
         &mut self,
         api: &Api,
-        usage: &mut Usage,
+        usage: &SharedUsage,
     ) -> Result<Option<Unreadable>, ApiError> {
         let object = match api.get(&self.path(&self.name)).await {
             Ok(object) => object,
@@ -132,7 +132,7 @@ impl Kept {
         self.is_found = true;
         match serde_json::from_str(found) {
             Ok(written) => {
-                usage.restore(&written);
+                usage.lock().restore(&written);
                 Ok(None)
             }
             Err(error) => {
@@ -145,19 +145,19 @@ impl Kept {
     }
 
     /// What changed last is not written yet.
-    pub(super) fn lacks(&self, usage: &Usage) -> bool {
-        self.written.is_none_or(|(_, changes)| changes != usage.changes)
+    pub(super) fn lacks(&self, changes: u64) -> bool {
+        self.written.is_none_or(|(_, written)| written != changes)
     }
 
     /// Writes the history, if it is time and something changed.
     pub(crate) async fn write(
         &mut self,
         api: &Api,
-        usage: &Usage,
+        usage: &SharedUsage,
         now: Time,
     ) -> Result<(), ApiError> {
         let is_early = |(at, _): (Time, u64)| now.0.saturating_sub(at.0) < PERIOD_MILLIS;
-        if self.written.is_some_and(is_early) || !self.lacks(usage) {
+        if self.written.is_some_and(is_early) || !self.lacks(usage.lock().changes) {
             return Ok(());
         }
         self.write_now(api, usage, now).await
@@ -168,19 +168,27 @@ impl Kept {
     pub(super) async fn write_last(
         &mut self,
         api: &Api,
-        usage: &Usage,
+        usage: &SharedUsage,
         now: Time,
     ) -> Result<(), ApiError> {
         for _ in 0..2 {
-            if self.lacks(usage) {
+            if self.lacks(usage.lock().changes) {
                 self.write_now(api, usage, now).await?;
             }
         }
         Ok(())
     }
 
-    async fn write_now(&mut self, api: &Api, usage: &Usage, now: Time) -> Result<(), ApiError> {
-        let history = json!(usage.condensed(now, self.points_max)).to_string();
+    async fn write_now(
+        &mut self,
+        api: &Api,
+        usage: &SharedUsage,
+        now: Time,
+    ) -> Result<(), ApiError> {
+        let (history, changes) = {
+            let usage = usage.lock();
+            (json!(usage.condensed(now, self.points_max)).to_string(), usage.changes)
+        };
         let key = self.key.as_str();
         let data = json!({ "data": { key: history } });
         let answer: Result<serde::de::IgnoredAny, ApiError> = if self.is_there {
@@ -206,7 +214,7 @@ impl Kept {
             }
             Err(error) => return Err(error),
         }
-        self.written = Some((now, usage.changes));
+        self.written = Some((now, changes));
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    Usage,
+    SharedUsage, Usage,
     database::{Database, UsageDatabase},
     kept::{Kept, Unreadable},
 };
@@ -18,7 +18,7 @@ use crate::api::{Api, ApiError};
 /// Where past usage is known from; from nowhere, unless something is configured.
 #[derive(Debug)]
 pub(crate) struct Past {
-    own: Option<Usage>,
+    own: Option<SharedUsage>,
     /// Where the own history outlives the scheduler.
     kept: Kept,
     database: Option<Database>,
@@ -33,7 +33,12 @@ impl Past {
         now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static,
     ) -> Self {
         let database = database.map(|settings| Database::ask(settings, now));
-        Self { own, kept: Kept::new(api, pool), database }
+        Self { own: own.map(SharedUsage::new), kept: Kept::new(api, pool), database }
+    }
+
+    /// The own history, where nothing else counts.
+    pub(crate) fn own_alone(&self) -> Option<SharedUsage> {
+        self.own.clone().filter(|_| self.database.is_none())
     }
 
     /// Is past usage known from somewhere? Then it moves by time alone.
@@ -46,7 +51,7 @@ impl Past {
         if let Some(database) = &mut self.database {
             database.first().await;
         }
-        match &mut self.own {
+        match &self.own {
             Some(own) => self.kept.read(api, own).await,
             None => Ok(None),
         }
@@ -77,7 +82,7 @@ impl Past {
         }
         let shares = self.database.as_ref().and_then(|database| database.shares(now));
         for queue in queues {
-            let of_own = |own: &Usage| own.micro(&queue.name, now);
+            let of_own = |own: &SharedUsage| own.lock().micro(&queue.name, now);
             let used = match &shares {
                 Some(shares) => shares.get(&queue.name).copied(),
                 None => self.own.as_ref().map(of_own),
@@ -113,13 +118,13 @@ impl Past {
 
     /// Something of the own history is still to be written, when it is time.
     pub(crate) fn is_unwritten(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| self.kept.lacks(own))
+        self.own.as_ref().is_some_and(|own| self.kept.lacks(own.lock().changes))
     }
 
     /// Writes at the end what is not written yet. Before the first cycle nothing is new.
     pub(crate) async fn keep(&mut self, api: &Api, now: Time) -> Result<(), ApiError> {
         match &self.own {
-            Some(own) if own.changes > 0 => self.kept.write_last(api, own, now).await,
+            Some(own) if own.lock().changes > 0 => self.kept.write_last(api, own, now).await,
             Some(_) | None => Ok(()),
         }
     }
@@ -132,8 +137,8 @@ impl Past {
         capacity: PerResource<i64>,
         uses: impl Iterator<Item = (Name, PerResource<i64>)>,
     ) -> Result<(), ApiError> {
-        let Some(own) = &mut self.own else { return Ok(()) };
-        own.record(now, capacity, &uses.collect());
+        let Some(own) = &self.own else { return Ok(()) };
+        own.lock().record(now, capacity, &uses.collect());
         self.kept.write(api, own, now).await
     }
 }
