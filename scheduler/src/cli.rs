@@ -300,7 +300,7 @@ fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
 async fn stopped_idle(stop: impl Future<Output = ()>, standing: watch::Receiver<Standing>) {
     stop.await;
     if *standing.borrow() == Standing::Leading {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -190,7 +190,9 @@ impl Scheduler {
         let pool = config.node_pool.as_ref().map(|pool| &*pool.value);
         let clock = Clock::clone(&now);
         let past = Past::new(&api, known, pool, move || clock());
-        metrics.iter().for_each(|metrics| metrics.follow(past.own_alone()));
+        if let Some(metrics) = &metrics {
+            metrics.follow(past.own_alone());
+        }
         Self {
             watches: Watches::start(&api.client, kinds(config.flavor, None)),
             mirror: Mirror::new(&config.scheduler_name)
@@ -223,12 +225,10 @@ impl Scheduler {
             match self.next().await {
                 Event::News(news) => self.take(news),
                 Event::Usage => self.take_usage(),
-                Event::Due => {
-                    self.cycle().await;
-                    if self.config.ends == Ends::AfterOneCycle {
-                        return Ok(());
-                    }
-                }
+                Event::Due => self.cycle().await,
+            }
+            if self.config.ends == Ends::AfterOneCycle && self.last_cycle.is_some() {
+                return Ok(());
             }
         }
     }
