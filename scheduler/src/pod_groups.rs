@@ -93,6 +93,9 @@ fn uses(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
         }
         requested.add(bill);
     }
+    for (group, (requested, _)) in snapshot.pod_groups.iter().zip(&mut bills) {
+        group.unusable.iter().for_each(|member| requested.add(prices.to_share(member.shape)));
+    }
     let uses = snapshot.pod_groups.iter().zip(bills).map(|(group, (requested, allocated))| {
         let allocated = allocated.total();
         let allocated_non_preemptible =

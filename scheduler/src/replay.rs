@@ -163,14 +163,19 @@ fn not_to_return(snapshot: &mut Snapshot, plan: &Plan, mirror: &Mirror) -> BTree
     for decision in &plan.decisions {
         let Decision::Evict { pod, .. } = decision else { continue };
         let pod = &mut snapshot.pods[pod.0 as usize];
-        let Some(group) = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]) else {
+        let Some(group) = pod.group.map(|group| &mut snapshot.pod_groups[group.0 as usize]) else {
             continue;
         };
         let key = |name: &Name| Key { namespace: pod.namespace.clone(), name: name.clone() };
         let own = mirror.pods.get(&key(&pod.name)).and_then(|record| record.malformed.clone());
         let record = mirror.groups.get(&key(&group.name));
         let of_group = record.and_then(|record| Trouble::of_group(&group.name, record));
-        if let Some(trouble) = own.map(Trouble::Pod).or(of_group) {
+        if let Some(trouble) = own.map(Trouble::Pod).or_else(|| of_group.clone()) {
+            if of_group.is_none() {
+                let (name, part) = (Name::clone(&pod.name), Some(pod.sub_group));
+                group.unusable.push(trouble.of_member(name, part, pod.shape));
+                group.unusable.sort_by(|a, b| a.pod.cmp(&b.pod));
+            }
             troubles.insert(key(&pod.name), trouble);
             pod.status = PodStatus::Failed;
         }
@@ -278,11 +283,12 @@ mod tests {
         let after = |group: Value, cpu: &str| {
             let (snapshot, troubles) = after_eviction(&[0], (&group, cpu));
             let told: Vec<String> = troubles.keys().map(Key::to_string).collect();
-            (snapshot.pods[0].status, told.join(" "))
+            let unusable = snapshot.pod_groups[0].unusable.len();
+            (snapshot.pods[0].status, told.join(" "), unusable)
         };
-        assert_eq!(after(json!({}), "1"), (PodStatus::Pending, String::new()));
-        let left_out = || (PodStatus::Failed, "ns/a".to_owned());
-        assert_eq!(after(json!({ "minMember": -1 }), "1"), left_out());
-        assert_eq!(after(json!({}), "many"), left_out());
+        assert_eq!(after(json!({}), "1"), (PodStatus::Pending, String::new(), 0));
+        let left_out = |unusable| (PodStatus::Failed, "ns/a".to_owned(), unusable);
+        assert_eq!(after(json!({ "minMember": -1 }), "1"), left_out(0), "the group is told itself");
+        assert_eq!(after(json!({}), "many"), left_out(1));
     }
 }

@@ -7,6 +7,7 @@ mod groups;
 mod pods;
 mod queues;
 mod sub_groups;
+mod unusable;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -208,6 +209,7 @@ impl Translator {
                 Entry::Present(pod) => self.translation.snapshot.pods.push(pod),
             }
         }
+        self.note_all_unusable(mirror);
         self.shapes_in_use = self.shapes.len();
     }
 

@@ -126,6 +126,7 @@ fn pod_group(job: &Job, queue: Result<Option<QueueId>, QueueProblem>) -> PodGrou
         }),
         preemption_delay: Duration::from_secs(job.preemption_delay_s),
         left_alone: false,
+        unusable: Vec::new(),
     }
 }
 

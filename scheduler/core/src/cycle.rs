@@ -117,13 +117,16 @@ pub(crate) fn serve_again(session: &mut Session<'_>) {
     allocate::run(session, ready, &mut reasons);
 }
 
-/// Pod groups with waiting pods: those that may be served, and why the others may not.
+/// Pod groups with waiting pods: those that may be served, and why the others may not. Pods that
+/// cannot be scheduled matter where their group cannot do without them.
 fn pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, Reasons) {
     let plugins = &session.profile.plugins.pre_enqueue;
     let (mut ready, mut reasons) = (Vec::new(), Reasons::new());
     for group in session.groups() {
         let members = session.members(group);
-        if !members.wait() && members.gated() == 0 {
+        let of = session.group(group);
+        let misses = || !of.unusable.is_empty() && members.ready(of).is_err();
+        if !members.wait() && members.gated() == 0 && !misses() {
             continue;
         }
         match plugins.iter().try_for_each(|plugin| plugin.pre_enqueue(session, group)) {
@@ -149,7 +152,8 @@ fn reasons_to_wait(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
     reasons.retain(|group, reason| {
         let members = session.members(*group);
         let nominated = matches!(reason, Reason::Unschedulable { .. });
-        members.wait() || members.gated() > 0 || nominated
+        let unusable = &session.group(*group).unusable;
+        members.wait() || members.gated() > 0 || !unusable.is_empty() || nominated
     });
     let mut shares = Shares::default();
     for (group, reason) in &mut reasons {

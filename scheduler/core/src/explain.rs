@@ -37,7 +37,7 @@ pub struct Explanation {
     pub group: PodGroupId,
     /// Its pods that have a node already.
     pub active: u32,
-    /// Its pods that wait for one, gated ones included.
+    /// Its pods that wait for one, gated ones and such as cannot be scheduled included.
     pub waiting: u32,
     /// How many of its pods must run together at least.
     pub minimum: u64,
@@ -123,13 +123,16 @@ pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Exp
     let (mut session, plan) = decide(snapshot, profile, &mut ());
     let missing = missing(&mut session, group);
     let members = session.members(group);
+    let unusable = session.group(group).unusable.len();
     let (waits, minimum) = (members.waiting().count(), members.minimum(session.group(group)));
     let decided = decisions_for(&session, &plan, group);
     let others = placed_others(&session, &plan, group);
     let mut explanation = Explanation {
         group,
         active: held_before(snapshot, group),
-        waiting: u32::try_from(waits).unwrap_or(u32::MAX).saturating_add(members.gated()),
+        waiting: u32::try_from(waits + unusable)
+            .unwrap_or(u32::MAX)
+            .saturating_add(members.gated()),
         minimum,
         decided,
         reason: plan.waiting.get(&group).cloned(),

@@ -27,7 +27,7 @@ pub use pod::{
     PodAffinityTerm, PodShape, PodStatus, PreemptionPolicy, Requirement, Toleration,
     TopologySpread, WhenUnsatisfiable,
 };
-pub use pod_group::{PodGroup, StalenessGrace, SubGroup};
+pub use pod_group::{PodGroup, StalenessGrace, SubGroup, UnusableMember};
 pub use queue::{Queue, QueueProblem};
 pub(crate) use selectors::labels_match;
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};

@@ -42,7 +42,7 @@ pub use candidates::{ScoredNode, Verdicts};
 use customs::Customs;
 pub use device::{Choice, Device, SharedDevice};
 pub(crate) use free::{Asked, Free, Freed, parts_on};
-pub use members::{Members, NotReady, SubMembers};
+pub use members::{Members, NotReady, SubMembers, Unusable};
 pub use no_place::{NoPlace, WrongLevel};
 pub use node::{ChangedNodes, Fits, Mark, NodeRoom};
 use parts::{Parts, PodParts};

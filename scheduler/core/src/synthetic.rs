@@ -373,6 +373,7 @@ fn pod_group(name: &str, job: Job) -> PodGroup {
         staleness_grace: None,
         preemption_delay: Duration::ZERO,
         left_alone: false,
+        unusable: Vec::new(),
     }
 }
 

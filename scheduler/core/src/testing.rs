@@ -15,6 +15,7 @@
 //! job e pods=2 part=0.5 on n1/g1 n1/g1         half of one GPU each: both of the GPU g1
 //! node n3 cpu=8 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
 //! job g cpu=3 guaranteed on n3@z0              what its kubelet aligns stands in zone z0
+//! job h pods=3 min=2 unusable=1                the first cannot be scheduled as it stands
 //! job f pods=2 gpus=1 together=dc/zone close=dc/rack   in one zone, if possible in one rack
 //! node n4 volumes=2 attached old               two volumes of driver `csi` at most; it has one
 //! foreign x gpus=1 on n1                       a pod of another scheduler

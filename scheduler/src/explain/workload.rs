@@ -49,7 +49,12 @@ pub(super) async fn explain(
         meant.groups.iter().filter_map(|key| Some((key, find(seen, key)?))).collect();
     let waiting = schedule(seen.snapshot(), &seen.config.profile).waiting;
     let of = |id: PodGroupId| &seen.snapshot().pod_groups[id.0 as usize];
-    let waits = groups.iter().filter(|(_, id)| waiting.contains_key(id));
+    // A group whose only pod is told of has no more to say.
+    let is_told = |group: &Key| match trouble {
+        Some(("pod", told, _)) => seen.mirror.pods_of(group).all(|(pod, _)| pod == *told),
+        Some(_) | None => false,
+    };
+    let waits = groups.iter().filter(|(key, id)| waiting.contains_key(id) && !is_told(key));
     let oldest = waits.min_by_key(|(_, id)| (of(*id).created, &of(*id).uid));
     let shown = oldest.or(groups.first().filter(|_| trouble.is_none()));
     if trouble.is_none() && groups.is_empty() {

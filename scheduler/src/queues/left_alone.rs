@@ -1,28 +1,32 @@
 //! What pods ask for that nobody tries to place, since their group was found unschedulable once
-//! (`schedulingBackoff` 1). No share is divided for it; the status of their queues tells it all the
+//! (`schedulingBackoff` 1), or since they cannot be scheduled as they stand. No share is divided for it; the status of their queues tells it all the
 //! same, as that of their groups does.
 
 use std::collections::BTreeMap;
 
 use schedlab_scheduler_core::{
     QueueUse, Snapshot,
-    model::{Name, Pod, PodGroup, PodStatus, QueueId},
+    model::{Name, Pod, PodGroup, PodStatus, QueueId, ShapeId},
     queues::{Bill, Prices},
 };
 
 /// Adds it to the accounts of the queues and of those above them.
 pub(crate) fn add(uses: &mut BTreeMap<Name, QueueUse>, snapshot: &Snapshot) {
-    let waits = snapshot.pods.iter().filter_map(|pod| Some((pod, queue_of(pod, snapshot)?)));
-    let mut waits = waits.peekable();
+    let left_alone = snapshot.pods.iter().filter_map(|pod| left_alone(pod, snapshot));
+    let unusable = snapshot.pod_groups.iter().filter_map(|group| {
+        let queue = group.known_queue()?;
+        Some(group.unusable.iter().map(move |member| (member.shape, queue)))
+    });
+    let mut waits = left_alone.chain(unusable.flatten()).peekable();
     if waits.peek().is_none() {
         return;
     }
     let prices = Prices::of(snapshot);
     let mut bills: BTreeMap<QueueId, Bill> = BTreeMap::new();
-    for (pod, queue) in waits {
+    for (shape, queue) in waits {
         let above = |at: &QueueId| snapshot.queues[at.0 as usize].parent;
         for at in std::iter::successors(Some(queue), above) {
-            bills.entry(at).or_default().add(prices.to_share(pod.shape));
+            bills.entry(at).or_default().add(prices.to_share(shape));
         }
     }
     for (queue, bill) in bills {
@@ -34,9 +38,9 @@ pub(crate) fn add(uses: &mut BTreeMap<Name, QueueUse>, snapshot: &Snapshot) {
     }
 }
 
-/// The queue of a pod that waits in a group that is left alone.
-fn queue_of(pod: &Pod, snapshot: &Snapshot) -> Option<QueueId> {
+/// What a pod asks for that waits in a group that is left alone, and of which queue.
+fn left_alone(pod: &Pod, snapshot: &Snapshot) -> Option<(ShapeId, QueueId)> {
     let group: &PodGroup = &snapshot.pod_groups[pod.group?.0 as usize];
     let counts = group.left_alone && pod.status == PodStatus::Pending;
-    group.queue.as_ref().ok().copied().flatten().filter(|_| counts)
+    Some((pod.shape, group.known_queue().filter(|_| counts)?))
 }

@@ -25,11 +25,14 @@ impl Translator {
         for key in &pods {
             touched.extend(group_now(mirror, self.flavor, key));
         }
-        for key in touched {
-            self.amend_group(mirror, &key, &mut pods);
+        for key in &touched {
+            self.amend_group(mirror, key, &mut pods);
         }
         for key in pods {
             self.amend_pod(mirror, key);
+        }
+        for key in &touched {
+            self.note_unusable(mirror, key);
         }
     }
 

@@ -94,6 +94,7 @@ fn group(key: &Key, record: &GroupRecord, mirror: &Mirror, queue_of: &QueueOf) -
         staleness_grace: record.staleness_grace,
         preemption_delay: record.preemption_delay,
         left_alone: record.tries == Tries::Once { was_in_vain: true },
+        unusable: Vec::new(),
     }
 }
 
@@ -162,5 +163,6 @@ fn of_one_pod(key: &Key, pod: &PodRecord) -> PodGroup {
         staleness_grace: None,
         preemption_delay: std::time::Duration::ZERO,
         left_alone: false,
+        unusable: Vec::new(),
     }
 }

@@ -49,7 +49,7 @@ impl Shapes {
         self.held.len()
     }
 
-    fn id(&mut self, shape: &Arc<PodShape>, shapes: &mut Vec<PodShape>) -> ShapeId {
+    pub(super) fn id(&mut self, shape: &Arc<PodShape>, shapes: &mut Vec<PodShape>) -> ShapeId {
         *self.ids.entry(Arc::as_ptr(shape).addr()).or_insert_with(|| {
             self.held.push(Arc::clone(shape));
             shapes.push(PodShape::clone(shape));

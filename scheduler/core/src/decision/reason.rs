@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use super::{Misfits, Quantity, misfit::listed};
 use crate::{
     model::{Name, QueueProblem},
-    session::{NoPlace, NotReady},
+    session::{NoPlace, NotReady, Unusable},
 };
 
 /// Why a pod group, or one pod, waits.
@@ -327,14 +327,19 @@ fn over_quota(
 }
 
 fn not_ready(f: &mut fmt::Formatter<'_>, not_ready: &NotReady) -> fmt::Result {
-    let NotReady { sub_group, required, exist, gated } = not_ready;
+    let NotReady { sub_group, required, exist, gated, unusable } = not_ready;
     write!(f, "Job is not ready for scheduling. Waiting for {required} pods")?;
     match sub_group {
         Some(name) => {
-            write!(f, " for SubGroup {name}, currently {exist} exist, {gated} are gated.")
+            write!(f, " for SubGroup {name}, currently {exist} exist, {gated} are gated.")?;
         }
-        None => write!(f, ", currently {exist} exist, {gated} are gated"),
+        None => write!(f, ", currently {exist} exist, {gated} are gated")?,
     }
+    let Some(Unusable { pods, is_outside, first, problem, .. }) = unusable else { return Ok(()) };
+    f.write_str(if sub_group.is_some() { " " } else { ", " })?;
+    let whose = if *is_outside { "more, of no SubGroup," } else { "of them" };
+    let such_as = if *pods > 1 { ", such as" } else { ":" };
+    write!(f, "{pods} {whose} cannot be scheduled{such_as} {first}: {problem}")
 }
 
 fn gang_too_large(

@@ -2,6 +2,7 @@
 //! alone, so that the same words stand on the pod group, in its event and in an explanation.
 
 mod admit;
+mod gang;
 
 use std::fmt;
 
@@ -13,7 +14,6 @@ use super::{
 use crate::{
     model::{Name, QueueProblem},
     resources::{ResourceName, Shortage},
-    session::NotReady,
     words::round,
 };
 
@@ -63,6 +63,15 @@ pub enum Remedy {
         pods: u32,
         /// In which part of the gang, where it has several.
         sub_group: Option<Name>,
+    },
+    /// Members of the gang cannot be scheduled as they stand.
+    MendMembers {
+        /// How many have to be.
+        pods: u32,
+        /// Namespace and name of the first.
+        first: Name,
+        /// What cures that one.
+        cure: Name,
     },
     /// It wants to be tried once only.
     TryAgain,
@@ -205,7 +214,7 @@ impl Reason {
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Queue(problem) => of_queue(problem),
-            Self::NotReady(not_ready) => of_gang(not_ready),
+            Self::NotReady(not_ready) => gang::of(not_ready),
             Self::LeftAlone => Remedy::TryAgain,
             Self::OverLimit { queue, limit, allocated, requested } => {
                 raise(queue, Bound::Limit, [limit, allocated, requested])
@@ -260,18 +269,6 @@ fn of_queue(problem: &QueueProblem) -> Remedy {
         | QueueProblem::OtherPool { whose, detail, .. } => {
             Remedy::MendQueue { queue: Name::clone(whose), what: Name::clone(detail) }
         }
-    }
-}
-
-/// Gates first: their pods are there.
-fn of_gang(NotReady { sub_group, required, exist, gated }: &NotReady) -> Remedy {
-    let sub_group = sub_group.clone();
-    match required.saturating_sub(*exist) {
-        0 => Remedy::OpenGates {
-            pods: required.saturating_sub(exist.saturating_sub(*gated)).max(1),
-            sub_group,
-        },
-        pods => Remedy::AddMembers { pods, sub_group },
     }
 }
 
@@ -361,13 +358,9 @@ impl fmt::Display for Remedy {
             Self::UseLeaf { queue, leaf } => {
                 write!(f, "name a queue below {queue} in {QUEUE_FIELD} instead, such as {leaf}")
             }
-            Self::AddMembers { pods, sub_group } => {
-                write!(f, "create {}{}", counted(*pods, "more pod"), inside(sub_group.as_ref()))
-            }
-            Self::OpenGates { pods, sub_group } => {
-                let (pods, part) = (counted(*pods, "pod"), inside(sub_group.as_ref()));
-                write!(f, "remove the scheduling gates of {pods}{part}")
-            }
+            Self::AddMembers { pods, sub_group } => gang::add(f, *pods, sub_group.as_ref()),
+            Self::OpenGates { pods, sub_group } => gang::open(f, *pods, sub_group.as_ref()),
+            Self::MendMembers { pods, first, cure } => gang::mend(f, *pods, (first, cure)),
             Self::TryAgain => f.write_str(TRY_AGAIN),
             Self::Raise { queue, bound, by, to } => {
                 let (bound, by, to) = (bound.as_str(), by.counted(), to.counted());
@@ -470,10 +463,6 @@ fn wait(f: &mut fmt::Formatter<'_>, nodes: &[Name]) -> fmt::Result {
 
 pub(super) fn counted(pods: u32, what: &str) -> String {
     if pods == 1 { format!("1 {what}") } else { format!("{pods} {what}s") }
-}
-
-fn inside(sub_group: Option<&Name>) -> String {
-    sub_group.map_or_else(String::new, |name| format!(" of sub-group {name}"))
 }
 
 fn of_what(before: &str, short: &[ResourceName]) -> String {

@@ -54,6 +54,7 @@ pub(super) fn with_demand(
         staleness_grace: None,
         preemption_delay: Duration::ZERO,
         left_alone: false,
+        unusable: Vec::new(),
     });
     after.pods.push(one_more(&name, group, shape, after.now));
     after

@@ -65,6 +65,7 @@ pub(super) fn with_remedy(
             cluster.after.now = Time(cluster.after.now.0.saturating_add(delay));
         }
         Remedy::NameQueue
+        | Remedy::MendMembers { .. }
         | Remedy::CreateParent { .. }
         | Remedy::MendQueue { .. }
         | Remedy::DeeperQueue { .. }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Name, QueueId, QueueProblem, Time, TopologyConstraint};
+use super::{Name, QueueId, QueueProblem, ShapeId, Time, TopologyConstraint};
 
 /// A PodGroup (`scheduling.run.ai/v2alpha2`), or the implicit group of one pod where the
 /// profile knows no groups.
@@ -42,6 +42,26 @@ pub struct PodGroup {
     /// No pod of it is started, nor started anew: it was found unschedulable on this node pool, and
     /// one try is all it wants (`spec.schedulingBackoff` 1); or its object cannot be read.
     pub left_alone: bool,
+    /// Members that are not among the pods of the snapshot, as they cannot be scheduled as they
+    /// stand; by name.
+    pub unusable: Vec<UnusableMember>,
+}
+
+/// A pod that waits and cannot be scheduled as it stands. It counts as there, and as no help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableMember {
+    /// `metadata.name`.
+    pub pod: Name,
+    /// Position of its sub-group; `None`: it has no place among them.
+    pub sub_group: Option<usize>,
+    /// It is behind scheduling gates besides.
+    pub gated: bool,
+    /// What it asks for, as far as that can be read.
+    pub shape: ShapeId,
+    /// What keeps it from being scheduled.
+    pub problem: Name,
+    /// What cures that.
+    pub cure: Name,
 }
 
 /// A part of a pod group with a minimum of its own.

@@ -2,15 +2,18 @@
 //! which order, and which of them are next. A sub-group is a leaf with a minimum of pods, or an
 //! inner node of which so many children must be satisfied.
 
+mod not_ready;
 mod short;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::PodState;
 use crate::{
-    model::{Name, Pod, PodGroup, PodId, PodStatus},
+    model::{Pod, PodGroup, PodId, PodStatus},
     queues::Shortfall,
 };
+
+pub use not_ready::{NotReady, Unusable};
 
 /// The members of one pod group.
 #[derive(Clone, Debug, Default)]
@@ -37,19 +40,8 @@ pub struct SubMembers {
     pub leaving: u32,
     /// Pods that finished well.
     pub succeeded: u32,
-}
-
-/// A gang whose pods are not all there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotReady {
-    /// Which part of the gang, where it has several.
-    pub sub_group: Option<Name>,
-    /// How many pods it takes.
-    pub required: u32,
-    /// Pods that exist and are not finished.
-    pub exist: u32,
-    /// Of those, pods behind scheduling gates.
-    pub gated: u32,
+    /// Pods that wait and cannot be scheduled as they stand.
+    pub unusable: u32,
 }
 
 impl Members {
@@ -63,6 +55,9 @@ impl Members {
                 Some(parent) => members.children.entry(parent).or_default().push(at),
                 None => members.top.push(at),
             }
+        }
+        for sub_group in group.unusable.iter().filter_map(|member| member.sub_group) {
+            members.sub_groups[sub_group].unusable += 1;
         }
         members
     }
@@ -153,27 +148,6 @@ impl Members {
     pub fn ready(&self, group: &PodGroup) -> Result<(), NotReady> {
         let tree = Tree { group, members: self };
         if tree.can_be_satisfied(None) { Ok(()) } else { Err(self.not_ready(group)) }
-    }
-
-    /// What it takes and what is there, of the sub-group for which pods wait and that cannot reach
-    /// its minimum.
-    pub fn not_ready(&self, group: &PodGroup) -> NotReady {
-        let short = Tree { group, members: self }.short_leaf();
-        if let Some(leaf) = short.filter(|_| group.sub_groups.len() > 1) {
-            let (of, members) = (&group.sub_groups[leaf], &self.sub_groups[leaf]);
-            return NotReady {
-                sub_group: Some(Name::clone(&of.name)),
-                required: of.min_member,
-                exist: members.alive() + members.gated,
-                gated: members.gated,
-            };
-        }
-        NotReady {
-            sub_group: None,
-            required: group.sub_groups.iter().map(|of| of.min_member).sum(),
-            exist: self.sub_groups.iter().map(SubMembers::alive).sum::<u32>() + self.gated(),
-            gated: self.gated(),
-        }
     }
 
     /// These pods, that had left the group, with their sub-groups and places in task order: in the
@@ -363,7 +337,7 @@ mod tests {
         let pods: Vec<&str> = pods.map(|pod| &*snapshot.pods[pod.0 as usize].name).collect();
         let ready = match members.ready(group) {
             Ok(()) => String::new(),
-            Err(NotReady { sub_group, required, exist, gated }) => {
+            Err(NotReady { sub_group, required, exist, gated, .. }) => {
                 let part = sub_group.map_or_else(String::new, |part| format!(" of {part}"));
                 format!(", {exist} exist{part} and {gated} of them are gated, {required} must")
             }

@@ -15,6 +15,7 @@ use crate::{
         DisruptionBudget, LabelSelector, Labels, Leader, Name, Node, NodeId, Operator, Pod,
         PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue, QueueId, QueueProblem,
         Requirement, ShapeId, StalenessGrace, SubGroup, Taint, Time, Topology, TopologyLevel,
+        UnusableMember,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -206,6 +207,7 @@ impl Builder {
             },
             preemption_delay: words.duration("delay").unwrap_or_default(),
             left_alone: words.flag("left-alone"),
+            unusable: Vec::new(),
         };
         let queue = words.value("queue").unwrap_or("default").into();
         self.jobs.push(Job { queue, group, pods: Vec::new() });
@@ -229,7 +231,9 @@ impl Builder {
         let count = words.count("pods").unwrap_or(u32::from(needs.is_none()));
         let minimum = words.count("min").unwrap_or(count.min(least));
         let topology = shape::places(&mut words);
-        let pods = self.pods(prefix, count, words);
+        let first = words.count("unusable").unwrap_or(0);
+        let mut pods = self.pods(prefix, count, words);
+        let usable = pods.split_off(first as usize);
         let job = self.jobs.last_mut().expect("members follow their job");
         let position = job.group.sub_groups.len();
         let of_parent = |parent: String| {
@@ -244,8 +248,9 @@ impl Builder {
             min_sub_group: needs,
             topology,
         });
-        job.pods
-            .extend(pods.into_iter().map(|(pod, node)| (Pod { sub_group: position, ..pod }, node)));
+        job.group.unusable.extend(pods.into_iter().map(|(pod, _)| unusable(pod, position)));
+        let members = usable.into_iter();
+        job.pods.extend(members.map(|(pod, node)| (Pod { sub_group: position, ..pod }, node)));
     }
 
     fn foreign(&mut self, mut words: Words<'_>) {
@@ -420,6 +425,17 @@ fn add_job(
                 snapshot.pods.push(Pod { group: Some(id), sub_group: 0, ..pod });
             }
         }
+    }
+}
+
+fn unusable(pod: Pod, sub_group: usize) -> UnusableMember {
+    UnusableMember {
+        pod: pod.name,
+        sub_group: Some(sub_group),
+        gated: pod.status == PodStatus::Gated,
+        shape: pod.shape,
+        problem: "Missing required configmaps: [m]".into(),
+        cure: "create ConfigMap m".into(),
     }
 }
 

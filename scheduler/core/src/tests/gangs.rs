@@ -329,6 +329,30 @@ fn surplus_does_not_run_before_the_gang_that_waits() {
 }
 
 #[test]
+fn members_that_cannot_be_scheduled_are_there_and_no_help() {
+    assert_snapshot!(plan_of("
+        node n1 gpus=8
+        job a pods=3 min=3 gpus=1 unusable=1
+        job b pods=3 min=2 gpus=1 unusable=1
+        job c pods=3 min=3 gpus=1 unusable=3
+        job d pods=2 min=2 gpus=1 unusable=2 gated=1
+        gang e
+          part head gpus=1
+          part workers pods=3 gpus=1 unusable=2
+        gang f needs=1
+          part l pods=0 min=1
+          part r pods=2 unusable=2
+    "), @r"
+    b runs on n1 x2
+    a pending: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/a-0: Missing required configmaps: [m]
+    c pending: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/c-0: Missing required configmaps: [m]
+    d pending: Job is not ready for scheduling. Waiting for 2 pods, currently 2 exist, 1 are gated, 2 of them cannot be scheduled, such as default/d-0: Missing required configmaps: [m]
+    e pending: Job is not ready for scheduling. Waiting for 3 pods for SubGroup workers, currently 3 exist, 0 are gated. 2 of them cannot be scheduled, such as default/e-workers-0: Missing required configmaps: [m]
+    f pending: Job is not ready for scheduling. Waiting for 2 pods for SubGroup r, currently 2 exist, 0 are gated. 2 of them cannot be scheduled, such as default/f-r-0: Missing required configmaps: [m]
+    ");
+}
+
+#[test]
 fn who_wants_to_be_tried_once_is_left_alone_from_then_on_whatever_room_there_is() {
     assert_snapshot!(plan_of("
         node n1 gpus=4

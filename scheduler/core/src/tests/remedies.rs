@@ -92,6 +92,61 @@ fn gates_are_opened() {
 }
 
 #[test]
+fn members_that_cannot_be_scheduled_are_mended() {
+    assert_snapshot!(explained("
+        node n1 gpus=8
+        job a pods=3 min=3 gpus=1 unusable=1
+    ", "a"), @r"
+    pod group default/a waits
+      0 of its pods have a node, 3 wait, 3 must run together
+      priority 50, preemptible
+
+    reason: NotReady
+      Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/a-0: Missing required configmaps: [m]
+
+    remedy: mend pod default/a-0: create ConfigMap m
+      not tried: a copy of the cluster cannot show it
+
+    queues, from the workload's up
+      default: GPUs: quota unlimited, limit unlimited, fair share 2, allocated 0 (of that 0 non-preemptible), requested 2
+
+    plugins, whatever the node
+      UsableQueue: passes
+      Gang: refuses: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/a-0: Missing required configmaps: [m]
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job a pods=5 min=4 gpus=1 unusable=3
+    ", "a"), @r"
+    NotReady
+    mend 2 pods, such as default/a-0: create ConfigMap m
+      not tried
+    ");
+}
+
+#[test]
+fn members_are_mended_only_where_opening_gates_does_not_suffice() {
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job a pods=4 min=3 gpus=1 unusable=1 gated=1
+    ", "a"), @r"
+    NotReady
+    remove the scheduling gates of 1 pod
+      then it runs on n1 (Now)
+    ");
+    assert_snapshot!(remedies_of("
+        node n1 gpus=8
+        job a pods=2 min=3 gpus=1 unusable=1 gated=1
+    ", "a"), @r"
+    NotReady
+    create 1 more pod
+      then it waits: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated, 1 of them cannot be scheduled: default/a-0: Missing required configmaps: [m]
+    mend pod default/a-0: create ConfigMap m
+      not tried
+    ");
+}
+
+#[test]
 fn a_limit_is_raised_by_what_is_missing() {
     assert_snapshot!(remedies_of("
         node n1 gpus=8

@@ -96,3 +96,44 @@ fn a_pod_waits_whose_label_names_no_part_that_takes_pods() {
       remedy: name a sub-group of PodGroup g that takes pods in label kai.scheduler/subgroup-name
     ");
 }
+
+#[test]
+fn a_group_knows_of_its_pods_that_cannot_be_scheduled() {
+    let missing =
+        |reference: Value| json!([{ "name": "c", "envFrom": [{ "configMapRef": reference }] }]);
+    let gate = json!([{ "name": "x" }]);
+    let claim = json!([{ "name": "c", "resourceClaimName": "nobodys" }]);
+    let mut odd = pod("g-3", "g", &json!({ "schedulingGates": gate }));
+    odd["metadata"]["annotations"]["gpu-fraction"] = json!("1.5");
+    let mut unread = pod("bad-0", "bad", &json!({}));
+    unread["metadata"]["annotations"]["gpu-fraction"] = json!("1.5");
+    let parts = json!([{ "name": "a", "minMember": 1 }, { "name": "b", "minMember": 2 }]);
+    let objects = [
+        queue("q", ""),
+        group("g", &json!({ "queue": "q", "minMember": 4 })),
+        pod("g-0", "g", &json!({})),
+        pod("g-1", "g", &json!({ "containers": missing(json!({ "name": "m" })) })),
+        pod("g-2", "g", &json!({ "resourceClaims": claim })),
+        odd,
+        group("bad", &json!({ "queue": "q", "minMember": -1 })),
+        unread,
+        group("h", &json!({ "queue": "q", "subGroups": parts })),
+        labelled(pod("h-0", "h", &json!({})), "a"),
+        labelled(pod("h-1", "h", &json!({})), "b"),
+        labelled(pod("h-2", "h", &json!({})), "c"),
+    ];
+    let snapshot = translate(mirror(&objects), Flavor::Kai).snapshot;
+    let plan = schedule(&snapshot, &Profile::kai());
+    let told = plan.waiting.values().map(|reason| format!("{reason}\n  {}", reason.remedy()));
+    assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r"
+    Job is not ready for scheduling. Waiting for 4 pods, currently 4 exist, 1 are gated, 3 of them cannot be scheduled, such as ns/g-1: Missing required configmaps: [m]
+      mend 3 pods, such as ns/g-1: create ConfigMap m
+    Job is not ready for scheduling. Waiting for 2 pods for SubGroup b, currently 1 exist, 0 are gated. 1 more, of no SubGroup, cannot be scheduled: ns/h-2: PodGroup h has no sub-group c, named in label kai.scheduler/subgroup-name
+      mend pod ns/h-2: add sub-group c to PodGroup h, or name one that it has
+    ");
+    let asks = snapshot.pod_groups[1].unusable.iter();
+    let asks = asks.map(|member| snapshot.shapes[member.shape.0 as usize].requests.gpu_milli);
+    assert_eq!(asks.collect::<Vec<_>>(), [0, 1000, 1000]);
+    let bare = translate(mirror(&objects), Flavor::Kube).snapshot;
+    assert!(bare.pod_groups.iter().all(|group| group.unusable.is_empty()));
+}

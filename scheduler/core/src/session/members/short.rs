@@ -5,7 +5,7 @@ use super::Tree;
 /// A sub-group that cannot reach its minimum. Of several the least is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Short {
-    /// No pod waits for it, not even behind gates.
+    /// No pod waits for it, not even one behind gates or one that cannot be scheduled.
     is_idle: bool,
     /// How many pods at least it takes until those that wait for it can be placed.
     missing: u32,
@@ -38,10 +38,10 @@ impl Tree<'_> {
         })
     }
 
-    /// Pods wait in it, or are behind gates.
+    /// Pods wait in it, or are behind gates, or cannot be scheduled as they stand.
     fn waits(&self, at: usize) -> bool {
         let members = &self.members.sub_groups[at];
-        let waits = !members.waiting.is_empty() || members.gated > 0;
+        let waits = !members.waiting.is_empty() || members.gated + members.unusable > 0;
         waits || self.children(Some(at)).iter().any(|child| self.waits(*child))
     }
 

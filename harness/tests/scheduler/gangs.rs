@@ -1,0 +1,194 @@
+//! Gangs that are not ready: the group and its pods are told what is there, and what is to be done.
+
+use std::fmt::Write as _;
+
+use insta::assert_snapshot;
+use schedlab_json::json;
+
+use super::lab::Lab;
+
+/// A gang of three that cannot do without any, with more in the annotations and spec of its pods.
+fn gang(pods: [(&str, &str); 3]) -> String {
+    let group = "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\n\
+                 spec: {queue: q, minMember: 3}\n";
+    let pods = pods.iter().enumerate().map(|(at, (annotations, spec))| {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\n\
+             metadata: {{name: g-{at}, annotations: {{pod-group-name: g{annotations}}}}}\n\
+             spec:\n  schedulerName: kai-scheduler\n  \
+             containers: [{{name: c, image: i, resources: {{limits: {{nvidia.com/gpu: 1}}}}{spec}}}]\n"
+        )
+    });
+    pods.fold(group.to_owned(), |all, pod| all + &pod)
+}
+
+/// What stands on the pods, in the group's condition and in events, and what the group asks for.
+fn told(lab: &Lab) -> String {
+    let group = &lab.list("scheduling.run.ai", "podgroups")[0];
+    let waits = &group["status"]["schedulingConditions"][0];
+    let requested = &group["status"]["resourcesStatus"]["requested"];
+    let mut text = lab.pods();
+    write!(text, "\n{}: {}\n", waits["reason"], waits["message"]).expect("text takes text");
+    write!(text, "requested: {requested}\n{}", lab.events()).expect("text takes text");
+    text
+}
+
+const FINE: (&str, &str) = ("", "");
+const LACKS_CONFIG_MAP: (&str, &str) = ("", ", envFrom: [{configMapRef: {name: settings}}]");
+const SHARES_TOO_MUCH: (&str, &str) = (", gpu-fraction: \"1.5\"", "");
+
+#[test]
+fn a_gang_of_which_a_pod_cannot_be_scheduled_is_told_which_and_why() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        lab.start();
+        lab.apply(&gang([FINE, FINE, LACKS_CONFIG_MAP]));
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab), @r#"
+        g-0 Pending -: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
+        g-1 Pending -: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
+        g-2 Pending -: Missing required configmaps: [settings]
+
+        "NotReady": "Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]. Remedy: mend pod default/g-2: create ConfigMap settings"
+        requested: {"nvidia.com/gpu":"3"}
+        2 × Pod Unschedulable Job is not ready for scheduling
+        Pod Unschedulable Missing required configmaps: [settings]
+        PodGroup NotReady Job is not ready for scheduling
+        "#);
+        assert_snapshot!(lab.explain("g").await, @r"
+        pod default/g-2 waits
+
+        reason: Missing required configmaps: [settings]
+
+        remedy: create ConfigMap settings
+
+        pod group default/g waits
+          0 of its pods have a node, 3 wait, 3 must run together
+          priority 50, preemptible
+
+        reason: NotReady
+          Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
+
+        remedy: mend pod default/g-2: create ConfigMap settings
+          not tried: a copy of the cluster cannot show it
+
+        queues, from the workload's up
+          q: GPUs: quota 8, limit unlimited, fair share 2, allocated 0 (of that 0 non-preemptible), requested 2
+
+        plugins, whatever the node
+          UsableQueue: passes
+          Gang: refuses: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 1 of them cannot be scheduled: default/g-2: Missing required configmaps: [settings]
+        ");
+        lab.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}");
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        g-0 Running n-0
+        g-1 Running n-0
+        g-2 Running n-0
+        ");
+    });
+}
+
+#[test]
+fn a_gang_of_which_no_pod_can_be_scheduled_is_told_so_and_what_it_asks_for() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        lab.start();
+        lab.apply(&gang([SHARES_TOO_MUCH, LACKS_CONFIG_MAP, LACKS_CONFIG_MAP]));
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab), @r#"
+        g-0 Pending -: The pod cannot be scheduled: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1
+        g-1 Pending -: Missing required configmaps: [settings]
+        g-2 Pending -: Missing required configmaps: [settings]
+
+        "NotReady": "Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: found \"1.5\", allowed: a number above 0 and below 1. Remedy: mend 3 pods, such as default/g-0: annotation gpu-fraction allows a number above 0 and below 1"
+        requested: {"nvidia.com/gpu":"3"}
+        2 × Pod Unschedulable Missing required configmaps: [settings]
+        Pod Unschedulable The pod cannot be scheduled: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1
+        PodGroup NotReady Job is not ready for scheduling
+        "#);
+        assert_snapshot!(lab.queues(), @r#"q {"allocated":{},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"3"}}"#);
+        assert_snapshot!(lab.explain("g").await, @r#"
+        pod default/g-0 waits
+
+        reason: The pod cannot be scheduled: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1
+
+        remedy: mend the pod: annotation gpu-fraction allows a number above 0 and below 1
+
+        pod group default/g waits
+          0 of its pods have a node, 3 wait, 3 must run together
+          priority 50, preemptible
+
+        reason: NotReady
+          Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1
+
+        remedy: mend 3 pods, such as default/g-0: annotation gpu-fraction allows a number above 0 and below 1
+          not tried: a copy of the cluster cannot show it
+
+        queues, from the workload's up
+          q: GPUs: quota 8, limit unlimited, fair share 0, allocated 0 (of that 0 non-preemptible), requested 0
+
+        plugins, whatever the node
+          UsableQueue: passes
+          Gang: refuses: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 0 are gated, 3 of them cannot be scheduled, such as default/g-0: annotation gpu-fraction: found "1.5", allowed: a number above 0 and below 1
+        "#);
+    });
+}
+
+/// A pod behind a gate is there; one whose place in the order is no number is like any other.
+#[test]
+fn a_gang_with_a_gated_pod_is_told_of_the_gate_only() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        lab.start();
+        let odd = "labels: {kai.scheduler/task-priority: high}, annotations: {pod-group-name: g}";
+        let gated = gang([FINE, FINE, FINE]).replacen("annotations: {pod-group-name: g}", odd, 1);
+        let last = gated.rfind("  schedulerName").expect("it has three pods");
+        let (before, pod) = gated.split_at(last);
+        lab.apply(&format!("{before}  schedulingGates: [{{name: later}}]\n{pod}"));
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab), @r#"
+        g-0 Pending -: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated
+        g-1 Pending -: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated
+        g-2 Pending -: Scheduling is blocked due to non-empty scheduling gates
+
+        "NotReady": "Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated. Remedy: remove the scheduling gates of 1 pod"
+        requested: {"nvidia.com/gpu":"3"}
+        Pod Malformed label kai.scheduler/task-priority: found high, allowed: an integer of 32 bits; until then it counts as none
+        2 × Pod Unschedulable Job is not ready for scheduling
+        PodGroup NotReady Job is not ready for scheduling
+        "#);
+        assert_snapshot!(lab.explain("g").await, @r"
+        pod group default/g waits
+          0 of its pods have a node, 3 wait, 3 must run together
+          priority 50, preemptible
+
+        reason: NotReady
+          Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated
+
+        remedy: remove the scheduling gates of 1 pod
+          tried on a copy of the cluster: it runs on n-0 at once
+
+        queues, from the workload's up
+          q: GPUs: quota 8, limit unlimited, fair share 2, allocated 0 (of that 0 non-preemptible), requested 2
+
+        plugins, whatever the node
+          UsableQueue: passes
+          Gang: refuses: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated
+        ");
+        lab.patch(
+            "/api/v1/namespaces/default/pods/g-2",
+            &json!({ "spec": { "schedulingGates": [] } }),
+        )
+        .await;
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        g-0 Running n-0
+        g-1 Running n-0
+        g-2 Running n-0
+        ");
+    });
+}

@@ -1,0 +1,51 @@
+//! What cures that too few pods of a gang can be scheduled.
+
+use std::fmt;
+
+use super::{Remedy, counted};
+use crate::{
+    model::Name,
+    session::{NotReady, Unusable},
+};
+
+/// Gates first: behind them are pods that can be scheduled when they are open.
+pub(super) fn of(not_ready: &NotReady) -> Remedy {
+    let NotReady { sub_group, required, exist, unusable, .. } = not_ready;
+    let sub_group = sub_group.clone();
+    let outside = unusable.as_ref().filter(|unusable| unusable.is_outside);
+    let there = exist + outside.map_or(0, |outside| outside.pods);
+    let missing = required.saturating_sub(there);
+    if missing > 0 {
+        return Remedy::AddMembers { pods: missing, sub_group };
+    }
+    let to_mend = required.saturating_sub(not_ready.without_gates());
+    if let (1.., Some(Unusable { first, cure, .. })) = (to_mend, unusable) {
+        let (first, cure) = (Name::clone(first), Name::clone(cure));
+        return Remedy::MendMembers { pods: to_mend, first, cure };
+    }
+    let pods = required.saturating_sub(not_ready.schedulable()).max(1);
+    Remedy::OpenGates { pods, sub_group }
+}
+
+pub(super) fn add(f: &mut fmt::Formatter<'_>, pods: u32, sub_group: Option<&Name>) -> fmt::Result {
+    write!(f, "create {}{}", counted(pods, "more pod"), inside(sub_group))
+}
+
+pub(super) fn open(f: &mut fmt::Formatter<'_>, pods: u32, part: Option<&Name>) -> fmt::Result {
+    write!(f, "remove the scheduling gates of {}{}", counted(pods, "pod"), inside(part))
+}
+
+pub(super) fn mend(
+    f: &mut fmt::Formatter<'_>,
+    pods: u32,
+    (first, cure): (&Name, &Name),
+) -> fmt::Result {
+    match pods {
+        1 => write!(f, "mend pod {first}: {cure}"),
+        _ => write!(f, "mend {pods} pods, such as {first}: {cure}"),
+    }
+}
+
+fn inside(sub_group: Option<&Name>) -> String {
+    sub_group.map_or_else(String::new, |name| format!(" of sub-group {name}"))
+}
