@@ -7,6 +7,7 @@
 mod defaults;
 mod marks;
 mod rules;
+mod warnings;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,12 +17,10 @@ use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{
     api::{Api, ApiError, Merge, path},
-    apply::{About, Event, Level},
     config::{Config, NODE_POOL_LABEL},
     mirror::{GroupRecord, Key, Mirror, Owner, PodRecord, Scheduler, owner_above},
     pacing::Pacing,
     parse::Malformed,
-    translate::Trouble,
     watch::Kind,
 };
 use defaults::{Defaults, Source};
@@ -29,11 +28,9 @@ pub(crate) use marks::mark;
 use marks::{mark_one, write_marks};
 use rules::{Around, Group, Member};
 pub(crate) use rules::{Link, fault};
+use warnings::Warning;
 
 const GROUPS: &str = "scheduling.run.ai/v2alpha2";
-
-/// What its events name as their source.
-const COMPONENT: &str = "pod-grouper";
 
 /// How long it is believed that a pod cannot be grouped: its owner may be mended, and nobody tells.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_mins(1);
@@ -127,7 +124,8 @@ impl Grouper {
         wrong.extend(waiting.iter().map(|(key, pod)| (key, pod)).filter_map(refused));
         let is_news =
             |(key, _, wrong): &&Wrong<'_>| said.get(*key).is_none_or(|(_, was)| was != wrong);
-        warn(api, wrong.iter().filter(is_news), now, pacing).await;
+        let news = wrong.iter().filter(is_news).map(warnings::of_pod);
+        warnings::tell(api, news.chain(wanted.doubts.drain(..)), now, pacing).await;
         for (key, _, malformed) in wrong {
             mirror.note_ungrouped(key.clone(), malformed);
         }
@@ -316,32 +314,6 @@ async fn discover(api: &Api, owner: &Owner) -> Result<Option<String>, ApiError> 
 /// A pod that cannot be grouped as it stands, and why.
 type Wrong<'w> = (&'w Key, &'w PodRecord, Malformed);
 
-/// Tells of pods that cannot be grouped, with an event as KAI's pod grouper does: where it runs alone,
-/// nobody else knows why. Who cannot be told has the pod's condition.
-async fn warn<'w>(
-    api: &Api,
-    wrong: impl Iterator<Item = &'w Wrong<'w>>,
-    now: Time,
-    pacing: &mut Pacing,
-) {
-    let event = |(key, pod, malformed): &Wrong<'_>| {
-        let event = Event {
-            about: &About::pod(key, &pod.uid),
-            level: Level::Warning,
-            reason: "PodGrouperWarning",
-            message: &Trouble::Grouping(malformed.clone()).to_string(),
-            gist: None,
-            occasion: "",
-        };
-        event.request(COMPONENT, now)
-    };
-    let mut work = Vec::new();
-    for (path, event) in wrong.map(event) {
-        work.push(async move { api.tell(&path, event).await });
-    }
-    pacing.all(work, drop).await;
-}
-
 /// What was said of pods that have changed since.
 fn forget_changed(mirror: &mut Mirror) {
     let pods = &mirror.pods;
@@ -384,6 +356,9 @@ fn may_be_grouped(pod: &PodRecord) -> bool {
         && pod.leaving_since.is_none()
 }
 
+/// The key of a group, what of it is in doubt, and what became of it.
+type Ensured = (Key, Option<Warning>, Result<Vec<Value>, ApiError>);
+
 /// Groups that pods need, in the order in which they were found.
 #[derive(Default)]
 struct Wanted {
@@ -391,6 +366,8 @@ struct Wanted {
     groups: Vec<(Key, Vec<Group>)>,
     /// Pods, the names of their groups, and where they stand in them.
     members: Vec<(Key, Name, Option<Name>)>,
+    /// Of groups that were written: what of their owners cannot be meant.
+    doubts: Vec<Warning>,
 }
 
 impl Wanted {
@@ -427,15 +404,22 @@ impl Wanted {
             let pool = mirror.pool_name();
             let is_right = record.as_ref().is_some_and(agrees);
             let pool = pool.to_owned();
+            let doubt = groups.last().and_then(warnings::of_group);
             (!is_right).then_some(async move {
                 let written = ensure(api, &key, (record, pool), groups).await;
-                (key, written)
+                (key, doubt, written)
             })
         });
         let work: Vec<_> = work.collect();
         let (mut ended, mut refused) = (Ok(()), BTreeMap::new());
-        let take = |(key, written): (Key, Result<Vec<Value>, ApiError>)| match written {
-            Ok(objects) => objects.iter().for_each(|is| mirror.upsert(Kind::PodGroup, is)),
+        let doubts = &mut self.doubts;
+        let take = |(key, doubt, written): Ensured| match written {
+            Ok(objects) => {
+                for is in &objects {
+                    mirror.upsert(Kind::PodGroup, is);
+                }
+                doubts.extend(doubt);
+            }
             Err(ApiError::Refused(words)) => drop(refused.insert(key, Some(words))),
             // It, or its namespace, has just gone.
             Err(ApiError::NotFound(_)) => drop(refused.insert(key, None)),

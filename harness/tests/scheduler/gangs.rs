@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use insta::assert_snapshot;
 use schedlab_json::json;
 
-use super::lab::Lab;
+use super::lab::{Lab, without_endings};
 
 /// A gang of three that cannot do without any, with more in the annotations and spec of its pods.
 fn gang(pods: [(&str, &str); 3]) -> String {
@@ -189,6 +189,47 @@ fn a_gang_with_a_gated_pod_is_told_of_the_gate_only() {
         g-0 Running n-0
         g-1 Running n-0
         g-2 Running n-0
+        ");
+    });
+}
+
+#[test]
+fn a_job_that_never_has_the_pods_of_its_minimum_is_told_so_and_runs_when_its_group_needs_less() {
+    Lab::tell(async |mut lab| {
+        lab.nodes(1, 8);
+        lab.queue("q", 8, -1);
+        lab.start();
+        lab.job("train", "q", (3, 5));
+        lab.pass(5).await;
+        assert_snapshot!(told(&lab), @r#"
+        train-0 Pending -: Job is not ready for scheduling. Waiting for 5 pods, currently 3 exist, 0 are gated
+        train-1 Pending -: Job is not ready for scheduling. Waiting for 5 pods, currently 3 exist, 0 are gated
+        train-2 Pending -: Job is not ready for scheduling. Waiting for 5 pods, currently 3 exist, 0 are gated
+
+        "NotReady": "Job is not ready for scheduling. Waiting for 5 pods, currently 3 exist, 0 are gated. Remedy: create 2 more pods, or lower the pod group's minMember by 2"
+        requested: {"nvidia.com/gpu":"3"}
+        3 × Pod Unschedulable Job is not ready for scheduling
+        PodGroup NotReady Job is not ready for scheduling
+        "#);
+        let warned = lab.list("", "events").into_iter().filter(|event| {
+            event["reason"] == "PodGrouperWarning" && event["involvedObject"]["kind"] == "Job"
+        });
+        let warned: Vec<String> = warned.map(|event| event["message"].to_string()).collect();
+        assert_snapshot!(without_endings(&warned.join("\n")), @r#""annotation kai.scheduler/batch-min-member: found 5, while at most 3 of its pods run at once, allowed: no more than spec.parallelism and spec.completions; PodGroup pg-train waits for pods that do not come: lower its minMember, too""#);
+        let annotations = json!({ "kai.scheduler/batch-min-member": "3" });
+        let change = json!({ "metadata": { "annotations": annotations } });
+        lab.patch("/apis/batch/v1/namespaces/default/jobs/train", &change).await;
+        lab.pass(120).await;
+        assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":5,"priorityClassName":"train","queue":"q"} "NotReady": "Job is not ready for scheduling. Waiting for 5 pods, currently 3 exist, 0 are gated. Remedy: create 2 more pods, or lower the pod group's minMember by 2""#);
+        let group = &lab.list("scheduling.run.ai", "podgroups")[0]["metadata"]["name"];
+        let name = group.as_str().expect("it has a name");
+        let path = format!("/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups/{name}");
+        lab.patch(&path, &json!({ "spec": { "minMember": 3 } })).await;
+        lab.pass(5).await;
+        assert_snapshot!(lab.pods(), @r"
+        train-0 Running n-0
+        train-1 Running n-0
+        train-2 Running n-0
         ");
     });
 }

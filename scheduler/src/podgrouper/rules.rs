@@ -87,7 +87,7 @@ pub(super) fn group_of(
 ) -> Result<Member, Malformed> {
     ends_well(chain)?;
     let case = case(key, pod, chain, around)?;
-    let Parts { min_member, min_sub_group, sub_groups, part, tail } = parts::of(&case)?;
+    let Parts { min_member, min_sub_group, sub_groups, part, tail, doubt } = parts::of(&case)?;
     let queue = wishes::queue(&case);
     let group = Group {
         name: group_name(&case, tail.as_deref()),
@@ -108,6 +108,7 @@ pub(super) fn group_of(
         preemption_delay: wishes::time(&case, wishes::DELAY_ANNOTATION)?,
         staleness_grace: wishes::time(&case, wishes::GRACE_ANNOTATION)?,
         owner: case.top.owner,
+        doubt,
     };
     Ok(Member { group, part })
 }

@@ -38,7 +38,7 @@ fn members_that_are_missing_are_created() {
         job a pods=2 min=4 gpus=1
     ", "a"), @r"
     NotReady
-    create 2 more pods
+    create 2 more pods, or lower the pod group's minMember by 2
       then it runs on n1 (Now)
     ");
 }
@@ -52,7 +52,7 @@ fn members_of_a_part_that_are_missing_are_created() {
           part workers pods=2 min=3 gpus=1
     ", "a"), @r"
     NotReady
-    create 1 more pod of sub-group workers
+    create 1 more pod of sub-group workers, or lower its minMember by 1
       then it runs on n1 (Now)
     ");
 }
@@ -64,7 +64,7 @@ fn new_members_are_like_those_that_run_and_belong_to_the_part_that_misses_them()
         job a pods=2 min=4 gpus=1 on n1
     ", "a"), @r"
     NotReady
-    create 2 more pods
+    create 2 more pods, or lower the pod group's minMember by 2
       then it runs on n1 (Now)
     ");
     assert_snapshot!(remedies_of("
@@ -74,7 +74,7 @@ fn new_members_are_like_those_that_run_and_belong_to_the_part_that_misses_them()
           part workers pods=0 min=2 gpus=1
     ", "a"), @r"
     NotReady
-    create 2 more pods of sub-group workers
+    create 2 more pods of sub-group workers, or lower its minMember by 2
       then it runs on n1 (Now)
     ");
 }
@@ -139,7 +139,7 @@ fn members_are_mended_only_where_opening_gates_does_not_suffice() {
         job a pods=2 min=3 gpus=1 unusable=1 gated=1
     ", "a"), @r"
     NotReady
-    create 1 more pod
+    create 1 more pod, or lower the pod group's minMember by 1
       then it waits: Job is not ready for scheduling. Waiting for 3 pods, currently 3 exist, 1 are gated, 1 of them cannot be scheduled: default/a-0: Missing required configmaps: [m]
     mend pod default/a-0: create ConfigMap m
       not tried

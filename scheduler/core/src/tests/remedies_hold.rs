@@ -14,7 +14,7 @@ fn of_parts_that_may_be_missing_the_one_whose_pods_wait_is_told() {
           part s3 pods=1 min=2 gpus=1
     ", "a"), @r"
     NotReady
-    create 1 more pod of sub-group s3
+    create 1 more pod of sub-group s3, or lower its minMember by 1
       then it runs on n1 (Now)
     ");
 }

@@ -7,7 +7,7 @@ use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, Top
 
 use crate::{
     mirror::{GroupRecord, Owner},
-    parse::{GoDuration, go_duration},
+    parse::{GoDuration, Malformed, go_duration},
 };
 
 /// A pod's group, and its place there.
@@ -22,10 +22,10 @@ pub(crate) struct Member {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) name: Name,
-    pub(super) namespace: Name,
+    pub(in crate::podgrouper) namespace: Name,
     pub(in crate::podgrouper) labels: Labels,
     pub(super) annotations: Labels,
-    pub(super) owner: Owner,
+    pub(in crate::podgrouper) owner: Owner,
     pub(super) min_member: u32,
     pub(super) min_parts: Option<u32>,
     /// None where all pods are alike.
@@ -36,6 +36,8 @@ pub(crate) struct Group {
     pub(super) topology: Option<TopologyConstraint>,
     pub(super) preemption_delay: Option<Name>,
     pub(super) staleness_grace: Option<Name>,
+    /// What its owner, a Job, says and cannot mean.
+    pub(in crate::podgrouper) doubt: Option<Malformed>,
 }
 
 impl Group {

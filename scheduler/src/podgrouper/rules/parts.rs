@@ -24,6 +24,8 @@ pub(super) struct Parts {
     pub(super) part: Option<Name>,
     /// What distinguishes the groups of one owner.
     pub(super) tail: Option<String>,
+    /// What its owner, a Job, says and cannot mean.
+    pub(super) doubt: Option<Malformed>,
 }
 
 impl Parts {
@@ -47,7 +49,7 @@ pub(super) fn of(case: &Case<'_>) -> Result<Parts, Malformed> {
         Grouping::EachPod | Grouping::Spark => Parts::alike(1),
         Grouping::Grove => grove::gang(case)?,
         Grouping::Knative => Parts::alike(min_scale(case)),
-        Grouping::Job => Parts::alike(stated_minimum(case)?),
+        Grouping::Job => job(case)?,
         _ if is_unread => Parts::alike(1),
         Grouping::JobSet => training::job_set(case)?,
         Grouping::PyTorchJob => training::pytorch_job(case)?,
@@ -102,10 +104,19 @@ pub(super) fn inner(name: impl Into<Name>, min_sub_group: Option<u32>) -> SubGro
 }
 
 /// Annotation `kai.scheduler/batch-min-member` of a Job. Other kinds have fields that say how many
-/// of their pods are needed, or make one pod after the other.
-fn stated_minimum(case: &Case<'_>) -> Result<u64, Malformed> {
+/// of their pods are needed, or make one pod after the other. As in KAI it holds even where the Job
+/// has fewer pods, which may be changed.
+fn job(case: &Case<'_>) -> Result<Parts, Malformed> {
     let stated = case.top.annotations.get(MIN_MEMBER_ANNOTATION);
-    stated.map_or(Ok(1), |text| positive(MIN_MEMBER_ANNOTATION, text))
+    let minimum = stated.map_or(Ok(1), |text| positive(MIN_MEMBER_ANNOTATION, text))?;
+    let spec = case.top.object.get("spec");
+    let pods = spec.map(training::pods_at_once).filter(|pods| (1..minimum).contains(pods));
+    let doubt = pods.map(|pods| {
+        let field = format!("annotation {MIN_MEMBER_ANNOTATION}");
+        let found = format!("{minimum}, while at most {pods} of its pods run at once");
+        Malformed::new(field, found, "no more than spec.parallelism and spec.completions")
+    });
+    Ok(Parts { doubt, ..Parts::alike(minimum) })
 }
 
 /// A positive number in an annotation.

@@ -85,6 +85,9 @@ fn told_by(
     for part in spec["subGroups"].as_array().into_iter().flatten() {
         told = format!("{told}\n  {part}");
     }
+    if let Some(doubt) = group.doubt {
+        told = format!("{told}\n  {doubt}");
+    }
     match part {
         Some(part) => format!("{told}\n  the pod: {part}"),
         None => told,
@@ -140,6 +143,25 @@ fn a_job_is_a_gang_only_when_it_says_so() {
     assert_snapshot!(told(&json!({}), &of_cron_job), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
     let workflow = link("argoproj.io/Workflow", stated("3").remove(0).object);
     assert_snapshot!(told(&json!({}), &[job(json!({})).remove(0), workflow]), @"pg-job-u1 of Job min=3 queue=default-queue class=train");
+}
+
+#[test]
+fn a_minimum_of_more_pods_than_a_job_has_at_once_is_in_doubt() {
+    let of = |spec: Value| {
+        let annotations = json!({ MIN_MEMBER_ANNOTATION: "4" });
+        let object = json!({ "metadata": { "annotations": annotations }, "spec": spec });
+        told(&json!({}), &[link("Job", object)])
+    };
+    assert_snapshot!(of(json!({ "parallelism": 3 })), @r"
+    pg-job-u1 of Job min=4 queue=default-queue class=train
+      annotation kai.scheduler/batch-min-member: found 4, while at most 3 of its pods run at once, allowed: no more than spec.parallelism and spec.completions
+    ");
+    assert_snapshot!(of(json!({ "parallelism": 4, "completions": 2 })), @r"
+    pg-job-u1 of Job min=4 queue=default-queue class=train
+      annotation kai.scheduler/batch-min-member: found 4, while at most 2 of its pods run at once, allowed: no more than spec.parallelism and spec.completions
+    ");
+    assert_snapshot!(of(json!({ "parallelism": 4, "completions": 9 })), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
+    assert_snapshot!(of(json!({ "parallelism": 0 })), @"pg-job-u1 of Job min=4 queue=default-queue class=train");
 }
 
 /// A `StatefulSet` makes one pod after the other: a minimum of several would wait for ever.

@@ -40,7 +40,7 @@ pub(super) fn job_set(case: &Case<'_>) -> Result<Parts, Malformed> {
         let annotations = strings(job, "/template/metadata/annotations");
         let pods = match annotations.get(MIN_MEMBER_ANNOTATION) {
             Some(stated) => positive(MIN_MEMBER_ANNOTATION, stated)?,
-            None => pods_at_once(job),
+            None => pods_at_once(job.pointer("/template/spec").unwrap_or(&Value::Null)),
         };
         let topology = wishes::topology(&annotations)?;
         sub_groups.extend((0..replicas).map(|replica| SubGroup {
@@ -77,9 +77,9 @@ fn of_label<'a>(case: &'a Case<'_>, label: &str) -> Result<&'a Name, Malformed> 
 }
 
 /// A Job never runs more than it has to complete.
-fn pods_at_once(job: &Value) -> u64 {
-    let parallelism = count_or(job, "/template/spec/parallelism", 1);
-    count_or(job, "/template/spec/completions", parallelism).min(parallelism)
+pub(super) fn pods_at_once(job: &Value) -> u64 {
+    let parallelism = count_or(job, "/parallelism", 1);
+    count_or(job, "/completions", parallelism).min(parallelism)
 }
 
 /// Over all roles, or fewer where the job says so.

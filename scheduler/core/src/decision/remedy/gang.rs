@@ -27,8 +27,12 @@ pub(super) fn of(not_ready: &NotReady) -> Remedy {
     Remedy::OpenGates { pods, sub_group }
 }
 
+/// A Job, say, has no more pods than its size allows. What stands on the owner of a pod group is for
+/// groups that are yet to be made; their own minimum holds at once.
 pub(super) fn add(f: &mut fmt::Formatter<'_>, pods: u32, sub_group: Option<&Name>) -> fmt::Result {
-    write!(f, "create {}{}", counted(pods, "more pod"), inside(sub_group))
+    write!(f, "create {}{}, or lower ", counted(pods, "more pod"), inside(sub_group))?;
+    let whose = if sub_group.is_some() { "its minMember" } else { "the pod group's minMember" };
+    write!(f, "{whose} by {pods}")
 }
 
 pub(super) fn open(f: &mut fmt::Formatter<'_>, pods: u32, part: Option<&Name>) -> fmt::Result {
