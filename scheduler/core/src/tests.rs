@@ -30,6 +30,7 @@ mod random;
 mod reclaim;
 mod remedies;
 mod remedies_closed;
+mod remedies_gangs;
 mod remedies_hold;
 mod reservations;
 mod restraint;
