@@ -1,6 +1,6 @@
 //! What pods ask for that nobody tries to place, since their group was found unschedulable once
-//! (`schedulingBackoff` 1), or since they cannot be scheduled as they stand. No share is divided for it; the status of their queues tells it all the
-//! same, as that of their groups does.
+//! (`schedulingBackoff` 1), or since they cannot be scheduled as they stand. No share is divided
+//! for it; the status of their queues tells it all the same, as that of their groups does.
 
 use std::collections::BTreeMap;
 
