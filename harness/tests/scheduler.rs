@@ -15,6 +15,8 @@ mod installation;
 mod lab;
 #[path = "scheduler/leader.rs"]
 mod leader;
+#[path = "scheduler/left_out.rs"]
+mod left_out;
 #[path = "scheduler/malformed.rs"]
 mod malformed;
 #[path = "scheduler/owners.rs"]

@@ -29,7 +29,7 @@ use std::{
 };
 
 use schedlab_json::Value;
-use schedlab_scheduler_core::model::{DisruptionBudget, Labels, Name, PodShape, Topology};
+use schedlab_scheduler_core::model::{DisruptionBudget, Labels, Lack, Name, PodShape, Topology};
 
 pub(crate) use bind_request::RequestRecord;
 pub(crate) use claims::{ClaimProblem, ClaimRecord, Claimed, Claims, DeviceId, Picked};
@@ -136,8 +136,9 @@ pub(crate) struct Mirror {
     workers_only: bool,
     pub(crate) namespaces: BTreeMap<Name, Labels>,
     pub(crate) nodes: BTreeMap<Name, NodeRecord>,
-    /// Nodes that are there and not looked at: of other pools, or no workers.
-    pub(crate) other_nodes: BTreeSet<Name>,
+    /// Nodes that are there and not looked at: of other pools, or no workers, and what they lack.
+    /// One that cannot be read lacks nothing.
+    pub(crate) other_nodes: BTreeMap<Name, BTreeSet<Lack>>,
     pub(crate) classes: BTreeMap<Name, ClassRecord>,
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
     /// Queues that are there and not looked at: of other pools.

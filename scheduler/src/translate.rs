@@ -181,6 +181,7 @@ impl Translator {
         self.nodes = ids.collect();
         let snapshot = &mut self.translation.snapshot;
         snapshot.nodes = mirror.nodes.values().map(|record| mirror.offered(record)).collect();
+        snapshot.left_out = mirror.left_out();
         snapshot.topologies = mirror.topologies.values().cloned().collect();
         (snapshot.queues, self.queue_of) = if self.is_tree {
             queues::translate(&mirror.queues)

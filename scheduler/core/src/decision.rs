@@ -2,6 +2,7 @@
 //! their words live.
 
 mod device_misfit;
+mod left_out;
 mod misfit;
 mod obstacle;
 mod place_misfit;
@@ -12,7 +13,7 @@ mod words;
 
 use crate::model::{Name, NodeId, PodGroupId, PodId};
 pub use device_misfit::DeviceMisfit;
-pub use misfit::{ApartOver, EvenWhenEmpty, Misfit, Misfits, Refusal};
+pub use misfit::{ApartOver, EvenWhenEmpty, Lacking, Misfit, Misfits, Refusal};
 pub(crate) use obstacle::worst;
 pub use place_misfit::PlaceMisfit;
 pub use reason::{Deallocation, Preemption, Reason, ReasonKind, Since};

@@ -200,7 +200,7 @@ fn no_place(session: &mut Session<'_>, pods: &[PodId]) -> Option<Reason> {
     let start = session.checkpoint();
     let unplaced = session.place_all(pods).err();
     session.undo_to(start);
-    unplaced?.no_place.map(Reason::NoPlace)
+    unplaced?.no_place.map(|no_place| Reason::NoPlace(*no_place))
 }
 
 /// What is said about the first pod for which there is no node, when those before it have theirs.

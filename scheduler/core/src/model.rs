@@ -4,6 +4,7 @@
 mod claim;
 mod disruption_budget;
 mod gpu;
+mod left_out;
 mod node;
 mod numa;
 mod pod;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 pub use claim::{DeviceClaim, HeldClaim};
 pub use disruption_budget::DisruptionBudget;
 pub use gpu::{GpuGroup, GpuPart, MigStrategy, SharedGpu, mig_gpus};
+pub use left_out::{Lack, LeftOut};
 pub use node::{
     CORDONED_TAINT, CPU_WORKER, GPU_WORKER, HOSTNAME, NOT_READY_TAINTS, Node, Taint, TaintEffect,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    DisruptionBudget, Labels, Name, Node, Pod, PodGroup, PodShape, Queue, Time, Topology,
+    DisruptionBudget, Labels, LeftOut, Name, Node, Pod, PodGroup, PodShape, Queue, Time, Topology,
 };
 
 /// The cluster at one moment. Lists are sorted by (namespace and) name; ids are positions.
@@ -15,6 +15,8 @@ pub struct Snapshot {
     pub seed: u64,
     /// Nodes by name.
     pub nodes: Vec<Node>,
+    /// Nodes that are there beside those, and that no pod is placed on.
+    pub left_out: Vec<LeftOut>,
     /// Queues by name, parents resolved, none broken.
     pub queues: Vec<Queue>,
     /// Topologies by name.

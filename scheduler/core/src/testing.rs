@@ -3,6 +3,7 @@
 //! ```text
 //! node n1 gpus=8 cpu=64 memory=512Gi pods=110 label zone=a taint dedicated=x:NoSchedule
 //! node n2 gpus=8 cordoned                      (or: not-ready)
+//! node n3 lacks pool=b lacks gpu-worker        left out; pool=: it has the label, and should not
 //! topology dc levels zone rack                 from wide to narrow; nodes carry the labels
 //! queue team parent=lab quota=8 limit=16 weight=1 priority=100 cpu-quota=4 cpu-limit=8
 //! job a gpus=1 queue=team priority=50          one pod

@@ -13,6 +13,7 @@ mod gangs;
 mod judged;
 mod kube;
 mod kube_claims;
+mod left_out;
 mod limits;
 mod mig;
 mod mixed;

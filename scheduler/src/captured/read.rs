@@ -55,7 +55,9 @@ pub(crate) fn read(file: impl Read + Seek, wanted: &Wanted) -> Result<Captured, 
     if let Some(name) = &wanted.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
-    let mirror = Mirror::new(&config.scheduler_name).of_pool(config.node_pool.clone());
+    let mirror = Mirror::new(&config.scheduler_name)
+        .of_pool(config.node_pool.clone())
+        .of_workers(config.restrict_node_scheduling);
     let mut objects = Objects { mirror, notes: Vec::new(), mistyped: BTreeSet::new() };
     pass(&mut archive, &mut objects)?;
     notes.extend(objects.notes);
@@ -417,5 +419,20 @@ mod tests {
         let captured = read(zipped(FILE, &json.to_string()), &Wanted::default()).unwrap();
         let nodes: Vec<&str> = captured.mirror.nodes.keys().map(|name| &**name).collect();
         assert_eq!(nodes, ["mine"]);
+    }
+
+    #[test]
+    fn nodes_that_are_no_workers_are_left_out_where_the_scheduler_keeps_to_workers() {
+        let of = |labels: Value| json!({ "metadata": { "name": "n", "labels": labels } });
+        let seen = |says: Value, node: Value| {
+            let json = json!({ "schedulerParams": says, "rawObjects": { "nodes": [node] } });
+            let captured = read(zipped(FILE, &json.to_string()), &Wanted::default()).unwrap();
+            captured.mirror.nodes.len()
+        };
+        let worker = || of(json!({ "node-role.kubernetes.io/gpu-worker": "" }));
+        let restricted = || json!({ "restrictSchedulingNodes": true });
+        assert_eq!(seen(restricted(), worker()), 1);
+        assert_eq!(seen(restricted(), of(json!({}))), 0);
+        assert_eq!(seen(json!({}), of(json!({}))), 1);
     }
 }

@@ -6,7 +6,7 @@ use schedlab_json::{Map, Value, json};
 use schedlab_scheduler_core::{
     Decision, Reason, Snapshot,
     explain::{Candidate, Explanation, QueueExplanation, Standing, Step, Tried},
-    model::{PodGroup, PodGroupId, PodId},
+    model::{LeftOut, PodGroup, PodGroupId, PodId},
     queues::Account,
     resources::{Amount, PerResource, Resources},
     session::Fits,
@@ -130,7 +130,12 @@ fn nodes(snapshot: &Snapshot, of: &Explanation) -> Value {
         "pod": pod(snapshot, nodes.pod),
         "asks": resources(&nodes.asks),
         "groups": groups.collect::<Vec<_>>(),
+        "leftOut": snapshot.left_out.iter().map(left_out).collect::<Vec<_>>(),
     })
+}
+
+fn left_out(of: &LeftOut) -> Value {
+    json!({ "nodes": of.nodes.iter().map(|name| &**name).collect::<Vec<_>>(), "why": of.why() })
 }
 
 fn decisions(snapshot: &Snapshot, decisions: &[Decision]) -> Vec<Value> {

@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_json::Value;
-use schedlab_scheduler_core::model::{Name, Node, Taint};
+use schedlab_scheduler_core::model::{Lack, LeftOut, Name, Node, Taint};
 
 use super::{Mirror, condition, requests, selectors};
-use crate::parse::{Malformed, at, list, strings, text};
+use crate::{
+    config::NodePool,
+    parse::{Malformed, at, list, strings, text},
+};
 
 /// What is kept of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +71,9 @@ impl Mirror {
     pub(super) fn upsert_node(&mut self, name: Name, record: NodeRecord) {
         let is_worker = record.node.is_gpu_worker() || record.node.is_cpu_worker();
         if !self.is_in_pool(&record.node.labels) || (self.workers_only && !is_worker) {
-            if self.nodes.remove(&name).is_some() | self.other_nodes.insert(name) {
+            let lacks = self.lacks(&record.node);
+            let gone = self.nodes.remove(&name).is_some();
+            if gone | (self.other_nodes.insert(name, lacks.clone()) != Some(lacks)) {
                 self.everything_changed();
             }
             return;
@@ -85,6 +90,26 @@ impl Mirror {
                 self.node_changed(name);
             }
         }
+    }
+
+    fn lacks(&self, node: &Node) -> BTreeSet<Lack> {
+        let of_pool = self.pool.as_ref().filter(|_| !self.is_in_pool(&node.labels));
+        let of_pool = of_pool.map(|NodePool { label, value }| match (&**label, &**value) {
+            (key, "") => Lack::NoLabel { key: key.into() },
+            (key, value) => Lack::Label { key: key.into(), value: value.into() },
+        });
+        let gpu = (self.workers_only && !node.is_gpu_worker()).then_some(Lack::GpuWorker);
+        let cpu = (self.workers_only && !node.is_cpu_worker()).then_some(Lack::CpuWorker);
+        [of_pool, gpu, cpu].into_iter().flatten().collect()
+    }
+
+    /// Nodes that are left out for their labels, together that lack the same.
+    pub(crate) fn left_out(&self) -> Vec<LeftOut> {
+        let mut alike: BTreeMap<&BTreeSet<Lack>, Vec<Name>> = BTreeMap::new();
+        for (name, lacks) in self.other_nodes.iter().filter(|(_, lacks)| !lacks.is_empty()) {
+            alike.entry(lacks).or_default().push(Name::clone(name));
+        }
+        alike.into_iter().map(|(lacks, nodes)| LeftOut { nodes, lacks: lacks.clone() }).collect()
     }
 
     /// A node with all that is published for it.

@@ -1,5 +1,7 @@
 //! Objects as lists and watches bring them: each kind goes where it is kept.
 
+use std::collections::BTreeSet;
+
 use schedlab_json::Value;
 use schedlab_scheduler_core::model::Name;
 
@@ -152,7 +154,7 @@ impl Mirror {
             }
             // What runs there goes on counting.
             Kind::Node => {
-                self.other_nodes.insert(key.name);
+                self.other_nodes.insert(key.name, BTreeSet::new());
                 wrong
             }
             Kind::Namespace
@@ -207,7 +209,7 @@ impl Mirror {
                 false
             }
             Kind::Node => {
-                let other = self.other_nodes.remove(&key.name);
+                let other = self.other_nodes.remove(&key.name).is_some();
                 self.nodes.remove(&key.name).is_some() || other
             }
             Kind::PriorityClass => self.classes.remove(&key.name).is_some(),

@@ -1,5 +1,6 @@
 //! What the mirror keeps of what it is told, and of what it assumes.
 
+use insta::assert_snapshot;
 use schedlab_json::json;
 
 use schedlab_scheduler_core::model::{Leader, Time};
@@ -237,4 +238,50 @@ fn nodes_that_are_no_workers_are_not_seen_where_only_workers_count() {
     };
     assert_eq!(seen(true), ["cpu-worker", "gpu-worker"]);
     assert_eq!(seen(false), ["cpu-worker", "gpu-worker", "worker"]);
+}
+
+#[test]
+fn what_nodes_that_are_left_out_lack_is_known_until_they_are_let_in() {
+    let pool = |value: &str| {
+        let (label, value) = ("pool".to_owned(), value.to_owned());
+        Mirror::new("kai-scheduler").of_pool(Some(NodePool { label, value })).of_workers(true)
+    };
+    let node =
+        |name: &str, labels: Value| json!({ "metadata": { "name": name, "labels": labels } });
+    let (gpu, cpu) = ("node-role.kubernetes.io/gpu-worker", "node-role.kubernetes.io/cpu-worker");
+    let told = |mirror: &Mirror| {
+        let told = mirror.left_out();
+        let told = told.iter().map(|of| format!("{} {:?}", of.nodes.join(","), of.lacks));
+        told.collect::<Vec<_>>().join("\n")
+    };
+    let nodes = [
+        node("a", json!({ "pool": "x", gpu: "" })),
+        node("b", json!({ "pool": "y", gpu: "" })),
+        node("c", json!({ "pool": "x" })),
+        node("d", json!({})),
+        node("e", json!({ cpu: "", gpu: "" })),
+    ];
+    let (mut x, mut rest) = (pool("x"), pool(""));
+    x.relist(Kind::Node, &nodes);
+    rest.relist(Kind::Node, &nodes);
+    assert_snapshot!(told(&x), @r#"
+    e {Label { key: "pool", value: "x" }}
+    d {Label { key: "pool", value: "x" }, GpuWorker, CpuWorker}
+    b {Label { key: "pool", value: "x" }, CpuWorker}
+    c {GpuWorker, CpuWorker}
+    "#);
+    assert_snapshot!(told(&rest), @r#"
+    c {NoLabel { key: "pool" }, GpuWorker, CpuWorker}
+    a,b {NoLabel { key: "pool" }, CpuWorker}
+    d {GpuWorker, CpuWorker}
+    "#);
+    x.changes.everything = false;
+    x.upsert(Kind::Node, &nodes[1]);
+    assert!(!x.changes.everything, "it lacks what it lacked");
+    x.upsert(Kind::Node, &node("b", json!({ "pool": "y" })));
+    assert!(x.changes.everything, "it lacks more");
+    for name in ["b", "c", "d", "e"] {
+        x.upsert(Kind::Node, &node(name, json!({ "pool": "x", cpu: "" })));
+    }
+    assert_snapshot!(told(&x), @"");
 }

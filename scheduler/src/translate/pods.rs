@@ -163,7 +163,9 @@ fn status(record: &PodRecord, context: &Context<'_>) -> Option<(PodStatus, Optio
     let (name, node) = (node, context.nodes.get(node).copied());
     let status = match (record.leaving_since, record.phase) {
         (Some(_), _) => PodStatus::Releasing,
-        (None, _) if node.is_none() && context.mirror.other_nodes.contains(name) => PodStatus::Away,
+        (None, _) if node.is_none() && context.mirror.other_nodes.contains_key(name) => {
+            PodStatus::Away
+        }
         (None, Phase::Running) => PodStatus::Running,
         (None, Phase::Pending | Phase::Succeeded | Phase::Failed) => PodStatus::Bound,
     };

@@ -139,7 +139,7 @@ fn reason(
         return larger;
     }
     if let Some(no_place) = no_place {
-        return Reason::NoPlace(no_place);
+        return Reason::NoPlace(*no_place);
     }
     let failed = pods.get(found as usize).copied().unwrap_or(pod);
     let at = session.pod(failed).sub_group;

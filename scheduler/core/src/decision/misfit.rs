@@ -7,7 +7,7 @@ use std::{
 
 use super::{DeviceMisfit, PlaceMisfit, VolumeMisfit, obstacle::worst};
 use crate::{
-    model::Name,
+    model::{Lack, Name},
     resources::{ResourceName, Shortage},
 };
 
@@ -122,6 +122,11 @@ impl Misfit {
                 | Self::NoGpuWorker
                 | Self::NoCpuWorker
         )
+    }
+
+    /// The node is not labelled for such work.
+    pub(crate) const fn is_of_role(&self) -> bool {
+        matches!(self, Self::NoGpuWorker | Self::NoCpuWorker)
     }
 
     /// Could it be cured by evicting somebody from the node?
@@ -304,7 +309,14 @@ pub struct Misfits {
     pub counts: BTreeMap<Refusal, u32>,
     /// Where the pod has to be apart from others. `None`: nowhere, or on single nodes.
     pub apart: Option<Box<ApartOver>>,
+    /// Nodes that are left out, where no other could be for the pod. `None`: others could, or there
+    /// are none.
+    pub left_out: Option<Box<Lacking>>,
 }
+
+/// How many nodes lack what for the pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lacking(pub BTreeMap<BTreeSet<Lack>, u32>);
 
 /// Labels over which a pod has to be apart from others, but that of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -346,6 +358,7 @@ impl Misfits {
         if let Some(apart) = other.apart {
             self.apart.get_or_insert_default().0.extend(apart.0);
         }
+        self.left_out = self.left_out.take().or(other.left_out);
     }
 
     /// In kube-scheduler's words.
@@ -373,14 +386,22 @@ pub(super) fn listed(counts: impl Iterator<Item = (String, u32)>) -> String {
 
 impl fmt::Display for Misfits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no nodes with enough resources were found: ")?;
         if self.nodes == 0 {
-            return f.write_str("no nodes with enough resources were found: there are no nodes.");
+            return match &self.left_out {
+                None => f.write_str("there are no nodes."),
+                Some(others) => write!(f, "there are no nodes {others}."),
+            };
         }
         let mut by_words: BTreeMap<String, u32> = BTreeMap::new();
         for (Refusal { first, .. }, count) in &self.counts {
             *by_words.entry(first.to_string()).or_default() += count;
         }
         let counts = listed(by_words.into_iter());
-        write!(f, "no nodes with enough resources were found: {counts}.")
+        write!(f, "{counts}.")?;
+        match &self.left_out {
+            None => Ok(()),
+            Some(others) => write!(f, " There are no nodes {others}."),
+        }
     }
 }

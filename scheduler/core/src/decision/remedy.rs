@@ -4,15 +4,15 @@
 mod admit;
 mod gang;
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use super::{
-    EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since,
+    EvenWhenEmpty, Misfit, Misfits, Preemption, Quantity, Reason, Since, left_out,
     misfit::short_name,
     place_misfit::{make_place, of_no_place, prefer_inside},
 };
 use crate::{
-    model::{Name, QueueProblem},
+    model::{Lack, Name, QueueProblem},
     resources::{ResourceName, Shortage},
     words::round,
 };
@@ -129,6 +129,15 @@ pub enum Remedy {
         pods: u32,
         /// Over which labels, but that of the host, those have to be apart from others.
         apart_over: Vec<Name>,
+    },
+    /// No node is labelled for the pod; others are left out.
+    LetIn {
+        /// What those lack that lack least.
+        lacks: BTreeSet<Lack>,
+        /// How many of them there are.
+        nodes: u32,
+        /// How many pods have none.
+        pods: u32,
     },
     /// The topology, or a level of it, does not exist.
     CreateTopology {
@@ -301,7 +310,9 @@ fn of_misfits(misfits: &Misfits, pods: u32) -> Remedy {
     };
     // The first of those that are equally common.
     let commonest = nearest.into_iter().max_by(|(a, m), (b, n)| m.cmp(n).then(b.cmp(a)));
+    let let_in = misfits.left_out.as_ref().and_then(|others| others.let_in(pods));
     match (is_too_small, devices, commonest) {
+        (Some(EvenWhenEmpty::Yes), ..) | (None, None, None) if let Some(let_in) = let_in => let_in,
         (Some(EvenWhenEmpty::Yes), ..) => Remedy::LargerNodes { short },
         (Some(EvenWhenEmpty::No), ..) | (None, None, None) => {
             Remedy::MakeRoom { pods, short, room }
@@ -380,6 +391,7 @@ impl fmt::Display for Remedy {
             Self::Admit { misfit, nodes, pods, apart_over: over } => {
                 admit(f, (misfit, over), (*nodes, *pods))
             }
+            Self::LetIn { lacks, nodes, pods } => left_out::label(f, lacks, (*nodes, *pods)),
             Self::CreateTopology { topology, level } => {
                 write!(f, "create topology {topology} with level {level}, or name one that exists")
             }

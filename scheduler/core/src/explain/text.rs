@@ -159,12 +159,15 @@ impl Told<'_> {
 
     fn nodes(&self, f: &mut fmt::Formatter<'_>, nodes: &NodesFor) -> fmt::Result {
         writeln!(f, "\nnodes for pod {}, which asks for {}", self.pod(nodes.pod), asked(nodes))?;
-        if nodes.groups.is_empty() {
+        if nodes.groups.is_empty() && self.snapshot.left_out.is_empty() {
             writeln!(f, "  there are no nodes")?;
         }
         for group in &nodes.groups {
             writeln!(f, "  {}: {}", named(&group.nodes), judged(group))?;
             writeln!(f, "    free {}{}", free(nodes, group), beside(group))?;
+        }
+        for left_out in &self.snapshot.left_out {
+            writeln!(f, "  {}: left out {}", named(&left_out.nodes), left_out.why())?;
         }
         Ok(())
     }

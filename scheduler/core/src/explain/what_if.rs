@@ -66,6 +66,7 @@ pub(super) fn with_remedy(
         }
         Remedy::NameQueue
         | Remedy::MendMembers { .. }
+        | Remedy::LetIn { .. }
         | Remedy::CreateParent { .. }
         | Remedy::MendQueue { .. }
         | Remedy::DeeperQueue { .. }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fits, Mark, Session};
 use crate::{
-    decision::{ApartOver, Misfit, Misfits, PlaceMisfit, worst},
+    decision::{ApartOver, Lacking, Misfit, Misfits, PlaceMisfit, worst},
     framework::{DependsOn, NodeFilter, NodeScore, Ranking, Scoring, WaitingRoom},
     model::{NodeId, PodId, ShapeId},
 };
@@ -92,10 +92,17 @@ impl Session<'_> {
         let over = self.shape_of(pod).apart_over();
         let apart = (!over.is_empty()).then(|| Box::new(ApartOver(over)));
         let mut misfits = Misfits { apart, ..Misfits::default() };
+        let mut is_any_for_it = within.is_some();
         for node in self.nodes_among(within) {
             let place = outside.get(&node).cloned().map(Misfit::Place);
-            let against = filters.iter().filter_map(|filter| filter(node).err()).chain(place);
-            misfits.count(against, |worst| self.is_for_mates(pod, (node, worst)));
+            let mut is_for_it = true;
+            let refusals = filters.iter().filter_map(|filter| filter(node).err());
+            let refusals = refusals.inspect(|misfit| is_for_it &= !misfit.is_of_role());
+            misfits.count(refusals.chain(place), |worst| self.is_for_mates(pod, (node, worst)));
+            is_any_for_it |= is_for_it;
+        }
+        if !is_any_for_it {
+            misfits.left_out = self.left_out_for(pod);
         }
         misfits
     }
@@ -113,6 +120,16 @@ impl Session<'_> {
         }
         refusing.sort_by_key(|(against, node, _)| (*against, *node));
         refusing.into_iter().map(|(_, node, worst)| (node, worst)).collect()
+    }
+
+    /// How many nodes that are left out lack what for the pod; `None`: there are none.
+    fn left_out_for(&self, pod: PodId) -> Option<Box<Lacking>> {
+        let mut lacking = Lacking::default();
+        for left_out in &self.snapshot.left_out {
+            let nodes = u32::try_from(left_out.nodes.len()).expect("node ids are 32 bits");
+            *lacking.0.entry(left_out.lacks_for(self.shape_of(pod))).or_default() += nodes;
+        }
+        (!lacking.0.is_empty()).then(|| Box::new(lacking))
     }
 
     /// Something speaks against the pod on each of these nodes, whoever leaves.

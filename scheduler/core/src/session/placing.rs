@@ -24,13 +24,13 @@ pub struct Unplaced {
     /// Why not.
     pub misfits: Misfits,
     /// There was no place at all for it and those that it is put together with.
-    pub no_place: Option<NoPlace>,
+    pub no_place: Option<Box<NoPlace>>,
 }
 
 impl Unplaced {
     /// No pod of them gets room before there is a place for all.
     pub(super) fn in_no(no_place: NoPlace, together: Together<'_>) -> Self {
-        let (pod, no_place) = (together.pods[0], Some(no_place));
+        let (pod, no_place) = (together.pods[0], Some(Box::new(no_place)));
         Self { pod, found: 0, misfits: Misfits::default(), no_place }
     }
 
@@ -40,7 +40,7 @@ impl Unplaced {
             if other.found > self.found { (other, self) } else { (self, other) };
         most.misfits.add(other.misfits);
         if let (Some(most), Some(other)) = (&mut most.no_place, other.no_place) {
-            most.add(other);
+            most.add(*other);
         }
         most
     }

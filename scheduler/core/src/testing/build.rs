@@ -3,7 +3,10 @@
 mod shape;
 mod volume;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{
     name,
@@ -12,10 +15,10 @@ use super::{
 use crate::{
     Snapshot,
     model::{
-        DisruptionBudget, LabelSelector, Labels, Leader, Name, Node, NodeId, Operator, Pod,
-        PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue, QueueId, QueueProblem,
-        Requirement, ShapeId, StalenessGrace, SubGroup, Taint, Time, Topology, TopologyLevel,
-        UnusableMember,
+        DisruptionBudget, LabelSelector, Labels, Lack, Leader, LeftOut, Name, Node, NodeId,
+        Operator, Pod, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue, QueueId,
+        QueueProblem, Requirement, ShapeId, StalenessGrace, SubGroup, Taint, Time, Topology,
+        TopologyLevel, UnusableMember,
     },
     resources::{Amount, PerResource, Resources},
 };
@@ -44,6 +47,7 @@ pub(super) fn snapshot(text: &str, grouping: Grouping) -> Snapshot {
 struct Builder {
     age: i64,
     nodes: BTreeMap<Name, Node>,
+    left_out: BTreeMap<BTreeSet<Lack>, Vec<Name>>,
     topologies: Vec<Topology>,
     queues: BTreeMap<Name, (Queue, Option<Name>)>,
     shapes: Vec<PodShape>,
@@ -108,8 +112,13 @@ impl Builder {
             unschedulable: words.flag("cordoned"),
             ready: !words.flag("not-ready"),
         };
+        let lacks: BTreeSet<Lack> = words.each("lacks").into_iter().map(lack).collect();
         words.end();
-        self.nodes.insert(name, node);
+        if lacks.is_empty() {
+            self.nodes.insert(name, node);
+        } else {
+            self.left_out.entry(lacks).or_default().push(name);
+        }
     }
 
     fn topology(&mut self, mut words: Words<'_>) {
@@ -372,9 +381,11 @@ impl Builder {
         let nodes: Vec<Name> = self.nodes.keys().cloned().collect();
         let queues = resolve(self.queues);
         self.jobs.sort_by(|a, b| a.group.name.cmp(&b.group.name));
+        let left_out = self.left_out.into_iter();
         let mut snapshot = Snapshot {
             now: Time(NOW),
             nodes: self.nodes.into_values().collect(),
+            left_out: left_out.map(|(lacks, nodes)| LeftOut { nodes, lacks }).collect(),
             shapes: self.shapes,
             topologies: self.topologies,
             budgets: self.budgets,
@@ -469,6 +480,16 @@ fn resolve(queues: BTreeMap<Name, (Queue, Option<Name>)>) -> Vec<Queue> {
 fn label(word: &str) -> (Name, Name) {
     let (key, value) = pair(word);
     (key.into(), value.into())
+}
+
+fn lack(word: &str) -> Lack {
+    match (word, word.split_once('=')) {
+        ("gpu-worker", _) => Lack::GpuWorker,
+        ("cpu-worker", _) => Lack::CpuWorker,
+        (_, Some((key, ""))) => Lack::NoLabel { key: key.into() },
+        (_, Some((key, value))) => Lack::Label { key: key.into(), value: value.into() },
+        (_, None) => panic!("lacks {word}: gpu-worker, cpu-worker, key=value, or key= (no label)"),
+    }
 }
 
 fn taint(word: &str) -> Taint {
