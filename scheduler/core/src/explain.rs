@@ -17,7 +17,7 @@ use crate::{
     Decision, Plan, Profile, Reason, Snapshot,
     cycle::decide,
     decision::{EvenWhenEmpty, Misfit, Remedy},
-    model::{Name, NodeId, PodGroupId, PodId, PodShape, QueueId, SharedGpu},
+    model::{DeviceClaim, Name, NodeId, PodGroupId, PodId, PodShape, QueueId, SharedGpu},
     queues::Account,
     resources::Resources,
     session::{Fits, Session},
@@ -96,6 +96,8 @@ pub struct NodesFor {
     pub asks: Resources,
     /// Parts of devices that it asks for, too.
     pub shared_gpu: Option<SharedGpu>,
+    /// Claims on devices that are not in what it asks for.
+    pub claims: Vec<DeviceClaim>,
     /// Nodes about which the same is said.
     pub groups: Vec<NodeGroup>,
 }
@@ -114,7 +116,7 @@ pub struct NodeGroup {
     /// How many pods of the same group are there, of those that this cycle places before it as well.
     pub mates: usize,
     /// Of the device of which most is free: as much of it as is, thousandths or MiB, whichever the
-    /// pod asks for. `None`: it asks for no part.
+    /// pod asks for. `None`: it asks for no part, or for MiB where it is unknown how many there are.
     pub free_of_one: Option<i64>,
 }
 
@@ -213,9 +215,10 @@ fn nodes(session: &mut Session<'_>, group: PodGroupId) -> Option<NodesFor> {
     let missing = if are_placed { &pods[found..] } else { &pods };
     let &pod = missing.first()?;
     let groups = node_groups(session, (pod, missing));
-    let PodShape { requests, shared_gpu, .. } = session.shape_of(pod);
+    let PodShape { requests, shared_gpu, claims, .. } = session.shape_of(pod);
+    let (asks, shared_gpu, claims) = (requests.clone(), *shared_gpu, claims.clone());
     session.undo_to(start);
-    Some(NodesFor { pod, asks: requests.clone(), shared_gpu: *shared_gpu, groups })
+    Some(NodesFor { pod, asks, shared_gpu, claims, groups })
 }
 
 fn node_groups(session: &Session<'_>, (pod, missing): (PodId, &[PodId])) -> Vec<NodeGroup> {
@@ -234,7 +237,8 @@ fn node_groups(session: &Session<'_>, (pod, missing): (PodId, &[PodId])) -> Vec<
             out_of_place.map(|misfit| (TOPOLOGY.to_owned(), Some(Misfit::Place(misfit))));
         let refusals = refusals.chain(out_of_place).collect();
         let (room, of) = (session.room(node), session.node(node));
-        let free_of_one = shared_gpu.map(|shared| shared.part_of(of, room.idle_of_one(of)));
+        let shared = shared_gpu.filter(|shared| shared.is_known_on(of));
+        let free_of_one = shared.map(|shared| shared.part_of(of, room.idle_of_one(of)));
         let mates = session.mates_on(pod, node).count();
         let likeness = (refusals, room.idle.clone(), of.allocatable.clone(), free_of_one, mates);
         alike.entry(likeness).or_default().push(Name::clone(&of.name));

@@ -17,6 +17,7 @@ mod left_out;
 mod limits;
 mod mig;
 mod mixed;
+mod named;
 mod new_nodes;
 mod node_roles;
 mod numa;

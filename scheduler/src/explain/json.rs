@@ -6,7 +6,7 @@ use schedlab_json::{Map, Value, json};
 use schedlab_scheduler_core::{
     Decision, Reason, Snapshot,
     explain::{Candidate, Explanation, QueueExplanation, Standing, Step, Tried},
-    model::{LeftOut, PodGroup, PodGroupId, PodId},
+    model::{DeviceClaim, LeftOut, PodGroup, PodGroupId, PodId},
     queues::Account,
     resources::{Amount, PerResource, Resources},
     session::Fits,
@@ -129,9 +129,15 @@ fn nodes(snapshot: &Snapshot, of: &Explanation) -> Value {
     json!({
         "pod": pod(snapshot, nodes.pod),
         "asks": resources(&nodes.asks),
+        "claims": nodes.claims.iter().map(claim).collect::<Vec<_>>(),
         "groups": groups.collect::<Vec<_>>(),
         "leftOut": snapshot.left_out.iter().map(left_out).collect::<Vec<_>>(),
     })
+}
+
+fn claim(of: &DeviceClaim) -> Value {
+    json!({ "name": &*of.name, "devices": resources(&of.devices),
+            "everyDevice": !of.every.is_empty() })
 }
 
 fn left_out(of: &LeftOut) -> Value {

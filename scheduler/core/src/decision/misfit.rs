@@ -38,7 +38,10 @@ pub enum Misfit {
     /// The node's condition `Ready` is not `True`.
     NotReady,
     /// Node selector or required node affinity do not match.
-    NodeAffinity,
+    NodeAffinity {
+        /// `key=value` of what is selected by nothing but one label.
+        label: Option<Name>,
+    },
     /// Required pod affinity is not met.
     PodAffinity,
     /// Required pod affinity asks for pods of its own gang, which come after it.
@@ -48,11 +51,14 @@ pub enum Misfit {
     /// A pod there does not want it near.
     OthersAntiAffinity,
     /// A host port is taken.
-    HostPort,
-    /// It would be spread too unevenly.
-    TopologySpread,
-    /// The node lacks the label over which the pod is to be spread.
-    TopologySpreadLabel,
+    HostPort {
+        /// The port, where the pod asks for a single one.
+        port: Option<u16>,
+    },
+    /// It would be spread too unevenly over this key.
+    TopologySpread(Name),
+    /// The node lacks the label of this key, over which the pod is to be spread.
+    TopologySpreadLabel(Name),
     /// GPUs of the node are not to be had in parts.
     WholeGpusOnly,
     /// GPUs of the node are to be had as MIG instances only.
@@ -109,7 +115,7 @@ pub enum EvenWhenEmpty {
 impl Misfit {
     /// Each pod to which it happens may need a node of its own.
     pub const fn needs_a_node_each(&self) -> bool {
-        matches!(self, Self::PodAntiAffinity | Self::OthersAntiAffinity | Self::HostPort)
+        matches!(self, Self::PodAntiAffinity | Self::OthersAntiAffinity | Self::HostPort { .. })
     }
 
     /// A node can be opened to the pods to which it happens.
@@ -139,16 +145,16 @@ impl Misfit {
             Self::Volume(misfit) => misfit.is_curable(),
             Self::PodAntiAffinity
             | Self::OthersAntiAffinity
-            | Self::HostPort
+            | Self::HostPort { .. }
             | Self::QueueBound(_)
             | Self::ClaimElsewhere(_)
             | Self::ClaimFull(_)
-            | Self::TopologySpread => true,
+            | Self::TopologySpread(_) => true,
             Self::DeviceMemory { .. }
             | Self::Taint { .. }
             | Self::Unschedulable
             | Self::NotReady
-            | Self::NodeAffinity
+            | Self::NodeAffinity { .. }
             | Self::PodAffinity
             | Self::AffinityToMates
             | Self::WholeGpusOnly
@@ -161,7 +167,7 @@ impl Misfit {
             | Self::NoGpuWorker
             | Self::NoCpuWorker
             | Self::Devices(_)
-            | Self::TopologySpreadLabel => false,
+            | Self::TopologySpreadLabel(_) => false,
         }
     }
 
@@ -174,14 +180,14 @@ impl Misfit {
             Self::DeviceMemory { .. }
             | Self::Unschedulable
             | Self::NotReady
-            | Self::NodeAffinity
+            | Self::NodeAffinity { .. }
             | Self::PodAffinity
             | Self::AffinityToMates
             | Self::PodAntiAffinity
             | Self::OthersAntiAffinity
-            | Self::HostPort
-            | Self::TopologySpread
-            | Self::TopologySpreadLabel
+            | Self::HostPort { .. }
+            | Self::TopologySpread(_)
+            | Self::TopologySpreadLabel(_)
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly
             | Self::LegacyMig
@@ -226,7 +232,9 @@ impl fmt::Display for Misfit {
             }
             Self::Unschedulable => f.write_str("node(s) were unschedulable"),
             Self::NotReady => f.write_str("node(s) were not ready"),
-            Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity/selector"),
+            Self::NodeAffinity { .. } => {
+                f.write_str("node(s) didn't match Pod's node affinity/selector")
+            }
             Self::PodAffinity | Self::AffinityToMates => {
                 f.write_str("node(s) didn't match pod affinity rules")
             }
@@ -234,13 +242,13 @@ impl fmt::Display for Misfit {
             Self::OthersAntiAffinity => {
                 f.write_str("node(s) didn't satisfy existing pods anti-affinity rules")
             }
-            Self::HostPort => {
+            Self::HostPort { .. } => {
                 f.write_str("node(s) didn't have free ports for the requested pod ports")
             }
-            Self::TopologySpread => {
+            Self::TopologySpread(_) => {
                 f.write_str("node(s) didn't match pod topology spread constraints")
             }
-            Self::TopologySpreadLabel => f.write_str(
+            Self::TopologySpreadLabel(_) => f.write_str(
                 "node(s) didn't match pod topology spread constraints (missing required label)",
             ),
             Self::WholeGpusOnly => {

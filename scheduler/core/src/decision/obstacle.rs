@@ -39,12 +39,12 @@ impl Misfit {
             | Self::AffinityToMates
             | Self::PodAntiAffinity
             | Self::OthersAntiAffinity
-            | Self::HostPort
-            | Self::TopologySpread
-            | Self::TopologySpreadLabel
+            | Self::HostPort { .. }
+            | Self::TopologySpread(_)
+            | Self::TopologySpreadLabel(_)
             | Self::LegacyMigThere
             | Self::QueueBound(_) => Obstacle::Closed,
-            Self::NodeAffinity | Self::ClaimElsewhere(_) => Obstacle::Elsewhere,
+            Self::NodeAffinity { .. } | Self::ClaimElsewhere(_) => Obstacle::Elsewhere,
             Self::DeviceMemory { .. }
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly
@@ -76,7 +76,7 @@ impl Misfit {
             self,
             Self::PodAffinity
                 | Self::AffinityToMates
-                | Self::TopologySpread
+                | Self::TopologySpread(_)
                 | Self::ClaimElsewhere(_)
                 | Self::Volume(VolumeMisfit::Elsewhere | VolumeMisfit::Zone)
                 | Self::Devices(DeviceMisfit::Elsewhere(_))

@@ -6,7 +6,7 @@ use super::{Explanation, NodeGroup, NodesFor, Step, Tried};
 use crate::{
     Decision, Snapshot,
     decision::{Decimal, Quantity},
-    model::{GpuPart, Name, NodeId, PodId, SharedGpu},
+    model::{DeviceClaim, GpuPart, Name, NodeId, PodId, SharedGpu},
     queues::Account,
     resources::{Amount, PerResource, ResourceName, Resources},
     session::Fits,
@@ -191,7 +191,7 @@ fn judged(group: &NodeGroup) -> String {
     if refusals.is_empty() { "all plugins pass".to_owned() } else { refusals.join("; ") }
 }
 
-fn asked(NodesFor { asks, shared_gpu, .. }: &NodesFor) -> String {
+fn asked(NodesFor { asks, shared_gpu, claims, .. }: &NodesFor) -> String {
     let part = shared_gpu.map(|SharedGpu { part, devices }| {
         let amount = match part {
             GpuPart::Milli(milli) => Decimal { amount: milli, per_unit: 1000 }.to_string(),
@@ -203,20 +203,43 @@ fn asked(NodesFor { asks, shared_gpu, .. }: &NodesFor) -> String {
             format!("{amount} of each of {devices} GPUs")
         }
     });
-    let all: Vec<String> = part.into_iter().chain(amounts(asks).map(|it| it.counted())).collect();
+    let amounts = amounts(asks).map(|it| it.counted());
+    let all: Vec<String> =
+        part.into_iter().chain(amounts).chain(claims.iter().map(claimed)).collect();
     if all.is_empty() { "nothing but its place".to_owned() } else { all.join(", ") }
 }
 
+/// `2 GPUs of claim ns/pair`.
+fn claimed(DeviceClaim { name, devices, every, .. }: &DeviceClaim) -> String {
+    let devices: Vec<String> = amounts(devices).map(|it| it.counted()).collect();
+    match (devices.is_empty(), every.is_empty()) {
+        (true, true) => format!("claim {name}"),
+        (true, false) => format!("every device that claim {name} selects"),
+        (false, true) => format!("{} of claim {name}", devices.join(" and ")),
+        (false, false) => {
+            format!("{} of claim {name} and every device that it selects", devices.join(" and "))
+        }
+    }
+}
+
 /// Of what is asked for; places are told where nothing else is.
-fn free(NodesFor { asks, shared_gpu, .. }: &NodesFor, group: &NodeGroup) -> String {
-    let devices = shared_gpu.zip(group.free_of_one).map(|(shared, free)| {
-        let of_one = match shared.part {
-            GpuPart::Milli(_) => Decimal { amount: free, per_unit: 1000 }.to_string(),
-            GpuPart::MemoryMib(_) => format!("{free} MiB"),
+fn free(NodesFor { asks, shared_gpu, claims, .. }: &NodesFor, group: &NodeGroup) -> String {
+    let devices = shared_gpu.map(|shared| {
+        let of_one = match (shared.part, group.free_of_one) {
+            (_, None) => "their memory unknown".to_owned(),
+            (GpuPart::Milli(_), Some(free)) => {
+                format!("at most {} of one", Decimal { amount: free, per_unit: 1000 })
+            }
+            (GpuPart::MemoryMib(_), Some(free)) => format!("at most {free} MiB of one"),
         };
-        format!("{}, at most {of_one} of one", room(group, &ResourceName::Gpu))
+        format!("{}, {of_one}", room(group, &ResourceName::Gpu))
     });
-    let others = amounts(asks).map(|it| room(group, &it.resource));
+    let mut asked = asks.clone();
+    for claim in claims {
+        asked.add(&claim.devices);
+        claim.every.values().for_each(|one| asked.add(one));
+    }
+    let others = amounts(&asked).map(|it| room(group, &it.resource));
     let all: Vec<String> = devices.into_iter().chain(others).collect();
     if all.is_empty() { room(group, &ResourceName::Pods) } else { all.join(", ") }
 }

@@ -292,10 +292,10 @@ impl WhatIf<'_> {
             }),
             Misfit::NoGpuWorker => self.open(misfit, pods, |node| node.label(GPU_WORKER)),
             Misfit::NoCpuWorker => self.open(misfit, pods, |node| node.label(CPU_WORKER)),
-            Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity | Misfit::HostPort => {
+            Misfit::PodAntiAffinity | Misfit::OthersAntiAffinity | Misfit::HostPort { .. } => {
                 self.make_room_for_missing(pods.max(1))?;
             }
-            Misfit::NodeAffinity
+            Misfit::NodeAffinity { .. }
             | Misfit::NotAligned { .. }
             | Misfit::Devices(DeviceMisfit::TooFew { .. }) => self.make_room_for_missing(1)?,
             Misfit::Place(PlaceMisfit::TooFull { .. }) => self.make_room_for_all()?,
@@ -304,8 +304,8 @@ impl WhatIf<'_> {
             | Misfit::DeviceMemory { .. }
             | Misfit::PodAffinity
             | Misfit::AffinityToMates
-            | Misfit::TopologySpread
-            | Misfit::TopologySpreadLabel
+            | Misfit::TopologySpread(_)
+            | Misfit::TopologySpreadLabel(_)
             | Misfit::WholeGpusOnly
             | Misfit::MigInstancesOnly
             | Misfit::LegacyMig

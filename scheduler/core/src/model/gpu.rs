@@ -33,6 +33,14 @@ impl SharedGpu {
         }
     }
 
+    /// It is known how much of this a device of `node` has.
+    pub const fn is_known_on(&self, node: &Node) -> bool {
+        match self.part {
+            GpuPart::Milli(_) => true,
+            GpuPart::MemoryMib(_) => node.gpu_memory_mib > 0,
+        }
+    }
+
     /// So much of a device of `node`, in the unit in which this asks for it: thousandths or MiB.
     pub fn part_of(&self, node: &Node, units: i64) -> i64 {
         match self.part {

@@ -31,6 +31,7 @@ impl Filter for NodePorts {
         if wanted.is_empty() {
             return None;
         }
+        let port = (wanted.len() == 1).then(|| wanted[0].port);
         let takes_one = move |other: &PodId| {
             let mut taken = session.shape_of(*other).host_ports.iter();
             *other != pod && taken.any(|taken| wanted.iter().any(|port| collide(taken, port)))
@@ -38,7 +39,7 @@ impl Filter for NodePorts {
         Some(Box::new(move |node| {
             let room = session.room(node);
             if room.staying.iter().chain(&room.stuck).any(takes_one) {
-                Err(Misfit::HostPort)
+                Err(Misfit::HostPort { port })
             } else if room.leaving.iter().any(takes_one) {
                 Ok(Fits::Later)
             } else {

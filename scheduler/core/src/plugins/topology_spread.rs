@@ -9,7 +9,7 @@ use crate::{
     decision::Misfit,
     framework::{DependsOn, Filter, NodeFilter, NodeScore, Score},
     model::{
-        Inclusion, LabelSelector, NodeId, Operator, Pod, PodId, Requirement, TopologySpread,
+        Inclusion, LabelSelector, Name, NodeId, Operator, Pod, PodId, Requirement, TopologySpread,
         WhenUnsatisfiable, labels_match,
     },
     session::{Fits, Session, Stays},
@@ -78,7 +78,9 @@ impl<'a> Domains<'a> {
     }
 
     fn judge(&self, session: &'a Session<'_>, pod: &Pod, node: NodeId) -> Result<(), Misfit> {
-        let value = self.value(session, node).ok_or(Misfit::TopologySpreadLabel)?;
+        let key = || Name::clone(&self.constraint.topology_key);
+        let value = self.value(session, node);
+        let value = value.ok_or_else(|| Misfit::TopologySpreadLabel(key()))?;
         let enough = self.constraint.min_domains.is_none_or(|least| {
             i64::from(least) <= i64::try_from(self.counts.len()).unwrap_or(i64::MAX)
         });
@@ -86,7 +88,7 @@ impl<'a> Domains<'a> {
         let itself = i64::from(labels_match(self.constraint.selector.as_ref(), &pod.labels));
         let here = self.counts.get(value).copied().unwrap_or(0);
         if here + itself - least > i64::from(self.constraint.max_skew) {
-            return Err(Misfit::TopologySpread);
+            return Err(Misfit::TopologySpread(key()));
         }
         Ok(())
     }

@@ -54,7 +54,7 @@ fn a_new_node_has_what_is_asked_for_in_the_way_in_which_it_is() {
     ");
     assert_snapshot!(told("cpu=1 port=80"), @r"
     PodSchedulingErrors
-    add a node on which its host port is free
+    add a node on which host port 80 is free
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(told("cpu=1 far app=x/host"), @r"
@@ -98,7 +98,7 @@ fn as_many_nodes_are_added_as_pods_keep_apart() {
         job x pods=3 min=3 gpus=1 port=80
     ", "x"), @r"
     PodSchedulingErrors
-    add 2 nodes on which its host port is free
+    add 2 nodes on which host port 80 is free
       then it runs on (new node) (Now)
     ");
 }

@@ -112,7 +112,7 @@ fn only_the_node_to_which_a_pod_is_pinned_counts() {
     ");
     assert_snapshot!(pinned("", "job r gpus=1 port=80 non-preemptible on g3"), @r"
     PodSchedulingErrors
-    add a node on which its host port is free
+    add a node on which host port 80 is free
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(pinned("", "job r gpus=8 non-preemptible on g3"), @r"
@@ -130,7 +130,7 @@ fn a_node_that_is_not_labelled_and_too_small_is_not_labelled() {
         job x gpus=2 needs kind=z
     ", "x"), @r"
     PodSchedulingErrors
-    label a node as its node selector and affinity ask, or ask for less
+    label a node kind=z, as its node selector asks, or ask for less
       then it runs on (new node) (Now)
     ");
     assert_snapshot!(remedies_of("
@@ -271,7 +271,7 @@ fn a_new_node_gives_what_nodes_of_the_fleet_give_and_is_for_each_shape() {
           part work gpus=9 needs kind=b
     ", "x"), @r"
     PodSchedulingErrors
-    label a node as its node selector and affinity ask, or ask for less
+    label a node kind=a, as its node selector asks, or ask for less
       then it waits: The workload cannot run on this cluster as it is: 2 pods that must run together ask for 10 GPUs, and all nodes on which they may run offer 1 GPUs.
     add nodes that hold 1 more of its pods, 9 GPUs in all, or let fewer pods suffice
       then it runs on (new node) (Now)

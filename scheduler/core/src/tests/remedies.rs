@@ -189,7 +189,7 @@ fn a_node_is_labelled_as_the_selector_asks() {
         job a gpus=1 needs gpu=a100
     ", "a"), @r"
     PodSchedulingErrors
-    label a node as its node selector and affinity ask, or ask for less
+    label a node gpu=a100, as its node selector asks, or ask for less
       then it runs on (new node) (Now)
     ");
 }

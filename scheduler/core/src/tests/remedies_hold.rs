@@ -81,7 +81,7 @@ fn who_gets_room_first_is_counted_only_where_somebody_does() {
     PodSchedulingErrors
     add a node that can hold one of its pods, which has more GPUs, or ask for less a pod
       then it waits: Resources were not found for pod default/w0 due to: no nodes with enough resources were found: 1 node(s) didn't match pod topology spread constraints, 2 node(s) didn't have enough resources: GPUs.
-    make room where its topology spread wants it, or allow a larger maxSkew
+    make room where its topology spread over zone wants it, or allow a larger maxSkew
       not tried
     ");
     // One that is added is in the zone of the pod that does not want it near.

@@ -23,19 +23,23 @@ pub(super) fn admit(
         }
         Misfit::Unschedulable => write!(f, "uncordon {of}"),
         Misfit::NotReady => write!(f, "bring {of} back to Ready"),
-        Misfit::NodeAffinity => {
+        Misfit::NodeAffinity { label: Some(label) } => {
+            write!(f, "label a node {label}, as its node selector asks, or ask for less")
+        }
+        Misfit::NodeAffinity { label: None } => {
             f.write_str("label a node as its node selector and affinity ask, or ask for less")
         }
         Misfit::PodAffinity => f.write_str("start the pods that its pod affinity asks for"),
         Misfit::AffinityToMates => f.write_str(MATES_FIRST),
         Misfit::PodAntiAffinity => apart(f, pods, apart_over),
         Misfit::OthersAntiAffinity => apart(f, pods, &[]),
-        Misfit::HostPort => write!(f, "add {} on which its host port is free", added(pods)),
-        Misfit::TopologySpread => {
-            f.write_str("make room where its topology spread wants it, or allow a larger maxSkew")
-        }
-        Misfit::TopologySpreadLabel => {
-            f.write_str("label nodes with the key over which it is to be spread")
+        Misfit::HostPort { port } => host_port(f, pods, *port),
+        Misfit::TopologySpread(key) => write!(
+            f,
+            "make room where its topology spread over {key} wants it, or allow a larger maxSkew"
+        ),
+        Misfit::TopologySpreadLabel(key) => {
+            write!(f, "label nodes with {key}, the key over which it is to be spread")
         }
         Misfit::WholeGpusOnly => f.write_str("ask for whole GPUs, or add a node that gives parts"),
         Misfit::MigInstancesOnly => {
@@ -74,6 +78,14 @@ pub(super) fn admit(
         Misfit::Volume(misfit) => misfit.remedy(f),
         Misfit::Devices(misfit) => misfit.remedy(f),
         Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } => write!(f, "make room on {of}"),
+    }
+}
+
+fn host_port(f: &mut fmt::Formatter<'_>, pods: u32, port: Option<u16>) -> fmt::Result {
+    let nodes = added(pods);
+    match port {
+        Some(port) => write!(f, "add {nodes} on which host port {port} is free"),
+        None => write!(f, "add {nodes} on which its host ports are free"),
     }
 }
 
