@@ -217,6 +217,8 @@ fn insufficient(resource: &ResourceName) -> String {
     }
 }
 
+const UNEVEN: &str = "node(s) didn't match pod topology spread constraints";
+
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -245,9 +247,7 @@ impl fmt::Display for Misfit {
             Self::HostPort { .. } => {
                 f.write_str("node(s) didn't have free ports for the requested pod ports")
             }
-            Self::TopologySpread(_) => {
-                f.write_str("node(s) didn't match pod topology spread constraints")
-            }
+            Self::TopologySpread(_) => f.write_str(UNEVEN),
             Self::TopologySpreadLabel(_) => f.write_str(
                 "node(s) didn't match pod topology spread constraints (missing required label)",
             ),

@@ -40,7 +40,8 @@ fn the_key_over_which_pods_are_spread_is_named() {
 /// What is told of nodes for job `a`.
 fn nodes_for(text: &str) -> String {
     let told = explained(text, "a");
-    told[told.find("nodes for pod").unwrap()..].to_owned()
+    let from = told.lines().skip_while(|line| !line.starts_with("nodes for pod"));
+    from.collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -23,21 +23,13 @@ pub(super) fn admit(
         }
         Misfit::Unschedulable => write!(f, "uncordon {of}"),
         Misfit::NotReady => write!(f, "bring {of} back to Ready"),
-        Misfit::NodeAffinity { label: Some(label) } => {
-            write!(f, "label a node {label}, as its node selector asks, or ask for less")
-        }
-        Misfit::NodeAffinity { label: None } => {
-            f.write_str("label a node as its node selector and affinity ask, or ask for less")
-        }
+        Misfit::NodeAffinity { label } => selected(f, label.as_ref()),
         Misfit::PodAffinity => f.write_str("start the pods that its pod affinity asks for"),
         Misfit::AffinityToMates => f.write_str(MATES_FIRST),
         Misfit::PodAntiAffinity => apart(f, pods, apart_over),
         Misfit::OthersAntiAffinity => apart(f, pods, &[]),
         Misfit::HostPort { port } => host_port(f, pods, *port),
-        Misfit::TopologySpread(key) => write!(
-            f,
-            "make room where its topology spread over {key} wants it, or allow a larger maxSkew"
-        ),
+        Misfit::TopologySpread(key) => spread(f, key),
         Misfit::TopologySpreadLabel(key) => {
             write!(f, "label nodes with {key}, the key over which it is to be spread")
         }
@@ -79,6 +71,18 @@ pub(super) fn admit(
         Misfit::Devices(misfit) => misfit.remedy(f),
         Misfit::TooLittle { .. } | Misfit::DeviceMemory { .. } => write!(f, "make room on {of}"),
     }
+}
+
+fn selected(f: &mut fmt::Formatter<'_>, label: Option<&Name>) -> fmt::Result {
+    match label {
+        Some(label) => write!(f, "label a node {label}, as its node selector asks")?,
+        None => f.write_str("label a node as its node selector and affinity ask")?,
+    }
+    f.write_str(", or ask for less")
+}
+
+fn spread(f: &mut fmt::Formatter<'_>, key: &Name) -> fmt::Result {
+    write!(f, "make room where its topology spread over {key} wants it, or allow a larger maxSkew")
 }
 
 fn host_port(f: &mut fmt::Formatter<'_>, pods: u32, port: Option<u16>) -> fmt::Result {
