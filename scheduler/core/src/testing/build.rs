@@ -1,5 +1,6 @@
 //! From text to snapshot.
 
+mod queue;
 mod shape;
 mod volume;
 
@@ -16,11 +17,11 @@ use crate::{
     Snapshot,
     model::{
         DisruptionBudget, LabelSelector, Labels, Lack, Leader, LeftOut, Name, Node, NodeId,
-        Operator, Pod, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue, QueueId,
-        QueueProblem, Requirement, ShapeId, StalenessGrace, SubGroup, Taint, Time, Topology,
-        TopologyLevel, UnusableMember,
+        Operator, Pod, PodGroup, PodGroupId, PodShape, PodStatus, PreemptionPolicy, Queue,
+        Requirement, ShapeId, StalenessGrace, SubGroup, Taint, Time, Topology, TopologyLevel,
+        UnusableMember,
     },
-    resources::{Amount, PerResource, Resources},
+    resources::Resources,
 };
 
 /// Which pods belong together.
@@ -148,40 +149,6 @@ impl Builder {
         let (name, labels) = (name(words.first()), words.each("label"));
         words.end();
         self.namespaces.insert(name, labels.into_iter().map(label).collect());
-    }
-
-    fn queue(&mut self, mut words: Words<'_>) {
-        let name = name(words.first());
-        let parent = words.value("parent").map(Name::from);
-        let unlimited = Amount::Unlimited;
-        let weight = words.milli("weight").unwrap_or(1000);
-        let queue = Queue {
-            name: name.clone(),
-            parent: None,
-            priority: words
-                .number("priority")
-                .map_or(100, |it| i32::try_from(it).expect("32 bits")),
-            quota: PerResource {
-                gpu: words.amount("quota").unwrap_or(Amount::Exactly(0)),
-                cpu: words.amount("cpu-quota").unwrap_or(unlimited),
-                memory: words.bytes("memory-quota").map_or(unlimited, Amount::Exactly),
-            },
-            limit: PerResource {
-                gpu: words.amount("limit").unwrap_or(unlimited),
-                cpu: words.amount("cpu-limit").unwrap_or(unlimited),
-                memory: words.bytes("memory-limit").map_or(unlimited, Amount::Exactly),
-            },
-            over_quota_weight_milli: PerResource { gpu: weight, cpu: weight, memory: weight },
-            created: Time(NOW - self.age),
-            preempt_min_runtime: words.duration("preempt-min-runtime"),
-            reclaim_min_runtime: words.duration("reclaim-min-runtime"),
-            historical_usage_micro: PerResource {
-                gpu: words.number("used").unwrap_or(0),
-                ..PerResource::default()
-            },
-        };
-        words.end();
-        self.queues.insert(name, (queue, parent));
     }
 
     fn job(&mut self, line: &str, mut words: Words<'_>, least: u32) {
@@ -379,7 +346,7 @@ impl Builder {
             self.queue(Words::of("default quota=-1"));
         }
         let nodes: Vec<Name> = self.nodes.keys().cloned().collect();
-        let queues = resolve(self.queues);
+        let queues = queue::resolve(self.queues);
         self.jobs.sort_by(|a, b| a.group.name.cmp(&b.group.name));
         let left_out = self.left_out.into_iter();
         let mut snapshot = Snapshot {
@@ -413,7 +380,7 @@ fn add_job(
     match grouping {
         Grouping::ByLine => {
             let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));
-            let queue = queue_id(queues, &job.queue).map(Some);
+            let queue = queue::queue_id(queues, &job.queue).map(Some);
             snapshot.pod_groups.push(PodGroup { queue, ..job.group });
             snapshot.pods.extend(pods.map(|pod| Pod { group: Some(id), ..pod }));
         }
@@ -453,28 +420,6 @@ fn unusable(pod: Pod, sub_group: usize) -> UnusableMember {
 fn place(pod: Pod, node: Option<Name>, nodes: &[Name]) -> Pod {
     let node = node.and_then(|node| nodes.iter().position(|known| *known == node));
     Pod { node: node.map(|at| NodeId(u32::try_from(at).expect("few nodes"))), ..pod }
-}
-
-fn queue_id(queues: &[Queue], wanted: &Name) -> Result<QueueId, QueueProblem> {
-    let at = queues.iter().position(|queue| queue.name == *wanted);
-    let at = at.ok_or_else(|| QueueProblem::Missing { queue: wanted.clone() })?;
-    let id = QueueId(u32::try_from(at).expect("few queues"));
-    match queues.iter().find(|queue| queue.parent == Some(id)) {
-        Some(child) => {
-            Err(QueueProblem::NotALeaf { queue: wanted.clone(), child: child.name.clone() })
-        }
-        None => Ok(id),
-    }
-}
-
-fn resolve(queues: BTreeMap<Name, (Queue, Option<Name>)>) -> Vec<Queue> {
-    let names: Vec<Name> = queues.keys().cloned().collect();
-    let parent = |parent: Name| {
-        let at = names.iter().position(|name| *name == parent).expect("a parent in the table");
-        QueueId(u32::try_from(at).expect("few queues"))
-    };
-    let all = queues.into_values();
-    all.map(|(queue, above)| Queue { parent: above.map(parent), ..queue }).collect()
 }
 
 fn label(word: &str) -> (Name, Name) {
